@@ -1,0 +1,64 @@
+# Everything runs in a virtual environment of its own, .venv, built on first use.
+
+PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3 python; do \
+	"$$python" -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 \
+	&& echo "$$python" && break; done)
+PY := .venv/bin/python
+CASES ?= 20000
+
+.PHONY: help demo test fuzz bench lint format clean distclean
+.DELETE_ON_ERROR:
+
+help:
+	@echo "make demo      a stream, its windows, and what they cost"
+	@echo "make test      ruff, mypy and all tests"
+	@echo "make fuzz      the tests with CASES=$(CASES) random cases against the oracle"
+	@echo "make bench     the benchmarks (asv)"
+	@echo "make lint      ruff and mypy alone; make format rewrites"
+	@echo "make clean     removes caches and builds; make distclean also .venv"
+
+demo: .venv/.core
+	@$(PY) -m slicing
+
+# All three speak even if the first one fails, and pytest has the last word.
+test: .venv/.test
+	@status=0; \
+	$(PY) -m ruff check . || status=1; \
+	$(PY) -m mypy || status=1; \
+	$(PY) -m pytest || status=1; \
+	exit $$status
+
+fuzz: .venv/.test
+	@SLICING_CASES=$(CASES) $(PY) -m pytest
+
+bench: .venv/.bench
+	@$(PY) -m asv --config asv_benchmarks/asv.conf.json machine --yes >/dev/null
+	@$(PY) -m asv --config asv_benchmarks/asv.conf.json run --show-stderr --environment existing:$(CURDIR)/$(PY)
+
+lint: .venv/.test
+	@$(PY) -m ruff check .
+	@$(PY) -m mypy
+
+format: .venv/.test
+	@$(PY) -m ruff check --fix .
+	@$(PY) -m ruff format .
+
+# .venv/.core has the library; .venv/.test, .venv/.bench, .venv/.spark have it with that extra.
+.venv/.core: pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer (with venv) is needed; none was found on PATH" >&2; exit 1; }
+	@$(PY) -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv
+	@echo "setting up .venv ..."
+	@$(PY) -m pip install --quiet --disable-pip-version-check --no-input -c constraints.txt -e .
+	@touch $@
+
+.venv/.%: .venv/.core
+	@echo "adding to .venv what '$*' needs ..."
+	@$(PY) -m pip install --quiet --disable-pip-version-check --no-input -c constraints.txt -e '.[$*]'
+	@touch $@
+
+clean:
+	rm -rf build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis .asv asv_benchmarks/.asv *.egg-info
+	find . -path ./.venv -prune -o -name __pycache__ -type d -exec rm -rf {} +
+
+distclean: clean
+	rm -rf .venv

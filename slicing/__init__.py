@@ -1,0 +1,83 @@
+"""Windowed aggregation of event streams by stream slicing: cut once, aggregate each slice once, answer any windows."""
+
+from slicing.aggs import (
+    Aggregate,
+    all,
+    any,
+    argmax,
+    argmin,
+    count,
+    first,
+    geometric_mean,
+    last,
+    m4,
+    max,
+    max_count,
+    mean,
+    min,
+    min_count,
+    product,
+    std,
+    sum,
+    var,
+)
+from slicing.api import aggregate
+from slicing.operator import Operator, Output
+from slicing.snapshot import SnapshotError
+from slicing.spec import Spec, processing_time
+from slicing.watermark import bounded, manual, ordered, per_source, punctuated
+from slicing.windows import (
+    ContextFreeWindow,
+    calendar,
+    cumulate,
+    fixed,
+    landmark,
+    session,
+    sliding,
+    tumbling,
+    whole,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Aggregate",
+    "ContextFreeWindow",
+    "Operator",
+    "Output",
+    "SnapshotError",
+    "Spec",
+    "aggregate",
+    "all",
+    "any",
+    "argmax",
+    "argmin",
+    "bounded",
+    "calendar",
+    "count",
+    "cumulate",
+    "first",
+    "fixed",
+    "geometric_mean",
+    "landmark",
+    "last",
+    "m4",
+    "manual",
+    "max",
+    "max_count",
+    "mean",
+    "min",
+    "min_count",
+    "ordered",
+    "per_source",
+    "processing_time",
+    "product",
+    "punctuated",
+    "session",
+    "sliding",
+    "std",
+    "sum",
+    "tumbling",
+    "var",
+    "whole",
+]

@@ -1,0 +1,35 @@
+"""One call for a notebook: all of the data at once."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from slicing.arrow_io import batches
+from slicing.operator import Operator
+from slicing.spec import ProcessingTime, Spec
+from slicing.watermark import manual
+
+
+def aggregate(data: object, spec: Spec) -> pa.Table:
+    """The windows of all the data, which is seen whole before anything closes: nothing is late.
+
+    ``data`` is anything with the Arrow C interface: a pyarrow, polars, pandas or duckdb table, a reader, a dataset.
+    A reader is streamed batch by batch, so a dataset larger than memory works.
+    """
+    if not isinstance(spec, Spec):
+        raise TypeError(f"aggregate takes the data and a sl.Spec; got {type(spec).__name__}")
+    patient = _without_progress(spec)
+    operator = Operator(patient)
+    for batch in batches(data):
+        operator.push(batch)
+    return operator.flush().windows
+
+
+def _without_progress(spec: Spec) -> Spec:
+    if isinstance(spec.time, ProcessingTime):
+        return spec
+    arguments = {name: getattr(spec, name) for name in spec.__dataclass_fields__}
+    arguments |= {"windows": dict(spec.windows), "aggs": dict(spec.aggs), "watermark": manual()}
+    return Spec(**arguments)
+
+

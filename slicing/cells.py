@@ -1,0 +1,117 @@
+"""Cells: a table of partial slices, the currency of the system.
+
+A cell is one key's rows of one slice (with sessions: one run of them): the slice's end, the key's code, the number of
+rows, for plans with fragments the level and the first and last time, and a block of partials for every lane. A batch
+becomes such a table, the store is made of them, a snapshot is them. Tables are never changed in place, so an operator
+can drop what a failed push made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.aggs import Lane
+from slicing.kernels.cells import CODE, END, FIRST, LAST, LEVEL, ROWS, distinct, merge
+from slicing.kernels.combine import fold, identity
+
+Ints = npt.NDArray[np.int64]
+
+BEYOND = 1 << 62
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Sorted by (end, code, level, first) unless said otherwise."""
+
+    meta: Ints
+    blocks: tuple[Ints, ...]
+
+    @staticmethod
+    def empty(lanes: Sequence[Lane], fragments: bool) -> Cells:
+        return Cells(np.empty((0, 6 if fragments else 3), np.int64), tuple(identity(lane.kind, 0) for lane in lanes))
+
+    def __len__(self) -> int:
+        return len(self.meta)
+
+    @property
+    def end(self) -> Ints:
+        return self.meta[:, END]
+
+    @property
+    def code(self) -> Ints:
+        return self.meta[:, CODE]
+
+    @property
+    def rows(self) -> Ints:
+        return self.meta[:, ROWS]
+
+    @property
+    def level(self) -> Ints:
+        return self.meta[:, LEVEL]
+
+    @property
+    def first(self) -> Ints:
+        return self.meta[:, FIRST]
+
+    @property
+    def last(self) -> Ints:
+        return self.meta[:, LAST]
+
+    @property
+    def fragments(self) -> bool:
+        return self.meta.shape[1] > 3
+
+    @cached_property
+    def earliest_last(self) -> int:
+        """No session of these cells can have ended before this and a gap."""
+        return int(self.last.min()) if len(self) else BEYOND
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.meta.nbytes + sum(b.nbytes for b in self.blocks))
+
+    def take(self, index: npt.NDArray[np.int64] | npt.NDArray[np.bool_] | slice) -> Cells:
+        return Cells(self.meta[index], tuple(b[index] for b in self.blocks))
+
+    def with_meta(self, column: int, values: Ints) -> Cells:
+        meta = self.meta.copy()
+        meta[:, column] = values
+        return Cells(meta, self.blocks)
+
+    def slices(self) -> Ints:
+        """The first cell of each slice, in order."""
+        out = np.empty(len(self), np.int64)
+        return out[: distinct(self.end, out)]
+
+
+def sorted_cells(cells: Cells) -> Cells:
+    """Put a table into its order."""
+    keys = (cells.first, cells.level, cells.code, cells.end) if cells.fragments else (cells.code, cells.end)
+    return cells.take(np.lexsort(keys))
+
+
+def merged(older: Cells, newer: Cells, lanes: Sequence[Lane], gaps: Ints) -> Cells:
+    """Both tables as one; neighbours that are one cell are fused. Pure, associative and commutative in value."""
+    size = len(older) + len(newer)
+    meta = np.empty((size, older.meta.shape[1]), np.int64)
+    into_older = np.empty(len(older), np.int64)
+    into_newer = np.empty(len(newer), np.int64)
+    n = merge(older.meta, newer.meta, gaps, older.fragments, meta, into_older, into_newer)
+    blocks = []
+    for lane, a, b in zip(lanes, older.blocks, newer.blocks, strict=True):
+        block = identity(lane.kind, n)
+        fblock = block.view(np.float64)
+        fold(lane.kind, a, a.view(np.float64), into_older, block, fblock)
+        fold(lane.kind, b, b.view(np.float64), into_newer, block, fblock)
+        blocks.append(block)
+    return Cells(meta[:n].copy() if n < size else meta, tuple(blocks))
+
+
+def fused(cells: Cells, lanes: Sequence[Lane], gaps: Ints) -> Cells:
+    """A sorted table with neighbours that are one cell fused."""
+    return merged(cells, cells.take(slice(0, 0)), lanes, gaps)

@@ -1,0 +1,263 @@
+"""Windows out: which windows a watermark closes, and the partials of each, combined.
+
+Every answer is the combination of a range of cells: cells are sorted so that a window of a key (or a session, or a
+key's whole stream) is one contiguous range. Finding the ranges knows windows but no aggregates; combining them knows
+aggregates but no windows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.aggs import Lane
+from slicing.cells import Cells
+from slicing.kernels.cells import chain
+from slicing.kernels.combine import fold_ranges, identity, query_ranges, suffixes_and_prefixes, two_stacks
+from slicing.kernels.windows import counting_order, positions_after, window_ranges
+from slicing.keys import KeyTable
+from slicing.plan import DueWindows, Plan
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Windows with rows: their number (in name order), bounds, key and combined partials."""
+
+    window: Ints
+    start: Ints
+    end: Ints
+    code: Ints
+    blocks: tuple[Ints, ...]
+    ordered: bool = False  # by end, window, start, key
+
+    def __len__(self) -> int:
+        return self.window.size
+
+    def take(self, index: npt.NDArray[np.int64] | npt.NDArray[np.bool_]) -> Answers:
+        blocks = tuple(b[index] for b in self.blocks)
+        return Answers(self.window[index], self.start[index], self.end[index], self.code[index], blocks)
+
+    @staticmethod
+    def together(parts: Sequence[Answers]) -> Answers:
+        if len(parts) == 1:
+            return parts[0]
+        columns = (np.concatenate([getattr(p, name) for p in parts]) for name in ("window", "start", "end", "code"))
+        blocks = tuple(np.concatenate(b) for b in zip(*(p.blocks for p in parts), strict=True))
+        return Answers(*columns, blocks)
+
+    @staticmethod
+    def none(plan: Plan) -> Answers:
+        empty = np.empty(0, np.int64)
+        return Answers(empty, empty, empty, empty, tuple(identity(lane.kind, 0) for lane in plan.lanes), True)
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Cells by (key, time), and the ranges of them that belong together."""
+
+    cells: Cells
+    first: Ints
+    last: Ints
+
+    @property
+    def code(self) -> Ints:
+        return self.cells.code[self.first]
+
+    def start(self) -> Ints:
+        """Time of each run's first row."""
+        return np.minimum.reduceat(self.cells.first, self.first) if self.first.size else self.first
+
+    def end(self) -> Ints:
+        """Time of each run's last row."""
+        return np.maximum.reduceat(self.cells.last, self.first) if self.first.size else self.first
+
+    def members(self, which: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """The cells of some of the runs."""
+        return np.repeat(which, self.last - self.first)
+
+
+def runs(table: Cells, keys: KeyTable | None, gap: int) -> Runs:
+    """A key's cells whose neighbours are at most ``gap`` apart; keys in their order."""
+    rank = key_ranks(table.code, keys)
+    cells = table.take(np.lexsort((table.last, table.first, rank[table.code])))
+    run = np.empty(len(cells), np.int64)
+    n = chain(cells.code, cells.first, cells.last, np.int64(gap), run)
+    first = np.searchsorted(run, np.arange(n))
+    return Runs(cells, first, np.append(first[1:], len(cells))[:n])
+
+
+def key_ranks(code: Ints, keys: KeyTable | None) -> Ints:
+    """For each code that occurs, the place of its key among those that occur."""
+    if keys is None:
+        return np.zeros(1, np.int64)
+    present = np.flatnonzero(np.bincount(code, minlength=len(keys)))
+    rank = np.zeros(len(keys), np.int64)
+    rank[present] = keys.ranks(present)
+    return rank
+
+
+def session_answers(plan: Plan, found: Runs, which: npt.NDArray[np.bool_], window: int, gap: int) -> Answers:
+    """Some of the runs as windows that end ``gap`` after their last row (a whole stream: at it)."""
+    first, last = found.first[which], found.last[which]
+    blocks = combined(plan.lanes, found.cells, first, last, np.arange(first.size), first.size)
+    start, end = found.start()[which], found.end()[which] + gap
+    return Answers(np.full(first.size, window, np.int64), start, end, found.code[which], blocks)
+
+
+def time_answers(
+    plan: Plan, table: Cells, keys: KeyTable | None, after: int, until: int, windows_of: Cells | None = None
+) -> Answers:
+    """All time windows with ``after < end <= until`` that have rows; a key is one group.
+
+    With ``windows_of`` the windows are those due for that table, answered from the cells of this one.
+    """
+    if not plan.bounds or not len(table):
+        return Answers.none(plan)
+    starts = table.slices()
+    ends = table.end[starts]
+    due = plan.edges.due(ends if windows_of is None else np.unique(windows_of.end), after, until)
+    if windows_of is not None:
+        due = due._replace(need=due.start)
+    scope = _Scope.of(plan, table, due, ends, starts)
+    if scope is None:
+        return Answers.none(plan)
+    if keys is None:
+        return scope.ungrouped()
+    cells = scope.cells
+    rank = key_ranks(cells.code, keys)
+    group = rank[cells.code]
+    groups = int(group.max()) + 1
+    order = np.empty(len(cells), np.int64)
+    counting_order(group, groups, order)
+    first = np.searchsorted(group[order], np.arange(groups + 1))
+    return scope.grouped(cells.take(order), scope.slice_of[order], first)
+
+
+def instance_answers(plan: Plan, instances: Runs, after: int, until: int) -> Answers:
+    """The same with each run a group of its own: a key that was idle in between."""
+    if not plan.bounds or not instances.first.size:
+        return Answers.none(plan)
+    ends = np.unique(instances.cells.end)
+    scope = _Scope.of(plan, instances.cells, plan.edges.due(ends, after, until), ends, None)
+    if scope is None:
+        return Answers.none(plan)
+    found = scope.grouped(instances.cells, np.searchsorted(ends, instances.cells.end), np.append(instances.first, instances.last[-1]))
+    return Answers(found.window, found.start, found.end, found.code, found.blocks)
+
+
+class _Scope:
+    """The due windows of a table, as ranges of its slices."""
+
+    def __init__(self, plan: Plan, cells: Cells, slice_of: Ints, starts: Ints, due: tuple[Ints, ...]) -> None:
+        self.plan, self.cells, self.slice_of, self._starts = plan, cells, slice_of, starts
+        self.type, self.start, self.end, self.low, self.need, self.high = due
+        self.rank_order = _by_end(self.type, self.start, self.end, self.high)
+
+    @staticmethod
+    def of(plan: Plan, table: Cells, due: DueWindows, ends: Ints, starts: Ints | None) -> _Scope | None:
+        """``starts``: the first cell of each slice, where the table is sorted by slice."""
+        low, high = np.empty_like(due.start), np.empty_like(due.end)
+        positions_after(ends, due.start, low)
+        positions_after(ends, due.end, high)
+        need = low
+        if due.need is not due.start:
+            need = np.empty_like(low)
+            positions_after(ends, due.need, need)
+        windows = (due.type, due.start, due.end, low, need, high)
+        if (low >= high).any():
+            held = low < high
+            windows = tuple(column[held] for column in windows)
+            low, high = windows[3], windows[5]
+        if not low.size:
+            return None
+        if starts is None:
+            return _Scope(plan, table, ends, ends, windows)
+        starts = np.append(starts, len(table))
+        bottom, top = int(low.min()), int(high.max())
+        cells = table.take(slice(starts[bottom], starts[top]))
+        slice_of = np.repeat(np.arange(bottom, top), np.diff(starts[bottom : top + 1]))
+        return _Scope(plan, cells, slice_of, starts - starts[bottom], windows)
+
+    def ungrouped(self) -> Answers:
+        """One global group: a window's cells are its slices' cells, and none of the windows is empty."""
+        order = self.rank_order
+        window = np.array(self.plan.timed, np.int64)[self.type[order]]
+        place = np.empty_like(order)
+        place[order] = np.arange(order.size)
+        blocks = combined(self.plan.lanes, self.cells, self._starts[self.low], self._starts[self.high], place, order.size)
+        code = np.zeros(order.size, np.int64)
+        return Answers(window, self.start[order], self.end[order], code, blocks, True)
+
+    def grouped(self, cells: Cells, slice_of: Ints, group_first: Ints) -> Answers:
+        """``cells`` sorted by group and slice."""
+        order = self.rank_order
+        rank = np.empty_like(order)
+        rank[order] = np.arange(order.size)
+        type_first = np.searchsorted(self.type, np.arange(len(self.plan.bounds) + 1))
+        at = np.zeros(order.size + 1, np.int64)
+        none = np.empty(0, np.int64)
+        fixed = (type_first, self.low, self.need, self.high, rank, group_first, slice_of)
+        n = window_ranges(*fixed, False, at[1:], none, none, none, none, none)
+        np.cumsum(at, out=at)
+        due, group, first, last, place = np.empty((5, n), np.int64)
+        window_ranges(*fixed, True, at[:-1].copy(), due, group, first, last, place)
+        blocks = combined(self.plan.lanes, cells, first, last, place, n)
+        chosen, code = np.empty(n, np.int64), np.empty(n, np.int64)
+        chosen[place], code[place] = due, cells.code[first]
+        window = np.array(self.plan.timed, np.int64)[self.type[chosen]]
+        return Answers(window, self.start[chosen], self.end[chosen], code, blocks, True)
+
+
+def _by_end(type: Ints, start: Ints, end: Ints, high: Ints) -> Ints:
+    """Order of due windows by (end, type, start); they come by type and end."""
+    low = int(high.min())
+    order = np.empty(high.size, np.int64)
+    counting_order(high - low, int(high.max()) - low + 1, order)
+    sorted_end = end[order]
+    if (sorted_end[1:] < sorted_end[:-1]).any():  # windows of several types end between the same two slices
+        return np.lexsort((start, type, end))
+    return order
+
+
+def combined(
+    lanes: Sequence[Lane], cells: Cells, first: Ints, last: Ints, place: Ints, size: int
+) -> tuple[Ints, ...]:
+    """Each lane's partials over the ranges of cells ``first[r] : last[r]``, range r at ``place[r]``."""
+    total = int((last - first).sum())
+    levels = max(int(first.size and (first ^ (last - 1)).max()).bit_length(), 1)
+    if total <= 3 * size + 64:
+        strategy = "recompute"
+    elif levels * len(cells) + 2 * size <= total // 2 and levels * len(cells) <= 4 * size:
+        strategy = "table"
+    else:
+        strategy = "two-stacks"
+    return tuple(
+        _combine(strategy, lane.kind, block, first, last, place, size, levels)
+        for lane, block in zip(lanes, cells.blocks, strict=True)
+    )
+
+
+def _combine(
+    strategy: str, kind: int, block: Ints, first: Ints, last: Ints, place: Ints, size: int, levels: int
+) -> Ints:
+    out = identity(kind, size)
+    fout = out.view(np.float64)
+    block = np.ascontiguousarray(block)
+    if strategy == "recompute":
+        fold_ranges(kind, block, block.view(np.float64), first, last, place, out, fout)
+    elif strategy == "table":
+        table = np.repeat(block[None], levels, axis=0)
+        suffixes_and_prefixes(kind, table, table.view(np.float64), len(block))
+        query_ranges(kind, table, table.view(np.float64), first, last, place, out, fout)
+    else:
+        front, back = np.empty_like(block), identity(kind, 2)
+        two_stacks(
+            kind, block, block.view(np.float64), first, last, place,
+            front, front.view(np.float64), back, back.view(np.float64), out, fout,
+        )  # fmt: skip
+    return out

@@ -1,0 +1,1 @@
+"""Every compiled loop, by stage."""

@@ -1,0 +1,129 @@
+"""Which windows hold which cells: due windows of periodic types, and each result's range of cells."""
+
+import numpy as np
+from numba import njit
+
+
+@njit(inline="always")
+def _first_after(ends, value, low, high):
+    """First position in ends[low:high] whose value is greater."""
+    while low < high:
+        middle = (low + high) >> 1
+        if ends[middle] <= value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@njit(cache=True, nogil=True)
+def periodic_due(size, every, offset, ends, after, until, capacity, window, start, end):
+    """Windows with after < end <= until that hold a slice, a type after the other, ascending.
+
+    Slices are named by their ascending ``ends``. Work goes with the windows found, not with the span of time: where
+    a window is empty, the first one that holds the next slice is taken. Returns how many there are (more than
+    ``capacity``: nothing after it was written, call again with more room).
+    """
+    n = 0
+    for w in range(size.size):
+        s, e, o = size[w], every[w], offset[w]
+        at = 0  # slices before it end at or before the window's start
+        stop = (after - o - s) // e * e + e + o  # start of the first window that ends after `after`
+        while at < ends.size:
+            # the earliest window that holds slice `at` starts in [its end - size, its end)
+            first = -((o + s - ends[at]) // e) * e + o
+            stop = max(stop, first)
+            if stop + s > until:
+                break
+            if stop >= ends[at]:
+                at = _first_after(ends, stop, at, ends.size)
+                continue
+            if n < capacity:
+                window[n] = w
+                start[n] = stop
+                end[n] = stop + s
+            n += 1
+            stop += e
+            if stop >= ends[at]:
+                at = _first_after(ends, stop, at, ends.size)
+    return n
+
+
+@njit(cache=True, nogil=True)
+def positions_after(ends, values, out):
+    """How many of the ascending ``ends`` are at or before each value (values come in ascending stretches)."""
+    at = 0
+    for i in range(values.size):
+        v = values[i]
+        if at > 0 and ends[at - 1] > v:
+            at = 0
+        low, step = at, 1
+        while low + step <= ends.size and ends[low + step - 1] <= v:
+            low += step
+            step *= 2
+        at = _first_after(ends, v, low, min(low + step, ends.size))
+        out[i] = at
+
+
+@njit(cache=True, nogil=True)
+def counting_order(key, buckets, order):
+    """Stable order of small integers."""
+    at = np.zeros(buckets + 1, np.int64)
+    for i in range(key.size):
+        at[key[i] + 1] += 1
+    for b in range(buckets):
+        at[b + 1] += at[b]
+    for i in range(key.size):
+        k = key[i]
+        order[at[k]] = i
+        at[k] += 1
+
+
+@njit(cache=True, nogil=True)
+def window_ranges(type_first, low, need, high, rank, group_first, slice_of, write, at, due, group, first, last, place):
+    """Each (window, group) that has rows: its range of cells.
+
+    Cells are sorted by group and, within, by slice; a window holds the slices low..high-1 and needs one from ``need``
+    on. Windows of a type come in ascending order of high. First call (write=False) counts results by ``rank`` of the
+    window into ``at``; the second, with ``at`` turned into positions, writes them: ``place`` is the position of a
+    result in (rank, group) order.
+    """
+    n = 0
+    for w in range(type_first.size - 1):
+        a, b = type_first[w], type_first[w + 1]
+        ascending = True  # a user's windows may nest, then a later one can start earlier
+        for j in range(a + 1, b):
+            ascending &= low[j - 1] <= low[j]
+        for g in range(group_first.size - 1):
+            top = group_first[g + 1]
+            bottom = group_first[g]
+            if bottom == top:
+                continue
+            c0 = bottom
+            c1 = bottom
+            j = _first_after(high, slice_of[bottom], a, b)
+            while j < b:
+                while c1 < top and slice_of[c1] < high[j]:
+                    c1 += 1
+                while c0 < top and slice_of[c0] < low[j]:
+                    c0 += 1
+                while c0 > bottom and slice_of[c0 - 1] >= low[j]:
+                    c0 -= 1
+                if c0 < c1 and slice_of[c1 - 1] >= need[j]:
+                    r = rank[j]
+                    if write:
+                        due[n] = j
+                        group[n] = g
+                        first[n] = c0
+                        last[n] = c1
+                        place[n] = at[r]
+                    at[r] += 1
+                    n += 1
+                    j += 1
+                elif c1 == top:
+                    if c0 == top and ascending:
+                        break
+                    j += 1
+                else:
+                    j = max(j + 1, _first_after(high, slice_of[c1], j, b))
+    return n

@@ -1,0 +1,440 @@
+"""The operator: push rows, advance time, flush, snapshot. Reads as the flow does.
+
+``push`` judges the batch's rows by the watermark before it, turns them into cells, adds these to the store, moves the
+watermark and answers the windows it closes. All state is one value that a push replaces at its end: a push that
+fails leaves the operator as it was.
+"""
+
+from __future__ import annotations
+
+import time as clock
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from slicing import emit, results
+from slicing.arrow_io import one_batch
+from slicing.cells import Cells, merged
+from slicing.emit import Answers
+from slicing.keys import KeyTable
+from slicing.plan import ENDLESS, Plan
+from slicing.revise import Revisions, revise
+from slicing.rows import Rows, reduce_rows, reduce_suspects
+from slicing.spec import ProcessingTime, Spec
+from slicing.store import Store
+from slicing.values import ranks
+from slicing.watermark import Progress
+from slicing.windows import BEGIN, END
+
+Ints = npt.NDArray[np.int64]
+
+LIMIT = 1 << 61  # times beyond it would leave no room for window ends
+
+
+class Stats(dict[str, int]):
+    """Plain numbers of one push, also as attributes: rows = windowed + late + outside + null_time."""
+
+    def __getattr__(self, name: str) -> int:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"stats has no {name!r}; it has {', '.join(self)}") from None
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a push gives: the windows it closed, the rows that were late for all of theirs, the accounting."""
+
+    windows: pa.Table
+    late: pa.Table
+    stats: Stats
+    watermark: Any
+
+
+@dataclass(frozen=True)
+class State:
+    """Everything an operator remembers."""
+
+    plan: Plan
+    store: Store
+    keys: KeyTable | None
+    watermark: int | None = None
+    progress: Progress = Progress()
+    arrived: int = 0
+    pools: dict[str, pa.Array] = field(default_factory=dict)
+    revisions: Revisions = field(default_factory=Revisions)
+    filled: dict[int, Ints] = field(default_factory=dict)
+    flushed: bool = False
+
+    @staticmethod
+    def fresh(spec: Spec, schema: pa.Schema) -> State:
+        plan = Plan(spec, schema)
+        pools = {name: pa.array([], plan.value_types[name].type) for name in plan.ranked}
+        return State(plan, Store(plan), KeyTable(plan.key_types) if spec.by else None, pools=pools)
+
+    @property
+    def horizon(self) -> int:
+        """Windows that end here or before have left."""
+        return BEGIN if self.watermark is None else self.watermark - self.plan.lateness
+
+
+@dataclass(frozen=True)
+class _Admitted:
+    """A batch as the store takes it."""
+
+    cells: Cells
+    changing: Cells  # cells of rows behind the watermark, which may change windows already given out
+    late: npt.NDArray[np.bool_]
+    outside: int
+
+
+class Operator:
+    """A window query over a stream, in one process.
+
+    ``push`` takes anything with the Arrow C interface; the first push fixes the types of the columns.
+    """
+
+    def __init__(self, spec: Spec) -> None:
+        if not isinstance(spec, Spec):
+            raise TypeError(f"Operator takes a sl.Spec; got {type(spec).__name__}")
+        self.spec = spec
+        self._state: State | None = None
+        self._advanced: Any = None  # a watermark given before the first push
+
+    # --- the flow ---------------------------------------------------------------------------------------------------
+
+    def push(self, data: object) -> Output:
+        """Take rows; give the windows they close."""
+        given = one_batch(data)
+        before = self._state if self._state is not None else self._first_state(given.schema)
+        if before.flushed:
+            raise RuntimeError("the operator was flushed, which ends its stream; build a new Operator to go on")
+        batch, times, null_time = self._timed(before.plan, given)
+        state, rows = _encoded(before, batch, times)
+        if len(rows):
+            observe = self.spec.watermark.observe
+            state = replace(state, progress=observe(state.progress, times, rows.span[1], batch, state.plan.measure))
+        admitted = _admit(state, rows)
+        state, revised = revise(state, admitted.changing)
+        state = replace(state, store=state.store.add(admitted.cells), arrived=state.arrived + given.num_rows)
+        state, answers = _close(state, self._reached(state))
+        windows = _table(state, answers, revised)
+        late = _late_rows(given, null_time, admitted.late)
+        counts = {
+            "rows": given.num_rows,
+            "windowed": len(rows) - int(admitted.late.sum()) - admitted.outside,
+            "late": int(admitted.late.sum()),
+            "outside": admitted.outside,
+            "null_time": int(null_time.sum()),
+        }
+        return self._done(_forget(state), windows, late, counts)
+
+    def advance(self, watermark: object) -> Output:
+        """Say that no row before ``watermark`` will come (a punctuation); it never goes back."""
+        if self._state is None:
+            self._advanced = _later(self._advanced, watermark)
+            return Output(_no_windows(self.spec), pa.table({}), Stats(_NO_ROWS | _NO_STATE), None)
+        state = self._state
+        reached = state.plan.measure.instant(watermark, "watermark")
+        state, answers = _close(state, max(reached, BEGIN if state.watermark is None else state.watermark))
+        return self._done(_forget(state), _table(state, answers, None), pa.table({}), _NO_ROWS)
+
+    def flush(self) -> Output:
+        """End of the stream: close everything that is still open."""
+        if self._state is None:
+            return Output(_no_windows(self.spec), pa.table({}), Stats(_NO_ROWS | _NO_STATE), None)
+        state, answers = _close(self._state, END, flush=True)
+        state = replace(state, watermark=self._state.watermark, flushed=True)
+        return self._done(_forget(state), _table(state, answers, None), pa.table({}), _NO_ROWS)
+
+    def snapshot(self) -> bytes:
+        """The whole state, versioned and checksummed: ``restore`` goes on where it stands."""
+        from slicing import snapshot
+
+        return snapshot.write(self.spec, self._state, self._advanced)
+
+    @staticmethod
+    def restore(spec: Spec, blob: bytes) -> Operator:
+        """The operator that wrote the snapshot; refuses one of another spec, a newer format, or a damaged one."""
+        from slicing import snapshot
+
+        operator = Operator(spec)
+        operator._state, operator._advanced = snapshot.read(spec, blob)
+        return operator
+
+    # --- its parts --------------------------------------------------------------------------------------------------
+
+    def _first_state(self, schema: pa.Schema) -> State:
+        state = State.fresh(self.spec, schema)
+        if self._advanced is not None:
+            state = replace(state, watermark=state.plan.measure.instant(self._advanced, "watermark"))
+        return state
+
+    def _timed(self, plan: Plan, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Ints, npt.NDArray[np.bool_]]:
+        """The rows that have a time, their times in ticks, and which rows have none."""
+        for name, type in plan.types.items():
+            found = batch.schema.get_all_field_indices(name)
+            if len(found) != 1 or batch.schema.field(found[0]).type != type:
+                has = f"{batch.schema.field(found[0]).type}" if len(found) == 1 else f"{len(found)} such columns"
+                raise TypeError(f"column {name!r} was {type} in the first batch; this one has {has}")
+        if isinstance(self.spec.time, ProcessingTime):
+            now = self.spec.time.clock() if self.spec.time.clock is not None else clock.time_ns() // 1000
+            if self._state is not None and self._state.progress.largest is not None:
+                now = max(now, self._state.progress.largest)
+            return batch, np.full(batch.num_rows, now, np.int64), np.zeros(batch.num_rows, np.bool_)
+        column = batch.column(self.spec.time)
+        missing = np.zeros(0, np.bool_)
+        if column.null_count:
+            missing = column.is_null().to_numpy(zero_copy_only=False)
+            if self.spec.on_null_time == "error":
+                raise ValueError(
+                    f"time column {self.spec.time!r} is null in row {int(np.argmax(missing))} of the batch; fill or "
+                    "drop nulls, or use on_null_time='late' to send such rows to out.late"
+                )
+            batch = batch.filter(column.is_valid())
+            column = batch.column(self.spec.time)
+        times = plan.measure.words(column)
+        return batch, times, missing if missing.size else np.zeros(batch.num_rows, np.bool_)
+
+    def _reached(self, state: State) -> int | None:
+        """The watermark after a push; it never goes back."""
+        reached = self.spec.watermark.reached(state.progress, state.plan.measure)
+        if isinstance(self.spec.time, ProcessingTime):
+            reached = state.progress.largest
+        if reached is None or (state.watermark is not None and state.watermark >= reached):
+            return state.watermark
+        return reached
+
+    def _done(self, state: State, windows: pa.Table, late: pa.Table, counts: dict[str, int]) -> Output:
+        self._state = state
+        slices = {int(e) for run in state.store.runs for e in run.end[run.slices()]}
+        size = state.store.nbytes + (0 if state.keys is None else state.keys.nbytes)
+        held = {
+            "slices": len(slices),
+            "cells": len(state.store),
+            "keys": 0 if state.keys is None else len(state.keys),
+            "bytes": size,
+            "windows": windows.num_rows,
+        }
+        reached = None if state.watermark is None else state.plan.measure.value(state.watermark)
+        return Output(windows, late, Stats(counts | held), reached)
+
+
+_NO_ROWS = {"rows": 0, "windowed": 0, "late": 0, "outside": 0, "null_time": 0}
+_NO_STATE = {"slices": 0, "cells": 0, "keys": 0, "bytes": 0, "windows": 0}
+
+
+def _encoded(state: State, batch: pa.RecordBatch, times: Ints) -> tuple[State, Rows]:
+    """Columns as arrays: keys as codes, values that have no word of their own as ranks."""
+    plan = state.plan
+    columns = {name: batch.column(name) for name in plan.types}
+    code = None
+    if state.keys is not None:
+        code = state.keys.encode([columns[name] for name in plan.spec.by])
+    ranked: dict[str, Ints] = {}
+    for name in plan.ranked:
+        pool, store = state.pools[name], state.store
+        used = store.ranks_used(name, len(pool)) if len(pool) > 2 * len(store) + 1024 else np.arange(len(pool))
+        (ranked[name],), pool, moved = ranks([columns[name]], pool, used)
+        if not np.array_equal(moved, np.arange(moved.size)):
+            state = replace(state, store=store.reranked(name, moved))
+        state = replace(state, pools=state.pools | {name: pool})
+    codes = 1 if state.keys is None else len(state.keys)
+    rows = Rows(plan, columns, times, code, codes, state.arrived, ranked)
+    if len(rows) and (rows.span[0] < -LIMIT or rows.span[1] > LIMIT):
+        far = rows.span[0] if rows.span[0] < -LIMIT else rows.span[1]
+        raise ValueError(f"time column {plan.spec.time!r} holds {far}; times must lie within -2**61 and 2**61 units")
+    return state, rows
+
+
+def _admit(state: State, rows: Rows) -> _Admitted:
+    """Judge each row by the watermark before the batch, and reduce what is in time to cells."""
+    plan, h = state.plan, state.horizon
+    late = np.zeros(len(rows), np.bool_)
+    none = Cells.empty(plan.lanes, plan.fragments)
+    if not len(rows):
+        return _Admitted(none, none, late, 0)
+    parts: list[Cells] = []
+    suspects, outside, current = none, 0, rows
+    if rows.span[0] < h:
+        suspect = np.flatnonzero(rows.time < h)
+        suspects, late[suspect], outside = _judge(plan, rows.take(suspect), h)
+        current = rows.take(np.flatnonzero(rows.time >= h))
+    changing = suspects
+    reached = state.watermark
+    if plan.spec.revises and reached is not None and len(current) and current.span[0] < reached:
+        behind = current.time < reached
+        cells, beyond = _inside(plan, reduce_rows(current.take(np.flatnonzero(behind))))
+        outside += beyond
+        changing = merged(suspects, cells, plan.lanes, plan.gaps)
+        current = current.take(np.flatnonzero(~behind))
+    if not plan.spec.revises:
+        changing = none
+        parts.append(suspects)
+    cells, beyond = _inside(plan, reduce_rows(current))
+    parts.append(cells)
+    both = merged(parts[0], parts[1], plan.lanes, plan.gaps) if len(parts) == 2 and len(parts[0]) else cells
+    return _Admitted(both, changing, late, outside + beyond)
+
+
+def _inside(plan: Plan, cells: Cells) -> tuple[Cells, int]:
+    """Without the cells of rows that no window holds by definition; how many rows these were."""
+    if plan.gapless:
+        return cells, 0
+    held = plan.edges.covers(cells.end)
+    return cells.take(held), int(cells.rows[~held].sum())
+
+
+def _judge(plan: Plan, rows: Rows, h: int) -> tuple[Cells, npt.NDArray[np.bool_], int]:
+    """Rows before the horizon: cells of those that some window still takes, which are late for all, how many outside."""
+    own_end = plan.edges.next_live(rows.time, BEGIN)
+    level = np.searchsorted(np.array(plan.session_gaps, np.int64), h - rows.time, "right").astype(np.int64)
+    in_session = level < len(plan.session_gaps)
+    in_time = plan.edges.holds(own_end, h) if plan.bounds else np.zeros(len(rows), np.bool_)
+    taken = in_session if plan.idle is not None else in_session | in_time
+    belongs = np.ones(len(rows), np.bool_) if plan.gapless else plan.edges.covers(own_end)
+    taken &= belongs
+    if plan.wholes:
+        level += plan.levels
+    chosen = np.flatnonzero(taken)
+    some = rows.take(chosen)
+    cells = reduce_suspects(some, plan.edges.next_live(some.time, h), level[chosen])
+    return cells, belongs & ~taken, int((~belongs).sum())
+
+
+def _close(state: State, reached: int | None, flush: bool = False) -> tuple[State, Answers]:
+    """Move the watermark and answer the windows it closes."""
+    plan, previous = state.plan, BEGIN if state.watermark is None else state.watermark
+    if reached is None:
+        return state, Answers.none(plan)
+    closed = replace(state, watermark=reached)
+    # a final answer waits until no late row can change it any more
+    patience = 0 if plan.spec.revises else plan.lateness
+    after = BEGIN if state.watermark is None else previous - patience
+    until = END - 1 if flush else reached - patience
+    if not len(state.store) or not _may_close(state, after, until, flush):
+        return closed, Answers.none(plan)
+    store = state.store.consolidated()
+    table = store.table()
+    parts = [_time_windows(state, table, after, until), *_row_windows(state, table, after, until, flush)]
+    parts = [p for p in parts if len(p)] or [Answers.none(plan)]
+    horizon = END - 1 if flush else closed.horizon
+    store = Store(plan) if flush else store.sealed(horizon).expired(horizon)
+    answers, filled = Answers.together(parts), state.filled
+    if plan.fill:
+        answers, filled = results.with_empty(plan, answers, filled, table, until)
+    revisions = state.revisions.without(horizon)
+    return replace(closed, store=store, filled=filled, revisions=revisions), answers
+
+
+def _may_close(state: State, after: int, until: int, flush: bool) -> bool:
+    """Whether anything can be due or dead: most small pushes close nothing and should cost nothing."""
+    plan = state.plan
+    if flush or plan.fill:
+        return True
+    if plan.session_gaps and min(r.earliest_last for r in state.store.runs) + plan.session_gaps[0] < until:
+        return True
+    if state.watermark is None:
+        return True
+    marks = (after, after - plan.lateness) if plan.spec.revises else (after,)
+    moved = until - after
+    return bool(plan.bounds) and any(
+        int(plan.edges.next_live(np.array([a], np.int64), BEGIN)[0]) <= a + moved for a in marks
+    )
+
+
+def _time_windows(state: State, table: Cells, after: int, until: int) -> Answers:
+    """Windows between edges. With ``idle``, a key that has been quiet gives out all its windows now."""
+    plan = state.plan
+    if plan.idle is None:
+        return emit.time_answers(plan, table, state.keys, after, until)
+    instances = emit.runs(table, state.keys, plan.idle)
+    over = instances.end() + plan.idle < until
+    parts = []
+    for which, last in ((over, END - 1), (~over, until)):
+        cells = instances.cells.take(instances.members(which))
+        some = emit.runs(cells, state.keys, plan.idle)
+        parts.append(emit.instance_answers(plan, some, after, last))
+    return Answers.together(parts)
+
+
+def _row_windows(state: State, table: Cells, after: int, until: int, flush: bool) -> list[Answers]:
+    """Windows whose bounds are rows: sessions, whole streams."""
+    plan = state.plan
+    found = []
+    for session in plan.sessions:
+        gap = plan.session_gaps[session.level]
+        open_cells = table.take(table.level % plan.levels <= session.level)
+        chained = emit.runs(open_cells, state.keys, gap)
+        due = chained.end() + gap < until
+        if plan.spec.revises:
+            due &= chained.end() + gap >= after
+        found.append(emit.session_answers(plan, chained, due, session.window, session.gap))
+    if plan.wholes and (flush or plan.idle is not None):
+        in_time = table.take(table.level < plan.levels)
+        streams = emit.runs(in_time, state.keys, int(ENDLESS) if plan.idle is None else plan.idle)
+        over = np.ones(streams.first.size, np.bool_) if plan.idle is None else streams.end() + plan.idle < until
+        found += [emit.session_answers(plan, streams, over, window, 0) for window in plan.wholes]
+    return found
+
+
+def _forget(state: State) -> State:
+    """Give up the codes of keys that have no cell left, once they are most of the table."""
+    if state.keys is None or len(state.keys) < 2 * len(state.store) + 4096:
+        return state
+    used = np.zeros(len(state.keys), np.bool_)
+    for run in state.store.runs:
+        used[run.code] = True
+    used[state.revisions.code] = True
+    for last in state.filled.values():
+        used[: last.size] |= last > BEGIN
+    live = np.flatnonzero(used)
+    if 2 * live.size > len(state.keys):
+        return state
+    code = np.full(len(state.keys), -1, np.int64)
+    code[live] = np.arange(live.size)
+    filled = {k: last[live[live < last.size]] for k, last in state.filled.items()}
+    return replace(
+        state,
+        keys=state.keys.compact(live),
+        store=state.store.recoded(code),
+        revisions=state.revisions.recoded(code),
+        filled=filled,
+    )
+
+
+def _table(state: State, answers: Answers, revised: tuple[Answers, Ints] | None) -> pa.Table:
+    if revised is None:
+        return results.to_table(state.plan, answers, state.keys, state.pools)
+    again, mark = revised
+    first_mark = np.full(len(answers), 1 if state.plan.spec.emit == "changes" else 0, np.int64)
+    both = Answers.together([again, answers])
+    return results.to_table(state.plan, both, state.keys, state.pools, np.append(mark, first_mark))
+
+
+def _late_rows(batch: pa.RecordBatch, null_time: npt.NDArray[np.bool_], late: npt.NDArray[np.bool_]) -> pa.Table:
+    """The input's columns and the reason, in the order the rows came."""
+    reason = np.zeros(batch.num_rows, np.int8)
+    if null_time.any():
+        reason[null_time] = 2
+        reason[np.flatnonzero(~null_time)[late]] = 1
+    elif late.any():
+        reason[late] = 1
+    chosen = np.flatnonzero(reason)
+    names = pa.array([None, "late", "null time"], pa.string())
+    rows = batch.take(pa.array(chosen)) if chosen.size else batch.slice(0, 0)
+    table = pa.Table.from_batches([rows])
+    return table.append_column("reason", names.take(pa.array(reason[chosen])))
+
+
+def _no_windows(spec: Spec) -> pa.Table:
+    names = ["window", "window_start", "window_end", *spec.by, *spec.aggs]
+    names += {"final": [], "updates": ["revision"], "changes": ["op"]}[spec.emit]
+    return pa.table({name: pa.nulls(0) for name in names})
+
+
+def _later(known: Any, given: Any) -> Any:
+    return given if known is None or given > known else known

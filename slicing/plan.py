@@ -1,0 +1,281 @@
+"""Plan: a spec resolved against a schema. Edges, gaps, lanes, and what has to be kept.
+
+``EdgeSet`` is the slicer's arithmetic: all edges of all time windows as few progressions as they fuse into, the next
+edge after a time, and which windows a set of slices is due for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from slicing.aggs import BoundAggregate, Lane
+from slicing.kernels import combine as kinds
+from slicing.kernels.slice import next_edges
+from slicing.kernels.windows import periodic_due
+from slicing.keys import check_key_type
+from slicing.measure import Measure
+from slicing.spec import ProcessingTime, Spec
+from slicing.values import ValueType
+from slicing.windows import BEGIN, END, Bound, ContextFreeWindow, Progression, Session
+
+Ints = npt.NDArray[np.int64]
+
+ENDLESS = np.int64(0x7FFFFFFFFFFFFFFF)
+
+
+class DueWindows(NamedTuple):
+    """Windows by their type's number; ``need``: a row after this edge is required (else the start)."""
+
+    type: Ints
+    start: Ints
+    end: Ints
+    need: Ints
+
+
+class EdgeSet:
+    """The edges of a set of time windows. An edge lives while a window that uses it has not left the store."""
+
+    def __init__(self, bounds: Sequence[Bound]) -> None:
+        self.bounds = list(bounds)
+        self.progressions = _fused([p for b in bounds for p in b.progressions])
+        every, phase, horizon = np.array(self.progressions or np.empty((0, 3)), np.int64).reshape(-1, 3).T.copy()
+        self._every, self._phase, self._horizon = every, phase, horizon
+        self.marks = sorted({m for b in bounds for m in b.marks})
+        self.irregular = [b for b in bounds if b.irregular]
+        self.gapless = not bounds or any(b.gapless for b in bounds)
+        self._periodic = [i for i, b in enumerate(bounds) if b.periodic is not None]
+        self._periodic_numbers = np.array(self._periodic, np.int64)
+        sizes = [b.periodic for b in bounds if b.periodic is not None]
+        self._sizes = np.array(sizes or np.empty((0, 3)), np.int64).reshape(-1, 3).T.copy()
+        self._others = [i for i, b in enumerate(bounds) if b.periodic is None]
+        self._asks_slices = [b for b in bounds if b.irregular and b.first_live_start(0) == BEGIN]
+        # of windows that start alike only the longest can keep a slice alive
+        longest: dict[tuple[int, int], Bound] = {}
+        for b in bounds:
+            if b.periodic is not None:
+                size, step, offset = b.periodic
+                known = longest.get((step, offset))
+                if known is None or known.periodic is None or known.periodic[0] < size:
+                    longest[step, offset] = b
+        self._keepers = [*longest.values(), *(bounds[i] for i in self._others if bounds[i] not in self._asks_slices)]
+
+    def next_live(self, times: Ints, h: int) -> Ints:
+        """The next live edge after each time (END where there is none); with h = BEGIN every edge lives."""
+        out = np.full(times.size, END, np.int64)
+        next_edges(times, np.int64(h), self._every, self._phase, self._horizon, out)
+        live = [m.edge for m in self.marks if m.edge + m.horizon > h]
+        if live:
+            edges = np.array([*live, END], np.int64)
+            np.minimum(out, edges[np.searchsorted(edges[:-1], times, "right")], out=out)
+        for bound in self.irregular:
+            np.minimum(out, bound.next_live_edge(times, h), out=out)
+        return out
+
+    def between(self, low: int, high: int, times: Ints, grid: int, limit: int) -> Ints:
+        """Ascending edges after ``low`` up to the first one after ``high``, where rows at ``times`` need one.
+
+        ``grid`` adds an edge every so many ticks (0: none). When the regular edges are more than ``limit`` only those
+        next to a row are given, so that a jump in time costs nothing.
+        """
+        regular = [*self.progressions, *([Progression(grid, 0, 0)] if grid else [])]
+        count = sum((high - low) // p.every + 1 for p in regular)
+        if count > limit:
+            edges = self.next_live(times, BEGIN)
+            if grid:
+                edges = np.minimum(edges, times // grid * grid + grid)
+            return np.unique(edges)
+        parts = [np.arange((low - p.phase) // p.every + 1, (high - p.phase) // p.every + 2) * p.every + p.phase for p in regular]
+        parts += [np.unique(b.next_live_edge(times, BEGIN)) for b in self.irregular]
+        if self.marks:
+            parts.append(np.array([m.edge for m in self.marks if m.edge > low], np.int64))
+        if len(parts) == len(regular) == 1:
+            return parts[0]
+        edges = np.unique(np.concatenate([*parts, [END]]))
+        return edges[: int(np.searchsorted(edges, high, "right")) + 1]
+
+    def regular_width(self, grid: int) -> tuple[int, int] | None:
+        """(width, phase) where all edges are one progression."""
+        if self.marks or self.irregular or len(self.progressions) + bool(grid) != 1:
+            return None
+        return (grid, 0) if grid else (self.progressions[0].every, self.progressions[0].phase)
+
+    def covers(self, ends: Ints) -> npt.NDArray[np.bool_]:
+        """Whether any window holds each slice."""
+        if self.gapless:
+            return np.ones(ends.size, np.bool_)
+        found = np.zeros(ends.size, np.bool_)
+        for bound in self.bounds:
+            found |= bound.covers(ends)
+        return found
+
+    def lives(self, ends: Ints, h: int) -> npt.NDArray[np.bool_]:
+        """Whether a window that has not left (end > h) holds each slice."""
+        # A slice that ends after h is in a live window (it is in one at all). One that ends before is in the live
+        # windows that start before its end.
+        start = min((b.first_live_start(h) for b in self._keepers), default=END)
+        live = (ends > h) | (ends > start)
+        for bound in self._asks_slices:
+            dead = np.flatnonzero(~live)
+            live[dead] = bound.last_end(ends[dead]) > h
+        return live
+
+    def holds(self, ends: Ints, h: int) -> npt.NDArray[np.bool_]:
+        """Whether a live window holds each slice, where slices may be in none at all."""
+        if self.gapless:
+            return self.lives(ends, h)
+        last = np.full(ends.size, BEGIN, np.int64)
+        for bound in self.bounds:
+            np.maximum(last, bound.last_end(ends), out=last)
+        return last > h
+
+    def due(self, ends: Ints, after: int, until: int) -> DueWindows:
+        """The windows with ``after < end <= until`` that hold one of the slices, a type after the other, by end."""
+        parts = [self._periodic_due(ends, after, until)] if self._periodic and ends.size else []
+        for i in self._others:
+            found = self.bounds[i].due(ends, after, until)
+            parts.append(DueWindows(np.full(found.end.size, i, np.int64), *found))
+        if len(parts) == 1:
+            return parts[0]
+        together = DueWindows(*(np.concatenate([p[k] for p in parts] or [_NONE]) for k in range(4)))
+        order = np.argsort(together.type, kind="stable")
+        return DueWindows(*(column[order] for column in together))
+
+    def _periodic_due(self, ends: Ints, after: int, until: int) -> DueWindows:
+        capacity = max(64, 2 * len(self._periodic))
+        while True:
+            type, start, end = np.empty((3, capacity), np.int64)
+            n = periodic_due(*self._sizes, ends, np.int64(after), np.int64(until), capacity, type, start, end)
+            if n <= capacity:
+                break
+            capacity = n
+        start = start[:n]
+        return DueWindows(self._periodic_numbers[type[:n]], start, end[:n], start)
+
+
+_NONE = np.empty(0, np.int64)
+
+
+def _fused(progressions: list[Progression]) -> list[Progression]:
+    """As few progressions as possible: one whose edges another one has, living as long, is left out."""
+    longest: dict[tuple[int, int], int] = {}
+    for p in progressions:
+        key = (p.every, p.phase % p.every)
+        longest[key] = max(longest.get(key, 0), p.horizon)
+    kept: list[Progression] = []
+    table = np.empty((3, len(longest)), np.int64)
+    for (every, phase), horizon in sorted(longest.items(), key=lambda item: (item[0][0], -item[1])):
+        e, f, h = table[:, : len(kept)]
+        if not ((every % e == 0) & ((phase - f) % e == 0) & (h >= horizon)).any():
+            table[:, len(kept)] = every, phase, horizon
+            kept.append(Progression(every, phase, horizon))
+    return kept
+
+
+@dataclass(frozen=True)
+class SessionWindow:
+    """A session: chained at ``gaps[level]``, ending ``gap`` after its last row."""
+
+    window: int
+    level: int
+    gap: int
+
+
+class Plan:
+    """A spec resolved against the types of its columns."""
+
+    def __init__(self, spec: Spec, schema: pa.Schema) -> None:
+        self.spec = spec
+        types = {name: _column_type(schema, name) for name in spec.columns()}
+        if isinstance(spec.time, ProcessingTime):
+            self.measure = Measure.of(pa.timestamp("us", "UTC"), "processing time")
+        else:
+            self.measure = Measure.of(types[spec.time], spec.time)
+        ticks = self.measure.ticks
+        self.key_types = [types[name] for name in spec.by]
+        for name in spec.by:
+            check_key_type(name, types[name])
+        self._check_flags(types)
+        if spec.sequence is not None:
+            _check_sequence(spec.sequence, types[spec.sequence])
+
+        self.lateness = ticks(spec.allowed_lateness, "allowed_lateness")
+        self.idle = None if spec.idle is None else ticks(spec.idle, "idle")
+        for where, span in spec.watermark.spans().items():
+            ticks(span, where)
+
+        # windows are numbered by name, so that their number orders results
+        self.names = sorted(spec.windows)
+        windows = [spec.windows[name] for name in self.names]
+        self.timed = [i for i, w in enumerate(windows) if isinstance(w, ContextFreeWindow)]
+        self.bounds = [w.bind(self.measure) for w in windows if isinstance(w, ContextFreeWindow)]
+        self.fill = [k for k, i in enumerate(self.timed) if getattr(windows[i], "fill", False)]
+        self.edges = EdgeSet(self.bounds)
+        self.wholes = [i for i, w in enumerate(windows) if not isinstance(w, ContextFreeWindow | Session)]
+        gap_of = {i: ticks(w.gap, "gap") for i, w in enumerate(windows) if isinstance(w, Session)}
+        # a quiet key ends all its windows, so no session reaches over idle
+        capped = {i: gap if self.idle is None else min(gap, self.idle) for i, gap in gap_of.items()}
+        gaps = sorted({*capped.values(), *([] if self.idle is None else [self.idle])})
+        self.sessions = [SessionWindow(i, gaps.index(capped[i]), gap) for i, gap in gap_of.items()]
+        self.session_gaps = gaps
+        # A level counts the gaps that no longer take a cell; those of rows that `whole` no longer takes come after.
+        self.levels = len(gaps) + 1
+        self.gaps = np.array([*gaps, ENDLESS] * (2 if self.wholes else 1), np.int64)
+        self.grid = gaps[0] + 1 if gaps else 0
+        self.fragments = bool(gaps) or bool(self.wholes)
+
+        self.aggs: dict[str, BoundAggregate] = {n: a.bind(types) for n, a in spec.aggs.items()}
+        self.lanes: list[Lane] = list(dict.fromkeys(lane for a in self.aggs.values() for lane in a.lanes))
+        self.value_types = {
+            f.column: ValueType.of(types[f.column], f.column)
+            for lane in self.lanes
+            for f in lane.feeds
+            if f.form != "valid"
+        }
+        self.ranked = [
+            name
+            for name, value in self.value_types.items()
+            if value.ranked and any(f.column == name and f.form in RANK_FORMS for lane in self.lanes for f in lane.feeds)
+        ]
+        self.types = types
+
+    @property
+    def gapless(self) -> bool:
+        """Every time is in at least one window."""
+        return bool(self.sessions or self.wholes) or self.edges.gapless
+
+    def _check_flags(self, types: dict[str, pa.DataType]) -> None:
+        for agg in self.spec.aggs.values():
+            if agg.flag is not None and not pa.types.is_boolean(types[agg.flag]):
+                raise TypeError(f"{agg!r}: where takes a boolean column; {agg.flag!r} has type {types[agg.flag]}")
+
+
+RANK_FORMS = ("word", "low", "high")
+
+# where a partial holds a rank of its first or second feed: kind -> (word, feed, is complemented when 'high')
+RANK_WORDS = {
+    kinds.EXTREMES: ((1, 0), (2, 0)),
+    kinds.FIRST: ((4, 0),),
+    kinds.LAST: ((4, 0),),
+    kinds.ARG: ((1, 0), (5, 1)),
+    kinds.EXTREME_COUNT: ((1, 0),),
+}
+
+
+def _column_type(schema: pa.Schema, name: str) -> pa.DataType:
+    found = schema.get_all_field_indices(name)
+    if len(found) != 1:
+        trouble = "is missing" if not found else f"occurs {len(found)} times"
+        raise ValueError(f"column {name!r} {trouble} in the data; its columns are {', '.join(schema.names)}")
+    return schema.field(found[0]).type
+
+
+def _check_sequence(name: str, type: pa.DataType) -> None:
+    t = pa.types
+    if not (t.is_integer(type) or t.is_timestamp(type) or t.is_date(type) or t.is_time(type) or t.is_duration(type)):
+        raise TypeError(f"sequence column {name!r} has type {type}; it must be an integer or a time")

@@ -1,0 +1,152 @@
+"""Snapshots: an operator's state as checksummed bytes, and back.
+
+    magic, format version, checksum | header (JSON) | Arrow IPC streams: schema, keys, pools, fills, revisions, runs
+
+Runs are written as they are, not merged, so that a restored operator goes on bit for bit like the one that was
+written. Key values are written raw: codes mean something in one process only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from slicing.cells import Cells
+from slicing.keys import KeyTable
+from slicing.operator import State
+from slicing.plan import Plan
+from slicing.revise import Revisions
+from slicing.spec import Spec
+from slicing.store import Store
+from slicing.watermark import Progress
+
+MAGIC = b"SLICESNP"
+FORMAT = 1
+_HEAD = struct.Struct("<8sI16s")  # magic, format, checksum of all that follows
+_LENGTH = struct.Struct("<Q")
+
+
+class SnapshotError(ValueError):
+    """A snapshot that cannot be read: of another spec, a newer format, or damaged."""
+
+
+def write(spec: Spec, state: State | None, advanced: object) -> bytes:
+    header: dict[str, Any] = {"fingerprint": spec.fingerprint(), "spec": repr(spec), "advanced": _instant(advanced)}
+    tables: list[pa.Table] = []
+    if state is not None:
+        header |= {
+            "watermark": state.watermark,
+            "progress": state.progress.to_json(),
+            "arrived": state.arrived,
+            "flushed": state.flushed,
+            "pools": list(state.pools),
+            "filled": list(state.filled),
+            "runs": len(state.store.runs),
+        }
+        tables.append(pa.schema(list(state.plan.types.items())).empty_table())
+        if state.keys is not None:
+            values = state.keys.columns(np.arange(len(state.keys)))
+            tables.append(pa.table(dict(zip(map(str, range(len(values))), values, strict=True))))
+        tables += [pa.table({"value": pool}) for pool in state.pools.values()]
+        tables += [pa.table({"end": last}) for last in state.filled.values()]
+        tables.append(pa.table(asdict(state.revisions)))
+        tables += [_cells_table(run) for run in state.store.runs]
+    sections = [json.dumps(header).encode(), *map(_stream, tables)]
+    body = b"".join(part for s in sections for part in (_LENGTH.pack(len(s)), s))
+    return _HEAD.pack(MAGIC, FORMAT, _checksum(body)) + body
+
+
+def read(spec: Spec, blob: bytes) -> tuple[State | None, Any]:
+    """The state, and a watermark given before any row."""
+    sections = _sections(memoryview(blob))
+    header = json.loads(bytes(sections[0]))
+    if header["fingerprint"] != spec.fingerprint():
+        raise SnapshotError(
+            f"the snapshot was written for another spec (fingerprint {header['fingerprint']}, this one has "
+            f"{spec.fingerprint()}); it was {header['spec']}"
+        )
+    if "runs" not in header:
+        return None, header["advanced"]
+    tables = [pa.ipc.open_stream(section).read_all() for section in sections[1:]]
+    take = iter(tables)
+    plan = Plan(spec, next(take).schema)
+    keys = None
+    if spec.by:
+        keys = KeyTable(plan.key_types)
+        keys.encode([_whole(column) for column in next(take).columns])
+    pools = {name: _whole(next(take)["value"]) for name in header["pools"]}
+    filled = {k: next(take)["end"].to_numpy().copy() for k in header["filled"]}
+    revisions = Revisions(**{name: c.to_numpy() for name, c in zip(*_columns(next(take)), strict=True)})
+    store = Store(plan, tuple(_cells(plan, next(take)) for _ in range(header["runs"])))
+    progress = Progress.from_json(header["progress"])
+    return State(
+        plan, store, keys, header["watermark"], progress, header["arrived"], pools, revisions, filled, header["flushed"]
+    ), None
+
+
+def _sections(blob: memoryview) -> list[memoryview]:
+    if len(blob) < _HEAD.size or bytes(blob[:8]) != MAGIC:
+        raise SnapshotError("the bytes are not a snapshot of this library (they do not begin as one)")
+    _, version, checksum = _HEAD.unpack(blob[: _HEAD.size])
+    body = blob[_HEAD.size :]
+    if version > FORMAT:
+        raise SnapshotError(f"the snapshot has format {version}; this version of the library reads up to {FORMAT}")
+    if version != FORMAT or _checksum(body) != checksum:
+        raise SnapshotError("the snapshot is damaged: its checksum does not match its content")
+    sections = []
+    at = 0
+    while at < len(body):
+        (length,) = _LENGTH.unpack(body[at : at + _LENGTH.size])
+        at += _LENGTH.size
+        sections.append(body[at : at + length])
+        at += length
+    return sections
+
+
+def _checksum(body: bytes | memoryview) -> bytes:
+    return hashlib.blake2b(body, digest_size=16).digest()
+
+
+def _stream(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def _cells_table(cells: Cells) -> pa.Table:
+    """Each block as a fixed-size list: the words as they lie in memory."""
+    blocks = [cells.meta, *cells.blocks]
+    lists = [pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(b).ravel()), b.shape[1]) for b in blocks]
+    return pa.table(lists, names=["meta", *(f"lane{i}" for i in range(len(cells.blocks)))])
+
+
+def _cells(plan: Plan, table: pa.Table) -> Cells:
+    def block(column: pa.ChunkedArray) -> np.ndarray[Any, np.dtype[np.int64]]:
+        width = column.type.list_size
+        words: np.ndarray[Any, np.dtype[np.int64]] = _whole(column).flatten().to_numpy().reshape(-1, width)
+        return words
+
+    if table.num_columns != 1 + len(plan.lanes):
+        raise SnapshotError(f"the snapshot holds {table.num_columns - 1} lanes; this spec has {len(plan.lanes)}")
+    meta, *blocks = (block(c) for c in table.columns)
+    return Cells(meta, tuple(blocks))
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    combined = column.combine_chunks()
+    return combined.chunk(0) if isinstance(combined, pa.ChunkedArray) else combined
+
+
+def _columns(table: pa.Table) -> tuple[list[str], list[pa.ChunkedArray]]:
+    return table.column_names, table.columns
+
+
+def _instant(advanced: object) -> object:
+    return advanced if advanced is None or isinstance(advanced, int) else str(advanced)

@@ -1,0 +1,154 @@
+"""The slice store: sorted runs of cells, merged geometrically.
+
+Owns every live cell. Takes tables of cells, a horizon when windows have left, renumbered codes and ranks; gives one
+sorted table to answer windows from. A store is a value: each change returns a new one, so a failed push costs
+nothing to undo.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.cells import Cells, fused, merged, sorted_cells
+from slicing.kernels.cells import CODE, END, LEVEL, chain
+from slicing.kernels.combine import ARG as _ARG
+from slicing.plan import RANK_FORMS, RANK_WORDS, Plan
+from slicing.windows import BEGIN
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Store:
+    plan: Plan
+    runs: tuple[Cells, ...] = ()
+
+    def __len__(self) -> int:
+        return sum(map(len, self.runs))
+
+    @property
+    def nbytes(self) -> int:
+        return sum(run.nbytes for run in self.runs)
+
+    def add(self, cells: Cells) -> Store:
+        """One more run; runs of like size are merged, so that there are few and each cell moves rarely."""
+        if not len(cells):
+            return self
+        runs = [*self.runs, cells]
+        while len(runs) > 1 and len(runs[-2]) < 2 * len(runs[-1]):
+            newer, older = runs.pop(), runs.pop()
+            runs.append(self._merged(older, newer))
+        return replace(self, runs=tuple(runs))
+
+    def consolidated(self) -> Store:
+        """One run."""
+        runs = list(self.runs)
+        while len(runs) > 1:
+            newer, older = runs.pop(), runs.pop()
+            runs.append(self._merged(older, newer))
+        return replace(self, runs=tuple(runs))
+
+    def table(self) -> Cells:
+        """All cells of a consolidated store."""
+        assert len(self.runs) <= 1
+        return self.runs[0] if self.runs else Cells.empty(self.plan.lanes, self.plan.fragments)
+
+    def _merged(self, older: Cells, newer: Cells) -> Cells:
+        return merged(older, newer, self.plan.lanes, self.plan.gaps)
+
+    def sealed(self, h: int) -> Store:
+        """Raise the level of sessions that left (``last + gap < h``): nothing joins or bridges them any more."""
+        if not self.plan.session_gaps or not len(self):
+            return self
+        table = self.table()
+        order = np.lexsort((table.first, table.code))
+        code, first, last = table.code[order], table.first[order], table.last[order]
+        level = table.level.copy()
+        outside_whole = level // self.plan.levels * self.plan.levels
+        for j, gap in enumerate(self.plan.session_gaps):
+            taken = level[order] % self.plan.levels <= j
+            members = order[taken]
+            run = np.empty(members.size, np.int64)
+            runs = chain(code[taken], first[taken], last[taken], np.int64(gap), run)
+            end = np.full(runs, BEGIN, np.int64)
+            np.maximum.at(end, run, last[taken])
+            left = members[end[run] + gap < h]
+            level[left] = outside_whole[left] + j + 1
+        if (level == table.level).all():
+            return self
+        raised = sorted_cells(table.with_meta(LEVEL, level))
+        return replace(self, runs=(fused(raised, self.plan.lanes, self.plan.gaps),))
+
+    def expired(self, h: int) -> Store:
+        """Without the cells that no open window needs; old fine slices fuse where their edges have died."""
+        table = self.table()
+        if not len(table):
+            return self
+        starts = table.slices()
+        ends = table.end[starts]
+        old = int(np.searchsorted(ends, h, "right"))
+        live = self.plan.edges.lives(ends, h) if self.plan.bounds else np.zeros(ends.size, np.bool_)
+        counts = np.diff(np.append(starts, len(table)))
+        keep = np.repeat(live, counts)
+        if self.plan.fragments:
+            in_session = table.level % self.plan.levels < len(self.plan.session_gaps)
+            # an instance of a key that is over is over for every window
+            keep = in_session if self.plan.idle is not None else keep | in_session
+            if self.plan.wholes and self.plan.idle is None:
+                keep |= table.level < self.plan.levels
+        moved = ends.copy()
+        moved[:old] = self.plan.edges.next_live(ends[:old] - 1, h)
+        if not (moved == ends).all():
+            kept = table.with_meta(END, np.repeat(moved, counts)).take(keep)
+            return replace(self, runs=(fused(sorted_cells(kept), self.plan.lanes, self.plan.gaps),))
+        if keep.all():
+            return self
+        if not keep.any():
+            return replace(self, runs=())
+        if not self.plan.fragments:  # what is dead is a prefix: later cells are a view
+            first = int(np.argmax(keep))
+            if keep[first:].all():
+                return replace(self, runs=(table.take(slice(first, None)),))
+        return replace(self, runs=(table.take(keep),))
+
+    def recoded(self, code: Ints) -> Store:
+        """Codes renumbered: ``code[old]`` is the new one."""
+        return replace(self, runs=tuple(sorted_cells(r.with_meta(CODE, code[r.code])) for r in self.runs))
+
+    def reranked(self, column: str, rank: Ints) -> Store:
+        """Ranks of a column's values renumbered (order kept): ``rank[old]`` is the new one."""
+
+        def moved(words: Ints, complemented: bool) -> Ints:
+            return ~rank[~words] if complemented else rank[words]
+
+        return replace(self, runs=tuple(self._map_ranks(r, column, moved) for r in self.runs))
+
+    def ranks_used(self, column: str, size: int) -> Ints:
+        """The ranks of a column's values that any cell holds."""
+        used = np.zeros(size, np.bool_)
+
+        def mark(words: Ints, complemented: bool) -> Ints:
+            used[~words if complemented else words] = True
+            return words
+
+        for run in self.runs:
+            self._map_ranks(run, column, mark)
+        return np.flatnonzero(used)
+
+    def _map_ranks(self, cells: Cells, column: str, change: Callable[[Ints, bool], Ints]) -> Cells:
+        blocks = list(cells.blocks)
+        for b, lane in enumerate(self.plan.lanes):
+            for word, feed in RANK_WORDS.get(lane.kind, ()):
+                if lane.feeds[feed].column != column or lane.feeds[feed].form not in RANK_FORMS:
+                    continue
+                held = blocks[b][:, 0] > 0
+                if lane.kind == _ARG and feed == 1:
+                    held &= blocks[b][:, 6] > 0
+                changed = blocks[b].copy()
+                changed[held, word] = change(changed[held, word], lane.feeds[feed].form == "high")
+                blocks[b] = changed
+        return Cells(cells.meta, tuple(blocks))

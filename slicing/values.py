@@ -1,0 +1,209 @@
+"""Column types: what a value becomes inside the engine, and how it comes back.
+
+Inside, a value is a 64-bit *word* that orders as the values do, so one integer kernel serves every type: integers and
+times are themselves, floats their order key, small decimals their unscaled integer, strings and large decimals their
+rank in a sorted pool of the values alive (``ranks``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+
+TOP = np.int64(0x7FFFFFFFFFFFFFFF)
+SIGN_BIT = np.int64(-0x8000000000000000)
+
+INTEGER, UNSIGNED, FLOAT, BOOL, DECIMAL, TIME, RANKED = (
+    "integer",
+    "unsigned integer",
+    "float",
+    "bool",
+    "decimal",
+    "time",
+    "ranked",
+)
+NUMERIC = (INTEGER, UNSIGNED, FLOAT, BOOL, DECIMAL)
+
+
+def decoded(type: pa.DataType) -> pa.DataType:
+    """The type of the values of a dictionary column; any other type itself."""
+    return type.value_type if pa.types.is_dictionary(type) else type
+
+
+@dataclass(frozen=True)
+class ValueType:
+    """How the values of one Arrow type are held."""
+
+    type: pa.DataType
+    family: str
+    ranked: bool  # words are ranks in the column's pool
+
+    @staticmethod
+    def of(type: pa.DataType, column: str) -> ValueType:
+        t = pa.types
+        type = decoded(type)
+        if t.is_boolean(type):
+            return ValueType(type, BOOL, False)
+        if t.is_signed_integer(type):
+            return ValueType(type, INTEGER, False)
+        if t.is_unsigned_integer(type):
+            return ValueType(type, UNSIGNED, False)
+        if t.is_floating(type):
+            return ValueType(type, FLOAT, False)
+        if t.is_decimal128(type) or t.is_decimal32(type) or t.is_decimal64(type):
+            return ValueType(type, DECIMAL, type.precision > 18)
+        if t.is_timestamp(type) or t.is_date(type) or t.is_time(type) or t.is_duration(type):
+            return ValueType(type, TIME, False)
+        if _is_text(type):
+            return ValueType(type, RANKED, True)
+        raise TypeError(
+            f"column {column!r} has type {type}, which cannot be aggregated; allowed are integers, floats, bool, "
+            "decimals up to 38 digits, dates, times, timestamps, durations, strings and binary"
+        )
+
+    def words(self, array: pa.Array) -> Ints:
+        """Order-keeping words of an unranked column; nulls give any word."""
+        if self.family == FLOAT:
+            return float_words(self.floats(array))
+        if self.family == BOOL:
+            return array.cast(pa.uint8()).view(pa.uint8()).to_numpy(zero_copy_only=False).astype(np.int64)
+        raw = _buffer(array, _STORAGE[_width(self.type)] if self.family != UNSIGNED else _UNSIGNED[_width(self.type)])
+        if pa.types.is_decimal128(self.type):
+            return np.ascontiguousarray(raw[::2])
+        if self.type == pa.uint64():
+            return raw.view(np.int64) ^ SIGN_BIT
+        return raw.astype(np.int64, copy=False)
+
+    def limbs(self, array: pa.Array) -> tuple[Ints, Ints]:
+        """A decimal as value = high * 2**64 + (low + 2**63)."""
+        raw = _buffer(array, np.dtype(np.int64))
+        return raw[::2] ^ SIGN_BIT, np.ascontiguousarray(raw[1::2])
+
+    def floats(self, array: pa.Array) -> Floats:
+        """The values as float64; nulls give any float."""
+        if self.family == FLOAT:
+            raw = _buffer(array, np.dtype(f"f{_width(self.type)}"))
+            return raw.astype(np.float64, copy=False)
+        if self.family == DECIMAL:
+            values = array.cast(pa.float64())
+            return _buffer(values, np.dtype(np.float64))
+        words = self.words(array)
+        return ((words ^ SIGN_BIT).view(np.uint64) if self.type == pa.uint64() else words).astype(np.float64)
+
+    def array(self, words: Ints, valid: Mask | None, pool: pa.Array | None) -> pa.Array:
+        """Words back to values of the column's type."""
+        mask = None if valid is None or bool(valid.all()) else ~valid
+        if self.ranked:
+            assert pool is not None
+            return pool.take(pa.array(words, mask=mask)) if len(pool) else pa.nulls(words.size, self.type)
+        if self.family == FLOAT:
+            return pa.array(word_floats(words), mask=mask).cast(self.type)
+        if self.family == BOOL:
+            return pa.array(words != 0, mask=mask)
+        if self.family == DECIMAL:
+            return decimals(words, words >> 63, valid, pa.decimal128(self.type.precision, self.type.scale)).cast(
+                self.type
+            )
+        if self.type == pa.uint64():
+            return pa.array((words ^ SIGN_BIT).view(np.uint64), mask=mask)
+        if self.family in (INTEGER, UNSIGNED):
+            return pa.array(words.astype(self.type.to_pandas_dtype(), copy=False), mask=mask)
+        width = pa.int64() if _width(self.type) == 8 else pa.int32()
+        return pa.array(words.astype(width.to_pandas_dtype(), copy=False), mask=mask).view(self.type)
+
+
+def float_words(x: Floats) -> Ints:
+    """Float64 as integers that order alike; every NaN becomes one, the largest."""
+    bits = x.view(np.int64)
+    words = bits ^ ((bits >> 63) & TOP)
+    nan = np.isnan(x)
+    if nan.any():
+        words[nan] = TOP
+    return words
+
+
+def word_floats(words: Ints) -> Floats:
+    floats = (words ^ ((words >> 63) & TOP)).view(np.float64)
+    nan = words == TOP
+    if nan.any():
+        floats[nan] = np.nan
+    return floats
+
+
+def decimals(low: Ints, high: Ints, valid: Mask | None, type: pa.DataType) -> pa.Array:
+    """128-bit two's complement halves as a decimal column."""
+    pairs = np.empty((low.size, 2), np.int64)
+    pairs[:, 0], pairs[:, 1] = low, high
+    validity = None
+    if valid is not None and not valid.all():
+        validity = pa.py_buffer(np.packbits(valid, bitorder="little"))
+    return pa.Array.from_buffers(type, low.size, [validity, pa.py_buffer(pairs)])
+
+
+def ranks(arrays: list[pa.Array], pool: pa.Array, used: Ints) -> tuple[list[Ints], pa.Array, Ints]:
+    """Put new columns into a sorted pool: their ranks, the new pool, and the new rank of each old one.
+
+    Old values that no cell uses any more (``used`` lists the ranks that are) are forgotten on the way.
+    """
+    kept = pool.take(pa.array(used))
+    encoded = [a.dictionary_encode() if not pa.types.is_dictionary(a.type) else a for a in arrays]
+    fresh = [e.dictionary.cast(pool.type) for e in encoded]
+    merged = pc.unique(pa.concat_arrays([kept, *fresh])).drop_null()
+    merged = merged.take(pc.sort_indices(merged))
+    moved = np.full(len(pool), -1, np.int64)
+    moved[used] = _positions(kept, merged)
+    found = []
+    for e, values in zip(encoded, fresh, strict=True):
+        at = _positions(values, merged)
+        codes = e.indices.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        found.append(at[codes] if at.size else np.zeros(len(e), np.int64))
+    return found, merged, moved
+
+
+def _positions(values: pa.Array, pool: pa.Array) -> Ints:
+    found: Ints = (
+        pc.index_in(values, value_set=pool).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    )
+    return found
+
+
+def _is_text(type: pa.DataType) -> bool:
+    t = pa.types
+    return bool(
+        t.is_string(type)
+        or t.is_large_string(type)
+        or t.is_binary(type)
+        or t.is_large_binary(type)
+        or t.is_fixed_size_binary(type)
+        or t.is_string_view(type)
+        or t.is_binary_view(type)
+    )
+
+
+_STORAGE = {1: np.dtype("i1"), 2: np.dtype("i2"), 4: np.dtype("i4"), 8: np.dtype("i8"), 16: np.dtype("i8")}
+_UNSIGNED = {1: np.dtype("u1"), 2: np.dtype("u2"), 4: np.dtype("u4"), 8: np.dtype("u8")}
+
+
+def _width(type: pa.DataType) -> int:
+    return int(type.bit_width) // 8
+
+
+def _buffer(array: pa.Array, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """A fixed-width column's values as a view of its Arrow buffer (a decimal128 takes two words a value)."""
+    per_value = _width(array.type) // dtype.itemsize
+    buffer = array.buffers()[1]
+    if buffer is None or len(array) == 0:
+        return np.zeros(len(array) * per_value, dtype)
+    view: npt.NDArray[Any] = np.frombuffer(
+        buffer, dtype, count=len(array) * per_value, offset=array.offset * _width(array.type)
+    )
+    return view

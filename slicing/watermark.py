@@ -1,0 +1,221 @@
+"""Progress: how far the stream has come, from the rows pushed so far.
+
+A policy is a frozen description in the spec. Its *progress* is a small immutable value: ``observe`` gives the next
+one, so that a push that fails leaves the operator with the one it had.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slicing.measure import Duration, Measure, parse_span
+
+Ints = npt.NDArray[np.int64]
+Span = Duration | int
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a policy remembers: the largest time seen, and per source its own. Times in ticks."""
+
+    largest: int | None = None
+    sources: dict[str | None, int] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"largest": self.largest, "sources": [[k, t] for k, t in self.sources.items()]}
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> Progress:
+        return Progress(data["largest"], {k: t for k, t in data["sources"]})
+
+    def grown(self, newest: int | None) -> Progress:
+        if newest is None:
+            return self
+        return Progress(newest if self.largest is None else max(self.largest, newest), self.sources)
+
+
+@dataclass(frozen=True)
+class Watermark:
+    """A progress policy of a :class:`~slicing.Spec`."""
+
+    def columns(self) -> tuple[str, ...]:
+        return ()
+
+    def spans(self) -> dict[str, Span]:
+        return {}
+
+    def observe(self, before: Progress, times: Ints, newest: int, batch: pa.RecordBatch, measure: Measure) -> Progress:
+        """Progress after these rows (at least one); raises where the stream broke its promise."""
+        return before.grown(newest)
+
+    def reached(self, progress: Progress, measure: Measure) -> int | None:
+        """The watermark: no row before it will come. None while nothing is known."""
+        return None
+
+
+@dataclass(frozen=True, repr=False)
+class Bounded(Watermark):
+    delay: Span
+
+    def spans(self) -> dict[str, Span]:
+        return {"bounded's delay": self.delay}
+
+    def reached(self, progress: Progress, measure: Measure) -> int | None:
+        return None if progress.largest is None else progress.largest - measure.ticks(self.delay, "bounded's delay")
+
+    def __repr__(self) -> str:
+        return f"sl.bounded({_shown(self.delay)})"
+
+
+@dataclass(frozen=True, repr=False)
+class Ordered(Watermark):
+    on_disorder: str = "error"
+
+    def observe(self, before: Progress, times: Ints, newest: int, batch: pa.RecordBatch, measure: Measure) -> Progress:
+        if self.on_disorder == "error" and times.size:
+            previous = np.empty_like(times)
+            previous[0] = times[0] if before.largest is None else before.largest
+            np.maximum.accumulate(times[:-1], out=previous[1:])
+            np.maximum(previous[1:], previous[0], out=previous[1:])
+            wrong = np.flatnonzero(times < previous)
+            if wrong.size:
+                row = int(wrong[0])
+                raise ValueError(
+                    f"the stream is declared sl.ordered(), but row {row} of the batch has time "
+                    f"{measure.value(int(times[row]))} after a row of time {measure.value(int(previous[row]))}; sort "
+                    "it, declare sl.bounded(delay), or sl.ordered(on_disorder='late')"
+                )
+        return before.grown(newest)
+
+    def reached(self, progress: Progress, measure: Measure) -> int | None:
+        return progress.largest
+
+    def __repr__(self) -> str:
+        return "sl.ordered()" if self.on_disorder == "error" else f"sl.ordered(on_disorder={self.on_disorder!r})"
+
+
+@dataclass(frozen=True, repr=False)
+class Manual(Watermark):
+    def __repr__(self) -> str:
+        return "sl.manual()"
+
+
+@dataclass(frozen=True, repr=False)
+class PerSource(Watermark):
+    column: str
+    delay: Span
+    idle: Span | None = None
+
+    def columns(self) -> tuple[str, ...]:
+        return (self.column,)
+
+    def spans(self) -> dict[str, Span]:
+        idle = {} if self.idle is None else {"per_source's idle": self.idle}
+        return {"per_source's delay": self.delay, **idle}
+
+    def observe(self, before: Progress, times: Ints, newest: int, batch: pa.RecordBatch, measure: Measure) -> Progress:
+        source = batch.column(self.column)
+        if pa.types.is_dictionary(source.type):
+            source = source.cast(source.type.value_type)
+        by_source = pa.table({"source": source.cast(pa.string()), "time": times}).group_by("source")
+        latest = by_source.aggregate([("time", "max")])
+        sources = dict(before.sources)
+        for name, time in zip(latest["source"].to_pylist(), latest["time_max"].to_pylist(), strict=True):
+            sources[name] = max(time, sources.get(name, time))
+        return Progress(before.grown(newest).largest, sources)
+
+    def reached(self, progress: Progress, measure: Measure) -> int | None:
+        if progress.largest is None:
+            return None
+        heard = list(progress.sources.values())
+        if self.idle is not None:
+            silent_since = progress.largest - measure.ticks(self.idle, "per_source's idle")
+            heard = [t for t in heard if t > silent_since] or [progress.largest]
+        return min(heard) - measure.ticks(self.delay, "per_source's delay")
+
+    def __repr__(self) -> str:
+        idle = "" if self.idle is None else f", idle={_shown(self.idle)}"
+        return f"sl.per_source({self.column!r}, {_shown(self.delay)}{idle})"
+
+
+@dataclass(frozen=True, repr=False)
+class Punctuated(Watermark):
+    column: str
+
+    def columns(self) -> tuple[str, ...]:
+        return (self.column,)
+
+    def observe(self, before: Progress, times: Ints, newest: int, batch: pa.RecordBatch, measure: Measure) -> Progress:
+        marks = batch.column(self.column)
+        if pa.types.is_boolean(marks.type):
+            return before.grown(_largest(times[marks.fill_null(False).to_numpy(zero_copy_only=False)]))
+        if marks.type != measure.type:
+            raise TypeError(
+                f"punctuated's column {self.column!r} has type {marks.type}; it must have the time column's type, "
+                f"{measure.type}, or be boolean (true: the row's own time is the watermark)"
+            )
+        return before.grown(_largest(measure.words(pc.drop_null(marks))))
+
+    def reached(self, progress: Progress, measure: Measure) -> int | None:
+        return progress.largest
+
+    def __repr__(self) -> str:
+        return f"sl.punctuated({self.column!r})"
+
+
+def bounded(delay: object) -> Bounded:
+    """Rows come at most ``delay`` behind the newest: the watermark is ``max(time) - delay``."""
+    return Bounded(_not_negative(delay, "bounded's delay"))
+
+
+def ordered(on_disorder: str = "error") -> Ordered:
+    """The stream promises time order; a row that breaks it is an error or, with ``"late"``, judged as late."""
+    if on_disorder not in ("error", "late"):
+        raise ValueError(f"on_disorder must be 'error' or 'late'; got {on_disorder!r}")
+    return Ordered(on_disorder)
+
+
+def manual() -> Manual:
+    """Only ``advance(watermark)`` moves time."""
+    return Manual()
+
+
+def per_source(column: str, delay: object, idle: object = None) -> PerSource:
+    """The minimum over the sources named in ``column`` of ``max(time) - delay``.
+
+    A source silent for ``idle`` (behind the newest row of all) stops holding the others back.
+    """
+    span = None if idle is None else parse_span(idle, "per_source's idle", positive=True)
+    return PerSource(_name(column, "per_source"), _not_negative(delay, "per_source's delay"), span)
+
+
+def punctuated(column: str) -> Punctuated:
+    """Rows carry the watermark: the largest value of a nullable time column, or a boolean that marks rows."""
+    return Punctuated(_name(column, "punctuated"))
+
+
+def _largest(times: Ints) -> int | None:
+    return int(times.max()) if times.size else None
+
+
+def _name(column: object, function: str) -> str:
+    if not isinstance(column, str) or not column:
+        raise TypeError(f"{function}'s column must be the name of a column; got {column!r}")
+    return column
+
+
+def _not_negative(value: object, argument: str) -> Span:
+    span = parse_span(value, argument)
+    if (span.ns if isinstance(span, Duration) else span) < 0:
+        raise ValueError(f"{argument} must not be negative; got {value!r}")
+    return span
+
+
+def _shown(span: Span) -> str:
+    return repr(str(span)) if isinstance(span, Duration) else repr(span)

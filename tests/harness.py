@@ -1,0 +1,405 @@
+"""Holds the library against the oracle: one plain description, both sides, compared step by step."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from oracle import Near, Oracle, Out, Refused, Values, rank, same
+from strategies import Case
+
+import slicing as sl
+
+INT64_MAX = 2**63 - 1
+DAY = 86_400_000  # date64 holds milliseconds; here dates are days
+CHANGE_COLUMNS = {"final": {}, "updates": {"revision": pa.int64()}, "changes": {"op": pa.string()}}
+
+
+# --- from plain data to the library -------------------------------------------------------------------------
+
+
+def arrow_type(name: str) -> pa.DataType:
+    match (
+        name.replace(")", "").replace("]", "").replace("(", " ").replace("[", " ").replace(",", " ").split()
+    ):
+        case ["decimal", precision, scale]:
+            return pa.decimal128(int(precision), int(scale))
+        case ["timestamp", unit]:
+            return pa.timestamp(unit)
+        case ["timestamp", unit, zone]:
+            return pa.timestamp(unit, zone)
+        case ["dictionary"]:
+            return pa.dictionary(pa.int32(), pa.string())
+    return pa.type_for_alias(name)
+
+
+def arrow_array(values: list, type_name: str) -> pa.Array:
+    kind = arrow_type(type_name)
+    if pa.types.is_dictionary(kind):
+        return pa.array(values, pa.string()).dictionary_encode().cast(kind)
+    if pa.types.is_date64(kind):
+        return pa.array([None if day is None else day * DAY for day in values], pa.int64()).cast(kind)
+    if pa.types.is_date32(kind):
+        return pa.array(values, pa.int32()).cast(kind)
+    if pa.types.is_timestamp(kind):
+        return pa.array(values, pa.int64()).cast(kind)
+    return pa.array(values, kind)
+
+
+def batch(case: Case, rows: list[tuple]) -> pa.RecordBatch:
+    columns = zip(*rows, strict=True) if rows else [() for _ in case.columns]
+    arrays = [arrow_array(list(c), kind) for c, kind in zip(columns, case.columns.values(), strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, names=list(case.columns))
+
+
+@dataclass(frozen=True)
+class Listed(sl.ContextFreeWindow):
+    """A user's windows: any finite list of them, overlapping or with holes."""
+
+    extents: tuple[tuple[int, int], ...]
+
+    def next_edge(self, times: np.ndarray) -> np.ndarray:
+        edges = np.array(sorted({edge for extent in self.extents for edge in extent} | {INT64_MAX}), np.int64)
+        return edges[np.searchsorted(edges, times, side="right")]
+
+    def containing(self, time: int) -> list[tuple[int, int]]:
+        return [(start, end) for start, end in self.extents if start <= time < end]
+
+
+@dataclass(frozen=True)
+class Squares(sl.ContextFreeWindow):
+    """A user's windows between perfect squares (of units): ever longer, none before 0."""
+
+    unit: int = 1
+
+    def next_edge(self, times: np.ndarray) -> np.ndarray:
+        roots = [0 if time < 0 else math.isqrt(time // self.unit) + 1 for time in times.tolist()]
+        return np.array([root**2 * self.unit for root in roots], np.int64)
+
+    def containing(self, time: int) -> list[tuple[int, int]]:
+        root = math.isqrt(max(time, 0) // self.unit)
+        return [] if time < 0 else [(root**2 * self.unit, (root + 1) ** 2 * self.unit)]
+
+
+def spec(case: Case) -> sl.Spec:
+    query, time_type = case.query, case.columns[case.query["time"]]
+    unit = DAY if time_type == "date64" else 1  # a user's windows are in the words of the column
+
+    def span(ticks: int | None) -> Any:
+        if ticks is None or not time_type.startswith(("timestamp", "date")):
+            return ticks
+        return f"{ticks}d" if time_type.startswith("date") else f"{ticks}{time_unit(time_type)}"
+
+    def point(tick: int | None) -> Any:
+        return None if tick is None else moment(tick, time_type)
+
+    def window(w: Values) -> Any:
+        extra: Values = {"fill": True} if w.get("fill") else {}
+        if w.get("offset"):
+            extra["offset"] = span(w["offset"])
+        match w["kind"]:
+            case "tumbling":
+                return sl.tumbling(span(w["size"]), **extra)
+            case "sliding":
+                return sl.sliding(span(w["size"]), every=span(w["every"]), **extra)
+            case "cumulate":
+                return sl.cumulate(span(w["size"]), span(w["every"]), **extra)
+            case "landmark":
+                return sl.landmark(span(w["every"]), start=point(w.get("start")))
+            case "fixed":
+                return sl.fixed(point(w["start"]), point(w["end"]))
+            case "session":
+                return sl.session(span(w["gap"]))
+            case "whole":
+                return sl.whole()
+            case "calendar":
+                return sl.calendar(w["unit"], tz=w["tz"])
+            case "listed":
+                return Listed(tuple((start * unit, end * unit) for start, end in w["extents"]))
+            case "squares":
+                return Squares(unit)
+        raise ValueError(w["kind"])
+
+    def agg(a: Values) -> Any:
+        build = getattr(sl, a["fn"])
+        args = [a[name] for name in ("col", "return") if a.get(name) is not None]
+        made = build(*args, **({"ddof": a["ddof"]} if "ddof" in a else {}))
+        return made if a.get("where") is None else made.where(a["where"])
+
+    def watermark(w: Values) -> Any:
+        match w["kind"]:
+            case "bounded":
+                return sl.bounded(span(w["delay"]))
+            case "ordered":
+                return sl.ordered(on_disorder=w.get("on_disorder", "error"))
+            case "manual":
+                return sl.manual()
+            case "per_source":
+                return sl.per_source(w["column"], span(w["delay"]), idle=span(w.get("idle")))
+            case "punctuated":
+                return sl.punctuated(w["column"])
+        raise ValueError(w["kind"])
+
+    return sl.Spec(
+        time=query["time"],
+        by=query.get("by", []),
+        windows={name: window(w) for name, w in query["windows"].items()},
+        aggs={name: agg(a) for name, a in query["aggs"].items()},
+        watermark=watermark(query["watermark"]),
+        allowed_lateness=span(query.get("lateness", 0)),
+        emit=query.get("emit", "final"),
+        sequence=query.get("sequence"),
+        on_null_time=query.get("on_null_time", "error"),
+        on_overflow=query.get("on_overflow", "error"),
+        **({"idle": span(query["idle"])} if query.get("idle") is not None else {}),
+    )
+
+
+def time_unit(time_type: str) -> str:
+    return time_type.split("[")[1].split(",")[0].rstrip("]")
+
+
+def moment(tick: int, time_type: str) -> Any:
+    """A point in time as the library takes it: a number for integers, numpy's instant otherwise."""
+    if time_type.startswith("timestamp"):
+        return np.datetime64(tick, time_unit(time_type))
+    return np.datetime64(tick, "D") if time_type.startswith("date") else tick
+
+
+# --- from the library to plain data -------------------------------------------------------------------------
+
+
+def plain(array: pa.ChunkedArray | pa.Array) -> list:
+    """Values as the oracle has them: times and dates as integers."""
+    kind = array.type
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    if isinstance(array, pa.ChunkedArray):  # some versions keep chunks
+        return [value for chunk in array.chunks for value in plain(chunk)]
+    if pa.types.is_dictionary(kind):
+        return plain(array.dictionary_decode())
+    if pa.types.is_struct(kind):
+        fields = {kind.field(i).name: plain(array.field(i)) for i in range(kind.num_fields)}
+        valid = array.is_valid().to_pylist()
+        return [
+            {name: column[at] for name, column in fields.items()} if valid[at] else None
+            for at in range(len(array))
+        ]
+    if pa.types.is_timestamp(kind):
+        return array.cast(pa.int64()).to_pylist()
+    if pa.types.is_date32(kind):
+        return array.cast(pa.int32()).to_pylist()
+    if pa.types.is_date64(kind):
+        return [None if ms is None else ms // DAY for ms in array.cast(pa.int64()).to_pylist()]
+    return array.to_pylist()
+
+
+def plain_rows(table: pa.Table) -> list[Values]:
+    columns = {name: plain(table.column(name)) for name in table.column_names}
+    return [{name: column[at] for name, column in columns.items()} for at in range(table.num_rows)]
+
+
+def plain_time(value: Any, time_type: str) -> int | None:
+    """A watermark as an integer, whatever the library shows it as."""
+    value = value.as_py() if isinstance(value, pa.Scalar) else value
+    if value is None or isinstance(value, int | np.integer):
+        return None if value is None else int(value)
+    if isinstance(value, np.datetime64):
+        unit = "D" if time_type.startswith("date") else time_unit(time_type)
+        return int(value.astype(f"datetime64[{unit}]").astype(np.int64))
+    return plain(pa.array([value]).cast(arrow_type(time_type)))[0]
+
+
+def answer_type(agg: Values, columns: dict[str, str]) -> pa.DataType:
+    """The type an aggregate's column must have."""
+    fn, column_type = agg["fn"], columns.get(agg.get("col"), "")
+    kind = arrow_type(column_type) if column_type else None
+    if fn in ("count", "min_count", "max_count"):
+        return pa.int64()
+    if fn in ("any", "all"):
+        return pa.bool_()
+    if fn in ("argmin", "argmax"):
+        return arrow_type(columns[agg["return"]])
+    if fn in ("var", "std", "geometric_mean"):
+        return pa.float64()
+    if fn == "m4":
+        return pa.struct([(name, kind) for name in ("min", "max", "first", "last")])
+    if fn in ("sum", "product", "mean"):
+        if pa.types.is_decimal(kind):
+            wider, finer = (10, 0) if fn == "sum" else (4, 4)
+            return pa.decimal128(min(kind.precision + wider, 38), min(kind.scale + finer, 38))
+        if fn == "mean" or pa.types.is_floating(kind):
+            return pa.float64()
+        return pa.uint64() if column_type.startswith("uint") else pa.int64()
+    return kind
+
+
+# --- comparing ----------------------------------------------------------------------------------------------
+
+
+def agree(expected: Any, actual: Any) -> bool:
+    if isinstance(expected, Near):
+        return expected.agrees(actual)
+    if isinstance(expected, dict):
+        return (
+            isinstance(actual, dict)
+            and list(expected) == list(actual)
+            and all(agree(value, actual[name]) for name, value in expected.items())
+        )
+    if expected is None or actual is None:
+        return expected is None and actual is None
+    if isinstance(expected, Decimal) != isinstance(actual, Decimal):
+        return False
+    return same(expected, actual) and isinstance(expected, bool) == isinstance(actual, bool)
+
+
+def compare_windows(case: Case, expected: list[Values], actual: list[Values], where: str) -> None:
+    for at, (wanted, found) in enumerate(zip(expected, actual, strict=False)):
+        assert list(wanted) == list(found), f"{where}: columns {list(found)}, expected {list(wanted)}"
+        wrong = [name for name in wanted if not agree(wanted[name], found[name])]
+        assert not wrong, f"{where}: row {at} differs in {wrong}\n{shown(expected, actual)}\n{case!r}"
+    assert len(expected) == len(actual), f"{where}: other rows\n{shown(expected, actual)}\n{case!r}"
+
+
+def shown(expected: list[Values], actual: list[Values]) -> str:
+    return "\n".join(
+        ["expected", *(f"  {row}" for row in expected), "found", *(f"  {row}" for row in actual)]
+    )
+
+
+def compare_types(case: Case, table: pa.Table, where: str) -> None:
+    time_type = arrow_type(case.columns[case.query["time"]])
+    expected = {
+        "window_start": time_type,
+        "window_end": time_type,
+        **{name: arrow_type(case.columns[name]) for name in case.query.get("by", [])},
+        **{name: answer_type(agg, case.columns) for name, agg in case.query["aggs"].items()},
+        **CHANGE_COLUMNS[case.query.get("emit", "final")],
+    }
+    assert table.column_names == ["window", *expected], f"{where}: columns {table.column_names}"
+    for name, kind in expected.items():
+        found = table.schema.field(name).type
+        assert found == kind, f"{where}: column {name!r} is {found}, expected {kind}\n{case!r}"
+
+
+def compare_late(case: Case, expected: list[Values], table: pa.Table, where: str) -> None:
+    assert table.column_names == [*case.columns, "reason"], f"{where}: late columns {table.column_names}"
+    for name, kind in case.columns.items():
+        assert table.schema.field(name).type == arrow_type(kind), (
+            f"{where}: late column {name!r} changed type"
+        )
+
+    def order(row: Values) -> tuple:
+        return tuple(rank(row[name]) for name in case.columns)
+
+    actual = sorted(plain_rows(table), key=order)
+    expected = sorted(expected, key=order)
+    assert all(row["reason"] for row in actual), f"{where}: a late row without a reason"
+    bare = [{name: row[name] for name in case.columns} for row in actual]
+    wanted = [{name: row[name] for name in case.columns} for row in expected]
+    assert len(bare) == len(wanted) and all(map(agree, wanted, bare)), (
+        f"{where}: late\n{shown(wanted, bare)}\n{case!r}"
+    )
+    for said, true in zip(actual, expected, strict=True):
+        assert ("null" in said["reason"]) == ("null" in true["reason"]), (
+            f"{where}: reason {said['reason']!r}\n{case!r}"
+        )
+
+
+def compare(case: Case, expected: Out, actual: Any, where: str, typed: bool) -> None:
+    """`typed`: a push went through, so that the library knows the types of the columns."""
+    if typed:
+        compare_types(case, actual.windows, where)
+    compare_windows(case, expected.windows, plain_rows(actual.windows), where)
+    if where.startswith("push"):
+        compare_late(case, expected.late, actual.late, where)
+        stats = {name: actual.stats[name] for name in expected.stats}
+        assert stats == expected.stats, f"{where}: stats {stats}, expected {expected.stats}\n{case!r}"
+        assert stats["rows"] == sum(stats.values()) - stats["rows"]
+    if where != "flush":
+        reached = plain_time(actual.watermark, case.columns[case.query["time"]])
+        assert reached == expected.watermark, (
+            f"{where}: watermark {reached}, not {expected.watermark}\n{case!r}"
+        )
+
+
+# --- the properties -----------------------------------------------------------------------------------------
+
+
+def check(case: Case) -> None:
+    """Every step's windows, late rows, stats, watermark and errors are the oracle's."""
+    wanted, built = Oracle(case.columns, case.query), spec(case)
+    op, typed = sl.Operator(built), False
+    for at, step in enumerate([*case.steps, ("flush",)]):
+        where, failed, expected = f"{step[0]} (step {at})" if step[0] != "flush" else "flush", None, None
+        try:
+            match step:
+                case ("push", rows):
+                    expected = wanted.push(case.named(rows))
+                case ("advance", watermark):
+                    expected = wanted.advance(watermark)
+                case ("flush",):
+                    expected = wanted.flush()
+        except Refused as refused:
+            failed = refused
+        try:
+            match step:
+                case ("push", rows):
+                    actual = op.push(batch(case, rows))
+                case ("advance", watermark):
+                    actual = op.advance(moment(watermark, case.columns[case.query["time"]]))
+                case ("flush",):
+                    actual = op.flush()
+                case ("restart",):
+                    op = sl.Operator.restore(built, bytes(op.snapshot()))
+                    continue
+        except (ValueError, OverflowError) as error:
+            if failed is None:
+                raise AssertionError(f"{where} failed: {error}\n{case!r}") from error
+            continue
+        assert failed is None, f"{where}: should have failed with {failed}\n{case!r}"
+        typed = typed or step[0] == "push"
+        compare(case, expected, actual, where, typed)
+
+
+def expected_final(case: Case) -> list[Values]:
+    """What the query answers about all its rows at once: nothing is late."""
+    oracle = Oracle(case.columns, {**case.query, "watermark": {"kind": "manual"}})
+    oracle.push(case.named(case.rows()))
+    return oracle.flush().windows
+
+
+def check_aggregate(case: Case) -> None:
+    """`aggregate` answers from all rows, however they are chunked."""
+    try:
+        expected = expected_final(case)
+    except Refused:
+        return
+    data = pa.Table.from_batches([batch(case, step[1]) for step in case.steps if step[0] == "push"])
+    table = sl.aggregate(data, spec(case))
+    compare_types(case, table, "aggregate")
+    compare_windows(case, expected, plain_rows(table), "aggregate")
+
+
+def check_resplit(case: Case, sizes: list[int], jitter: list[int]) -> None:
+    """Any split, and any order within the watermark's delay, gives the same final windows."""
+    expected = expected_final(case)
+    rows = [
+        row
+        for _, row in sorted(enumerate(case.rows()), key=lambda at: at[1][0] + jitter[at[0] % len(jitter)])
+    ]
+    op, found, at = sl.Operator(spec(case)), [], 0
+    for turn in range(len(rows)):
+        some = rows[at : at + sizes[turn % len(sizes)]]
+        at += len(some)
+        out = op.push(batch(case, some))
+        assert out.late.num_rows == 0, f"late rows after {at} rows\n{case!r}"
+        found += plain_rows(out.windows)
+    found += plain_rows(op.flush().windows)
+    place = Oracle(case.columns, case.query).place
+    found.sort(key=place)
+    compare_windows(case, sorted(expected, key=place), found, f"batches of {sizes}, jitter {jitter}")

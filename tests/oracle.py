@@ -1,0 +1,485 @@
+"""The obvious answer: what a window query means, read off the rows.
+
+Nothing here is shared with the library. The oracle keeps every accepted row and recomputes every window from
+rows on each step; the only things it remembers besides are the watermark, which sessions have left the store
+(nothing joins those any more) and what it has already shown. It takes plain data:
+
+    columns  {"t": "int64", "v": "float64", ...}            types as strings, see `harness.arrow_type`
+    query    {"time": "t", "by": [...], "windows": {name: {"kind": "tumbling", "size": 5}, ...},
+              "aggs": {name: {"fn": "sum", "col": "v"}, ...}, "watermark": {"kind": "bounded", "delay": 3},
+              "lateness": 0, "emit": "final", "sequence": None, "idle": None, "on_null_time": "error", ...}
+    rows     [{"t": 4, "v": 1.5}, ...]                      times, dates and timestamps as integers
+
+Floats that depend on the order of additions come back as `Near`, everything else exactly.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import ROUND_HALF_UP, Context, Decimal
+from fractions import Fraction
+from functools import partial
+from math import inf, isinf, isnan, nan
+from typing import Any
+from zoneinfo import ZoneInfo
+
+Values = dict[str, Any]
+Extent = tuple[int | None, int]
+
+
+class Refused(Exception):
+    """The step is an error and must leave everything as it was before it."""
+
+
+@dataclass(frozen=True)
+class Near:
+    """A float the library may round differently; an infinite slack accepts any float."""
+
+    value: float
+    slack: float
+
+    def agrees(self, other: Any) -> bool:
+        if not isinstance(other, float):
+            return False
+        if self.slack == inf or other == self.value or (isnan(other) and isnan(self.value)):
+            return True
+        return abs(other - self.value) <= self.slack  # false where either is NaN or only one is infinite
+
+
+@dataclass(frozen=True)
+class Row:
+    values: Values
+    key: tuple
+    time: int
+    arrival: int
+    order: tuple
+    judged: float  # the watermark before the row's push: all that its lateness depends on
+
+
+@dataclass(frozen=True)
+class Out:
+    windows: list[Values]
+    late: list[Values]
+    stats: dict[str, int]
+    watermark: float | None
+
+
+def rank(value: Any) -> tuple:
+    """Identity and order of a key value: null first, NaN (one key) last, -0.0 is 0.0."""
+    if value is None:
+        return (0,)
+    return (2,) if isinstance(value, float) and isnan(value) else (1, value)
+
+
+# --- windows ------------------------------------------------------------------------------------------------
+
+
+def ticks_per_second(time_type: str) -> int:
+    return {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[time_type.split("[")[1].split(",")[0].rstrip("]")]
+
+
+def local_midnight(day: datetime, zone: ZoneInfo) -> int:
+    return int(day.replace(tzinfo=zone).astimezone(UTC).timestamp())
+
+
+def calendar_window(unit: str, tz: str, time: int, ticks: int) -> Extent:
+    """The local day, week (from Monday), month, quarter or year around an instant."""
+    zone = ZoneInfo(tz)
+    local = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=time // ticks)
+    midnight = local.astimezone(zone).replace(tzinfo=None, hour=0, minute=0, second=0, microsecond=0)
+    if unit in ("1d", "1w"):
+        start = midnight - timedelta(days=midnight.weekday() if unit == "1w" else 0)
+        end = start + timedelta(days=7 if unit == "1w" else 1)
+    else:
+        months = {"1mo": 1, "1q": 3, "1y": 12}[unit]
+        start = midnight.replace(day=1, month=(midnight.month - 1) // months * months + 1)
+        following = start.month - 1 + months
+        end = start.replace(year=start.year + following // 12, month=following % 12 + 1)
+    return local_midnight(start, zone) * ticks, local_midnight(end, zone) * ticks
+
+
+def extents(window: Values, time: int, time_type: str) -> list[Extent]:
+    """The windows with fixed edges that a time is in (Li's wids())."""
+    match window["kind"]:
+        case "tumbling" | "sliding":
+            every, offset = window.get("every", window["size"]), window.get("offset", 0)
+            start, found = (time - offset) // every * every + offset, []
+            while start + window["size"] > time:
+                found.append((start, start + window["size"]))
+                start -= every
+            return found
+        case "cumulate":
+            size, every, offset = window["size"], window["every"], window.get("offset", 0)
+            start = (time - offset) // size * size + offset
+            return [(start, start + width) for width in range(every, size + 1, every) if start + width > time]
+        case "fixed":
+            return [(window["start"], window["end"])] if window["start"] <= time < window["end"] else []
+        case "listed":
+            return [(start, end) for start, end in window["extents"] if start <= time < end]
+        case "squares":
+            root = math.isqrt(max(time, 0))
+            return [(root**2, (root + 1) ** 2)] if time >= 0 else []
+        case "calendar":
+            return [calendar_window(window["unit"], window["tz"], time, ticks_per_second(time_type))]
+    raise ValueError(window["kind"])
+
+
+def chains(rows: Iterable[Row], gap: float) -> list[list[Row]]:
+    """Maximal runs of rows whose neighbours are at most `gap` apart."""
+    runs: list[list[Row]] = []
+    for row in sorted(rows, key=lambda row: row.order):
+        if runs and row.time - runs[-1][-1].time <= gap:
+            runs[-1].append(row)
+        else:
+            runs.append([row])
+    return runs
+
+
+# --- aggregates ---------------------------------------------------------------------------------------------
+
+
+def integral(total: int, column_type: str, on_overflow: str) -> int | None:
+    """An exact integer brought into int64 (uint64 for unsigned columns)."""
+    low, high = (0, 2**64 - 1) if column_type.startswith("uint") else (-(2**63), 2**63 - 1)
+    if low <= total <= high:
+        return total
+    if on_overflow == "error":
+        raise Refused("overflow")
+    return None if on_overflow == "null" else (total - low) % 2**64 + low
+
+
+def fits(value: float) -> float:
+    return math.copysign(inf, value) if abs(value) > 1.7976931348623157e308 else float(value)
+
+
+def float_sum(values: list[float]) -> Near:
+    if not all(math.isfinite(value) for value in values):
+        return Near(sum(values, 0.0), 0.0)  # NaN, or inf, or inf - inf
+    exact = sum(map(Fraction, values), Fraction(0))
+    return Near(fits(exact), 1e-12 * min(fits(sum(map(abs, map(Fraction, values)))), 1e308))
+
+
+def float_product(values: list[float]) -> Near:
+    """Where partial products could leave the range of a float their order decides: any answer will do."""
+    bits = [math.log2(abs(value)) for value in values if value and math.isfinite(value)]
+    if sum(bit for bit in bits if bit > 0) > 1000 or sum(bit for bit in bits if bit < 0) < -1000:
+        return Near(nan, inf)
+    exact = math.prod(values, start=1.0)
+    return Near(exact, 1e-12 * abs(exact) if math.isfinite(exact) else 0.0)
+
+
+def decimal(exact: Fraction) -> Decimal:
+    return Context(prec=200).divide(Decimal(exact.numerator), Decimal(exact.denominator))
+
+
+def mean(values: list, column_type: str) -> Any:
+    if column_type.startswith("float"):
+        total = float_sum(values)
+        return Near(total.value / len(values), total.slack / len(values) + 1e-15 * abs(total.value))
+    exact = sum(map(Fraction, values), Fraction(0)) / len(values)
+    if not column_type.startswith("decimal"):
+        return Near(float(exact), 1e-15 * abs(float(exact)))
+    digits = min(int(column_type.rstrip(")").split(",")[1]) + 4, 38)
+    return decimal(exact).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP, context=Context(prec=200))
+
+
+def geometric_mean(values: list) -> Near:
+    if any(isnan(value) or value < 0 for value in values):
+        return Near(nan, 0.0)
+    if any(value == 0 for value in values):
+        return Near(nan if any(isinf(value) for value in values) else 0.0, 0.0)
+    if any(isinf(value) for value in values):
+        return Near(inf, 0.0)
+    exact = math.exp(math.fsum(math.log(value) for value in values) / len(values))
+    return Near(exact, 1e-9 * exact)
+
+
+def variance(values: list, ddof: int, root: bool) -> Near | None:
+    if len(values) <= ddof:
+        return None
+    if not all(math.isfinite(value) for value in values):
+        return Near(nan, 0.0)
+    if any(abs(value) > 1e150 for value in values):  # squares overflow
+        return Near(nan, inf)
+    exact = list(map(Fraction, values))
+    middle, square = sum(exact) / len(exact), sum(x * x for x in exact) / len(exact)
+    var, square = float(sum((x - middle) ** 2 for x in exact) / (len(exact) - ddof)), float(square)
+    slack = 1e-9 * var + 1e-12 * math.sqrt(var * square) + 1e-26 * square + 1e-300
+    if root:
+        return Near(math.sqrt(var), math.sqrt(var + slack) - math.sqrt(max(var - slack, 0.0)))
+    return Near(var, slack)
+
+
+def extreme(values: list, pick: Callable) -> Any:
+    """min or max; NaN only where there is nothing else."""
+    return pick([value for value in values if not (isinstance(value, float) and isnan(value))], default=nan)
+
+
+def same(a: Any, b: Any) -> bool:
+    return a == b or (isinstance(a, float) and isinstance(b, float) and isnan(a) and isnan(b))
+
+
+def aggregate(agg: Values, rows: list[Row], columns: dict[str, str], on_overflow: str) -> Any:
+    """One aggregate of a window's rows."""
+    rows = sorted(rows, key=lambda row: row.order)
+    if agg.get("where") is not None:
+        rows = [row for row in rows if row.values[agg["where"]] is True]
+    fn, column = agg["fn"], agg.get("col")
+    if column is None:
+        return len(rows)
+    rows = [row for row in rows if row.values[column] is not None]
+    values, column_type = [row.values[column] for row in rows], columns[column]
+    if fn == "count":
+        return len(values)
+    pick = max if fn in ("max", "argmax", "max_count") else min
+    if fn in ("min_count", "max_count"):
+        return sum(same(value, extreme(values, pick)) for value in values)
+    if not values:
+        return None
+    if fn in ("argmin", "argmax"):
+        best = extreme(values, pick)
+        return next(row.values[agg["return"]] for row in rows if same(row.values[column], best))
+    if fn == "m4":
+        ends = {"first": values[0], "last": values[-1]}
+        return {"min": extreme(values, min), "max": extreme(values, max), **ends}
+    if fn == "sum" and column_type.startswith("float"):
+        return float_sum(values)
+    if fn == "sum" and column_type.startswith("decimal"):
+        return decimal(sum(map(Fraction, values), Fraction(0)))
+    if fn == "product" and column_type.startswith("float"):
+        return float_product(values)
+    simple: dict[str, Callable[[], Any]] = {
+        "sum": lambda: integral(sum(values), column_type, on_overflow),
+        "product": lambda: integral(math.prod(values), column_type, on_overflow),
+        "min": lambda: extreme(values, min),
+        "max": lambda: extreme(values, max),
+        "mean": lambda: mean(values, column_type),
+        "geometric_mean": lambda: geometric_mean(values),
+        "var": lambda: variance(values, agg.get("ddof", 1), root=False),
+        "std": lambda: variance(values, agg.get("ddof", 1), root=True),
+        "first": lambda: values[0],
+        "last": lambda: values[-1],
+        "any": lambda: any(values),
+        "all": lambda: all(values),
+    }
+    return simple[fn]()
+
+
+# --- the query ----------------------------------------------------------------------------------------------
+
+
+class Oracle:
+    """Feed it like the operator: push, advance, flush. Each step says which windows it emits."""
+
+    def __init__(self, columns: dict[str, str], query: Values) -> None:
+        self.columns, self.query = columns, query
+        self.lateness: int = query.get("lateness", 0)
+        self.emit: str = query.get("emit", "final")
+        self.wait = self.lateness if self.emit == "final" else 0  # from complete to emitted
+        self.idle: int | None = query.get("idle")
+        if self.idle is not None and self.emit != "final" and self.lateness:
+            raise ValueError("idle with lateness needs emit='final'")
+        self.watermark: float = -inf
+        self.pushed = 0
+        self.latest: float = -inf
+        self.punctuation: float = -inf
+        self.sources: dict[tuple, int] = {}
+        self.rows: list[Row] = []
+        self.sealed: set[tuple] = set()  # (session window, arrival) of what left; (None, arrival): instances
+        self.shown: dict[tuple, Values] = {}  # emitted and not left: identity -> the row as it was emitted
+        self.filled: dict[tuple, frozenset] = {}
+
+    def push(self, rows: list[Values]) -> Out:
+        return self._step(rows)
+
+    def advance(self, watermark: int) -> Out:
+        return self._step([], watermark)
+
+    def flush(self) -> Out:
+        return self._step([], inf)
+
+    def _step(self, batch: list[Values], explicit: float = -inf) -> Out:
+        saved = {name: copy.copy(state) for name, state in vars(self).items()}
+        try:
+            before = self.watermark
+            late, stats = self._admit(batch)
+            self._observe(batch)
+            self.watermark = max(before, self._progress(), explicit)
+            windows = self._emit(before)
+        except Refused:
+            vars(self).update(saved)
+            raise
+        return Out(windows, late, stats, None if self.watermark == -inf else self.watermark)
+
+    # rows in
+
+    def _admit(self, batch: list[Values]) -> tuple[list[Values], dict[str, int]]:
+        """Judge rows by the watermark before the push: stored, late, outside all windows, without time."""
+        late: list[Values] = []
+        stats = {"rows": len(batch), "windowed": 0, "late": 0, "outside": 0, "null_time": 0}
+        for values in batch:
+            time, arrival = values[self.query["time"]], self.pushed
+            self.pushed += 1
+            if time is None:
+                if self.query.get("on_null_time", "error") == "error":
+                    raise Refused("null time")
+                stats["null_time"] += 1
+                late.append({**values, "reason": "null_time"})
+                continue
+            verdicts = sum((self._verdicts(window, time) for window in self.query["windows"].values()), [])
+            ended = self.idle is not None and time + self.idle + self.lateness <= self.watermark
+            if not verdicts:
+                stats["outside"] += 1
+            elif all(verdicts) or ended:
+                stats["late"] += 1
+                late.append({**values, "reason": "late"})
+            else:
+                stats["windowed"] += 1
+                key = tuple(rank(values[name]) for name in self.query.get("by", []))
+                sequence = self.query.get("sequence")
+                order = (time, 0 if sequence is None else values[sequence], arrival)
+                self.rows.append(Row(values, key, time, arrival, order, self.watermark))
+        return late, stats
+
+    def _verdicts(self, window: Values, time: int) -> list[bool]:
+        """For each of the windows a row belongs to: is it late there?"""
+        match window["kind"]:
+            case "session":
+                return [time + window["gap"] + self.lateness <= self.watermark]
+            case "whole":
+                return [time + self.lateness < self.watermark]
+            case "landmark":  # in every window that ends later than the row: some of them never close
+                return [] if window.get("start") is not None and time < window["start"] else [False]
+        found = extents(window, time, self.columns[self.query["time"]])
+        return [end + self.lateness <= self.watermark for _, end in found]
+
+    def _observe(self, batch: list[Values]) -> None:
+        watermark = self.query["watermark"]
+        strict = watermark["kind"] == "ordered" and watermark.get("on_disorder", "error") == "error"
+        for values in batch:
+            time = values[self.query["time"]]
+            if watermark["kind"] == "punctuated" and values[watermark["column"]] is not None:
+                self.punctuation = max(self.punctuation, values[watermark["column"]])
+            if time is None:
+                continue
+            if strict and time < self.latest:
+                raise Refused("out of order")
+            self.latest = max(self.latest, time)
+            if watermark["kind"] == "per_source":
+                source = rank(values[watermark["column"]])
+                self.sources[source] = max(self.sources.get(source, time), time)
+
+    def _progress(self) -> float:
+        watermark = self.query["watermark"]
+        match watermark["kind"]:
+            case "bounded":
+                return self.latest - watermark["delay"]
+            case "ordered":
+                return self.latest
+            case "punctuated":
+                return self.punctuation
+            case "per_source":
+                silent = inf if watermark.get("idle") is None else watermark["idle"]
+                heard = [last for last in self.sources.values() if self.latest - last < silent]
+                return min(heard, default=-inf) - watermark["delay"]
+        return -inf
+
+    # windows out
+
+    def _emit(self, before: float) -> list[Values]:
+        """What is complete now and was not shown yet; for "changes" also what was shown and is no more."""
+        after, current, leaving, news = self.watermark, {}, set(), []
+        alive: dict[tuple, list[Row]] = {}
+        for row in self.rows:
+            if (None, row.arrival) not in self.sealed:
+                alive.setdefault(row.key, []).append(row)
+        for key, rows in alive.items():
+            for instance in chains(rows, inf if self.idle is None else self.idle):
+                quiet = instance[-1].time + (inf if self.idle is None else self.idle)
+                over = after == inf or quiet + self.wait < after
+                for name, window in self.query["windows"].items():
+                    found = self._contents(name, window, instance, before, over)
+                    for start, end, members, due, left in found:
+                        if due:
+                            identity = (name, key, start, end, frozenset(row.arrival for row in members))
+                            current[identity] = partial(self._result, name, start, end, instance[0], members)
+                            if left:
+                                leaving.add(identity)
+                if over and (after == inf or quiet + self.lateness < after):
+                    self.sealed |= {(None, row.arrival) for row in instance}
+        if self.emit == "changes":
+            news += [{**row, "op": "-"} for identity, row in self.shown.items() if identity not in current]
+        for identity, result in current.items():
+            if identity in self.shown:
+                current[identity] = self.shown[identity]
+                continue
+            row = current[identity] = result()
+            if self.emit == "updates":
+                earlier = [old["revision"] for known, old in self.shown.items() if known[:4] == identity[:4]]
+                row["revision"] = max(earlier, default=-1) + 1
+            news.append({**row, "op": "+"} if self.emit == "changes" else row)
+        self.shown = {identity: row for identity, row in current.items() if identity not in leaving}
+        return sorted(news, key=self.place)
+
+    def _contents(self, name: str, window: Values, instance: list[Row], before: float, over: bool) -> list:
+        """(start, end, rows, due?, leaves the store now?) of each window that had not left before."""
+        after, lateness, wait = self.watermark, self.lateness, self.wait
+        if window["kind"] == "whole":
+            rows = [row for row in instance if row.time + lateness >= row.judged]
+            return [(rows[0].time, rows[-1].time, rows, over, over)] if rows else []
+        if window["kind"] == "session":
+            rows = [row for row in instance if row.time + window["gap"] + lateness > row.judged]
+            found = []
+            for run in chains((row for row in rows if (name, row.arrival) not in self.sealed), window["gap"]):
+                end = run[-1].time + window["gap"]
+                left = over or end + lateness < after
+                found.append((run[0].time, end, run, over or end + wait < after, left))
+                if left:
+                    self.sealed |= {(name, row.arrival) for row in run}
+            return found
+        content: dict[Extent, list[Row]] = {}
+        if window["kind"] == "landmark":
+            start, every = window.get("start"), window["every"]
+            since = [row for row in instance if start is None or row.time >= start]
+            for row in since:  # an edge gives a row only if there was one since the edge before
+                end = (row.time // every + 1) * every
+                if end + lateness > row.judged:
+                    content[start, end] = [r for r in since if r.time < end and end + lateness > r.judged]
+        else:
+            for row in instance:
+                for start, end in extents(window, row.time, self.columns[self.query["time"]]):
+                    if end + lateness > row.judged:
+                        content.setdefault((start, end), []).append(row)
+        if window.get("fill") and content:
+            return self._filled(name, window, instance, content, over)
+        return [
+            (start, end, rows, over or end + wait <= after, over or end + lateness <= after)
+            for (start, end), rows in content.items()
+            if end + lateness > before
+        ]
+
+    def _filled(self, name: str, window: Values, instance: list[Row], content: dict, over: bool) -> list:
+        """Every window from the key's first to its last, shown once its end and a later row are known."""
+        arrivals, found = frozenset(row.arrival for row in instance), []
+        first, last = min(start for start, _ in content), max(start for start, _ in content)
+        for start in range(first, last + 1, window.get("every", window["size"])):
+            end, known = start + window["size"], (name, instance[0].key, start)
+            if over or end + self.lateness <= self.watermark:
+                if not arrivals & self.filled.get(known, frozenset()):
+                    found.append((start, end, content.get((start, end), []), True, True))
+                self.filled[known] = self.filled.get(known, frozenset()) | arrivals
+        return found
+
+    def _result(self, name: str, start: int | None, end: int, example: Row, rows: list[Row]) -> Values:
+        keys = {column: example.values[column] for column in self.query.get("by", [])}
+        overflow, aggs = self.query.get("on_overflow", "error"), self.query["aggs"]
+        answers = {called: aggregate(agg, rows, self.columns, overflow) for called, agg in aggs.items()}
+        return {"window": name, "window_start": start, "window_end": end, **keys, **answers}
+
+    def place(self, row: Values) -> tuple:
+        keys = tuple(rank(row[column]) for column in self.query.get("by", []))
+        return row["window_end"], row["window"], rank(row["window_start"]), keys, row.get("op") == "+"

@@ -1,0 +1,371 @@
+"""What the property tests are drawn from: small integers, so that edges, ties and gaps meet all the time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+from math import inf, nan
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
+
+Values = dict[str, Any]
+
+INTEGERS = {f"{sign}int{bits}": (sign, bits) for sign in ("", "u") for bits in (8, 16, 32, 64)}
+TIME_TYPES = ["timestamp[s]", "timestamp[ms]", "timestamp[us]", "timestamp[ns]"]
+TIME_TYPES += ["timestamp[ms, Europe/Berlin]", "date32", "date64"]
+DECIMALS = ["decimal(5, 2)", "decimal(18, 0)", "decimal(38, 6)", "decimal(30, 10)"]
+KEY_TYPES = ["int64", "int32", "string", "dictionary", "binary", "bool", "float64", "decimal(9, 2)"]
+KEY_TYPES += ["date32", "timestamp[us]"]
+VALUE_TYPES = [*INTEGERS, "float32", "float64", "bool", *DECIMALS, "timestamp[us]", "date32", "string"]
+CONTEXT_FREE = ["tumbling", "sliding", "cumulate", "landmark", "fixed", "listed", "squares"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A query, its columns and what happens to it; its repr is the code that builds it.
+
+    Steps are ("push", rows), ("advance", watermark) and ("restart",); rows are tuples in column order. A
+    flush follows the last step.
+    """
+
+    columns: dict[str, str]
+    query: Values
+    steps: list[tuple]
+
+    def rows(self) -> list[tuple]:
+        return [row for step in self.steps if step[0] == "push" for row in step[1]]
+
+    def named(self, rows: Iterable[tuple]) -> list[Values]:
+        return [dict(zip(self.columns, row, strict=True)) for row in rows]
+
+    def asking(self, **query: Any) -> Case:
+        return Case(self.columns, {**self.query, **query}, self.steps)
+
+
+@dataclass(frozen=True)
+class Kit:
+    """What a property may draw."""
+
+    kinds: tuple[str, ...] = (*CONTEXT_FREE, "session", "whole")
+    watermarks: tuple[str, ...] = ("bounded", "ordered", "manual", "per_source", "punctuated")
+    emits: tuple[str, ...] = ("final", "updates", "changes")
+    time_types: tuple[str, ...] = ("int64", "int64", "int32", *TIME_TYPES)
+    idle: bool = True
+    within_bound: bool = False  # rows arrive in order of time plus a jitter that the watermark allows for
+    rich_values: bool = True
+
+
+# --- values -------------------------------------------------------------------------------------------------
+
+
+def floats(width: int) -> SearchStrategy[float]:
+    odd = [nan, inf, -inf, -0.0, 0.0, 1.5] + ([1e300, -1e300, 5e-324] if width == 64 else [2.0**100])
+    small = st.integers(-40, 40).map(lambda n: n / 4)
+    wide = st.floats(-1e9, 1e9, width=width).map(lambda x: x if width == 64 else float(x))
+    return small | small | wide | st.sampled_from(odd)
+
+
+def values(type_name: str) -> SearchStrategy:
+    """Values of a column without its nulls; some near the ends of the type."""
+    if type_name in INTEGERS:
+        sign, bits = INTEGERS[type_name]
+        low, high = (0, 2**bits - 1) if sign else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+        small = st.integers(max(low, -9), 9)
+        return small | small | small | st.integers(low, high) | st.sampled_from([low, high])
+    if type_name.startswith("float"):
+        return floats(int(type_name[5:]))
+    if type_name.startswith("decimal"):
+        precision, scale = (int(part) for part in type_name[8:-1].split(","))
+        bound = 10 ** min(precision, 32) - 1
+        return (st.integers(-200, 200) | st.integers(-bound, bound)).map(lambda n: unscaled(n, scale))
+    if type_name.startswith("timestamp"):
+        return st.integers(-5, 5) | st.integers(-(2**52), 2**52)
+    if type_name.startswith("date"):
+        return st.integers(-3, 3) | st.integers(-20_000, 20_000)
+    if type_name == "bool":
+        return st.booleans()
+    if type_name == "binary":
+        return st.sampled_from([b"", b"a", b"a\x00", b"\xff", b"longer than eight bytes"])
+    return st.sampled_from(["", "a", "b", "aa", "é", "z" * 9, "long enough to tie z", "long enough to tie a"])
+
+
+def unscaled(number: int, scale: int) -> Decimal:
+    sign, digits = int(number < 0), tuple(map(int, str(abs(number))))
+    return Decimal((sign, digits, -scale))
+
+
+def keys(type_name: str) -> SearchStrategy:
+    """Few, so that groups have rows; the awkward ones among them."""
+    few = {
+        "float64": [0.0, -0.0, nan, 1.5, -inf],
+        "int64": [0, 1, -(2**63), 2**63 - 1],
+        "int32": [0, 1, -7],
+        "string": ["", "a", "b", "long enough not to be inlined"],
+        "dictionary": ["x", "y", ""],
+        "decimal(9, 2)": [Decimal("0.00"), Decimal("1.50"), Decimal("-3.25")],
+        "date32": [0, -1, 20_000],
+        "timestamp[us]": [0, -1, 10**15],
+        "binary": [b"", b"a", b"a\x00"],
+        "bool": [True, False],
+    }[type_name]
+    return st.sampled_from(few)
+
+
+def pools(type_name: str) -> SearchStrategy[SearchStrategy]:
+    """The keys of one stream: one to four of them, null among them or not."""
+    return st.lists(st.none() | keys(type_name), min_size=1, max_size=4).map(st.sampled_from)
+
+
+def nullable(strategy: SearchStrategy, share: int) -> SearchStrategy:
+    """One in `share` is null, roughly."""
+    return st.one_of(*([strategy] * (share - 1)), st.none())
+
+
+# --- the query ----------------------------------------------------------------------------------------------
+
+
+@st.composite
+def windows(draw: DrawFn, kit: Kit, time_type: str) -> Values:
+    kind = draw(st.sampled_from(kit.kinds))
+    size = draw(st.integers(1, 12))
+    every = draw(st.integers(1, 8))
+    signed = not time_type.startswith(("timestamp", "date"))
+    offset = draw(st.sampled_from([0, 0, 1, 3, -2 if signed else 2]))
+    match kind:
+        case "tumbling":
+            return {"kind": kind, "size": size, "offset": offset}
+        case "sliding":
+            return {"kind": kind, "size": size, "every": every, "offset": offset}
+        case "cumulate":
+            return {"kind": kind, "size": every * draw(st.integers(1, 5)), "every": every, "offset": offset}
+        case "landmark":
+            return {"kind": kind, "every": size, "start": draw(st.none() | st.integers(-10, 20))}
+        case "fixed":
+            start = draw(st.integers(-10, 25))
+            return {"kind": kind, "start": start, "end": start + size}
+        case "listed":
+            extents = st.tuples(st.integers(-10, 30), st.integers(1, 15)).map(lambda e: (e[0], e[0] + e[1]))
+            return {
+                "kind": kind,
+                "extents": sorted(draw(st.lists(extents, min_size=1, max_size=4, unique=True))),
+            }
+        case "session":
+            return {"kind": kind, "gap": draw(st.integers(1, 8))}
+    return {"kind": kind}
+
+
+def functions(type_name: str) -> list[str]:
+    """The aggregates that a column of this type can have."""
+    common = ["count", "min", "max", "first", "last", "argmin", "argmax", "min_count", "max_count"]
+    if type_name == "bool":
+        return [*common, "sum", "any", "all"]
+    if type_name.startswith("decimal"):
+        return [*common, "m4", "sum", "mean", "var", "std"]
+    if type_name.startswith(("timestamp", "date")):
+        return [*common, "m4"]
+    if type_name == "string":
+        return common
+    return [*common, "m4", "sum", "product", "mean", "geometric_mean", "var", "std"]
+
+
+@st.composite
+def aggregates(draw: DrawFn, value_columns: dict[str, str]) -> Values:
+    column = draw(st.sampled_from(sorted(value_columns)))
+    fn = draw(st.sampled_from(functions(value_columns[column])))
+    agg: Values = {"fn": fn, "col": column}
+    if fn in ("argmin", "argmax"):
+        agg["return"] = draw(st.sampled_from([*sorted(value_columns), "row"]))
+    if fn in ("var", "std") and draw(st.booleans()):
+        agg["ddof"] = draw(st.sampled_from([0, 1, 2]))
+    if draw(st.integers(0, 4)) == 0:
+        agg["where"] = "flag"
+    return agg
+
+
+@st.composite
+def watermarks(draw: DrawFn, kit: Kit) -> Values:
+    kind = draw(st.sampled_from(kit.watermarks))
+    delay = draw(st.sampled_from([0, 0, 0, 1, 2, 5, 9]))
+    match kind:
+        case "bounded":
+            return {"kind": kind, "delay": delay}
+        case "ordered":
+            return {"kind": kind, "on_disorder": draw(st.sampled_from(["late", "error"]))}
+        case "per_source":
+            idle = draw(st.sampled_from([None, None, 3, 10]))
+            return {"kind": kind, "column": "source", "delay": delay, "idle": idle}
+        case "punctuated":
+            return {"kind": kind, "column": "mark"}
+    return {"kind": kind}
+
+
+# --- cases --------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def cases(draw: DrawFn, kit: Kit = Kit()) -> Case:
+    time_type = draw(st.sampled_from(kit.time_types))
+    by = {f"k{n}": draw(st.sampled_from(KEY_TYPES)) for n in range(draw(st.sampled_from([0, 1, 1, 1, 2, 3])))}
+    types = VALUE_TYPES if kit.rich_values else ["int64", "float64"]
+    number = draw(st.integers(1, 3)) if kit.rich_values else 1
+    value_columns = {f"v{n}": draw(st.sampled_from(types)) for n in range(number)}
+    watermark = draw(watermarks(kit))
+    sequence = "seq" if kit.within_bound or draw(st.integers(0, 2)) == 0 else None
+    emit = draw(st.sampled_from(kit.emits))
+    named = {f"w{n}": draw(windows(kit, time_type)) for n in range(draw(st.sampled_from([1, 1, 2, 3, 4])))}
+    lateness = draw(st.sampled_from([0, 0, 1, 3, 8] if emit == "final" else [0, 1, 3, 8, 8, 20]))
+    if emit == "updates" and any(window["kind"] == "session" for window in named.values()):
+        lateness = 0
+    idle = draw(st.integers(1, 12)) if kit.idle and draw(st.integers(0, 4)) == 0 else None
+    if idle is not None and emit != "final":
+        lateness = 0
+    if emit == "final" and idle is None:
+        for window in named.values():
+            if window["kind"] in ("tumbling", "sliding") and draw(st.integers(0, 3)) == 0:
+                window["fill"] = True
+    aggs: Values = {"n": {"fn": "count"}}
+    if draw(st.integers(0, 5)) == 0:
+        aggs["flagged"] = {"fn": "count", "where": "flag"}
+    for number in range(draw(st.integers(1, 5))):
+        aggs[f"a{number}"] = draw(aggregates(value_columns))
+    aggs["tail"] = {"fn": "last", "col": "row"}  # order in every case
+    query: Values = {
+        "time": "t",
+        "by": list(by),
+        "windows": named,
+        "aggs": aggs,
+        "watermark": watermark,
+        "lateness": lateness,
+        "emit": emit,
+        "sequence": sequence,
+        "idle": idle,
+        "on_null_time": "late" if kit.within_bound else draw(st.sampled_from(["late"] * 6 + ["error"])),
+        "on_overflow": draw(st.sampled_from(["error", "null", "wrap"])),
+    }
+    columns = {"t": time_type, **by, **value_columns, "row": "int64", "flag": "bool"}
+    if sequence is not None:
+        columns["seq"] = "int64"
+    if watermark["kind"] == "per_source":
+        columns["source"] = draw(st.sampled_from(["int64", "string"]))
+    if watermark["kind"] == "punctuated":
+        columns["mark"] = time_type
+    return Case(columns, query, draw(steps(kit, columns, query)))
+
+
+@st.composite
+def steps(draw: DrawFn, kit: Kit, columns: dict[str, str], query: Values) -> list[tuple]:
+    """Batches of a stream, with punctuation and restarts between them."""
+    rows = draw(streams(kit, columns, query))
+    kind = query["watermark"]["kind"]
+    cuts = sorted(draw(st.lists(st.integers(0, len(rows)), max_size=12)))
+    found: list[tuple] = []
+    for begin, end in zip([0, *cuts], [*cuts, len(rows)], strict=True):
+        found.append(("push", rows[begin:end]))
+        if (
+            kind != "ordered"
+            and not kit.within_bound
+            and draw(st.integers(0, 1 if kind == "manual" else 6)) == 0
+        ):
+            latest = max((row[0] for row in rows[:end] if row[0] is not None), default=0)
+            found.append(("advance", latest + draw(st.sampled_from([-12, -3, -1, 0, 0, 1, 2, 6]))))
+        if draw(st.integers(0, 5)) == 0:
+            found.append(("restart",))
+    return found
+
+
+@st.composite
+def streams(draw: DrawFn, kit: Kit, columns: dict[str, str], query: Values) -> list[tuple]:
+    """Rows as they arrive: each lags behind a clock, by no more than the watermark's delay if it must."""
+    watermark = query["watermark"]
+    sorted_times = watermark.get("on_disorder") == "error" and draw(st.integers(0, 7)) > 0
+    slack = 0 if watermark["kind"] == "ordered" else watermark.get("delay", 4)
+    forward = st.sampled_from([0] * 5 + [1] * 5 + [2, 2, 2, 3, 7, 40] + ([] if kit.within_bound else [-5]))
+    lag = st.integers(0, slack) if kit.within_bound else st.sampled_from([0, 0, 0, 1, 2, 3, 5, 9, 14, 30])
+    number = draw(st.sampled_from([1, 2, 4, 8, 12, 16, 24, 32, 40]))
+    row = st.tuples(forward, lag, draw(cells(columns)))
+    drawn = draw(st.lists(row, min_size=number, max_size=number))
+    leap = 0
+    if not any(window.get("fill") for window in query["windows"].values()) and draw(st.integers(0, 9)) == 0:
+        leap = 10**12 if columns["t"] == "int64" else 10**6
+    clock, rows = draw(st.integers(-20, 5)), []
+    for at, (ahead, behind, row) in enumerate(drawn):
+        clock += ahead + (leap if at == len(drawn) // 2 else 0)
+        row.update(t=clock - behind, row=at)
+        if not kit.within_bound and row["flag"] is None and behind == 9:
+            row["t"] = None
+        if "mark" in columns:
+            row["mark"] = None if behind % 2 else clock - (slack if kit.within_bound else behind)
+        rows.append(row)
+    if sorted_times:
+        times = sorted(row["t"] for row in rows if row["t"] is not None)
+        rows = [row for row in rows if row["t"] is not None]
+        for row, time in zip(rows, times, strict=True):
+            row["t"] = time
+    if kit.within_bound and "seq" in columns:  # all ties broken, so that the order of arrival decides nothing
+        for row, place in zip(rows, draw(st.permutations(range(len(rows)))), strict=True):
+            row["seq"] = place
+    return [tuple(row[name] for name in columns) for row in rows]
+
+
+@st.composite
+def cells(draw: DrawFn, columns: dict[str, str]) -> SearchStrategy[Values]:
+    """A row but for its time."""
+    found: dict[str, SearchStrategy] = {"flag": nullable(st.booleans(), 5)}
+    for name, type_name in columns.items():
+        if name.startswith("k"):
+            found[name] = draw(pools(type_name))
+        elif name.startswith("v"):
+            found[name] = nullable(values(type_name), 6)
+        elif name == "seq":
+            found[name] = st.integers(-3, 3)
+        elif name == "source":
+            found[name] = nullable(st.sampled_from([0, 1, 2] if type_name == "int64" else ["a", "b"]), 8)
+    return st.fixed_dictionaries(found)
+
+
+def calendar_cases() -> SearchStrategy[Case]:
+    """Local days, weeks, months, quarters and years around changes of the clocks, by the hour."""
+    zones = [
+        "Europe/Berlin",
+        "America/New_York",
+        "Asia/Kathmandu",
+        "Australia/Lord_Howe",
+        "America/Havana",
+        "UTC",
+    ]
+    hours = st.one_of(
+        *(st.integers(near - 60, near + 60) for near in (0, 450_000, 453_000, 472_500, 474_800, -3))
+    )
+    times = st.lists(hours, min_size=1, max_size=25)
+    return st.builds(
+        calendar_case,
+        st.sampled_from(["timestamp[s]", "timestamp[ms]", "timestamp[ns, UTC]"]),
+        st.lists(
+            st.tuples(st.sampled_from(["1d", "1w", "1mo", "1q", "1y"]), st.sampled_from(zones)),
+            min_size=1,
+            max_size=2,
+        ),
+        times,
+        st.integers(0, 48),
+        st.integers(1, 9),
+    )
+
+
+def calendar_case(
+    time_type: str, units: list[tuple[str, str]], hours: list[int], delay: int, size: int
+) -> Case:
+    hour = 3600 * {"s": 1, "m": 10**3, "n": 10**9}[time_type[10]]
+    rows = [(h * hour, at) for at, h in enumerate(hours)]
+    query = {
+        "time": "t",
+        "windows": {
+            f"w{n}": {"kind": "calendar", "unit": unit, "tz": tz} for n, (unit, tz) in enumerate(units)
+        },
+        "aggs": {"n": {"fn": "count"}, "total": {"fn": "sum", "col": "v"}},
+        "watermark": {"kind": "bounded", "delay": delay * hour},
+    }
+    batches = [("push", rows[at : at + size]) for at in range(0, len(rows), size)]
+    return Case({"t": time_type, "v": "int64"}, query, batches)

@@ -1,0 +1,99 @@
+"""The library holds against the brute force, on streams drawn at random.
+
+`SLICING_CASES` says how many in total (150 by default; the long run takes 20000), `SLICING_SEED` which.
+A failing case prints as code that runs after the imports of this file and `from math import inf, nan`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import pytest
+
+pytest.importorskip("slicing")
+
+from harness import check, check_aggregate, check_resplit  # noqa: E402
+from hypothesis import HealthCheck, Phase, given, seed, settings  # noqa: E402
+from hypothesis import strategies as st  # noqa: E402
+from strategies import Case, Kit, calendar_cases, cases  # noqa: E402
+
+CASES = int(os.environ.get("SLICING_CASES", "150"))
+SEED = os.environ.get("SLICING_SEED")
+IDLE = os.environ.get("SLICING_IDLE", "1") == "1"
+
+PLAIN = Kit(idle=False, rich_values=False)
+BOUNDED = Kit(
+    watermarks=("bounded", "ordered", "per_source", "punctuated"), emits=("final",), within_bound=True
+)
+
+
+def share(percent: int) -> Callable:
+    """This property's part of all cases; the same ones each time unless a seed is given."""
+
+    def decorate(test: Callable) -> Callable:
+        chosen = settings(
+            max_examples=max(CASES * percent // 100, 1),
+            deadline=None,
+            database=None,
+            derandomize=SEED is None,
+            print_blob=False,
+            suppress_health_check=list(HealthCheck),
+            phases=[Phase.generate, Phase.shrink],
+        )(test)
+        return chosen if SEED is None else seed(int(SEED))(chosen)
+
+    return decorate
+
+
+@share(30)
+@given(cases(PLAIN))
+def test_each_step_emits_what_the_rows_say(case: Case) -> None:
+    check(case)
+
+
+@share(25)
+@given(cases(Kit(idle=False)))
+def test_each_step_holds_for_every_type_and_aggregate(case: Case) -> None:
+    check(case)
+
+
+@share(10)
+@given(cases(Kit(kinds=("session",), idle=False, rich_values=False)))
+def test_sessions_step_by_step(case: Case) -> None:
+    check(case)
+
+
+@pytest.mark.skipif(not IDLE, reason="SLICING_IDLE=0")
+@share(10)
+@given(cases(Kit(rich_values=False)))
+def test_idle_keys_end(case: Case) -> None:
+    check(case)
+
+
+@share(10)
+@given(cases(Kit(emits=("final",), idle=False)))
+def test_aggregate_sees_everything_at_once(case: Case) -> None:
+    check_aggregate(case)
+
+
+@share(12)
+@given(
+    cases(Kit(**{**vars(BOUNDED), "idle": IDLE})),
+    st.lists(st.integers(1, 9), min_size=1, max_size=3),
+    st.lists(st.integers(0, 9), min_size=1, max_size=5),
+)
+def test_no_split_and_no_order_within_the_bound_shows(
+    case: Case, sizes: list[int], jitter: list[int]
+) -> None:
+    watermark = case.query["watermark"]
+    bound = watermark.get("delay", 0)
+    if watermark["kind"] == "punctuated":
+        jitter = [0]
+    check_resplit(case, sizes, [by % (bound + 1) for by in jitter])
+
+
+@share(3)
+@given(calendar_cases())
+def test_calendar_windows_follow_local_midnight(case: Case) -> None:
+    check(case)

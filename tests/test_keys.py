@@ -1,0 +1,385 @@
+"""Keys to codes, against a dict: every type, nulls, several columns, slices of arrays, batch after batch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from slicing.kernels.table import MIX
+from slicing.keys import KeyTable, check_key_type
+
+Row = tuple[Any, ...]
+
+INTEGERS = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()]
+FLOATS = [pa.float16(), pa.float32(), pa.float64()]
+TIMES = [pa.date32(), pa.date64(), pa.time32("ms"), pa.time64("ns"), pa.duration("us")]
+TIMES += [pa.timestamp("s"), pa.timestamp("ns", "Europe/Berlin")]
+DECIMALS = [pa.decimal32(7, 2), pa.decimal64(16, 0), pa.decimal128(38, 3), pa.decimal256(60, 4)]
+TEXT = [pa.string(), pa.large_string(), pa.string_view()]
+BINARY = [pa.binary(), pa.large_binary(), pa.binary_view(), pa.binary(3), pa.binary(20), pa.binary(0)]
+PLAIN = [*INTEGERS, *FLOATS, *TIMES, *DECIMALS, *TEXT, *BINARY, pa.bool_(), pa.null()]
+TYPES = [*PLAIN, *(pa.dictionary(pa.int16(), type) for type in PLAIN)]
+
+
+def decoded(type: pa.DataType) -> pa.DataType:
+    return type.value_type if pa.types.is_dictionary(type) else type
+
+
+def ticks(type: pa.DataType) -> pa.DataType:
+    """The integer that a time is stored as."""
+    return pa.int32() if type.bit_width == 32 else pa.int64()
+
+
+def values_of(type: pa.DataType) -> st.SearchStrategy[Any]:
+    type = decoded(type)
+    if type == pa.null():
+        return st.none()
+    if type == pa.bool_():
+        return st.booleans()
+    if type in FLOATS:
+        odd = st.sampled_from([0.0, -0.0, math.nan, -math.nan, math.inf, -math.inf])
+        return odd | st.integers(-3, 3).map(float) | st.floats(width=type.bit_width)
+    if type in TEXT:  # around 8 and 16 bytes the table reads values differently; ends that differ, and blanks
+        letters = st.text("a\0é😀", max_size=3)
+        return letters | st.builds(str.__add__, st.sampled_from(["", "prefix-", "123456789012345"]), letters)
+    if pa.types.is_fixed_size_binary(type) and not pa.types.is_decimal(type):
+        size = type.byte_width
+        return st.binary(min_size=size, max_size=size) | st.sampled_from([b"\0" * size, b"\xff" * size])
+    if type in BINARY:
+        return st.binary(max_size=18) | st.sampled_from([b"", b"\0", b"\0\0", b"\0" * 17, b"\0" * 16 + b"\1"])
+    if type in DECIMALS:
+        return st.integers(-(10**type.precision) + 1, 10**type.precision - 1).map(
+            lambda n: Decimal(n).scaleb(-type.scale)
+        ) | st.integers(-3, 3).map(Decimal)
+    if type == pa.date64():
+        return st.integers(-(10**5), 10**5).map(lambda day: day * 86_400_000)
+    if pa.types.is_time(type):
+        return st.integers(0, 3) | st.integers(0, 86_399_999)
+    bits = type.bit_width
+    low, high = (
+        (0, 2**bits - 1) if pa.types.is_unsigned_integer(type) else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    )
+    return st.integers(max(low, -3), 3) | st.integers(low, high) | st.sampled_from([low, high])
+
+
+def arrow(values: list[Any], type: pa.DataType) -> pa.Array:
+    if pa.types.is_dictionary(
+        type
+    ):  # back to front; every other null is in the dictionary, not in the indices
+        indices = [None if value is None and i % 2 else len(values) - 1 - i for i, value in enumerate(values)]
+        dictionary = arrow(values[::-1], type.value_type)
+        return pa.DictionaryArray.from_arrays(pa.array(indices, type.index_type), dictionary)
+    if type in TIMES:
+        return pa.array(values, ticks(type)).view(type)
+    if type in FLOATS:
+        mask = np.array([value is None for value in values], np.bool_)
+        return pa.array(np.array([value or 0.0 for value in values], type.to_pandas_dtype()), type, mask=mask)
+    return pa.array(values, type)
+
+
+def plain(array: pa.Array) -> list[Any]:
+    if pa.types.is_dictionary(array.type):
+        indices = array.indices.to_pylist()
+        dictionary = plain(array.dictionary)
+        return [None if i is None else dictionary[i] for i in indices]
+    if array.type in TIMES:
+        array = array.view(ticks(array.type))
+    return [canonical(value) for value in array.to_pylist()]
+
+
+def canonical(value: Any) -> Any:
+    """What a dict can tell apart as keys are told apart."""
+    if isinstance(value, Decimal):
+        return value
+    return "NaN" if isinstance(value, float) and math.isnan(value) else value
+
+
+def order(key: Row) -> list[tuple[int, Any]]:
+    parts: list[tuple[int, Any]] = []
+    for value in key:
+        if value is None:
+            parts.append((0, 0))
+        elif value == "NaN":
+            parts.append((2, 0))
+        else:
+            parts.append((1, value.encode() if isinstance(value, str) else value))
+    return parts
+
+
+class Oracle:
+    """A dict of rows."""
+
+    def __init__(self, keys: list[Row] | None = None) -> None:
+        self.codes = {key: code for code, key in enumerate(keys or [])}
+
+    def encode(self, rows: list[Row]) -> list[int]:
+        return [self.codes.setdefault(tuple(map(canonical, row)), len(self.codes)) for row in rows]
+
+    def keys(self) -> list[Row]:
+        return list(self.codes)
+
+
+def fitted(value: Any, type: pa.DataType) -> Any:
+    """The value as a column of the type holds it: float32 rounds."""
+    type = decoded(type)
+    return float(type.to_pandas_dtype()(value)) if type in FLOATS and value is not None else value
+
+
+def columns_of(rows: list[Row], types: list[pa.DataType], offset: int = 0) -> list[pa.Array]:
+    """Columns of the rows, as slices of arrays that begin ``offset`` rows earlier."""
+    padded = [*rows[:1] * offset, *rows]
+    columns = list(zip(*padded, strict=True)) if padded else [()] * len(types)
+    return [arrow(list(c), type).slice(min(offset, len(c))) for c, type in zip(columns, types, strict=True)]
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> tuple[list[pa.DataType], list[tuple[int, list[Row]]]]:
+    types = draw(st.lists(st.sampled_from(TYPES), min_size=1, max_size=3))
+    row = st.tuples(*(st.none() | values_of(type) | values_of(type) for type in types))
+    some = draw(st.lists(row, min_size=1, max_size=8))
+    batch = st.tuples(st.integers(0, 20), st.lists(st.sampled_from(some) | row, max_size=30))
+    batches = draw(st.lists(batch, min_size=1, max_size=4))
+    fit = [(offset, [tuple(map(fitted, r, types)) for r in rows]) for offset, rows in batches]
+    return types, fit
+
+
+def check(table: KeyTable, oracle: Oracle, types: list[pa.DataType], few: int) -> None:
+    codes = np.arange(len(oracle.codes))
+    keys = oracle.keys()
+    assert len(table) == len(keys)
+    found = table.columns(codes)
+    assert [column.type for column in found] == types
+    for column in found:
+        column.validate(full=True)
+    assert list(zip(*map(plain, found), strict=True)) == keys
+    for chosen in (codes[::-1], codes[few:], codes[few : few + 2], codes[:0]):
+        expected = sorted(chosen, key=lambda code: order(keys[code]))
+        ranks = table.ranks(chosen)
+        assert ranks.dtype == np.int64
+        assert [expected.index(code) for code in chosen] == ranks.tolist()
+
+
+@settings(
+    max_examples=600, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+)
+@given(streams(), st.integers(0, 5), st.randoms(use_true_random=False))
+def test_codes_are_those_of_a_dict(
+    stream: tuple[list[pa.DataType], list[tuple[int, list[Row]]]], few: int, random: Any
+) -> None:
+    types, batches = stream
+    table, oracle = KeyTable(types), Oracle()
+    for offset, rows in batches:
+        codes = table.encode(columns_of(rows, types, offset))
+        assert codes.dtype == np.int64
+        assert codes.tolist() == oracle.encode(rows)
+        check(table, oracle, types, few)
+    live = sorted(random.sample(range(len(table)), len(table) // 2))
+    kept, oracle = table.compact(np.array(live, np.int64)), Oracle([oracle.keys()[code] for code in live])
+    check(kept, oracle, types, few)
+    for offset, rows in batches:
+        assert kept.encode(columns_of(rows, types, offset)).tolist() == oracle.encode(rows)
+    check(kept, oracle, types, few)
+
+
+RANDOM = np.random.default_rng(20240501)
+WORDS = RANDOM.integers(-(2**63), 2**63, 60_000)
+LENGTHS = RANDOM.integers(0, 40, 60_000)
+MANY: dict[str, tuple[pa.DataType, Callable[[int], Any]]] = {
+    "random integers": (pa.int64(), lambda i: int(WORDS[i])),
+    "a sequence": (pa.int32(), lambda i: i),
+    "round numbers": (pa.int64(), lambda i: (i - 20_000) << 44),
+    "whole floats": (pa.float64(), lambda i: float(i)),
+    "text of a pattern": (pa.string(), lambda i: f"sensor-{i:07d}"),
+    "text of all lengths": (pa.string(), lambda i: f"{int(WORDS[i]):x}"[: 1 + LENGTHS[i]] + "~" * LENGTHS[i]),
+    "large decimals": (pa.decimal128(38, 0), lambda i: Decimal(int(WORDS[i])) * 10**18),
+}
+
+
+@pytest.mark.parametrize("name", MANY)
+def test_many_keys(name: str) -> None:
+    type, key = MANY[name]
+    rows = [(None if i % 97 == 50 else key(i),) for i in RANDOM.integers(0, 60_000, 150_000).tolist()]
+    table, oracle = KeyTable([type]), Oracle()
+    for begin in range(0, len(rows), 40_000):
+        batch = rows[begin : begin + 40_000]
+        assert table.encode(columns_of(batch, [type], offset=3)).tolist() == oracle.encode(batch)
+    assert [(value,) for value in plain(table.columns(np.arange(len(table)))[0])] == oracle.keys()
+
+
+def test_two_columns_of_many_keys() -> None:
+    a, b = RANDOM.integers(0, 300, (2, 100_000))
+    rows = list(zip(a.tolist(), map(str, b.tolist()), strict=True))
+    types = [pa.int64(), pa.string()]
+    table, oracle = KeyTable(types), Oracle()
+    assert table.encode(columns_of(rows, types)).tolist() == oracle.encode(rows)
+    ranks = table.ranks(np.arange(len(table)))
+    assert [key for _, key in sorted(zip(ranks.tolist(), oracle.keys(), strict=True))] == sorted(
+        oracle.keys()
+    )
+
+
+def test_integers_that_all_fall_into_one_slot() -> None:
+    undo = pow(int(MIX), -1, 2**64)  # multiplied by MIX again, the keys are 0, 1, 2...: all high bits zero
+    words = np.array([i * undo % 2**64 for i in range(30_000)], np.uint64)
+    table = KeyTable([pa.uint64()])
+    for _ in range(2):
+        assert table.encode([pa.array(words)]).tolist() == list(range(30_000))
+    inner = table._columns[0].table
+    assert inner.multiplier != MIX
+    occupied = np.flatnonzero(inner.slots[:, 1])
+    home = (inner.slots[occupied, 0].view(np.uint64) * inner.multiplier) >> inner.shift
+    assert ((occupied - home.astype(np.int64)) % len(inner.slots)).max() < 1000
+
+
+@pytest.mark.parametrize("length", [8, 40])
+def test_bytes_that_crowd_are_spread_by_another_multiplier(length: int) -> None:
+    values = [f"{i:0{length}d}" for i in range(3000)]
+    table = KeyTable([pa.string()])
+    table._columns[0].table.patience = 0
+    for _ in range(2):
+        assert table.encode([pa.array([*values, None])]).tolist() == list(range(3001))
+    assert table._columns[0].table.multiplier != MIX
+
+
+@pytest.mark.parametrize("known", [255, 256, 257])
+def test_null_comes_when_the_table_is_full(known: int) -> None:
+    for values, type in (
+        (list(range(known)), pa.int64()),
+        ([str(i) for i in range(known)], pa.string()),
+    ):
+        table = KeyTable([type])
+        assert table.encode([pa.array([*values, None, values[0]], type)]).tolist() == [*range(known + 1), 0]
+        assert plain(table.columns(np.array([known, 0]))[0]) == [None, values[0]]
+
+
+def test_long_values_that_differ_in_one_byte() -> None:
+    base = bytes(100_000)
+    values = [
+        base,
+        *(base[:i] + b"x" + base[i + 1 :] for i in (0, 8, 50_001, 99_999)),
+        base + b"\0",
+        base[1:],
+    ]
+    table = KeyTable([pa.binary()])
+    assert table.encode([pa.array(values + values)]).tolist() == [*range(7), *range(7)]
+    assert table.columns(np.arange(7))[0].to_pylist() == values
+
+
+def test_only_dictionary_values_that_rows_use_are_keys() -> None:
+    type = pa.dictionary(pa.int8(), pa.string())
+    table = KeyTable([type])
+    first = pa.DictionaryArray.from_arrays(pa.array([2, 0, 2, None], pa.int8()), ["c", "unused", "a"])
+    again = pa.DictionaryArray.from_arrays(pa.array([1, 3, 0, 2], pa.int8()), pa.array(["a", "a", None, "b"]))
+    assert table.encode([first]).tolist() == [0, 1, 0, 2]
+    assert table.encode([again]).tolist() == [0, 3, 0, 2]
+    assert plain(table.columns(np.arange(4))[0]) == ["a", "c", None, "b"]
+
+
+def test_an_ordered_dictionary_stays_ordered() -> None:
+    type = pa.dictionary(pa.uint8(), pa.string(), ordered=True)
+    table = KeyTable([type])
+    table.encode([pa.DictionaryArray.from_arrays(pa.array([0], pa.uint8()), ["a"], ordered=True)])
+    assert table.columns(np.array([0]))[0].type == type
+
+
+def test_integers_are_read_where_they_are() -> None:
+    array = pa.array(range(10)).slice(3)
+    table = KeyTable([pa.int64()])
+    words = table._columns[0]._words(array)
+    assert np.shares_memory(words, np.frombuffer(array.buffers()[1], np.int64))
+    table.encode([array])
+    assert array.to_pylist() == list(range(3, 10))
+
+
+def test_buffers_need_no_alignment() -> None:
+    odd = pa.py_buffer(b"x" + np.array([7, 7, 9], np.int64).tobytes()).slice(1)
+    assert KeyTable([pa.int64()]).encode([pa.Array.from_buffers(pa.int64(), 3, [None, odd])]).tolist() == [
+        0,
+        0,
+        1,
+    ]
+
+
+def test_what_null_rows_hold_does_not_matter() -> None:
+    table = KeyTable([pa.int64()])
+    values = np.arange(1000) % 7
+    assert table.encode([pa.array(values, mask=values > 0)]).max() == 1
+    assert table.encode([pa.array(values[1:4])]).tolist() == [2, 3, 4]
+
+
+def test_bytes_shrink_with_the_table() -> None:
+    table = KeyTable([pa.int64(), pa.string()])
+    empty = table.nbytes
+    words = WORDS[:20_000]
+    table.encode([pa.array(words), pa.array(words).cast(pa.string())])
+    assert table.nbytes > empty + 20_000 * (8 + 20)
+    assert table.compact(np.arange(10)).nbytes == empty
+    assert len(table.compact(np.empty(0, np.int64))) == 0
+
+
+def test_ranks_follow_new_keys() -> None:
+    table = KeyTable([pa.string()])
+    table.encode([pa.array(["m", "b"])])
+    assert table.ranks(np.array([0, 1])).tolist() == [1, 0]
+    table.encode([pa.array(["a", None, "z"])])
+    assert table.ranks(np.array([0, 1, 2, 3, 4])).tolist() == [3, 2, 1, 0, 4]
+    assert table.ranks(np.array([4, 2])).tolist() == [1, 0]
+
+
+def test_no_rows() -> None:
+    table = KeyTable([pa.string(), pa.int64()])
+    assert table.encode([pa.array([], pa.string()), pa.array([], pa.int64())]).size == 0
+    assert [len(column) for column in table.columns(np.empty(0, np.int64))] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    "type",
+    [
+        pa.list_(pa.int64()),
+        pa.struct([("a", pa.int64())]),
+        pa.map_(pa.string(), pa.int64()),
+        pa.month_day_nano_interval(),
+        pa.dictionary(pa.int8(), pa.list_(pa.int64())),
+        pa.dictionary(pa.int8(), pa.dictionary(pa.int8(), pa.string())),
+        pa.run_end_encoded(pa.int32(), pa.int64()),
+    ],
+    ids=str,
+)
+def test_other_types_are_refused_by_name(type: pa.DataType) -> None:
+    with pytest.raises(TypeError) as error:
+        check_key_type("x", type)
+    assert str(error.value) == (
+        f"by column 'x' has type {type}, which cannot be a key; allowed are integers, floats, bool, "
+        "decimals, dates, times, timestamps, durations, strings, binary and dictionaries of these"
+    )
+
+
+def test_a_refused_batch_leaves_no_trace() -> None:
+    table = KeyTable([pa.int64(), pa.string()])
+    with pytest.raises(TypeError, match="key columns have types int64, int64; allowed are int64, string"):
+        table.encode([pa.array([1]), pa.array([1])])
+    with pytest.raises(ValueError, match="key columns have 1, 2 rows; they must be equally long"):
+        table.encode([pa.array([1]), pa.array(["a", "b"])])
+    assert len(table) == 0
+    assert table.encode([pa.array([2]), pa.array(["c"])]).tolist() == [0]
+
+
+def test_more_keys_than_a_dictionary_can_index() -> None:
+    type = pa.dictionary(pa.int8(), pa.int64())
+    table = KeyTable([type])
+    for begin in (0, 100):
+        values = pa.array(range(begin, begin + 100))
+        table.encode([pa.DictionaryArray.from_arrays(pa.array(range(100), pa.int8()), values)])
+    assert plain(table.columns(np.arange(128))[0]) == list(range(128))
+    with pytest.raises(
+        ValueError, match="129 different keys do not fit a column of type dictionary<values=int64"
+    ):
+        table.columns(np.arange(129))
