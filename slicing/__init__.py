@@ -22,6 +22,7 @@ from slicing.aggs import (
     var,
 )
 from slicing.api import aggregate
+from slicing.explain import Explanation, explain
 from slicing.operator import Operator, Output
 from slicing.snapshot import SnapshotError
 from slicing.spec import Spec, processing_time
@@ -43,6 +44,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Aggregate",
     "ContextFreeWindow",
+    "Explanation",
     "Operator",
     "Output",
     "SnapshotError",
@@ -56,6 +58,7 @@ __all__ = [
     "calendar",
     "count",
     "cumulate",
+    "explain",
     "first",
     "fixed",
     "geometric_mean",

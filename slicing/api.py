@@ -31,5 +31,3 @@ def _without_progress(spec: Spec) -> Spec:
     arguments = {name: getattr(spec, name) for name in spec.__dataclass_fields__}
     arguments |= {"windows": dict(spec.windows), "aggs": dict(spec.aggs), "watermark": manual()}
     return Spec(**arguments)
-
-

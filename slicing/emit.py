@@ -46,9 +46,12 @@ class Answers:
     def together(parts: Sequence[Answers]) -> Answers:
         if len(parts) == 1:
             return parts[0]
-        columns = (np.concatenate([getattr(p, name) for p in parts]) for name in ("window", "start", "end", "code"))
+
+        def column(name: str) -> Ints:
+            return np.concatenate([getattr(p, name) for p in parts])
+
         blocks = tuple(np.concatenate(b) for b in zip(*(p.blocks for p in parts), strict=True))
-        return Answers(*columns, blocks)
+        return Answers(column("window"), column("start"), column("end"), column("code"), blocks)
 
     @staticmethod
     def none(plan: Plan) -> Answers:
@@ -146,7 +149,9 @@ def instance_answers(plan: Plan, instances: Runs, after: int, until: int) -> Ans
     scope = _Scope.of(plan, instances.cells, plan.edges.due(ends, after, until), ends, None)
     if scope is None:
         return Answers.none(plan)
-    found = scope.grouped(instances.cells, np.searchsorted(ends, instances.cells.end), np.append(instances.first, instances.last[-1]))
+    found = scope.grouped(
+        instances.cells, np.searchsorted(ends, instances.cells.end), np.append(instances.first, instances.last[-1])
+    )
     return Answers(found.window, found.start, found.end, found.code, found.blocks)
 
 
@@ -168,7 +173,7 @@ class _Scope:
         if due.need is not due.start:
             need = np.empty_like(low)
             positions_after(ends, due.need, need)
-        windows = (due.type, due.start, due.end, low, need, high)
+        windows: tuple[Ints, ...] = (due.type, due.start, due.end, low, need, high)
         if (low >= high).any():
             held = low < high
             windows = tuple(column[held] for column in windows)
@@ -189,7 +194,9 @@ class _Scope:
         window = np.array(self.plan.timed, np.int64)[self.type[order]]
         place = np.empty_like(order)
         place[order] = np.arange(order.size)
-        blocks = combined(self.plan.lanes, self.cells, self._starts[self.low], self._starts[self.high], place, order.size)
+        blocks = combined(
+            self.plan.lanes, self.cells, self._starts[self.low], self._starts[self.high], place, order.size
+        )
         code = np.zeros(order.size, np.int64)
         return Answers(window, self.start[order], self.end[order], code, blocks, True)
 
@@ -224,9 +231,7 @@ def _by_end(type: Ints, start: Ints, end: Ints, high: Ints) -> Ints:
     return order
 
 
-def combined(
-    lanes: Sequence[Lane], cells: Cells, first: Ints, last: Ints, place: Ints, size: int
-) -> tuple[Ints, ...]:
+def combined(lanes: Sequence[Lane], cells: Cells, first: Ints, last: Ints, place: Ints, size: int) -> tuple[Ints, ...]:
     """Each lane's partials over the ranges of cells ``first[r] : last[r]``, range r at ``place[r]``."""
     total = int((last - first).sum())
     levels = max(int(first.size and (first ^ (last - 1)).max()).bit_length(), 1)

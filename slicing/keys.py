@@ -63,18 +63,15 @@ class KeyTable:
         """The code of each row. Columns of other types or lengths are refused before anything changes."""
         types = [column.type for column in columns]
         if types != self._types:
-            raise TypeError(
-                f"the key columns have types {_listed(types)}; allowed are {_listed(self._types)}"
-            )
+            raise TypeError(f"the key columns have types {_listed(types)}; allowed are {_listed(self._types)}")
         if len({len(column) for column in columns}) > 1:
-            raise ValueError(
-                f"the key columns have {_listed(map(len, columns))} rows; they must be equally long"
-            )
+            raise ValueError(f"the key columns have {_listed(map(len, columns))} rows; they must be equally long")
         return self._encode(columns)
 
     def columns(self, codes: Ints) -> list[pa.Array]:
         """The keys of ``codes``, in the types they came in."""
-        return [_typed(values, type) for values, type in zip(self._values(codes), self._types, strict=True)]
+        columns = zip(self._columns, self._column_ids(codes), self._types, strict=True)
+        return [_typed(column, ids, type) for column, ids, type in columns]
 
     def ranks(self, codes: Ints) -> Ints:
         """Positions 0..n-1 of distinct codes in the order of their keys, column by column.
@@ -118,9 +115,7 @@ class KeyTable:
         return [codes, *reversed(ids)]
 
     def _values(self, codes: Ints) -> list[pa.Array]:
-        return [
-            column.values(ids) for column, ids in zip(self._columns, self._column_ids(codes), strict=True)
-        ]
+        return [column.values(ids) for column, ids in zip(self._columns, self._column_ids(codes), strict=True)]
 
     def _sort_keys(self, codes: Ints) -> list[Array]:
         """For np.lexsort: the most significant last."""
@@ -322,9 +317,7 @@ class _ByteColumn:
     def values(self, ids: Ints) -> pa.Array:
         table = self.table
         buffers = [None, pa.py_buffer(table.starts), pa.py_buffer(table.pool)]
-        pool = pa.Array.from_buffers(
-            pa.large_string() if self.text else pa.large_binary(), table.given, buffers
-        )
+        pool = pa.Array.from_buffers(pa.large_string() if self.text else pa.large_binary(), table.given, buffers)
         values = pool.take(pa.array(ids, mask=None if table.null < 0 else ids == table.null))
         if t.is_decimal(self.type):
             return values.cast(pa.binary(self.type.bit_width // 8)).view(self.type)
@@ -346,17 +339,21 @@ def _ids(array: pa.Array, column: _WordColumn | _ByteColumn) -> Ints:
     return column.encode(values)[rows]
 
 
-def _typed(values: pa.Array, type: pa.DataType) -> pa.Array:
+def _typed(column: _WordColumn | _ByteColumn, ids: Ints, type: pa.DataType) -> pa.Array:
     if not t.is_dictionary(type):
-        return values.cast(type)
-    encoded = values.dictionary_encode()
-    if len(encoded.dictionary) > 1 << type.index_type.bit_width - t.is_signed_integer(type.index_type):
+        return column.values(ids).cast(type)
+    known = ids != column.table.null
+    used, indices = np.unique(ids[known], return_inverse=True)
+    if used.size > 1 << type.index_type.bit_width - t.is_signed_integer(type.index_type):
         raise ValueError(
-            f"{len(encoded.dictionary)} different keys do not fit a column of type {type}; "
+            f"{used.size} different keys do not fit a column of type {type}; "
             "cast the by column to its values, or to a dictionary with a wider index"
         )
-    indices, dictionary = encoded.indices.cast(type.index_type), encoded.dictionary.cast(type.value_type)
-    return pa.DictionaryArray.from_arrays(indices, dictionary, ordered=type.ordered)
+    places = np.zeros(ids.size, np.int64)
+    places[known] = indices
+    dictionary = column.values(used).cast(type.value_type)
+    places = pa.array(places, mask=~known).cast(type.index_type)
+    return pa.DictionaryArray.from_arrays(places, dictionary, ordered=type.ordered)
 
 
 def _valid(array: pa.Array) -> Mask | None:
@@ -400,9 +397,7 @@ def _is_word(type: pa.DataType) -> bool:
 
 def _is_bytes(type: pa.DataType) -> bool:
     text = t.is_string(type) or t.is_large_string(type) or t.is_string_view(type)
-    binary = (
-        t.is_binary(type) or t.is_large_binary(type) or t.is_binary_view(type) or t.is_fixed_size_binary(type)
-    )
+    binary = t.is_binary(type) or t.is_large_binary(type) or t.is_binary_view(type) or t.is_fixed_size_binary(type)
     return bool(text or binary or t.is_decimal128(type) or t.is_decimal256(type))
 
 

@@ -34,8 +34,7 @@ _NUMPY_FRACTIONS = {"ps": 10**3, "fs": 10**6, "as": 10**9}
 
 # Largest unit first, each at most once: "1h30m" is a span, "30m1h" and "1m1m" are slips of the pen.
 _SPAN = re.compile(
-    r"(-)?(?=[0-9])"
-    + "".join(rf"(?:(?P<{unit}>[0-9]+){'[uµμ]s' if unit == 'us' else unit})?" for unit in _NS)
+    r"(-)?(?=[0-9])" + "".join(rf"(?:(?P<{unit}>[0-9]+){'[uµμ]s' if unit == 'us' else unit})?" for unit in _NS)
 )
 _CALENDAR_SPAN = re.compile(r"[0-9](mo|q|y)")
 _NINE_DIGITS = re.compile(r"([.,][0-9]{6})([0-9]+)")
@@ -63,8 +62,7 @@ def parse_span(value: object, argument: str, *, positive: bool = False) -> Durat
     """What a user wrote for a span: a `Duration` for strings and timedeltas, an int for integer measures."""
     sign = "positive " if positive else ""
     allowed = (
-        f"{argument} must be a {sign}duration such as '1m', a timedelta or, for integer measures, "
-        f"a {sign}whole number"
+        f"{argument} must be a {sign}duration such as '1m', a timedelta or, for integer measures, a {sign}whole number"
     )
     span: Duration | int | None
     if isinstance(value, Duration):
@@ -128,9 +126,7 @@ class Measure:
         """The measure of a time column, or a TypeError naming the column."""
         kinds = (pa.types.is_timestamp, pa.types.is_date, pa.types.is_integer)
         if not any(is_kind(type) for is_kind in kinds):
-            raise TypeError(
-                f"time column {column!r} must hold timestamps, dates or integers; its type is {type}"
-            )
+            raise TypeError(f"time column {column!r} must hold timestamps, dates or integers; its type is {type}")
         return Measure(type)
 
     @property
@@ -297,8 +293,7 @@ class Measure:
             moment = moment.replace(tzinfo=UTC)
         elif getattr(self.type, "tz", None) is None:
             raise ValueError(
-                f"{argument} must be a time without a zone, as the time column is of type {self.type}; "
-                f"got {value!r}"
+                f"{argument} must be a time without a zone, as the time column is of type {self.type}; got {value!r}"
             )
         since = moment - _EPOCH
         micros = (since.days * 86_400 + since.seconds) * 10**6 + since.microseconds
@@ -465,9 +460,7 @@ class _EdgeTable:
             return midnights
         zone = ZoneInfo(self.tz)
         # fold=0 is the offset before a jump, so a midnight that is skipped becomes the instant of the jump
-        offsets = [
-            zone.utcoffset(datetime(day.year, day.month, day.day)) for day in firsts.astype("M8[D]").tolist()
-        ]
+        offsets = [zone.utcoffset(datetime(day.year, day.month, day.day)) for day in firsts.astype("M8[D]").tolist()]
         return midnights - np.array([o.days * 86_400 + o.seconds for o in offsets if o is not None], np.int64)
 
 

@@ -62,7 +62,7 @@ class State:
     store: Store
     keys: KeyTable | None
     watermark: int | None = None
-    progress: Progress = Progress()
+    progress: Progress = field(default_factory=Progress)
     arrived: int = 0
     pools: dict[str, pa.Array] = field(default_factory=dict)
     revisions: Revisions = field(default_factory=Revisions)
@@ -289,7 +289,7 @@ def _inside(plan: Plan, cells: Cells) -> tuple[Cells, int]:
 
 
 def _judge(plan: Plan, rows: Rows, h: int) -> tuple[Cells, npt.NDArray[np.bool_], int]:
-    """Rows before the horizon: cells of those that some window still takes, which are late for all, how many outside."""
+    """Rows before the horizon: cells of those some window still takes, which are late for all, how many outside."""
     own_end = plan.edges.next_live(rows.time, BEGIN)
     level = np.searchsorted(np.array(plan.session_gaps, np.int64), h - rows.time, "right").astype(np.int64)
     in_session = level < len(plan.session_gaps)

@@ -90,7 +90,10 @@ class EdgeSet:
             if grid:
                 edges = np.minimum(edges, times // grid * grid + grid)
             return np.unique(edges)
-        parts = [np.arange((low - p.phase) // p.every + 1, (high - p.phase) // p.every + 2) * p.every + p.phase for p in regular]
+        parts = [
+            np.arange((low - p.phase) // p.every + 1, (high - p.phase) // p.every + 2) * p.every + p.phase
+            for p in regular
+        ]
         parts += [np.unique(b.next_live_edge(times, BEGIN)) for b in self.irregular]
         if self.marks:
             parts.append(np.array([m.edge for m in self.marks if m.edge > low], np.int64))
@@ -240,7 +243,8 @@ class Plan:
         self.ranked = [
             name
             for name, value in self.value_types.items()
-            if value.ranked and any(f.column == name and f.form in RANK_FORMS for lane in self.lanes for f in lane.feeds)
+            if value.ranked
+            and any(f.column == name and f.form in RANK_FORMS for lane in self.lanes for f in lane.feeds)
         ]
         self.types = types
 

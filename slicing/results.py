@@ -84,9 +84,11 @@ def _overflown(plan: Plan, answers: Answers, name: str, array: pa.Array, overflo
     if plan.spec.on_overflow == "wrap" and not pa.types.is_decimal(array.type):
         return array
     kept = array.is_valid().to_numpy(zero_copy_only=False) & ~overflow
-    return pa.array(array.fill_null(0).to_numpy(zero_copy_only=False), mask=~kept) if not pa.types.is_decimal(
-        array.type
-    ) else array
+    return (
+        pa.array(array.fill_null(0).to_numpy(zero_copy_only=False), mask=~kept)
+        if not pa.types.is_decimal(array.type)
+        else array
+    )
 
 
 def with_empty(

@@ -70,7 +70,8 @@ def revise(state: State, changing: Cells) -> tuple[State, tuple[Answers, Ints] |
 
     The mark is the revision for "updates" and 0 ('-') or 1 ('+') for "changes".
     """
-    if not len(changing) or state.watermark is None:
+    until = state.watermark
+    if not len(changing) or until is None:
         return state, None
     store = state.store.consolidated()
     touched = np.zeros(1 if state.keys is None else len(state.keys), np.bool_)
@@ -79,7 +80,7 @@ def revise(state: State, changing: Cells) -> tuple[State, tuple[Answers, Ints] |
     old = table.take(touched[table.code])
     new = merged(old, changing, state.plan.lanes, state.plan.gaps)
     state = replace(state, store=store.add(changing))
-    after, until = state.horizon, state.watermark
+    after = state.horizon
     was = [emit.time_answers(state.plan, old, state.keys, after, until)]
     now = [emit.time_answers(state.plan, new, state.keys, after, until)]
     hit = emit.time_answers(state.plan, changing, state.keys, after, until, windows_of=new)
@@ -96,9 +97,7 @@ def revise(state: State, changing: Cells) -> tuple[State, tuple[Answers, Ints] |
     return replace(state, revisions=revisions), (current, number)
 
 
-def _sessions(
-    state: State, old: Cells, new: Cells, changing: Cells, until: int
-) -> list[tuple[Answers, Answers]]:
+def _sessions(state: State, old: Cells, new: Cells, changing: Cells, until: int) -> list[tuple[Answers, Answers]]:
     """For each session window: complete sessions that changed, and what they have become so far."""
     plan, found = state.plan, []
     for session in plan.sessions:

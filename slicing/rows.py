@@ -218,9 +218,7 @@ def _dense_cells(rows: Rows, edges: Ints, slot: Ints | None, keys: int) -> Ints:
     return cell
 
 
-def _assemble(
-    rows: Rows, ends: Ints, code: Ints, place: _Segments | _Scattered, held: Ints | None = None
-) -> Cells:
+def _assemble(rows: Rows, ends: Ints, code: Ints, place: _Segments | _Scattered, held: Ints | None = None) -> Cells:
     """Reduce, drop the cells that stayed empty (all but ``held``), put slots that share a slice together."""
     plan = rows.plan
     cells = _lift(rows, ends, code, place)

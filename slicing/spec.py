@@ -98,7 +98,9 @@ class Spec:
         on_null_time: str = "error",
         on_overflow: str = "error",
     ) -> None:
-        put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731
+        def put(name: str, value: object) -> None:
+            object.__setattr__(self, name, value)
+
         put("time", _time(time))
         put("by", _columns(by))
         put("windows", FrozenMap(_mapping(windows, "windows", (ContextFreeWindow, Window), "sl.tumbling('1m')")))
@@ -164,7 +166,9 @@ class Spec:
             taken[name] = "a key column"
         for name in self.aggs:
             if name in taken:
-                raise ValueError(f"aggs has {name!r}, which is already {taken[name]} in the output; choose another name")
+                raise ValueError(
+                    f"aggs has {name!r}, which is already {taken[name]} in the output; choose another name"
+                )
 
     def _check_spans(self) -> None:
         """Durations and whole numbers do not mix: a column is either a time or an integer measure."""
@@ -260,7 +264,9 @@ def _mapping(value: object, argument: str, allowed: tuple[type, ...], example: s
         if not isinstance(name, str) or not name:
             raise TypeError(f"{argument} must have names as keys; got {name!r}")
         if not isinstance(item, allowed):
-            raise TypeError(f"{argument}[{name!r}] must be built by one of the constructors, such as {example}; got {item!r}")
+            raise TypeError(
+                f"{argument}[{name!r}] must be built by one of the constructors, such as {example}; got {item!r}"
+            )
     return dict(value)
 
 

@@ -76,7 +76,7 @@ class ValueType:
             return float_words(self.floats(array))
         if self.family == BOOL:
             return array.cast(pa.uint8()).view(pa.uint8()).to_numpy(zero_copy_only=False).astype(np.int64)
-        raw = _buffer(array, _STORAGE[_width(self.type)] if self.family != UNSIGNED else _UNSIGNED[_width(self.type)])
+        raw = _buffer(array, np.dtype(f"{'u' if self.family == UNSIGNED else 'i'}{min(_width(self.type), 8)}"))
         if pa.types.is_decimal128(self.type):
             return np.ascontiguousarray(raw[::2])
         if self.type == pa.uint64():
@@ -170,9 +170,7 @@ def ranks(arrays: list[pa.Array], pool: pa.Array, used: Ints) -> tuple[list[Ints
 
 
 def _positions(values: pa.Array, pool: pa.Array) -> Ints:
-    found: Ints = (
-        pc.index_in(values, value_set=pool).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-    )
+    found: Ints = pc.index_in(values, value_set=pool).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
     return found
 
 
@@ -187,10 +185,6 @@ def _is_text(type: pa.DataType) -> bool:
         or t.is_string_view(type)
         or t.is_binary_view(type)
     )
-
-
-_STORAGE = {1: np.dtype("i1"), 2: np.dtype("i2"), 4: np.dtype("i4"), 8: np.dtype("i8"), 16: np.dtype("i8")}
-_UNSIGNED = {1: np.dtype("u1"), 2: np.dtype("u2"), 4: np.dtype("u4"), 8: np.dtype("u8")}
 
 
 def _width(type: pa.DataType) -> int:

@@ -99,8 +99,10 @@ def combine(kind, X, FX, i, Y, FY, j):
             for w in range(1, 5):
                 X[i, w] = Y[j, w]
     elif kind == ARG:
-        if n == 0 or Y[j, 1] < X[i, 1] or (
-            Y[j, 1] == X[i, 1] and earlier(Y[j, 2], Y[j, 3], Y[j, 4], X[i, 2], X[i, 3], X[i, 4])
+        if (
+            n == 0
+            or Y[j, 1] < X[i, 1]
+            or (Y[j, 1] == X[i, 1] and earlier(Y[j, 2], Y[j, 3], Y[j, 4], X[i, 2], X[i, 3], X[i, 4]))
         ):
             for w in range(1, 7):
                 X[i, w] = Y[j, w]

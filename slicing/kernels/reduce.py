@@ -140,11 +140,7 @@ def scatter_arg(cell, valid, key, t, s, a, x, x_valid, A):
         if valid.size == 0 or valid[i]:
             c = np.uint64(cell[i])
             k = key[i]
-            if (
-                A[c, 0] == 0
-                or k < A[c, 1]
-                or (k == A[c, 1] and earlier(t[i], s[i], a[i], A[c, 2], A[c, 3], A[c, 4]))
-            ):
+            if A[c, 0] == 0 or k < A[c, 1] or (k == A[c, 1] and earlier(t[i], s[i], a[i], A[c, 2], A[c, 3], A[c, 4])):
                 A[c, 1] = k
                 A[c, 2] = t[i]
                 A[c, 3] = s[i]

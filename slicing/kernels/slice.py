@@ -52,7 +52,7 @@ def uniform_slots(t, origin, width, out):
 
 @njit(cache=True, nogil=True)
 def search_slots(t, edges, out):
-    """The number of edges at or before each time; neighbours in a stream are neighbours in time, so look there first."""
+    """The number of edges at or before each time; neighbours in a stream are near in time, so look there first."""
     guess = 0
     for i in range(t.size):
         v = t[i]

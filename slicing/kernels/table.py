@@ -167,9 +167,7 @@ def _tag(length):
 
 
 @njit(cache=True, nogil=True)
-def encode_bytes(
-    offsets, data, tail, valid, null, slots, shift, multiplier, patience, pool, starts, given, out
-):
+def encode_bytes(offsets, data, tail, valid, null, slots, shift, multiplier, patience, pool, starts, given, out):
     """Codes of byte strings. A slot is (two words, tag | code); code c is pool[starts[c] : starts[c + 1]].
 
     ``tail`` (32 bytes) takes the end of ``data``, so that 16 bytes can be read of any value.

@@ -1,0 +1,189 @@
+"""explain(spec): what the engine will do for a query, and why."""
+
+from __future__ import annotations
+
+import html
+import math
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from slicing.kernels.combine import IDENTITY
+from slicing.plan import EdgeSet, Plan
+from slicing.spec import ProcessingTime, Spec
+from slicing.windows import Calendar, ContextFreeWindow, Landmark, Whole, Window
+
+META_WORDS = {False: 3, True: 6}
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Facts in order, each with its reason; text in a terminal, a table in a notebook."""
+
+    title: str
+    facts: tuple[tuple[str, str], ...]
+
+    def __getitem__(self, name: str) -> str:
+        return dict(self.facts)[name]
+
+    def __str__(self) -> str:
+        width = max(len(name) for name, _ in self.facts)
+        lines = [f"{name:<{width}}  {line}" for name, text in self.facts for name, line in _lines(name, text)]
+        return "\n".join([self.title, *lines])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><th style='text-align:left;vertical-align:top'>{html.escape(name)}</th>"
+            f"<td style='text-align:left'>{html.escape(text).replace(chr(10), '<br>')}</td></tr>"
+            for name, text in self.facts
+        )
+        return f"<table><caption><code>{html.escape(self.title)}</code></caption>{rows}</table>"
+
+
+def explain(spec: Spec, schema: pa.Schema | None = None) -> Explanation:
+    """How a spec is sliced, kept and answered.
+
+    Without a ``schema`` the columns are taken to be what the spec suggests: an integer or a microsecond time column,
+    int64 keys, float64 values.
+    """
+    if not isinstance(spec, Spec):
+        raise TypeError(f"explain takes a sl.Spec; got {type(spec).__name__}")
+    plan = Plan(spec, _likely_schema(spec) if schema is None else schema)
+    facts = [
+        ("edges", _edges(plan)),
+        ("hyper-period", _hyper_period(plan)),
+        ("slices a window", _slices(plan)),
+        ("fragments", _fragments(plan)),
+        ("rows kept", _rows_kept()),
+        ("combine", _combine(plan)),
+        ("bytes per live key", _bytes(plan)),
+        ("state", _bounds(plan)),
+        ("results", _results(plan)),
+    ]
+    title = repr(spec)
+    return Explanation(title if len(title) <= 600 else title[:597] + "...", tuple(facts))
+
+
+def _likely_schema(spec: Spec) -> pa.Schema:
+    """Columns as the spec suggests them: only where it does not matter to slicing is this a guess."""
+    numbers = any(isinstance(span, int) and span != 0 for _, span in spec._spans())
+    calendars = any(isinstance(w, Calendar) for w in spec.windows.values())
+    time = pa.int64() if numbers and not calendars else pa.timestamp("us", "UTC")
+    types: dict[str, pa.DataType] = {name: pa.int64() for name in spec.columns()}
+    for agg in spec.aggs.values():
+        types |= {name: pa.bool_() if agg.function in ("any", "all") else pa.float64() for name in agg.columns()}
+        types |= {agg.flag: pa.bool_()} if agg.flag else {}
+    types |= {name: time for name in spec.watermark.columns() if "punctuated" in repr(spec.watermark)}
+    if not isinstance(spec.time, ProcessingTime):
+        types[spec.time] = time
+    return pa.schema(list(types.items()))
+
+
+def _lines(name: str, text: str) -> list[tuple[str, str]]:
+    first, *rest = text.split("\n")
+    return [(name, first), *(("", line) for line in rest)]
+
+
+def _edges(plan: Plan) -> str:
+    edges = plan.edges
+    found = [
+        f"every {_span(plan, p.every)}" + (f" from {_span(plan, p.phase)}" if p.phase else "")
+        for p in edges.progressions
+    ]
+    if len(found) > 6:
+        found = [*found[:5], f"and {len(found) - 5} more progressions"]
+    found += [f"at {plan.measure.value(m.edge)}" for m in edges.marks[:6]]
+    found += [f"of {window!r}" for i, window in _timed(plan) if edges.bounds[i].irregular]
+    asked = sum(len(b.progressions) for b in edges.bounds)
+    fused = f" ({asked} progressions of {len(edges.bounds)} windows fused into {len(edges.progressions)})"
+    return ("; ".join(found) or "none") + (fused if asked > len(edges.progressions) else "")
+
+
+def _hyper_period(plan: Plan) -> str:
+    steps = [p.every for p in plan.edges.progressions]
+    if not steps:
+        return "none: no regular edges"
+    period = math.lcm(*steps)
+    regular = EdgeSet([b for b in plan.edges.bounds if not b.irregular])
+    count = sum(period // p.every for p in regular.progressions)
+    return f"edges repeat every {_span(plan, period)}, at most {count} slices in it"
+
+
+def _slices(plan: Plan) -> str:
+    found = []
+    for i, _ in _timed(plan)[:8]:
+        bound, name = plan.bounds[i], plan.names[plan.timed[i]]
+        if bound.periodic is None:
+            found.append(f"{name}: as many as edges fall into it")
+            continue
+        size = bound.periodic[0]
+        count = sum(max(size // p.every, 1) for p in plan.edges.progressions)
+        found.append(f"{name}: at most {count}")
+    if len(plan.timed) > 8:
+        found.append(f"and {len(plan.timed) - 8} more windows")
+    return "; ".join(found) or "no windows between edges"
+
+
+def _fragments(plan: Plan) -> str:
+    if plan.session_gaps:
+        gap = _span(plan, plan.session_gaps[0])
+        idle = " (the shortest session gap or idle)"
+        return f"yes: within a slice a key's rows split where they are more than {gap} apart{idle}"
+    if plan.wholes:
+        return "one a slice, with its first and last time: whole() reports them"
+    return "no: one cell a slice and key (no sessions)"
+
+
+def _rows_kept() -> str:
+    return "no: every window is known from edges or gaps, and every aggregate combines from partials"
+
+
+def _combine(plan: Plan) -> str:
+    return (
+        "per closing push, from the windows due: recompute where ranges of cells are short or few; two-stacks where "
+        "windows\noverlap along a key; a disjoint sparse table where many windows end together. Nothing is ever "
+        "subtracted."
+    )
+
+
+def _bytes(plan: Plan) -> str:
+    meta = META_WORDS[plan.fragments] * 8
+    partials = sum(len(IDENTITY[lane.kind]) for lane in plan.lanes) * 8
+    cell = meta + partials
+    periodic = [b.periodic for b in plan.bounds if b.periodic is not None]
+    slices = max((sum(-(-size // p.every) for p in plan.edges.progressions) + 1 for size, _, _ in periodic), default=1)
+    return (
+        f"{cell} bytes a cell ({meta} of bounds, {partials} of {len(plan.lanes)} partial blocks); up to "
+        f"{slices} cells in the longest periodic window: {cell * slices} bytes"
+    )
+
+
+def _bounds(plan: Plan) -> str:
+    unbounded = [
+        f"{plan.names[i]} ({what})"
+        for i, window in enumerate(plan.spec.windows[n] for n in plan.names)
+        for kind, what in ((Landmark, "landmark keeps every key"), (Whole, "whole() keeps every key until flush"))
+        if isinstance(window, kind)
+    ]
+    unbounded += [f"{plan.names[plan.timed[k]]} (fill keeps every key's last window)" for k in plan.fill]
+    if unbounded and plan.idle is None:
+        return "grows with the number of keys: " + "; ".join(unbounded) + ". Spec(idle=...) ends quiet keys"
+    return "bounded by open windows x active keys"
+
+
+def _results(plan: Plan) -> str:
+    when = "once, when complete" if plan.spec.emit == "final" else "when complete, and again when a late row changes it"
+    late = f", {_span(plan, plan.lateness)} after that no row counts any more" if plan.lateness else ""
+    return f"a row a window {when}{late}"
+
+
+def _timed(plan: Plan) -> list[tuple[int, ContextFreeWindow | Window]]:
+    return [(k, plan.spec.windows[plan.names[i]]) for k, i in enumerate(plan.timed)]
+
+
+def _span(plan: Plan, ticks: int) -> str:
+    from slicing.measure import Duration
+
+    return str(ticks) if plan.measure.is_integer else str(Duration(ticks * plan.measure.word_ns))
