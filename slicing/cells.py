@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from slicing.aggs import Lane
 from slicing.kernels.cells import CODE, END, FIRST, LAST, LEVEL, ROWS, distinct, merge
-from slicing.kernels.combine import fold, identity
+from slicing.kernels.combine import combine, identity
 
 Ints = npt.NDArray[np.int64]
 
@@ -102,12 +102,13 @@ def merged(older: Cells, newer: Cells, lanes: Sequence[Lane], gaps: Ints) -> Cel
     into_older = np.empty(len(older), np.int64)
     into_newer = np.empty(len(newer), np.int64)
     n = merge(older.meta, newer.meta, gaps, older.fragments, meta, into_older, into_newer)
+    every = np.arange(max(len(older), len(newer)))
     blocks = []
     for lane, a, b in zip(lanes, older.blocks, newer.blocks, strict=True):
         block = identity(lane.kind, n)
         fblock = block.view(np.float64)
-        fold(lane.kind, a, a.view(np.float64), into_older, block, fblock)
-        fold(lane.kind, b, b.view(np.float64), into_newer, block, fblock)
+        combine(lane.kind, into_older, every[: len(a)], block, fblock, a, a.view(np.float64))
+        combine(lane.kind, into_newer, every[: len(b)], block, fblock, b, b.view(np.float64))
         blocks.append(block)
     return Cells(meta[:n].copy() if n < size else meta, tuple(blocks))
 

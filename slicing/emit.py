@@ -16,7 +16,8 @@ import numpy.typing as npt
 from slicing.aggs import Lane
 from slicing.cells import Cells
 from slicing.kernels.cells import chain
-from slicing.kernels.combine import fold_ranges, identity, query_ranges, suffixes_and_prefixes, two_stacks
+from slicing.kernels.combine import combine, identity
+from slicing.kernels.strategies import recompute, sparse_table, two_stacks
 from slicing.kernels.windows import counting_order, positions_after, window_ranges
 from slicing.keys import KeyTable
 from slicing.plan import DueWindows, Plan
@@ -192,11 +193,8 @@ class _Scope:
         """One global group: a window's cells are its slices' cells, and none of the windows is empty."""
         order = self.rank_order
         window = np.array(self.plan.timed, np.int64)[self.type[order]]
-        place = np.empty_like(order)
-        place[order] = np.arange(order.size)
-        blocks = combined(
-            self.plan.lanes, self.cells, self._starts[self.low], self._starts[self.high], place, order.size
-        )
+        first, last = self._starts[self.low[order]], self._starts[self.high[order]]
+        blocks = combined(self.plan.lanes, self.cells, first, last, np.arange(order.size), order.size)
         code = np.zeros(order.size, np.int64)
         return Answers(window, self.start[order], self.end[order], code, blocks, True)
 
@@ -231,38 +229,41 @@ def _by_end(type: Ints, start: Ints, end: Ints, high: Ints) -> Ints:
     return order
 
 
-def combined(lanes: Sequence[Lane], cells: Cells, first: Ints, last: Ints, place: Ints, size: int) -> tuple[Ints, ...]:
-    """Each lane's partials over the ranges of cells ``first[r] : last[r]``, range r at ``place[r]``."""
+def combined(
+    lanes: Sequence[Lane], cells: Cells, first: Ints, last: Ints, place: Ints, size: int
+) -> tuple[Ints, ...]:
+    """Each lane's partials over the ranges of cells ``first[r] : last[r]``, the answer to range r at ``place[r]``."""
+    into, source, scratch = _combinations(first, last, place, len(cells), size)
+    answers = []
+    for lane, block in zip(lanes, cells.blocks, strict=True):
+        work = identity(lane.kind, len(cells) + scratch + size)
+        work[: len(cells)] = block
+        floats = work.view(np.float64)
+        combine(lane.kind, into, source, work, floats, work, floats)
+        answers.append(work[len(cells) + scratch :])
+    return tuple(answers)
+
+
+def _combinations(first: Ints, last: Ints, place: Ints, cells: int, size: int) -> tuple[Ints, Ints, int]:
+    """The cheapest list of combinations, by their number, and the scratch cells it takes."""
     total = int((last - first).sum())
-    levels = max(int(first.size and (first ^ (last - 1)).max()).bit_length(), 1)
-    if total <= 3 * size + 64:
-        strategy = "recompute"
-    elif levels * len(cells) + 2 * size <= total // 2 and levels * len(cells) <= 4 * size:
-        strategy = "table"
-    else:
-        strategy = "two-stacks"
-    return tuple(
-        _combine(strategy, lane.kind, block, first, last, place, size, levels)
-        for lane, block in zip(lanes, cells.blocks, strict=True)
-    )
+    if total > 4 * size + 64:
+        levels = max(int((first ^ (last - 1)).max()).bit_length(), 1)
+        table = 2 * levels * cells + 2 * size
+        count, scratch = table, 0
+        if table > 4 * size:  # worth asking: one pass over the ranges
+            count, scratch = two_stacks(first, last, place, cells, False, 0, _NONE, _NONE)
+        if table <= min(total, count):
+            into, source = np.empty((2, table), np.int64)
+            n = sparse_table(first, last, place, cells, levels, into, source)
+            return into[:n], source[:n], (levels - 1) * cells
+        if count < total:
+            into, source = np.empty((2, count), np.int64)
+            two_stacks(first, last, place, cells, True, scratch, into, source)
+            return into, source, scratch
+    into, source = np.empty((2, total), np.int64)
+    recompute(first, last, place, cells, into, source)
+    return into, source, 0
 
 
-def _combine(
-    strategy: str, kind: int, block: Ints, first: Ints, last: Ints, place: Ints, size: int, levels: int
-) -> Ints:
-    out = identity(kind, size)
-    fout = out.view(np.float64)
-    block = np.ascontiguousarray(block)
-    if strategy == "recompute":
-        fold_ranges(kind, block, block.view(np.float64), first, last, place, out, fout)
-    elif strategy == "table":
-        table = np.repeat(block[None], levels, axis=0)
-        suffixes_and_prefixes(kind, table, table.view(np.float64), len(block))
-        query_ranges(kind, table, table.view(np.float64), first, last, place, out, fout)
-    else:
-        front, back = np.empty_like(block), identity(kind, 2)
-        two_stacks(
-            kind, block, block.view(np.float64), first, last, place,
-            front, front.view(np.float64), back, back.view(np.float64), out, fout,
-        )  # fmt: skip
-    return out
+_NONE = np.empty(0, np.int64)

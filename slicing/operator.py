@@ -87,7 +87,7 @@ class _Admitted:
 
     cells: Cells
     changing: Cells  # cells of rows behind the watermark, which may change windows already given out
-    late: npt.NDArray[np.bool_]
+    late: Ints  # positions of the rows
     outside: int
 
 
@@ -125,10 +125,10 @@ class Operator:
         late = _late_rows(given, null_time, admitted.late)
         counts = {
             "rows": given.num_rows,
-            "windowed": len(rows) - int(admitted.late.sum()) - admitted.outside,
-            "late": int(admitted.late.sum()),
+            "windowed": len(rows) - admitted.late.size - admitted.outside,
+            "late": admitted.late.size,
             "outside": admitted.outside,
-            "null_time": int(null_time.sum()),
+            "null_time": null_time.size,
         }
         return self._done(_forget(state), windows, late, counts)
 
@@ -173,8 +173,8 @@ class Operator:
             state = replace(state, watermark=state.plan.measure.instant(self._advanced, "watermark"))
         return state
 
-    def _timed(self, plan: Plan, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Ints, npt.NDArray[np.bool_]]:
-        """The rows that have a time, their times in ticks, and which rows have none."""
+    def _timed(self, plan: Plan, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Ints, Ints]:
+        """The rows that have a time, their times in ticks, and the positions of rows that have none."""
         for name, type in plan.types.items():
             found = batch.schema.get_all_field_indices(name)
             if len(found) != 1 or batch.schema.field(found[0]).type != type:
@@ -184,20 +184,19 @@ class Operator:
             now = self.spec.time.clock() if self.spec.time.clock is not None else clock.time_ns() // 1000
             if self._state is not None and self._state.progress.largest is not None:
                 now = max(now, self._state.progress.largest)
-            return batch, np.full(batch.num_rows, now, np.int64), np.zeros(batch.num_rows, np.bool_)
+            return batch, np.full(batch.num_rows, now, np.int64), _NOWHERE
         column = batch.column(self.spec.time)
-        missing = np.zeros(0, np.bool_)
+        missing = _NOWHERE
         if column.null_count:
-            missing = column.is_null().to_numpy(zero_copy_only=False)
+            missing = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))
             if self.spec.on_null_time == "error":
                 raise ValueError(
-                    f"time column {self.spec.time!r} is null in row {int(np.argmax(missing))} of the batch; fill or "
+                    f"time column {self.spec.time!r} is null in row {missing[0]} of the batch; fill or "
                     "drop nulls, or use on_null_time='late' to send such rows to out.late"
                 )
             batch = batch.filter(column.is_valid())
             column = batch.column(self.spec.time)
-        times = plan.measure.words(column)
-        return batch, times, missing if missing.size else np.zeros(batch.num_rows, np.bool_)
+        return batch, plan.measure.words(column), missing
 
     def _reached(self, state: State) -> int | None:
         """The watermark after a push; it never goes back."""
@@ -223,6 +222,7 @@ class Operator:
         return Output(windows, late, Stats(counts | held), reached)
 
 
+_NOWHERE: Ints = np.empty(0, np.int64)
 _NO_ROWS = {"rows": 0, "windowed": 0, "late": 0, "outside": 0, "null_time": 0}
 _NO_STATE = {"slices": 0, "cells": 0, "keys": 0, "bytes": 0, "windows": 0}
 
@@ -253,7 +253,7 @@ def _encoded(state: State, batch: pa.RecordBatch, times: Ints) -> tuple[State, R
 def _admit(state: State, rows: Rows) -> _Admitted:
     """Judge each row by the watermark before the batch, and reduce what is in time to cells."""
     plan, h = state.plan, state.horizon
-    late = np.zeros(len(rows), np.bool_)
+    late = _NOWHERE
     none = Cells.empty(plan.lanes, plan.fragments)
     if not len(rows):
         return _Admitted(none, none, late, 0)
@@ -261,7 +261,8 @@ def _admit(state: State, rows: Rows) -> _Admitted:
     suspects, outside, current = none, 0, rows
     if rows.span[0] < h:
         suspect = np.flatnonzero(rows.time < h)
-        suspects, late[suspect], outside = _judge(plan, rows.take(suspect), h)
+        suspects, all_late, outside = _judge(plan, rows.take(suspect), h)
+        late = suspect[all_late]
         current = rows.take(np.flatnonzero(rows.time >= h))
     changing = suspects
     reached = state.watermark
@@ -415,19 +416,16 @@ def _table(state: State, answers: Answers, revised: tuple[Answers, Ints] | None)
     return results.to_table(state.plan, both, state.keys, state.pools, np.append(mark, first_mark))
 
 
-def _late_rows(batch: pa.RecordBatch, null_time: npt.NDArray[np.bool_], late: npt.NDArray[np.bool_]) -> pa.Table:
-    """The input's columns and the reason, in the order the rows came."""
-    reason = np.zeros(batch.num_rows, np.int8)
-    if null_time.any():
-        reason[null_time] = 2
-        reason[np.flatnonzero(~null_time)[late]] = 1
-    elif late.any():
-        reason[late] = 1
-    chosen = np.flatnonzero(reason)
-    names = pa.array([None, "late", "null time"], pa.string())
-    rows = batch.take(pa.array(chosen)) if chosen.size else batch.slice(0, 0)
-    table = pa.Table.from_batches([rows])
-    return table.append_column("reason", names.take(pa.array(reason[chosen])))
+def _late_rows(batch: pa.RecordBatch, null_time: Ints, late: Ints) -> pa.Table:
+    """The input's columns and the reason, in the order the rows came; ``late`` counts rows that have a time."""
+    if not late.size and not null_time.size:
+        return pa.Table.from_batches([batch.slice(0, 0)]).append_column("reason", pa.array([], pa.string()))
+    if null_time.size:
+        late = np.delete(np.arange(batch.num_rows), null_time)[late]
+    chosen = np.append(late, null_time)
+    order = np.argsort(chosen)
+    reason = pa.array(["late", "null time"]).take(pa.array((order >= late.size).astype(np.int8)))
+    return pa.Table.from_batches([batch.take(pa.array(chosen[order]))]).append_column("reason", reason)
 
 
 def _no_windows(spec: Spec) -> pa.Table:

@@ -1,8 +1,9 @@
 """Partial aggregates and how two of them combine.
 
 A partial is a row of a few 8-byte words; its *kind* says what they mean. ``combine`` is the one place that knows
-how two partials of a kind become one; everything that merges, folds or answers windows goes through it. ``combine``
-is associative for every kind and commutative in value, order-sensitive kinds carry their own order.
+how two partials of a kind become one. Everything that merges or answers windows is a list of combinations
+``out[into[i]] += cells[source[i]]``, made once by a strategy that knows no aggregates and run here for every lane.
+Combining is associative for every kind and commutative in value; order-sensitive kinds carry their own order.
 
 Word layouts (``f`` = a float64 kept in the same 8 bytes):
 
@@ -60,130 +61,90 @@ def earlier(t, s, a, u, r, b):
     return t < u or (t == u and (s < r or (s == r and a < b)))
 
 
-@njit(inline="always")
-def combine(kind, X, FX, i, Y, FY, j):
-    """X[i] = X[i] combined with Y[j]; FX and FY are the same memory as floats."""
-    n = X[i, 0]
-    m = Y[j, 0]
-    if m == 0:
-        return
-    if kind == BASIC_F:
-        FX[i, 1] += FY[j, 1]
-        X[i, 2] = min(X[i, 2], Y[j, 2])
-        X[i, 3] = max(X[i, 3], Y[j, 3])
-    elif kind == BASIC_I:
-        low = X[i, 1] + Y[j, 1]
-        X[i, 1] = low & LOW
-        X[i, 2] += Y[j, 2] + (low >> SHIFT)
-        X[i, 3] = min(X[i, 3], Y[j, 3])
-        X[i, 4] = max(X[i, 4], Y[j, 4])
-    elif kind == EXTREMES:
-        X[i, 1] = min(X[i, 1], Y[j, 1])
-        X[i, 2] = max(X[i, 2], Y[j, 2])
-    elif kind == MOMENTS:
-        if n == 0:
-            FX[i, 1] = FY[j, 1]
-            FX[i, 2] = FY[j, 2]
-        else:
-            d = FY[j, 1] - FX[i, 1]
-            FX[i, 1] += d * (m / (n + m))
-            FX[i, 2] += FY[j, 2] + d * d * (n / (n + m)) * m
-    elif kind == PRODUCT_F:
-        FX[i, 1] *= FY[j, 1]
-    elif kind == PRODUCT_I:
-        X[i, 1] *= Y[j, 1]
-        FX[i, 2] *= FY[j, 2]
-    elif kind == FIRST or kind == LAST:
-        before = earlier(Y[j, 1], Y[j, 2], Y[j, 3], X[i, 1], X[i, 2], X[i, 3])
-        if n == 0 or before == (kind == FIRST):
-            for w in range(1, 5):
-                X[i, w] = Y[j, w]
-    elif kind == ARG:
-        if (
-            n == 0
-            or Y[j, 1] < X[i, 1]
-            or (Y[j, 1] == X[i, 1] and earlier(Y[j, 2], Y[j, 3], Y[j, 4], X[i, 2], X[i, 3], X[i, 4]))
-        ):
-            for w in range(1, 7):
-                X[i, w] = Y[j, w]
-    elif kind == EXTREME_COUNT:
-        if n == 0 or Y[j, 1] < X[i, 1]:
-            X[i, 1] = Y[j, 1]
-            X[i, 2] = Y[j, 2]
-        elif Y[j, 1] == X[i, 1]:
-            X[i, 2] += Y[j, 2]
-    X[i, 0] = n + m
-
-
 @njit(cache=True, nogil=True)
-def fold(kind, source, fsource, into, out, fout):
-    """out[into[i]] = out[into[i]] combined with source[i], in order."""
-    for i in range(into.size):
-        combine(kind, out, fout, into[i], source, fsource, i)
+def combine(kind, into, source, out, fout, cells, fcells):
+    """out[into[i]] = out[into[i]] combined with cells[source[i]], in order; f.. is the same memory as floats.
 
-
-@njit(cache=True, nogil=True)
-def fold_ranges(kind, source, fsource, first, last, place, out, fout):
-    """out[place[r]] = source[first[r] : last[r]] combined: recompute, for short or few ranges."""
-    for r in range(first.size):
-        for i in range(first[r], last[r]):
-            combine(kind, out, fout, place[r], source, fsource, i)
-
-
-@njit(cache=True, nogil=True)
-def suffixes_and_prefixes(kind, levels, flevels, cells):
-    """Disjoint sparse table: level k holds, in blocks of 2**(k+1) cells, what lies between a cell and the middle."""
-    for k in range(1, levels.shape[0]):
-        half = 1 << k
-        row = levels[k]
-        frow = flevels[k]
-        for middle in range(half, cells, 2 * half):
-            for i in range(middle - 2, middle - half - 1, -1):
-                combine(kind, row, frow, i, row, frow, i + 1)
-            for i in range(middle + 1, min(middle + half, cells)):
-                combine(kind, row, frow, i, row, frow, i - 1)
-
-
-@njit(cache=True, nogil=True)
-def query_ranges(kind, levels, flevels, first, last, place, out, fout):
-    """out[place[r]] = cells first[r] : last[r] combined, from the disjoint sparse table: one combination a window."""
-    for r in range(first.size):
-        a = first[r]
-        b = last[r] - 1
-        k = 0
-        x = a ^ b
-        while x > 1:
-            x >>= 1
-            k += 1
-        combine(kind, out, fout, place[r], levels[k], flevels[k], a)
-        if a != b:
-            combine(kind, out, fout, place[r], levels[k], flevels[k], b)
-
-
-@njit(cache=True, nogil=True)
-def two_stacks(kind, source, fsource, first, last, place, front, ffront, back, fback, out, fout):
-    """out[place[r]] = source[first[r] : last[r]] combined, for ranges whose ends mostly only move forward.
-
-    ``front[c]`` holds cells c .. middle-1, ``back`` the cells from middle on (Hammer Slide keeps only this one
-    value of the back stack). When the window leaves the front, or a new run of windows begins, the stacks flip.
+    One loop a kind: a function of two partials, called for each, would count references of four arrays (2.6 against
+    47 ns a combination).
     """
-    middle = np.int64(-1)
-    bottom = np.int64(0)
-    reach = np.int64(0)
-    for r in range(first.size):
-        a = first[r]
-        b = last[r]
-        if a < bottom or a >= middle or b < reach:
-            for c in range(b - 1, a - 1, -1):
-                front[c] = source[c]
-                if c < b - 1:
-                    combine(kind, front, ffront, c, front, ffront, c + 1)
-            bottom = a
-            middle = b
-            reach = b
-            back[0] = back[1]
-        while reach < b:
-            combine(kind, back, fback, 0, source, fsource, reach)
-            reach += 1
-        combine(kind, out, fout, place[r], front, ffront, a)
-        combine(kind, out, fout, place[r], back, fback, 0)
+    if kind == COUNT:
+        for i in range(into.size):
+            out[np.uint64(into[i]), 0] += cells[np.uint64(source[i]), 0]
+    elif kind == BASIC_F:
+        for i in range(into.size):
+            a, b = np.uint64(into[i]), np.uint64(source[i])
+            out[a, 0] += cells[b, 0]
+            fout[a, 1] += fcells[b, 1]
+            out[a, 2] = min(out[a, 2], cells[b, 2])
+            out[a, 3] = max(out[a, 3], cells[b, 3])
+    elif kind == BASIC_I:
+        for i in range(into.size):
+            a, b = np.uint64(into[i]), np.uint64(source[i])
+            low = out[a, 1] + cells[b, 1]
+            out[a, 0] += cells[b, 0]
+            out[a, 1] = low & LOW
+            out[a, 2] += cells[b, 2] + (low >> SHIFT)
+            out[a, 3] = min(out[a, 3], cells[b, 3])
+            out[a, 4] = max(out[a, 4], cells[b, 4])
+    elif kind == EXTREMES:
+        for i in range(into.size):
+            a, b = np.uint64(into[i]), np.uint64(source[i])
+            out[a, 0] += cells[b, 0]
+            out[a, 1] = min(out[a, 1], cells[b, 1])
+            out[a, 2] = max(out[a, 2], cells[b, 2])
+    elif kind == MOMENTS:
+        for i in range(into.size):
+            a, b = np.uint64(into[i]), np.uint64(source[i])
+            n, m = out[a, 0], cells[b, 0]
+            if m != 0 and n == 0:
+                out[a, 1] = cells[b, 1]
+                out[a, 2] = cells[b, 2]
+            elif m != 0:
+                share = m / (n + m)
+                d = fcells[b, 1] - fout[a, 1]
+                fout[a, 1] += d * share
+                fout[a, 2] += fcells[b, 2] + d * d * share * n
+            out[a, 0] = n + m
+    elif kind == PRODUCT_F:
+        for i in range(into.size):
+            a, b = np.uint64(into[i]), np.uint64(source[i])
+            out[a, 0] += cells[b, 0]
+            fout[a, 1] *= fcells[b, 1]
+    elif kind == PRODUCT_I:
+        for i in range(into.size):
+            a, b = np.uint64(into[i]), np.uint64(source[i])
+            out[a, 0] += cells[b, 0]
+            out[a, 1] *= cells[b, 1]
+            fout[a, 2] *= fcells[b, 2]
+    elif kind == FIRST or kind == LAST:
+        for i in range(into.size):
+            a, b = np.uint64(into[i]), np.uint64(source[i])
+            n, m = out[a, 0], cells[b, 0]
+            before = earlier(cells[b, 1], cells[b, 2], cells[b, 3], out[a, 1], out[a, 2], out[a, 3])
+            if m != 0 and (n == 0 or before == (kind == FIRST)):
+                for w in range(1, 5):
+                    out[a, w] = cells[b, w]
+            out[a, 0] = n + m
+    elif kind == ARG:
+        for i in range(into.size):
+            a, b = np.uint64(into[i]), np.uint64(source[i])
+            n, m = out[a, 0], cells[b, 0]
+            before = cells[b, 1] < out[a, 1] or (
+                cells[b, 1] == out[a, 1]
+                and earlier(cells[b, 2], cells[b, 3], cells[b, 4], out[a, 2], out[a, 3], out[a, 4])
+            )
+            if m != 0 and (n == 0 or before):
+                for w in range(1, 7):
+                    out[a, w] = cells[b, w]
+            out[a, 0] = n + m
+    elif kind == EXTREME_COUNT:
+        for i in range(into.size):
+            a, b = np.uint64(into[i]), np.uint64(source[i])
+            n, m = out[a, 0], cells[b, 0]
+            if m != 0 and (n == 0 or cells[b, 1] < out[a, 1]):
+                out[a, 1] = cells[b, 1]
+                out[a, 2] = cells[b, 2]
+            elif m != 0 and cells[b, 1] == out[a, 1]:
+                out[a, 2] += cells[b, 2]
+            out[a, 0] = n + m
