@@ -44,7 +44,7 @@ def sample_stream(rows: int, keys: int, seed: int) -> Stream:
     Sensors wake and sleep in four-minute turns, so that each one's readings come in visits.
     """
     rng = np.random.default_rng(seed)
-    arrival = START + np.arange(rows) * (LENGTH / max(rows, 1))
+    arrival = START + DISORDER + np.arange(rows) * (LENGTH / max(rows, 1))
     held_up = rng.uniform(600, 5400, rows) * SECOND
     straggles = (rng.random(rows) < 1 / 10_000) & (arrival - held_up >= START)
     delay = np.where(straggles, held_up, np.minimum(rng.exponential(SECOND, rows), DISORDER))

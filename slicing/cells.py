@@ -106,9 +106,8 @@ def merged(older: Cells, newer: Cells, lanes: Sequence[Lane], gaps: Ints) -> Cel
     blocks = []
     for lane, a, b in zip(lanes, older.blocks, newer.blocks, strict=True):
         block = identity(lane.kind, n)
-        fblock = block.view(np.float64)
-        combine(lane.kind, into_older, every[: len(a)], block, fblock, a, a.view(np.float64))
-        combine(lane.kind, into_newer, every[: len(b)], block, fblock, b, b.view(np.float64))
+        combine(lane.kind, into_older, every[: len(a)], block, a)
+        combine(lane.kind, into_newer, every[: len(b)], block, b)
         blocks.append(block)
     return Cells(meta[:n].copy() if n < size else meta, tuple(blocks))
 

@@ -18,7 +18,7 @@ from slicing.cells import Cells
 from slicing.kernels.cells import chain
 from slicing.kernels.combine import combine, identity
 from slicing.kernels.strategies import recompute, sparse_table, two_stacks
-from slicing.kernels.windows import counting_order, positions_after, window_ranges
+from slicing.kernels.windows import counting_order, window_ranges
 from slicing.keys import KeyTable
 from slicing.plan import DueWindows, Plan
 
@@ -124,12 +124,13 @@ def time_answers(
         return Answers.none(plan)
     starts = table.slices()
     ends = table.end[starts]
-    due = plan.edges.due(ends if windows_of is None else np.unique(windows_of.end), after, until)
-    if windows_of is not None:
-        due = due._replace(need=due.start)
-    scope = _Scope.of(plan, table, due, ends, starts)
-    if scope is None:
+    if windows_of is None:
+        due = plan.edges.due(ends, after, until)
+    else:
+        due = plan.edges.due(np.unique(windows_of.end), after, until).over(ends)
+    if not due.type.size:
         return Answers.none(plan)
+    scope = _Scope.of_slices(plan, table, starts, due)
     if keys is None:
         return scope.ungrouped()
     cells = scope.cells
@@ -147,9 +148,10 @@ def instance_answers(plan: Plan, instances: Runs, after: int, until: int) -> Ans
     if not plan.bounds or not instances.first.size:
         return Answers.none(plan)
     ends = np.unique(instances.cells.end)
-    scope = _Scope.of(plan, instances.cells, plan.edges.due(ends, after, until), ends, None)
-    if scope is None:
+    due = plan.edges.due(ends, after, until)
+    if not due.type.size:
         return Answers.none(plan)
+    scope = _Scope(plan, instances.cells, _NONE, _NONE, due)
     found = scope.grouped(
         instances.cells, np.searchsorted(ends, instances.cells.end), np.append(instances.first, instances.last[-1])
     )
@@ -157,89 +159,56 @@ def instance_answers(plan: Plan, instances: Runs, after: int, until: int) -> Ans
 
 
 class _Scope:
-    """The due windows of a table, as ranges of its slices."""
+    """The due windows of a table, and the cells they may hold."""
 
-    def __init__(self, plan: Plan, cells: Cells, slice_of: Ints, starts: Ints, due: tuple[Ints, ...]) -> None:
-        self.plan, self.cells, self.slice_of, self._starts = plan, cells, slice_of, starts
-        self.type, self.start, self.end, self.low, self.need, self.high = due
-        self.rank_order = _by_end(self.type, self.start, self.end, self.high)
+    def __init__(self, plan: Plan, cells: Cells, slice_of: Ints, starts: Ints, due: DueWindows) -> None:
+        self.plan, self.cells, self.slice_of, self._starts, self.due = plan, cells, slice_of, starts, due
 
     @staticmethod
-    def of(plan: Plan, table: Cells, due: DueWindows, ends: Ints, starts: Ints | None) -> _Scope | None:
-        """``starts``: the first cell of each slice, where the table is sorted by slice."""
-        low, high = np.empty_like(due.start), np.empty_like(due.end)
-        positions_after(ends, due.start, low)
-        positions_after(ends, due.end, high)
-        need = low
-        if due.need is not due.start:
-            need = np.empty_like(low)
-            positions_after(ends, due.need, need)
-        windows: tuple[Ints, ...] = (due.type, due.start, due.end, low, need, high)
-        if (low >= high).any():
-            held = low < high
-            windows = tuple(column[held] for column in windows)
-            low, high = windows[3], windows[5]
-        if not low.size:
-            return None
-        if starts is None:
-            return _Scope(plan, table, ends, ends, windows)
+    def of_slices(plan: Plan, table: Cells, starts: Ints, due: DueWindows) -> _Scope:
+        """``starts``: the first cell of each slice of a table sorted by slice."""
         starts = np.append(starts, len(table))
-        bottom, top = int(low.min()), int(high.max())
+        bottom, top = int(due.low.min()), int(due.high.max())
         cells = table.take(slice(starts[bottom], starts[top]))
         slice_of = np.repeat(np.arange(bottom, top), np.diff(starts[bottom : top + 1]))
-        return _Scope(plan, cells, slice_of, starts - starts[bottom], windows)
+        return _Scope(plan, cells, slice_of, starts - starts[bottom], due)
 
     def ungrouped(self) -> Answers:
         """One global group: a window's cells are its slices' cells, and none of the windows is empty."""
-        order = self.rank_order
-        window = np.array(self.plan.timed, np.int64)[self.type[order]]
-        first, last = self._starts[self.low[order]], self._starts[self.high[order]]
-        blocks = combined(self.plan.lanes, self.cells, first, last, np.arange(order.size), order.size)
-        code = np.zeros(order.size, np.int64)
-        return Answers(window, self.start[order], self.end[order], code, blocks, True)
+        due, size = self.due, self.due.type.size
+        first, last = self._starts[due.low], self._starts[due.high]
+        blocks = combined(self.plan.lanes, self.cells, first, last, np.arange(size), size)
+        window = np.array(self.plan.timed, np.int64)[due.type]
+        return Answers(window, due.start, due.end, np.zeros(size, np.int64), blocks, True)
 
     def grouped(self, cells: Cells, slice_of: Ints, group_first: Ints) -> Answers:
         """``cells`` sorted by group and slice."""
-        order = self.rank_order
-        rank = np.empty_like(order)
-        rank[order] = np.arange(order.size)
-        type_first = np.searchsorted(self.type, np.arange(len(self.plan.bounds) + 1))
-        at = np.zeros(order.size + 1, np.int64)
-        none = np.empty(0, np.int64)
-        fixed = (type_first, self.low, self.need, self.high, rank, group_first, slice_of)
-        n = window_ranges(*fixed, False, at[1:], none, none, none, none, none)
+        types, size = len(self.plan.bounds), self.due.type.size
+        rank = np.empty(size, np.int64)  # a type after the other; the place of each in the order of results
+        counting_order(self.due.type, types, rank)
+        due = self.due.take(rank)
+        type_first = np.searchsorted(due.type, np.arange(types + 1))
+        at = np.zeros(size + 1, np.int64)
+        fixed = (type_first, due.low, due.need, due.high, rank, group_first, slice_of)
+        n = window_ranges(*fixed, False, at[1:], _NONE, _NONE, _NONE, _NONE, _NONE)
         np.cumsum(at, out=at)
-        due, group, first, last, place = np.empty((5, n), np.int64)
-        window_ranges(*fixed, True, at[:-1].copy(), due, group, first, last, place)
+        which, group, first, last, place = np.empty((5, n), np.int64)
+        window_ranges(*fixed, True, at[:-1].copy(), which, group, first, last, place)
         blocks = combined(self.plan.lanes, cells, first, last, place, n)
         chosen, code = np.empty(n, np.int64), np.empty(n, np.int64)
-        chosen[place], code[place] = due, cells.code[first]
-        window = np.array(self.plan.timed, np.int64)[self.type[chosen]]
-        return Answers(window, self.start[chosen], self.end[chosen], code, blocks, True)
+        chosen[place], code[place] = which, cells.code[first]
+        window = np.array(self.plan.timed, np.int64)[due.type[chosen]]
+        return Answers(window, due.start[chosen], due.end[chosen], code, blocks, True)
 
 
-def _by_end(type: Ints, start: Ints, end: Ints, high: Ints) -> Ints:
-    """Order of due windows by (end, type, start); they come by type and end."""
-    low = int(high.min())
-    order = np.empty(high.size, np.int64)
-    counting_order(high - low, int(high.max()) - low + 1, order)
-    sorted_end = end[order]
-    if (sorted_end[1:] < sorted_end[:-1]).any():  # windows of several types end between the same two slices
-        return np.lexsort((start, type, end))
-    return order
-
-
-def combined(
-    lanes: Sequence[Lane], cells: Cells, first: Ints, last: Ints, place: Ints, size: int
-) -> tuple[Ints, ...]:
+def combined(lanes: Sequence[Lane], cells: Cells, first: Ints, last: Ints, place: Ints, size: int) -> tuple[Ints, ...]:
     """Each lane's partials over the ranges of cells ``first[r] : last[r]``, the answer to range r at ``place[r]``."""
     into, source, scratch = _combinations(first, last, place, len(cells), size)
     answers = []
     for lane, block in zip(lanes, cells.blocks, strict=True):
         work = identity(lane.kind, len(cells) + scratch + size)
         work[: len(cells)] = block
-        floats = work.view(np.float64)
-        combine(lane.kind, into, source, work, floats, work, floats)
+        combine(lane.kind, into, source, work, work)
         answers.append(work[len(cells) + scratch :])
     return tuple(answers)
 

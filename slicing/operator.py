@@ -209,10 +209,9 @@ class Operator:
 
     def _done(self, state: State, windows: pa.Table, late: pa.Table, counts: dict[str, int]) -> Output:
         self._state = state
-        slices = {int(e) for run in state.store.runs for e in run.end[run.slices()]}
         size = state.store.nbytes + (0 if state.keys is None else state.keys.nbytes)
         held = {
-            "slices": len(slices),
+            "slices": state.store.slices(),
             "cells": len(state.store),
             "keys": 0 if state.keys is None else len(state.keys),
             "bytes": size,
@@ -293,9 +292,11 @@ def _judge(plan: Plan, rows: Rows, h: int) -> tuple[Cells, npt.NDArray[np.bool_]
     """Rows before the horizon: cells of those some window still takes, which are late for all, how many outside."""
     own_end = plan.edges.next_live(rows.time, BEGIN)
     level = np.searchsorted(np.array(plan.session_gaps, np.int64), h - rows.time, "right").astype(np.int64)
-    in_session = level < len(plan.session_gaps)
-    in_time = plan.edges.holds(own_end, h) if plan.bounds else np.zeros(len(rows), np.bool_)
-    taken = in_session if plan.idle is not None else in_session | in_time
+    taken = plan.in_session(level)
+    if plan.bounds:
+        taken |= plan.edges.holds(own_end, h)
+    if plan.idle is not None:
+        taken &= level < len(plan.session_gaps)
     belongs = np.ones(len(rows), np.bool_) if plan.gapless else plan.edges.covers(own_end)
     taken &= belongs
     if plan.wholes:
@@ -326,7 +327,7 @@ def _close(state: State, reached: int | None, flush: bool = False) -> tuple[Stat
     store = Store(plan) if flush else store.sealed(horizon).expired(horizon)
     answers, filled = Answers.together(parts), state.filled
     if plan.fill:
-        answers, filled = results.with_empty(plan, answers, filled, table, until)
+        answers, filled = results.with_empty(plan, answers, filled, table, after, until)
     revisions = state.revisions.without(horizon)
     return replace(closed, store=store, filled=filled, revisions=revisions), answers
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 from slicing.aggs import BoundAggregate, Lane
 from slicing.kernels import combine as kinds
 from slicing.kernels.slice import next_edges
-from slicing.kernels.windows import periodic_due
+from slicing.kernels.windows import periodic_due, positions_after
 from slicing.keys import check_key_type
 from slicing.measure import Measure
 from slicing.spec import ProcessingTime, Spec
@@ -30,12 +30,24 @@ ENDLESS = np.int64(0x7FFFFFFFFFFFFFFF)
 
 
 class DueWindows(NamedTuple):
-    """Windows by their type's number; ``need``: a row after this edge is required (else the start)."""
+    """Windows by their type's number; each holds the slices low..high-1 and is due only with one from need on."""
 
     type: Ints
     start: Ints
     end: Ints
+    low: Ints
     need: Ints
+    high: Ints
+
+    def take(self, index: npt.NDArray[np.int64] | npt.NDArray[np.bool_]) -> DueWindows:
+        return DueWindows(*(column[index] for column in self))
+
+    def over(self, ends: Ints) -> DueWindows:
+        """The same windows over other slices, needing any of them; without those that hold none."""
+        low, high = np.empty_like(self.low), np.empty_like(self.high)
+        positions_after(ends, self.start, low)
+        positions_after(ends, self.end, high)
+        return self._replace(low=low, need=low, high=high).take(low < high)
 
 
 class EdgeSet:
@@ -138,27 +150,30 @@ class EdgeSet:
         return last > h
 
     def due(self, ends: Ints, after: int, until: int) -> DueWindows:
-        """The windows with ``after < end <= until`` that hold one of the slices, a type after the other, by end."""
+        """The windows with ``after < end <= until`` that hold one of the slices, by end, type and start."""
         parts = [self._periodic_due(ends, after, until)] if self._periodic and ends.size else []
         for i in self._others:
-            found = self.bounds[i].due(ends, after, until)
-            parts.append(DueWindows(np.full(found.end.size, i, np.int64), *found))
-        if len(parts) == 1:
-            return parts[0]
-        together = DueWindows(*(np.concatenate([p[k] for p in parts] or [_NONE]) for k in range(4)))
-        order = np.argsort(together.type, kind="stable")
-        return DueWindows(*(column[order] for column in together))
+            start, end, need = self.bounds[i].due(ends, after, until)
+            edges = np.concatenate([start, end, need])
+            positions = np.empty_like(edges)
+            positions_after(ends, edges, positions)
+            low, high, need = positions.reshape(3, -1)
+            parts.append(DueWindows(np.full(end.size, i, np.int64), start, end, low, need, high))
+        if not parts:
+            return DueWindows(*[_NONE] * 6)
+        due = parts[0] if len(parts) == 1 else DueWindows(*map(np.concatenate, zip(*parts, strict=True)))
+        if len(parts) == 1 and bool((due.end[1:] >= due.end[:-1]).all()):
+            return due
+        return due.take(np.lexsort((due.start, due.type, due.end)))
 
     def _periodic_due(self, ends: Ints, after: int, until: int) -> DueWindows:
-        capacity = max(64, 2 * len(self._periodic))
-        while True:
-            type, start, end = np.empty((3, capacity), np.int64)
-            n = periodic_due(*self._sizes, ends, np.int64(after), np.int64(until), capacity, type, start, end)
-            if n <= capacity:
-                break
-            capacity = n
-        start = start[:n]
-        return DueWindows(self._periodic_numbers[type[:n]], start, end[:n], start)
+        fixed = (*self._sizes, ends, np.int64(after), np.int64(until))
+        at = np.zeros(ends.size + 2, np.int64)
+        n = periodic_due(*fixed, False, at[1:], _NONE, _NONE, _NONE, _NONE, _NONE)
+        np.cumsum(at, out=at)
+        type, start, end, low, high = np.empty((5, n), np.int64)
+        periodic_due(*fixed, True, at, type, start, end, low, high)
+        return DueWindows(self._periodic_numbers[type], start, end, low, low, high)
 
 
 _NONE = np.empty(0, np.int64)
@@ -247,6 +262,11 @@ class Plan:
             and any(f.column == name and f.form in RANK_FORMS for lane in self.lanes for f in lane.feeds)
         ]
         self.types = types
+
+    def in_session(self, level: Ints) -> npt.NDArray[np.bool_]:
+        """Whether some session still takes a cell of this level."""
+        largest = max((s.level for s in self.sessions), default=-1)
+        return level % self.levels <= largest
 
     @property
     def gapless(self) -> bool:

@@ -92,19 +92,22 @@ def _overflown(plan: Plan, answers: Answers, name: str, array: pa.Array, overflo
 
 
 def with_empty(
-    plan: Plan, answers: Answers, filled: dict[int, Ints], table: Cells, until: int
+    plan: Plan, answers: Answers, filled: dict[int, Ints], table: Cells, after: int, until: int
 ) -> tuple[Answers, dict[int, Ints]]:
     """Add the empty windows between a key's first and last row (of those known) that are complete by ``until``.
 
     ``filled`` holds, for each window with ``fill=True``, the end of the last one given out for each code (BEGIN: none).
     """
-    parts, after = [answers], dict(filled)
+    parts, given = [answers], dict(filled)
     codes = int(table.code.max()) + 1
-    newest = np.full(codes, BEGIN, np.int64)
-    np.maximum.at(newest, table.code, table.end)
+    starts = table.slices()
     for k in plan.fill:
         number, bound = plan.timed[k], plan.bounds[k]
         mine = answers.take(answers.window == number)
+        # windows that ended by `after` are in `filled`; slices that outlived theirs say nothing about this type
+        newest, held_until = np.full(codes, BEGIN, np.int64), bound.last_end(table.end[starts])
+        held_until[held_until <= after] = BEGIN
+        np.maximum.at(newest, table.code, np.repeat(held_until, np.diff(np.append(starts, len(table)))))
         last = np.full(max(codes, filled[k].size if k in filled else 0), BEGIN, np.int64)
         if k in filled:
             last[: filled[k].size] = filled[k]
@@ -114,7 +117,7 @@ def with_empty(
         open_keys = np.flatnonzero((lower < BEYOND) & (newest > BEGIN))
         if not open_keys.size:
             continue
-        lower, upper = lower[open_keys], np.minimum(bound.last_end(newest[open_keys]), until)
+        lower, upper = lower[open_keys], np.minimum(newest[open_keys], until)
         every_end = bound.all_ends(int(lower.min()), int(upper.max()))
         a = np.searchsorted(every_end, lower, "right")
         b = np.maximum(np.searchsorted(every_end, upper, "right"), a)
@@ -125,8 +128,8 @@ def with_empty(
         parts.append(candidates.take(~among(candidates, mine)))
         np.maximum.at(last, mine.code, mine.end)
         np.maximum.at(last, code, end)
-        after[k] = last
-    return Answers.together(parts), after
+        given[k] = last
+    return Answers.together(parts), given
 
 
 def among(answers: Answers, others: Answers) -> npt.NDArray[np.bool_]:

@@ -34,6 +34,11 @@ class Store:
     def nbytes(self) -> int:
         return sum(run.nbytes for run in self.runs)
 
+    def slices(self) -> int:
+        """How many slices hold cells."""
+        ends = [run.end[run.slices()] for run in self.runs]
+        return np.unique(np.concatenate(ends)).size if len(ends) > 1 else sum(e.size for e in ends)
+
     def add(self, cells: Cells) -> Store:
         """One more run; runs of like size are merged, so that there are few and each cell moves rarely."""
         if not len(cells):
@@ -95,11 +100,11 @@ class Store:
         counts = np.diff(np.append(starts, len(table)))
         keep = np.repeat(live, counts)
         if self.plan.fragments:
-            in_session = table.level % self.plan.levels < len(self.plan.session_gaps)
-            # an instance of a key that is over is over for every window
-            keep = in_session if self.plan.idle is not None else keep | in_session
-            if self.plan.wholes and self.plan.idle is None:
-                keep |= table.level < self.plan.levels
+            keep |= self.plan.in_session(table.level)
+        if self.plan.wholes:
+            keep |= table.level < self.plan.levels
+        if self.plan.idle is not None:  # an instance of a key that is over is over for every window
+            keep &= table.level % self.plan.levels < len(self.plan.session_gaps)
         moved = ends.copy()
         moved[:old] = self.plan.edges.next_live(ends[:old] - 1, h)
         if not (moved == ends).all():

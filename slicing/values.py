@@ -75,7 +75,7 @@ class ValueType:
         if self.family == FLOAT:
             return float_words(self.floats(array))
         if self.family == BOOL:
-            return array.cast(pa.uint8()).view(pa.uint8()).to_numpy(zero_copy_only=False).astype(np.int64)
+            return array.fill_null(False).to_numpy(zero_copy_only=False).astype(np.int64)
         raw = _buffer(array, np.dtype(f"{'u' if self.family == UNSIGNED else 'i'}{min(_width(self.type), 8)}"))
         if pa.types.is_decimal128(self.type):
             return np.ascontiguousarray(raw[::2])

@@ -320,7 +320,7 @@ def compare(case: Case, expected: Out, actual: Any, where: str, typed: bool) -> 
         stats = {name: actual.stats[name] for name in expected.stats}
         assert stats == expected.stats, f"{where}: stats {stats}, expected {expected.stats}\n{case!r}"
         assert stats["rows"] == sum(stats.values()) - stats["rows"]
-    if where != "flush":
+    if typed and where != "flush":
         reached = plain_time(actual.watermark, case.columns[case.query["time"]])
         assert reached == expected.watermark, (
             f"{where}: watermark {reached}, not {expected.watermark}\n{case!r}"
@@ -387,7 +387,10 @@ def check_aggregate(case: Case) -> None:
 
 def check_resplit(case: Case, sizes: list[int], jitter: list[int]) -> None:
     """Any split, and any order within the watermark's delay, gives the same final windows."""
-    expected = expected_final(case)
+    try:
+        expected = expected_final(case)
+    except Refused:
+        return
     rows = [
         row
         for _, row in sorted(enumerate(case.rows()), key=lambda at: at[1][0] + jitter[at[0] % len(jitter)])

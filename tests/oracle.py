@@ -330,7 +330,8 @@ class Oracle:
                 stats["null_time"] += 1
                 late.append({**values, "reason": "null_time"})
                 continue
-            verdicts = sum((self._verdicts(window, time) for window in self.query["windows"].values()), [])
+            windows = self.query["windows"].values()
+            verdicts = [late_here for window in windows for late_here in self._verdicts(window, time)]
             ended = self.idle is not None and time + self.idle + self.lateness <= self.watermark
             if not verdicts:
                 stats["outside"] += 1

@@ -13,10 +13,10 @@ import pytest
 
 pytest.importorskip("slicing")
 
-from harness import check, check_aggregate, check_resplit  # noqa: E402
-from hypothesis import HealthCheck, Phase, given, seed, settings  # noqa: E402
-from hypothesis import strategies as st  # noqa: E402
-from strategies import Case, Kit, calendar_cases, cases  # noqa: E402
+from harness import check, check_aggregate, check_resplit
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+from strategies import Case, Kit, calendar_cases, cases
 
 CASES = int(os.environ.get("SLICING_CASES", "150"))
 SEED = os.environ.get("SLICING_SEED")

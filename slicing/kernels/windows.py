@@ -16,36 +16,52 @@ def _first_after(ends, value, low, high):
     return low
 
 
-@njit(cache=True, nogil=True)
-def periodic_due(size, every, offset, ends, after, until, capacity, window, start, end):
-    """Windows with after < end <= until that hold a slice, a type after the other, ascending.
+@njit(inline="always")
+def _gallop(ends, value, at):
+    """The same from ``at`` on, where the answer is likely near."""
+    step = 1
+    while at + step <= ends.size and ends[at + step - 1] <= value:
+        at += step
+        step *= 2
+    return _first_after(ends, value, at, min(at + step, ends.size))
 
-    Slices are named by their ascending ``ends``. Work goes with the windows found, not with the span of time: where
-    a window is empty, the first one that holds the next slice is taken. Returns how many there are (more than
-    ``capacity``: nothing after it was written, call again with more room).
+
+@njit(cache=True, nogil=True)
+def periodic_due(size, every, offset, ends, after, until, write, at, type, start, end, low, high):
+    """Windows with after < end <= until that hold a slice, in the order of (high, type).
+
+    Slices are named by their ascending ``ends``; a window holds the slices low..high-1. Work goes with the windows
+    found, not with the span of time: where a window is empty, the first one that holds the next slice is taken. The
+    first call (write=False) counts windows by ``high`` into ``at``; the second, with ``at`` turned into positions,
+    writes them. Returns how many there are.
     """
     n = 0
     for w in range(size.size):
         s, e, o = size[w], every[w], offset[w]
-        at = 0  # slices before it end at or before the window's start
-        stop = (after - o - s) // e * e + e + o  # start of the first window that ends after `after`
-        while at < ends.size:
-            # the earliest window that holds slice `at` starts in [its end - size, its end)
-            first = -((o + s - ends[at]) // e) * e + o
-            stop = max(stop, first)
-            if stop + s > until:
+        a = 0  # slices before it end at or before the window's start
+        b = 0  # and those before this one at or before its end
+        begin = (after - o - s) // e * e + e + o  # of the first window that ends after `after`
+        while a < ends.size:
+            # the earliest window that holds slice `a` starts in [its end - size, its end)
+            begin = max(begin, -((o + s - ends[a]) // e) * e + o)
+            if begin + s > until:
                 break
-            if stop >= ends[at]:
-                at = _first_after(ends, stop, at, ends.size)
+            if begin >= ends[a]:
+                a = _gallop(ends, begin, a)
                 continue
-            if n < capacity:
-                window[n] = w
-                start[n] = stop
-                end[n] = stop + s
+            b = _gallop(ends, begin + s, max(a, b))
+            if write:
+                p = at[b]
+                type[p] = w
+                start[p] = begin
+                end[p] = begin + s
+                low[p] = a
+                high[p] = b
+            at[b] += 1
             n += 1
-            stop += e
-            if stop >= ends[at]:
-                at = _first_after(ends, stop, at, ends.size)
+            begin += e
+            if begin >= ends[a]:
+                a = _gallop(ends, begin, a)
     return n
 
 
@@ -57,11 +73,7 @@ def positions_after(ends, values, out):
         v = values[i]
         if at > 0 and ends[at - 1] > v:
             at = 0
-        low, step = at, 1
-        while low + step <= ends.size and ends[low + step - 1] <= v:
-            low += step
-            step *= 2
-        at = _first_after(ends, v, low, min(low + step, ends.size))
+        at = _gallop(ends, v, at)
         out[i] = at
 
 

@@ -1,0 +1,99 @@
+"""Every benchmark runs, on tiny streams; nothing is timed here."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SUITE = ROOT / "asv_benchmarks" / "benchmarks"
+if not SUITE.is_dir():
+    pytest.skip("the benchmarks are not part of this distribution", allow_module_level=True)
+
+SCALE = "0.001"
+BENCHMARK = re.compile("(time|track|peakmem)_")
+SLOW = {"startup"}  # each starts processes that compile: one query will do
+
+
+def modules() -> list[ModuleType]:
+    names = sorted(path.stem for path in SUITE.glob("*.py") if not path.stem.startswith("_"))
+    return [import_module(f"asv_benchmarks.benchmarks.{name}") for name in names]
+
+
+def arguments(suite: type) -> list[tuple]:
+    """asv takes a list of values, or a list of them for each argument."""
+    params = getattr(suite, "params", [])
+    if params and not isinstance(params[0], list | tuple):
+        params = [params]
+    return list(itertools.product(*params))
+
+
+def suites() -> Iterator[pytest.param]:
+    for module in modules():
+        short = module.__name__.rpartition(".")[2]
+        for name, suite in inspect.getmembers(module, inspect.isclass):
+            if name.startswith("_") or suite.__module__ != module.__name__:
+                continue
+            for given in arguments(suite)[: 1 if short in SLOW else None]:
+                yield pytest.param(suite, given, id="-".join([short, name, *map(str, given)]))
+
+
+@pytest.fixture(autouse=True)
+def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLICING_BENCH_SCALE", SCALE)
+
+
+@pytest.mark.parametrize(("suite", "given"), list(suites()))
+def test_benchmark_runs(suite: type, given: tuple) -> None:
+    names = [name for name in dir(suite) if BENCHMARK.match(name)]
+    assert names, f"{suite.__name__} has no benchmark"
+    benchmarks = suite()
+    if hasattr(benchmarks, "setup"):
+        benchmarks.setup(*given)
+    for name in names:
+        figure = getattr(benchmarks, name)(*given)
+        if name.startswith("track_"):
+            assert isinstance(figure, int | float), f"{name} gives {figure!r}"
+            assert getattr(benchmarks, name).unit
+
+
+def test_the_suite_finds_what_asv_finds() -> None:
+    assert {param.values[0].__name__ for param in suites()} >= {"InOrder", "Aligned", "LiveState", "Startup"}
+
+
+def test_peers_agree() -> None:
+    for engine in ("duckdb", "pandas", "polars"):
+        pytest.importorskip(engine)
+    told = subprocess.run(
+        [sys.executable, "-m", "asv_benchmarks.peers", "--quick"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert told.returncode == 0, told.stdout + told.stderr
+    assert "ANSWERS DIFFER" not in told.stdout
+    assert told.stdout.count("plain read") == 10
+
+
+def test_peers_name_the_workloads_they_have() -> None:
+    pytest.importorskip("polars")
+    told = subprocess.run(
+        [sys.executable, "-m", "asv_benchmarks.peers", "--only", "nothing like it"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert told.returncode == 2
+    assert "no workload's name holds 'nothing like it'" in told.stderr

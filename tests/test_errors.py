@@ -1,0 +1,535 @@
+"""What is refused, where, and in which words: the argument or column, its value or type, and what is allowed.
+
+The tables have a call, as code, and what it raises; ``...`` stands for words left out.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+
+import numpy as np  # noqa: F401, used by the calls below
+import pandas as pd  # noqa: F401
+import pyarrow as pa
+import pytest
+
+import slicing as sl
+
+US, DATE = pa.timestamp("us"), pa.date32()
+WIDE = Decimal(10) ** 35
+
+
+def spec(**changes):
+    return sl.Spec(**({"time": "t", "windows": {"w": sl.tumbling(10)}, "aggs": {"n": sl.count()}} | changes))
+
+
+def rows(**changes):
+    """Two rows of every kind of column; None leaves a column out."""
+    columns = {"t": [1, 2], "k": ["a", "b"], "v": [1, 2], "x": [0.5, 1.5], "flag": [True, None], "l": [[1], []]}
+    return pa.record_batch({name: values for name, values in (columns | changes).items() if values is not None})
+
+
+def times(type, *ticks):
+    return pa.array(ticks or (0, 1), pa.int32() if type == DATE else pa.int64()).cast(type)
+
+
+def push(query, *batches):
+    operator = sl.Operator(query)
+    for batch in batches or [rows()]:
+        operator.push(batch)
+    return operator
+
+
+class Odd(sl.ContextFreeWindow):
+    """A user's window that a test gives its answers."""
+
+    def __init__(self, edge=lambda times: times + 1, held=lambda time: [(time, time + 1)]):
+        self.next_edge, self.containing = edge, held
+
+    def __repr__(self):
+        return "Odd()"
+
+
+def refuses(call, sentence):
+    """The call, as code, fails with this error; ``...`` leaves out words."""
+    with pytest.raises(Exception) as caught:
+        eval(call, globals())
+    said = f"{type(caught.value).__name__}: {caught.value}"
+    assert re.fullmatch(re.escape(sentence).replace(r"\.\.\.", ".*"), said), said
+
+
+# --- when a spec is built -------------------------------------------------------------------------------------------
+
+WHEN_BUILT = {
+    "spec(time=3)": "TypeError: time must be the name of a column or sl.processing_time(); got 3",
+    "spec(time='')": "TypeError: time must be the name of a column or sl.processing_time(); got ''",
+    "spec(by=3)": "TypeError: by must be a list of column names ([] for one global group); got 3",
+    "spec(by=['k', ''])": "TypeError: by must be a list of column names ([] for one global group); got ['k', '']",
+    "spec(by=['k', 'j', 'k'])": "ValueError: by names column 'k' twice; each key column is named once",
+    "spec(by=['window'])": (
+        "ValueError: by column 'window' has the name of an output column (the window's name); rename it"
+    ),
+    "spec(by=['op'], emit='changes')": (
+        "ValueError: by column 'op' has the name of an output column (the column of emit='changes'); rename it"
+    ),
+    "spec(by=['k'], aggs={'k': sl.count()})": (
+        "ValueError: aggs has 'k', which is already a key column in the output; choose another name"
+    ),
+    "spec(aggs={'window_end': sl.count()})": (
+        "ValueError: aggs has 'window_end', which is already ... in the output; choose another name"
+    ),
+    "spec(aggs={'revision': sl.count()}, emit='updates')": (
+        "ValueError: aggs has 'revision', which is already the column of emit='updates' in the output; "
+        "choose another name"
+    ),
+    "spec(windows={})": (
+        "TypeError: windows must be a dict with at least one entry, such as {'n': sl.tumbling('1m')}; got {}"
+    ),
+    "spec(windows=[sl.whole()])": (
+        "TypeError: windows must be a dict with at least one entry, such as {'n': sl.tumbling('1m')}; got [sl.whole()]"
+    ),
+    "spec(windows={1: sl.whole()})": "TypeError: windows must have names as keys; got 1",
+    "spec(windows={'w': '1m'})": (
+        "TypeError: windows['w'] must be built by one of the constructors, such as sl.tumbling('1m'); got '1m'"
+    ),
+    "spec(aggs={})": "TypeError: aggs must be a dict with at least one entry, such as {'n': sl.count()}; got {}",
+    "spec(aggs={'': sl.count()})": "TypeError: aggs must have names as keys; got ''",
+    "spec(aggs={'n': sl.count})": (
+        "TypeError: aggs['n'] must be built by one of the constructors, such as sl.count(); got <function count..."
+    ),
+    "spec(watermark='10s')": (
+        "TypeError: watermark must be sl.bounded(delay), sl.ordered(), sl.manual(), sl.per_source(column, "
+        "delay) or sl.punctuated(column); got '10s'"
+    ),
+    "spec(allowed_lateness=-1)": "ValueError: allowed_lateness must not be negative; got -1",
+    "spec(allowed_lateness='soon')": (
+        "ValueError: allowed_lateness must be a duration ... whole number; got 'soon' (units, from the "
+        "largest: w, d, h, m, s, ms, us, ns)"
+    ),
+    "spec(allowed_lateness=1.5)": (
+        "TypeError: allowed_lateness must be a duration ... whole number; got 1.5 of type float"
+    ),
+    "spec(emit='all')": "ValueError: emit must be one of 'final', 'updates', 'changes'; got 'all'",
+    "spec(on_null_time='drop')": "ValueError: on_null_time must be one of 'error', 'late'; got 'drop'",
+    "spec(on_overflow='raise')": "ValueError: on_overflow must be one of 'error', 'null', 'wrap'; got 'raise'",
+    "spec(sequence=3)": "TypeError: sequence must be the name of a column or None; got 3",
+    "spec(sequence='')": "TypeError: sequence must be the name of a column or None; got ''",
+    "spec(idle=0)": "ValueError: idle must be a positive duration ... whole number; got 0",
+    "spec(idle='a while')": (
+        "ValueError: idle must be a positive duration ... whole number; got 'a while' (units, from the "
+        "largest: w, d, h, m, s, ms, us, ns)"
+    ),
+    "spec(allowed_lateness='1m')": (
+        "ValueError: spans must be all durations (for a time column) or all whole numbers (for an integer "
+        "column); got allowed_lateness='1m' and windows['w']: size=10"
+    ),
+    "spec(watermark=sl.bounded('1m'))": (
+        "ValueError: spans must be all durations (for a time column) or all whole numbers (for an integer "
+        "column); got bounded's delay='1m' and windows['w']: size=10"
+    ),
+    "spec(windows={'d': sl.calendar('1d')}, idle=5)": (
+        "ValueError: spans must be all durations (for a time column) or all whole numbers (for an integer "
+        "column); got windows['d']: calendar... and idle=5"
+    ),
+    "spec(time=sl.processing_time())": (
+        "ValueError: spans must be all durations (for a time column) or all whole numbers (for an integer "
+        "column); got time=sl.processing_time() and windows['w']: size=10"
+    ),
+    "spec(windows={'v': sl.session(9)}, emit='updates', allowed_lateness=5)": (
+        "ValueError: emit='updates' with allowed_lateness='5' cannot say which session windows['v'] a late "
+        "row changed; use emit='final' or emit='changes'"
+    ),
+    "spec(windows={'v': sl.tumbling(9, fill=True)}, emit='changes', allowed_lateness=5)": (
+        "ValueError: windows['v'] has fill=True, which needs emit='final' when allowed_lateness is not 0; "
+        "got emit='changes'"
+    ),
+    "spec(idle=9, emit='updates', allowed_lateness=5)": (
+        "ValueError: idle='9' ends a key for good, which needs emit='final' when allowed_lateness is not 0; "
+        "got emit='updates'"
+    ),
+    "sl.processing_time(clock=5)": "TypeError: clock must be a function that gives microseconds since 1970; got 5",
+    "sl.Operator('1m')": "TypeError: Operator takes a sl.Spec; got str",
+    "sl.Operator.restore('1m', b'')": "TypeError: Operator takes a sl.Spec; got str",
+    "sl.aggregate([], '1m')": "TypeError: aggregate takes the data and a sl.Spec; got str",
+    "sl.explain('1m')": "TypeError: explain takes a sl.Spec; got str",
+    "sl.tumbling(0)": "ValueError: size must be a positive duration ... whole number; got 0",
+    "sl.tumbling('-1m')": "ValueError: size must be a positive duration ... whole number; got '-1m'",
+    "sl.tumbling('1mo')": (
+        "ValueError: size must be a duration of fixed length, and months, quarters and years differ: use "
+        "sl.calendar('1mo' | '1q' | '1y') for those; got '1mo'"
+    ),
+    "sl.tumbling('1m1h')": (
+        "ValueError: size must be a positive duration ... whole number; got '1m1h' (units, from the largest: "
+        "w, d, h, m, s, ms, us, ns)"
+    ),
+    "sl.tumbling(True)": "TypeError: size must be a positive duration ... whole number; got True of type bool",
+    "sl.tumbling(np.timedelta64(1, 'ps'))": (
+        "ValueError: size must be a positive duration ... whole number; got np.timedelta64(1,'ps'), which is "
+        "not a whole number of nanoseconds"
+    ),
+    "sl.tumbling(10, offset='x')": (
+        "ValueError: offset must be a duration ... whole number; got 'x' (units, from the largest: w, d, h, "
+        "m, s, ms, us, ns)"
+    ),
+    "sl.tumbling(10, fill=1)": "TypeError: fill must be True or False; got 1",
+    "sl.sliding('1m', every=0)": "ValueError: every must be a positive duration ... whole number; got 0",
+    "sl.sliding('1m', every=5)": (
+        "TypeError: size and every must both be durations or both be whole numbers; got '1m' and '5'"
+    ),
+    "sl.sliding(5, 5, fill=None)": "TypeError: fill must be True or False; got None",
+    "sl.cumulate('10s', '3s')": "ValueError: cumulate's size must be a whole multiple of every; got size=10s, every=3s",
+    "sl.cumulate(10, '3s')": (
+        "TypeError: size and every must both be durations or both be whole numbers; got '10' and '3s'"
+    ),
+    "sl.cumulate(10, -5)": "ValueError: every must be a positive duration ... whole number; got -5",
+    "sl.landmark(0)": "ValueError: every must be a positive duration ... whole number; got 0",
+    "sl.fixed(None, 5)": "TypeError: fixed needs a start and an end; got start=None, end=5",
+    "sl.fixed(0, None)": "TypeError: fixed needs a start and an end; got start=0, end=None",
+    "sl.calendar('2d')": "ValueError: unit must be one of '1d', '1w', '1mo', '1q', '1y'; got '2d'",
+    "sl.calendar('1d', tz='Mars/Base')": (
+        "ValueError: tz must be the name of a time zone such as 'Europe/Berlin' or 'UTC'; got 'Mars/Base'"
+    ),
+    "sl.calendar('1d', tz=3)": (
+        "TypeError: tz must be the name of a time zone such as 'Europe/Berlin' or 'UTC'; got 3 of type int"
+    ),
+    "sl.session('0s')": "ValueError: gap must be a positive duration ... whole number; got '0s'",
+    "sl.sum(3)": "TypeError: sum's column must be the name of a column; got 3",
+    "sl.count('')": "TypeError: count's column must be the name of a column; got ''",
+    "sl.m4(None)": "TypeError: m4's column must be the name of a column; got None",
+    "sl.argmin('v', 3)": "TypeError: argmin's return_ must be the name of a column; got 3",
+    "sl.var('v', ddof=-1)": "ValueError: var's ddof must be a whole number of at least 0; got -1",
+    "sl.std('v', ddof=True)": "ValueError: std's ddof must be a whole number of at least 0; got True",
+    "sl.sum('v').where(3)": "TypeError: where must be the name of a column; got 3",
+    "sl.sum('v').where('f').where('g')": (
+        "ValueError: sl.sum('v').where('f') already has a where column; combine the flags into one column first"
+    ),
+    "sl.bounded(-1)": "ValueError: bounded's delay must not be negative; got -1",
+    "sl.bounded('late')": (
+        "ValueError: bounded's delay must be a duration ... whole number; got 'late' (units, from the "
+        "largest: w, d, h, m, s, ms, us, ns)"
+    ),
+    "sl.ordered('ignore')": "ValueError: on_disorder must be 'error' or 'late'; got 'ignore'",
+    "sl.per_source('', 0)": "TypeError: per_source's column must be the name of a column; got ''",
+    "sl.per_source('s', '-1s')": "ValueError: per_source's delay must not be negative; got '-1s'",
+    "sl.per_source('s', 0, idle=0)": (
+        "ValueError: per_source's idle must be a positive duration ... whole number; got 0"
+    ),
+    "sl.punctuated(3)": "TypeError: punctuated's column must be the name of a column; got 3",
+}
+
+
+@pytest.mark.parametrize("call", WHEN_BUILT)
+def test_a_wrong_argument_is_refused_when_it_is_given(call):
+    refuses(call, WHEN_BUILT[call])
+
+
+# --- when the columns are known -------------------------------------------------------------------------------------
+
+WHEN_BOUND = {
+    "push(spec(), rows(t=None))": "ValueError: column 't' is missing in the data; its columns are k, v, x, flag, l",
+    "push(spec(by=['j']))": "ValueError: column 'j' is missing in the data; its columns are t, k, v, x, flag, l",
+    "push(spec(aggs={'s': sl.sum('w')}))": (
+        "ValueError: column 'w' is missing in the data; its columns are t, k, v, x, flag, l"
+    ),
+    "push(spec(aggs={'s': sl.argmin('v', 'w')}))": (
+        "ValueError: column 'w' is missing in the data; its columns are t, k, v, x, flag, l"
+    ),
+    "push(spec(aggs={'s': sl.count().where('g')}))": (
+        "ValueError: column 'g' is missing in the data; its columns are t, k, v, x, flag, l"
+    ),
+    "push(spec(sequence='q'))": "ValueError: column 'q' is missing in the data; its columns are t, k, v, x, flag, l",
+    "push(spec(watermark=sl.per_source('s', 0)))": (
+        "ValueError: column 's' is missing in the data; its columns are t, k, v, x, flag, l"
+    ),
+    "push(spec(watermark=sl.punctuated('p')))": (
+        "ValueError: column 'p' is missing in the data; its columns are t, k, v, x, flag, l"
+    ),
+    "push(spec(), pa.record_batch([pa.array([1]), pa.array([2])], ['t', 't']))": (
+        "ValueError: column 't' occurs 2 times in the data; its columns are t, t"
+    ),
+    "push(spec(time='x'))": "TypeError: time column 'x' must hold timestamps, dates or integers; its type is double",
+    "push(spec(time='k'))": "TypeError: time column 'k' must hold timestamps, dates or integers; its type is string",
+    "push(spec(by=['l']))": (
+        "TypeError: by column 'l' has type list<item: int64>, which cannot be a key; allowed are integers, ..."
+    ),
+    "push(spec(sequence='k'))": "TypeError: sequence column 'k' has type string; it must be an integer or a time",
+    "push(spec(sequence='x'))": "TypeError: sequence column 'x' has type double; it must be an integer or a time",
+    "push(spec(aggs={'s': sl.sum('k')}))": (
+        "TypeError: sl.sum('k'): column 'k' has type string; sum takes integer, unsigned integer, float, "
+        "bool, decimal columns"
+    ),
+    "push(spec(aggs={'s': sl.any('v')}))": "TypeError: sl.any('v'): column 'v' has type int64; any takes bool columns",
+    "push(spec(aggs={'s': sl.max('l')}))": (
+        "TypeError: column 'l' has type list<item: int64>, which cannot be aggregated; allowed are integers, ..."
+    ),
+    "push(spec(aggs={'s': sl.argmax('v', 'l')}))": (
+        "TypeError: column 'l' has type list<item: int64>, which cannot be aggregated; allowed are integers, ..."
+    ),
+    "push(spec(aggs={'s': sl.sum('x').where('v')}))": (
+        "TypeError: sl.sum('x').where('v'): where takes a boolean column; 'v' has type int64"
+    ),
+    "push(spec(watermark=sl.punctuated('k')))": (
+        "TypeError: punctuated's column 'k' has type string; it must have the time column's type, int64, or "
+        "be boolean (true: the row's own time is the watermark)"
+    ),
+    "push(spec(windows={'w': sl.whole()}, allowed_lateness='1m'))": (
+        "ValueError: allowed_lateness must be a whole number, as the time column is of type int64; got the "
+        "duration '1m'"
+    ),
+    "push(spec(windows={'w': sl.whole()}, idle='1m'))": (
+        "ValueError: idle must be a whole number, as the time column is of type int64; got the duration '1m'"
+    ),
+    "push(spec(windows={'w': sl.whole()}, watermark=sl.bounded('1m')))": (
+        "ValueError: bounded's delay must be a whole number, as the time column is of type int64; got the duration '1m'"
+    ),
+    "push(spec(windows={'w': sl.whole()}, watermark=sl.per_source('k', '1m')))": (
+        "ValueError: per_source's delay must be a whole number, as the time column is of type int64; got the "
+        "duration '1m'"
+    ),
+    "push(spec(windows={'w': sl.whole()}, watermark=sl.per_source('k', 0, idle='1m')))": (
+        "ValueError: per_source's idle must be a whole number, as the time column is of type int64; got the "
+        "duration '1m'"
+    ),
+    "push(spec(windows={'w': sl.tumbling('1m')}))": (
+        "ValueError: size must be a whole number, as the time column is of type int64; got the duration '1m'"
+    ),
+    "push(spec(windows={'w': sl.session('1m')}))": (
+        "ValueError: gap must be a whole number, as the time column is of type int64; got the duration '1m'"
+    ),
+    "push(spec(), rows(t=times(US)))": (
+        "ValueError: size must be a duration such as '1m', as the time column is of type timestamp[us]; got "
+        "the whole number 10"
+    ),
+    "push(spec(windows={'w': sl.tumbling('1ms')}), rows(t=times(pa.timestamp('s'))))": (
+        "ValueError: size must be a whole number of seconds, the unit of the time column (timestamp[s]); got '1ms'"
+    ),
+    "push(spec(windows={'w': sl.tumbling('1d', offset='1h')}), rows(t=times(DATE)))": (
+        "ValueError: offset must be a whole number of days, the unit of the time column (date32[day]); got '1h'"
+    ),
+    "push(spec(windows={'w': sl.tumbling(1 << 62)}))": (
+        "ValueError: size must be shorter than 2**62 units, the unit of the time column (int64); got "
+        "4611686018427387904"
+    ),
+    "push(spec(windows={'w': sl.tumbling('200000000d')}), rows(t=times(US)))": (
+        "ValueError: size must be shorter than 2**62 microseconds, the unit of the time column "
+        "(timestamp[us]); got '200000000d'"
+    ),
+    "push(spec(windows={'w': sl.fixed(5, 1)}))": "ValueError: fixed's end must be later than its start; got 5 to 1",
+    "push(spec(windows={'w': sl.fixed('2024-01-01', 5)}))": (
+        "TypeError: fixed's start must be a whole number, as the time column is of type int64; got '2024-01-01'"
+    ),
+    "push(spec(windows={'w': sl.fixed(0, 1 << 40)}), rows(t=times(pa.int32())))": (
+        "ValueError: fixed's end must fit a time column of type int32; got 1099511627776"
+    ),
+    "fixed_until('yesterday')": "ValueError: fixed's end must be ...; got 'yesterday'",
+    "fixed_until(1.5)": "TypeError: fixed's end must be ...; got 1.5 of type float",
+    "fixed_until(pd.NaT)": "ValueError: fixed's end must be ...; got NaT",
+    "fixed_until(np.datetime64('NaT'))": (
+        "ValueError: fixed's end must be ...; got np.datetime64('NaT','generic'), which is not a whole "
+        "number of nanoseconds"
+    ),
+    "fixed_until('2024-01-01T00:00:00.0000000001')": (
+        "ValueError: fixed's end must be ...; got '2024-01-01T00:00:00.0000000001', which is finer than nanoseconds"
+    ),
+    "fixed_until('2024-01-01T00:00:00.000000001')": (
+        "ValueError: fixed's end must be a whole number of microseconds, the unit of the time column "
+        "(timestamp[us]); got '2024-01-01T00:00:00.000000001'"
+    ),
+    "fixed_until('2024-01-01T00:00Z')": (
+        "ValueError: fixed's end must be a time without a zone, as the time column is of type timestamp[us]; "
+        "got '2024-01-01T00:00Z'"
+    ),
+    "push(spec(windows={'w': sl.landmark(9, start='x')}))": (
+        "TypeError: landmark's start must be a whole number, as the time column is of type int64; got 'x'"
+    ),
+    "advanced_to('2024-01-01')": (
+        "TypeError: watermark must be a whole number, as the time column is of type int64; got '2024-01-01'"
+    ),
+    "advanced_to(1.5)": "TypeError: watermark must be a whole number, as the time column is of type int64; got 1.5",
+    "push(calendar('1d'))": "TypeError: calendar windows need a time column of timestamps or dates; its type is int64",
+    "push(calendar('1d', tz='Europe/Berlin'), rows(t=times(DATE)))": (
+        "ValueError: tz must be 'UTC' for a time column of type date32[day], as dates have no zone; got 'Europe/Berlin'"
+    ),
+    "push(calendar('1d'), rows(t=times(pa.timestamp('s'), 0, 1 << 58)))": (
+        "ValueError: calendar windows ('1d', 'UTC') cover years 1 to 9999; the time "
+        "9133658989-08-04T03:29:04 (timestamp[s]) has no whole window there"
+    ),
+    "push(calendar('1y'), rows(t=times(pa.timestamp('s'), 0, 253402300799)))": (
+        "ValueError: calendar windows ('1y', 'UTC') cover years 1 to 9999; the time 9999-12-31 23:59:59 "
+        "(timestamp[s]) has no whole window there"
+    ),
+}
+
+
+def fixed_until(end):
+    push(spec(windows={"w": sl.fixed(0, end)}), rows(t=times(US)))
+
+
+def advanced_to(watermark):
+    """What is said before the first rows is judged when they tell the type of time."""
+    operator = sl.Operator(spec())
+    operator.advance(watermark)
+    operator.push(rows())
+
+
+def calendar(unit, tz="UTC"):
+    return spec(windows={"w": sl.calendar(unit, tz=tz)})
+
+
+@pytest.mark.parametrize("call", WHEN_BOUND)
+def test_what_does_not_fit_the_columns_is_refused_by_the_first_push(call):
+    refuses(call, WHEN_BOUND[call])
+
+
+# --- rows and streams -----------------------------------------------------------------------------------------------
+
+ROWS = {
+    "push(spec(), {'t': [1]})": (
+        "TypeError: data must have __arrow_c_stream__ or __arrow_c_array__ (a pyarrow, polars, pandas or "
+        "duckdb table, a record batch, a reader or a dataset); got dict"
+    ),
+    "sl.aggregate([1, 2], spec())": (
+        "TypeError: data must have __arrow_c_stream__ or __arrow_c_array__ (a pyarrow, polars, pandas or "
+        "duckdb table, a record batch, a reader or a dataset); got list"
+    ),
+    "push(spec(), rows(t=[1, None]))": (
+        "ValueError: time column 't' is null in row 1 of the batch; fill or drop nulls, or use "
+        "on_null_time='late' to send such rows to out.late"
+    ),
+    "push(spec(), rows(t=[1, 1 << 62]))": (
+        "ValueError: time column 't' holds 4611686018427387904; times must lie within -2**61 and 2**61 units"
+    ),
+    "push(spec(), rows(t=[0, -(1 << 61) - 1]))": (
+        "ValueError: time column 't' holds -2305843009213693953; times must lie within -2**61 and 2**61 units"
+    ),
+    "push(spec(watermark=sl.ordered()), rows(), rows(t=[2, 1]))": (
+        "ValueError: the stream is declared sl.ordered(), but row 1 of the batch has time 1 after a row of "
+        "time 2; sort it, declare sl.bounded(delay), or sl.ordered(on_disorder='late')"
+    ),
+    "push(spec(watermark=sl.ordered()), rows(), rows())": (
+        "ValueError: the stream is declared sl.ordered(), but row 0 of the batch has time 1 after a row of "
+        "time 2; sort it, declare sl.bounded(delay), or sl.ordered(on_disorder='late')"
+    ),
+    "push(spec(), rows(), rows(t=times(pa.int32())))": (
+        "TypeError: column 't' was int64 in the first batch; this one has int32"
+    ),
+    "push(spec(by='k'), rows(), rows(k=None))": (
+        "TypeError: column 'k' was string in the first batch; this one has 0 such columns"
+    ),
+    "push(spec(by='k'), rows(), rows(k=[1, 2]))": (
+        "TypeError: column 'k' was string in the first batch; this one has int64"
+    ),
+    "push(spec(aggs={'n': sl.count('v')}), rows(), rows(v=[1.5, 2]))": (
+        "TypeError: column 'v' was int64 in the first batch; this one has double"
+    ),
+    "push(spec(), rows(), pa.record_batch([pa.array([1])] * 2, ['t', 't']))": (
+        "TypeError: column 't' was int64 in the first batch; this one has 2 such columns"
+    ),
+    "push(spec(aggs={'s': sl.sum('v')}), rows(v=[1 << 62, 1 << 62]), rows(t=[50, 99]))": (
+        "OverflowError: sl.sum('v') (output column 's') does not fit int64 in window 'w' from 0 to 10; use "
+        "on_overflow='null' or 'wrap'"
+    ),
+    "push(spec(aggs={'p': sl.product('v')}), rows(v=[1 << 62, -4])).flush()": (
+        "OverflowError: sl.product('v') (output column 'p') does not fit int64 in window 'w' from 0 to 10; "
+        "use on_overflow='null' or 'wrap'"
+    ),
+    "finished().push(rows())": (
+        "RuntimeError: the operator was flushed, which ends its stream; build a new Operator to go on"
+    ),
+    "push(spec(), rows(t=pa.array([124, 125], pa.int8()))).flush()": (
+        "ValueError: a time column of type int8 cannot hold 130, which a window's bound needs: cast the column to int64"
+    ),
+    "push(spec(by='k'), narrow(0), narrow(100)).flush()": (
+        "ValueError: 200 different keys do not fit a column of type dictionary<values=int64, indices=int8, "
+        "ordered=0>; cast the by column to its values, or to a dictionary with a wider index"
+    ),
+    "push(spec()).push(rows()).stats.dropped": (
+        "AttributeError: stats has no 'dropped'; it has rows, windowed, late, outside, null_time, slices, "
+        "cells, keys, bytes, windows"
+    ),
+    "push(spec(windows={'w': Odd(edge=lambda t: t)}))": (
+        "ValueError: Odd().next_edge gave edges that are not later than their times; it must return one "
+        "int64 edge for each time, strictly greater than it"
+    ),
+    "push(spec(windows={'w': Odd(edge=lambda t: t[:1] + 1)}))": (
+        "ValueError: Odd().next_edge gave edges that are not later than their times; it must return one "
+        "int64 edge for each time, strictly greater than it"
+    ),
+    "push(spec(windows={'w': Odd(held=lambda t: [(t, t)])})).flush()": (
+        "ValueError: Odd().containing(1) gave the window [1, 1), which does not contain that time; every "
+        "window must hold start <= time < end"
+    ),
+    "push(spec(windows={'w': sl.ContextFreeWindow()}))": (
+        "NotImplementedError: ContextFreeWindow must define next_edge(times)"
+    ),
+    "sl.ContextFreeWindow().containing(1)": "NotImplementedError: ContextFreeWindow must define containing(time)",
+}
+
+
+def finished():
+    operator = push(spec())
+    operator.flush()
+    return operator
+
+
+def narrow(first):
+    """A hundred keys as a dictionary of one-byte indices, as pandas makes them."""
+    keys = pa.array(range(first, first + 100)).dictionary_encode().cast(pa.dictionary(pa.int8(), pa.int64()))
+    return pa.record_batch({"t": [1] * 100, "k": keys})
+
+
+@pytest.mark.parametrize("call", ROWS)
+def test_rows_that_break_a_promise_are_refused(call):
+    refuses(call, ROWS[call])
+
+
+def test_a_null_time_is_late_where_the_spec_says_so():
+    out = sl.Operator(spec(on_null_time="late")).push(rows(t=[1, None]))
+    assert out.late["reason"].to_pylist() == ["null time"]
+    assert out.late["k"].to_pylist() == ["b"]
+    assert (out.stats.rows, out.stats.windowed, out.stats.null_time) == (2, 1, 1)
+
+
+# --- known defects --------------------------------------------------------------------------------------------------
+
+DEFECTS = {
+    "sl.fixed(5, 1)": "ValueError: fixed's end must be later than its start; got 5 to 1...",
+    "push(spec(), rows(t=pa.array([1, 1 << 63], pa.uint64())))": (
+        "ValueError: ...time column 't' holds 9223372036854775808..."
+    ),
+    "push(spec(), rows(t=pa.array([1, (1 << 64) - 1], pa.uint64())))": "ValueError: ...holds 18446744073709551615...",
+    "push(spec(watermark=sl.ordered(), on_null_time='late'), rows(t=[None, 5]), rows(t=[None, 3]))": (
+        "ValueError: ...row 1 of the batch has time 3 after a row of time 5..."
+    ),
+    "push(spec(watermark=sl.per_source('l', 0)))": (
+        "TypeError: ...per_source's column 'l' has type list<item: int64>..."
+    ),
+    "push(spec(), pa.array([1, 2]))": "TypeError: ...data must...",
+    "push(spec(), pa.chunked_array([[1, 2]]))": "TypeError: ...data must...",
+    "push(spec(), pd.Series([1, 2]))": "TypeError: ...data must...",
+    "push(spec(windows={'w': Odd(held=lambda t: [t])})).flush()": "TypeError: ...Odd().containing(1) gave...",
+    "sl.Operator.restore(spec(), 'x')": "TypeError: ...snapshot...",
+    "push(spec(aggs={'m': sl.mean('v')}), rows(v=pa.array([WIDE, WIDE], pa.decimal128(38, 2)))).flush()": (
+        "OverflowError: sl.mean('v') (output column 'm') does not fit decimal128(38, 6) in window 'w' from 0 to 10..."
+    ),
+}
+
+
+@pytest.mark.xfail(strict=True, reason="accepted, or refused in another library's words or with a wrong value")
+@pytest.mark.parametrize("call", DEFECTS)
+def test_defects(call):
+    refuses(call, DEFECTS[call])
+
+
+@pytest.mark.xfail(strict=True, reason="the flush of an operator that saw no rows is forgotten")
+def test_a_flush_ends_a_stream_without_rows_too():
+    operator = sl.Operator(spec())
+    operator.flush()
+    with pytest.raises(RuntimeError, match="the operator was flushed"):
+        operator.push(rows())
+
+
+@pytest.mark.xfail(strict=True, reason="the span's sentence names the argument, not the window it is an argument of")
+def test_a_span_that_does_not_fit_names_its_window():
+    with pytest.raises(ValueError, match=r"windows\['b'\]: size must be a whole number"):
+        push(spec(windows={"a": sl.whole(), "b": sl.tumbling("1m")}))
