@@ -61,10 +61,8 @@ class EdgeSet:
         self.marks = sorted({m for b in bounds for m in b.marks})
         self.irregular = [b for b in bounds if b.irregular]
         self.gapless = not bounds or any(b.gapless for b in bounds)
-        self._periodic = [i for i, b in enumerate(bounds) if b.periodic is not None]
-        self._periodic_numbers = np.array(self._periodic, np.int64)
-        sizes = [b.periodic for b in bounds if b.periodic is not None]
-        self._sizes = np.array(sizes or np.empty((0, 3)), np.int64).reshape(-1, 3).T.copy()
+        self._families, self._periodic_numbers = _families(bounds)
+        self._sizes, self._due_before = self._families[1], 64
         self._others = [i for i, b in enumerate(bounds) if b.periodic is None]
         self._asks_slices = [b for b in bounds if b.irregular and b.first_live_start(0) == BEGIN]
         # of windows that start alike only the longest can keep a slice alive
@@ -151,7 +149,7 @@ class EdgeSet:
 
     def due(self, ends: Ints, after: int, until: int) -> DueWindows:
         """The windows with ``after < end <= until`` that hold one of the slices, by end, type and start."""
-        parts = [self._periodic_due(ends, after, until)] if self._periodic and ends.size else []
+        parts = [self._periodic_due(ends, after, until)] if self._sizes.size and ends.size else []
         for i in self._others:
             start, end, need = self.bounds[i].due(ends, after, until)
             edges = np.concatenate([start, end, need])
@@ -162,21 +160,39 @@ class EdgeSet:
         if not parts:
             return DueWindows(*[_NONE] * 6)
         due = parts[0] if len(parts) == 1 else DueWindows(*map(np.concatenate, zip(*parts, strict=True)))
-        if len(parts) == 1 and bool((due.end[1:] >= due.end[:-1]).all()):
+        if len(parts) == 1 and self._families[0].size <= 2:
             return due
         return due.take(np.lexsort((due.start, due.type, due.end)))
 
     def _periodic_due(self, ends: Ints, after: int, until: int) -> DueWindows:
-        fixed = (*self._sizes, ends, np.int64(after), np.int64(until))
-        at = np.zeros(ends.size + 2, np.int64)
-        n = periodic_due(*fixed, False, at[1:], _NONE, _NONE, _NONE, _NONE, _NONE)
-        np.cumsum(at, out=at)
-        type, start, end, low, high = np.empty((5, n), np.int64)
-        periodic_due(*fixed, True, at, type, start, end, low, high)
-        return DueWindows(self._periodic_numbers[type], start, end, low, low, high)
+        room = np.empty(self._sizes.size, np.int64)
+        capacity = self._due_before
+        while True:
+            found = np.empty((4, capacity), np.int64)
+            span = np.int64(after), np.int64(until)
+            n = periodic_due(*self._families, ends, *span, room, np.int64(capacity), *found)
+            if n <= capacity:
+                break
+            capacity = n + n // 4
+        self._due_before = capacity  # a stream closes about as many windows in each push
+        type, end, low, high = found[:, :n]
+        return DueWindows(self._periodic_numbers[type], end - self._sizes[type], end, low, low, high)
 
 
 _NONE = np.empty(0, np.int64)
+
+
+def _families(bounds: Sequence[Bound]) -> tuple[tuple[Ints, Ints, Ints, Ints], Ints]:
+    """Periodic types that end together, side by side: (family starts, sizes, steps, phases), and their numbers."""
+    keyed = []
+    for number, bound in enumerate(bounds):
+        if bound.periodic is not None:
+            size, every, offset = bound.periodic
+            keyed.append((every, (offset + size) % every, number, size))
+    table: Ints = np.array(sorted(keyed) or np.empty((0, 4)), np.int64).reshape(-1, 4).T.copy()
+    every, phase, numbers, sizes = table
+    first = np.flatnonzero(np.append(True, (every[1:] != every[:-1]) | (phase[1:] != phase[:-1]))[: every.size])
+    return (np.append(first, every.size), sizes, every[first], phase[first]), numbers
 
 
 def _fused(progressions: list[Progression]) -> list[Progression]:

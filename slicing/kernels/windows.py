@@ -27,41 +27,42 @@ def _gallop(ends, value, at):
 
 
 @njit(cache=True, nogil=True)
-def periodic_due(size, every, offset, ends, after, until, write, at, type, start, end, low, high):
-    """Windows with after < end <= until that hold a slice, in the order of (high, type).
+def periodic_due(family, size, every, phase, ends, after, until, lows, capacity, type, end, low, high):
+    """Windows with after < end <= until that hold a slice, a family after the other, by end and type.
 
-    Slices are named by their ascending ``ends``; a window holds the slices low..high-1. Work goes with the windows
-    found, not with the span of time: where a window is empty, the first one that holds the next slice is taken. The
-    first call (write=False) counts windows by ``high`` into ``at``; the second, with ``at`` turned into positions,
-    writes them. Returns how many there are.
+    A family are the types family[f]..family[f+1]-1, whose windows end together, at ``phase + k * every``. Slices are
+    named by their ascending ``ends``; a window holds the slices low..high-1. Work goes with the windows found, not with
+    the span of time: where all of a family are empty, the first end after the next slice is taken. Returns how many
+    there are (more than ``capacity``: call again with more room). ``lows`` is room for a number a type.
     """
     n = 0
-    for w in range(size.size):
-        s, e, o = size[w], every[w], offset[w]
-        a = 0  # slices before it end at or before the window's start
-        b = 0  # and those before this one at or before its end
-        begin = (after - o - s) // e * e + e + o  # of the first window that ends after `after`
-        while a < ends.size:
-            # the earliest window that holds slice `a` starts in [its end - size, its end)
-            begin = max(begin, -((o + s - ends[a]) // e) * e + o)
-            if begin + s > until:
-                break
-            if begin >= ends[a]:
-                a = _gallop(ends, begin, a)
-                continue
-            b = _gallop(ends, begin + s, max(a, b))
-            if write:
-                p = at[b]
-                type[p] = w
-                start[p] = begin
-                end[p] = begin + s
-                low[p] = a
-                high[p] = b
-            at[b] += 1
-            n += 1
-            begin += e
-            if begin >= ends[a]:
-                a = _gallop(ends, begin, a)
+    for f in range(family.size - 1):
+        x, y = family[f], family[f + 1]
+        e, o = every[f], phase[f]
+        lows[x:y] = 0
+        b = 0  # slices before it end at or before the window's end
+        stop = (after - o) // e * e + e + o
+        while stop <= until:
+            b = _gallop(ends, stop, b)
+            found = n
+            for w in range(x, y):
+                a = lows[w]
+                begin = stop - size[w]
+                if a < b and ends[a] <= begin:
+                    a = _gallop(ends, begin, a)
+                    lows[w] = a
+                if a < b:
+                    if n < capacity:
+                        type[n] = w
+                        end[n] = stop
+                        low[n] = a
+                        high[n] = b
+                    n += 1
+            stop += e
+            if n == found:
+                if b == ends.size:
+                    break
+                stop = max(stop, (ends[b] - o - 1) // e * e + e + o)
     return n
 
 
