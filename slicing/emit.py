@@ -80,9 +80,11 @@ class Runs:
         """Time of each run's last row."""
         return np.maximum.reduceat(self.cells.last, self.first) if self.first.size else self.first
 
-    def members(self, which: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-        """The cells of some of the runs."""
-        return np.repeat(which, self.last - self.first)
+    def chosen(self, which: npt.NDArray[np.bool_]) -> Runs:
+        """Some of the runs."""
+        sizes = self.last - self.first
+        last = np.cumsum(sizes[which])
+        return Runs(self.cells.take(np.repeat(which, sizes)), last - sizes[which], last)
 
 
 def runs(table: Cells, keys: KeyTable | None, gap: int) -> Runs:

@@ -19,6 +19,7 @@ from slicing import emit, results
 from slicing.arrow_io import one_batch
 from slicing.cells import Cells, merged
 from slicing.emit import Answers
+from slicing.fill import Filled, by_instance, with_empty
 from slicing.keys import KeyTable
 from slicing.plan import ENDLESS, Plan
 from slicing.revise import Revisions, revise
@@ -66,8 +67,9 @@ class State:
     arrived: int = 0
     pools: dict[str, pa.Array] = field(default_factory=dict)
     revisions: Revisions = field(default_factory=Revisions)
-    filled: dict[int, Ints] = field(default_factory=dict)
+    filled: Filled = field(default_factory=dict)
     flushed: bool = False
+    crowded: int = 4096  # at so many codes look which keys are still alive
 
     @staticmethod
     def fresh(spec: Spec, schema: pa.Schema) -> State:
@@ -321,15 +323,12 @@ def _close(state: State, reached: int | None, flush: bool = False) -> tuple[Stat
         return closed, Answers.none(plan)
     store = state.store.consolidated()
     table = store.table()
-    parts = [_time_windows(state, table, after, until), *_row_windows(state, table, after, until, flush)]
-    parts = [p for p in parts if len(p)] or [Answers.none(plan)]
+    timed, filled = _time_windows(state, table, after, until)
+    parts = [p for p in (timed, *_row_windows(state, table, after, until, flush)) if len(p)]
+    answers = Answers.together(parts) if parts else Answers.none(plan)
     horizon = END - 1 if flush else closed.horizon
     store = Store(plan) if flush else store.sealed(horizon).expired(horizon)
-    answers, filled = Answers.together(parts), state.filled
-    if plan.fill:
-        answers, filled = results.with_empty(plan, answers, filled, table, after, until)
-    revisions = state.revisions.without(horizon)
-    return replace(closed, store=store, filled=filled, revisions=revisions), answers
+    return replace(closed, store=store, filled=filled, revisions=state.revisions.without(horizon)), answers
 
 
 def _may_close(state: State, after: int, until: int, flush: bool) -> bool:
@@ -348,19 +347,13 @@ def _may_close(state: State, after: int, until: int, flush: bool) -> bool:
     )
 
 
-def _time_windows(state: State, table: Cells, after: int, until: int) -> Answers:
+def _time_windows(state: State, table: Cells, after: int, until: int) -> tuple[Answers, Filled]:
     """Windows between edges. With ``idle``, a key that has been quiet gives out all its windows now."""
     plan = state.plan
     if plan.idle is None:
-        return emit.time_answers(plan, table, state.keys, after, until)
-    instances = emit.runs(table, state.keys, plan.idle)
-    over = instances.end() + plan.idle < until
-    parts = []
-    for which, last in ((over, END - 1), (~over, until)):
-        cells = instances.cells.take(instances.members(which))
-        some = emit.runs(cells, state.keys, plan.idle)
-        parts.append(emit.instance_answers(plan, some, after, last))
-    return Answers.together(parts)
+        found = emit.time_answers(plan, table, state.keys, after, until)
+        return with_empty(plan, found, state.filled, table, after, until)
+    return by_instance(plan, emit.runs(table, state.keys, plan.idle), state.filled, after, until)
 
 
 def _row_windows(state: State, table: Cells, after: int, until: int, flush: bool) -> list[Answers]:
@@ -385,7 +378,7 @@ def _row_windows(state: State, table: Cells, after: int, until: int, flush: bool
 
 def _forget(state: State) -> State:
     """Give up the codes of keys that have no cell left, once they are most of the table."""
-    if state.keys is None or len(state.keys) < 2 * len(state.store) + 4096:
+    if state.keys is None or len(state.keys) < state.crowded:
         return state
     used = np.zeros(len(state.keys), np.bool_)
     for run in state.store.runs:
@@ -395,7 +388,7 @@ def _forget(state: State) -> State:
         used[: last.size] |= last > BEGIN
     live = np.flatnonzero(used)
     if 2 * live.size > len(state.keys):
-        return state
+        return replace(state, crowded=2 * len(state.keys))
     code = np.full(len(state.keys), -1, np.int64)
     code[live] = np.arange(live.size)
     filled = {k: last[live[live < last.size]] for k, last in state.filled.items()}
@@ -405,6 +398,7 @@ def _forget(state: State) -> State:
         store=state.store.recoded(code),
         revisions=state.revisions.recoded(code),
         filled=filled,
+        crowded=max(4 * live.size, 4096),
     )
 
 

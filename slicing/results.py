@@ -7,9 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.aggs import Pools
-from slicing.cells import BEYOND, Cells
 from slicing.emit import Answers, key_ranks
-from slicing.kernels.combine import identity
 from slicing.keys import KeyTable
 from slicing.plan import Plan
 from slicing.windows import BEGIN
@@ -89,47 +87,6 @@ def _overflown(plan: Plan, answers: Answers, name: str, array: pa.Array, overflo
         if not pa.types.is_decimal(array.type)
         else array
     )
-
-
-def with_empty(
-    plan: Plan, answers: Answers, filled: dict[int, Ints], table: Cells, after: int, until: int
-) -> tuple[Answers, dict[int, Ints]]:
-    """Add the empty windows between a key's first and last row (of those known) that are complete by ``until``.
-
-    ``filled`` holds, for each window with ``fill=True``, the end of the last one given out for each code (BEGIN: none).
-    """
-    parts, given = [answers], dict(filled)
-    codes = int(table.code.max()) + 1
-    starts = table.slices()
-    for k in plan.fill:
-        number, bound = plan.timed[k], plan.bounds[k]
-        mine = answers.take(answers.window == number)
-        # windows that ended by `after` are in `filled`; slices that outlived theirs say nothing about this type
-        newest, held_until = np.full(codes, BEGIN, np.int64), bound.last_end(table.end[starts])
-        held_until[held_until <= after] = BEGIN
-        np.maximum.at(newest, table.code, np.repeat(held_until, np.diff(np.append(starts, len(table)))))
-        last = np.full(max(codes, filled[k].size if k in filled else 0), BEGIN, np.int64)
-        if k in filled:
-            last[: filled[k].size] = filled[k]
-        first_answer = np.full(codes, BEYOND, np.int64)
-        np.minimum.at(first_answer, mine.code, mine.end)
-        lower = np.where(last[:codes] > BEGIN, last[:codes], first_answer)
-        open_keys = np.flatnonzero((lower < BEYOND) & (newest > BEGIN))
-        if not open_keys.size:
-            continue
-        lower, upper = lower[open_keys], np.minimum(newest[open_keys], until)
-        every_end = bound.all_ends(int(lower.min()), int(upper.max()))
-        a = np.searchsorted(every_end, lower, "right")
-        b = np.maximum(np.searchsorted(every_end, upper, "right"), a)
-        end = every_end[np.repeat(a - np.cumsum(b - a) + (b - a), b - a) + np.arange((b - a).sum())]
-        blocks = tuple(identity(lane.kind, end.size) for lane in plan.lanes)
-        code = np.repeat(open_keys, b - a)
-        candidates = Answers(np.full(end.size, number, np.int64), bound.start_of(end), end, code, blocks)
-        parts.append(candidates.take(~among(candidates, mine)))
-        np.maximum.at(last, mine.code, mine.end)
-        np.maximum.at(last, code, end)
-        given[k] = last
-    return Answers.together(parts), given
 
 
 def among(answers: Answers, others: Answers) -> npt.NDArray[np.bool_]:

@@ -45,6 +45,7 @@ def write(spec: Spec, state: State | None, advanced: object) -> bytes:
             "progress": state.progress.to_json(),
             "arrived": state.arrived,
             "flushed": state.flushed,
+            "crowded": state.crowded,
             "pools": list(state.pools),
             "filled": list(state.filled),
             "runs": len(state.store.runs),
@@ -84,10 +85,20 @@ def read(spec: Spec, blob: bytes) -> tuple[State | None, Any]:
     filled = {k: next(take)["end"].to_numpy().copy() for k in header["filled"]}
     revisions = Revisions(**{name: c.to_numpy() for name, c in zip(*_columns(next(take)), strict=True)})
     store = Store(plan, tuple(_cells(plan, next(take)) for _ in range(header["runs"])))
-    progress = Progress.from_json(header["progress"])
-    return State(
-        plan, store, keys, header["watermark"], progress, header["arrived"], pools, revisions, filled, header["flushed"]
-    ), None
+    state = State(
+        plan,
+        store,
+        keys,
+        watermark=header["watermark"],
+        progress=Progress.from_json(header["progress"]),
+        arrived=header["arrived"],
+        pools=pools,
+        revisions=revisions,
+        filled=filled,
+        flushed=header["flushed"],
+        crowded=header["crowded"],
+    )
+    return state, None
 
 
 def _sections(blob: memoryview) -> list[memoryview]:

@@ -104,7 +104,8 @@ class Store:
         if self.plan.wholes:
             keep |= table.level < self.plan.levels
         if self.plan.idle is not None:  # an instance of a key that is over is over for every window
-            keep &= table.level % self.plan.levels < len(self.plan.session_gaps)
+            alive = table.level % self.plan.levels < len(self.plan.session_gaps)
+            keep = alive if self.plan.fill else keep & alive  # fill asks how far the instance goes on
         moved = ends.copy()
         moved[:old] = self.plan.edges.next_live(ends[:old] - 1, h)
         if not (moved == ends).all():
