@@ -196,6 +196,15 @@ def test_the_order_of_rows_in_a_batch_does_not_matter():
         assert told(out, window="far") == [(4, 22, 5)]
 
 
+def test_late_rows_become_one_cell_with_what_is_there():
+    op = operator({"w": sl.tumbling(10), "long": sl.tumbling(1000)}, by=["k"])
+    push(op, 5, 15, k=["x", "y"])
+    op.advance(500)
+    out = push(op, 1, 2, 23, 4, k=["y", "x", "y", "x"])
+    assert (out.stats["cells"], out.stats["slices"]) == (2, 1)
+    assert told(op.flush()) == [(0, 1000, 3), (0, 1000, 3)]
+
+
 def test_a_batch_is_judged_by_the_watermark_before_it():
     op = operator(sl.tumbling(10), watermark=sl.bounded(0))
     out = push(op, 100, 1)

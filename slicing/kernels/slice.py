@@ -4,7 +4,7 @@ import numpy as np
 from numba import njit
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def scan(t, block):
     """(smallest, largest, rows until the first disorder): vectorised block by block."""
     low = t[0]
@@ -28,7 +28,7 @@ def scan(t, block):
     return low, high, sorted_rows
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def next_edges(t, h, every, phase, horizon, out):
     """The smallest live edge after each time, over a set of progressions (edge + horizon > h lives)."""
     for i in range(t.size):
@@ -39,7 +39,7 @@ def next_edges(t, h, every, phase, horizon, out):
         out[i] = min(out[i], best)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def uniform_slots(t, origin, width, out):
     """Slot of each time for edges at origin + k * width: a multiplication, corrected by one."""
     inverse = 1.0 / width
@@ -50,7 +50,7 @@ def uniform_slots(t, origin, width, out):
         out[i] = q + np.int64(r >= width) - np.int64(r < 0)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def search_slots(t, edges, out):
     """The number of edges at or before each time; neighbours in a stream are near in time, so look there first."""
     guess = 0
@@ -69,7 +69,7 @@ def search_slots(t, edges, out):
         out[i] = guess
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def fill_cells(bounds, codes, keys, out):
     """cell = slot * keys + code for rows sorted by time; slot s holds the rows bounds[s] : bounds[s + 1]."""
     for s in range(bounds.size - 1):

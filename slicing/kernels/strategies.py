@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def recompute(first, last, place, cells, into, source):
     """Each range anew, for short or few ranges. No scratch; one combination for each cell of a range."""
     n = 0
@@ -20,7 +20,7 @@ def recompute(first, last, place, cells, into, source):
             n += 1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def sparse_table(first, last, place, cells, levels, into, source):
     """Disjoint sparse table: every range is at most two entries of it, whatever the aggregate (no inverse needed).
 
@@ -60,7 +60,7 @@ def sparse_table(first, last, place, cells, levels, into, source):
     return n
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def two_stacks(first, last, place, cells, write, scratch, into, source):
     """For runs of ranges whose ends move forward, as sliding windows of a key do.
 

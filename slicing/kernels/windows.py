@@ -26,7 +26,7 @@ def _gallop(ends, value, at):
     return _first_after(ends, value, at, min(at + step, ends.size))
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def periodic_due(family, size, every, phase, ends, after, until, lows, capacity, type, end, low, high):
     """Windows with after < end <= until that hold a slice, a family after the other, by end and type.
 
@@ -66,7 +66,7 @@ def periodic_due(family, size, every, phase, ends, after, until, lows, capacity,
     return n
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def positions_after(ends, values, out):
     """How many of the ascending ``ends`` are at or before each value (values come in ascending stretches)."""
     at = 0
@@ -78,7 +78,7 @@ def positions_after(ends, values, out):
         out[i] = at
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def counting_order(key, buckets, order):
     """Stable order of small integers."""
     at = np.zeros(buckets + 1, np.int64)
@@ -92,7 +92,7 @@ def counting_order(key, buckets, order):
         at[k] += 1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def window_ranges(type_first, low, need, high, rank, group_first, slice_of, write, at, due, group, first, last, place):
     """Each (window, group) that has rows: its range of cells.
 
