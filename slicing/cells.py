@@ -97,17 +97,15 @@ def sorted_cells(cells: Cells) -> Cells:
 
 def merged(older: Cells, newer: Cells, lanes: Sequence[Lane], gaps: Ints) -> Cells:
     """Both tables as one; neighbours that are one cell are fused. Pure, associative and commutative in value."""
-    size = len(older) + len(newer)
-    meta = np.empty((size, older.meta.shape[1]), np.int64)
-    into_older = np.empty(len(older), np.int64)
-    into_newer = np.empty(len(newer), np.int64)
-    n = merge(older.meta, newer.meta, gaps, older.fragments, meta, into_older, into_newer)
-    every = np.arange(max(len(older), len(newer)))
+    table = np.concatenate([older.meta, newer.meta])
+    size, split = len(table), len(older)
+    meta, into, every = np.empty_like(table), np.empty(size, np.int64), np.arange(size)
+    n = merge(table, split, gaps, older.fragments, meta, into)
     blocks = []
     for lane, a, b in zip(lanes, older.blocks, newer.blocks, strict=True):
         block = identity(lane.kind, n)
-        combine(lane.kind, into_older, every[: len(a)], block, a)
-        combine(lane.kind, into_newer, every[: len(b)], block, b)
+        combine(lane.kind, into[:split], every[:split], block, a)
+        combine(lane.kind, into[split:], every[: size - split], block, b)
         blocks.append(block)
     return Cells(meta[:n].copy() if n < size else meta, tuple(blocks))
 

@@ -18,7 +18,7 @@ from slicing.cells import Cells
 from slicing.kernels.cells import chain
 from slicing.kernels.combine import combine, identity
 from slicing.kernels.strategies import recompute, sparse_table, two_stacks
-from slicing.kernels.windows import counting_order, window_ranges
+from slicing.kernels.windows import window_ranges
 from slicing.keys import KeyTable
 from slicing.plan import DueWindows, Plan
 
@@ -107,6 +107,15 @@ def key_ranks(code: Ints, keys: KeyTable | None) -> Ints:
     return rank
 
 
+def stable_order(number: Ints) -> Ints:
+    """Stable order of small numbers; numpy sorts 16 bits by counting."""
+    order = np.argsort(number.astype(np.uint16), kind="stable")
+    upper = number >> 16
+    if upper.any():
+        order = order[np.argsort(upper[order].astype(np.uint16), kind="stable")]
+    return order
+
+
 def session_answers(plan: Plan, found: Runs, which: npt.NDArray[np.bool_], window: int, gap: int) -> Answers:
     """Some of the runs as windows that end ``gap`` after their last row (a whole stream: at it)."""
     first, last = found.first[which], found.last[which]
@@ -139,8 +148,7 @@ def time_answers(
     rank = key_ranks(cells.code, keys)
     group = rank[cells.code]
     groups = int(group.max()) + 1
-    order = np.empty(len(cells), np.int64)
-    counting_order(group, groups, order)
+    order = stable_order(group)
     first = np.searchsorted(group[order], np.arange(groups + 1))
     return scope.grouped(cells.take(order), scope.slice_of[order], first)
 
@@ -186,8 +194,7 @@ class _Scope:
     def grouped(self, cells: Cells, slice_of: Ints, group_first: Ints) -> Answers:
         """``cells`` sorted by group and slice."""
         types, size = len(self.plan.bounds), self.due.type.size
-        rank = np.empty(size, np.int64)  # a type after the other; the place of each in the order of results
-        counting_order(self.due.type, types, rank)
+        rank = stable_order(self.due.type)  # a type after the other; the place of each in the order of results
         due = self.due.take(rank)
         type_first = np.searchsorted(due.type, np.arange(types + 1))
         at = np.zeros(size + 1, np.int64)
@@ -218,7 +225,7 @@ def combined(lanes: Sequence[Lane], cells: Cells, first: Ints, last: Ints, place
 def _combinations(first: Ints, last: Ints, place: Ints, cells: int, size: int) -> tuple[Ints, Ints, int]:
     """The cheapest list of combinations, by their number, and the scratch cells it takes."""
     total = int((last - first).sum())
-    if total > 4 * size + 64:
+    if total > 4 * size + (1 << 14):
         levels = max(int((first ^ (last - 1)).max()).bit_length(), 1)
         table = 2 * levels * cells + 2 * size
         count, scratch = table, 0

@@ -8,50 +8,50 @@ import numpy as np
 from numba import njit
 
 END, CODE, ROWS, LEVEL, FIRST, LAST = range(6)
-
-
-@njit(inline="always")
-def _before(A, i, B, j, fragments):
-    if A[i, END] != B[j, END]:
-        return A[i, END] < B[j, END]
-    if A[i, CODE] != B[j, CODE] or not fragments:
-        return A[i, CODE] < B[j, CODE]
-    if A[i, LEVEL] != B[j, LEVEL]:
-        return A[i, LEVEL] < B[j, LEVEL]
-    return A[i, FIRST] < B[j, FIRST]
+ORDER = (END, CODE, LEVEL, FIRST)
 
 
 @njit(cache=True, nogil=True)
-def merge(A, B, gaps, fragments, out, into_a, into_b):
-    """Merge two sorted tables, fusing what is one cell; says where each row went. Returns the number of cells.
+def merge(table, older, gaps, fragments, out, into):
+    """Merge the sorted tables table[:older] and table[older:], fusing what is one cell. Returns how many there are.
 
-    Without fragments a cell is (end, code). With them it also ends where the next one begins more than the gap of
-    its level after the latest time so far; gaps[-1] is for rows that no session takes any more, and endless.
+    ``into`` says where each row went. Without fragments a cell is (end, code). With them it also ends where the next
+    one begins more than the gap of its level after the latest time so far; the last gap is for rows that no session
+    takes any more, and endless.
     """
     n = 0
     i = 0
-    j = 0
-    while i < A.shape[0] or j < B.shape[0]:
-        take_a = j == B.shape[0] or (i < A.shape[0] and not _before(B, j, A, i, fragments))
-        row = A[i] if take_a else B[j]
-        same = n > 0 and out[n - 1, END] == row[END] and out[n - 1, CODE] == row[CODE]
-        if same and fragments:
-            same = out[n - 1, LEVEL] == row[LEVEL] and row[FIRST] - out[n - 1, LAST] <= gaps[row[LEVEL]]
-        if same:
-            out[n - 1, ROWS] += row[ROWS]
-            if fragments:
-                out[n - 1, FIRST] = min(out[n - 1, FIRST], row[FIRST])
-                out[n - 1, LAST] = max(out[n - 1, LAST], row[LAST])
-        else:
-            for w in range(A.shape[1]):
-                out[n, w] = row[w]
-            n += 1
-        if take_a:
-            into_a[i] = n - 1
-            i += 1
-        else:
-            into_b[j] = n - 1
+    j = older
+    while i < older or j < table.shape[0]:
+        newer = i == older
+        if not newer and j < table.shape[0]:
+            for w in ORDER:
+                if w > CODE and not fragments:
+                    break
+                if table[i, w] != table[j, w]:
+                    newer = table[j, w] < table[i, w]
+                    break
+        p = j if newer else i
+        if newer:
             j += 1
+        else:
+            i += 1
+        last = n - 1
+        same = n > 0 and out[last, END] == table[p, END] and out[last, CODE] == table[p, CODE]
+        if same and fragments:
+            level = table[p, LEVEL]
+            same = out[last, LEVEL] == level and table[p, FIRST] - out[last, LAST] <= gaps[level]
+        if not same:
+            for w in range(table.shape[1]):
+                out[n, w] = table[p, w]
+            into[p] = n
+            n += 1
+            continue
+        into[p] = last
+        out[last, ROWS] += table[p, ROWS]
+        if fragments:
+            out[last, FIRST] = min(out[last, FIRST], table[p, FIRST])
+            out[last, LAST] = max(out[last, LAST], table[p, LAST])
     return n
 
 

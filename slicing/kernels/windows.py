@@ -1,29 +1,24 @@
 """Which windows hold which cells: due windows of periodic types, and each result's range of cells."""
 
-import numpy as np
 from numba import njit
 
 
-@njit(inline="always")
-def _first_after(ends, value, low, high):
-    """First position in ends[low:high] whose value is greater."""
-    while low < high:
-        middle = (low + high) >> 1
-        if ends[middle] <= value:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@njit(inline="always")
-def _gallop(ends, value, at):
-    """The same from ``at`` on, where the answer is likely near."""
+# Not inlined: a call costs little beside a window, and every copy of it 0.1 s of compilation.
+@njit(cache=True, nogil=True)
+def first_after(ends, value, at, stop):
+    """First position in ends[at:stop] whose value is greater; it is likely near ``at``."""
     step = 1
-    while at + step <= ends.size and ends[at + step - 1] <= value:
+    while at + step <= stop and ends[at + step - 1] <= value:
         at += step
         step *= 2
-    return _first_after(ends, value, at, min(at + step, ends.size))
+    stop = min(at + step, stop)
+    while at < stop:
+        middle = (at + stop) >> 1
+        if ends[middle] <= value:
+            at = middle + 1
+        else:
+            stop = middle
+    return at
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -39,17 +34,18 @@ def periodic_due(family, size, every, phase, ends, after, until, lows, capacity,
     for f in range(family.size - 1):
         x, y = family[f], family[f + 1]
         e, o = every[f], phase[f]
-        lows[x:y] = 0
+        for w in range(x, y):
+            lows[w] = 0
         b = 0  # slices before it end at or before the window's end
         stop = (after - o) // e * e + e + o
         while stop <= until:
-            b = _gallop(ends, stop, b)
+            b = first_after(ends, stop, b, ends.size)
             found = n
             for w in range(x, y):
                 a = lows[w]
                 begin = stop - size[w]
                 if a < b and ends[a] <= begin:
-                    a = _gallop(ends, begin, a)
+                    a = first_after(ends, begin, a, ends.size)
                     lows[w] = a
                 if a < b:
                     if n < capacity:
@@ -74,22 +70,8 @@ def positions_after(ends, values, out):
         v = values[i]
         if at > 0 and ends[at - 1] > v:
             at = 0
-        at = _gallop(ends, v, at)
+        at = first_after(ends, v, at, ends.size)
         out[i] = at
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def counting_order(key, buckets, order):
-    """Stable order of small integers."""
-    at = np.zeros(buckets + 1, np.int64)
-    for i in range(key.size):
-        at[key[i] + 1] += 1
-    for b in range(buckets):
-        at[b + 1] += at[b]
-    for i in range(key.size):
-        k = key[i]
-        order[at[k]] = i
-        at[k] += 1
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -114,7 +96,7 @@ def window_ranges(type_first, low, need, high, rank, group_first, slice_of, writ
                 continue
             c0 = bottom
             c1 = bottom
-            j = _first_after(high, slice_of[bottom], a, b)
+            j = a
             while j < b:
                 while c1 < top and slice_of[c1] < high[j]:
                     c1 += 1
@@ -138,5 +120,5 @@ def window_ranges(type_first, low, need, high, rank, group_first, slice_of, writ
                         break
                     j += 1
                 else:
-                    j = max(j + 1, _first_after(high, slice_of[c1], j, b))
+                    j = max(j + 1, first_after(high, slice_of[c1], j, b))
     return n
