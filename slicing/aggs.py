@@ -237,6 +237,7 @@ def _mean(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) ->
             sign = np.where(total.high < 0, -1, 1).astype(object)
             mean = (abs(scaled) * 2 + count) // (count * 2) * sign  # half away from zero, as Spark rounds
             overflow = beyond | (abs(mean) >= 10**type.precision).astype(np.bool_)
+            mean[overflow] = 0
             low, high = (mean & (2**64 - 1)).astype(np.uint64).view(np.int64), (mean >> 64).astype(np.int64)
             return Lowered(v.decimals(low, high, (b[0][:, 0] > 0) & ~overflow, type), overflow)
 

@@ -12,20 +12,14 @@ def batches(data: object) -> Iterator[pa.RecordBatch]:
     if isinstance(data, pa.RecordBatch):
         yield data
     elif isinstance(data, pa.Table):
-        yield from data.to_batches() or [_empty(data.schema)]
+        yield from data.to_batches() or [empty(data.schema)]
     elif isinstance(data, pa.RecordBatchReader):
         yield from _read(data)
     elif hasattr(data, "scanner") and hasattr(data, "schema"):  # a pyarrow dataset
-        yield from _read(data.scanner().to_reader())
-    elif hasattr(data, "__arrow_c_stream__"):
-        yield from _read(pa.RecordBatchReader.from_stream(data))
-    elif hasattr(data, "__arrow_c_array__"):
-        yield pa.record_batch(data)
+        # read ahead by a piece, not by whole files: memory stays bounded whatever their size
+        yield from _read(data.scanner(fragment_readahead=1, batch_readahead=2).to_reader())
     else:
-        raise TypeError(
-            "data must have __arrow_c_stream__ or __arrow_c_array__ (a pyarrow, polars, pandas or duckdb table, a "
-            f"record batch, a reader or a dataset); got {type(data).__name__}"
-        )
+        yield from _foreign(data)
 
 
 def one_batch(data: object) -> pa.RecordBatch:
@@ -33,11 +27,27 @@ def one_batch(data: object) -> pa.RecordBatch:
     if isinstance(data, pa.RecordBatch):
         return data
     found = list(batches(data))
-    if len(found) == 1:
-        return found[0]
-    if not found:
-        raise ValueError("the stream of data gave no batch at all; push a batch of zero rows to say its schema")
-    return pa.concat_batches(found)
+    return found[0] if len(found) == 1 else pa.concat_batches(found)
+
+
+def _foreign(data: object) -> Iterator[pa.RecordBatch]:
+    """What another library hands over."""
+    try:
+        if hasattr(data, "__arrow_c_stream__"):
+            yield from _read(pa.RecordBatchReader.from_stream(data))
+            return
+        if hasattr(data, "__arrow_c_array__"):
+            yield pa.record_batch(data)
+            return
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise TypeError(f"{_EXPECTED}; got {type(data).__name__}, which is no table ({error})") from None
+    raise TypeError(f"{_EXPECTED}; got {type(data).__name__}")
+
+
+_EXPECTED = (
+    "data must have __arrow_c_stream__ or __arrow_c_array__ and columns (a pyarrow, polars, pandas or duckdb table, a "
+    "record batch, a reader or a dataset)"
+)
 
 
 def _read(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
@@ -46,8 +56,9 @@ def _read(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
         seen = True
         yield batch
     if not seen:
-        yield _empty(reader.schema)
+        yield empty(reader.schema)
 
 
-def _empty(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema)
+def empty(schema: pa.Schema) -> pa.RecordBatch:
+    """A batch of no rows."""
+    return pa.RecordBatch.from_arrays([pa.nulls(0, f.type) for f in schema], schema=schema)

@@ -21,7 +21,7 @@ from slicing.kernels.combine import combine, identity
 
 Ints = npt.NDArray[np.int64]
 
-BEYOND = 1 << 62
+NEVER = (1 << 63) - 1
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Cells:
     @cached_property
     def earliest_last(self) -> int:
         """No session of these cells can have ended before this and a gap."""
-        return int(self.last.min()) if len(self) else BEYOND
+        return int(self.last.min()) if len(self) else NEVER
 
     @property
     def nbytes(self) -> int:

@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from slicing import emit
-from slicing.cells import BEYOND, Cells
+from slicing.cells import NEVER, Cells
 from slicing.emit import Answers, Runs
 from slicing.kernels.cells import CODE
 from slicing.kernels.combine import identity
 from slicing.plan import Plan
 from slicing.results import among
-from slicing.windows import BEGIN, END
+from slicing.windows import BEGIN, FOREVER
 
 Ints = npt.NDArray[np.int64]
 Filled = dict[int, Ints]  # number of the time window -> end of the last one given out, by code (BEGIN: none yet)
@@ -37,10 +37,10 @@ def with_empty(
         newest, held_until = np.full(codes, BEGIN, np.int64), bound.last_end(table.end)
         np.maximum.at(newest, table.code, np.where(held_until > after, held_until, BEGIN))
         last = _resized(filled.get(k), codes)
-        first_answer = np.full(codes, BEYOND, np.int64)
+        first_answer = np.full(codes, NEVER, np.int64)
         np.minimum.at(first_answer, mine.code, mine.end)
         lower = np.where(last[:codes] > BEGIN, last[:codes], first_answer)
-        growing = np.flatnonzero((lower < BEYOND) & (newest > BEGIN))
+        growing = np.flatnonzero((lower < NEVER) & (newest > BEGIN))
         if not growing.size:
             continue
         lower, upper = lower[growing], np.minimum(newest[growing], until)
@@ -77,7 +77,7 @@ def by_instance(plan: Plan, instances: Runs, filled: Filled, after: int, until: 
     for k, last in filled.items():
         by_run[k] = np.where(first_of_key, _resized(last, int(code_of.max(initial=0)) + 1)[code_of], BEGIN)
     parts = []
-    for which, last_end in ((over, END - 1), (~over, until)):
+    for which, last_end in ((over, FOREVER), (~over, until)):
         chosen = numbered.chosen(which)
         found = emit.instance_answers(plan, chosen, after, last_end)
         found, by_run = with_empty(plan, found, by_run, chosen.cells, after, last_end)

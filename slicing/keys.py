@@ -66,7 +66,7 @@ class KeyTable:
             raise TypeError(f"the key columns have types {_listed(types)}; allowed are {_listed(self._types)}")
         if len({len(column) for column in columns}) > 1:
             raise ValueError(f"the key columns have {_listed(map(len, columns))} rows; they must be equally long")
-        return self._encode(columns)
+        return self.encode_values(columns)
 
     def columns(self, codes: Ints) -> list[pa.Array]:
         """The keys of ``codes``, in the types they came in."""
@@ -95,10 +95,11 @@ class KeyTable:
     def compact(self, live: Ints) -> KeyTable:
         """A table of the ``live`` codes (ascending) alone, in which live[i] is i."""
         table = KeyTable(self._types)
-        table._encode(self._values(live))
+        table.encode_values(self.values(live))
         return table
 
-    def _encode(self, columns: Sequence[pa.Array]) -> Ints:
+    def encode_values(self, columns: Sequence[pa.Array]) -> Ints:
+        """``encode`` of columns as ``values`` gives them."""
         if len(columns[0]) == 0:
             return np.empty(0, np.int64)
         codes = _ids(columns[0], self._columns[0])
@@ -114,7 +115,8 @@ class KeyTable:
             codes = words >> 32
         return [codes, *reversed(ids)]
 
-    def _values(self, codes: Ints) -> list[pa.Array]:
+    def values(self, codes: Ints) -> list[pa.Array]:
+        """The same, but the values themselves where a column is a dictionary, which may be too narrow for all keys."""
         return [column.values(ids) for column, ids in zip(self._columns, self._column_ids(codes), strict=True)]
 
     def _sort_keys(self, codes: Ints) -> list[Array]:

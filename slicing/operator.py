@@ -9,30 +9,30 @@ from __future__ import annotations
 
 import time as clock
 from dataclasses import dataclass, field, replace
+from datetime import date
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from slicing import emit, results
-from slicing.arrow_io import one_batch
+from slicing.arrow_io import empty, one_batch
 from slicing.cells import Cells, merged
 from slicing.emit import Answers
 from slicing.fill import Filled, by_instance, with_empty
 from slicing.keys import KeyTable
 from slicing.plan import ENDLESS, Plan
+from slicing.reduce import Rows, reduce_rows, reduce_suspects
 from slicing.revise import Revisions, revise
-from slicing.rows import Rows, reduce_rows, reduce_suspects
 from slicing.spec import ProcessingTime, Spec
 from slicing.store import Store
-from slicing.values import ranks
-from slicing.watermark import Progress
-from slicing.windows import BEGIN, END
+from slicing.values import plain, ranks, storable, taken
+from slicing.watermark import Progress, Seen
+from slicing.windows import BEGIN, END, FOREVER, LIMIT
 
 Ints = npt.NDArray[np.int64]
-
-LIMIT = 1 << 61  # times beyond it would leave no room for window ends
 
 
 class Stats(dict[str, int]):
@@ -65,16 +65,16 @@ class State:
     watermark: int | None = None
     progress: Progress = field(default_factory=Progress)
     arrived: int = 0
+    given: pa.Schema | None = None  # of the batch pushed last
     pools: dict[str, pa.Array] = field(default_factory=dict)
     revisions: Revisions = field(default_factory=Revisions)
     filled: Filled = field(default_factory=dict)
-    flushed: bool = False
     crowded: int = 4096  # at so many codes look which keys are still alive
 
     @staticmethod
     def fresh(spec: Spec, schema: pa.Schema) -> State:
         plan = Plan(spec, schema)
-        pools = {name: pa.array([], plan.value_types[name].type) for name in plan.ranked}
+        pools = {name: pa.array([], storable(plan.value_types[name].type)) for name in plan.ranked}
         return State(plan, Store(plan), KeyTable(plan.key_types) if spec.by else None, pools=pools)
 
     @property
@@ -104,24 +104,35 @@ class Operator:
             raise TypeError(f"Operator takes a sl.Spec; got {type(spec).__name__}")
         self.spec = spec
         self._state: State | None = None
-        self._advanced: Any = None  # a watermark given before the first push
+        self._advanced: tuple[object, ...] = ()  # watermarks given before the first push, which tells their type
+        self._ended = False
 
     # --- the flow ---------------------------------------------------------------------------------------------------
 
     def push(self, data: object) -> Output:
         """Take rows; give the windows they close."""
         given = one_batch(data)
-        before = self._state if self._state is not None else self._first_state(given.schema)
-        if before.flushed:
+        if self._ended:
             raise RuntimeError("the operator was flushed, which ends its stream; build a new Operator to go on")
+        before = self._state if self._state is not None else self._first_state(given.schema)
+        known = 0 if before.keys is None else len(before.keys)
+        try:
+            return self._pushed(before, given)
+        except BaseException:
+            if before.keys is not None and len(before.keys) > known and self._state is not None:
+                self._state = replace(before, keys=before.keys.compact(np.arange(known)))
+            raise
+
+    def _pushed(self, before: State, given: pa.RecordBatch) -> Output:
         batch, times, null_time = self._timed(before.plan, given)
         state, rows = _encoded(before, batch, times)
         if len(rows):
-            observe = self.spec.watermark.observe
-            state = replace(state, progress=observe(state.progress, times, rows.span[1], batch, state.plan.measure))
+            seen = Seen(times, *rows.span, batch, state.plan.measure, null_time)
+            state = replace(state, progress=self.spec.watermark.observe(state.progress, seen))
         admitted = _admit(state, rows)
         state, revised = revise(state, admitted.changing)
         state = replace(state, store=state.store.add(admitted.cells), arrived=state.arrived + given.num_rows)
+        state = replace(state, given=given.schema)
         state, answers = _close(state, self._reached(state))
         windows = _table(state, answers, revised)
         late = _late_rows(given, null_time, admitted.late)
@@ -137,26 +148,29 @@ class Operator:
     def advance(self, watermark: object) -> Output:
         """Say that no row before ``watermark`` will come (a punctuation); it never goes back."""
         if self._state is None:
-            self._advanced = _later(self._advanced, watermark)
+            self._advanced = (*self._advanced, _instant(watermark))
             return Output(_no_windows(self.spec), pa.table({}), Stats(_NO_ROWS | _NO_STATE), None)
         state = self._state
-        reached = state.plan.measure.instant(watermark, "watermark")
+        reached = _advanced(state.plan, watermark)
         state, answers = _close(state, max(reached, BEGIN if state.watermark is None else state.watermark))
-        return self._done(_forget(state), _table(state, answers, None), pa.table({}), _NO_ROWS)
+        return self._done(_forget(state), _table(state, answers, None), _none_late(state), _NO_ROWS)
 
     def flush(self) -> Output:
         """End of the stream: close everything that is still open."""
         if self._state is None:
+            self._ended = True
             return Output(_no_windows(self.spec), pa.table({}), Stats(_NO_ROWS | _NO_STATE), None)
         state, answers = _close(self._state, END, flush=True)
-        state = replace(state, watermark=self._state.watermark, flushed=True)
-        return self._done(_forget(state), _table(state, answers, None), pa.table({}), _NO_ROWS)
+        state = replace(state, watermark=self._state.watermark)
+        out = self._done(_forget(state), _table(state, answers, None), _none_late(state), _NO_ROWS)
+        self._ended = True
+        return out
 
     def snapshot(self) -> bytes:
         """The whole state, versioned and checksummed: ``restore`` goes on where it stands."""
         from slicing import snapshot
 
-        return snapshot.write(self.spec, self._state, self._advanced)
+        return snapshot.write(self.spec, self._state, self._advanced, self._ended)
 
     @staticmethod
     def restore(spec: Spec, blob: bytes) -> Operator:
@@ -164,15 +178,15 @@ class Operator:
         from slicing import snapshot
 
         operator = Operator(spec)
-        operator._state, operator._advanced = snapshot.read(spec, blob)
+        operator._state, operator._advanced, operator._ended = snapshot.read(spec, blob)
         return operator
 
     # --- its parts --------------------------------------------------------------------------------------------------
 
     def _first_state(self, schema: pa.Schema) -> State:
         state = State.fresh(self.spec, schema)
-        if self._advanced is not None:
-            state = replace(state, watermark=state.plan.measure.instant(self._advanced, "watermark"))
+        if self._advanced:
+            state = replace(state, watermark=max(_advanced(state.plan, w) for w in self._advanced))
         return state
 
     def _timed(self, plan: Plan, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Ints, Ints]:
@@ -196,8 +210,10 @@ class Operator:
                     f"time column {self.spec.time!r} is null in row {missing[0]} of the batch; fill or "
                     "drop nulls, or use on_null_time='late' to send such rows to out.late"
                 )
-            batch = batch.filter(column.is_valid())
+            batch = taken(batch, np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False)))
             column = batch.column(self.spec.time)
+        if column.type == pa.uint64() and len(column) and pc.max(column).as_py() > LIMIT:
+            raise ValueError(_too_far(self.spec, pc.max(column).as_py()))
         return batch, plan.measure.words(column), missing
 
     def _reached(self, state: State) -> int | None:
@@ -212,6 +228,7 @@ class Operator:
     def _done(self, state: State, windows: pa.Table, late: pa.Table, counts: dict[str, int]) -> Output:
         self._state = state
         size = state.store.nbytes + (0 if state.keys is None else state.keys.nbytes)
+        size += sum(pool.nbytes for pool in state.pools.values())
         held = {
             "slices": state.store.slices(),
             "cells": len(state.store),
@@ -231,10 +248,10 @@ _NO_STATE = {"slices": 0, "cells": 0, "keys": 0, "bytes": 0, "windows": 0}
 def _encoded(state: State, batch: pa.RecordBatch, times: Ints) -> tuple[State, Rows]:
     """Columns as arrays: keys as codes, values that have no word of their own as ranks."""
     plan = state.plan
-    columns = {name: batch.column(name) for name in plan.types}
+    columns = {name: plain(batch.column(name)) for name in plan.types}
     code = None
     if state.keys is not None:
-        code = state.keys.encode([columns[name] for name in plan.spec.by])
+        code = state.keys.encode([batch.column(name) for name in plan.spec.by])
     ranked: dict[str, Ints] = {}
     for name in plan.ranked:
         pool, store = state.pools[name], state.store
@@ -247,7 +264,7 @@ def _encoded(state: State, batch: pa.RecordBatch, times: Ints) -> tuple[State, R
     rows = Rows(plan, columns, times, code, codes, state.arrived, ranked)
     if len(rows) and (rows.span[0] < -LIMIT or rows.span[1] > LIMIT):
         far = rows.span[0] if rows.span[0] < -LIMIT else rows.span[1]
-        raise ValueError(f"time column {plan.spec.time!r} holds {far}; times must lie within -2**61 and 2**61 units")
+        raise ValueError(_too_far(plan.spec, far))
     return state, rows
 
 
@@ -318,7 +335,7 @@ def _close(state: State, reached: int | None, flush: bool = False) -> tuple[Stat
     # a final answer waits until no late row can change it any more
     patience = 0 if plan.spec.revises else plan.lateness
     after = BEGIN if state.watermark is None else previous - patience
-    until = END - 1 if flush else reached - patience
+    until = FOREVER if flush else reached - patience
     if not len(state.store) or not _may_close(state, after, until, flush):
         return closed, Answers.none(plan)
     store = state.store.consolidated()
@@ -413,14 +430,15 @@ def _table(state: State, answers: Answers, revised: tuple[Answers, Ints] | None)
 
 def _late_rows(batch: pa.RecordBatch, null_time: Ints, late: Ints) -> pa.Table:
     """The input's columns and the reason, in the order the rows came; ``late`` counts rows that have a time."""
+    name = "reason" if "reason" not in batch.schema.names else "late_reason"
     if not late.size and not null_time.size:
-        return pa.Table.from_batches([batch.slice(0, 0)]).append_column("reason", pa.array([], pa.string()))
+        return pa.Table.from_batches([batch.slice(0, 0)]).append_column(name, pa.array([], pa.string()))
     if null_time.size:
         late = np.delete(np.arange(batch.num_rows), null_time)[late]
     chosen = np.append(late, null_time)
     order = np.argsort(chosen)
     reason = pa.array(["late", "null time"]).take(pa.array((order >= late.size).astype(np.int8)))
-    return pa.Table.from_batches([batch.take(pa.array(chosen[order]))]).append_column("reason", reason)
+    return pa.Table.from_batches([taken(batch, chosen[order])]).append_column(name, reason)
 
 
 def _no_windows(spec: Spec) -> pa.Table:
@@ -429,5 +447,28 @@ def _no_windows(spec: Spec) -> pa.Table:
     return pa.table({name: pa.nulls(0) for name in names})
 
 
-def _later(known: Any, given: Any) -> Any:
-    return given if known is None or given > known else known
+def _none_late(state: State) -> pa.Table:
+    """``late`` where no rows came."""
+    assert state.given is not None
+    return _late_rows(empty(state.given), _NOWHERE, _NOWHERE)
+
+
+def _instant(watermark: object) -> object:
+    """A watermark as a plain value, before the time column's type is known."""
+    if isinstance(watermark, bool) or not isinstance(watermark, int | np.integer | date | np.datetime64 | str):
+        raise TypeError(
+            "watermark must be a whole number, a datetime, a date or an ISO string, as the time column is; got "
+            f"{watermark!r}"
+        )
+    if isinstance(watermark, int | np.integer):
+        return int(watermark)
+    return watermark.isoformat() if isinstance(watermark, date) else str(watermark)
+
+
+def _advanced(plan: Plan, watermark: object) -> int:
+    """A watermark in ticks; beyond all times it is as good as at their end."""
+    return max(-LIMIT, min(LIMIT, plan.measure.instant(watermark, "watermark")))
+
+
+def _too_far(spec: Spec, time: int) -> str:
+    return f"time column {spec.time!r} holds {time}; times must lie between {-LIMIT} and {LIMIT} units"

@@ -6,9 +6,9 @@ edge after a time, and which windows a set of slices is due for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ from slicing.keys import check_key_type
 from slicing.measure import Measure
 from slicing.spec import ProcessingTime, Spec
 from slicing.values import ValueType
-from slicing.windows import BEGIN, END, Bound, ContextFreeWindow, Progression, Session
+from slicing.windows import BEGIN, END, LONGEST, Bound, ContextFreeWindow, Progression, Session, Window
 
 Ints = npt.NDArray[np.int64]
 
@@ -242,16 +242,22 @@ class Plan:
         self.idle = None if spec.idle is None else ticks(spec.idle, "idle")
         for where, span in spec.watermark.spans().items():
             ticks(span, where)
+        spec.watermark.check(types, self.measure)
 
         # windows are numbered by name, so that their number orders results
         self.names = sorted(spec.windows)
         windows = [spec.windows[name] for name in self.names]
         self.timed = [i for i, w in enumerate(windows) if isinstance(w, ContextFreeWindow)]
-        self.bounds = [w.bind(self.measure) for w in windows if isinstance(w, ContextFreeWindow)]
+        self.bounds = [_named(self.names[i], _bind, windows[i], self.measure) for i in self.timed]
         self.fill = [k for k, i in enumerate(self.timed) if getattr(windows[i], "fill", False)]
         self.edges = EdgeSet(self.bounds)
         self.wholes = [i for i, w in enumerate(windows) if not isinstance(w, ContextFreeWindow | Session)]
-        gap_of = {i: ticks(w.gap, "gap") for i, w in enumerate(windows) if isinstance(w, Session)}
+        gap_of = {
+            i: _named(self.names[i], ticks, w.gap, "gap") for i, w in enumerate(windows) if isinstance(w, Session)
+        }
+        spans = dict(zip(self.timed, (b.longest for b in self.bounds), strict=True)) | gap_of
+        for i, span in spans.items():
+            _check_span(self.names[i], span)
         # a quiet key ends all its windows, so no session reaches over idle
         capped = {i: gap if self.idle is None else min(gap, self.idle) for i, gap in gap_of.items()}
         gaps = sorted({*capped.values(), *([] if self.idle is None else [self.idle])})
@@ -293,6 +299,31 @@ class Plan:
         for agg in self.spec.aggs.values():
             if agg.flag is not None and not pa.types.is_boolean(types[agg.flag]):
                 raise TypeError(f"{agg!r}: where takes a boolean column; {agg.flag!r} has type {types[agg.flag]}")
+
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+
+def _bind(window: ContextFreeWindow | Window, measure: Measure) -> Bound:
+    assert isinstance(window, ContextFreeWindow)
+    return window.bind(measure)
+
+
+def _named(name: str, resolve: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Resolve a window in ticks; what is wrong with it is said with its name."""
+    try:
+        return resolve(*args, **kwargs)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"windows[{name!r}]: {error}") from None
+
+
+def _check_span(name: str, ticks: int) -> None:
+    if ticks > LONGEST:
+        raise ValueError(
+            f"windows[{name!r}] spans {ticks} units of the time column; at most {LONGEST} are allowed (a coarser unit "
+            "reaches further)"
+        )
 
 
 RANK_FORMS = ("word", "low", "high")

@@ -36,23 +36,24 @@ class SnapshotError(ValueError):
     """A snapshot that cannot be read: of another spec, a newer format, or damaged."""
 
 
-def write(spec: Spec, state: State | None, advanced: object) -> bytes:
-    header: dict[str, Any] = {"fingerprint": spec.fingerprint(), "spec": repr(spec), "advanced": _instant(advanced)}
+def write(spec: Spec, state: State | None, advanced: tuple[object, ...], ended: bool) -> bytes:
+    header: dict[str, Any] = {"fingerprint": spec.fingerprint(), "spec": repr(spec)}
+    header |= {"advanced": list(advanced), "ended": ended}
     tables: list[pa.Table] = []
     if state is not None:
         header |= {
             "watermark": state.watermark,
             "progress": state.progress.to_json(),
             "arrived": state.arrived,
-            "flushed": state.flushed,
             "crowded": state.crowded,
             "pools": list(state.pools),
             "filled": list(state.filled),
             "runs": len(state.store.runs),
         }
-        tables.append(pa.schema(list(state.plan.types.items())).empty_table())
+        assert state.given is not None
+        tables.append(state.given.empty_table())
         if state.keys is not None:
-            values = state.keys.columns(np.arange(len(state.keys)))
+            values = state.keys.values(np.arange(len(state.keys)))
             tables.append(pa.table(dict(zip(map(str, range(len(values))), values, strict=True))))
         tables += [pa.table({"value": pool}) for pool in state.pools.values()]
         tables += [pa.table({"end": last}) for last in state.filled.values()]
@@ -63,9 +64,13 @@ def write(spec: Spec, state: State | None, advanced: object) -> bytes:
     return _HEAD.pack(MAGIC, FORMAT, _checksum(body)) + body
 
 
-def read(spec: Spec, blob: bytes) -> tuple[State | None, Any]:
-    """The state, and a watermark given before any row."""
-    sections = _sections(memoryview(blob))
+def read(spec: Spec, blob: bytes) -> tuple[State | None, tuple[object, ...], bool]:
+    """The state, watermarks given before any row, and whether the stream has ended."""
+    try:
+        view = memoryview(blob)
+    except TypeError:
+        raise TypeError(f"a snapshot is bytes-like data, as snapshot() gives it; got {type(blob).__name__}") from None
+    sections = _sections(view)
     header = json.loads(bytes(sections[0]))
     if header["fingerprint"] != spec.fingerprint():
         raise SnapshotError(
@@ -73,14 +78,15 @@ def read(spec: Spec, blob: bytes) -> tuple[State | None, Any]:
             f"{spec.fingerprint()}); it was {header['spec']}"
         )
     if "runs" not in header:
-        return None, header["advanced"]
+        return None, tuple(header["advanced"]), header["ended"]
     tables = [pa.ipc.open_stream(section).read_all() for section in sections[1:]]
     take = iter(tables)
-    plan = Plan(spec, next(take).schema)
+    given = next(take).schema
+    plan = Plan(spec, given)
     keys = None
     if spec.by:
         keys = KeyTable(plan.key_types)
-        keys.encode([_whole(column) for column in next(take).columns])
+        keys.encode_values([_whole(column) for column in next(take).columns])
     pools = {name: _whole(next(take)["value"]) for name in header["pools"]}
     filled = {k: next(take)["end"].to_numpy().copy() for k in header["filled"]}
     revisions = Revisions(**{name: c.to_numpy() for name, c in zip(*_columns(next(take)), strict=True)})
@@ -92,13 +98,13 @@ def read(spec: Spec, blob: bytes) -> tuple[State | None, Any]:
         watermark=header["watermark"],
         progress=Progress.from_json(header["progress"]),
         arrived=header["arrived"],
+        given=given,
         pools=pools,
         revisions=revisions,
         filled=filled,
-        flushed=header["flushed"],
         crowded=header["crowded"],
     )
-    return state, None
+    return state, (), header["ended"]
 
 
 def _sections(blob: memoryview) -> list[memoryview]:
@@ -157,7 +163,3 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
 
 def _columns(table: pa.Table) -> tuple[list[str], list[pa.ChunkedArray]]:
     return table.column_names, table.columns
-
-
-def _instant(advanced: object) -> object:
-    return advanced if advanced is None or isinstance(advanced, int) else str(advanced)

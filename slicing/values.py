@@ -34,6 +34,34 @@ INTEGER, UNSIGNED, FLOAT, BOOL, DECIMAL, TIME, RANKED = (
 NUMERIC = (INTEGER, UNSIGNED, FLOAT, BOOL, DECIMAL)
 
 
+def storable(type: pa.DataType) -> pa.DataType:
+    """The type a column is kept in: views have no kernels of their own in Arrow."""
+    if pa.types.is_string_view(type):
+        return pa.large_string()
+    return pa.large_binary() if pa.types.is_binary_view(type) else type
+
+
+def plain(column: pa.Array) -> pa.Array:
+    """A column in the type it is kept in."""
+    type = column.type
+    if pa.types.is_dictionary(type) and storable(type.value_type) != type.value_type:
+        values = column.dictionary.cast(storable(type.value_type))
+        return pa.DictionaryArray.from_arrays(column.indices, values)
+    return column if storable(type) == type else column.cast(storable(type))
+
+
+def taken(batch: pa.RecordBatch, rows: Ints) -> pa.RecordBatch:
+    """Some rows of a batch, whatever its columns: Arrow cannot take from views and run-end encoded ones."""
+    index = pa.array(rows)
+
+    def take(column: pa.Array) -> pa.Array:
+        if pa.types.is_run_end_encoded(column.type):
+            return pc.run_end_encode(pc.run_end_decode(column).take(index), run_end_type=column.type.run_end_type)
+        return plain(column).take(index).cast(column.type) if plain(column) is not column else column.take(index)
+
+    return pa.RecordBatch.from_arrays([take(c) for c in batch.columns], schema=batch.schema)
+
+
 def decoded(type: pa.DataType) -> pa.DataType:
     """The type of the values of a dictionary column; any other type itself."""
     return type.value_type if pa.types.is_dictionary(type) else type
@@ -104,7 +132,8 @@ class ValueType:
         mask = None if valid is None or bool(valid.all()) else ~valid
         if self.ranked:
             assert pool is not None
-            return pool.take(pa.array(words, mask=mask)) if len(pool) else pa.nulls(words.size, self.type)
+            values = pool.take(pa.array(words, mask=mask)) if len(pool) else pa.nulls(words.size, pool.type)
+            return values if values.type == self.type else values.cast(self.type)
         if self.family == FLOAT:
             return pa.array(word_floats(words), mask=mask).cast(self.type)
         if self.family == BOOL:

@@ -6,6 +6,7 @@ one, so that a push that fails leaves the operator with the one it had.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,6 +42,24 @@ class Progress:
 
 
 @dataclass(frozen=True)
+class Seen:
+    """The rows of a batch that have a time (at least one), and which rows had none."""
+
+    times: Ints
+    oldest: int
+    newest: int
+    ascending: bool
+    batch: pa.RecordBatch
+    measure: Measure
+    null_time: Ints
+
+    def position(self, row: int) -> int:
+        """Where the row is in the batch as it was pushed."""
+        present = np.delete(np.arange(self.times.size + self.null_time.size), self.null_time)
+        return int(present[row])
+
+
+@dataclass(frozen=True)
 class Watermark:
     """A progress policy of a :class:`~slicing.Spec`."""
 
@@ -50,9 +69,12 @@ class Watermark:
     def spans(self) -> dict[str, Span]:
         return {}
 
-    def observe(self, before: Progress, times: Ints, newest: int, batch: pa.RecordBatch, measure: Measure) -> Progress:
+    def check(self, types: Mapping[str, pa.DataType], measure: Measure) -> None:
+        """Refuse a column type it cannot take."""
+
+    def observe(self, before: Progress, seen: Seen) -> Progress:
         """Progress after these rows (at least one); raises where the stream broke its promise."""
-        return before.grown(newest)
+        return before.grown(seen.newest)
 
     def reached(self, progress: Progress, measure: Measure) -> int | None:
         """The watermark: no row before it will come. None while nothing is known."""
@@ -77,21 +99,21 @@ class Bounded(Watermark):
 class Ordered(Watermark):
     on_disorder: str = "error"
 
-    def observe(self, before: Progress, times: Ints, newest: int, batch: pa.RecordBatch, measure: Measure) -> Progress:
-        if self.on_disorder == "error" and times.size:
+    def observe(self, before: Progress, seen: Seen) -> Progress:
+        times, measure = seen.times, seen.measure
+        in_order = seen.ascending and (before.largest is None or before.largest <= seen.oldest)
+        if self.on_disorder == "error" and not in_order:
             previous = np.empty_like(times)
             previous[0] = times[0] if before.largest is None else before.largest
             np.maximum.accumulate(times[:-1], out=previous[1:])
             np.maximum(previous[1:], previous[0], out=previous[1:])
-            wrong = np.flatnonzero(times < previous)
-            if wrong.size:
-                row = int(wrong[0])
-                raise ValueError(
-                    f"the stream is declared sl.ordered(), but row {row} of the batch has time "
-                    f"{measure.value(int(times[row]))} after a row of time {measure.value(int(previous[row]))}; sort "
-                    "it, declare sl.bounded(delay), or sl.ordered(on_disorder='late')"
-                )
-        return before.grown(newest)
+            row = int(np.argmax(times < previous))
+            raise ValueError(
+                f"the stream is declared sl.ordered(), but row {seen.position(row)} of the batch has time "
+                f"{measure.value(int(times[row]))} after a row of time {measure.value(int(previous[row]))}; sort it, "
+                "declare sl.bounded(delay), or sl.ordered(on_disorder='late')"
+            )
+        return before.grown(seen.newest)
 
     def reached(self, progress: Progress, measure: Measure) -> int | None:
         return progress.largest
@@ -119,25 +141,36 @@ class PerSource(Watermark):
         idle = {} if self.idle is None else {"per_source's idle": self.idle}
         return {"per_source's delay": self.delay, **idle}
 
-    def observe(self, before: Progress, times: Ints, newest: int, batch: pa.RecordBatch, measure: Measure) -> Progress:
-        source = batch.column(self.column)
+    def check(self, types: Mapping[str, pa.DataType], measure: Measure) -> None:
+        type = types[self.column]
+        value = type.value_type if pa.types.is_dictionary(type) else type
+        t = pa.types
+        if not (t.is_integer(value) or t.is_boolean(value) or t.is_string(value) or t.is_large_string(value)):
+            raise TypeError(
+                f"per_source's column {self.column!r} has type {type}; a source is named by an integer, a bool, a "
+                "string or a dictionary of these"
+            )
+
+    def observe(self, before: Progress, seen: Seen) -> Progress:
+        source = seen.batch.column(self.column)
         if pa.types.is_dictionary(source.type):
             source = source.cast(source.type.value_type)
-        by_source = pa.table({"source": source.cast(pa.string()), "time": times}).group_by("source")
+        by_source = pa.table({"source": source.cast(pa.string()), "time": seen.times}).group_by("source")
         latest = by_source.aggregate([("time", "max")])
         sources = dict(before.sources)
         for name, time in zip(latest["source"].to_pylist(), latest["time_max"].to_pylist(), strict=True):
             sources[name] = max(time, sources.get(name, time))
-        return Progress(before.grown(newest).largest, sources)
+        largest = before.grown(seen.newest).largest
+        if self.idle is not None and largest is not None:  # who is silent has no say: forget it
+            heard_after = largest - seen.measure.ticks(self.idle, "per_source's idle")
+            sources = {name: time for name, time in sources.items() if time > heard_after}
+        return Progress(largest, sources)
 
     def reached(self, progress: Progress, measure: Measure) -> int | None:
         if progress.largest is None:
             return None
-        heard = list(progress.sources.values())
-        if self.idle is not None:
-            silent_since = progress.largest - measure.ticks(self.idle, "per_source's idle")
-            heard = [t for t in heard if t > silent_since] or [progress.largest]
-        return min(heard) - measure.ticks(self.delay, "per_source's delay")
+        heard = min(progress.sources.values(), default=progress.largest)
+        return heard - measure.ticks(self.delay, "per_source's delay")
 
     def __repr__(self) -> str:
         idle = "" if self.idle is None else f", idle={_shown(self.idle)}"
@@ -151,15 +184,18 @@ class Punctuated(Watermark):
     def columns(self) -> tuple[str, ...]:
         return (self.column,)
 
-    def observe(self, before: Progress, times: Ints, newest: int, batch: pa.RecordBatch, measure: Measure) -> Progress:
-        marks = batch.column(self.column)
-        if pa.types.is_boolean(marks.type):
-            return before.grown(_largest(times[marks.fill_null(False).to_numpy(zero_copy_only=False)]))
-        if marks.type != measure.type:
+    def check(self, types: Mapping[str, pa.DataType], measure: Measure) -> None:
+        type = types[self.column]
+        if type != measure.type and not pa.types.is_boolean(type):
             raise TypeError(
-                f"punctuated's column {self.column!r} has type {marks.type}; it must have the time column's type, "
+                f"punctuated's column {self.column!r} has type {type}; it must have the time column's type, "
                 f"{measure.type}, or be boolean (true: the row's own time is the watermark)"
             )
+
+    def observe(self, before: Progress, seen: Seen) -> Progress:
+        marks, measure = seen.batch.column(self.column), seen.measure
+        if pa.types.is_boolean(marks.type):
+            return before.grown(_largest(seen.times[marks.fill_null(False).to_numpy(zero_copy_only=False)]))
         return before.grown(_largest(measure.words(pc.drop_null(marks))))
 
     def reached(self, progress: Progress, measure: Measure) -> int | None:

@@ -25,9 +25,12 @@ from slicing.measure import CalendarEdges, Duration, Measure, parse_span
 Ints = npt.NDArray[np.int64]
 Span = Duration | int
 
-# No time reaches these bounds (the operator refuses |time| > 2**61), so edges next to them never overflow.
-BEGIN = -(1 << 62)
-END = 1 << 62
+# Times lie within LIMIT and spans within LONGEST, so that no edge reaches BEGIN or END, and none overflows.
+LIMIT = (1 << 62) + (1 << 61)  # in nanoseconds the year 2189
+LONGEST = 1 << 59
+BEGIN = -(1 << 63) + (1 << 60)
+END = (1 << 63) - (1 << 60)
+FOREVER = (1 << 63) - 1  # a flush closes what ends at any time at all
 
 
 class Progression(NamedTuple):
@@ -62,6 +65,7 @@ class Bound:
     irregular = False  # has edges that only ``next_live_edge`` knows
     gapless = True  # every time is in at least one window
     open_start = False  # window_start is null
+    longest = 0  # the longest span its arithmetic adds to a time
 
     def next_live_edge(self, times: Ints, h: int) -> Ints:
         raise NotImplementedError
@@ -94,6 +98,7 @@ class Bound:
 class BoundPeriodic(Bound):
     def __init__(self, size: int, every: int, offset: int) -> None:
         self.size, self.every, self.offset = size, every, offset % every
+        self.longest = max(size, every)
         self.periodic = (size, every, self.offset)
         self.gapless = every <= size
         self.progressions = (
@@ -122,6 +127,7 @@ class BoundPeriodic(Bound):
 class BoundCumulate(Bound):
     def __init__(self, size: int, every: int, offset: int) -> None:
         self.size, self.every, self.offset = size, every, offset % size
+        self.longest = size
         self.progressions = (Progression(size, self.offset, size), Progression(every, offset % every, 0))
 
     def _cycle(self, ends: Ints) -> Ints:
@@ -149,7 +155,7 @@ class BoundCumulate(Bound):
 
 class BoundLandmark(Bound):
     def __init__(self, every: int, start: int | None) -> None:
-        self.every, self.start = every, start
+        self.every, self.start, self.longest = every, start, every
         self.gapless = self.open_start = start is None
         # An edge is asked for once more by the next window: has the key had a row since?
         self.progressions = (Progression(every, 0, every),)
@@ -243,7 +249,14 @@ class BoundUser(Bound):
         if held is None:
             if len(self._held) >= 1 << 16:
                 self._held.clear()
-            held = tuple((int(a), int(b)) for a, b in self.window.containing(time))
+            given = self.window.containing(time)
+            try:
+                held = tuple((int(a), int(b)) for a, b in given)
+            except (TypeError, ValueError):
+                raise TypeError(
+                    f"{self.window!r}.containing({time}) gave {given!r}; it must give (start, end) pairs of "
+                    "whole numbers"
+                ) from None
             for start, end in held:
                 if not start <= time < end:
                     raise ValueError(
@@ -254,7 +267,10 @@ class BoundUser(Bound):
         return held
 
     def _next_edge(self, times: Ints) -> Ints:
-        edges = np.asarray(self.window.next_edge(times), dtype=np.int64)
+        edges = np.asarray(self.window.next_edge(times))
+        if edges.dtype.kind not in "iu":
+            raise TypeError(f"{self.window!r}.next_edge gave {edges.dtype} values; edges must be whole numbers (int64)")
+        edges = edges.astype(np.int64)
         if edges.shape != times.shape or not (edges > times).all():
             raise ValueError(
                 f"{self.window!r}.next_edge gave edges that are not later than their times; it must return one "
@@ -320,13 +336,14 @@ class Window:
     _constructor: ClassVar[str] = ""
 
     def __repr__(self) -> str:
-        parts = []
+        parts: list[str] = []
         for f in fields(self):
             value = getattr(self, f.name)
             if value == f.default:
                 continue
             shown = repr(str(value)) if isinstance(value, Duration) else repr(value)
-            parts.append(shown if f.default is MISSING else f"{f.name}={shown}")
+            named = f.default is not MISSING or (f.name == "every" and parts)
+            parts.append(f"{f.name}={shown}" if named else shown)
         return f"sl.{self._constructor}({', '.join(parts)})"
 
 
@@ -488,13 +505,16 @@ def cumulate(size: object, every: object, offset: object = 0, *, fill: bool = Fa
 
 def landmark(every: object, start: object = None) -> Landmark:
     """Windows from one start to every multiple of ``every`` after it, never reset."""
-    return Landmark(_positive(every, "every"), start)
+    return Landmark(_positive(every, "every"), None if start is None else _point(start, "landmark's start"))
 
 
 def fixed(start: object, end: object) -> Fixed:
     """One band of time, ``[start, end)``."""
     if start is None or end is None:
         raise TypeError(f"fixed needs a start and an end; got start={start!r}, end={end!r}")
+    start, end = _point(start, "fixed's start"), _point(end, "fixed's end")
+    if isinstance(start, int) and isinstance(end, int) and start >= end:
+        raise ValueError(f"fixed's end must be later than its start; got {start!r} to {end!r}")
     return Fixed(start, end)
 
 
@@ -518,6 +538,16 @@ def whole() -> Whole:
 
 def _positive(value: object, argument: str) -> Span:
     return parse_span(value, argument, positive=True)
+
+
+def _point(value: object, argument: str) -> object:
+    """A point in time: a whole number for integer measures, otherwise what says a moment."""
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        return int(value)
+    import pyarrow as pa
+
+    Measure.of(pa.timestamp("ns", "UTC"), "time").instant(value, argument)  # refuses what is no moment at all
+    return value
 
 
 def _flag(value: object, argument: str) -> bool:

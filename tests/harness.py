@@ -23,9 +23,7 @@ CHANGE_COLUMNS = {"final": {}, "updates": {"revision": pa.int64()}, "changes": {
 
 
 def arrow_type(name: str) -> pa.DataType:
-    match (
-        name.replace(")", "").replace("]", "").replace("(", " ").replace("[", " ").replace(",", " ").split()
-    ):
+    match name.replace(")", "").replace("]", "").replace("(", " ").replace("[", " ").replace(",", " ").split():
         case ["decimal", precision, scale]:
             return pa.decimal128(int(precision), int(scale))
         case ["timestamp", unit]:
@@ -186,8 +184,7 @@ def plain(array: pa.ChunkedArray | pa.Array) -> list:
         fields = {kind.field(i).name: plain(array.field(i)) for i in range(kind.num_fields)}
         valid = array.is_valid().to_pylist()
         return [
-            {name: column[at] for name, column in fields.items()} if valid[at] else None
-            for at in range(len(array))
+            {name: column[at] for name, column in fields.items()} if valid[at] else None for at in range(len(array))
         ]
     if pa.types.is_timestamp(kind):
         return array.cast(pa.int64()).to_pylist()
@@ -266,9 +263,7 @@ def compare_windows(case: Case, expected: list[Values], actual: list[Values], wh
 
 
 def shown(expected: list[Values], actual: list[Values]) -> str:
-    return "\n".join(
-        ["expected", *(f"  {row}" for row in expected), "found", *(f"  {row}" for row in actual)]
-    )
+    return "\n".join(["expected", *(f"  {row}" for row in expected), "found", *(f"  {row}" for row in actual)])
 
 
 def compare_types(case: Case, table: pa.Table, where: str) -> None:
@@ -289,9 +284,7 @@ def compare_types(case: Case, table: pa.Table, where: str) -> None:
 def compare_late(case: Case, expected: list[Values], table: pa.Table, where: str) -> None:
     assert table.column_names == [*case.columns, "reason"], f"{where}: late columns {table.column_names}"
     for name, kind in case.columns.items():
-        assert table.schema.field(name).type == arrow_type(kind), (
-            f"{where}: late column {name!r} changed type"
-        )
+        assert table.schema.field(name).type == arrow_type(kind), f"{where}: late column {name!r} changed type"
 
     def order(row: Values) -> tuple:
         return tuple(rank(row[name]) for name in case.columns)
@@ -301,13 +294,9 @@ def compare_late(case: Case, expected: list[Values], table: pa.Table, where: str
     assert all(row["reason"] for row in actual), f"{where}: a late row without a reason"
     bare = [{name: row[name] for name in case.columns} for row in actual]
     wanted = [{name: row[name] for name in case.columns} for row in expected]
-    assert len(bare) == len(wanted) and all(map(agree, wanted, bare)), (
-        f"{where}: late\n{shown(wanted, bare)}\n{case!r}"
-    )
+    assert len(bare) == len(wanted) and all(map(agree, wanted, bare)), f"{where}: late\n{shown(wanted, bare)}\n{case!r}"
     for said, true in zip(actual, expected, strict=True):
-        assert ("null" in said["reason"]) == ("null" in true["reason"]), (
-            f"{where}: reason {said['reason']!r}\n{case!r}"
-        )
+        assert ("null" in said["reason"]) == ("null" in true["reason"]), f"{where}: reason {said['reason']!r}\n{case!r}"
 
 
 def compare(case: Case, expected: Out, actual: Any, where: str, typed: bool) -> None:
@@ -322,9 +311,7 @@ def compare(case: Case, expected: Out, actual: Any, where: str, typed: bool) -> 
         assert stats["rows"] == sum(stats.values()) - stats["rows"]
     if typed and where != "flush":
         reached = plain_time(actual.watermark, case.columns[case.query["time"]])
-        assert reached == expected.watermark, (
-            f"{where}: watermark {reached}, not {expected.watermark}\n{case!r}"
-        )
+        assert reached == expected.watermark, f"{where}: watermark {reached}, not {expected.watermark}\n{case!r}"
 
 
 # --- the properties -----------------------------------------------------------------------------------------
@@ -391,10 +378,7 @@ def check_resplit(case: Case, sizes: list[int], jitter: list[int]) -> None:
         expected = expected_final(case)
     except Refused:
         return
-    rows = [
-        row
-        for _, row in sorted(enumerate(case.rows()), key=lambda at: at[1][0] + jitter[at[0] % len(jitter)])
-    ]
+    rows = [row for _, row in sorted(enumerate(case.rows()), key=lambda at: at[1][0] + jitter[at[0] % len(jitter)])]
     op, found, at = sl.Operator(spec(case)), [], 0
     for turn in range(len(rows)):
         some = rows[at : at + sizes[turn % len(sizes)]]

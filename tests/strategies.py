@@ -264,11 +264,7 @@ def steps(draw: DrawFn, kit: Kit, columns: dict[str, str], query: Values) -> lis
     found: list[tuple] = []
     for begin, end in zip([0, *cuts], [*cuts, len(rows)], strict=True):
         found.append(("push", rows[begin:end]))
-        if (
-            kind != "ordered"
-            and not kit.within_bound
-            and draw(st.integers(0, 1 if kind == "manual" else 6)) == 0
-        ):
+        if kind != "ordered" and not kit.within_bound and draw(st.integers(0, 1 if kind == "manual" else 6)) == 0:
             latest = max((row[0] for row in rows[:end] if row[0] is not None), default=0)
             found.append(("advance", latest + draw(st.sampled_from([-12, -3, -1, 0, 0, 1, 2, 6]))))
         if draw(st.integers(0, 5)) == 0:
@@ -336,9 +332,7 @@ def calendar_cases() -> SearchStrategy[Case]:
         "America/Havana",
         "UTC",
     ]
-    hours = st.one_of(
-        *(st.integers(near - 60, near + 60) for near in (0, 450_000, 453_000, 472_500, 474_800, -3))
-    )
+    hours = st.one_of(*(st.integers(near - 60, near + 60) for near in (0, 450_000, 453_000, 472_500, 474_800, -3)))
     times = st.lists(hours, min_size=1, max_size=25)
     return st.builds(
         calendar_case,
@@ -354,16 +348,12 @@ def calendar_cases() -> SearchStrategy[Case]:
     )
 
 
-def calendar_case(
-    time_type: str, units: list[tuple[str, str]], hours: list[int], delay: int, size: int
-) -> Case:
+def calendar_case(time_type: str, units: list[tuple[str, str]], hours: list[int], delay: int, size: int) -> Case:
     hour = 3600 * {"s": 1, "m": 10**3, "n": 10**9}[time_type[10]]
     rows = [(h * hour, at) for at, h in enumerate(hours)]
     query = {
         "time": "t",
-        "windows": {
-            f"w{n}": {"kind": "calendar", "unit": unit, "tz": tz} for n, (unit, tz) in enumerate(units)
-        },
+        "windows": {f"w{n}": {"kind": "calendar", "unit": unit, "tz": tz} for n, (unit, tz) in enumerate(units)},
         "aggs": {"n": {"fn": "count"}, "total": {"fn": "sum", "col": "v"}},
         "watermark": {"kind": "bounded", "delay": delay * hour},
     }

@@ -23,9 +23,7 @@ SEED = os.environ.get("SLICING_SEED")
 IDLE = os.environ.get("SLICING_IDLE", "1") == "1"
 
 PLAIN = Kit(idle=False, rich_values=False)
-BOUNDED = Kit(
-    watermarks=("bounded", "ordered", "per_source", "punctuated"), emits=("final",), within_bound=True
-)
+BOUNDED = Kit(watermarks=("bounded", "ordered", "per_source", "punctuated"), emits=("final",), within_bound=True)
 
 
 def share(percent: int) -> Callable:
@@ -83,9 +81,7 @@ def test_aggregate_sees_everything_at_once(case: Case) -> None:
     st.lists(st.integers(1, 9), min_size=1, max_size=3),
     st.lists(st.integers(0, 9), min_size=1, max_size=5),
 )
-def test_no_split_and_no_order_within_the_bound_shows(
-    case: Case, sizes: list[int], jitter: list[int]
-) -> None:
+def test_no_split_and_no_order_within_the_bound_shows(case: Case, sizes: list[int], jitter: list[int]) -> None:
     watermark = case.query["watermark"]
     bound = watermark.get("delay", 0)
     if watermark["kind"] == "punctuated":

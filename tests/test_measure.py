@@ -177,21 +177,16 @@ def test_ticks_are_never_rounded() -> None:
     ):
         MILLIS.ticks(Duration(5000), "size")
     for measure, name in ((DAYS, "date32[day]"), (DAYS64, "date64[ms]")):
-        with raises(
-            ValueError, f"size must be a whole number of days, the unit of the time column ({name}); got '1h'"
-        ):
+        with raises(ValueError, f"size must be a whole number of days, the unit of the time column ({name}); got '1h'"):
             measure.ticks(Duration(3600 * 10**9), "size")
 
 
 def test_ticks_of_the_wrong_kind_are_refused() -> None:
-    with raises(
-        ValueError, "gap must be a whole number, as the time column is of type int64; got the duration '30m'"
-    ):
+    with raises(ValueError, "gap must be a whole number, as the time column is of type int64; got the duration '30m'"):
         OFFSETS.ticks(Duration(1800 * 10**9), "gap")
     with raises(
         ValueError,
-        "gap must be a duration such as '1m', as the time column is of type timestamp[us]; "
-        "got the whole number 5",
+        "gap must be a duration such as '1m', as the time column is of type timestamp[us]; got the whole number 5",
     ):
         MICROS.ticks(5, "gap")
 
@@ -199,8 +194,7 @@ def test_ticks_of_the_wrong_kind_are_refused() -> None:
 def test_ticks_leave_room_to_add_them() -> None:
     with raises(
         ValueError,
-        "size must be shorter than 2**62 nanoseconds, the unit of the time column (timestamp[ns]); "
-        "got '1000000d'",
+        "size must be shorter than 2**62 nanoseconds, the unit of the time column (timestamp[ns]); got '1000000d'",
     ):
         NANOS.ticks(Duration(10**6 * 86_400 * 10**9), "size")
     with raises(
@@ -333,9 +327,7 @@ def test_what_is_no_instant_is_refused(value: object, kind: type[Exception], res
 @pytest.mark.parametrize("value", ["5", 1.0, True, datetime(2024, 5, 1)])
 def test_an_instant_of_an_integer_measure_is_a_whole_number(value: object) -> None:
     assert OFFSETS.instant(np.int16(-5), "start") == -5
-    with raises(
-        TypeError, f"start must be a whole number, as the time column is of type int64; got {value!r}"
-    ):
+    with raises(TypeError, f"start must be a whole number, as the time column is of type int64; got {value!r}"):
         OFFSETS.instant(value, "start")
 
 
@@ -380,8 +372,7 @@ def test_64_bit_columns_share_memory() -> None:
 def test_a_bound_that_the_column_cannot_hold_is_refused(type: pa.DataType, word: int) -> None:
     with raises(
         ValueError,
-        f"a time column of type {type} cannot hold {word}, which a window's bound needs: "
-        "cast the column to int64",
+        f"a time column of type {type} cannot hold {word}, which a window's bound needs: cast the column to int64",
     ):
         Measure(type).array(np.array([1, word, 2]))
     assert Measure(type).array(np.array([1, word, 2]), np.array([False, True, False]))[2].is_valid

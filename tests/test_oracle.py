@@ -335,9 +335,7 @@ def test_decimals_round_half_away_from_zero() -> None:
     third = [Decimal("0.01"), Decimal("0.01"), Decimal("0.00")]
     assert of("mean", third, "decimal(5, 2)") == Decimal("0.006667")
     assert of("mean", [Decimal("-0.00005"), Decimal(0)], "decimal(38, 1)") == Decimal("-0.00003")
-    assert of("sum", [Decimal("1e20"), Decimal("0.01")], "decimal(30, 2)") == Decimal(
-        "100000000000000000000.01"
-    )
+    assert of("sum", [Decimal("1e20"), Decimal("0.01")], "decimal(30, 2)") == Decimal("100000000000000000000.01")
 
 
 @pytest.mark.parametrize(
@@ -375,18 +373,14 @@ def test_floats_whose_partial_results_may_overflow_are_not_judged() -> None:
 # --- the strategies -----------------------------------------------------------------------------------------
 
 
-@settings(
-    max_examples=25, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck)
-)
+@settings(max_examples=25, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(cases())
 def test_a_case_prints_as_the_code_that_builds_it(case: Case) -> None:
     names = {"Case": Case, "Decimal": Decimal, "inf": inf, "nan": nan}
     assert repr(eval(repr(case), names)) == repr(case)
 
 
-@settings(
-    max_examples=25, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck)
-)
+@settings(max_examples=25, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(cases())
 def test_every_row_is_accounted_for(case: Case) -> None:
     oracle = Oracle(case.columns, {**case.query, "on_overflow": "null", "on_null_time": "late"})

@@ -75,6 +75,4 @@ def changing_keys(rows: int, distinct: int, alive: int, size: int) -> Iterator[p
         row = np.arange(first, min(first + size, rows))
         time = row * (SECOND // 10_000)
         key = row * distinct // rows + random.integers(0, alive, row.size)
-        yield pa.record_batch(
-            {"ts": pa.array(time, pa.timestamp("us")), "value": random.random(row.size), "key": key}
-        )
+        yield pa.record_batch({"ts": pa.array(time, pa.timestamp("us")), "value": random.random(row.size), "key": key})

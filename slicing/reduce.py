@@ -22,7 +22,7 @@ from slicing.kernels import reduce as k
 from slicing.kernels.cells import CODE, END, FIRST, LAST, LEVEL, ROWS
 from slicing.kernels.slice import fill_cells, scan, search_slots, uniform_slots
 from slicing.plan import Plan
-from slicing.values import TOP, float_words
+from slicing.values import SIGN_BIT, TOP, float_words
 from slicing.windows import BEGIN
 
 Ints = npt.NDArray[np.int64]
@@ -76,13 +76,13 @@ class Rows:
             return np.zeros(len(self), np.int64)
         column = self.columns[name]
         if column.type == pa.uint64():
-            words = column.fill_null(0).to_numpy(zero_copy_only=False).view(np.int64) ^ np.int64(BEGIN * 2)
+            words = column.fill_null(0).to_numpy(zero_copy_only=False).view(np.int64) ^ SIGN_BIT
         else:
             storage = pa.int64() if column.type.bit_width == 64 else pa.int32()
             integer = column if pa.types.is_integer(column.type) else column.view(storage)
             words = integer.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
         if column.null_count:
-            words = np.where(column.is_null().to_numpy(zero_copy_only=False), np.int64(BEGIN * 2), words)
+            words = np.where(column.is_null().to_numpy(zero_copy_only=False), SIGN_BIT, words)
         return words
 
     def valid(self, column: str | None, flag: str | None) -> Bytes:
@@ -115,7 +115,7 @@ class Rows:
             return value.limbs(column)[int(feed.form[-1])]
         if feed.form == "unsigned":
             words = value.words(column)
-            return words ^ np.int64(BEGIN * 2) if value.type == pa.uint64() else words
+            return words ^ SIGN_BIT if value.type == pa.uint64() else words
         if feed.form in ("low", "high") and value.family == "float":
             words = float_words(value.floats(column) + 0.0)  # -0.0 and 0.0 tie
             return words if feed.form == "low" else np.where(words == TOP, TOP, ~words)
@@ -298,8 +298,10 @@ def _block(rows: Rows, lane: Lane, place: _Segments | _Scattered, size: int, ord
         k.scatter_edge(lane.kind == kinds.LAST, cell, valid, *order(), x, block)
     elif lane.kind == kinds.ARG:
         k.scatter_arg(cell, valid, x, *order(), feeds[1], rows.valid(lane.feeds[1].column, None), block)
-    else:
+    elif lane.kind == kinds.EXTREME_COUNT:
         k.scatter_extreme_count(cell, valid, x, block)
+    else:
+        raise AssertionError(f"no kernel reduces rows to partials of kind {lane.kind}")
     return block
 
 
