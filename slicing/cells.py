@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slicing.aggs import Lane
-from slicing.kernels.cells import CODE, END, FIRST, LAST, LEVEL, ROWS, distinct, merge
+from slicing.kernels.cells import CODE, END, FIRST, LAST, LEVEL, ROWS, merge
 from slicing.kernels.combine import combine, identity
 
 Ints = npt.NDArray[np.int64]
@@ -85,8 +85,9 @@ class Cells:
 
     def slices(self) -> Ints:
         """The first cell of each slice, in order."""
-        out = np.empty(len(self), np.int64)
-        return out[: distinct(self.end, out)]
+        if not len(self):
+            return np.empty(0, np.int64)
+        return np.append(0, np.flatnonzero(self.end[1:] != self.end[:-1]) + 1)
 
 
 def sorted_cells(cells: Cells) -> Cells:

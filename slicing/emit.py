@@ -17,7 +17,7 @@ from slicing.aggs import Lane
 from slicing.cells import Cells
 from slicing.kernels.cells import chain
 from slicing.kernels.combine import combine, identity
-from slicing.kernels.strategies import recompute, sparse_table, two_stacks
+from slicing.kernels.strategies import Combinations, recompute, sparse_table, stacked, two_stacks
 from slicing.kernels.windows import window_ranges
 from slicing.keys import KeyTable
 from slicing.plan import DueWindows, Plan
@@ -119,7 +119,7 @@ def stable_order(number: Ints) -> Ints:
 def session_answers(plan: Plan, found: Runs, which: npt.NDArray[np.bool_], window: int, gap: int) -> Answers:
     """Some of the runs as windows that end ``gap`` after their last row (a whole stream: at it)."""
     first, last = found.first[which], found.last[which]
-    blocks = combined(plan.lanes, found.cells, first, last, np.arange(first.size), first.size)
+    blocks = combined(plan.lanes, found.cells, first, last)
     start, end = found.start()[which], found.end()[which] + gap
     return Answers(np.full(first.size, window, np.int64), start, end, found.code[which], blocks)
 
@@ -187,7 +187,7 @@ class _Scope:
         """One global group: a window's cells are its slices' cells, and none of the windows is empty."""
         due, size = self.due, self.due.type.size
         first, last = self._starts[due.low], self._starts[due.high]
-        blocks = combined(self.plan.lanes, self.cells, first, last, np.arange(size), size)
+        blocks = combined(self.plan.lanes, self.cells, first, last)
         window = np.array(self.plan.timed, np.int64)[due.type]
         return Answers(window, due.start, due.end, np.zeros(size, np.int64), blocks, True)
 
@@ -203,45 +203,43 @@ class _Scope:
         np.cumsum(at, out=at)
         which, group, first, last, place = np.empty((5, n), np.int64)
         window_ranges(*fixed, True, at[:-1].copy(), which, group, first, last, place)
-        blocks = combined(self.plan.lanes, cells, first, last, place, n)
-        chosen, code = np.empty(n, np.int64), np.empty(n, np.int64)
-        chosen[place], code[place] = which, cells.code[first]
-        window = np.array(self.plan.timed, np.int64)[due.type[chosen]]
-        return Answers(window, due.start[chosen], due.end[chosen], code, blocks, True)
+        by_type = combined(self.plan.lanes, cells, first, last)  # as runs of windows that move forward
+        order = np.empty(n, np.int64)
+        order[place] = np.arange(n)
+        which = which[order]
+        window = np.array(self.plan.timed, np.int64)[due.type[which]]
+        blocks = tuple(block.take(order, axis=0) for block in by_type)
+        return Answers(window, due.start[which], due.end[which], cells.code[first[order]], blocks, True)
 
 
-def combined(lanes: Sequence[Lane], cells: Cells, first: Ints, last: Ints, place: Ints, size: int) -> tuple[Ints, ...]:
-    """Each lane's partials over the ranges of cells ``first[r] : last[r]``, the answer to range r at ``place[r]``."""
-    into, source, scratch = _combinations(first, last, place, len(cells), size)
+def combined(lanes: Sequence[Lane], cells: Cells, first: Ints, last: Ints) -> tuple[Ints, ...]:
+    """Each lane's partials over the ranges of cells ``first[r] : last[r]``, none of them empty."""
+    plan = _combinations(first, last, len(cells))
     answers = []
     for lane, block in zip(lanes, cells.blocks, strict=True):
-        work = identity(lane.kind, len(cells) + scratch + size)
-        work[: len(cells)] = block
-        combine(lane.kind, into, source, work, work)
-        answers.append(work[len(cells) + scratch :])
+        partials = block
+        if plan.scratch.size:
+            partials = np.concatenate([block, block.take(plan.scratch, axis=0)])
+            combine(lane.kind, plan.into, plan.source, partials, partials)
+        answer = partials.take(plan.seed, axis=0)
+        combine(lane.kind, plan.more, plan.rest, answer, partials)
+        answers.append(answer)
     return tuple(answers)
 
 
-def _combinations(first: Ints, last: Ints, place: Ints, cells: int, size: int) -> tuple[Ints, Ints, int]:
-    """The cheapest list of combinations, by their number, and the scratch cells it takes."""
-    total = int((last - first).sum())
-    if total > 4 * size + (1 << 14):
+def _combinations(first: Ints, last: Ints, cells: int) -> Combinations:
+    """The cheapest strategy, by the partials it makes and combines."""
+    total, size = int((last - first).sum()), first.size
+    if total > 3 * size + (1 << 14):
         levels = max(int((first ^ (last - 1)).max()).bit_length(), 1)
-        table = 2 * levels * cells + 2 * size
-        count, scratch = table, 0
-        if table > 4 * size:  # worth asking: one pass over the ranges
-            count, scratch = two_stacks(first, last, place, cells, False, 0, _NONE, _NONE)
-        if table <= min(total, count):
-            into, source = np.empty((2, table), np.int64)
-            n = sparse_table(first, last, place, cells, levels, into, source)
-            return into[:n], source[:n], (levels - 1) * cells
-        if count < total:
-            into, source = np.empty((2, count), np.int64)
-            two_stacks(first, last, place, cells, True, scratch, into, source)
-            return into, source, scratch
-    into, source = np.empty((2, total), np.int64)
-    recompute(first, last, place, cells, into, source)
-    return into, source, 0
+        table = 2 * levels * cells + size
+        # worth asking: one pass over the ranges
+        stacks = 2 * int(stacked(first, last)) + size if table > 2 * size else table
+        if table <= min(total, stacks):
+            return sparse_table(first, last, cells, levels)
+        if stacks < total:
+            return two_stacks(first, last, cells)
+    return recompute(first, last)
 
 
 _NONE = np.empty(0, np.int64)

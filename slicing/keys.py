@@ -144,7 +144,7 @@ class _Table:
     def __init__(self) -> None:
         self.given = 0
         self.null = -1
-        self.limit = 256  # ids there is room for
+        self.limit = 1024  # ids there is room for
         self.multiplier, self.patience = MIX, 64
         self.rebuild()
 
@@ -207,7 +207,8 @@ class _WordTable(_Table):
     def rebuild(self) -> None:
         self.keys = _longer(self.keys, self.limit)
         self.free_slots(2, np.int64)
-        place_words(self.keys[: self.given], self.null, self.slots, self.shift, self.multiplier)
+        if self.given:
+            place_words(self.keys[: self.given], self.null, self.slots, self.shift, self.multiplier)
 
     def add_null(self) -> None:
         self.keys[self.given] = 0
@@ -239,7 +240,8 @@ class _ByteTable(_Table):
         self.starts = _longer(self.starts, self.limit + 1)
         self.free_slots(3, np.uint64)
         starts = self.starts[: self.given + 1]
-        place_bytes(self.pool, starts, self.null, self.slots, self.shift, self.multiplier)
+        if self.given:
+            place_bytes(self.pool, starts, self.null, self.slots, self.shift, self.multiplier)
 
     def add_null(self) -> None:
         self.starts[self.given + 1] = self.starts[self.given]

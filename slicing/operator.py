@@ -358,10 +358,7 @@ def _may_close(state: State, after: int, until: int, flush: bool) -> bool:
     if state.watermark is None:
         return True
     marks = (after, after - plan.lateness) if plan.spec.revises else (after,)
-    moved = until - after
-    return bool(plan.bounds) and any(
-        int(plan.edges.next_live(np.array([a], np.int64), BEGIN)[0]) <= a + moved for a in marks
-    )
+    return any(plan.edges.any_between(a, a + until - after) for a in marks)
 
 
 def _time_windows(state: State, table: Cells, after: int, until: int) -> tuple[Answers, Filled]:

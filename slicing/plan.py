@@ -65,6 +65,8 @@ class EdgeSet:
         self._sizes, self._due_before = self._families[1], 64
         self._others = [i for i, b in enumerate(bounds) if b.periodic is None]
         self._asks_slices = [b for b in bounds if b.irregular and b.first_live_start(0) == BEGIN]
+        # with one progression every edge lives as long as any slice beside it
+        self.coarsens = len(self.progressions) > 1 or bool(self.marks) or bool(self.irregular)
         # of windows that start alike only the longest can keep a slice alive
         longest: dict[tuple[int, int], Bound] = {}
         for b in bounds:
@@ -86,6 +88,14 @@ class EdgeSet:
         for bound in self.irregular:
             np.minimum(out, bound.next_live_edge(times, h), out=out)
         return out
+
+    def any_between(self, after: int, until: int) -> bool:
+        """Whether an edge of any window lies in (after, until]: without one nothing closes and nothing dies."""
+        regular = (after - self._phase) // self._every * self._every + self._every + self._phase
+        if (regular <= until).any() or any(after < m.edge <= until for m in self.marks):
+            return True
+        start = np.array([after], np.int64)
+        return any(int(b.next_live_edge(start, BEGIN)[0]) <= until for b in self.irregular)
 
     def between(self, low: int, high: int, times: Ints, grid: int, limit: int) -> Ints:
         """Ascending edges after ``low`` up to the first one after ``high``, where rows at ``times`` need one.

@@ -140,8 +140,7 @@ def reduce_rows(rows: Rows) -> Cells:
     keys = max(rows.codes, 1)
     if edges.size * keys <= max(4 * len(rows), 1024):
         cell = _dense_cells(rows, edges, slot, keys)
-        used = np.zeros(edges.size * keys, np.int64)
-        k.scatter_rows(cell, used)
+        used = np.bincount(cell, minlength=edges.size * keys)
         held = np.flatnonzero(used)
         if held.size * 2 < used.size:  # few of the grid's cells are used: number those
             number = np.zeros(used.size, np.int64)

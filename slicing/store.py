@@ -107,8 +107,9 @@ class Store:
             alive = table.level % self.plan.levels < len(self.plan.session_gaps)
             keep = alive if self.plan.fill else keep & alive  # fill asks how far the instance goes on
         moved = ends.copy()
-        fuse = np.flatnonzero(np.logical_or.reduceat(keep, starts)[:old])
-        moved[fuse] = self.plan.edges.next_live(ends[fuse] - 1, h)
+        if self.plan.edges.coarsens or self.plan.fragments:  # sessions keep cells whose windows have left
+            fuse = np.flatnonzero(np.logical_or.reduceat(keep, starts)[:old])
+            moved[fuse] = self.plan.edges.next_live(ends[fuse] - 1, h)
         if not (moved == ends).all():
             kept = table.with_meta(END, np.repeat(moved, counts)).take(keep)
             return replace(self, runs=(fused(sorted_cells(kept), self.plan.lanes, self.plan.gaps),))

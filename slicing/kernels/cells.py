@@ -56,17 +56,6 @@ def merge(table, older, gaps, fragments, out, into):
 
 
 @njit(cache=True, nogil=True)
-def distinct(ends, out):
-    """The distinct values of an ascending column, and for each the first position (returned: how many)."""
-    n = 0
-    for i in range(ends.size):
-        if i == 0 or ends[i] != ends[i - 1]:
-            out[n] = i
-            n += 1
-    return n
-
-
-@njit(cache=True, nogil=True)
 def chain(code, first, last, gap, into):
     """Cells sorted by (code, first): number the runs of a code whose neighbours are at most ``gap`` apart."""
     run = np.int64(-1)

@@ -27,12 +27,6 @@ def is_nan(u):
 
 
 @njit(cache=True, nogil=True)
-def scatter_rows(cell, rows):
-    for i in range(cell.size):
-        rows[cell[i]] += 1
-
-
-@njit(cache=True, nogil=True)
 def scatter_span(cell, t, first, last):
     for i in range(cell.size):
         c = cell[i]

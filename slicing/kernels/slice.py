@@ -10,14 +10,14 @@ def scan(t, block):
     low = t[0]
     high = t[0]
     sorted_rows = t.size
-    for p in range(0, t.size, block):
-        y = t[p : min(p + block, t.size)]
-        a = y[:-1]
-        b = y[1:]
+    for p in range(0, t.size - 1, block):
+        stop = min(p + block, t.size - 1)
+        a = t[p:stop]
+        b = t[p + 1 : stop + 1]
         bad = 0
         for i in range(a.size):
             bad += a[i] > b[i]
-        if bad or (p > 0 and y[0] < t[p - 1]):
+        if bad:
             sorted_rows = p
             break
     if sorted_rows == t.size:

@@ -1,100 +1,134 @@
 """Strategies: how the ranges of cells that windows are become lists of combinations.
 
-Windows are ranges ``first[r] : last[r]`` of ``cells`` cells; the answer to range r goes to ``place[r]``. A strategy
-writes the combinations into one array of [cells | scratch | answers] and says how much scratch they take. It knows no
-aggregates: the list is made once and run for every lane.
+Windows are ranges ``first[r] : last[r]`` of cells. A strategy knows no aggregates: it is worked out once and run for
+every lane. It says, in this order,
+
+1. ``scratch``: which cell each scratch partial starts as; scratch partials come after the cells;
+2. ``into, source``: the combinations among them (a partial is combined with another, in order);
+3. ``seed``: which partial each range's answer starts as;
+4. ``more, rest``: what its answer is combined with besides (answer ``more[i]`` with partial ``rest[i]``).
 """
+
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def recompute(first, last, place, cells, into, source):
-    """Each range anew, for short or few ranges. No scratch; one combination for each cell of a range."""
-    n = 0
-    for r in range(first.size):
-        for c in range(first[r], last[r]):
-            into[n] = cells + place[r]
-            source[n] = c
-            n += 1
+_NONE = np.empty(0, np.int64)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def sparse_table(first, last, place, cells, levels, into, source):
-    """Disjoint sparse table: every range is at most two entries of it, whatever the aggregate (no inverse needed).
+class Combinations(NamedTuple):
+    scratch: np.ndarray
+    into: np.ndarray
+    source: np.ndarray
+    seed: np.ndarray
+    more: np.ndarray
+    rest: np.ndarray
+
+
+def recompute(first, last):
+    """Each range anew, for short or few ranges: a combination for each cell of a range but one."""
+    count = last - first - 1
+    rest = np.repeat(first + 1 - np.cumsum(count) + count, count) + np.arange(count.sum())
+    return Combinations(_NONE, _NONE, _NONE, first, np.repeat(np.arange(first.size), count), rest)
+
+
+def sparse_table(first, last, cells, levels):
+    """Disjoint sparse table: any range is at most two partials of it, whatever the aggregate (no inverse needed).
 
     Level k holds, in blocks of 2 * 2**k cells, what lies between a cell and the middle of its block; level 0 is the
-    cells themselves. Scratch: (levels - 1) * cells. Returns the number of combinations.
+    cells themselves.
     """
+    into, source = np.empty((2, (levels - 1) * cells), np.int64)
+    n = _table(cells, levels, into, source)
+    seed, rest = np.empty((2, first.size), np.int64)
+    _lookup(first, last, cells, seed, rest)
+    more = np.flatnonzero(rest >= 0)
+    return Combinations(np.tile(np.arange(cells), levels - 1), into[:n], source[:n], seed, more, rest[more])
+
+
+def two_stacks(first, last, cells):
+    """For runs of ranges whose ends move forward, as sliding windows of a key do (Hammer Slide).
+
+    The front stack is suffixes of the cells behind the middle, the back one prefixes of those after it. When a range
+    leaves the front, or a new run begins, the stacks flip.
+    """
+    size = stacked(first, last)
+    scratch, into, source = np.empty((3, size), np.int64)
+    seed, rest = np.empty((2, first.size), np.int64)
+    n = _stacks(first, last, cells, scratch, into, source, seed, rest)
+    more = np.flatnonzero(rest >= 0)
+    return Combinations(scratch, into[:n], source[:n], seed, more, rest[more])
+
+
+@njit(cache=True, nogil=True)
+def _table(cells, levels, into, source):
     n = 0
     for k in range(1, levels):
         half = 1 << k
-        base = k * cells
+        base = (k - 1) * cells + cells
         for middle in range(half, cells, 2 * half):
-            for c in range(middle - 1, middle - half - 1, -1):
-                into[n], source[n] = base + c, c
+            for c in range(middle - 2, middle - half - 1, -1):
+                into[n], source[n] = base + c, base + c + 1
                 n += 1
-                if c + 1 < middle:
-                    into[n], source[n] = base + c, base + c + 1
-                    n += 1
-            for c in range(middle, min(middle + half, cells)):
-                into[n], source[n] = base + c, c
+            for c in range(middle + 1, min(middle + half, cells)):
+                into[n], source[n] = base + c, base + c - 1
                 n += 1
-                if c > middle:
-                    into[n], source[n] = base + c, base + c - 1
-                    n += 1
-    answers = levels * cells
-    for r in range(first.size):
-        a, b = first[r], last[r] - 1
-        k = 0
-        x = a ^ b
-        while x > 1:
-            x >>= 1
-            k += 1
-        into[n], source[n] = answers + place[r], k * cells + a
-        n += 1
-        if a != b:
-            into[n], source[n] = answers + place[r], k * cells + b
-            n += 1
     return n
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def two_stacks(first, last, place, cells, write, scratch, into, source):
-    """For runs of ranges whose ends move forward, as sliding windows of a key do.
+@njit(cache=True, nogil=True)
+def _lookup(first, last, cells, seed, rest):
+    for r in range(first.size):
+        a, b = first[r], last[r] - 1
+        k = 0
+        x = (a ^ b) >> 1
+        while x > 0:
+            x >>= 1
+            k += 1
+        seed[r] = k * cells + a
+        rest[r] = k * cells + b if a != b else -1
 
-    The front stack holds suffixes: one scratch cell for every cell of it; the back stack is a single one (Hammer
-    Slide's form). When a range leaves the front, or a new run begins, the stacks flip. Called once to count (returns
-    combinations and scratch cells) and once, with these, to write.
-    """
-    n = 0
-    used = 0
-    bottom = np.int64(0)  # the front holds cells bottom .. middle-1, at scratch cells top_of_front - (middle - c)
-    middle = np.int64(-1)
-    reach = np.int64(0)
-    front = np.int64(0)
-    back = np.int64(0)
+
+@njit(cache=True, nogil=True)
+def stacked(first, last):
+    """How many scratch partials two stacks take."""
+    size = 0
+    bottom, middle, reach = np.int64(0), np.int64(-1), np.int64(0)
     for r in range(first.size):
         a, b = first[r], last[r]
         if a < bottom or a >= middle or b < reach:
             bottom, middle, reach = a, b, b
-            front = cells + used
-            back = front + (b - a)
-            used += b - a + 1
+            size += b - a
+        size += b - reach
+        reach = b
+    return size
+
+
+@njit(cache=True, nogil=True)
+def _stacks(first, last, cells, scratch, into, source, seed, rest):
+    n = 0
+    used = 0
+    bottom, middle, reach = np.int64(0), np.int64(-1), np.int64(0)
+    front = np.int64(0)
+    for r in range(first.size):
+        a, b = first[r], last[r]
+        if a < bottom or a >= middle or b < reach:
+            bottom, middle, reach = a, b, b
+            front = cells + used  # the scratch partial of cell `bottom`
             for c in range(b - 1, a - 1, -1):
-                if write:
-                    into[n], source[n] = front + (c - a), c
-                    if c < b - 1:
-                        into[n + 1], source[n + 1] = front + (c - a), front + (c - a) + 1
-                n += 2 if c < b - 1 else 1
+                scratch[used + c - a] = c
+                if c < b - 1:
+                    into[n], source[n] = front + c - a, front + c - a + 1
+                    n += 1
+            used += b - a
         while reach < b:
-            if write:
-                into[n], source[n] = back, reach
-            n += 1
+            scratch[used] = reach
+            if reach > middle:
+                into[n], source[n] = cells + used, cells + used - 1
+                n += 1
+            used += 1
             reach += 1
-        if write:
-            into[n], source[n] = cells + scratch + place[r], front + (a - bottom)
-            into[n + 1], source[n + 1] = cells + scratch + place[r], back
-        n += 2
-    return n, used
+        seed[r] = front + a - bottom
+        rest[r] = cells + used - 1 if reach > middle else -1
+    return n

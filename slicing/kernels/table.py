@@ -5,7 +5,7 @@ only rows that miss (new keys among them) walk the table. A walk of more than ``
 kernel: however keys were chosen, another multiplier spreads them.
 
 Measured, one core, random int64 keys, M rows/s at 1 k / 100 k / 1 M keys: no branches at home 410 / 150 / 80;
-nor at the slot after it 490 / 155 / 90; all hashes of a block first 500 / 245 / 95. Prefetching costs 15 %
+all hashes of a block first 500 / 245 / 95. Prefetching costs 15 %
 while the slots fit the caches, and gives 1.3x beyond (120 at 1 M keys).
 
 Both kernels return (rows done, codes given, why they stopped). A stopped block is begun again, which is
@@ -87,14 +87,6 @@ def encode_words(words, valid, null, slots, shift, multiplier, patience, keys, g
             misses += np.int64((slots[home[i], 0] != word[i]) | (found == 0))
         if valid is not None:
             misses = _drop_nulls(valid[start : start + BLOCK], null, code, missed, misses)
-        tried, misses = misses, 0
-        for j in range(tried):
-            i = u64(missed[j])
-            slot = (home[i] + u64(1)) & mask
-            found = slots[slot, 1]
-            code[i] = found - 1
-            missed[misses] = np.int64(i)
-            misses += np.int64((slots[slot, 0] != word[i]) | (found == 0))
         for j in range(misses):
             i = u64(missed[j])
             slot = home[i]

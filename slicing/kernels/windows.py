@@ -39,14 +39,17 @@ def periodic_due(family, size, every, phase, ends, after, until, lows, capacity,
         b = 0  # slices before it end at or before the window's end
         stop = (after - o) // e * e + e + o
         while stop <= until:
+            before = b  # where the window side by side with this one ends
             b = first_after(ends, stop, b, ends.size)
             found = n
             for w in range(x, y):
                 a = lows[w]
                 begin = stop - size[w]
-                if a < b and ends[a] <= begin:
-                    a = first_after(ends, begin, a, ends.size)
-                    lows[w] = a
+                if before > a and ends[before - 1] <= begin:
+                    a = before
+                while a < b and ends[a] <= begin:
+                    a += 1
+                lows[w] = a
                 if a < b:
                     if n < capacity:
                         type[n] = w
