@@ -186,10 +186,12 @@ class _Scope:
     def ungrouped(self) -> Answers:
         """One global group: a window's cells are its slices' cells, and none of the windows is empty."""
         due, size = self.due, self.due.type.size
-        first, last = self._starts[due.low], self._starts[due.high]
+        if self._starts.size == self._starts[-1] - self._starts[0] + 1:  # a cell a slice
+            first, last = due.low + self._starts[0], due.high + self._starts[0]
+        else:
+            first, last = self._starts[due.low], self._starts[due.high]
         blocks = combined(self.plan.lanes, self.cells, first, last)
-        window = np.array(self.plan.timed, np.int64)[due.type]
-        return Answers(window, due.start, due.end, np.zeros(size, np.int64), blocks, True)
+        return Answers(self.plan.numbered(due.type), due.start, due.end, np.zeros(size, np.int64), blocks, True)
 
     def grouped(self, cells: Cells, slice_of: Ints, group_first: Ints) -> Answers:
         """``cells`` sorted by group and slice."""
@@ -207,7 +209,7 @@ class _Scope:
         order = np.empty(n, np.int64)
         order[place] = np.arange(n)
         which = which[order]
-        window = np.array(self.plan.timed, np.int64)[due.type[which]]
+        window = self.plan.numbered(due.type[which])
         blocks = tuple(block.take(order, axis=0) for block in by_type)
         return Answers(window, due.start[which], due.end[which], cells.code[first[order]], blocks, True)
 
@@ -219,7 +221,7 @@ def combined(lanes: Sequence[Lane], cells: Cells, first: Ints, last: Ints) -> tu
     for lane, block in zip(lanes, cells.blocks, strict=True):
         partials = block
         if plan.scratch.size:
-            partials = np.concatenate([block, block.take(plan.scratch, axis=0)])
+            partials = np.concatenate([block, block.take(plan.scratch, axis=0), identity(lane.kind, 1)])
             combine(lane.kind, plan.into, plan.source, partials, partials)
         answer = partials.take(plan.seed, axis=0)
         combine(lane.kind, plan.more, plan.rest, answer, partials)

@@ -63,6 +63,7 @@ class EdgeSet:
         self.gapless = not bounds or any(b.gapless for b in bounds)
         self._families, self._periodic_numbers = _families(bounds)
         self._sizes, self._due_before = self._families[1], 64
+        self._alone = self._periodic_numbers.tolist() == list(range(len(bounds)))
         self._others = [i for i, b in enumerate(bounds) if b.periodic is None]
         self._asks_slices = [b for b in bounds if b.irregular and b.first_live_start(0) == BEGIN]
         # with one progression every edge lives as long as any slice beside it
@@ -186,7 +187,8 @@ class EdgeSet:
             capacity = n + n // 4
         self._due_before = capacity  # a stream closes about as many windows in each push
         type, end, low, high = found[:, :n]
-        return DueWindows(self._periodic_numbers[type], end - self._sizes[type], end, low, low, high)
+        numbers = type if self._alone else self._periodic_numbers[type]
+        return DueWindows(numbers, end - self._sizes[type], end, low, low, high)
 
 
 _NONE = np.empty(0, np.int64)
@@ -294,6 +296,10 @@ class Plan:
             and any(f.column == name and f.form in RANK_FORMS for lane in self.lanes for f in lane.feeds)
         ]
         self.types = types
+
+    def numbered(self, types: Ints) -> Ints:
+        """Numbers of time window types as numbers among all windows."""
+        return types if self.timed == list(range(len(self.timed))) else np.array(self.timed, np.int64)[types]
 
     def in_session(self, level: Ints) -> npt.NDArray[np.bool_]:
         """Whether some session still takes a cell of this level."""

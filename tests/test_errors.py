@@ -291,20 +291,25 @@ WHEN_BOUND = {
         "duration '1m'"
     ),
     "push(spec(windows={'w': sl.tumbling('1m')}))": (
-        "ValueError: windows['w']: size must be a whole number, as the time column is of type int64; got the duration '1m'"
+        "ValueError: windows['w']: size must be a whole number, as the time column is of type int64; got the "
+        "duration '1m'"
     ),
     "push(spec(windows={'w': sl.session('1m')}))": (
-        "ValueError: windows['w']: gap must be a whole number, as the time column is of type int64; got the duration '1m'"
+        "ValueError: windows['w']: gap must be a whole number, as the time column is of type int64; got the "
+        "duration '1m'"
     ),
     "push(spec(), rows(t=times(US)))": (
-        "ValueError: windows['w']: size must be a duration such as '1m', as the time column is of type timestamp[us]; got "
+        "ValueError: windows['w']: size must be a duration such as '1m', as the time column is of type "
+        "timestamp[us]; got "
         "the whole number 10"
     ),
     "push(spec(windows={'w': sl.tumbling('1ms')}), rows(t=times(pa.timestamp('s'))))": (
-        "ValueError: windows['w']: size must be a whole number of seconds, the unit of the time column (timestamp[s]); got '1ms'"
+        "ValueError: windows['w']: size must be a whole number of seconds, the unit of the time column "
+        "(timestamp[s]); got '1ms'"
     ),
     "push(spec(windows={'w': sl.tumbling('1d', offset='1h')}), rows(t=times(DATE)))": (
-        "ValueError: windows['w']: offset must be a whole number of days, the unit of the time column (date32[day]); got '1h'"
+        "ValueError: windows['w']: offset must be a whole number of days, the unit of the time column "
+        "(date32[day]); got '1h'"
     ),
     "push(spec(windows={'w': sl.tumbling(1 << 62)}))": (
         "ValueError: windows['w']: size must be shorter than 2**62 units, the unit of the time column (int64); got "
@@ -316,7 +321,8 @@ WHEN_BOUND = {
     ),
     "push(spec(windows={'w': sl.fixed(5, 1)}))": "ValueError: fixed's end must be later than its start; got 5 to 1",
     "push(spec(windows={'w': sl.fixed('2024-01-01', 5)}))": (
-        "TypeError: windows['w']: fixed's start must be a whole number, as the time column is of type int64; got '2024-01-01'"
+        "TypeError: windows['w']: fixed's start must be a whole number, as the time column is of type int64; "
+        "got '2024-01-01'"
     ),
     "push(spec(windows={'w': sl.fixed(0, 1 << 40)}), rows(t=times(pa.int32())))": (
         "ValueError: windows['w']: fixed's end must fit a time column of type int32; got 1099511627776"
@@ -336,7 +342,8 @@ WHEN_BOUND = {
         "(timestamp[us]); got '2024-01-01T00:00:00.000000001'"
     ),
     "fixed_until('2024-01-01T00:00Z')": (
-        "ValueError: windows['w']: fixed's end must be a time without a zone, as the time column is of type timestamp[us]; "
+        "ValueError: windows['w']: fixed's end must be a time without a zone, as the time column is of type "
+        "timestamp[us]; "
         "got '2024-01-01T00:00Z'"
     ),
     "push(spec(windows={'w': sl.landmark(9, start='2024-01-01')}))": (
@@ -352,11 +359,15 @@ WHEN_BOUND = {
         "TypeError: watermark must be a whole number, as the time column is of type int64; got '2024-01-01'"
     ),
     "advanced_to(1.5)": (
-        "TypeError: watermark must be a whole number, a datetime, a date or an ISO string, as the time column is; got 1.5"
+        "TypeError: watermark must be a whole number, a datetime, a date or an ISO string, as the time column "
+        "is; got 1.5"
     ),
-    "push(calendar('1d'))": "TypeError: windows['w']: calendar windows need a time column of timestamps or dates; its type is int64",
+    "push(calendar('1d'))": (
+        "TypeError: windows['w']: calendar windows need a time column of timestamps or dates; its type is int64"
+    ),
     "push(calendar('1d', tz='Europe/Berlin'), rows(t=times(DATE)))": (
-        "ValueError: windows['w']: tz must be 'UTC' for a time column of type date32[day], as dates have no zone; got 'Europe/Berlin'"
+        "ValueError: windows['w']: tz must be 'UTC' for a time column of type date32[day], as dates have no "
+        "zone; got 'Europe/Berlin'"
     ),
     "push(calendar('1d'), rows(t=times(pa.timestamp('s'), 0, 1 << 58)))": (
         "ValueError: calendar windows ('1d', 'UTC') cover years 1 to 9999; the time "

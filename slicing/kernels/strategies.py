@@ -6,7 +6,8 @@ every lane. It says, in this order,
 1. ``scratch``: which cell each scratch partial starts as; scratch partials come after the cells;
 2. ``into, source``: the combinations among them (a partial is combined with another, in order);
 3. ``seed``: which partial each range's answer starts as;
-4. ``more, rest``: what its answer is combined with besides (answer ``more[i]`` with partial ``rest[i]``).
+4. ``more, rest``: what its answer is combined with besides (answer ``more[i]`` with partial ``rest[i]``; -1 is the
+   empty partial, which comes after all).
 """
 
 from typing import NamedTuple
@@ -42,9 +43,8 @@ def sparse_table(first, last, cells, levels):
     into, source = np.empty((2, (levels - 1) * cells), np.int64)
     n = _table(cells, levels, into, source)
     seed, rest = np.empty((2, first.size), np.int64)
-    _lookup(first, last, cells, seed, rest)
-    more = np.flatnonzero(rest >= 0)
-    return Combinations(np.tile(np.arange(cells), levels - 1), into[:n], source[:n], seed, more, rest[more])
+    _lookup(first, last, cells, levels, seed, rest)
+    return Combinations(np.tile(np.arange(cells), levels - 1), into[:n], source[:n], seed, np.arange(first.size), rest)
 
 
 def two_stacks(first, last, cells):
@@ -57,8 +57,7 @@ def two_stacks(first, last, cells):
     scratch, into, source = np.empty((3, size), np.int64)
     seed, rest = np.empty((2, first.size), np.int64)
     n = _stacks(first, last, cells, scratch, into, source, seed, rest)
-    more = np.flatnonzero(rest >= 0)
-    return Combinations(scratch, into[:n], source[:n], seed, more, rest[more])
+    return Combinations(scratch, into[:n], source[:n], seed, np.arange(first.size), rest)
 
 
 @njit(cache=True, nogil=True)
@@ -78,16 +77,15 @@ def _table(cells, levels, into, source):
 
 
 @njit(cache=True, nogil=True)
-def _lookup(first, last, cells, seed, rest):
+def _lookup(first, last, cells, levels, seed, rest):
+    start = np.zeros(1 << levels, np.int64)  # by the bits in which the ends of a range differ: where its level starts
+    for x in range(2, start.size):
+        start[x] = start[x >> 1] + cells
     for r in range(first.size):
         a, b = first[r], last[r] - 1
-        k = 0
-        x = (a ^ b) >> 1
-        while x > 0:
-            x >>= 1
-            k += 1
-        seed[r] = k * cells + a
-        rest[r] = k * cells + b if a != b else -1
+        level = start[a ^ b]
+        seed[r] = level + a
+        rest[r] = level + b if a != b else -1
 
 
 @njit(cache=True, nogil=True)
