@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from slicing.kernels.combine import IDENTITY
-from slicing.plan import EdgeSet, Plan
+from slicing.plan import Plan, fused
 from slicing.spec import ProcessingTime, Spec
-from slicing.windows import Calendar, ContextFreeWindow, Landmark, Whole, Window
+from slicing.windows import Calendar, ContextFreeWindow, Landmark, Progression, Whole, Window
 
 META_WORDS = {False: 3, True: 6}
 
@@ -90,24 +90,29 @@ def _edges(plan: Plan) -> str:
     edges = plan.edges
     found = [
         f"every {_span(plan, p.every)}" + (f" from {_span(plan, p.phase)}" if p.phase else "")
-        for p in edges.progressions
+        for p in _progressions(plan)
     ]
     if len(found) > 6:
         found = [*found[:5], f"and {len(found) - 5} more progressions"]
     found += [f"at {plan.measure.value(m.edge)}" for m in edges.marks[:6]]
     found += [f"of {window!r}" for i, window in _timed(plan) if edges.bounds[i].irregular]
     asked = sum(len(b.progressions) for b in edges.bounds)
-    fused = f" ({asked} progressions of {len(edges.bounds)} windows fused into {len(edges.progressions)})"
-    return ("; ".join(found) or "none") + (fused if asked > len(edges.progressions) else "")
+    kept = len(_progressions(plan))
+    together = f" ({asked} progressions of {len(edges.bounds)} windows fused into {kept})"
+    return ("; ".join(found) or "none") + (together if asked > kept else "")
+
+
+def _progressions(plan: Plan) -> list[Progression]:
+    """Where the regular edges are, however long each lives."""
+    return fused([p._replace(horizon=0) for b in plan.bounds for p in b.progressions])
 
 
 def _hyper_period(plan: Plan) -> str:
-    steps = [p.every for p in plan.edges.progressions]
+    steps = [p.every for p in _progressions(plan)]
     if not steps:
         return "none: no regular edges"
     period = math.lcm(*steps)
-    regular = EdgeSet([b for b in plan.edges.bounds if not b.irregular])
-    count = sum(period // p.every for p in regular.progressions)
+    count = sum(period // p.every for p in _progressions(plan))
     return f"edges repeat every {_span(plan, period)}, at most {count} slices in it"
 
 
@@ -119,7 +124,7 @@ def _slices(plan: Plan) -> str:
             found.append(f"{name}: as many as edges fall into it")
             continue
         size = bound.periodic[0]
-        count = sum(max(size // p.every, 1) for p in plan.edges.progressions)
+        count = sum(max(size // p.every, 1) for p in _progressions(plan))
         found.append(f"{name}: at most {count}")
     if len(plan.timed) > 8:
         found.append(f"and {len(plan.timed) - 8} more windows")
@@ -153,7 +158,7 @@ def _bytes(plan: Plan) -> str:
     partials = sum(len(IDENTITY[lane.kind]) for lane in plan.lanes) * 8
     cell = meta + partials
     periodic = [b.periodic for b in plan.bounds if b.periodic is not None]
-    slices = max((sum(-(-size // p.every) for p in plan.edges.progressions) + 1 for size, _, _ in periodic), default=1)
+    slices = max((sum(-(-size // p.every) for p in _progressions(plan)) + 1 for size, _, _ in periodic), default=1)
     return (
         f"{cell} bytes a cell ({meta} of bounds, {partials} of {len(plan.lanes)} partial blocks); up to "
         f"{slices} cells in the longest periodic window: {cell * slices} bytes"

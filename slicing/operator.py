@@ -36,7 +36,7 @@ Ints = npt.NDArray[np.int64]
 
 
 class Stats(dict[str, int]):
-    """Plain numbers of one push, also as attributes: rows = windowed + late + outside + null_time."""
+    """Plain numbers of one push: rows = windowed + late + outside + null_time. Also as attributes, but ``["keys"]``."""
 
     def __getattr__(self, name: str) -> int:
         try:

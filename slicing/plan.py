@@ -55,7 +55,7 @@ class EdgeSet:
 
     def __init__(self, bounds: Sequence[Bound]) -> None:
         self.bounds = list(bounds)
-        self.progressions = _fused([p for b in bounds for p in b.progressions])
+        self.progressions = fused([p for b in bounds for p in b.progressions])
         every, phase, horizon = np.array(self.progressions or np.empty((0, 3)), np.int64).reshape(-1, 3).T.copy()
         self._every, self._phase, self._horizon = every, phase, horizon
         self.marks = sorted({m for b in bounds for m in b.marks})
@@ -207,7 +207,7 @@ def _families(bounds: Sequence[Bound]) -> tuple[tuple[Ints, Ints, Ints, Ints], I
     return (np.append(first, every.size), sizes, every[first], phase[first]), numbers
 
 
-def _fused(progressions: list[Progression]) -> list[Progression]:
+def fused(progressions: list[Progression]) -> list[Progression]:
     """As few progressions as possible: one whose edges another one has, living as long, is left out."""
     longest: dict[tuple[int, int], int] = {}
     for p in progressions:

@@ -1,0 +1,94 @@
+"""What an operator does beyond rows and windows: clocks, quiet keys that are filled, explanations."""
+
+from __future__ import annotations
+
+import pickle
+from itertools import count
+
+import pyarrow as pa
+import pytest
+
+import slicing as sl
+
+N = {"n": sl.count()}
+
+
+def test_processing_time_stamps_rows_as_they_are_pushed():
+    clock = iter([1_000_000, 1_500_000, 1_400_000, 2_000_000])
+    spec = sl.Spec(time=sl.processing_time(lambda: next(clock)), windows={"s": sl.tumbling("1s")}, aggs=N)
+    op = sl.Operator(spec)
+    rows = pa.table({"v": [1, 2, 3]})
+    assert [op.push(rows).windows.num_rows for _ in range(3)] == [0, 0, 0]  # a clock that goes back stands still
+    (window,) = op.push(rows).windows.to_pylist()
+    assert (window["window_start"].timestamp(), window["window_end"].timestamp(), window["n"]) == (1.0, 2.0, 9)
+    assert op.flush().windows["n"].to_pylist() == [3]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 8])
+def test_fill_ends_with_a_key_that_was_idle_and_begins_anew(size):
+    rows = [("a", 1), ("a", 35), ("b", 40), ("a", 48), ("b", 90), ("a", 200), ("a", 225), ("b", 300)]
+    spec = sl.Spec(
+        time="t",
+        by=["k"],
+        windows={"w": sl.tumbling(10, fill=True)},
+        aggs=N,
+        watermark=sl.bounded(0),
+        idle=50,
+    )
+    op, found = sl.Operator(spec), []
+    for at in range(0, len(rows), size):
+        keys, times = zip(*rows[at : at + size], strict=True)
+        found += op.push(pa.table({"k": keys, "t": times})).windows.to_pylist()
+    found += op.flush().windows.to_pylist()
+    of = {k: [(w["window_end"], w["n"]) for w in found if w["k"] == k] for k in "ab"}
+    assert sorted(of["a"]) == [
+        *[(10, 1), (20, 0), (30, 0), (40, 1), (50, 1)],  # then quiet for 152 ticks: no windows up to 200
+        *[(210, 1), (220, 0), (230, 1)],
+    ]
+    assert sorted(of["b"]) == [(50, 1), (60, 0), (70, 0), (80, 0), (90, 0), (100, 1), (310, 1)]
+
+
+def test_many_keys_come_and_go_and_few_are_remembered():
+    spec = sl.Spec(time="t", by=["k"], windows={"w": sl.sliding(8, every=1)}, aggs=N, watermark=sl.bounded(0))
+    op, tick = sl.Operator(spec), count()
+    for _ in range(60):
+        t = next(tick)
+        out = op.push(pa.table({"t": [t] * 1000, "k": range(1000 * t, 1000 * t + 1000)}))
+    assert out.stats["keys"] < 40_000  # 60,000 were seen, 8,000 live
+    assert out.stats.cells == 8_000
+
+
+def test_a_spec_prints_as_code_hashes_and_pickles():
+    spec = sl.Spec(
+        time="ts",
+        by=["k"],
+        windows={"a": sl.sliding("1h", every="90s", offset="-5s"), "b": sl.calendar("1mo", tz="Europe/Berlin")},
+        aggs={"v": sl.var("x", ddof=0).where("ok"), "m": sl.argmin("x", "y")},
+        watermark=sl.per_source("s", "10s", idle="1m"),
+        allowed_lateness="1m",
+        emit="changes",
+        sequence="q",
+    )
+    again = eval(repr(spec), {"sl": sl})
+    assert again == spec and hash(again) == hash(spec) and again.fingerprint() == spec.fingerprint()
+    assert pickle.loads(pickle.dumps(spec)) == spec
+    same = repr(spec).replace("allowed_lateness='1m'", "allowed_lateness='60s', on_overflow='null'")
+    assert eval(same, {"sl": sl}).fingerprint() == spec.fingerprint()
+
+
+def test_explain_says_what_a_query_comes_to():
+    spec = sl.Spec(
+        time="ts",
+        by=["k"],
+        windows={"m": sl.tumbling("1m"), "h": sl.sliding("1h", every="4m"), "v": sl.session("30m"), "all": sl.whole()},
+        aggs={"total": sl.sum("x"), "low": sl.min("x"), "n": sl.count("x")},
+    )
+    told = sl.explain(spec)
+    assert told["edges"] == "every 1m (4 progressions of 2 windows fused into 1)"
+    assert told["hyper-period"] == "edges repeat every 1m, at most 1 slices in it"
+    assert told["slices a window"] == "h: at most 60; m: at most 1"
+    assert told["fragments"].startswith("yes: within a slice a key's rows split where they are more than 30m apart")
+    assert told["rows kept"].startswith("no: ")
+    assert told["bytes per live key"].startswith("88 bytes a cell (48 of bounds, 40 of 2 partial blocks)")
+    assert "all (whole() keeps every key until flush)" in told["state"]
+    assert all(name in str(told) and f">{name}</th>" in told._repr_html_() for name, _ in told.facts)
