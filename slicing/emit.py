@@ -229,10 +229,13 @@ def combined(lanes: Sequence[Lane], cells: Cells, first: Ints, last: Ints) -> tu
     return tuple(answers)
 
 
+FEW = 1 << 14  # combinations that are done before another strategy's kernels are loaded
+
+
 def _combinations(first: Ints, last: Ints, cells: int) -> Combinations:
     """The cheapest strategy, by the partials it makes and combines."""
     total, size = int((last - first).sum()), first.size
-    if total > 3 * size + (1 << 14):
+    if total > 3 * size + FEW:
         levels = max(int((first ^ (last - 1)).max()).bit_length(), 1)
         table = 2 * levels * cells + size
         # worth asking: one pass over the ranges

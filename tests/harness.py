@@ -13,6 +13,7 @@ from oracle import Near, Oracle, Out, Refused, Values, rank, same
 from strategies import Case
 
 import slicing as sl
+from slicing import emit
 
 INT64_MAX = 2**63 - 1
 DAY = 86_400_000  # date64 holds milliseconds; here dates are days
@@ -317,6 +318,11 @@ def compare(case: Case, expected: Out, actual: Any, where: str, typed: bool) -> 
 # --- the properties -----------------------------------------------------------------------------------------
 
 
+def choose_strategies(case: Case) -> None:
+    """Windows of streams this small would always be recomputed: every second case is left to the other strategies."""
+    emit.FEW = (1 << 14, 0)[len(case.steps) % 2]
+
+
 def check(case: Case) -> None:
     """Every step's windows, late rows, stats, watermark and errors are the oracle's."""
     wanted, built = Oracle(case.columns, case.query), spec(case)
@@ -362,6 +368,7 @@ def expected_final(case: Case) -> list[Values]:
 
 def check_aggregate(case: Case) -> None:
     """`aggregate` answers from all rows, however they are chunked."""
+    choose_strategies(case)
     try:
         expected = expected_final(case)
     except Refused:
@@ -374,6 +381,7 @@ def check_aggregate(case: Case) -> None:
 
 def check_resplit(case: Case, sizes: list[int], jitter: list[int]) -> None:
     """Any split, and any order within the watermark's delay, gives the same final windows."""
+    choose_strategies(case)
     try:
         expected = expected_final(case)
     except Refused:

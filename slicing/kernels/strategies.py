@@ -6,8 +6,8 @@ every lane. It says, in this order,
 1. ``scratch``: which cell each scratch partial starts as; scratch partials come after the cells;
 2. ``into, source``: the combinations among them (a partial is combined with another, in order);
 3. ``seed``: which partial each range's answer starts as;
-4. ``more, rest``: what its answer is combined with besides (answer ``more[i]`` with partial ``rest[i]``; -1 is the
-   empty partial, which comes after all).
+4. ``more, rest``: what its answer is combined with besides (answer ``more[i]`` with partial ``rest[i]``; an empty
+   partial comes after those of the scratch).
 """
 
 from typing import NamedTuple
@@ -85,7 +85,7 @@ def _lookup(first, last, cells, levels, seed, rest):
         a, b = first[r], last[r] - 1
         level = start[a ^ b]
         seed[r] = level + a
-        rest[r] = level + b if a != b else -1
+        rest[r] = level + b if a != b else levels * cells
 
 
 @njit(cache=True, nogil=True)
@@ -128,5 +128,5 @@ def _stacks(first, last, cells, scratch, into, source, seed, rest):
             used += 1
             reach += 1
         seed[r] = front + a - bottom
-        rest[r] = cells + used - 1 if reach > middle else -1
+        rest[r] = cells + used - 1 if reach > middle else cells + scratch.size
     return n

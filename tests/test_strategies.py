@@ -1,0 +1,91 @@
+"""Every way to combine cells into windows gives what combining them one after the other gives."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from slicing.kernels import combine as kinds
+from slicing.kernels.combine import combine, identity
+from slicing.kernels.strategies import recompute, sparse_table, stacked, two_stacks
+
+KINDS = sorted(kinds.IDENTITY)
+SPECIAL = [0.0, -0.0, math.inf, -math.inf, math.nan, 1.0]
+
+
+def partials(kind: int, size: int, rng: np.random.Generator) -> np.ndarray:
+    """Random partials as rows make them, some of them empty."""
+    block = identity(kind, size)
+    floats = block.view(np.float64)
+    full = rng.random(size) < 0.8
+    block[full, 0] = rng.integers(1, 5, full.sum())
+    small = rng.integers(-9, 9, (size, 7))
+    if kind in (kinds.BASIC_F, kinds.MOMENTS, kinds.PRODUCT_F):
+        special = kind != kinds.MOMENTS and rng.random() < 0.5
+        floats[full, 1] = rng.choice(SPECIAL, full.sum()) if special else small[full, 1]
+    if kind == kinds.MOMENTS:
+        floats[full, 2] = abs(small[full, 2])
+    elif kind == kinds.BASIC_F:
+        block[full, 2], block[full, 3] = small[full, 2], small[full, 3]
+    elif kind == kinds.PRODUCT_I:
+        block[full, 1], floats[full, 2] = small[full, 1], small[full, 1]
+    elif kind not in (kinds.COUNT, kinds.PRODUCT_F):
+        words = slice(1, block.shape[1])
+        block[full, words] = small[full, 1 : block.shape[1]]
+        if kind == kinds.BASIC_I:
+            block[full, 1] = abs(block[full, 1])  # the low half of a sum is not negative
+        if kind in (kinds.FIRST, kinds.LAST, kinds.ARG):
+            block[full, block.shape[1] - 2] = np.arange(size)[full]  # no two rows tie
+            block[full, 3 if kind != kinds.ARG else 4] = np.arange(size)[full]
+    return block
+
+
+def answered(kind: int, block: np.ndarray, plan) -> np.ndarray:
+    work = np.concatenate([block, block[plan.scratch], identity(kind, 1)])
+    combine(kind, plan.into, plan.source, work, work)
+    answer = work[plan.seed]
+    combine(kind, plan.more, plan.rest, answer, work)
+    return answer
+
+
+def one_by_one(kind: int, block: np.ndarray, first: np.ndarray, last: np.ndarray) -> np.ndarray:
+    answer = identity(kind, first.size)
+    for r, (a, b) in enumerate(zip(first.tolist(), last.tolist(), strict=True)):
+        for c in range(a, b):
+            combine(kind, np.array([r]), np.array([c]), answer, block)
+    return answer
+
+
+def alike(kind: int, found: np.ndarray, expected: np.ndarray) -> None:
+    float_words = {kinds.BASIC_F: [1], kinds.MOMENTS: [1, 2], kinds.PRODUCT_F: [1], kinds.PRODUCT_I: [2]}.get(kind, [])
+    others = [w for w in range(found.shape[1]) if w not in float_words]
+    np.testing.assert_array_equal(found[:, others], expected[:, others])
+    for w in float_words:
+        np.testing.assert_allclose(found.view(float)[:, w], expected.view(float)[:, w], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(12))
+def test_strategies_agree_on_random_ranges(kind, seed):
+    rng = np.random.default_rng([kind, seed])
+    cells = int(rng.integers(1, 70))
+    block = partials(kind, cells, rng)
+    ends = rng.integers(0, cells, (40, 2))
+    if seed % 2:  # runs of windows that move forward, a key or a window type after the other
+        size = int(rng.integers(1, 12))
+        run = np.arange(cells)
+        ends = np.concatenate([np.stack([np.maximum(run - w + 1, 0), run], 1) for w in (size, 1, 2 * size)])
+    first, last = ends.min(axis=1), ends.max(axis=1) + 1
+    levels = max(int((first ^ (last - 1)).max()).bit_length(), 1)
+    with np.errstate(all="ignore"):
+        expected = one_by_one(kind, block, first, last)
+        alike(kind, answered(kind, block, recompute(first, last)), expected)
+        alike(kind, answered(kind, block, sparse_table(first, last, cells, levels)), expected)
+        alike(kind, answered(kind, block, two_stacks(first, last, cells)), expected)
+
+
+def test_two_stacks_make_as_many_partials_as_they_say():
+    first, last = np.arange(90), np.arange(90) + 10
+    assert stacked(first, last) == two_stacks(first, last, 99).scratch.size < 2 * 99
