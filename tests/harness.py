@@ -325,6 +325,7 @@ def choose_strategies(case: Case) -> None:
 
 def check(case: Case) -> None:
     """Every step's windows, late rows, stats, watermark and errors are the oracle's."""
+    choose_strategies(case)
     wanted, built = Oracle(case.columns, case.query), spec(case)
     op, typed = sl.Operator(built), False
     for at, step in enumerate([*case.steps, ("flush",)]):
