@@ -7,7 +7,7 @@ aggregates but no windows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,7 @@ from slicing.aggs import Lane
 from slicing.cells import Cells
 from slicing.kernels.cells import chain
 from slicing.kernels.combine import combine, identity
-from slicing.kernels.strategies import Combinations, recompute, sparse_table, stacked, two_stacks
+from slicing.kernels.strategies import STRATEGIES, Combinations, levels, stacked
 from slicing.kernels.windows import window_ranges
 from slicing.keys import KeyTable
 from slicing.plan import DueWindows, Plan
@@ -216,11 +216,12 @@ class _Scope:
 
 def combined(lanes: Sequence[Lane], cells: Cells, first: Ints, last: Ints) -> tuple[Ints, ...]:
     """Each lane's partials over the ranges of cells ``first[r] : last[r]``, none of them empty."""
-    plan = _combinations(first, last, len(cells))
+    strategy: Callable[[Ints, Ints, int], Combinations] = STRATEGIES[choose(first, last, len(cells))]
+    plan = strategy(first, last, len(cells))
     answers = []
     for lane, block in zip(lanes, cells.blocks, strict=True):
         partials = block
-        if plan.scratch.size:
+        if plan.scratch is not None:
             partials = np.concatenate([block, block.take(plan.scratch, axis=0), identity(lane.kind, 1)])
             combine(lane.kind, plan.into, plan.source, partials, partials)
         answer = partials.take(plan.seed, axis=0)
@@ -232,19 +233,15 @@ def combined(lanes: Sequence[Lane], cells: Cells, first: Ints, last: Ints) -> tu
 FEW = 1 << 14  # combinations that are done before another strategy's kernels are loaded
 
 
-def _combinations(first: Ints, last: Ints, cells: int) -> Combinations:
+def choose(first: Ints, last: Ints, cells: int) -> str:
     """The cheapest strategy, by the partials it makes and combines."""
     total, size = int((last - first).sum()), first.size
-    if total > 3 * size + FEW:
-        levels = max(int((first ^ (last - 1)).max()).bit_length(), 1)
-        table = 2 * levels * cells + size
-        # worth asking: one pass over the ranges
-        stacks = 2 * int(stacked(first, last)) + size if table > 2 * size else table
-        if table <= min(total, stacks):
-            return sparse_table(first, last, cells, levels)
-        if stacks < total:
-            return two_stacks(first, last, cells)
-    return recompute(first, last)
+    if total <= 3 * size + FEW:
+        return "recompute"
+    table = 2 * levels(first, last) * cells + size
+    # worth asking: one pass over the ranges
+    stacks = 2 * int(stacked(first, last)) + size if table > 2 * size else table
+    return min((table, "sparse table"), (stacks, "two stacks"), (total, "recompute"))[1]
 
 
 _NONE = np.empty(0, np.int64)

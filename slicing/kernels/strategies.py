@@ -19,7 +19,7 @@ _NONE = np.empty(0, np.int64)
 
 
 class Combinations(NamedTuple):
-    scratch: np.ndarray
+    scratch: np.ndarray | None  # None: no partials but the cells
     into: np.ndarray
     source: np.ndarray
     seed: np.ndarray
@@ -27,24 +27,25 @@ class Combinations(NamedTuple):
     rest: np.ndarray
 
 
-def recompute(first, last):
+def recompute(first, last, cells):
     """Each range anew, for short or few ranges: a combination for each cell of a range but one."""
     count = last - first - 1
     rest = np.repeat(first + 1 - np.cumsum(count) + count, count) + np.arange(count.sum())
-    return Combinations(_NONE, _NONE, _NONE, first, np.repeat(np.arange(first.size), count), rest)
+    return Combinations(None, _NONE, _NONE, first, np.repeat(np.arange(first.size), count), rest)
 
 
-def sparse_table(first, last, cells, levels):
+def sparse_table(first, last, cells):
     """Disjoint sparse table: any range is at most two partials of it, whatever the aggregate (no inverse needed).
 
     Level k holds, in blocks of 2 * 2**k cells, what lies between a cell and the middle of its block; level 0 is the
     cells themselves.
     """
-    into, source = np.empty((2, (levels - 1) * cells), np.int64)
-    n = _table(cells, levels, into, source)
+    high = levels(first, last)
+    into, source = np.empty((2, (high - 1) * cells), np.int64)
+    n = _table(cells, high, into, source)
     seed, rest = np.empty((2, first.size), np.int64)
-    _lookup(first, last, cells, levels, seed, rest)
-    return Combinations(np.tile(np.arange(cells), levels - 1), into[:n], source[:n], seed, np.arange(first.size), rest)
+    _lookup(first, last, cells, high, seed, rest)
+    return Combinations(np.tile(np.arange(cells), high - 1), into[:n], source[:n], seed, np.arange(first.size), rest)
 
 
 def two_stacks(first, last, cells):
@@ -58,6 +59,14 @@ def two_stacks(first, last, cells):
     seed, rest = np.empty((2, first.size), np.int64)
     n = _stacks(first, last, cells, scratch, into, source, seed, rest)
     return Combinations(scratch, into[:n], source[:n], seed, np.arange(first.size), rest)
+
+
+def levels(first, last):
+    """How many levels of a sparse table the ranges ask for."""
+    return max(int((first ^ (last - 1)).max(initial=0)).bit_length(), 1)
+
+
+STRATEGIES = {"recompute": recompute, "sparse table": sparse_table, "two stacks": two_stacks}
 
 
 @njit(cache=True, nogil=True)
