@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from slicing.bounds import Progression
 from slicing.kernels.combine import IDENTITY
 from slicing.plan import Plan, fused
 from slicing.spec import ProcessingTime, Spec
-from slicing.windows import Calendar, ContextFreeWindow, Landmark, Progression, Whole, Window
+from slicing.windows import Calendar, ContextFreeWindow, Landmark, Whole, Window
 
 META_WORDS = {False: 3, True: 6}
 

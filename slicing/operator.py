@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from slicing import emit, results
 from slicing.arrow_io import empty, one_batch
+from slicing.bounds import BEGIN, END, FOREVER, LIMIT
 from slicing.cells import Cells, merged
 from slicing.emit import Answers
 from slicing.fill import Filled, by_instance, with_empty
@@ -30,7 +31,6 @@ from slicing.spec import ProcessingTime, Spec
 from slicing.store import Store
 from slicing.values import plain, ranks, storable, taken
 from slicing.watermark import Progress, Seen
-from slicing.windows import BEGIN, END, FOREVER, LIMIT
 
 Ints = npt.NDArray[np.int64]
 

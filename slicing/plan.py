@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.aggs import BoundAggregate, Lane
+from slicing.bounds import BEGIN, END, LONGEST, Bound, Progression
 from slicing.kernels import combine as kinds
 from slicing.kernels.slice import next_edges
 from slicing.kernels.windows import periodic_due, positions_after
@@ -22,7 +23,7 @@ from slicing.keys import check_key_type
 from slicing.measure import Measure
 from slicing.spec import ProcessingTime, Spec
 from slicing.values import ValueType
-from slicing.windows import BEGIN, END, LONGEST, Bound, ContextFreeWindow, Progression, Session, Window
+from slicing.windows import ContextFreeWindow, Session, Window
 
 Ints = npt.NDArray[np.int64]
 

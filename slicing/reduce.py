@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.aggs import Feed, Lane
+from slicing.bounds import BEGIN
 from slicing.cells import Cells, fused, sorted_cells
 from slicing.kernels import combine as kinds
 from slicing.kernels import reduce as k
@@ -23,7 +24,6 @@ from slicing.kernels.cells import CODE, END, FIRST, LAST, LEVEL, ROWS
 from slicing.kernels.slice import fill_cells, scan, search_slots, uniform_slots
 from slicing.plan import Plan
 from slicing.values import SIGN_BIT, TOP, float_words
-from slicing.windows import BEGIN
 
 Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]

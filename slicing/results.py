@@ -7,10 +7,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.aggs import Pools
+from slicing.bounds import BEGIN
 from slicing.emit import Answers, key_ranks
 from slicing.keys import KeyTable
 from slicing.plan import Plan
-from slicing.windows import BEGIN
 
 Ints = npt.NDArray[np.int64]
 

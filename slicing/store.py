@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from slicing.bounds import BEGIN
 from slicing.cells import Cells, fused, merged, sorted_cells
 from slicing.kernels.cells import CODE, END, LEVEL, chain
 from slicing.kernels.combine import ARG as _ARG
 from slicing.plan import RANK_FORMS, RANK_WORDS, Plan
-from slicing.windows import BEGIN
 
 Ints = npt.NDArray[np.int64]
 
