@@ -259,20 +259,14 @@ def _extreme(pick: str) -> Callable[[Aggregate, ValueType, Mapping[str, pa.DataT
 
         def lower(b: list[Ints], pools: Pools) -> Lowered:
             valid = b[0][:, 0] > 0
-            return Lowered(value.array(_extreme_words(lane, b[0], pick), valid, pools.get(agg.column or "")), None)
+            words = b[0][:, -2 if pick == "min" else -1]  # of floats that are all NaN it still is the identity: NaN
+            if lane.kind != kinds.BASIC_F and not valid.all():
+                words = np.where(valid, words, 0)
+            return Lowered(value.array(words, valid, pools.get(agg.column or "")), None)
 
         return BoundAggregate((lane,), value.type, lower)
 
     return build
-
-
-def _extreme_words(lane: Lane, block: Ints, pick: str) -> Ints:
-    low, high = block[:, -2], block[:, -1]
-    if lane.kind != kinds.BASIC_F:
-        return np.where(block[:, 0] > 0, low if pick == "min" else high, 0)
-    words = (low if pick == "min" else high).copy()
-    words[low > high] = v.TOP  # nothing but NaN
-    return words
 
 
 def _moment(root: bool) -> Callable[[Aggregate, ValueType, Mapping[str, pa.DataType]], BoundAggregate]:

@@ -23,6 +23,7 @@ from slicing.bounds import BEGIN, END, FOREVER, LIMIT
 from slicing.cells import Cells, merged
 from slicing.emit import Answers
 from slicing.fill import Filled, by_instance, with_empty
+from slicing.heap import keep_freed_memory
 from slicing.keys import KeyTable
 from slicing.plan import ENDLESS, Plan
 from slicing.reduce import Rows, reduce_rows, reduce_suspects
@@ -33,6 +34,8 @@ from slicing.values import plain, ranks, storable, taken
 from slicing.watermark import Progress, Seen
 
 Ints = npt.NDArray[np.int64]
+
+keep_freed_memory()
 
 
 class Stats(dict[str, int]):

@@ -297,6 +297,16 @@ class Plan:
             and any(f.column == name and f.form in RANK_FORMS for lane in self.lanes for f in lane.feeds)
         ]
         self.types = types
+        self._last_names: tuple[Ints, pa.Array] = _NONE, pa.array([], pa.string())
+
+    def named(self, numbers: Ints) -> pa.Array:
+        """The names of windows by their numbers; a steady stream closes the same ones in each push."""
+        known, names = self._last_names
+        if not np.array_equal(known, numbers):
+            indices = pa.array(numbers.astype(np.int32))
+            names = pa.DictionaryArray.from_arrays(indices, pa.array(self.names, pa.string())).cast(pa.string())
+            self._last_names = numbers, names
+        return names
 
     def numbered(self, types: Ints) -> Ints:
         """Numbers of time window types as numbers among all windows."""

@@ -42,10 +42,9 @@ def to_table(plan: Plan, answers: Answers, keys: KeyTable | None, pools: Pools, 
     if order is not None:
         answers = answers.take(order)
         mark = None if mark is None else mark[order]
-    names = pa.DictionaryArray.from_arrays(pa.array(answers.window.astype(np.int32)), pa.array(plan.names, pa.string()))
     no_start = answers.start == BEGIN
     columns = [
-        names.cast(pa.string()),
+        plan.named(answers.window),
         plan.measure.array(answers.start, no_start if no_start.any() else None),
         plan.measure.array(answers.end),
     ]

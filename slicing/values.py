@@ -135,7 +135,8 @@ class ValueType:
             values = pool.take(pa.array(words, mask=mask)) if len(pool) else pa.nulls(words.size, pool.type)
             return values if values.type == self.type else values.cast(self.type)
         if self.family == FLOAT:
-            return pa.array(word_floats(words), mask=mask).cast(self.type)
+            floats = pa.array(word_floats(words), mask=mask)
+            return floats if self.type == floats.type else floats.cast(self.type)
         if self.family == BOOL:
             return pa.array(words != 0, mask=mask)
         if self.family == DECIMAL:
@@ -161,11 +162,11 @@ def float_words(x: Floats) -> Ints:
 
 
 def word_floats(words: Ints) -> Floats:
-    floats = (words ^ ((words >> 63) & TOP)).view(np.float64)
-    nan = words == TOP
-    if nan.any():
-        floats[nan] = np.nan
-    return floats
+    """The floats of order keys; the largest and the smallest word are NaN."""
+    bits = words >> 63
+    bits &= TOP
+    bits ^= words
+    return bits.view(np.float64)
 
 
 def decimals(low: Ints, high: Ints, valid: Mask | None, type: pa.DataType) -> pa.Array:
