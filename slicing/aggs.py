@@ -197,7 +197,7 @@ def _count(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -
 def _sum(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> BoundAggregate:
     lanes = _sums(agg, value)
     if value.family == FLOAT:
-        return BoundAggregate(lanes, pa.float64(), lambda b, pools: _floats(b[0], b[0].view(np.float64)[:, 1]))
+        return BoundAggregate(lanes, pa.float64(), lambda b, pools: _floats(b[0], _float_sum(b[0])))
     if value.family == DECIMAL:
         type = pa.decimal128(builtins.min(value.type.precision + 10, 38), value.type.scale)
 
@@ -223,7 +223,7 @@ def _mean(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) ->
     lanes = _sums(agg, value)
     if value.family == FLOAT:
         return BoundAggregate(
-            lanes, pa.float64(), lambda b, pools: _floats(b[0], _divide(b[0].view(np.float64)[:, 1], b[0][:, 0]))
+            lanes, pa.float64(), lambda b, pools: _floats(b[0], _divide(_float_sum(b[0]), b[0][:, 0]))
         )
     if value.family == DECIMAL:
         p, s = value.type.precision, value.type.scale
@@ -316,7 +316,7 @@ def _geometric_mean(agg: Aggregate, value: ValueType, types: Mapping[str, pa.Dat
     assert agg.column is not None
 
     def lower(b: list[Ints], pools: Pools) -> Lowered:
-        return _floats(b[0], np.exp(_divide(b[0].view(np.float64)[:, 1], b[0][:, 0])))
+        return _floats(b[0], np.exp(_divide(_float_sum(b[0]), b[0][:, 0])))
 
     return BoundAggregate((_lane(agg, kinds.BASIC_F, Feed(agg.column, "log")),), pa.float64(), lower)
 
@@ -369,6 +369,13 @@ def _m4(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> B
         return Lowered(pa.StructArray.from_arrays(arrays, fields=list(type), mask=empty), None)
 
     return BoundAggregate(lanes, type, lower)
+
+
+def _float_sum(block: Ints) -> npt.NDArray[np.float64]:
+    """The sum of a BASIC_F block, with what its additions lost."""
+    words = block.view(np.float64)
+    total: npt.NDArray[np.float64] = words[:, 1] + words[:, 2]
+    return total
 
 
 def _divide(a: npt.NDArray[np.float64], b: Ints) -> npt.NDArray[np.float64]:

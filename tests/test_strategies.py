@@ -28,7 +28,8 @@ def partials(kind: int, size: int, rng: np.random.Generator) -> np.ndarray:
     if kind == kinds.MOMENTS:
         floats[full, 2] = abs(small[full, 2])
     elif kind == kinds.BASIC_F:
-        block[full, 2], block[full, 3] = small[full, 2], small[full, 3]
+        floats[full, 2] = small[full, 4] * 2.0**-60  # what the sum lost
+        block[full, 3], block[full, 4] = small[full, 2], small[full, 3]
     elif kind == kinds.PRODUCT_I:
         block[full, 1], floats[full, 2] = small[full, 1], small[full, 1]
     elif kind not in (kinds.COUNT, kinds.PRODUCT_F):
@@ -59,7 +60,9 @@ def one_by_one(kind: int, block: np.ndarray, first: np.ndarray, last: np.ndarray
 
 
 def alike(kind: int, found: np.ndarray, expected: np.ndarray) -> None:
-    float_words = {kinds.BASIC_F: [1], kinds.MOMENTS: [1, 2], kinds.PRODUCT_F: [1], kinds.PRODUCT_I: [2]}.get(kind, [])
+    float_words = {kinds.BASIC_F: [1, 2], kinds.MOMENTS: [1, 2], kinds.PRODUCT_F: [1], kinds.PRODUCT_I: [2]}.get(
+        kind, []
+    )
     others = [w for w in range(found.shape[1]) if w not in float_words]
     np.testing.assert_array_equal(found[:, others], expected[:, others])
     for w in float_words:

@@ -8,10 +8,11 @@ integer keys: a float recurrence never vectorises, and NaN and -0.0 get one plac
 import numpy as np
 from numba import njit
 
-from slicing.kernels.combine import BOTTOM, LOW, SHIFT, TOP, earlier
+from slicing.kernels.combine import BOTTOM, LOW, SHIFT, TOP, earlier, summed
 
 REORDER = {"reassoc", "nsz", "contract"}  # sums may be reordered; NaN and inf stay honest
 SIGN = np.int64(63)
+BLOCK = 4096  # rows that are added without compensation: on SIMD lanes, so that each adds 128 at most
 INF_BITS = np.int64(0x7FF0000000000000)
 
 
@@ -50,9 +51,9 @@ def scatter_basic_f(cell, valid, x, bits, A, F):
             k = order_key(u)
             nan = is_nan(u)
             A[c, 0] += 1
-            F[c, 1] += x[i]
-            A[c, 2] = min(A[c, 2], TOP if nan else k)
-            A[c, 3] = max(A[c, 3], BOTTOM if nan else k)
+            F[c, 1], F[c, 2] = summed(F[c, 1], F[c, 2], x[i])
+            A[c, 3] = min(A[c, 3], TOP if nan else k)
+            A[c, 4] = max(A[c, 4], BOTTOM if nan else k)
 
 
 @njit(cache=True, nogil=True)
@@ -164,22 +165,27 @@ def scatter_extreme_count(cell, valid, key, A):
 @njit(cache=True, nogil=True, fastmath=REORDER)
 def segment_basic_f(first, last, x, bits, A, F):
     for c in range(first.size):
-        y = x[first[c] : last[c]]  # a view: an offset index inside the loop would defeat SIMD (8x)
-        z = bits[first[c] : last[c]]
-        total = 0.0
+        total = lost = 0.0
         low = TOP
         high = BOTTOM
-        for i in range(y.size):
-            total += y[i]
-            u = z[i]
-            k = order_key(u)
-            nan = is_nan(u)
-            low = min(low, TOP if nan else k)
-            high = max(high, BOTTOM if nan else k)
-        A[c, 0] += y.size
-        F[c, 1] += total
-        A[c, 2] = min(A[c, 2], low)
-        A[c, 3] = max(A[c, 3], high)
+        for start in range(first[c], last[c], BLOCK):
+            stop = min(start + BLOCK, last[c])
+            y = x[start:stop]  # a view: an offset index inside the loop would defeat SIMD (8x)
+            z = bits[start:stop]
+            block = 0.0
+            for i in range(y.size):
+                block += y[i]
+                u = z[i]
+                k = order_key(u)
+                nan = is_nan(u)
+                low = min(low, TOP if nan else k)
+                high = max(high, BOTTOM if nan else k)
+            total, lost = summed(total, lost, block)
+        A[c, 0] = last[c] - first[c]
+        F[c, 1] = total
+        F[c, 2] = lost
+        A[c, 3] = low
+        A[c, 4] = high
 
 
 @njit(cache=True, nogil=True)
