@@ -199,12 +199,15 @@ class _Scope:
         rank = stable_order(self.due.type)  # a type after the other; the place of each in the order of results
         due = self.due.take(rank)
         type_first = np.searchsorted(due.type, np.arange(types + 1))
+        # a user's windows may nest, then a later one can start earlier
+        ascending = bool(((due.low[1:] >= due.low[:-1]) | (due.type[1:] != due.type[:-1])).all())
+        windows = np.stack([due.low, due.need, rank], axis=1)
+        fixed = (type_first, windows, np.ascontiguousarray(due.high), ascending, group_first, slice_of)
         at = np.zeros(size + 1, np.int64)
-        fixed = (type_first, due.low, due.need, due.high, rank, group_first, slice_of)
-        n = window_ranges(*fixed, False, at[1:], _NONE, _NONE, _NONE, _NONE, _NONE)
+        n = window_ranges(*fixed, at[1:], np.empty((4, 0), np.int64))
         np.cumsum(at, out=at)
-        which, group, first, last, place = np.empty((5, n), np.int64)
-        window_ranges(*fixed, True, at[:-1].copy(), which, group, first, last, place)
+        which, first, last, place = found = np.empty((4, n), np.int64)
+        window_ranges(*fixed, at[:-1].copy(), found)
         by_type = combined(self.plan.lanes, cells, first, last)  # as runs of windows that move forward
         order = np.empty(n, np.int64)
         order[place] = np.arange(n)

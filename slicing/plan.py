@@ -62,8 +62,8 @@ class EdgeSet:
         self.marks = sorted({m for b in bounds for m in b.marks})
         self.irregular = [b for b in bounds if b.irregular]
         self.gapless = not bounds or any(b.gapless for b in bounds)
-        self._families, self._periodic_numbers = _families(bounds)
-        self._sizes, self._due_before = self._families[1], 64
+        self._families, self._sizes, self._periodic_numbers = _families(bounds)
+        self._due_before = 64
         self._alone = self._periodic_numbers.tolist() == list(range(len(bounds)))
         self._others = [i for i, b in enumerate(bounds) if b.periodic is None]
         self._asks_slices = [b for b in bounds if b.irregular and b.first_live_start(0) == BEGIN]
@@ -172,7 +172,7 @@ class EdgeSet:
         if not parts:
             return DueWindows(*[_NONE] * 6)
         due = parts[0] if len(parts) == 1 else DueWindows(*map(np.concatenate, zip(*parts, strict=True)))
-        if len(parts) == 1 and self._families[0].size <= 2:
+        if len(parts) == 1 and len(self._families) <= 1:
             return due
         return due.take(np.lexsort((due.start, due.type, due.end)))
 
@@ -181,8 +181,7 @@ class EdgeSet:
         capacity = self._due_before
         while True:
             found = np.empty((4, capacity), np.int64)
-            span = np.int64(after), np.int64(until)
-            n = periodic_due(*self._families, ends, *span, room, np.int64(capacity), *found)
+            n = periodic_due(self._families, self._sizes, ends, np.int64(after), np.int64(until), room, found)
             if n <= capacity:
                 break
             capacity = n + n // 4
@@ -195,8 +194,8 @@ class EdgeSet:
 _NONE = np.empty(0, np.int64)
 
 
-def _families(bounds: Sequence[Bound]) -> tuple[tuple[Ints, Ints, Ints, Ints], Ints]:
-    """Periodic types that end together, side by side: (family starts, sizes, steps, phases), and their numbers."""
+def _families(bounds: Sequence[Bound]) -> tuple[Ints, Ints, Ints]:
+    """Periodic types that end together, side by side: (first, last, every, phase) of each family, sizes, numbers."""
     keyed = []
     for number, bound in enumerate(bounds):
         if bound.periodic is not None:
@@ -205,7 +204,8 @@ def _families(bounds: Sequence[Bound]) -> tuple[tuple[Ints, Ints, Ints, Ints], I
     table: Ints = np.array(sorted(keyed) or np.empty((0, 4)), np.int64).reshape(-1, 4).T.copy()
     every, phase, numbers, sizes = table
     first = np.flatnonzero(np.append(True, (every[1:] != every[:-1]) | (phase[1:] != phase[:-1]))[: every.size])
-    return (np.append(first, every.size), sizes, every[first], phase[first]), numbers
+    last = np.append(first[1:], every.size)[: first.size]
+    return np.stack([first, last, every[first], phase[first]], axis=1), sizes, numbers
 
 
 def fused(progressions: list[Progression]) -> list[Progression]:

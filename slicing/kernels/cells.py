@@ -19,9 +19,9 @@ def merge(table, older, gaps, fragments, out, into):
     one begins more than the gap of its level after the latest time so far; the last gap is for rows that no session
     takes any more, and endless.
     """
-    n = 0
-    i = 0
-    j = older
+    n = np.int64(0)
+    i = np.int64(0)
+    j = np.int64(older)
     while i < older or j < table.shape[0]:
         newer = i == older
         if not newer and j < table.shape[0]:

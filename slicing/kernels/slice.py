@@ -14,7 +14,7 @@ def scan(t, block):
         stop = min(p + block, t.size - 1)
         a = t[p:stop]
         b = t[p + 1 : stop + 1]
-        bad = 0
+        bad = np.int64(0)
         for i in range(a.size):
             bad += a[i] > b[i]
         if bad:
@@ -53,12 +53,12 @@ def uniform_slots(t, origin, width, out):
 @njit(cache=True, nogil=True, error_model="numpy")
 def search_slots(t, edges, out):
     """The number of edges at or before each time; neighbours in a stream are near in time, so look there first."""
-    guess = 0
+    guess = np.int64(0)
     for i in range(t.size):
         v = t[i]
         if not ((guess == 0 or edges[guess - 1] <= v) and (guess == edges.size or v < edges[guess])):
-            low = 0
-            high = edges.size
+            low = np.int64(0)
+            high = np.int64(edges.size)
             while low < high:
                 middle = (low + high) >> 1
                 if edges[middle] <= v:

@@ -71,7 +71,7 @@ STRATEGIES = {"recompute": recompute, "sparse table": sparse_table, "two stacks"
 
 @njit(cache=True, nogil=True)
 def _table(cells, levels, into, source):
-    n = 0
+    n = np.int64(0)
     for k in range(1, levels):
         half = 1 << k
         base = (k - 1) * cells + cells
@@ -100,7 +100,7 @@ def _lookup(first, last, cells, levels, seed, rest):
 @njit(cache=True, nogil=True)
 def stacked(first, last):
     """How many scratch partials two stacks take."""
-    size = 0
+    size = np.int64(0)
     bottom, middle, reach = np.int64(0), np.int64(-1), np.int64(0)
     for r in range(first.size):
         a, b = first[r], last[r]
@@ -114,8 +114,8 @@ def stacked(first, last):
 
 @njit(cache=True, nogil=True)
 def _stacks(first, last, cells, scratch, into, source, seed, rest):
-    n = 0
-    used = 0
+    n = np.int64(0)
+    used = np.int64(0)
     bottom, middle, reach = np.int64(0), np.int64(-1), np.int64(0)
     front = np.int64(0)
     for r in range(first.size):

@@ -59,7 +59,7 @@ def _drop_nulls(valid, null, code, missed, misses):
     """Null rows were looked up like others, whatever they hold: give them their code, forget their misses."""
     for i in range(code.size):
         code[i] = code[i] if valid[i] else null
-    kept = 0
+    kept = np.int64(0)
     for j in range(misses):
         missed[kept] = missed[j]
         kept += np.int64(valid[missed[j]])
@@ -79,7 +79,7 @@ def encode_words(words, valid, null, slots, shift, multiplier, patience, keys, g
         if slots.shape[0] > FAR_SLOTS:
             for i in range(code.size):
                 _prefetch(slots, home[i])
-        misses = 0
+        misses = np.int64(0)
         for i in range(code.size):
             found = slots[home[i], 1]
             code[i] = found - 1
@@ -90,7 +90,7 @@ def encode_words(words, valid, null, slots, shift, multiplier, patience, keys, g
         for j in range(misses):
             i = u64(missed[j])
             slot = home[i]
-            steps = 0
+            steps = np.int64(0)
             while slots[slot, 1] != 0 and slots[slot, 0] != word[i]:
                 slot = (slot + u64(1)) & mask
                 steps += 1
@@ -192,7 +192,7 @@ def encode_bytes(offsets, data, tail, valid, null, slots, shift, multiplier, pat
         if slots.shape[0] > FAR_SLOTS:
             for i in range(code.size):
                 _prefetch(slots, home[i])
-        misses = 0
+        misses = np.int64(0)
         for i in range(code.size):
             slot = home[i]
             code[i] = np.int64(slots[slot, 2] & CODE)
@@ -206,7 +206,7 @@ def encode_bytes(offsets, data, tail, valid, null, slots, shift, multiplier, pat
             i = u64(missed[j])
             at, length = np.int64(offset[i]), np.int64(offset[i + u64(1)]) - np.int64(offset[i])
             slot = home[i]
-            steps = 0
+            steps = np.int64(0)
             while slots[slot, 2] != 0:
                 same = (slots[slot, 0] == prints[i, 0]) & (slots[slot, 1] == prints[i, 1])
                 if same & (slots[slot, 2] & ~CODE == prints[i, 2]):

@@ -1,5 +1,9 @@
-"""Which windows hold which cells: due windows of periodic types, and each result's range of cells."""
+"""Which windows hold which cells: due windows of periodic types, and each result's range of cells.
 
+Counters start as np.int64(0): a literal makes type inference go round, half the time a kernel takes to compile.
+"""
+
+import numpy as np
 from numba import njit
 
 
@@ -7,7 +11,7 @@ from numba import njit
 @njit(cache=True, nogil=True)
 def first_after(ends, value, at, stop):
     """First position in ends[at:stop] whose value is greater; it is likely near ``at``."""
-    step = 1
+    step = np.int64(1)
     while at + step <= stop and ends[at + step - 1] <= value:
         at += step
         step *= 2
@@ -22,26 +26,27 @@ def first_after(ends, value, at, stop):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def periodic_due(family, size, every, phase, ends, after, until, lows, capacity, type, end, low, high):
+def periodic_due(families, size, ends, after, until, lows, found):
     """Windows with after < end <= until that hold a slice, a family after the other, by end and type.
 
-    A family are the types family[f]..family[f+1]-1, whose windows end together, at ``phase + k * every``. Slices are
-    named by their ascending ``ends``; a window holds the slices low..high-1. Work goes with the windows found, not with
-    the span of time: where all of a family are empty, the first end after the next slice is taken. Returns how many
-    there are (more than ``capacity``: call again with more room). ``lows`` is room for a number a type.
+    A family is (first, last, every, phase): the types first..last-1, whose windows end together, at
+    ``phase + k * every``. Slices are named by their ascending ``ends``. A column of ``found`` is (type, end, low,
+    high): the window holds the slices low..high-1. Work goes with the windows found, not with the span of time: where
+    all of a family are empty, the first end after the next slice is taken. Returns how many there are (more than
+    ``found`` has room for: call again with more). ``lows`` is room for a number a type.
     """
-    n = 0
-    for f in range(family.size - 1):
-        x, y = family[f], family[f + 1]
-        e, o = every[f], phase[f]
+    n = np.int64(0)
+    count = np.int64(ends.size)
+    for f in range(families.shape[0]):
+        x, y, e, o = families[f, 0], families[f, 1], families[f, 2], families[f, 3]
         for w in range(x, y):
             lows[w] = 0
-        b = 0  # slices before it end at or before the window's end
+        b = np.int64(0)  # slices before it end at or before the window's end
         stop = (after - o) // e * e + e + o
         while stop <= until:
             before = b  # where the window side by side with this one ends
-            b = first_after(ends, stop, b, ends.size)
-            found = n
+            b = first_after(ends, stop, b, count)
+            none = n
             for w in range(x, y):
                 a = lows[w]
                 begin = stop - size[w]
@@ -51,15 +56,15 @@ def periodic_due(family, size, every, phase, ends, after, until, lows, capacity,
                     a += 1
                 lows[w] = a
                 if a < b:
-                    if n < capacity:
-                        type[n] = w
-                        end[n] = stop
-                        low[n] = a
-                        high[n] = b
+                    if n < found.shape[1]:
+                        found[0, n] = w
+                        found[1, n] = stop
+                        found[2, n] = a
+                        found[3, n] = b
                     n += 1
             stop += e
-            if n == found:
-                if b == ends.size:
+            if n == none:
+                if b == count:
                     break
                 stop = max(stop, (ends[b] - o - 1) // e * e + e + o)
     return n
@@ -68,53 +73,46 @@ def periodic_due(family, size, every, phase, ends, after, until, lows, capacity,
 @njit(cache=True, nogil=True, error_model="numpy")
 def positions_after(ends, values, out):
     """How many of the ascending ``ends`` are at or before each value (values come in ascending stretches)."""
-    at = 0
+    at = np.int64(0)
     for i in range(values.size):
         v = values[i]
         if at > 0 and ends[at - 1] > v:
             at = 0
-        at = first_after(ends, v, at, ends.size)
+        at = first_after(ends, v, at, np.int64(ends.size))
         out[i] = at
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def window_ranges(type_first, low, need, high, rank, group_first, slice_of, write, at, due, group, first, last, place):
+def window_ranges(type_first, windows, high, ascending, group_first, slice_of, at, out):
     """Each (window, group) that has rows: its range of cells.
 
-    Cells are sorted by group and, within, by slice; a window holds the slices low..high-1 and needs one from ``need``
-    on. Windows of a type come in ascending order of high. First call (write=False) counts results by ``rank`` of the
-    window into ``at``; the second, with ``at`` turned into positions, writes them: ``place`` is the position of a
+    Cells are sorted by group and, within, by slice. A row of ``windows`` is (low, need, rank): the window holds the
+    slices low..high-1 and needs one from ``need`` on. Windows of a type come in ascending order of high; ``ascending``
+    says that of low, too. First call (``out`` without room) counts results by ``rank`` of the window into ``at``; the
+    second, with ``at`` turned into positions, writes (window, first, last, place), where ``place`` is the position of a
     result in (rank, group) order.
     """
-    n = 0
-    for w in range(type_first.size - 1):
-        a, b = type_first[w], type_first[w + 1]
-        ascending = True  # a user's windows may nest, then a later one can start earlier
-        for j in range(a + 1, b):
-            ascending &= low[j - 1] <= low[j]
+    n = np.int64(0)
+    for t in range(type_first.size - 1):
+        b = type_first[t + 1]
         for g in range(group_first.size - 1):
-            top = group_first[g + 1]
-            bottom = group_first[g]
-            if bottom == top:
-                continue
-            c0 = bottom
-            c1 = bottom
-            j = a
+            top, bottom = group_first[g + 1], group_first[g]
+            c0, c1 = bottom, bottom
+            j = type_first[t] if bottom < top else b
             while j < b:
+                low, need, r = windows[j, 0], windows[j, 1], windows[j, 2]
                 while c1 < top and slice_of[c1] < high[j]:
                     c1 += 1
-                while c0 < top and slice_of[c0] < low[j]:
+                while c0 < top and slice_of[c0] < low:
                     c0 += 1
-                while c0 > bottom and slice_of[c0 - 1] >= low[j]:
+                while c0 > bottom and slice_of[c0 - 1] >= low:
                     c0 -= 1
-                if c0 < c1 and slice_of[c1 - 1] >= need[j]:
-                    r = rank[j]
-                    if write:
-                        due[n] = j
-                        group[n] = g
-                        first[n] = c0
-                        last[n] = c1
-                        place[n] = at[r]
+                if c0 < c1 and slice_of[c1 - 1] >= need:
+                    if out.shape[1] > 0:
+                        out[0, n] = j
+                        out[1, n] = c0
+                        out[2, n] = c1
+                        out[3, n] = at[r]
                     at[r] += 1
                     n += 1
                     j += 1
