@@ -23,6 +23,8 @@ from slicing.kernels.table import (
     NO_BYTES,
     encode_bytes,
     encode_words,
+    hash_bytes,
+    hash_words,
     place_bytes,
     place_words,
 )
@@ -91,6 +93,13 @@ class KeyTable:
         present[ranks] = 1
         below: Ints = np.cumsum(present) - present
         return below[ranks]
+
+    def hashes(self, codes: Ints) -> npt.NDArray[np.uint64]:
+        """A hash of each key that is the same in every process and for every version of the state's format."""
+        hashed = np.zeros(codes.size, np.uint64)
+        for column, ids in zip(self._columns, self._column_ids(codes), strict=True):
+            hash_words(column.hashes()[ids], hashed)
+        return hashed
 
     def compact(self, live: Ints) -> KeyTable:
         """A table of the ``live`` codes (ascending) alone, in which live[i] is i."""
@@ -281,6 +290,12 @@ class _WordColumn:
         keys: list[Array] = [words.view(np.uint64) if self.dtype == np.uint64 else words]
         return keys if self.table.null < 0 else [*keys, ids != self.table.null]
 
+    def hashes(self) -> npt.NDArray[np.uint64]:
+        """Of each id; null's is like that of 0."""
+        hashed = np.zeros(self.table.given, np.uint64)
+        hash_words(self.table.keys[: self.table.given].view(np.uint64), hashed)
+        return hashed
+
     def _words(self, array: pa.Array) -> Ints:
         buffer = array.buffers()[-1]
         if buffer is None:
@@ -326,6 +341,11 @@ class _ByteColumn:
         if t.is_decimal(self.type):
             return values.cast(pa.binary(self.type.bit_width // 8)).view(self.type)
         return values.cast(self.type)
+
+    def hashes(self) -> npt.NDArray[np.uint64]:
+        hashed = np.empty(self.table.given, np.uint64)
+        hash_bytes(self.table.pool, self.table.starts, hashed)
+        return hashed
 
     def sort_keys(self, ids: Ints) -> list[Array]:
         distinct, place = np.unique(ids, return_inverse=True)

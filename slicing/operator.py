@@ -75,8 +75,8 @@ class State:
     crowded: int = 4096  # at so many codes look which keys are still alive
 
     @staticmethod
-    def fresh(spec: Spec, schema: pa.Schema) -> State:
-        plan = Plan(spec, schema)
+    def fresh(spec: Spec, schema: pa.Schema, arrival: bool = True) -> State:
+        plan = Plan(spec, schema, arrival)
         pools = {name: pa.array([], storable(plan.value_types[name].type)) for name in plan.ranked}
         return State(plan, Store(plan), KeyTable(plan.key_types) if spec.by else None, pools=pools)
 

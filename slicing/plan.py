@@ -236,8 +236,9 @@ class SessionWindow:
 class Plan:
     """A spec resolved against the types of its columns."""
 
-    def __init__(self, spec: Spec, schema: pa.Schema) -> None:
+    def __init__(self, spec: Spec, schema: pa.Schema, arrival: bool = True) -> None:
         self.spec = spec
+        self.arrival = arrival  # False: rows come in no order, and ties go to the smaller value
         types = {name: _column_type(schema, name) for name in spec.columns()}
         if isinstance(spec.time, ProcessingTime):
             self.measure = Measure.of(pa.timestamp("us", "UTC"), "processing time")
@@ -363,6 +364,10 @@ RANK_WORDS = {
     kinds.ARG: ((1, 0), (5, 1)),
     kinds.EXTREME_COUNT: ((1, 0),),
 }
+
+
+# without an order of arrival the value's word stands in its place (complemented for LAST, which takes the largest)
+TIE_WORDS = {kinds.FIRST: 3, kinds.LAST: 3, kinds.ARG: 4}
 
 
 def _column_type(schema: pa.Schema, name: str) -> pa.DataType:

@@ -294,9 +294,18 @@ def _block(rows: Rows, lane: Lane, place: _Segments | _Scattered, size: int, ord
     elif lane.kind == kinds.PRODUCT_I:
         k.scatter_product_i(cell, valid, x, feeds[1], block, floats)
     elif lane.kind in (kinds.FIRST, kinds.LAST):
-        k.scatter_edge(lane.kind == kinds.LAST, cell, valid, *order(), x, block)
+        time, sequence, arrival = order()
+        if not rows.plan.arrival:
+            arrival = x.view(np.int64) if lane.kind == kinds.FIRST else ~x.view(np.int64)
+        k.scatter_edge(lane.kind == kinds.LAST, cell, valid, time, sequence, arrival, x, block)
     elif lane.kind == kinds.ARG:
-        k.scatter_arg(cell, valid, x, *order(), feeds[1], rows.valid(lane.feeds[1].column, None), block)
+        time, sequence, arrival = order()
+        x_valid = rows.valid(lane.feeds[1].column, None)
+        if not rows.plan.arrival:
+            arrival = feeds[1].view(np.int64)
+            if x_valid is not ALL_VALID:
+                arrival = np.where(x_valid.view(np.bool_), arrival, SIGN_BIT)
+        k.scatter_arg(cell, valid, x, time, sequence, arrival, feeds[1], x_valid, block)
     elif lane.kind == kinds.EXTREME_COUNT:
         k.scatter_extreme_count(cell, valid, x, block)
     else:

@@ -42,6 +42,7 @@ def write(spec: Spec, state: State | None, advanced: tuple[object, ...], ended: 
     tables: list[pa.Table] = []
     if state is not None:
         header |= {
+            "arrival": state.plan.arrival,
             "watermark": state.watermark,
             "progress": state.progress.to_json(),
             "arrived": state.arrived,
@@ -64,7 +65,7 @@ def write(spec: Spec, state: State | None, advanced: tuple[object, ...], ended: 
     return _HEAD.pack(MAGIC, FORMAT, _checksum(body)) + body
 
 
-def read(spec: Spec, blob: bytes) -> tuple[State | None, tuple[object, ...], bool]:
+def read(spec: Spec, blob: bytes | memoryview) -> tuple[State | None, tuple[object, ...], bool]:
     """The state, watermarks given before any row, and whether the stream has ended."""
     try:
         view = memoryview(blob)
@@ -82,7 +83,7 @@ def read(spec: Spec, blob: bytes) -> tuple[State | None, tuple[object, ...], boo
     tables = [pa.ipc.open_stream(section).read_all() for section in sections[1:]]
     take = iter(tables)
     given = next(take).schema
-    plan = Plan(spec, given)
+    plan = Plan(spec, given, header["arrival"])
     keys = None
     if spec.by:
         keys = KeyTable(plan.key_types)

@@ -17,7 +17,8 @@ from slicing.bounds import BEGIN
 from slicing.cells import Cells, fused, merged, sorted_cells
 from slicing.kernels.cells import CODE, END, LEVEL, chain
 from slicing.kernels.combine import ARG as _ARG
-from slicing.plan import RANK_FORMS, RANK_WORDS, Plan
+from slicing.kernels.combine import LAST as _LAST
+from slicing.plan import RANK_FORMS, RANK_WORDS, TIE_WORDS, Plan
 
 Ints = npt.NDArray[np.int64]
 
@@ -158,5 +159,7 @@ class Store:
                     held &= blocks[b][:, 6] > 0
                 changed = blocks[b].copy()
                 changed[held, word] = change(changed[held, word], lane.feeds[feed].form == "high")
+                if not self.plan.arrival and word == TIE_WORDS.get(lane.kind, word) + 1:
+                    changed[held, word - 1] = ~changed[held, word] if lane.kind == _LAST else changed[held, word]
                 blocks[b] = changed
         return Cells(cells.meta, tuple(blocks))

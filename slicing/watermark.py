@@ -40,6 +40,13 @@ class Progress:
             return self
         return Progress(newest if self.largest is None else max(self.largest, newest), self.sources)
 
+    def joined(self, other: Progress) -> Progress:
+        """Of two places that read the same stream."""
+        sources = dict(self.sources)
+        for name, time in other.sources.items():
+            sources[name] = max(time, sources.get(name, time))
+        return Progress(self.grown(other.largest).largest, dict(sorted(sources.items(), key=lambda s: str(s[0]))))
+
 
 @dataclass(frozen=True)
 class Seen:
@@ -75,6 +82,10 @@ class Watermark:
     def observe(self, before: Progress, seen: Seen) -> Progress:
         """Progress after these rows (at least one); raises where the stream broke its promise."""
         return before.grown(seen.newest)
+
+    def joined(self, one: Progress, other: Progress, measure: Measure) -> Progress:
+        """Progress of a stream that two places read."""
+        return one.joined(other)
 
     def reached(self, progress: Progress, measure: Measure) -> int | None:
         """The watermark: no row before it will come. None while nothing is known."""
@@ -160,11 +171,17 @@ class PerSource(Watermark):
         sources = dict(before.sources)
         for name, time in zip(latest["source"].to_pylist(), latest["time_max"].to_pylist(), strict=True):
             sources[name] = max(time, sources.get(name, time))
-        largest = before.grown(seen.newest).largest
-        if self.idle is not None and largest is not None:  # who is silent has no say: forget it
-            heard_after = largest - seen.measure.ticks(self.idle, "per_source's idle")
-            sources = {name: time for name, time in sources.items() if time > heard_after}
-        return Progress(largest, sources)
+        return self._heard(Progress(before.grown(seen.newest).largest, sources), seen.measure)
+
+    def joined(self, one: Progress, other: Progress, measure: Measure) -> Progress:
+        return self._heard(one.joined(other), measure)
+
+    def _heard(self, progress: Progress, measure: Measure) -> Progress:
+        """Who is silent has no say: forget it."""
+        if self.idle is None or progress.largest is None:
+            return progress
+        heard_after = progress.largest - measure.ticks(self.idle, "per_source's idle")
+        return Progress(progress.largest, {name: time for name, time in progress.sources.items() if time > heard_after})
 
     def reached(self, progress: Progress, measure: Measure) -> int | None:
         if progress.largest is None:

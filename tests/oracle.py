@@ -223,7 +223,15 @@ def same(a: Any, b: Any) -> bool:
     return a == b or (isinstance(a, float) and isinstance(b, float) and isnan(a) and isnan(b))
 
 
-def aggregate(agg: Values, rows: list[Row], columns: dict[str, str], on_overflow: str) -> Any:
+def edge(rows: list[Row], column: str, last: bool, arrival: bool) -> Row:
+    """The first or last of some rows; without an order of arrival a tie goes to the smaller value."""
+    if arrival:
+        return rows[-1 if last else 0]
+    found = rows[-1 if last else 0].order[:2]
+    return min((row for row in rows if row.order[:2] == found), key=lambda row: rank(row.values[column]))
+
+
+def aggregate(agg: Values, rows: list[Row], columns: dict[str, str], on_overflow: str, arrival: bool = True) -> Any:
     """One aggregate of a window's rows."""
     rows = sorted(rows, key=lambda row: row.order)
     if agg.get("where") is not None:
@@ -242,9 +250,11 @@ def aggregate(agg: Values, rows: list[Row], columns: dict[str, str], on_overflow
         return None
     if fn in ("argmin", "argmax"):
         best = extreme(values, pick)
-        return next(row.values[agg["return"]] for row in rows if same(row.values[column], best))
+        rows = [row for row in rows if same(row.values[column], best)]
+        return edge(rows, agg["return"], False, arrival).values[agg["return"]]
+    first, last = (edge(rows, column, last, arrival).values[column] for last in (False, True))
     if fn == "m4":
-        ends = {"first": values[0], "last": values[-1]}
+        ends = {"first": first, "last": last}
         return {"min": extreme(values, min), "max": extreme(values, max), **ends}
     if fn == "sum" and column_type.startswith("float"):
         return float_sum(values)
@@ -261,8 +271,8 @@ def aggregate(agg: Values, rows: list[Row], columns: dict[str, str], on_overflow
         "geometric_mean": lambda: geometric_mean(values),
         "var": lambda: variance(values, agg.get("ddof", 1), root=False),
         "std": lambda: variance(values, agg.get("ddof", 1), root=True),
-        "first": lambda: values[0],
-        "last": lambda: values[-1],
+        "first": lambda: first,
+        "last": lambda: last,
         "any": lambda: any(values),
         "all": lambda: all(values),
     }
@@ -478,7 +488,8 @@ class Oracle:
     def _result(self, name: str, start: int | None, end: int, example: Row, rows: list[Row]) -> Values:
         keys = {column: example.values[column] for column in self.query.get("by", [])}
         overflow, aggs = self.query.get("on_overflow", "error"), self.query["aggs"]
-        answers = {called: aggregate(agg, rows, self.columns, overflow) for called, agg in aggs.items()}
+        arrival = self.query.get("arrival", True)
+        answers = {called: aggregate(agg, rows, self.columns, overflow, arrival) for called, agg in aggs.items()}
         return {"window": name, "window_start": start, "window_end": end, **keys, **answers}
 
     def place(self, row: Values) -> tuple:

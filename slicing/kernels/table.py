@@ -255,3 +255,26 @@ def place_bytes(pool, starts, null, slots, shift, multiplier):
             slot = (slot + u64(1)) & mask
         if code != null:
             slots[slot, 0], slots[slot, 1], slots[slot, 2] = first, second, _tag(length) | u64(code)
+
+
+# --- hashes that mean the same in every process ---------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def hash_words(words, hashed):
+    """Mix one more word into each hash (the finalizer of splitmix64)."""
+    for i in range(words.size):
+        h = (hashed[i] + MIX) ^ words[i]
+        h = (h ^ (h >> u64(30))) * u64(0xBF58476D1CE4E5B9)
+        h = (h ^ (h >> u64(27))) * u64(0x94D049BB133111EB)
+        hashed[i] = h ^ (h >> u64(31))
+
+
+@njit(cache=True, nogil=True)
+def hash_bytes(pool, starts, hashed):
+    """FNV-1a of pool[starts[i] : starts[i + 1]]."""
+    for i in range(hashed.size):
+        h = u64(0xCBF29CE484222325)
+        for at in range(starts[i], starts[i + 1]):
+            h = (h ^ u64(pool[u64(at)])) * u64(0x100000001B3)
+        hashed[i] = h

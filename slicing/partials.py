@@ -1,0 +1,326 @@
+"""Partial slices between processes: rows reduced here, merged into a store there.
+
+``Collector`` is the map side: rows, judged by a given watermark, become partial slices. ``packed`` takes them apart by
+a hash of their keys, as bytes for each place. ``admit`` is the reduce side: they enter an operator, which then closes
+what its watermark has reached. ``split`` and ``joined`` do the same to a whole state, when the number of places
+changes.
+
+Nothing here depends on the order in which rows or parts arrive: there is no arrival where several processes read a
+stream, so ties go to the smaller value, and what is merged is first put in the order of its bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from slicing import operator as engine
+from slicing import snapshot
+from slicing.arrow_io import one_batch
+from slicing.bounds import BEGIN
+from slicing.cells import Cells
+from slicing.fill import Filled
+from slicing.keys import KeyTable
+from slicing.operator import Operator, Output, State
+from slicing.revise import Revisions, revise
+from slicing.spec import ProcessingTime, Spec
+from slicing.store import Store
+from slicing.values import ranks
+from slicing.watermark import Ordered, Progress, Seen
+
+Ints = npt.NDArray[np.int64]
+
+COUNTS = ("rows", "windowed", "late", "outside", "null_time")
+
+
+def check(spec: Spec) -> None:
+    """Refuse a spec whose answers need an order of arrival, which several processes reading one stream do not have."""
+    if isinstance(spec.time, ProcessingTime):
+        raise ValueError(
+            "time=sl.processing_time() stamps rows as they are pushed, and a repeated batch would get other stamps; "
+            "name a time column"
+        )
+    if isinstance(spec.watermark, Ordered) and spec.watermark.on_disorder == "error":
+        raise ValueError(
+            "watermark=sl.ordered() needs rows in the order they arrived, and here they come from several places; use "
+            "sl.bounded(delay) or sl.ordered(on_disorder='late')"
+        )
+
+
+def start(spec: Spec, schema: pa.Schema, watermark: int | None = None) -> Operator:
+    """An operator for :func:`admit`, of rows with this schema."""
+    check(spec)
+    state = State.fresh(spec, schema, arrival=False)
+    operator = Operator(spec)
+    operator._state = replace(state, given=schema, watermark=watermark)
+    return operator
+
+
+def state_of(operator: Operator) -> State:
+    """The state of an operator that came from :func:`start` or a snapshot of it."""
+    assert operator._state is not None
+    return operator._state
+
+
+# --- the map side -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What rows came to: partial slices, those of rows that may change windows given out, late rows, the accounting."""
+
+    state: State
+    changing: State
+    late: pa.Table
+    counts: dict[str, int]
+    progress: Progress
+
+
+class Collector:
+    """Rows of one batch of a stream, wherever they are read, as partial slices.
+
+    ``watermark`` (in ticks, None while nothing is known) judges all of them; rows in time and rows late for some window
+    never meet in one partial.
+    """
+
+    def __init__(self, spec: Spec, schema: pa.Schema, watermark: int | None = None) -> None:
+        self._operator = start(spec, schema, watermark)
+        self._progress = Progress()
+        self._parts: list[State] = []
+        self._changing: list[State] = []
+        self._late: list[pa.Table] = []
+        self._counts = dict.fromkeys(COUNTS, 0)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(part.store.nbytes for part in (*self._parts, *self._changing))
+
+    def push(self, data: object) -> None:
+        """Take rows: many at once, as each push costs the same few milliseconds."""
+        given = one_batch(data)
+        state = state_of(self._operator)
+        state = replace(state, keys=None if state.keys is None else KeyTable(state.plan.key_types))
+        batch, times, null_time = self._operator._timed(state.plan, given)
+        state, rows = engine._encoded(state, batch, times)
+        if len(rows):
+            seen = Seen(times, *rows.span, batch, state.plan.measure, null_time)
+            self._progress = state.plan.spec.watermark.observe(self._progress, seen)
+        admitted = engine._admit(state, rows)
+        for cells, parts in ((admitted.cells, self._parts), (admitted.changing, self._changing)):
+            if len(cells):
+                parts.append(replace(state, store=Store(state.plan, (cells,))))
+        if admitted.late.size or null_time.size:
+            self._late.append(engine._late_rows(given, null_time, admitted.late))
+        counted = (given.num_rows, 0, admitted.late.size, admitted.outside, null_time.size)
+        for name, count in zip(COUNTS, counted, strict=True):
+            self._counts[name] += int(count)
+
+    def parts(self) -> Parts:
+        """What the rows have come to."""
+        fresh = state_of(self._operator)
+        counts = dict(self._counts)
+        counts["windowed"] = 2 * counts["rows"] - sum(counts.values())
+        late = pa.concat_tables(self._late) if self._late else engine._none_late(fresh)
+        return Parts(_one(fresh, self._parts), _one(fresh, self._changing), late, counts, self._progress)
+
+
+def _one(fresh: State, parts: list[State]) -> State:
+    """One table of cells of the keys and values that each push numbered for itself."""
+    if len(parts) == 1:
+        return parts[0]
+    state = replace(fresh, keys=None if fresh.keys is None else KeyTable(fresh.plan.key_types))
+    state, cells = merged_into(state, parts)
+    return replace(state, store=state.store.add(cells))
+
+
+def split(state: State, parts: int) -> list[State]:
+    """A state by keys, into so many; a key is always in the same part. Codes are in the order of the keys."""
+    if state.keys is None:
+        nothing = replace(state, store=Store(state.plan), revisions=Revisions(), filled={})
+        return [state, *[nothing] * (parts - 1)]
+    codes = np.arange(len(state.keys))
+    target = (state.keys.hashes(codes) % np.uint64(parts)).astype(np.int64)
+    rank = state.keys.ranks(codes)
+    return [_some_keys(state, np.flatnonzero(target == p), rank) for p in range(parts)]
+
+
+def _some_keys(state: State, codes: Ints, rank: Ints) -> State:
+    """The part of a state that has these keys, with nothing of the others."""
+    assert state.keys is not None
+    codes = codes[np.argsort(rank[codes])]
+    number = np.full(len(state.keys), -1, np.int64)
+    number[codes] = np.arange(codes.size)
+    keys = KeyTable(state.plan.key_types)
+    keys.encode_values(state.keys.values(codes))
+    runs = tuple(run.take(number[run.code] >= 0) for run in state.store.runs)
+    store = Store(state.plan, tuple(run for run in runs if len(run))).recoded(number)
+    mine = number[state.revisions.code] >= 0
+    filled = {k: _at(last, codes) for k, last in state.filled.items()}
+    part = replace(state, keys=keys, store=store, filled=filled)
+    return _own_pools(replace(part, revisions=state.revisions._take(mine).recoded(number)))
+
+
+def _own_pools(state: State) -> State:
+    """Only the values that the state's cells hold."""
+    pools, store = dict(state.pools), state.store
+    for name, pool in state.pools.items():
+        used = store.ranks_used(name, len(pool))
+        if used.size < len(pool):
+            _, pools[name], moved = ranks([], pool, used)
+            store = store.reranked(name, moved)
+    return replace(state, pools=pools, store=store)
+
+
+def _at(last: Ints, codes: Ints) -> Ints:
+    """``last`` of some codes; it may be shorter than the key table."""
+    longer = np.append(last, np.full(max(int(codes.max(initial=-1)) + 1 - last.size, 0), BEGIN))
+    return longer[codes]
+
+
+# --- on the way -------------------------------------------------------------------------------------------------------
+
+
+def packed(parts: Parts, count: int) -> list[list[bytes]]:
+    """For each of ``count`` places the bytes it has to admit: its keys' partial slices and late rows, and the progress.
+
+    The first place is told the accounting.
+    """
+    spec, given = parts.state.plan.spec, parts.state.given
+    assert given is not None
+    if parts.progress.largest is None and not parts.counts["rows"]:
+        return [[] for _ in range(count)]
+    out: list[list[bytes]] = []
+    late = _late_by_key(parts, count)
+    changing = split(parts.changing, count) if len(parts.changing.store) else []
+    for p, state in enumerate(split(parts.state, count)):
+        header: dict[str, Any] = {"progress": parts.progress.to_json(), "sections": []}
+        if p == 0:
+            header["counts"] = parts.counts
+        sections = []
+        if len(state.store):
+            header["sections"].append("cells")
+            sections.append(snapshot.write(spec, state, (), False))
+        if changing and len(changing[p].store):
+            header["sections"].append("changing")
+            sections.append(snapshot.write(spec, changing[p], (), False))
+        if late[p].num_rows:
+            header["sections"].append("late")
+            sections.append(snapshot._stream(late[p]))
+        out.append([_joined([json.dumps(header).encode(), *sections])])
+    return out
+
+
+def _late_by_key(parts: Parts, count: int) -> list[pa.Table]:
+    if not parts.late.num_rows or parts.state.keys is None:
+        return [parts.late, *[parts.late.slice(0, 0)] * (count - 1)]
+    keys = KeyTable(parts.state.plan.key_types)
+    codes = keys.encode([one_batch(parts.late).column(name) for name in parts.state.plan.spec.by])
+    target = keys.hashes(codes) % np.uint64(count)
+    return [parts.late.filter(pa.array(target == p)) for p in range(count)]
+
+
+def _joined(sections: Iterable[bytes]) -> bytes:
+    return b"".join(part for s in sections for part in (snapshot._LENGTH.pack(len(s)), s))
+
+
+@dataclass(frozen=True)
+class _Arrived:
+    """One process's partial slices, as they came."""
+
+    header: dict[str, Any]
+    sections: dict[str, Any]
+
+
+def _unpacked(spec: Spec, blob: bytes) -> _Arrived:
+    view, at, found = memoryview(blob), 0, []
+    while at < len(view):
+        (length,) = snapshot._LENGTH.unpack(view[at : at + 8])
+        found.append(view[at + 8 : at + 8 + length])
+        at += 8 + length
+    header = json.loads(bytes(found[0]))
+    sections: dict[str, Any] = {}
+    for name, section in zip(header["sections"], found[1:], strict=True):
+        sections[name] = pa.ipc.open_stream(section).read_all() if name == "late" else snapshot.read(spec, section)[0]
+    return _Arrived(header, sections)
+
+
+# --- the reduce side --------------------------------------------------------------------------------------------------
+
+
+def admit(operator: Operator, blobs: Iterable[bytes]) -> Output:
+    """Let the partial slices of one batch enter, then close what the batches *before* it have brought the watermark to.
+
+    The rows must have been judged by the operator's watermark. Blobs may come in any order; an operator of the same
+    state given the same blobs always ends in the same bytes.
+    """
+    state = state_of(operator)
+    spec, arrived = operator.spec, [_unpacked(operator.spec, blob) for blob in sorted(blobs)]
+    reached = operator._reached(state)
+    state, cells = merged_into(state, [a.sections["cells"] for a in arrived if "cells" in a.sections])
+    state, changing = merged_into(state, [a.sections["changing"] for a in arrived if "changing" in a.sections])
+    state, revised = revise(state, changing)
+    state, answers = engine._close(replace(state, store=state.store.add(cells)), reached)
+    progress = state.progress
+    for a in arrived:
+        progress = spec.watermark.joined(progress, Progress.from_json(a.header["progress"]), state.plan.measure)
+    windows = engine._table(state, answers, revised)
+    late = [a.sections["late"] for a in arrived if "late" in a.sections]
+    counts = {name: sum(a.header.get("counts", {}).get(name, 0) for a in arrived) for name in COUNTS}
+    state = replace(engine._forget(state), progress=progress)
+    return operator._done(state, windows, pa.concat_tables(late) if late else engine._none_late(state), counts)
+
+
+def merged_into(state: State, others: Sequence[State]) -> tuple[State, Cells]:
+    """The cells of other states, in the codes and ranks of this one, which knows their keys and values after it."""
+    if not others:
+        return state, Cells.empty(state.plan.lanes, state.plan.fragments)
+    stores = [other.store for other in others]
+    if state.keys is not None:
+        codes = [state.keys.encode_values(o.keys.values(np.arange(len(o.keys)))) for o in others if o.keys is not None]
+        stores = [store.recoded(code) for store, code in zip(stores, codes, strict=True)]
+    pools, mine = dict(state.pools), state.store
+    for name in state.plan.ranked:
+        pool = pools[name]
+        used = mine.ranks_used(name, len(pool)) if len(pool) > 2 * len(mine) + 1024 else np.arange(len(pool))
+        found, pools[name], moved = ranks([o.pools[name] for o in others], pool, used)
+        if not np.array_equal(moved, np.arange(moved.size)):
+            mine = mine.reranked(name, moved)
+        stores = [store.reranked(name, at) for store, at in zip(stores, found, strict=True)]
+    together = Store(state.plan)
+    for store in stores:
+        for run in store.runs:
+            together = together.add(run)
+    return replace(state, pools=pools, store=mine), together.consolidated().table()
+
+
+def joined(spec: Spec, states: Sequence[State]) -> State:
+    """States of different keys, at the same watermark, as one: what :func:`split` took apart."""
+    first = states[0]
+    assert first.given is not None
+    whole = replace(State.fresh(spec, first.given, first.plan.arrival), given=first.given, watermark=first.watermark)
+    whole, cells = merged_into(whole, states)
+    revisions = [s.revisions for s in states]
+    filled: Filled = {}
+    if whole.keys is not None:
+        codes = [whole.keys.encode_values(s.keys.values(np.arange(len(s.keys)))) for s in states if s.keys is not None]
+        revisions = [r.recoded(code) for r, code in zip(revisions, codes, strict=True)]
+        for k in sorted({k for s in states for k in s.filled}):
+            filled[k] = np.full(len(whole.keys), BEGIN, np.int64)
+            for s, code in zip(states, codes, strict=True):
+                if k in s.filled:
+                    filled[k][code[: s.filled[k].size]] = s.filled[k][: code.size]
+    else:
+        filled = dict(next((s.filled for s in states if s.filled), {}))
+    columns = {n: np.concatenate([getattr(r, n) for r in revisions]) for n in Revisions.__dataclass_fields__}
+    progress = first.progress
+    for other in states[1:]:
+        progress = spec.watermark.joined(progress, other.progress, whole.plan.measure)
+    return replace(
+        whole, store=whole.store.add(cells), revisions=Revisions(**columns), filled=filled, progress=progress
+    )

@@ -1,0 +1,172 @@
+"""Map side and reduce side driven by hand: any spread of rows over readers and places gives the oracle's answer.
+
+Batches are judged by the watermark of the batch before and close with that of the rows before them, as on Spark.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from harness import batch, compare_late, compare_types, compare_windows, plain_rows, plain_time, spec
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+from oracle import Oracle, Refused
+from strategies import Case, Kit, cases
+
+import slicing as sl
+from slicing import partials
+from slicing.keys import KeyTable
+from slicing.partials import Collector, admit, joined, packed, split, start, state_of
+
+CASES = int(os.environ.get("SLICING_CASES", "150"))
+SEED = os.environ.get("SLICING_SEED")
+
+
+def some_cases(percent: int) -> Callable:
+    def decorate(test: Callable) -> Callable:
+        chosen = settings(
+            max_examples=max(CASES * percent // 100, 1),
+            deadline=None,
+            database=None,
+            derandomize=SEED is None,
+            print_blob=False,
+            suppress_health_check=list(HealthCheck),
+            phases=[Phase.generate, Phase.shrink],
+        )(test)
+        return chosen if SEED is None else seed(int(SEED))(chosen)
+
+    return decorate
+
+
+class Places:
+    """N places that keep state between batches, and readers in front of them: what Spark does, without it."""
+
+    def __init__(self, built: sl.Spec, schema: pa.Schema, count: int, chance: random.Random) -> None:
+        self.spec, self.schema, self.chance = built, schema, chance
+        self.operators = [start(built, schema) for _ in range(count)]
+
+    def blobs(self, data: pa.RecordBatch) -> list[list[bytes]]:
+        """The batch read by one to three readers in pieces, as what each place receives."""
+        watermark = state_of(self.operators[0]).watermark
+        reader = [self.chance.randrange(3) for _ in range(data.num_rows)]
+        found: list[list[bytes]] = [[] for _ in self.operators]
+        for number in range(3):
+            collector = Collector(self.spec, self.schema, watermark)
+            mine = [row for row, by in enumerate(reader) if by == number]
+            cut = self.chance.randint(0, len(mine))
+            for piece in (mine[:cut], mine[cut:]):
+                collector.push(data.take(pa.array(piece, pa.int64())))
+            for place, blobs in enumerate(packed(collector.parts(), len(self.operators))):
+                found[place] += blobs
+        return found
+
+    def push(self, data: pa.RecordBatch) -> list[Any]:
+        outs = []
+        for place, blobs in enumerate(self.blobs(data)):
+            other = sl.Operator.restore(self.spec, self.operators[place].snapshot())
+            outs.append(admit(self.operators[place], blobs))
+            admit(other, self.chance.sample(blobs, len(blobs)))
+            assert self.operators[place].snapshot() == other.snapshot()
+        return outs
+
+    def rescale(self, count: int) -> None:
+        states = [state_of(operator) for operator in self.operators]
+        pieces = [split(state, count) for state in states]
+        self.operators = [start(self.spec, self.schema) for _ in range(count)]
+        for operator, mine in zip(self.operators, zip(*pieces, strict=True), strict=True):
+            operator._state = joined(self.spec, mine)
+
+
+def check_places(case: Case, count: int, chance: random.Random) -> None:
+    oracle = Oracle(case.columns, {**case.query, "watermark": {"kind": "manual"}, "arrival": False})
+    clock = Oracle(case.columns, case.query)  # its progress alone is asked
+    places = Places(spec(case), batch(case, []).schema, count, chance)
+    for at, step in enumerate([*case.steps, ("flush",)]):
+        where = f"{step[0]} (step {at})"
+        if step[0] == "restart":
+            if chance.random() < 0.5:
+                places.rescale(chance.randint(1, 4))
+            places.operators = [sl.Operator.restore(places.spec, op.snapshot()) for op in places.operators]
+        if step[0] not in ("push", "flush"):
+            continue
+        rows = case.named(step[1]) if step[0] == "push" else []
+        try:
+            expected = oracle._step(rows, clock._progress()) if step[0] == "push" else oracle.flush()
+        except Refused:
+            with pytest.raises((ValueError, OverflowError)):
+                _ = places.push(batch(case, step[1])) if step[0] == "push" else [op.flush() for op in places.operators]
+            return
+        outs = places.push(batch(case, step[1])) if step[0] == "push" else [op.flush() for op in places.operators]
+        clock._observe(rows)
+        compare_types(case, outs[0].windows, where)
+        found = [row for out in outs for row in plain_rows(out.windows)]
+        compare_windows(case, expected.windows, sorted(found, key=oracle.place), where)
+        if step[0] == "push":
+            compare_late(case, expected.late, pa.concat_tables([out.late for out in outs]), where)
+            stats = {name: sum(out.stats[name] for out in outs) for name in expected.stats}
+            assert stats == expected.stats, f"{where}: {stats}, expected {expected.stats}\n{case!r}"
+            reached = {plain_time(out.watermark, case.columns["t"]) for out in outs}
+            assert reached == {expected.watermark}, f"{where}: {reached}, expected {expected.watermark}\n{case!r}"
+
+
+def orderless(case: Case) -> Case:
+    if case.query["watermark"].get("on_disorder") == "error":
+        return case.asking(watermark={"kind": "ordered", "on_disorder": "late"})
+    return case
+
+
+@some_cases(50)
+@given(cases(), st.integers(1, 4), st.randoms(use_true_random=False))
+def test_any_spread_of_rows_gives_what_the_rows_say(case: Case, count: int, chance: random.Random) -> None:
+    check_places(orderless(case), count, chance)
+
+
+@some_cases(30)
+@given(cases(Kit(kinds=("session", "tumbling"), rich_values=False)), st.integers(1, 4), st.randoms())
+def test_sessions_with_late_rows_in_any_spread(case: Case, count: int, chance: random.Random) -> None:
+    check_places(orderless(case), count, chance)
+
+
+@pytest.mark.parametrize("type", [pa.int64(), pa.float64(), pa.string(), pa.decimal128(22, 2), pa.bool_()])
+def test_a_key_has_the_same_hash_in_every_table(type: pa.DataType) -> None:
+    values = pa.array([None, 0, 1, 1, 0], pa.int64()).cast(type)
+    one, other = KeyTable([type, pa.int64()]), KeyTable([type, pa.int64()])
+    second = pa.array([5, 6, 7, 7, 6])
+    mine, theirs = one.encode([values, second]), other.encode([values[::-1], second[::-1]])[::-1]
+    assert one.hashes(np.arange(len(one)))[mine].tolist() == other.hashes(np.arange(len(other)))[theirs].tolist()
+    assert len(set(one.hashes(np.arange(len(one))).tolist())) == 3
+
+
+def test_hashes_never_change() -> None:
+    """State files are placed by them: another hash would lose every key's state."""
+    table = KeyTable([pa.string(), pa.int64()])
+    codes = table.encode([pa.array(["", "sensor-1", "a key of more than sixteen bytes"]), pa.array([0, 1, -(2**63)])])
+    found = [f"{h:016x}" for h in table.hashes(codes).tolist()]
+    assert found == ["0aae28a58c1d95d7", "e92889e80bcf29cd", "f972131ab06d653c"]
+
+
+def test_specs_that_need_an_order_of_arrival_are_refused() -> None:
+    windows, aggs = {"m": sl.tumbling(5)}, {"n": sl.count()}
+    with pytest.raises(ValueError, match=r"sl.ordered\(\) needs rows in the order they arrived"):
+        partials.check(sl.Spec("t", windows, aggs, watermark=sl.ordered()))
+    with pytest.raises(ValueError, match="processing_time"):
+        partials.check(sl.Spec(sl.processing_time(), {"m": sl.tumbling("5s")}, aggs))
+
+
+def test_ties_go_to_the_smaller_value() -> None:
+    aggs = {"first": sl.first("v"), "last": sl.last("v"), "arg": sl.argmax("k", "v")}
+    built = sl.Spec("t", {"m": sl.tumbling(5)}, aggs)
+    rows = pa.record_batch({"t": [1, 1, 2, 2], "v": ["b", "a", "d", "c"], "k": [7, 7, 7, 7]})
+    for order in ([0, 1, 2, 3], [3, 2, 1, 0], [2, 0, 3, 1]):
+        collector, operator = Collector(built, rows.schema), start(built, rows.schema)
+        for row in order:
+            collector.push(rows.slice(row, 1))
+        admit(operator, [blob for blobs in packed(collector.parts(), 1) for blob in blobs])
+        (answer,) = operator.flush().windows.to_pylist()
+        assert [answer[name] for name in aggs] == ["a", "c", "a"]
