@@ -78,6 +78,10 @@ class Cells:
     def take(self, index: npt.NDArray[np.int64] | npt.NDArray[np.bool_] | slice) -> Cells:
         return Cells(self.meta[index], tuple(b[index] for b in self.blocks))
 
+    def only_meta(self, index: Ints) -> Cells:
+        """Some of the cells, for a look at their meta alone."""
+        return Cells(self.meta[index], ())
+
     def with_meta(self, column: int, values: Ints) -> Cells:
         meta = self.meta.copy()
         meta[:, column] = values

@@ -15,12 +15,12 @@ import numpy.typing as npt
 
 from slicing.aggs import Lane
 from slicing.cells import Cells
-from slicing.kernels.cells import chain
 from slicing.kernels.combine import combine, identity
 from slicing.kernels.strategies import STRATEGIES, Combinations, levels, stacked
 from slicing.kernels.windows import window_ranges
-from slicing.keys import KeyTable
+from slicing.keys import KeyTable, ranks_among
 from slicing.plan import DueWindows, Plan
+from slicing.sessions import Runs
 
 Ints = npt.NDArray[np.int64]
 
@@ -60,53 +60,6 @@ class Answers:
         return Answers(empty, empty, empty, empty, tuple(identity(lane.kind, 0) for lane in plan.lanes), True)
 
 
-@dataclass(frozen=True)
-class Runs:
-    """Cells by (key, time), and the ranges of them that belong together."""
-
-    cells: Cells
-    first: Ints
-    last: Ints
-
-    @property
-    def code(self) -> Ints:
-        return self.cells.code[self.first]
-
-    def start(self) -> Ints:
-        """Time of each run's first row."""
-        return np.minimum.reduceat(self.cells.first, self.first) if self.first.size else self.first
-
-    def end(self) -> Ints:
-        """Time of each run's last row."""
-        return np.maximum.reduceat(self.cells.last, self.first) if self.first.size else self.first
-
-    def chosen(self, which: npt.NDArray[np.bool_]) -> Runs:
-        """Some of the runs."""
-        sizes = self.last - self.first
-        last = np.cumsum(sizes[which])
-        return Runs(self.cells.take(np.repeat(which, sizes)), last - sizes[which], last)
-
-
-def runs(table: Cells, keys: KeyTable | None, gap: int) -> Runs:
-    """A key's cells whose neighbours are at most ``gap`` apart; keys in their order."""
-    rank = key_ranks(table.code, keys)
-    cells = table.take(np.lexsort((table.last, table.first, rank[table.code])))
-    run = np.empty(len(cells), np.int64)
-    n = chain(cells.code, cells.first, cells.last, np.int64(gap), run)
-    first = np.searchsorted(run, np.arange(n))
-    return Runs(cells, first, np.append(first[1:], len(cells))[:n])
-
-
-def key_ranks(code: Ints, keys: KeyTable | None) -> Ints:
-    """For each code that occurs, the place of its key among those that occur."""
-    if keys is None:
-        return np.zeros(1, np.int64)
-    present = np.flatnonzero(np.bincount(code, minlength=len(keys)))
-    rank = np.zeros(len(keys), np.int64)
-    rank[present] = keys.ranks(present)
-    return rank
-
-
 def stable_order(number: Ints) -> Ints:
     """Stable order of small numbers; numpy sorts 16 bits by counting."""
     order = np.argsort(number.astype(np.uint16), kind="stable")
@@ -116,12 +69,11 @@ def stable_order(number: Ints) -> Ints:
     return order
 
 
-def session_answers(plan: Plan, found: Runs, which: npt.NDArray[np.bool_], window: int, gap: int) -> Answers:
-    """Some of the runs as windows that end ``gap`` after their last row (a whole stream: at it)."""
-    first, last = found.first[which], found.last[which]
-    blocks = combined(plan.lanes, found.cells, first, last)
-    start, end = found.start()[which], found.end()[which] + gap
-    return Answers(np.full(first.size, window, np.int64), start, end, found.code[which], blocks)
+def session_answers(plan: Plan, found: Runs, window: int, gap: int) -> Answers:
+    """Runs as windows that end ``gap`` after their last row (a whole stream: at it)."""
+    blocks = combined(plan.lanes, found.cells, found.first, found.last)
+    number = np.full(found.first.size, window, np.int64)
+    return Answers(number, found.start(), found.end() + gap, found.code, blocks)
 
 
 def time_answers(
@@ -145,7 +97,7 @@ def time_answers(
     if keys is None:
         return scope.ungrouped()
     cells = scope.cells
-    rank = key_ranks(cells.code, keys)
+    rank = ranks_among(cells.code, keys)
     group = rank[cells.code]
     groups = int(group.max()) + 1
     order = stable_order(group)

@@ -12,11 +12,12 @@ import numpy.typing as npt
 from slicing import emit
 from slicing.bounds import BEGIN, FOREVER
 from slicing.cells import NEVER, Cells
-from slicing.emit import Answers, Runs
+from slicing.emit import Answers
 from slicing.kernels.cells import CODE
 from slicing.kernels.combine import identity
 from slicing.plan import Plan
 from slicing.results import among
+from slicing.sessions import Runs
 
 Ints = npt.NDArray[np.int64]
 Filled = dict[int, Ints]  # number of the time window -> end of the last one given out, by code (BEGIN: none yet)

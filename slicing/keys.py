@@ -134,6 +134,16 @@ class KeyTable:
         return [key for column, ids in reversed(columns) for key in column.sort_keys(ids)]
 
 
+def ranks_among(code: Ints, keys: KeyTable | None) -> Ints:
+    """For each code that occurs, the place of its key among those that occur; without keys there is one group."""
+    if keys is None:
+        return np.zeros(1, np.int64)
+    present = np.flatnonzero(np.bincount(code, minlength=len(keys)))
+    rank = np.zeros(len(keys), np.int64)
+    rank[present] = keys.ranks(present)
+    return rank
+
+
 def check_key_type(name: str, type: pa.DataType) -> None:
     """Raise TypeError unless a column of this type can be a key."""
     value = _decoded(type)

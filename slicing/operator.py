@@ -28,6 +28,7 @@ from slicing.keys import KeyTable
 from slicing.plan import ENDLESS, Plan
 from slicing.reduce import Rows, reduce_rows, reduce_suspects
 from slicing.revise import Revisions, revise
+from slicing.sessions import chains, runs
 from slicing.spec import ProcessingTime, Spec
 from slicing.store import Store
 from slicing.values import plain, ranks, storable, taken
@@ -370,7 +371,7 @@ def _time_windows(state: State, table: Cells, after: int, until: int) -> tuple[A
     if plan.idle is None:
         found = emit.time_answers(plan, table, state.keys, after, until)
         return with_empty(plan, found, state.filled, table, after, until)
-    return by_instance(plan, emit.runs(table, state.keys, plan.idle), state.filled, after, until)
+    return by_instance(plan, runs(table, state.keys, chains(table, plan.idle)), state.filled, after, until)
 
 
 def _row_windows(state: State, table: Cells, after: int, until: int, flush: bool) -> list[Answers]:
@@ -379,17 +380,18 @@ def _row_windows(state: State, table: Cells, after: int, until: int, flush: bool
     found = []
     for session in plan.sessions:
         gap = plan.session_gaps[session.level]
-        open_cells = table.take(table.level % plan.levels <= session.level)
-        chained = emit.runs(open_cells, state.keys, gap)
-        due = chained.end() + gap < until
+        chained = chains(table, gap, table.level % plan.levels <= session.level)
+        due = chained.end + gap < until
         if plan.spec.revises:
-            due &= chained.end() + gap >= after
-        found.append(emit.session_answers(plan, chained, due, session.window, session.gap))
+            due &= chained.end + gap >= after
+        if due.any():
+            found.append(emit.session_answers(plan, runs(table, state.keys, chained, due), session.window, session.gap))
     if plan.wholes and (flush or plan.idle is not None):
-        in_time = table.take(table.level < plan.levels)
-        streams = emit.runs(in_time, state.keys, int(ENDLESS) if plan.idle is None else plan.idle)
-        over = np.ones(streams.first.size, np.bool_) if plan.idle is None else streams.end() + plan.idle < until
-        found += [emit.session_answers(plan, streams, over, window, 0) for window in plan.wholes]
+        gap = int(ENDLESS) if plan.idle is None else plan.idle
+        chained = chains(table, gap, table.level < plan.levels)
+        over = None if plan.idle is None else chained.end + plan.idle < until
+        streams = runs(table, state.keys, chained, over)
+        found += [emit.session_answers(plan, streams, window, 0) for window in plan.wholes]
     return found
 
 

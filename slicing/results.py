@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from slicing.aggs import Pools
 from slicing.bounds import BEGIN
-from slicing.emit import Answers, key_ranks
-from slicing.keys import KeyTable
+from slicing.emit import Answers
+from slicing.keys import KeyTable, ranks_among
 from slicing.plan import Plan
 
 Ints = npt.NDArray[np.int64]
@@ -32,7 +32,7 @@ def in_order(answers: Answers, keys: KeyTable | None, last: Ints | None = None) 
     """The order of rows: end, window, start, keys (null first), then ``last``; None where they are in it."""
     if answers.ordered and last is None:
         return None
-    rank = key_ranks(answers.code, keys)[answers.code]
+    rank = ranks_among(answers.code, keys)[answers.code]
     return np.lexsort(((last,) if last is not None else ()) + (rank, answers.start, answers.window, answers.end))
 
 

@@ -16,6 +16,7 @@ from slicing import emit
 from slicing.cells import Cells, merged
 from slicing.emit import Answers
 from slicing.results import among
+from slicing.sessions import Runs, chains, runs
 
 if TYPE_CHECKING:
     from slicing.operator import State
@@ -103,7 +104,7 @@ def _sessions(state: State, old: Cells, new: Cells, changing: Cells, until: int)
     for session in plan.sessions:
         gap = plan.session_gaps[session.level]
         was, now, by = (
-            emit.runs(c.take(c.level % plan.levels <= session.level), state.keys, gap) for c in (old, new, changing)
+            runs(c, state.keys, chains(c, gap, c.level % plan.levels <= session.level)) for c in (old, new, changing)
         )
         # a run of the late rows lies within one new run, and so does every old one
         changed = np.zeros(now.first.size, np.bool_)
@@ -113,14 +114,14 @@ def _sessions(state: State, old: Cells, new: Cells, changing: Cells, until: int)
         back = changed & (now.end() + gap < until)
         found.append(
             (
-                emit.session_answers(plan, was, gone, session.window, session.gap),
-                emit.session_answers(plan, now, back, session.window, session.gap),
+                emit.session_answers(plan, was.chosen(gone), session.window, session.gap),
+                emit.session_answers(plan, now.chosen(back), session.window, session.gap),
             )
         )
     return found
 
 
-def _run_holding(runs: emit.Runs, others: emit.Runs) -> Ints:
+def _run_holding(runs: Runs, others: Runs) -> Ints:
     """For each of the other runs, the one of ``runs`` it is a part of (same key, around its first row)."""
     code = np.append(runs.code, others.code)
     start = np.append(runs.start(), others.start())

@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from slicing.bounds import BEGIN
 from slicing.cells import Cells, fused, merged, sorted_cells
-from slicing.kernels.cells import CODE, END, LEVEL, chain
+from slicing.kernels.cells import CODE, END, LEVEL
 from slicing.kernels.combine import ARG as _ARG
 from slicing.kernels.combine import LAST as _LAST
 from slicing.plan import RANK_FORMS, RANK_WORDS, TIE_WORDS, Plan
+from slicing.sessions import chains
 
 Ints = npt.NDArray[np.int64]
 
@@ -71,18 +71,11 @@ class Store:
         if not self.plan.session_gaps or not len(self):
             return self
         table = self.table()
-        order = np.lexsort((table.first, table.code))
-        code, first, last = table.code[order], table.first[order], table.last[order]
         level = table.level.copy()
         outside_whole = level // self.plan.levels * self.plan.levels
         for j, gap in enumerate(self.plan.session_gaps):
-            taken = level[order] % self.plan.levels <= j
-            members = order[taken]
-            run = np.empty(members.size, np.int64)
-            runs = chain(code[taken], first[taken], last[taken], np.int64(gap), run)
-            end = np.full(runs, BEGIN, np.int64)
-            np.maximum.at(end, run, last[taken])
-            left = members[end[run] + gap < h]
+            found = chains(table, gap, level % self.plan.levels <= j)
+            left = np.append(found.end + gap < h, False)[found.run]
             level[left] = outside_whole[left] + j + 1
         if (level == table.level).all():
             return self

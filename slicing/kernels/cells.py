@@ -56,15 +56,30 @@ def merge(table, older, gaps, fragments, out, into):
 
 
 @njit(cache=True, nogil=True)
-def chain(code, first, last, gap, into):
-    """Cells sorted by (code, first): number the runs of a code whose neighbours are at most ``gap`` apart."""
-    run = np.int64(-1)
-    reach = np.int64(0)
+def chain(code, first, last, taken, gap, latest, reach, run_of, into, start, end):
+    """Number the runs of each code's cells whose neighbours are at most ``gap`` apart; cells not taken get -1.
+
+    Cells come in time order of each code, codes mixed as they like: a table's own order, so nothing is sorted.
+    ``latest``, ``reach`` and ``run_of`` are room for a number a code (``run_of`` filled with -1), ``start`` and ``end``
+    for one a run. Returns how many runs there are, or -1 where a code's cells are not in time order.
+    """
+    n = np.int64(0)
     for i in range(code.size):
-        if i == 0 or code[i] != code[i - 1] or first[i] - reach > gap:
-            run += 1
-            reach = last[i]
-        else:
-            reach = max(reach, last[i])
-        into[i] = run
-    return run + 1
+        if not taken[i]:
+            into[i] = -1
+            continue
+        c = code[i]
+        r = run_of[c]
+        if r >= 0 and first[i] < latest[c]:
+            return np.int64(-1)
+        latest[c] = first[i]
+        if r < 0 or first[i] - reach[c] > gap:
+            r = n
+            n += 1
+            run_of[c] = r
+            start[r] = first[i]
+            reach[c] = last[i]
+        reach[c] = max(reach[c], last[i])
+        end[r] = reach[c]
+        into[i] = r
+    return n
