@@ -18,6 +18,7 @@ import numpy.typing as npt
 from slicing.aggs import Lane
 from slicing.kernels.cells import CODE, END, FIRST, LAST, LEVEL, ROWS, merge
 from slicing.kernels.combine import combine, identity
+from slicing.order import order_by
 
 Ints = npt.NDArray[np.int64]
 
@@ -96,8 +97,8 @@ class Cells:
 
 def sorted_cells(cells: Cells) -> Cells:
     """Put a table into its order."""
-    keys = (cells.first, cells.level, cells.code, cells.end) if cells.fragments else (cells.code, cells.end)
-    return cells.take(np.lexsort(keys))
+    finer = (cells.first, cells.level) if cells.fragments else ()
+    return cells.take(order_by(*finer, cells.code, cells.end))
 
 
 def merged(older: Cells, newer: Cells, lanes: Sequence[Lane], gaps: Ints) -> Cells:

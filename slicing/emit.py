@@ -19,6 +19,7 @@ from slicing.kernels.combine import combine, identity
 from slicing.kernels.strategies import STRATEGIES, Combinations, levels, stacked
 from slicing.kernels.windows import window_ranges
 from slicing.keys import KeyTable, ranks_among
+from slicing.order import stable_order
 from slicing.plan import DueWindows, Plan
 from slicing.sessions import Runs
 
@@ -58,15 +59,6 @@ class Answers:
     def none(plan: Plan) -> Answers:
         empty = np.empty(0, np.int64)
         return Answers(empty, empty, empty, empty, tuple(identity(lane.kind, 0) for lane in plan.lanes), True)
-
-
-def stable_order(number: Ints) -> Ints:
-    """Stable order of small numbers; numpy sorts 16 bits by counting."""
-    order = np.argsort(number.astype(np.uint16), kind="stable")
-    upper = number >> 16
-    if upper.any():
-        order = order[np.argsort(upper[order].astype(np.uint16), kind="stable")]
-    return order
 
 
 def session_answers(plan: Plan, found: Runs, window: int, gap: int) -> Answers:

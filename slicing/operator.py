@@ -348,7 +348,7 @@ def _close(state: State, reached: int | None, flush: bool = False) -> tuple[Stat
     parts = [p for p in (timed, *_row_windows(state, table, after, until, flush)) if len(p)]
     answers = Answers.together(parts) if parts else Answers.none(plan)
     horizon = END - 1 if flush else closed.horizon
-    store = Store(plan) if flush else store.sealed(horizon).expired(horizon)
+    store = Store(plan) if flush else store.without(horizon)
     return replace(closed, store=store, filled=filled, revisions=state.revisions.without(horizon)), answers
 
 

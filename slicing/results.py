@@ -10,6 +10,7 @@ from slicing.aggs import Pools
 from slicing.bounds import BEGIN
 from slicing.emit import Answers
 from slicing.keys import KeyTable, ranks_among
+from slicing.order import order_by
 from slicing.plan import Plan
 
 Ints = npt.NDArray[np.int64]
@@ -33,7 +34,7 @@ def in_order(answers: Answers, keys: KeyTable | None, last: Ints | None = None) 
     if answers.ordered and last is None:
         return None
     rank = ranks_among(answers.code, keys)[answers.code]
-    return np.lexsort(((last,) if last is not None else ()) + (rank, answers.start, answers.window, answers.end))
+    return order_by(*(() if last is None else (last,)), rank, answers.start, answers.window, answers.end)
 
 
 def to_table(plan: Plan, answers: Answers, keys: KeyTable | None, pools: Pools, mark: Ints | None = None) -> pa.Table:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from slicing.cells import Cells
 from slicing.kernels.cells import chain
 from slicing.keys import KeyTable, ranks_among
+from slicing.order import order_by
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -35,7 +36,7 @@ def chains(table: Cells, gap: int, taken: Mask | None = None) -> Chains:
     if found is not None:
         return found
     # Cells of different levels share a slice, or late cells one that grew coarse.
-    order = np.lexsort((table.first, table.code))
+    order = order_by(table.first, table.code)
     found = _chained(table.only_meta(order), gap, taken[order])
     assert found is not None
     run = np.empty(len(table), np.int64)
@@ -85,7 +86,7 @@ def runs(table: Cells, keys: KeyTable | None, found: Chains, which: Mask | None 
         wanted &= np.append(which, False)[found.run]
     chosen = np.flatnonzero(wanted)
     code, run = table.code[chosen], found.run[chosen]
-    order = np.lexsort((table.last[chosen], table.first[chosen], ranks_among(code, keys)[code]))
+    order = order_by(table.last[chosen], table.first[chosen], ranks_among(code, keys)[code])
     run = run[order]
     first = np.flatnonzero(np.append(True, run[1:] != run[:-1])[: run.size])
     return Runs(table.take(chosen[order]), first, np.append(first[1:], run.size)[: first.size])

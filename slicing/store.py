@@ -66,46 +66,26 @@ class Store:
     def _merged(self, older: Cells, newer: Cells) -> Cells:
         return merged(older, newer, self.plan.lanes, self.plan.gaps)
 
-    def sealed(self, h: int) -> Store:
-        """Raise the level of sessions that left (``last + gap < h``): nothing joins or bridges them any more."""
-        if not self.plan.session_gaps or not len(self):
-            return self
-        table = self.table()
-        level = table.level.copy()
-        outside_whole = level // self.plan.levels * self.plan.levels
-        for j, gap in enumerate(self.plan.session_gaps):
-            found = chains(table, gap, level % self.plan.levels <= j)
-            left = np.append(found.end + gap < h, False)[found.run]
-            level[left] = outside_whole[left] + j + 1
-        if (level == table.level).all():
-            return self
-        raised = sorted_cells(table.with_meta(LEVEL, level))
-        return replace(self, runs=(fused(raised, self.plan.lanes, self.plan.gaps),))
-
-    def expired(self, h: int) -> Store:
-        """Without the cells that no open window needs; old fine slices fuse where their edges have died."""
+    def without(self, h: int) -> Store:
+        """When windows that end by ``h`` have left: sessions among them are sealed, cells that no open window needs are
+        dropped, old fine slices fuse where their edges have died."""
         table = self.table()
         if not len(table):
             return self
+        level = self._sealed(table, h)
         starts = table.slices()
         ends = table.end[starts]
-        old = int(np.searchsorted(ends, h, "right"))
-        live = self.plan.edges.lives(ends, h) if self.plan.bounds else np.zeros(ends.size, np.bool_)
         counts = np.diff(np.append(starts, len(table)))
-        keep = np.repeat(live, counts)
-        if self.plan.fragments:
-            keep |= self.plan.in_session(table.level)
-        if self.plan.wholes:
-            keep |= table.level < self.plan.levels
-        if self.plan.idle is not None:  # an instance of a key that is over is over for every window
-            alive = table.level % self.plan.levels < len(self.plan.session_gaps)
-            keep = alive if self.plan.fill else keep & alive  # fill asks how far the instance goes on
+        keep = self._needed(ends, counts, level, h)
         moved = ends.copy()
         if self.plan.edges.coarsens or self.plan.fragments:  # sessions keep cells whose windows have left
+            old = int(np.searchsorted(ends, h, "right"))
             fuse = np.flatnonzero(np.logical_or.reduceat(keep, starts)[:old])
             moved[fuse] = self.plan.edges.next_live(ends[fuse] - 1, h)
-        if not (moved == ends).all():
-            kept = table.with_meta(END, np.repeat(moved, counts)).take(keep)
+        raised = level is not None and not (level == table.level)[keep].all()
+        if raised or not (moved == ends).all():
+            kept = table.with_meta(END, np.repeat(moved, counts))
+            kept = (kept if level is None else kept.with_meta(LEVEL, level)).take(keep)
             return replace(self, runs=(fused(sorted_cells(kept), self.plan.lanes, self.plan.gaps),))
         if keep.all():
             return self
@@ -116,6 +96,32 @@ class Store:
             if keep[first:].all():
                 return replace(self, runs=(table.take(slice(first, None)),))
         return replace(self, runs=(table.take(keep),))
+
+    def _sealed(self, table: Cells, h: int) -> Ints | None:
+        """Levels, raised for sessions that left (``last + gap < h``): nothing joins or bridges them any more."""
+        if not self.plan.fragments:
+            return None
+        level = table.level.copy()
+        outside_whole = level // self.plan.levels * self.plan.levels
+        for j, gap in enumerate(self.plan.session_gaps):
+            found = chains(table, gap, level - outside_whole <= j)
+            left = np.append(found.end + gap < h, False)[found.run]
+            level[left] = outside_whole[left] + j + 1
+        return level
+
+    def _needed(self, ends: Ints, counts: Ints, level: Ints | None, h: int) -> npt.NDArray[np.bool_]:
+        """Which cells an open window needs; each of the slices has so many."""
+        live = self.plan.edges.lives(ends, h) if self.plan.bounds else np.zeros(ends.size, np.bool_)
+        keep = np.repeat(live, counts)
+        if level is None:
+            return keep
+        keep |= self.plan.in_session(level)
+        if self.plan.wholes:
+            keep |= level < self.plan.levels
+        if self.plan.idle is not None:  # an instance of a key that is over is over for every window
+            alive = level % self.plan.levels < len(self.plan.session_gaps)
+            keep = alive if self.plan.fill else keep & alive  # fill asks how far the instance goes on
+        return keep
 
     def recoded(self, code: Ints) -> Store:
         """Codes renumbered: ``code[old]`` is the new one."""

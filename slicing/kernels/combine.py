@@ -50,10 +50,7 @@ IDENTITY = {
 
 def identity(kind, rows):
     """A block of ``rows`` empty partials."""
-    row = np.array(IDENTITY[kind], np.int64)
-    block = np.empty((rows, row.size), np.int64)
-    block[:] = row
-    return block
+    return np.repeat(np.array([IDENTITY[kind]], np.int64), rows, axis=0)
 
 
 @njit(inline="always")
