@@ -23,6 +23,7 @@ from slicing.aggs import (
 )
 from slicing.api import aggregate
 from slicing.explain import Explanation, explain
+from slicing.holistic import collect, count_distinct, heavy_hitters, median, mode, quantile, top_k
 from slicing.operator import Operator, Output
 from slicing.snapshot import SnapshotError
 from slicing.spec import Spec, processing_time
@@ -56,12 +57,15 @@ __all__ = [
     "argmin",
     "bounded",
     "calendar",
+    "collect",
     "count",
+    "count_distinct",
     "cumulate",
     "explain",
     "first",
     "fixed",
     "geometric_mean",
+    "heavy_hitters",
     "landmark",
     "last",
     "m4",
@@ -69,17 +73,21 @@ __all__ = [
     "max",
     "max_count",
     "mean",
+    "median",
     "min",
     "min_count",
+    "mode",
     "ordered",
     "per_source",
     "processing_time",
     "product",
     "punctuated",
+    "quantile",
     "session",
     "sliding",
     "std",
     "sum",
+    "top_k",
     "tumbling",
     "var",
     "whole",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ from slicing.kernels import combine as kinds
 from slicing.values import BOOL, DECIMAL, FLOAT, INTEGER, NUMERIC, RANKED, TIME, UNSIGNED, ValueType
 
 Ints = npt.NDArray[np.int64]
+Block = Any  # see slicing.blocks
 Mask = npt.NDArray[np.bool_]
 
 
@@ -33,9 +34,10 @@ class Feed(NamedTuple):
 
 
 class Lane(NamedTuple):
-    """One block of partials: a kind, the feeds of its kernel, and the flag column that lets rows in."""
+    """One block of partials: a kind (a number, or an object: ``slicing.blocks``), the feeds of its kernel, and the
+    flag column that lets rows in."""
 
-    kind: int
+    kind: Any
     feeds: tuple[Feed, ...]
     flag: str | None
 
@@ -48,7 +50,7 @@ class Lowered(NamedTuple):
 
 
 Pools = Mapping[str, pa.Array]
-Lower = Callable[[list[Ints], Pools], Lowered]
+Lower = Callable[[list[Block], Pools], Lowered]
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,7 @@ class Aggregate:
     return_: str | None = None
     ddof: int | None = None
     flag: str | None = None
+    options: tuple[tuple[str, Any], ...] = ()  # other arguments, in their order
 
     def where(self, flag: str) -> Aggregate:
         """The same aggregate over the rows whose boolean column ``flag`` is true."""
@@ -86,13 +89,19 @@ class Aggregate:
         arguments = [repr(c) for c in self.columns()]
         if self.ddof not in (None, 1):
             arguments.append(f"ddof={self.ddof}")
+        arguments += [f"{name}={value!r}" if at else repr(value) for at, (name, value) in enumerate(self.options)]
         suffix = f".where({self.flag!r})" if self.flag is not None else ""
         return f"sl.{self.function}({', '.join(arguments)}){suffix}"
 
 
-class _Definition(NamedTuple):
+Build = Callable[[Aggregate, ValueType, Mapping[str, pa.DataType]], BoundAggregate]
+
+
+class Definition(NamedTuple):
+    """The column families an aggregate takes, and what it keeps and reads out of them."""
+
     families: tuple[str, ...]
-    build: Callable[[Aggregate, ValueType, Mapping[str, pa.DataType]], BoundAggregate]
+    build: Build
 
     def bind(self, agg: Aggregate, types: Mapping[str, pa.DataType]) -> BoundAggregate:
         if agg.column is None:
@@ -397,25 +406,31 @@ def _whole(block: Ints, numbers: npt.NDArray[np.int64] | npt.NDArray[np.uint64],
 
 _ORDERED = (*NUMERIC, TIME, RANKED)
 
-_TABLE: dict[str, _Definition] = {
-    "count": _Definition(_ORDERED, _count),
-    "sum": _Definition(NUMERIC, _sum),
-    "product": _Definition(NUMERIC, _product),
-    "min": _Definition(_ORDERED, _extreme("min")),
-    "max": _Definition(_ORDERED, _extreme("max")),
-    "mean": _Definition(NUMERIC, _mean),
-    "geometric_mean": _Definition(NUMERIC, _geometric_mean),
-    "var": _Definition(NUMERIC, _moment(root=False)),
-    "std": _Definition(NUMERIC, _moment(root=True)),
-    "first": _Definition(_ORDERED, _edge(kinds.FIRST)),
-    "last": _Definition(_ORDERED, _edge(kinds.LAST)),
-    "argmin": _Definition(_ORDERED, _arg("low")),
-    "argmax": _Definition(_ORDERED, _arg("high")),
-    "min_count": _Definition(_ORDERED, _extreme_count("low")),
-    "max_count": _Definition(_ORDERED, _extreme_count("high")),
-    "m4": _Definition(_ORDERED, _m4),
-    "any": _Definition((BOOL,), _extreme("max")),
-    "all": _Definition((BOOL,), _extreme("min")),
+
+def define(name: str, families: tuple[str, ...], build: Build) -> None:
+    """One more aggregate: ``Aggregate(name, ...)``."""
+    _TABLE[name] = Definition(families, build)
+
+
+_TABLE: dict[str, Definition] = {
+    "count": Definition(_ORDERED, _count),
+    "sum": Definition(NUMERIC, _sum),
+    "product": Definition(NUMERIC, _product),
+    "min": Definition(_ORDERED, _extreme("min")),
+    "max": Definition(_ORDERED, _extreme("max")),
+    "mean": Definition(NUMERIC, _mean),
+    "geometric_mean": Definition(NUMERIC, _geometric_mean),
+    "var": Definition(NUMERIC, _moment(root=False)),
+    "std": Definition(NUMERIC, _moment(root=True)),
+    "first": Definition(_ORDERED, _edge(kinds.FIRST)),
+    "last": Definition(_ORDERED, _edge(kinds.LAST)),
+    "argmin": Definition(_ORDERED, _arg("low")),
+    "argmax": Definition(_ORDERED, _arg("high")),
+    "min_count": Definition(_ORDERED, _extreme_count("low")),
+    "max_count": Definition(_ORDERED, _extreme_count("high")),
+    "m4": Definition(_ORDERED, _m4),
+    "any": Definition((BOOL,), _extreme("max")),
+    "all": Definition((BOOL,), _extreme("min")),
 }
 
 

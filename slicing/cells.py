@@ -15,9 +15,10 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from slicing import blocks as b
 from slicing.aggs import Lane
+from slicing.blocks import Block
 from slicing.kernels.cells import CODE, END, FIRST, LAST, LEVEL, ROWS, merge
-from slicing.kernels.combine import combine, identity
 from slicing.order import order_by
 
 Ints = npt.NDArray[np.int64]
@@ -30,11 +31,11 @@ class Cells:
     """Sorted by (end, code, level, first) unless said otherwise."""
 
     meta: Ints
-    blocks: tuple[Ints, ...]
+    blocks: tuple[Block, ...]
 
     @staticmethod
     def empty(lanes: Sequence[Lane], fragments: bool) -> Cells:
-        return Cells(np.empty((0, 6 if fragments else 3), np.int64), tuple(identity(lane.kind, 0) for lane in lanes))
+        return Cells(np.empty((0, 6 if fragments else 3), np.int64), tuple(b.identity(lane, 0) for lane in lanes))
 
     def __len__(self) -> int:
         return len(self.meta)
@@ -74,10 +75,10 @@ class Cells:
 
     @property
     def nbytes(self) -> int:
-        return int(self.meta.nbytes + sum(b.nbytes for b in self.blocks))
+        return int(self.meta.nbytes + sum(block.nbytes for block in self.blocks))
 
     def take(self, index: npt.NDArray[np.int64] | npt.NDArray[np.bool_] | slice) -> Cells:
-        return Cells(self.meta[index], tuple(b[index] for b in self.blocks))
+        return Cells(self.meta[index], tuple(block[index] for block in self.blocks))
 
     def only_meta(self, index: Ints) -> Cells:
         """Some of the cells, for a look at their meta alone."""
@@ -104,16 +105,12 @@ def sorted_cells(cells: Cells) -> Cells:
 def merged(older: Cells, newer: Cells, lanes: Sequence[Lane], gaps: Ints) -> Cells:
     """Both tables as one; neighbours that are one cell are fused. Pure, associative and commutative in value."""
     table = np.concatenate([older.meta, newer.meta])
-    size, split = len(table), len(older)
-    meta, into, every = np.empty_like(table), np.empty(size, np.int64), np.arange(size)
-    n = merge(table, split, gaps, older.fragments, meta, into)
-    blocks = []
-    for lane, a, b in zip(lanes, older.blocks, newer.blocks, strict=True):
-        block = identity(lane.kind, n)
-        combine(lane.kind, into[:split], every[:split], block, a)
-        combine(lane.kind, into[split:], every[: size - split], block, b)
-        blocks.append(block)
-    return Cells(meta[:n].copy() if n < size else meta, tuple(blocks))
+    size = len(table)
+    meta, into = np.empty_like(table), np.empty(size, np.int64)
+    n = merge(table, len(older), gaps, older.fragments, meta, into)
+    pairs = zip(lanes, older.blocks, newer.blocks, strict=True)
+    blocks = tuple(b.kind_of(lane).merged(lane, into, n, one, other) for lane, one, other in pairs)
+    return Cells(meta[:n].copy() if n < size else meta, blocks)
 
 
 def fused(cells: Cells, lanes: Sequence[Lane], gaps: Ints) -> Cells:

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
+from slicing import blocks as b
 from slicing.aggs import Lane
+from slicing.blocks import Block
 from slicing.cells import Cells
-from slicing.kernels.combine import combine, identity
 from slicing.kernels.strategies import STRATEGIES, Combinations, levels, stacked
 from slicing.kernels.windows import window_ranges
 from slicing.keys import KeyTable, ranks_among
@@ -34,14 +36,14 @@ class Answers:
     start: Ints
     end: Ints
     code: Ints
-    blocks: tuple[Ints, ...]
+    blocks: tuple[Block, ...]
     ordered: bool = False  # by end, window, start, key
 
     def __len__(self) -> int:
         return self.window.size
 
     def take(self, index: npt.NDArray[np.int64] | npt.NDArray[np.bool_]) -> Answers:
-        blocks = tuple(b[index] for b in self.blocks)
+        blocks = tuple(block[index] for block in self.blocks)
         return Answers(self.window[index], self.start[index], self.end[index], self.code[index], blocks)
 
     @staticmethod
@@ -52,13 +54,13 @@ class Answers:
         def column(name: str) -> Ints:
             return np.concatenate([getattr(p, name) for p in parts])
 
-        blocks = tuple(np.concatenate(b) for b in zip(*(p.blocks for p in parts), strict=True))
+        blocks = tuple(map(b.together, zip(*(p.blocks for p in parts), strict=True)))
         return Answers(column("window"), column("start"), column("end"), column("code"), blocks)
 
     @staticmethod
     def none(plan: Plan) -> Answers:
         empty = np.empty(0, np.int64)
-        return Answers(empty, empty, empty, empty, tuple(identity(lane.kind, 0) for lane in plan.lanes), True)
+        return Answers(empty, empty, empty, empty, tuple(b.identity(lane, 0) for lane in plan.lanes), True)
 
 
 def session_answers(plan: Plan, found: Runs, window: int, gap: int) -> Answers:
@@ -161,20 +163,16 @@ class _Scope:
         return Answers(window, due.start[which], due.end[which], cells.code[first[order]], blocks, True)
 
 
-def combined(lanes: Sequence[Lane], cells: Cells, first: Ints, last: Ints) -> tuple[Ints, ...]:
+def combined(lanes: Sequence[Lane], cells: Cells, first: Ints, last: Ints) -> tuple[Block, ...]:
     """Each lane's partials over the ranges of cells ``first[r] : last[r]``, none of them empty."""
-    strategy: Callable[[Ints, Ints, int], Combinations] = STRATEGIES[choose(first, last, len(cells))]
-    plan = strategy(first, last, len(cells))
-    answers = []
-    for lane, block in zip(lanes, cells.blocks, strict=True):
-        partials = block
-        if plan.scratch is not None:
-            partials = np.concatenate([block, block.take(plan.scratch, axis=0), identity(lane.kind, 1)])
-            combine(lane.kind, plan.into, plan.source, partials, partials)
-        answer = partials.take(plan.seed, axis=0)
-        combine(lane.kind, plan.more, plan.rest, answer, partials)
-        answers.append(answer)
-    return tuple(answers)
+
+    @cache
+    def combinations() -> Combinations:
+        strategy: Callable[[Ints, Ints, int], Combinations] = STRATEGIES[choose(first, last, len(cells))]
+        return strategy(first, last, len(cells))
+
+    pairs = zip(lanes, cells.blocks, strict=True)
+    return tuple(b.kind_of(lane).answered(lane, block, first, last, combinations) for lane, block in pairs)
 
 
 FEW = 1 << 14  # combinations that are done before another strategy's kernels are loaded

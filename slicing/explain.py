@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from slicing.blocks import ListKind, identity
 from slicing.bounds import Progression
-from slicing.kernels.combine import IDENTITY
 from slicing.plan import Plan, fused
 from slicing.spec import ProcessingTime, Spec
 from slicing.windows import Calendar, ContextFreeWindow, Landmark, Whole, Window
@@ -57,7 +57,7 @@ def explain(spec: Spec, schema: pa.Schema | None = None) -> Explanation:
         ("hyper-period", _hyper_period(plan)),
         ("slices a window", _slices(plan)),
         ("fragments", _fragments(plan)),
-        ("rows kept", _rows_kept()),
+        ("rows kept", _rows_kept(plan)),
         ("combine", _combine(plan)),
         ("bytes per live key", _bytes(plan)),
         ("state", _bounds(plan)),
@@ -142,7 +142,12 @@ def _fragments(plan: Plan) -> str:
     return "no: one cell a slice and key (no sessions)"
 
 
-def _rows_kept() -> str:
+def _rows_kept(plan: Plan) -> str:
+    kinds = [lane.kind for lane in plan.lanes if isinstance(lane.kind, ListKind)]
+    if any(not kind.fuse for kind in kinds):
+        return "yes, of some columns: a slice keeps the rows of an aggregate that must see them in order"
+    if kinds:
+        return "no: a slice keeps the sorted values, counted, of a column with a holistic aggregate; never rows"
     return "no: every window is known from edges or gaps, and every aggregate combines from partials"
 
 
@@ -156,13 +161,15 @@ def _combine(plan: Plan) -> str:
 
 def _bytes(plan: Plan) -> str:
     meta = META_WORDS[plan.fragments] * 8
-    partials = sum(len(IDENTITY[lane.kind]) for lane in plan.lanes) * 8
+    lists = [lane.kind for lane in plan.lanes if isinstance(lane.kind, ListKind)]
+    partials = sum(identity(lane, 1).nbytes for lane in plan.lanes) - 8 * len(lists)
     cell = meta + partials
     periodic = [b.periodic for b in plan.bounds if b.periodic is not None]
     slices = max((sum(-(-size // p.every) for p in _progressions(plan)) + 1 for size, _, _ in periodic), default=1)
     return (
         f"{cell} bytes a cell ({meta} of bounds, {partials} of {len(plan.lanes)} partial blocks); up to "
         f"{slices} cells in the longest periodic window: {cell * slices} bytes"
+        + "".join(f"; and {8 * kind.words} bytes an item of its {kind.name}" for kind in lists)
     )
 
 

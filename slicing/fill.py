@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from slicing import emit
+from slicing.blocks import identity
 from slicing.bounds import BEGIN, FOREVER
 from slicing.cells import NEVER, Cells
 from slicing.emit import Answers
 from slicing.kernels.cells import CODE
-from slicing.kernels.combine import identity
 from slicing.plan import Plan
 from slicing.results import among
 from slicing.sessions import Runs
@@ -50,7 +50,7 @@ def with_empty(
         count = np.maximum(np.searchsorted(every_end, upper, "right") - a, 0)
         end = every_end[np.repeat(a - np.cumsum(count) + count, count) + np.arange(count.sum())]
         code = np.repeat(growing, count)
-        blocks = tuple(identity(lane.kind, end.size) for lane in plan.lanes)
+        blocks = tuple(identity(lane, end.size) for lane in plan.lanes)
         candidates = Answers(np.full(end.size, number, np.int64), bound.start_of(end), end, code, blocks)
         parts.append(candidates.take(~among(candidates, mine)))
         np.maximum.at(last, mine.code, mine.end)

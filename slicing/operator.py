@@ -259,7 +259,7 @@ def _encoded(state: State, batch: pa.RecordBatch, times: Ints) -> tuple[State, R
     ranked: dict[str, Ints] = {}
     for name in plan.ranked:
         pool, store = state.pools[name], state.store
-        used = store.ranks_used(name, len(pool)) if len(pool) > 2 * len(store) + 1024 else np.arange(len(pool))
+        used = store.ranks_used(name, len(pool)) if len(pool) > 2 * store.values + 1024 else np.arange(len(pool))
         (ranked[name],), pool, moved = ranks([columns[name]], pool, used)
         if not np.array_equal(moved, np.arange(moved.size)):
             state = replace(state, store=store.reranked(name, moved))

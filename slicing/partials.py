@@ -287,7 +287,7 @@ def merged_into(state: State, others: Sequence[State]) -> tuple[State, Cells]:
     pools, mine = dict(state.pools), state.store
     for name in state.plan.ranked:
         pool = pools[name]
-        used = mine.ranks_used(name, len(pool)) if len(pool) > 2 * len(mine) + 1024 else np.arange(len(pool))
+        used = mine.ranks_used(name, len(pool)) if len(pool) > 2 * mine.values + 1024 else np.arange(len(pool))
         found, pools[name], moved = ranks([o.pools[name] for o in others], pool, used)
         if not np.array_equal(moved, np.arange(moved.size)):
             mine = mine.reranked(name, moved)

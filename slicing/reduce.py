@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.aggs import Feed, Lane
+from slicing.blocks import Block, Lifting
 from slicing.bounds import BEGIN
 from slicing.cells import Cells, fused, sorted_cells
 from slicing.kernels import combine as kinds
@@ -257,8 +258,10 @@ class _Order:
         return self._made
 
 
-def _block(rows: Rows, lane: Lane, place: _Segments | _Scattered, size: int, order: _Order) -> Ints:
+def _block(rows: Rows, lane: Lane, place: _Segments | _Scattered, size: int, order: _Order) -> Block:
     """The partials of one lane."""
+    if not isinstance(lane.kind, int):
+        return lane.kind.lifted(lane, _lifting(rows, lane, place, size, order))
     block = kinds.identity(lane.kind, size)
     floats = block.view(np.float64)
     valid = rows.valid(lane.feeds[0].column if lane.feeds else None, lane.flag)
@@ -311,6 +314,19 @@ def _block(rows: Rows, lane: Lane, place: _Segments | _Scattered, size: int, ord
     else:
         raise AssertionError(f"no kernel reduces rows to partials of kind {lane.kind}")
     return block
+
+
+def _lifting(rows: Rows, lane: Lane, place: _Segments | _Scattered, size: int, order: _Order) -> Lifting:
+    """A batch as kinds that are not numbers take it: a row counts where none of its values is null."""
+    masks = [m for m in (rows.valid(f.column, lane.flag) for f in lane.feeds) if m is not ALL_VALID]
+    valid = np.logical_and.reduce(masks).view(np.uint8) if masks else ALL_VALID
+    feeds = [rows.feed(f) for f in lane.feeds]
+
+    def in_order() -> tuple[Ints, Ints, Ints]:
+        time, sequence, arrival = order()
+        return time, sequence, arrival if rows.plan.arrival else np.zeros_like(arrival)
+
+    return Lifting(place.cell, size, isinstance(place, _Segments), valid, feeds, in_order)
 
 
 _SEGMENTED = (kinds.BASIC_F, kinds.BASIC_I, kinds.EXTREMES, kinds.MOMENTS)

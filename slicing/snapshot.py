@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from slicing.blocks import Block, Lists
 from slicing.cells import Cells
 from slicing.keys import KeyTable
 from slicing.operator import State
@@ -139,21 +140,27 @@ def _stream(table: pa.Table) -> bytes:
 
 
 def _cells_table(cells: Cells) -> pa.Table:
-    """Each block as a fixed-size list: the words as they lie in memory."""
-    blocks = [cells.meta, *cells.blocks]
-    lists = [pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(b).ravel()), b.shape[1]) for b in blocks]
-    return pa.table(lists, names=["meta", *(f"lane{i}" for i in range(len(cells.blocks)))])
+    """Each block as a fixed-size list: the words as they lie in memory; lists of items as lists of these."""
+
+    def column(block: Block) -> pa.Array:
+        if isinstance(block, Lists):
+            whole = block.whole()
+            return pa.LargeListArray.from_arrays(pa.array(whole.at), column(whole.items))
+        return pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(block).ravel()), block.shape[1])
+
+    names = ["meta", *(f"lane{i}" for i in range(len(cells.blocks)))]
+    return pa.table([column(block) for block in (cells.meta, *cells.blocks)], names=names)
 
 
 def _cells(plan: Plan, table: pa.Table) -> Cells:
-    def block(column: pa.ChunkedArray) -> np.ndarray[Any, np.dtype[np.int64]]:
-        width = column.type.list_size
-        words: np.ndarray[Any, np.dtype[np.int64]] = _whole(column).flatten().to_numpy().reshape(-1, width)
-        return words
+    def block(column: pa.Array) -> Block:
+        if pa.types.is_large_list(column.type):
+            return Lists(column.offsets.to_numpy(), block(column.values)).whole()
+        return column.flatten().to_numpy().reshape(-1, column.type.list_size)
 
     if table.num_columns != 1 + len(plan.lanes):
         raise SnapshotError(f"the snapshot holds {table.num_columns - 1} lanes; this spec has {len(plan.lanes)}")
-    meta, *blocks = (block(c) for c in table.columns)
+    meta, *blocks = (block(_whole(c)) for c in table.columns)
     return Cells(meta, tuple(blocks))
 
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from slicing.aggs import Lane
+from slicing.blocks import ListKind, Lists
 from slicing.cells import Cells, fused, merged, sorted_cells
 from slicing.kernels.cells import CODE, END, LEVEL
 from slicing.kernels.combine import ARG as _ARG
@@ -34,6 +36,12 @@ class Store:
     @property
     def nbytes(self) -> int:
         return sum(run.nbytes for run in self.runs)
+
+    @property
+    def values(self) -> int:
+        """How many values of a column there may be at most, roughly: one a cell, or an item of its lists."""
+        blocks = [block for run in self.runs for block in run.blocks if isinstance(block, Lists)]
+        return len(self) + sum(block.size for block in blocks)
 
     def slices(self) -> int:
         """How many slices hold cells."""
@@ -150,8 +158,14 @@ class Store:
     def _map_ranks(self, cells: Cells, column: str, change: Callable[[Ints, bool], Ints]) -> Cells:
         blocks = list(cells.blocks)
         for b, lane in enumerate(self.plan.lanes):
-            for word, feed in RANK_WORDS.get(lane.kind, ()):
+            for word, feed in _rank_words(lane):
                 if lane.feeds[feed].column != column or lane.feeds[feed].form not in RANK_FORMS:
+                    continue
+                if isinstance(blocks[b], Lists):
+                    lists = blocks[b].whole()
+                    items = lists.items.copy()
+                    items[:, word] = change(items[:, word], lane.feeds[feed].form == "high")
+                    blocks[b] = Lists(lists.at, items)
                     continue
                 held = blocks[b][:, 0] > 0
                 if lane.kind == _ARG and feed == 1:
@@ -162,3 +176,8 @@ class Store:
                     changed[held, word - 1] = ~changed[held, word] if lane.kind == _LAST else changed[held, word]
                 blocks[b] = changed
         return Cells(cells.meta, tuple(blocks))
+
+
+def _rank_words(lane: Lane) -> tuple[tuple[int, int], ...]:
+    """(word, feed) of each word of a lane's partials that may be a rank."""
+    return lane.kind.rank_words if isinstance(lane.kind, ListKind) else RANK_WORDS.get(lane.kind, ())

@@ -126,7 +126,7 @@ def spec(case: Case) -> sl.Spec:
 
     def agg(a: Values) -> Any:
         build = getattr(sl, a["fn"])
-        args = [a[name] for name in ("col", "return") if a.get(name) is not None]
+        args = [a[name] for name in ("col", "return", "q", "k", "share") if a.get(name) is not None]
         made = build(*args, **({"ddof": a["ddof"]} if "ddof" in a else {}))
         return made if a.get("where") is None else made.where(a["where"])
 
@@ -182,6 +182,9 @@ def plain(array: pa.ChunkedArray | pa.Array) -> list:
         return [value for chunk in array.chunks for value in plain(chunk)]
     if pa.types.is_dictionary(kind):
         return plain(array.dictionary_decode())
+    if pa.types.is_list(kind):
+        flat, ends = iter(plain(array.flatten())), array.value_lengths().to_pylist()
+        return [None if size is None else [next(flat) for _ in range(size)] for size in ends]
     if pa.types.is_struct(kind):
         fields = {kind.field(i).name: plain(array.field(i)) for i in range(kind.num_fields)}
         valid = array.is_valid().to_pylist()
@@ -217,13 +220,15 @@ def answer_type(agg: Values, columns: dict[str, str]) -> pa.DataType:
     """The type an aggregate's column must have."""
     fn, column_type = agg["fn"], columns.get(agg.get("col"), "")
     kind = arrow_type(column_type) if column_type else None
-    if fn in ("count", "min_count", "max_count"):
+    if fn in ("count", "count_distinct", "min_count", "max_count"):
         return pa.int64()
     if fn in ("any", "all"):
         return pa.bool_()
     if fn in ("argmin", "argmax"):
         return arrow_type(columns[agg["return"]])
-    if fn in ("var", "std", "geometric_mean"):
+    if fn in ("collect", "top_k", "heavy_hitters"):
+        return pa.list_(kind)
+    if fn in ("var", "std", "geometric_mean", "median", "quantile"):
         return pa.float64()
     if fn == "m4":
         return pa.struct([(name, kind) for name in ("min", "max", "first", "last")])
@@ -249,6 +254,8 @@ def agree(expected: Any, actual: Any) -> bool:
             and list(expected) == list(actual)
             and all(agree(value, actual[name]) for name, value in expected.items())
         )
+    if isinstance(expected, list):
+        return isinstance(actual, list) and len(expected) == len(actual) and all(map(agree, expected, actual))
     if expected is None or actual is None:
         return expected is None and actual is None
     if isinstance(expected, Decimal) != isinstance(actual, Decimal):

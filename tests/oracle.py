@@ -219,6 +219,29 @@ def extreme(values: list, pick: Callable) -> Any:
     return pick([value for value in values if not (isinstance(value, float) and isnan(value))], default=nan)
 
 
+def quantile(values: list, q: float) -> Near:
+    """Between the two values around the place q of the way from the first to the last."""
+    if any(isinstance(value, float) and isnan(value) for value in values):
+        return Near(nan, 0.0)
+    numbers, at = sorted(map(float, values)), q * (len(values) - 1)
+    below, share = numbers[math.floor(at)], at - math.floor(at)
+    if not share:
+        return Near(below, 1e-15 * abs(below) if isinstance(values[0], Decimal) else 0.0)
+    above = numbers[math.floor(at) + 1]
+    if isinf(below) or isinf(above):
+        return Near(below + above, 0.0)  # NaN between the two infinities
+    exact = fits(Fraction(below) + (Fraction(above) - Fraction(below)) * Fraction(share))
+    return Near(exact, 1e-12 * max(abs(below), abs(above)))
+
+
+def tally(values: list) -> list[tuple[Any, int]]:
+    """Different values in the order they came, and how often."""
+    found: dict[tuple, list] = {}
+    for value in values:
+        found.setdefault(rank(value), [value, 0])[1] += 1
+    return [(value, count) for value, count in found.values()]
+
+
 def same(a: Any, b: Any) -> bool:
     return a == b or (isinstance(a, float) and isinstance(b, float) and isnan(a) and isnan(b))
 
@@ -240,14 +263,26 @@ def aggregate(agg: Values, rows: list[Row], columns: dict[str, str], on_overflow
     if column is None:
         return len(rows)
     rows = [row for row in rows if row.values[column] is not None]
+    if not arrival:
+        rows = sorted(rows, key=lambda row: (row.order[:2], rank(row.values[column])))
     values, column_type = [row.values[column] for row in rows], columns[column]
     if fn == "count":
         return len(values)
     pick = max if fn in ("max", "argmax", "max_count") else min
     if fn in ("min_count", "max_count"):
         return sum(same(value, extreme(values, pick)) for value in values)
+    if fn == "count_distinct":
+        return len(tally(values))
     if not values:
         return None
+    if fn == "mode":
+        return max(tally(values), key=lambda found: found[1])[0]  # the first of several
+    if fn == "heavy_hitters":
+        heavy = [found for found in tally(values) if found[1] / len(values) >= agg["share"]]
+        return [value for value, count in sorted(heavy, key=lambda found: (-found[1], rank(found[0])))]
+    if fn == "top_k":
+        numbers = [value for value in values if not same(value, nan)]
+        return [*sorted(numbers, reverse=True), *(value for value in values if same(value, nan))][: agg["k"]]
     if fn in ("argmin", "argmax"):
         best = extreme(values, pick)
         rows = [row for row in rows if same(row.values[column], best)]
@@ -273,6 +308,9 @@ def aggregate(agg: Values, rows: list[Row], columns: dict[str, str], on_overflow
         "std": lambda: variance(values, agg.get("ddof", 1), root=True),
         "first": lambda: first,
         "last": lambda: last,
+        "median": lambda: quantile(values, 0.5),
+        "quantile": lambda: quantile(values, agg["q"]),
+        "collect": lambda: values,
         "any": lambda: any(values),
         "all": lambda: all(values),
     }

@@ -159,16 +159,18 @@ def windows(draw: DrawFn, kit: Kit, time_type: str) -> Values:
 
 def functions(type_name: str) -> list[str]:
     """The aggregates that a column of this type can have."""
-    common = ["count", "min", "max", "first", "last", "argmin", "argmax", "min_count", "max_count"]
+    common = ["count_distinct", "mode", "collect", "top_k", "heavy_hitters"]
+    common += ["count", "min", "max", "first", "last", "argmin", "argmax", "min_count", "max_count"]
     if type_name == "bool":
-        return [*common, "sum", "any", "all"]
+        return [*common, "sum", "any", "all", "median", "quantile"]
     if type_name.startswith("decimal"):
-        return [*common, "m4", "sum", "mean", "var", "std"]
+        return [*common, "m4", "sum", "mean", "var", "std", "median", "quantile"]
     if type_name.startswith(("timestamp", "date")):
         return [*common, "m4"]
     if type_name == "string":
         return common
-    return [*common, "m4", "sum", "product", "mean", "geometric_mean", "var", "std"]
+    averages = ["mean", "geometric_mean", "var", "std", "median", "quantile"]
+    return [*common, "m4", "sum", "product", *averages]
 
 
 @st.composite
@@ -180,6 +182,14 @@ def aggregates(draw: DrawFn, value_columns: dict[str, str]) -> Values:
         agg["return"] = draw(st.sampled_from([*sorted(value_columns), "row"]))
     if fn in ("var", "std") and draw(st.booleans()):
         agg["ddof"] = draw(st.sampled_from([0, 1, 2]))
+    drawn = {
+        "quantile": ("q", st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.9, 0.99, 1.0])),
+        "top_k": ("k", st.sampled_from([1, 2, 3, 10])),
+        "heavy_hitters": ("share", st.sampled_from([0.01, 0.2, 0.25, 1 / 3, 0.5, 0.6, 1.0])),
+    }
+    if fn in drawn:
+        name, strategy = drawn[fn]
+        agg[name] = draw(strategy)
     if draw(st.integers(0, 4)) == 0:
         agg["where"] = "flag"
     return agg

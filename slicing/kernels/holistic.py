@@ -1,0 +1,303 @@
+"""Answers from the sorted lists of a window's cells, without merging them.
+
+Windows are ranges ``first[j] : last[j]`` of cells, the items of cell ``c`` are ``at[c] : at[c + 1]``: ``value`` ascends
+within a cell, and ``before[i]`` counts the rows of all items before item i. Windows come in an order in which
+neighbours overlap; what is known of one is carried on to the next by the cells between them.
+"""
+
+import numpy as np
+from numba import njit
+
+from slicing.kernels.combine import TOP, earlier
+
+SMALL = 256  # items that are selected from directly
+COARSE = 64
+MIX = np.uint64(0x9E3779B97F4A7C15)
+
+
+@njit(cache=True, nogil=True)
+def nth(value, weight, n, rank):
+    """The value of row ``rank`` (from 0) among n items in ascending order; items are moved about."""
+    low, high = 0, n
+    while True:
+        x, y, z = value[low], value[(low + high) >> 1], value[high - 1]
+        pivot = max(min(x, y), min(max(x, y), z))
+        i, less, more = low, low, high
+        below, equal = np.int64(0), np.int64(0)
+        while i < more:
+            v, w = value[i], weight[i]
+            if v < pivot:
+                value[i], weight[i] = value[less], weight[less]
+                value[less], weight[less] = v, w
+                below += w
+                less += 1
+                i += 1
+            elif v > pivot:
+                more -= 1
+                value[i], weight[i] = value[more], weight[more]
+                value[more], weight[more] = v, w
+            else:
+                equal += w
+                i += 1
+        if rank < below:
+            high = less
+        elif rank < below + equal:
+            return pivot
+        else:
+            rank -= below + equal
+            low = more
+
+
+@njit(cache=True, nogil=True)
+def select(begin, first, last, low, high, at, value, before, pivot, built, room, weight, out):
+    """The values of rows ``low[j]`` and ``high[j]`` (it or the next) of each window, from window ``begin`` on.
+
+    ``pivot`` cuts the values into buckets: rows are counted by bucket as cells come and go, and only the items of the
+    buckets in question are looked at. Returns the window for which other pivots are wanted; those given were drawn
+    from a window of ``built`` items.
+    """
+    count = np.zeros(pivot.size + 1, np.int64)
+    coarse = np.zeros(pivot.size // COARSE + 1, np.int64)
+    a, b = np.int64(0), np.int64(0)  # cells counted
+    waste = np.int64(0)
+    for j in range(begin, first.size):
+        f, e = first[j], last[j]
+        items = at[e] - at[f]
+        m = 0
+        base = np.int64(0)
+        if items <= SMALL:
+            for i in range(at[f], at[e]):
+                room[m] = value[i]
+                weight[m] = before[i + 1] - before[i]
+                m += 1
+        else:
+            stale = items > 4 * built or 4 * items < built or waste > 4 * built
+            if pivot.size == 0 or (stale and j > begin):
+                return j
+            if f >= b or e <= a:
+                count[:] = 0
+                coarse[:] = 0
+                a, b = f, f
+            while a != f or b != e:
+                sign = 1
+                if b < e:
+                    c = b
+                    b += 1
+                elif a > f:
+                    a -= 1
+                    c = a
+                else:
+                    sign = -1
+                    if b > e:
+                        b -= 1
+                        c = b
+                    else:
+                        c = a
+                        a += 1
+                k = 0
+                few = 8 * (at[c + 1] - at[c]) < pivot.size
+                for i in range(at[c], at[c + 1]):
+                    v = value[i]
+                    if few:
+                        top = pivot.size
+                        while k < top:
+                            middle = (k + top) >> 1
+                            if pivot[middle] <= v:
+                                k = middle + 1
+                            else:
+                                top = middle
+                    else:
+                        while k < pivot.size and pivot[k] <= v:
+                            k += 1
+                    w = sign * (before[i + 1] - before[i])
+                    count[k] += w
+                    coarse[k // COARSE] += w
+            k = 0
+            while base + coarse[k // COARSE] <= low[j]:
+                base += coarse[k // COARSE]
+                k += COARSE
+            while base + count[k] <= low[j]:
+                base += count[k]
+                k += 1
+            least = k
+            covered = base + count[k]
+            while covered <= high[j]:
+                k += 1
+                covered += count[k]
+            for c in range(f, e):
+                i, top = at[c], at[c + 1]
+                if least > 0:
+                    v = pivot[least - 1]
+                    stop = top
+                    while i < stop:
+                        middle = (i + stop) >> 1
+                        if value[middle] < v:
+                            i = middle + 1
+                        else:
+                            stop = middle
+                while i < top and (k == pivot.size or value[i] < pivot[k]):
+                    room[m] = value[i]
+                    weight[m] = before[i + 1] - before[i]
+                    m += 1
+                    i += 1
+            waste += max(m - 4 * (items // count.size) - 2 * (e - f) - SMALL, 0)
+        out[j, 0] = nth(room, weight, m, low[j] - base)
+        out[j, 1] = out[j, 0] if high[j] == low[j] else nth(room, weight, m, high[j] - base)
+    return first.size
+
+
+@njit(cache=True, nogil=True)
+def number_values(value, slot_value, slot_number, shift, number):
+    """Equal values get equal numbers, from 0; slots are a power of two, at most half used. How many there are."""
+    n = 0
+    mask = np.uint64(slot_number.size - 1)
+    for i in range(value.size):
+        v = value[i]
+        k = (np.uint64(v) * MIX) >> shift
+        while slot_number[k] != 0 and slot_value[k] != v:
+            k = (k + np.uint64(1)) & mask
+        if slot_number[k] == 0:
+            n += 1
+            slot_number[k] = n
+            slot_value[k] = v
+        number[i] = slot_number[k] - 1
+    return n
+
+
+@njit(cache=True, nogil=True)
+def distinct(first, last, at, number, count, out):
+    """How many values each window has."""
+    a, b = np.int64(0), np.int64(0)
+    n = np.int64(0)
+    for j in range(first.size):
+        f, e = first[j], last[j]
+        if e - f == 1:
+            out[j] = at[e] - at[f]
+            continue
+        while a < b and (f >= b or e <= a):
+            for i in range(at[a], at[a + 1]):
+                count[number[i]] = 0
+            a += 1
+            n = 0
+        if a == b:
+            a, b = f, f
+        while a != f or b != e:
+            if b < e or a > f:
+                if b < e:
+                    c = b
+                    b += 1
+                else:
+                    a -= 1
+                    c = a
+                for i in range(at[c], at[c + 1]):
+                    k = number[i]
+                    n += count[k] == 0
+                    count[k] += 1
+            else:
+                if b > e:
+                    b -= 1
+                    c = b
+                else:
+                    c = a
+                    a += 1
+                for i in range(at[c], at[c + 1]):
+                    k = number[i]
+                    count[k] -= 1
+                    n -= count[k] == 0
+        out[j] = n
+
+
+@njit(cache=True, nogil=True)
+def frequent(first, last, at, number, before, order, share, count, seen, out_at, out, out_count):
+    """Items of the values that make up at least a ``share`` of each window's rows.
+
+    With ``order`` (value, count, and earliest row of each item) only the most frequent value, of several the one that
+    came first, or the smaller one. The rows of each value are counted as cells come and go.
+    """
+    a, b = np.int64(0), np.int64(0)
+    n = 0
+    for j in range(first.size):
+        f, e = first[j], last[j]
+        if f >= b or e <= a:
+            for i in range(at[a], at[b]):
+                count[number[i]] = 0
+            a, b = f, f
+        while a != f or b != e:
+            sign = 1
+            if b < e:
+                c = b
+                b += 1
+            elif a > f:
+                a -= 1
+                c = a
+            else:
+                sign = -1
+                if b > e:
+                    b -= 1
+                    c = b
+                else:
+                    c = a
+                    a += 1
+            for i in range(at[c], at[c + 1]):
+                count[number[i]] += sign * (before[i + 1] - before[i])
+        out_at[j] = n
+        rows = before[at[e]] - before[at[f]]
+        best = np.int64(-1)
+        for i in range(at[f], at[e]):
+            k = number[i]
+            if order.size:
+                p, q = (count[number[best]], count[k]) if best >= 0 else (np.int64(0), np.int64(1))
+                if q > p:
+                    best = i
+                elif q == p:
+                    x, y = order[i], order[best]
+                    if earlier(x[2], x[3], x[4], y[2], y[3], y[4]):
+                        best = i
+                    elif x[0] < y[0] and x[2] == y[2] and x[3] == y[3] and x[4] == y[4]:
+                        best = i
+            elif seen[k] != j and count[k] / rows >= share:
+                seen[k] = j
+                out[n] = i
+                out_count[n] = count[k]
+                n += 1
+        if best >= 0:
+            out[n] = best
+            out_count[n] = count[number[best]]
+            n += 1
+    out_at[first.size] = n
+    return n
+
+
+@njit(cache=True, nogil=True)
+def largest(first, last, at, value, before, k, has_nan, out_at, out):
+    """The k largest rows of each window, in descending order; NaN (the largest word, if ``has_nan``) after them."""
+    n = 0
+    for j in range(first.size):
+        out_at[j] = n
+        used = 0
+        nans = np.int64(0)
+        found = out[n : n + k]
+        for c in range(first[j], last[j]):
+            i = at[c + 1] - 1
+            if has_nan and i >= at[c] and value[i] == TOP:
+                nans += before[i + 1] - before[i]
+                i -= 1
+            while i >= at[c] and (used < k or value[i] > found[used - 1]):
+                for _ in range(min(before[i + 1] - before[i], k)):
+                    if used < k:
+                        used += 1
+                    elif value[i] <= found[used - 1]:
+                        break
+                    p = used - 1
+                    while p > 0 and found[p - 1] < value[i]:
+                        found[p] = found[p - 1]
+                        p -= 1
+                    found[p] = value[i]
+                i -= 1
+        while used < k and nans > 0:
+            found[used] = TOP
+            used += 1
+            nans -= 1
+        n += used
+    out_at[first.size] = n
+    return n

@@ -1,0 +1,158 @@
+"""Partials that are lists: sorted items a cell, made from rows, merged, moved.
+
+The items of cell ``c`` are ``items[at[c] : at[c + 1]]``, rows of a few words, ascending by their first ``keys`` words.
+With ``fuse`` items of equal key are one: word 1 counts them, and words 2 to 4, where there are any, are the earliest
+(time, sequence, arrival) of them.
+"""
+
+import numpy as np
+from numba import njit
+
+from slicing.kernels.combine import TOP, earlier
+
+
+@njit(cache=True, nogil=True)
+def group(cell, place, x, out):
+    """Rows by cell, in their order within each; ``place`` begins as the first position of every cell."""
+    for i in range(cell.size):
+        c = np.uint64(cell[i])
+        out[np.uint64(place[c])] = x[i]
+        place[c] += 1
+
+
+@njit(cache=True, nogil=True)
+def spread(values, start, size, matrix):
+    """Each stretch of values as a row of the matrix, filled up with the largest word."""
+    for r in range(start.size):
+        row = matrix[r]
+        stretch = values[start[r] : start[r] + size[r]]
+        for i in range(stretch.size):
+            row[i] = stretch[i]
+        for i in range(stretch.size, row.size):
+            row[i] = TOP
+
+
+@njit(cache=True, nogil=True)
+def gathered(matrix, start, size, values):
+    """The rows of the matrix back to where they came from."""
+    for r in range(start.size):
+        row = matrix[r]
+        stretch = values[start[r] : start[r] + size[r]]
+        for i in range(stretch.size):
+            stretch[i] = row[i]
+
+
+@njit(cache=True, nogil=True)
+def run_lengths(values, start, at, items):
+    """Sorted values of each cell as (value, count)."""
+    n = 0
+    for c in range(start.size - 1):
+        at[c] = n
+        for i in range(start[c], start[c + 1]):
+            v = values[i]
+            if i > start[c] and items[n - 1, 0] == v:
+                items[n - 1, 1] += 1
+            else:
+                items[n, 0] = v
+                items[n, 1] = 1
+                n += 1
+    at[start.size - 1] = n
+    return n
+
+
+@njit(cache=True, nogil=True)
+def run_earliest(rows, start, x, t, s, a, at, items):
+    """Rows of each cell by value as (value, count, earliest row of it)."""
+    n = 0
+    for c in range(start.size - 1):
+        at[c] = n
+        for i in range(start[c], start[c + 1]):
+            r = rows[i]
+            new = i == start[c] or items[n - 1, 0] != x[r]
+            if new:
+                items[n, 0] = x[r]
+                items[n, 1] = 0
+                n += 1
+            item = items[n - 1]
+            item[1] += 1
+            if new or earlier(t[r], s[r], a[r], item[2], item[3], item[4]):
+                item[2] = t[r]
+                item[3] = s[r]
+                item[4] = a[r]
+    at[start.size - 1] = n
+    return n
+
+
+@njit(cache=True, nogil=True)
+def merge_lists(members, bounds, at, items, keys, fuse, out_at, out):
+    """One list of each group of lists: those of the cells ``members[bounds[g] : bounds[g + 1]]``. Returns the items.
+
+    Lists are merged in pairs, then pairs of pairs, so an item is compared as often as the lists double.
+    """
+    words = items.shape[1]
+    most = 0
+    widest = 1
+    for g in range(bounds.size - 1):
+        size = 0
+        for m in range(bounds[g], bounds[g + 1]):
+            size += at[members[m] + 1] - at[members[m]]
+        if bounds[g + 1] - bounds[g] > 1:
+            most = max(most, size)
+        widest = max(widest, bounds[g + 1] - bounds[g])
+    a, b = np.empty((most, words), np.int64), np.empty((most, words), np.int64)
+    edge = np.empty(widest + 1, np.int64)
+    n = 0
+    for g in range(bounds.size - 1):
+        out_at[g] = n
+        runs = bounds[g + 1] - bounds[g]
+        into, at_into = (out, n) if runs == 1 else (a, 0)
+        edge[0] = 0
+        size = 0
+        for m in range(runs):
+            c = members[bounds[g] + m]
+            for i in range(at[c], at[c + 1]):
+                for w in range(words):
+                    into[at_into + size, w] = items[i, w]
+                size += 1
+            edge[m + 1] = size
+        while runs > 1:
+            k = 0
+            p = 0
+            for r in range(0, runs, 2):
+                i, middle = edge[r], edge[r + 1]
+                j, end = middle, edge[min(r + 2, runs)]
+                while i < middle or j < end:
+                    side = 0  # which one is first
+                    if i == middle:
+                        side = 1
+                    elif j < end:
+                        side = -1
+                        for w in range(keys):
+                            if a[i, w] != a[j, w]:
+                                side = 1 if a[j, w] < a[i, w] else 0
+                                break
+                        if side < 0 and not fuse:
+                            side = 0
+                    q = j if side == 1 else i
+                    for w in range(words):
+                        b[p, w] = a[q, w]
+                    if side < 0:
+                        b[p, 1] += a[j, 1]
+                        if words == 5 and earlier(a[j, 2], a[j, 3], a[j, 4], b[p, 2], b[p, 3], b[p, 4]):
+                            for w in range(2, 5):
+                                b[p, w] = a[j, w]
+                    p += 1
+                    i += side != 1
+                    j += side != 0
+                edge[k + 1] = p
+                k += 1
+            runs = k
+            size = p
+            a, b = b, a
+            if runs == 1:
+                for i in range(size):
+                    for w in range(words):
+                        out[n + i, w] = a[i, w]
+        n += size
+    out_at[bounds.size - 1] = n
+    return n

@@ -1,0 +1,188 @@
+"""Answers from sorted lists: windows large enough for the buckets, lists merged and moved, errors."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import slicing as sl
+from slicing import holistic
+from slicing.aggs import Lane
+from slicing.blocks import COUNTED, EARLIEST, Lists, Picked, identity, together
+
+SHAPES = {
+    "normal": lambda rng, n: rng.normal(size=n),
+    "trend": lambda rng, n: np.arange(n) * 1e-3 + rng.normal(size=n),
+    "jump": lambda rng, n: np.where(np.arange(n) < n // 2, rng.normal(size=n), 1e6 + rng.normal(size=n)),
+    "few values": lambda rng, n: rng.integers(0, 5, n).astype(np.float64),
+    "mostly one": lambda rng, n: np.where(rng.random(n) < 0.9, 1.0, rng.normal(size=n)),
+    "descending": lambda rng, n: -np.arange(n, dtype=np.float64),
+    "wide": lambda rng, n: rng.normal(size=n) * 10.0 ** rng.integers(-300, 300, n),
+}
+
+
+def lists(values: np.ndarray, cells: np.ndarray, size: int) -> Lists:
+    """One list of (value, count) for each cell."""
+    parts = [np.unique(values[cells == c], return_counts=True) for c in range(size)]
+    at = np.cumsum([0, *(v.size for v, _ in parts)])
+    return Lists(at, np.concatenate([np.stack([v, n], axis=1) for v, n in parts]).astype(np.int64))
+
+
+def ranges(rng: np.random.Generator, cells: int, how: str) -> tuple[np.ndarray, np.ndarray]:
+    if how == "sliding":
+        first = np.arange(cells - 20)
+        return first, first + 20
+    if how == "nested":
+        return np.zeros(cells, np.int64), np.arange(1, cells + 1)
+    a, b = np.sort(rng.integers(0, cells + 1, (2, 40)), axis=0)
+    return a, b  # some of them empty
+
+
+@pytest.mark.parametrize("how", ["sliding", "nested", "any"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_quantiles_of_large_windows(shape: str, how: str) -> None:
+    rng = np.random.default_rng(7)
+    n, size = 30_000, 60
+    values = SHAPES[shape](rng, n)
+    table = pa.table({"t": np.sort(rng.integers(0, size, n)), "v": values})
+    first, last = ranges(rng, size, how)
+    windows = {f"w{i}": sl.fixed(int(a), int(b)) for i, (a, b) in enumerate(zip(first, last, strict=True)) if a < b}
+    aggs = {"q": sl.quantile("v", 0.3), "m": sl.median("v"), "top": sl.top_k("v", 1), "low": sl.quantile("v", 0)}
+    answers = sl.aggregate(table, sl.Spec("t", windows, aggs)).to_pylist()
+    assert len(answers) == len(windows)
+    time = table["t"].to_numpy()
+    for row in answers:
+        inside = values[(time >= row["window_start"]) & (time < row["window_end"])]
+        assert row["q"] == pytest.approx(np.quantile(inside, 0.3), rel=1e-12)
+        assert row["m"] == np.median(inside)
+        assert (row["top"], row["low"]) == ([inside.max()], inside.min())
+
+
+@pytest.mark.parametrize("how", ["sliding", "nested", "any"])
+def test_counted_values_of_large_windows(how: str) -> None:
+    rng = np.random.default_rng(8)
+    values, cells = rng.zipf(1.3, 9_000) % 500, rng.integers(0, 60, 9_000)
+    picked = Picked(lists(values, cells, 60), *ranges(rng, 60, how))
+    types = {"v": pa.int64()}
+    distinct, heavy, top = (
+        agg.bind(types).lower([picked], {}).array.to_pylist()
+        for agg in (sl.count_distinct("v"), sl.heavy_hitters("v", 0.05), sl.top_k("v", 7))
+    )
+    for j, (a, b) in enumerate(zip(picked.first, picked.last, strict=True)):
+        inside = values[(cells >= a) & (cells < b)].tolist()
+        counts = Counter(inside)
+        assert distinct[j] == len(counts)
+        expected = [v for v, c in sorted(counts.items(), key=lambda vc: (-vc[1], vc[0])) if c / len(inside) >= 0.05]
+        assert heavy[j] == (expected if inside else None)
+        assert top[j] == (sorted(inside, reverse=True)[:7] if inside else None)
+
+
+def test_pivots_are_drawn_anew_where_the_values_go_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = []
+    pivots = holistic._pivots
+    monkeypatch.setattr(holistic, "_pivots", lambda values: drawn.append(values.size) or pivots(values))
+    values = np.concatenate([np.arange(20_000) % 1000, np.arange(20_000) % 1000 + 10**9])
+    table = pa.table({"t": np.arange(40_000) // 100, "v": values})
+    out = sl.aggregate(table, sl.Spec("t", {"w": sl.sliding(50, every=1)}, {"m": sl.median("v")}))
+    assert 1 < len(drawn) < 20
+    for start, found in zip(out["window_start"].to_pylist(), out["m"].to_pylist(), strict=True):
+        assert found == np.median(values[max(start, 0) * 100 : (start + 50) * 100])
+
+
+def test_lists_merge_as_sorting_does() -> None:
+    rng = np.random.default_rng(9)
+    values, cells = rng.integers(0, 9, 400), rng.integers(0, 50, 400)
+    lane = Lane(COUNTED, (), None)
+    every = lists(values, cells, 50)
+    into = rng.integers(0, 12, 50)
+    merged = COUNTED.merged(lane, into, 12, every[:20], every[np.arange(20, 50)])
+    for g in range(12):
+        inside = np.unique(values[into[cells] == g], return_counts=True)
+        assert merged.items[merged.at[g] : merged.at[g + 1]].T.tolist() == [x.tolist() for x in inside]
+
+
+def test_blocks_of_lists_are_cut_and_put_together() -> None:
+    every = lists(np.arange(30) % 7, np.arange(30) % 10, 10)
+
+    def plain(block: Lists) -> list:
+        return [block.items[a:b].tolist() for a, b in zip(block.at[:-1], block.at[1:], strict=True)]
+
+    wanted = plain(every)
+    view = every[3:6]
+    assert plain(view) == wanted[3:6]
+    assert view.items is every.items
+    assert view.nbytes == 4 * 8 + sum(map(len, wanted[3:6])) * 16
+    assert plain(view.whole()) == wanted[3:6]
+    assert plain(every[np.arange(10) % 2 == 0]) == wanted[::2]
+    assert plain(every.take(np.array([9, 0, 0]))) == [wanted[9], wanted[0], wanted[0]]
+    nothing = identity(Lane(COUNTED, (), None), 2)
+    assert plain(together([view, nothing, every[:1]])) == [*wanted[3:6], [], [], wanted[0]]
+    ranged = together([Picked(every, np.array([2]), np.array([5])), nothing])
+    assert [(int(b - a)) for a, b in zip(ranged.first, ranged.last, strict=True)] == [3, 1, 1]
+    assert ranged.lists.at[ranged.last][0] - ranged.lists.at[ranged.first][0] == sum(map(len, wanted[2:5]))
+
+
+def test_strings_keep_their_place_as_their_pool_moves() -> None:
+    """Each push brings strings that sort before the ones known, and forgets old ones."""
+    spec = sl.Spec(
+        "t", {"w": sl.sliding(3000, every=1000)}, {"d": sl.count_distinct("s"), "m": sl.mode("s"), "c": sl.collect("s")}
+    )
+    op, rows, found = sl.Operator(spec), [], []
+    for push in range(12):
+        times = np.arange(1000) + push * 1000
+        texts = [f"{99 - push:02}-{i % 700:03}" for i in range(1000)]
+        rows += zip(times.tolist(), texts, strict=True)
+        found += op.push(pa.table({"t": times, "s": texts})).windows.to_pylist()
+        op = sl.Operator.restore(spec, op.snapshot())
+    assert op.push(pa.table({"t": [12_000], "s": ["x"]})).stats["bytes"] < 600_000
+    assert len(found) == 11
+    for row in found:
+        inside = [s for t, s in rows if row["window_start"] <= t < row["window_end"]]
+        assert (row["d"], row["m"], row["c"]) == (len(set(inside)), inside[0], inside)
+
+
+def test_lists_go_when_their_windows_have() -> None:
+    op = sl.Operator(sl.Spec("t", {"w": sl.tumbling(10)}, {"m": sl.median("v"), "c": sl.collect("v")}))
+    sizes = [
+        op.push(pa.table({"t": np.arange(1000) + 1000 * k, "v": np.arange(1000.0)})).stats["bytes"] for k in range(5)
+    ]
+    assert len(set(sizes)) == 1
+    assert sizes[0] < 2000
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: sl.quantile("v", 1.5), "quantile's q must be a number from 0 to 1; got 1.5"),
+        (lambda: sl.quantile("v", "half"), "quantile's q must be a number from 0 to 1; got 'half'"),
+        (lambda: sl.top_k("v", 0), "top_k's k must be a whole number of at least 1; got 0"),
+        (lambda: sl.heavy_hitters("v", 0), "heavy_hitters's share must be above 0; got 0"),
+        (lambda: sl.heavy_hitters("v", 2), "heavy_hitters's share must be a number from 0 to 1; got 2"),
+        (lambda: sl.median(3), "median's column must be the name of a column; got 3"),
+    ],
+)
+def test_wrong_arguments(build, message: str) -> None:
+    with pytest.raises((TypeError, ValueError)) as error:
+        build()
+    assert str(error.value) == message
+
+
+def test_a_median_of_strings_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"sl.median\('s'\): column 's' has type string; median takes integer"):
+        sl.aggregate(pa.table({"t": [1], "s": ["a"]}), sl.Spec("t", {"w": sl.tumbling(1)}, {"m": sl.median("s")}))
+
+
+def test_they_print_as_the_code_that_builds_them() -> None:
+    for agg in (sl.quantile("v", 0.9), sl.top_k("v", 3).where("f"), sl.heavy_hitters("v", 0.25), sl.median("v")):
+        assert eval(repr(agg), {"sl": sl}) == agg
+
+
+def test_explain_says_what_a_slice_keeps() -> None:
+    spec = sl.Spec("t", {"w": sl.tumbling(1)}, {"m": sl.median("v")})
+    assert sl.explain(spec)["rows kept"].startswith("no: a slice keeps the sorted values")
+    spec = sl.Spec("t", {"w": sl.tumbling(1)}, {"c": sl.collect("v")})
+    assert sl.explain(spec)["rows kept"].startswith("yes, of some columns")
+    assert EARLIEST.words == 5
