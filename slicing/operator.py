@@ -26,6 +26,7 @@ from slicing.fill import Filled, by_instance, with_empty
 from slicing.heap import keep_freed_memory
 from slicing.keys import KeyTable
 from slicing.plan import ENDLESS, Plan
+from slicing.postpone import Postponed, given_out
 from slicing.reduce import Rows, reduce_rows, reduce_suspects
 from slicing.revise import Revisions, revise
 from slicing.sessions import chains, runs
@@ -73,6 +74,7 @@ class State:
     pools: dict[str, pa.Array] = field(default_factory=dict)
     revisions: Revisions = field(default_factory=Revisions)
     filled: Filled = field(default_factory=dict)
+    postponed: tuple[Postponed, ...] = ()
     crowded: int = 4096  # at so many codes look which keys are still alive
 
     @staticmethod
@@ -85,6 +87,19 @@ class State:
     def horizon(self) -> int:
         """Windows that end here or before have left."""
         return BEGIN if self.watermark is None else self.watermark - self.plan.lateness
+
+    @property
+    def patience(self) -> int:
+        """How long a window waits after its end: a final answer, until no late row can change it any more."""
+        return 0 if self.plan.spec.revises else self.plan.lateness
+
+    @property
+    def reached(self) -> int | None:
+        """The watermark that the windows given out have reached."""
+        if not self.postponed:
+            return self.watermark
+        after = self.postponed[0].after
+        return None if after == BEGIN else after + self.patience
 
 
 @dataclass(frozen=True)
@@ -103,10 +118,12 @@ class Operator:
     ``push`` takes anything with the Arrow C interface; the first push fixes the types of the columns.
     """
 
-    def __init__(self, spec: Spec) -> None:
+    def __init__(self, spec: Spec, *, max_windows_per_push: int | None = None) -> None:
+        """``max_windows_per_push`` spreads a flush of more windows over the pushes that follow."""
         if not isinstance(spec, Spec):
             raise TypeError(f"Operator takes a sl.Spec; got {type(spec).__name__}")
         self.spec = spec
+        self._at_most = _at_least_one(max_windows_per_push, "max_windows_per_push")
         self._state: State | None = None
         self._advanced: tuple[object, ...] = ()  # watermarks given before the first push, which tells their type
         self._ended = False
@@ -134,11 +151,14 @@ class Operator:
             seen = Seen(times, *rows.span, batch, state.plan.measure, null_time)
             state = replace(state, progress=self.spec.watermark.observe(state.progress, seen))
         admitted = _admit(state, rows)
+        earlier = Answers.none(state.plan)
+        if state.postponed and len(admitted.changing):  # what a late row may change has to be given out before
+            state, earlier = _close(state, state.watermark)
         state, revised = revise(state, admitted.changing)
         state = replace(state, store=state.store.add(admitted.cells), arrived=state.arrived + given.num_rows)
         state = replace(state, given=given.schema)
-        state, answers = _close(state, self._reached(state))
-        windows = _table(state, answers, revised)
+        state, answers = _close(state, self._reached(state), at_most=self._at_most)
+        windows = _table(state, Answers.together([earlier, answers]) if len(earlier) else answers, revised)
         late = _late_rows(given, null_time, admitted.late)
         counts = {
             "rows": given.num_rows,
@@ -156,7 +176,9 @@ class Operator:
             return Output(_no_windows(self.spec), pa.table({}), Stats(_NO_ROWS | _NO_STATE), None)
         state = self._state
         reached = _advanced(state.plan, watermark)
-        state, answers = _close(state, max(reached, BEGIN if state.watermark is None else state.watermark))
+        state, answers = _close(
+            state, max(reached, BEGIN if state.watermark is None else state.watermark), at_most=self._at_most
+        )
         return self._done(_forget(state), _table(state, answers, None), _none_late(state), _NO_ROWS)
 
     def flush(self) -> Output:
@@ -177,11 +199,11 @@ class Operator:
         return snapshot.write(self.spec, self._state, self._advanced, self._ended)
 
     @staticmethod
-    def restore(spec: Spec, blob: bytes) -> Operator:
+    def restore(spec: Spec, blob: bytes, *, max_windows_per_push: int | None = None) -> Operator:
         """The operator that wrote the snapshot; refuses one of another spec, a newer format, or a damaged one."""
         from slicing import snapshot
 
-        operator = Operator(spec)
+        operator = Operator(spec, max_windows_per_push=max_windows_per_push)
         operator._state, operator._advanced, operator._ended = snapshot.read(spec, blob)
         return operator
 
@@ -232,7 +254,7 @@ class Operator:
     def _done(self, state: State, windows: pa.Table, late: pa.Table, counts: dict[str, int]) -> Output:
         self._state = state
         size = state.store.nbytes + (0 if state.keys is None else state.keys.nbytes)
-        size += sum(pool.nbytes for pool in state.pools.values())
+        size += sum(pool.nbytes for pool in state.pools.values()) + sum(p.store.nbytes for p in state.postponed)
         held = {
             "slices": state.store.slices(),
             "cells": len(state.store),
@@ -240,8 +262,10 @@ class Operator:
             "bytes": size,
             "windows": windows.num_rows,
         }
-        reached = None if state.watermark is None else state.plan.measure.value(state.watermark)
-        return Output(windows, late, Stats(counts | held), reached)
+        reached = state.reached
+        return Output(
+            windows, late, Stats(counts | held), None if reached is None else state.plan.measure.value(reached)
+        )
 
 
 _NOWHERE: Ints = np.empty(0, np.int64)
@@ -259,10 +283,12 @@ def _encoded(state: State, batch: pa.RecordBatch, times: Ints) -> tuple[State, R
     ranked: dict[str, Ints] = {}
     for name in plan.ranked:
         pool, store = state.pools[name], state.store
-        used = store.ranks_used(name, len(pool)) if len(pool) > 2 * store.values + 1024 else np.arange(len(pool))
+        crowded = len(pool) > 2 * store.values + 1024 and not state.postponed
+        used = store.ranks_used(name, len(pool)) if crowded else np.arange(len(pool))
         (ranked[name],), pool, moved = ranks([columns[name]], pool, used)
         if not np.array_equal(moved, np.arange(moved.size)):
-            state = replace(state, store=store.reranked(name, moved))
+            postponed = tuple(replace(p, store=p.store.reranked(name, moved)) for p in state.postponed)
+            state = replace(state, store=store.reranked(name, moved), postponed=postponed)
         state = replace(state, pools=state.pools | {name: pool})
     codes = 1 if state.keys is None else len(state.keys)
     rows = Rows(plan, columns, times, code, codes, state.arrived, ranked)
@@ -330,26 +356,32 @@ def _judge(plan: Plan, rows: Rows, h: int) -> tuple[Cells, npt.NDArray[np.bool_]
     return cells, belongs & ~taken, int((~belongs).sum())
 
 
-def _close(state: State, reached: int | None, flush: bool = False) -> tuple[State, Answers]:
-    """Move the watermark and answer the windows it closes."""
+def _close(state: State, reached: int | None, flush: bool = False, at_most: int | None = None) -> tuple[State, Answers]:
+    """Move the watermark and answer the windows it closes, and those that waited; the rest wait if there are more."""
     plan, previous = state.plan, BEGIN if state.watermark is None else state.watermark
     if reached is None:
         return state, Answers.none(plan)
     closed = replace(state, watermark=reached)
-    # a final answer waits until no late row can change it any more
-    patience = 0 if plan.spec.revises else plan.lateness
-    after = BEGIN if state.watermark is None else previous - patience
-    until = FOREVER if flush else reached - patience
-    if not len(state.store) or not _may_close(state, after, until, flush):
-        return closed, Answers.none(plan)
-    store = state.store.consolidated()
-    table = store.table()
-    timed, filled = _time_windows(state, table, after, until)
-    parts = [p for p in (timed, *_row_windows(state, table, after, until, flush)) if len(p)]
-    answers = Answers.together(parts) if parts else Answers.none(plan)
-    horizon = END - 1 if flush else closed.horizon
-    store = Store(plan) if flush else store.without(horizon)
-    return replace(closed, store=store, filled=filled, revisions=state.revisions.without(horizon)), answers
+    after = BEGIN if state.watermark is None else previous - state.patience
+    until = FOREVER if flush else reached - state.patience
+    due = state.postponed
+    if len(state.store) and _may_close(state, after, until, flush):
+        store = state.store.consolidated()
+        due = (*due, Postponed(store, after, until))
+        horizon = END - 1 if flush else closed.horizon
+        closed = replace(
+            closed,
+            store=Store(plan) if flush else store.without(horizon),
+            revisions=state.revisions.without(horizon),
+        )
+
+    def answered(table: Cells, after: int, until: int, filled: Filled) -> tuple[Answers, Filled]:
+        timed, filled = _time_windows(state, table, after, until, filled)
+        parts = [p for p in (timed, *_row_windows(state, table, after, until)) if len(p)]
+        return Answers.together(parts) if parts else Answers.none(plan), filled
+
+    answers, waiting, filled = given_out(plan, due, state.filled, at_most, answered)
+    return replace(closed, filled=filled, postponed=waiting), answers
 
 
 def _may_close(state: State, after: int, until: int, flush: bool) -> bool:
@@ -365,28 +397,26 @@ def _may_close(state: State, after: int, until: int, flush: bool) -> bool:
     return any(plan.edges.any_between(a, a + until - after) for a in marks)
 
 
-def _time_windows(state: State, table: Cells, after: int, until: int) -> tuple[Answers, Filled]:
+def _time_windows(state: State, table: Cells, after: int, until: int, filled: Filled) -> tuple[Answers, Filled]:
     """Windows between edges. With ``idle``, a key that has been quiet gives out all its windows now."""
     plan = state.plan
     if plan.idle is None:
         found = emit.time_answers(plan, table, state.keys, after, until)
-        return with_empty(plan, found, state.filled, table, after, until)
-    return by_instance(plan, runs(table, state.keys, chains(table, plan.idle)), state.filled, after, until)
+        return with_empty(plan, found, filled, table, after, until)
+    return by_instance(plan, runs(table, state.keys, chains(table, plan.idle)), filled, after, until)
 
 
-def _row_windows(state: State, table: Cells, after: int, until: int, flush: bool) -> list[Answers]:
+def _row_windows(state: State, table: Cells, after: int, until: int) -> list[Answers]:
     """Windows whose bounds are rows: sessions, whole streams."""
     plan = state.plan
     found = []
     for session in plan.sessions:
         gap = plan.session_gaps[session.level]
         chained = chains(table, gap, table.level % plan.levels <= session.level)
-        due = chained.end + gap < until
-        if plan.spec.revises:
-            due &= chained.end + gap >= after
+        due = (after <= chained.end + gap) & (chained.end + gap < until)
         if due.any():
             found.append(emit.session_answers(plan, runs(table, state.keys, chained, due), session.window, session.gap))
-    if plan.wholes and (flush or plan.idle is not None):
+    if plan.wholes and (until == FOREVER or plan.idle is not None):
         gap = int(ENDLESS) if plan.idle is None else plan.idle
         chained = chains(table, gap, table.level < plan.levels)
         over = None if plan.idle is None else chained.end + plan.idle < until
@@ -405,6 +435,9 @@ def _forget(state: State) -> State:
     used[state.revisions.code] = True
     for last in state.filled.values():
         used[: last.size] |= last > BEGIN
+    postponed = tuple(p.rest() for p in state.postponed)
+    for p in postponed:
+        used[p.store.table().code] = True
     live = np.flatnonzero(used)
     if 2 * live.size > len(state.keys):
         return replace(state, crowded=2 * len(state.keys))
@@ -417,6 +450,7 @@ def _forget(state: State) -> State:
         store=state.store.recoded(code),
         revisions=state.revisions.recoded(code),
         filled=filled,
+        postponed=tuple(p.recoded(code) for p in postponed),
         crowded=max(4 * live.size, 4096),
     )
 
@@ -453,6 +487,12 @@ def _none_late(state: State) -> pa.Table:
     """``late`` where no rows came."""
     assert state.given is not None
     return _late_rows(empty(state.given), _NOWHERE, _NOWHERE)
+
+
+def _at_least_one(value: object, argument: str) -> int | None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+        raise ValueError(f"{argument} must be a whole number of at least 1, or None; got {value!r}")
+    return value
 
 
 def _instant(watermark: object) -> object:

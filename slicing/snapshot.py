@@ -22,6 +22,7 @@ from slicing.cells import Cells
 from slicing.keys import KeyTable
 from slicing.operator import State
 from slicing.plan import Plan
+from slicing.postpone import Postponed
 from slicing.revise import Revisions
 from slicing.spec import Spec
 from slicing.store import Store
@@ -51,6 +52,7 @@ def write(spec: Spec, state: State | None, advanced: tuple[object, ...], ended: 
             "pools": list(state.pools),
             "filled": list(state.filled),
             "runs": len(state.store.runs),
+            "postponed": [[p.after, p.until, p.code] for p in state.postponed],
         }
         assert state.given is not None
         tables.append(state.given.empty_table())
@@ -61,6 +63,7 @@ def write(spec: Spec, state: State | None, advanced: tuple[object, ...], ended: 
         tables += [pa.table({"end": last}) for last in state.filled.values()]
         tables.append(pa.table(asdict(state.revisions)))
         tables += [_cells_table(run) for run in state.store.runs]
+        tables += [_cells_table(p.store.table()) for p in state.postponed]
     sections = [json.dumps(header).encode(), *map(_stream, tables)]
     body = b"".join(part for s in sections for part in (_LENGTH.pack(len(s)), s))
     return _HEAD.pack(MAGIC, FORMAT, _checksum(body)) + body
@@ -93,6 +96,9 @@ def read(spec: Spec, blob: bytes | memoryview) -> tuple[State | None, tuple[obje
     filled = {k: next(take)["end"].to_numpy().copy() for k in header["filled"]}
     revisions = Revisions(**{name: c.to_numpy() for name, c in zip(*_columns(next(take)), strict=True)})
     store = Store(plan, tuple(_cells(plan, next(take)) for _ in range(header["runs"])))
+    postponed = tuple(
+        Postponed(Store(plan, (_cells(plan, next(take)),)), *bounds) for bounds in header.get("postponed", [])
+    )
     state = State(
         plan,
         store,
@@ -104,6 +110,7 @@ def read(spec: Spec, blob: bytes | memoryview) -> tuple[State | None, tuple[obje
         pools=pools,
         revisions=revisions,
         filled=filled,
+        postponed=postponed,
         crowded=header["crowded"],
     )
     return state, (), header["ended"]

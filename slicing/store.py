@@ -71,6 +71,10 @@ class Store:
         assert len(self.runs) <= 1
         return self.runs[0] if self.runs else Cells.empty(self.plan.lanes, self.plan.fragments)
 
+    def only(self, which: npt.NDArray[np.bool_]) -> Store:
+        """Some of the cells of a consolidated store."""
+        return self if which.all() else replace(self, runs=(self.table().take(which),))
+
     def _merged(self, older: Cells, newer: Cells) -> Cells:
         return merged(older, newer, self.plan.lanes, self.plan.gaps)
 

@@ -369,6 +369,39 @@ def check(case: Case) -> None:
         compare(case, expected, actual, where, typed)
 
 
+def check_postponed(case: Case, most: int) -> None:
+    """A flush spread over later pushes: the same windows in the end, and lateness as if they had come at once."""
+    choose_strategies(case)
+    wanted, built = Oracle(case.columns, case.query), spec(case)
+    op, due, given = sl.Operator(built, max_windows_per_push=most), [], []
+    for at, step in enumerate([*case.steps, ("flush",)]):
+        if step[0] == "restart":
+            op = sl.Operator.restore(built, bytes(op.snapshot()), max_windows_per_push=most)
+            continue
+        try:
+            match step:
+                case ("push", rows):
+                    expected = wanted.push(case.named(rows))
+                    actual = op.push(batch(case, rows))
+                    compare_late(case, expected.late, actual.late, f"push (step {at})")
+                case ("advance", watermark):
+                    expected = wanted.advance(watermark)
+                    actual = op.advance(moment(watermark, case.columns[case.query["time"]]))
+                case ("flush",):
+                    expected, actual = wanted.flush(), op.flush()
+        except Refused:
+            return  # which push says so depends on when a window is answered
+        except (ValueError, OverflowError) as error:
+            raise AssertionError(f"{step[0]} (step {at}) failed: {error}\n{case!r}") from error
+        due += expected.windows
+        given += plain_rows(actual.windows)
+
+    def place(row: Values) -> tuple:
+        return wanted.place(row), row.get("revision", 0)
+
+    compare_windows(case, sorted(due, key=place), sorted(given, key=place), f"at most {most} a push")
+
+
 def expected_final(case: Case) -> list[Values]:
     """What the query answers about all its rows at once: nothing is late."""
     oracle = Oracle(case.columns, {**case.query, "watermark": {"kind": "manual"}})

@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("slicing")
 
-from harness import check, check_aggregate, check_resplit
+from harness import check, check_aggregate, check_postponed, check_resplit
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from strategies import Case, Kit, calendar_cases, cases
@@ -87,6 +87,12 @@ def test_no_split_and_no_order_within_the_bound_shows(case: Case, sizes: list[in
     if watermark["kind"] == "punctuated":
         jitter = [0]
     check_resplit(case, sizes, [by % (bound + 1) for by in jitter])
+
+
+@share(10)
+@given(cases(Kit(emits=("final", "updates"), idle=IDLE)), st.integers(1, 5))
+def test_windows_that_are_postponed_come_all_the_same(case: Case, most: int) -> None:
+    check_postponed(case, most)
 
 
 @share(3)
