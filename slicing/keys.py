@@ -144,6 +144,13 @@ def ranks_among(code: Ints, keys: KeyTable | None) -> Ints:
     return rank
 
 
+def numbered(words: Ints) -> tuple[Ints, Ints]:
+    """Each word's number, in order of first appearance, and the word of each number."""
+    table = _WordTable()
+    numbers = table.encode(words, words.size)
+    return numbers, table.keys[: table.given]
+
+
 def check_key_type(name: str, type: pa.DataType) -> None:
     """Raise TypeError unless a column of this type can be a key."""
     value = _decoded(type)

@@ -1,13 +1,15 @@
 """Rows to cells: the slicer and the pre-aggregation of one batch.
 
 Each row finds its slot (an edge interval of the batch's span), then its cell (slot and key), and one kernel a lane
-reduces rows into cells. Rows in time order without keys are segments, reduced with SIMD; otherwise cells are a dense
-grid while that is not much larger than the batch, and numbered by sorting when it is.
+reduces rows into cells. Rows in time order without keys are runs, reduced with SIMD; so are, by masks, rows out of
+order while a few thousand neighbours touch few slots. All other rows are scattered, some thousand at a time so that
+their cells stay in the cache: over a dense grid of slots and keys while that is no larger than the batch, and over the
+cells that occur, numbered by a hash table, when it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -16,13 +18,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.aggs import Feed, Lane
-from slicing.blocks import Block, Lifting
+from slicing.blocks import Lifting
 from slicing.bounds import BEGIN
 from slicing.cells import Cells, fused, sorted_cells
 from slicing.kernels import combine as kinds
 from slicing.kernels import reduce as k
 from slicing.kernels.cells import CODE, END, FIRST, LAST, LEVEL, ROWS
-from slicing.kernels.slice import fill_cells, scan, search_slots, uniform_slots
+from slicing.kernels.slice import edge_positions, grid_cells, pieces, scan
+from slicing.keys import numbered
 from slicing.plan import Plan
 from slicing.values import SIGN_BIT, TOP, float_words
 
@@ -30,6 +33,8 @@ Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
 BLOCK = 4096
+CHUNK = 1 << 15  # rows scattered at a time
+MOST_PIECES = 12  # slots a block of rows may touch before scattering is cheaper than a masked pass for each
 ALL_VALID: Bytes = np.empty(0, np.uint8)
 
 
@@ -99,7 +104,12 @@ class Rows:
         return np.logical_and.reduce(arrays).view(np.uint8)
 
     def feed(self, feed: Feed) -> npt.NDArray[np.generic]:
-        """A column in the form a kernel wants."""
+        """A column in the form a kernel wants; not writeable, as Arrow's buffers are: a kernel is compiled once."""
+        values = self._feed(feed)
+        values.setflags(write=False)
+        return values
+
+    def _feed(self, feed: Feed) -> npt.NDArray[np.generic]:
         value = self.plan.value_types[feed.column]
         column = self.columns[feed.column]
         if feed.column in self.ranks and feed.form in ("word", "low", "high"):
@@ -133,27 +143,19 @@ def reduce_rows(rows: Rows) -> Cells:
     edges = plan.edges.between(low, high, rows.time, plan.grid, limit=max(1024, 2 * len(rows)))
     ends = plan.edges.next_live(edges - 1, BEGIN) if plan.grid else edges
     if rows.code is None and in_order:
-        bounds = np.concatenate([[0], np.searchsorted(rows.time, edges, "left")])
+        bounds = np.zeros(edges.size + 1, np.int64)
+        edge_positions(rows.time, edges, bounds[1:])
         held = np.flatnonzero(bounds[1:] > bounds[:-1])
-        first, last = bounds[held], bounds[held + 1]
-        return _assemble(rows, ends[held], np.zeros(held.size, np.int64), _Segments(first, last))
-    slot = _grid_slots(rows, edges) if not in_order else None
+        return _assemble(rows, ends[held], np.zeros(held.size, np.int64), _Segments(bounds[held], bounds[held + 1]))
     keys = max(rows.codes, 1)
-    if edges.size * keys <= max(4 * len(rows), 1024):
-        cell = _dense_cells(rows, edges, slot, keys)
-        used = np.bincount(cell, minlength=edges.size * keys)
-        held = np.flatnonzero(used)
-        if held.size * 2 < used.size:  # few of the grid's cells are used: number those
-            number = np.zeros(used.size, np.int64)
-            number[held] = np.arange(held.size)
-            return _assemble(rows, ends[held // keys], held % keys, _Scattered(number[cell], used[held]))
-        every_code = np.tile(np.arange(keys), edges.size)
-        return _assemble(rows, np.repeat(ends, keys), every_code, _Scattered(cell, used), held)
-    if slot is None:
-        slot = _grid_slots(rows, edges)
-    packed = slot * keys + (0 if rows.code is None else rows.code)
-    found, cell, used = np.unique(packed, return_inverse=True, return_counts=True)
-    return _assemble(rows, ends[found // keys], found % keys, _Scattered(cell, used))
+    grid = _Grid(rows, edges, keys)
+    if edges.size * keys > max(len(rows), 1024):
+        cell, found = numbered(grid.cell())
+        return _assemble(rows, ends[found // keys], found % keys, _Scattered(cell, None), in_order=False)
+    place = grid if rows.code is not None else (_Pieces.of(grid) or grid)
+    if keys == 1:
+        return _assemble(rows, ends, np.zeros(ends.size, np.int64), place)
+    return _assemble(rows, np.repeat(ends, keys), np.tile(np.arange(keys), edges.size), place)
 
 
 def reduce_suspects(rows: Rows, ends: Ints, level: Ints) -> Cells:
@@ -165,6 +167,26 @@ def reduce_suspects(rows: Rows, ends: Ints, level: Ints) -> Cells:
     if plan.fragments:
         cells = cells.with_meta(LEVEL, level)
     return fused(sorted_cells(cells), plan.lanes, plan.gaps)
+
+
+@dataclass(frozen=True)
+class _Scattered:
+    """A cell for each row, in any order; how many rows each has, where that is known."""
+
+    of_row: Ints
+    rows: Ints | None
+
+    def counts(self) -> Ints | None:
+        return self.rows
+
+    def cell(self) -> Ints:
+        return self.of_row
+
+    def chunks(self) -> Iterator[tuple[slice, Ints]]:
+        """Some rows after the others, and their cells."""
+        for first in range(0, self.of_row.size, CHUNK):
+            chunk = slice(first, first + CHUNK)
+            yield chunk, self.of_row[chunk]
 
 
 @dataclass(frozen=True)
@@ -180,69 +202,142 @@ class _Segments:
     def cell(self) -> Ints:
         return np.repeat(np.arange(self.first.size), self.counts())
 
+    def chunks(self) -> Iterator[tuple[slice, Ints]]:
+        return _Scattered(self.cell(), None).chunks()
+
+    def runs(self) -> Ints:
+        """As pieces."""
+        runs = np.empty((self.first.size, 5), np.int64)
+        runs[:, 0], runs[:, 1], runs[:, 2] = self.first, self.last, np.arange(self.first.size)
+        runs[:, 3], runs[:, 4] = ~TOP, TOP
+        return runs
+
 
 @dataclass(frozen=True)
-class _Scattered:
-    """A cell for each row, in any order."""
+class _Grid:
+    """Cells slot * keys + code, made as they are asked for."""
 
-    of_row: Ints
+    of: Rows
+    edges: Ints
+    keys: int
+
+    def counts(self) -> None:
+        return None
+
+    def cell(self) -> Ints:
+        cell = np.empty(len(self.of), np.int64)
+        self._fill(slice(None), cell)
+        return cell
+
+    def chunks(self) -> Iterator[tuple[slice, Ints]]:
+        buffer = np.empty(min(CHUNK, len(self.of)), np.int64)
+        for first in range(0, len(self.of), CHUNK):
+            chunk = slice(first, first + CHUNK)
+            cell = buffer[: len(self.of) - first]
+            self._fill(chunk, cell)
+            yield chunk, cell
+
+    def _fill(self, chunk: slice, out: Ints) -> None:
+        code = NO_CODES if self.of.code is None else self.of.code[chunk]
+        grid_cells(self.of.time[chunk], self.edges, self._width, code, np.int64(self.keys), out)
+
+    @cached_property
+    def _width(self) -> np.int64:
+        """Between neighbouring edges, 0 where that varies."""
+        regular, edges = self.of.plan.edges.regular_width(self.of.plan.grid), self.edges
+        if regular is None or edges[-1] - edges[0] != (edges.size - 1) * regular[0]:
+            return np.int64(0)
+        return np.int64(regular[0])
+
+
+@dataclass(frozen=True)
+class _Pieces:
+    """Rows of a grid without keys that touch few slots at a time: runs of rows, each of which holds some of a cell."""
+
+    grid: _Grid
+    found: Ints
     rows: Ints
+
+    @staticmethod
+    def of(grid: _Grid) -> _Pieces | None:
+        """None where they touch many."""
+        rows, edges = grid.of, grid.edges
+        found = np.empty((MOST_PIECES * -(-len(rows) // BLOCK), 5), np.int64)
+        count = np.zeros(edges.size, np.int64)
+        n = pieces(rows.time, edges, np.int64(BLOCK), found, count)
+        return None if n < 0 else _Pieces(grid, found[:n], count)
 
     def counts(self) -> Ints:
         return self.rows
 
     def cell(self) -> Ints:
-        return self.of_row
+        return self.grid.cell()
+
+    def chunks(self) -> Iterator[tuple[slice, Ints]]:
+        return self.grid.chunks()
+
+    def runs(self) -> Ints:
+        return self.found
 
 
-def _grid_slots(rows: Rows, edges: Ints) -> Ints:
-    slot = np.empty(len(rows), np.int64)
-    regular = rows.plan.edges.regular_width(rows.plan.grid)
-    if regular is not None and edges.size > 1 and edges[-1] - edges[0] == (edges.size - 1) * regular[0]:
-        uniform_slots(rows.time, edges[0] - regular[0], np.int64(regular[0]), slot)
-    else:
-        search_slots(rows.time, edges, slot)
-    return slot
+_Place = _Segments | _Pieces | _Grid | _Scattered
+NO_CODES: Ints = np.empty(0, np.int64)
 
 
-def _dense_cells(rows: Rows, edges: Ints, slot: Ints | None, keys: int) -> Ints:
-    if slot is not None:
-        if rows.code is not None:
-            slot *= keys
-            slot += rows.code
-        return slot
-    assert rows.code is not None
-    bounds = np.concatenate([[0], np.searchsorted(rows.time, edges, "left")])
-    cell = np.empty(len(rows), np.int64)
-    fill_cells(bounds, rows.code, np.int64(keys), cell)
-    return cell
-
-
-def _assemble(rows: Rows, ends: Ints, code: Ints, place: _Segments | _Scattered, held: Ints | None = None) -> Cells:
-    """Reduce, drop the cells that stayed empty (all but ``held``), put slots that share a slice together."""
+def _assemble(rows: Rows, ends: Ints, code: Ints, place: _Place, in_order: bool = True) -> Cells:
+    """Reduce, drop the cells that stayed empty, put slots that share a slice together."""
     plan = rows.plan
     cells = _lift(rows, ends, code, place)
-    if held is not None and held.size < ends.size:
-        cells = cells.take(held)
+    if isinstance(place, _Grid | _Pieces):
+        held = np.flatnonzero(cells.rows)
+        if held.size < len(cells):
+            cells = cells.take(held)
     if plan.grid and len(cells) > 1:
         return fused(sorted_cells(cells), plan.lanes, plan.gaps)
-    return cells
+    return cells if in_order else sorted_cells(cells)
 
 
-def _lift(rows: Rows, ends: Ints, code: Ints, place: _Segments | _Scattered) -> Cells:
+def _lift(rows: Rows, ends: Ints, code: Ints, place: _Place) -> Cells:
     plan = rows.plan
     meta = np.empty((ends.size, 6 if plan.fragments else 3), np.int64)
-    meta[:, END], meta[:, CODE], meta[:, ROWS] = ends, code, place.counts()
+    meta[:, END], meta[:, CODE] = ends, code
+    order = _Order(rows)
+    made = [
+        _Lifted(rows, lane, ends.size, order)
+        if isinstance(lane.kind, int)
+        else lane.kind.lifted(lane, _lifting(rows, lane, place, ends.size, order))
+        for lane in plan.lanes
+    ]
+    lanes = [lane for lane in made if isinstance(lane, _Lifted)]
+    waiting = [lane for lane in lanes if not lane.by_runs(place)]
+    counts = place.counts()
+    counter = next((lane.block for lane in lanes if lane.counts_rows), None)
+    if counts is None and counter is None:
+        counter = counted = np.zeros((ends.size, 1), np.int64)
+    else:
+        counted = None
+    spans = None
     if plan.fragments:
         meta[:, LEVEL] = 0
         if isinstance(place, _Segments):
             meta[:, FIRST], meta[:, LAST] = rows.time[place.first], rows.time[place.last - 1]
         else:
-            first, last = np.full(ends.size, TOP), np.full(ends.size, ~TOP)
-            k.scatter_span(place.of_row, rows.time, first, last)
-            meta[:, FIRST], meta[:, LAST] = first, last
-    order = _Order(rows)
-    return Cells(meta, tuple(_block(rows, lane, place, ends.size, order) for lane in plan.lanes))
+            spans = np.full(ends.size, TOP), np.full(ends.size, ~TOP)
+    if waiting or counted is not None or spans is not None:
+        for chunk, cell in place.chunks():
+            for lane in waiting:
+                lane.scatter(chunk, cell)
+            if counted is not None:
+                k.scatter_count(cell, counted)
+            if spans is not None:
+                k.scatter_span(cell, rows.time[chunk], *spans)
+    if spans is not None:
+        meta[:, FIRST], meta[:, LAST] = spans
+    if counts is None:
+        assert counter is not None
+        counts = counter[:, 0]
+    meta[:, ROWS] = counts
+    return Cells(meta, tuple(lane.partials(counts) if isinstance(lane, _Lifted) else lane for lane in made))
 
 
 class _Order:
@@ -258,65 +353,7 @@ class _Order:
         return self._made
 
 
-def _block(rows: Rows, lane: Lane, place: _Segments | _Scattered, size: int, order: _Order) -> Block:
-    """The partials of one lane."""
-    if not isinstance(lane.kind, int):
-        return lane.kind.lifted(lane, _lifting(rows, lane, place, size, order))
-    block = kinds.identity(lane.kind, size)
-    floats = block.view(np.float64)
-    valid = rows.valid(lane.feeds[0].column if lane.feeds else None, lane.flag)
-    feeds = [rows.feed(f) for f in lane.feeds if f.form != "valid"]
-    if lane.kind == kinds.COUNT:
-        if valid is ALL_VALID:
-            block[:, 0] = place.counts()
-        else:
-            k.scatter_count(place.cell(), valid, block)
-        return block
-    if isinstance(place, _Segments) and valid is ALL_VALID and lane.kind in _SEGMENTED:
-        x = feeds[0]
-        if lane.kind == kinds.BASIC_F:
-            k.segment_basic_f(place.first, place.last, x, x.view(np.int64), block, floats)
-        elif lane.kind == kinds.MOMENTS:
-            k.segment_moments(place.first, place.last, x, block, floats)
-        elif lane.kind == kinds.BASIC_I:
-            k.segment_basic_i(place.first, place.last, x, block)
-        else:
-            k.segment_extremes(place.first, place.last, x, block)
-        return block
-    cell, x = place.cell(), feeds[0]
-    if lane.kind == kinds.BASIC_F:
-        k.scatter_basic_f(cell, valid, x, x.view(np.int64), block, floats)
-    elif lane.kind == kinds.BASIC_I:
-        k.scatter_basic_i(cell, valid, x, block)
-    elif lane.kind == kinds.EXTREMES:
-        k.scatter_extremes(cell, valid, x, block)
-    elif lane.kind == kinds.MOMENTS:
-        k.scatter_moments(cell, valid, x, block, floats)
-    elif lane.kind == kinds.PRODUCT_F:
-        k.scatter_product_f(cell, valid, x, block, floats)
-    elif lane.kind == kinds.PRODUCT_I:
-        k.scatter_product_i(cell, valid, x, feeds[1], block, floats)
-    elif lane.kind in (kinds.FIRST, kinds.LAST):
-        time, sequence, arrival = order()
-        if not rows.plan.arrival:
-            arrival = x.view(np.int64) if lane.kind == kinds.FIRST else ~x.view(np.int64)
-        k.scatter_edge(lane.kind == kinds.LAST, cell, valid, time, sequence, arrival, x, block)
-    elif lane.kind == kinds.ARG:
-        time, sequence, arrival = order()
-        x_valid = rows.valid(lane.feeds[1].column, None)
-        if not rows.plan.arrival:
-            arrival = feeds[1].view(np.int64)
-            if x_valid is not ALL_VALID:
-                arrival = np.where(x_valid.view(np.bool_), arrival, SIGN_BIT)
-        k.scatter_arg(cell, valid, x, time, sequence, arrival, feeds[1], x_valid, block)
-    elif lane.kind == kinds.EXTREME_COUNT:
-        k.scatter_extreme_count(cell, valid, x, block)
-    else:
-        raise AssertionError(f"no kernel reduces rows to partials of kind {lane.kind}")
-    return block
-
-
-def _lifting(rows: Rows, lane: Lane, place: _Segments | _Scattered, size: int, order: _Order) -> Lifting:
+def _lifting(rows: Rows, lane: Lane, place: _Place, size: int, order: _Order) -> Lifting:
     """A batch as kinds that are not numbers take it: a row counts where none of its values is null."""
     masks = [m for m in (rows.valid(f.column, lane.flag) for f in lane.feeds) if m is not ALL_VALID]
     valid = np.logical_and.reduce(masks).view(np.uint8) if masks else ALL_VALID
@@ -329,4 +366,107 @@ def _lifting(rows: Rows, lane: Lane, place: _Segments | _Scattered, size: int, o
     return Lifting(place.cell, size, isinstance(place, _Segments), valid, feeds, in_order)
 
 
-_SEGMENTED = (kinds.BASIC_F, kinds.BASIC_I, kinds.EXTREMES, kinds.MOMENTS)
+class _Lifted:
+    """The partials of one lane in the making."""
+
+    def __init__(self, rows: Rows, lane: Lane, size: int, order: _Order) -> None:
+        self._rows, self._lane, self._size, self._order = rows, lane, size, order
+        self._valid = rows.valid(lane.feeds[0].column if lane.feeds else None, lane.flag)
+        self._feeds = [rows.feed(f) for f in lane.feeds if f.form != "valid"]
+        self._all_valid = self._valid is ALL_VALID
+        self._returned = rows.valid(lane.feeds[1].column, None) if lane.kind == kinds.ARG else ALL_VALID
+        self._settles = False
+        # one cell more takes the rows that do not count
+        self.block = kinds.identity(lane.kind, size if self._all_valid else size + 1)
+
+    @property
+    def counts_rows(self) -> bool:
+        """Whether its kernel counts all rows of each cell."""
+        return self._all_valid and self._lane.kind != kinds.COUNT
+
+    def by_runs(self, place: _Place) -> bool:
+        """Reduce all rows if that needs no cell for each."""
+        kind, block = self._lane.kind, self.block
+        if kind == kinds.COUNT and self._all_valid:
+            return True
+        if kind not in _MASKED or not isinstance(place, _Segments | _Pieces):
+            return kind == kinds.MOMENTS and self._moments(place)
+        x, floats = self._feeds[0], block.view(np.float64)
+        if isinstance(place, _Segments) and self._all_valid:
+            runs = place.first, place.last, np.arange(place.first.size)
+            if kind == kinds.BASIC_F:
+                k.segment_basic_f(*runs, x, x.view(np.int64), block, floats)
+            elif kind == kinds.BASIC_I:
+                k.segment_basic_i(*runs, x, block)
+            else:
+                k.segment_extremes(*runs, x, block)
+            return True
+        masked = place.runs(), self._rows.time, self._valid
+        if kind == kinds.BASIC_F:
+            k.masked_basic_f(*masked, x, x.view(np.int64), block, floats)
+        elif kind == kinds.BASIC_I:
+            k.masked_basic_i(*masked, x, block)
+        else:
+            k.masked_extremes(*masked, x, block)
+        return True
+
+    def _moments(self, place: _Place) -> bool:
+        if not isinstance(place, _Segments) or not self._all_valid:
+            return False
+        runs = place.first, place.last, np.arange(place.first.size)
+        k.segment_moments(*runs, self._feeds[0], self.block, self.block.view(np.float64))
+        return True
+
+    def scatter(self, chunk: slice, cell: Ints) -> None:
+        """Reduce some rows, whose cells these are."""
+        kind, block, floats = self._lane.kind, self.block, self.block.view(np.float64)
+        feeds = [feed[chunk] for feed in self._feeds]
+        if not self._all_valid:
+            cell = np.where(self._valid[chunk].view(np.bool_), cell, self._size)
+        if kind == kinds.COUNT:
+            k.scatter_count(cell, block)
+        elif kind == kinds.BASIC_F:
+            self._settles = True
+            k.scatter_basic_f(cell, feeds[0], feeds[0].view(np.int64), block, floats)
+        elif kind == kinds.BASIC_I:
+            k.scatter_basic_i(cell, feeds[0], block)
+        elif kind == kinds.EXTREMES:
+            k.scatter_extremes(cell, feeds[0], block)
+        elif kind == kinds.MOMENTS:
+            k.scatter_moments(cell, feeds[0], block, floats)
+        elif kind == kinds.PRODUCT_F:
+            k.scatter_product_f(cell, feeds[0], block, floats)
+        elif kind == kinds.PRODUCT_I:
+            k.scatter_product_i(cell, *feeds, block, floats)
+        elif kind in (kinds.FIRST, kinds.LAST):
+            time, sequence, arrival = self._ordered(chunk)
+            if not self._rows.plan.arrival:
+                arrival = feeds[0].view(np.int64) if kind == kinds.FIRST else ~feeds[0].view(np.int64)
+            k.scatter_edge(kind == kinds.LAST, cell, time, sequence, arrival, feeds[0], block)
+        elif kind == kinds.ARG:
+            time, sequence, arrival = self._ordered(chunk)
+            if not self._rows.plan.arrival:
+                arrival = feeds[1].view(np.int64)
+                if self._returned is not ALL_VALID:
+                    arrival = np.where(self._returned[chunk].view(np.bool_), arrival, SIGN_BIT)
+            k.scatter_arg(cell, feeds[0], time, sequence, arrival, feeds[1], self._returned[chunk], block)
+        elif kind == kinds.EXTREME_COUNT:
+            k.scatter_extreme_count(cell, feeds[0], block)
+        else:
+            raise AssertionError(f"no kernel reduces rows to partials of kind {kind}")
+
+    def _ordered(self, chunk: slice) -> tuple[Ints, Ints, Ints]:
+        times, sequence, arrivals = self._order()
+        return times[chunk], sequence[chunk], arrivals[chunk]
+
+    def partials(self, counts: Ints) -> Ints:
+        """When all rows are in: one partial a cell, of so many rows."""
+        block = self.block[: self._size]
+        if self._lane.kind == kinds.COUNT and self._all_valid:
+            block[:, 0] = counts
+        if self._settles:
+            k.settle(block.view(np.float64))
+        return block
+
+
+_MASKED = (kinds.BASIC_F, kinds.BASIC_I, kinds.EXTREMES)

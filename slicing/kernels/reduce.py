@@ -1,8 +1,9 @@
 """Rows into partials, one kernel a kind: ``scatter_*`` for rows whose cells come in any order, ``segment_*`` for
-rows that lie sorted by cell (one segment of rows a cell, reduced with SIMD).
+runs of rows of one cell and ``masked_*`` for those of a run that count (both reduced with SIMD).
 
-``valid`` is a byte a row, or empty when every row counts. Float minimum and maximum run on order-preserving
-integer keys: a float recurrence never vectorises, and NaN and -0.0 get one place whatever the order of rows.
+Rows that do not count are sent to a cell that is thrown away, or masked. Float minimum and maximum run on
+order-preserving integer keys: a float recurrence never vectorises, and NaN and -0.0 get one place whatever the order
+of rows.
 """
 
 import numpy as np
@@ -12,6 +13,7 @@ from slicing.kernels.combine import BOTTOM, LOW, SHIFT, TOP, earlier, summed
 
 REORDER = {"reassoc", "nsz", "contract"}  # sums may be reordered; NaN and inf stay honest
 SIGN = np.int64(63)
+OFTEN = np.int64(1023)
 BLOCK = 4096  # rows that are added without compensation: on SIMD lanes, so that each adds 128 at most
 INF_BITS = np.int64(0x7FF0000000000000)
 
@@ -36,140 +38,141 @@ def scatter_span(cell, t, first, last):
 
 
 @njit(cache=True, nogil=True)
-def scatter_count(cell, valid, A):
+def scatter_count(cell, A):
     for i in range(cell.size):
-        A[cell[i], 0] += valid.size == 0 or valid[i] != 0
+        A[np.uint64(cell[i]), 0] += 1
 
 
 @njit(cache=True, nogil=True)
-def scatter_basic_f(cell, valid, x, bits, A, F):
-    every = valid.size == 0
+def scatter_basic_f(cell, x, bits, A, F):
+    """Adds to what the sum lost, and only every 1024 rows of a cell to the sum: ``settle`` what remains."""
     for i in range(cell.size):
-        if every or valid[i]:
-            c = np.uint64(cell[i])
-            u = bits[i]
-            k = order_key(u)
-            nan = is_nan(u)
-            A[c, 0] += 1
-            F[c, 1], F[c, 2] = summed(F[c, 1], F[c, 2], x[i])
-            A[c, 3] = min(A[c, 3], TOP if nan else k)
-            A[c, 4] = max(A[c, 4], BOTTOM if nan else k)
+        c = np.uint64(cell[i])
+        u = bits[i]
+        n = A[c, 0] + 1
+        A[c, 0] = n
+        F[c, 2] += x[i]
+        k = order_key(u)
+        low = min(A[c, 3], k)
+        high = max(A[c, 4], k)
+        if is_nan(u) | (n & OFTEN == 0):  # one branch for all that is rare
+            if n & OFTEN == 0:
+                F[c, 1], F[c, 2] = summed(F[c, 1], 0.0, F[c, 2])
+            if is_nan(u):
+                continue
+        A[c, 3] = low
+        A[c, 4] = high
 
 
 @njit(cache=True, nogil=True)
-def scatter_basic_i(cell, valid, x, A):
-    every = valid.size == 0
-    for i in range(cell.size):
-        if every or valid[i]:
-            c = np.uint64(cell[i])
-            v = x[i]
-            A[c, 0] += 1
-            A[c, 1] += v & LOW
-            A[c, 2] += v >> SHIFT
-            A[c, 3] = min(A[c, 3], v)
-            A[c, 4] = max(A[c, 4], v)
+def settle(F):
+    for c in range(F.shape[0]):
+        F[c, 1], F[c, 2] = summed(F[c, 1], 0.0, F[c, 2])
 
 
 @njit(cache=True, nogil=True)
-def scatter_extremes(cell, valid, x, A):
-    every = valid.size == 0
+def scatter_basic_i(cell, x, A):
     for i in range(cell.size):
-        if every or valid[i]:
-            c = np.uint64(cell[i])
-            A[c, 0] += 1
-            A[c, 1] = min(A[c, 1], x[i])
-            A[c, 2] = max(A[c, 2], x[i])
+        c = np.uint64(cell[i])
+        v = x[i]
+        A[c, 0] += 1
+        A[c, 1] += v & LOW
+        A[c, 2] += v >> SHIFT
+        A[c, 3] = min(A[c, 3], v)
+        A[c, 4] = max(A[c, 4], v)
 
 
 @njit(cache=True, nogil=True)
-def scatter_moments(cell, valid, x, A, F):
-    every = valid.size == 0
+def scatter_extremes(cell, x, A):
     for i in range(cell.size):
-        if every or valid[i]:
-            c = np.uint64(cell[i])
-            n = A[c, 0] + 1
-            d = x[i] - F[c, 1]
-            m = F[c, 1] + d / n
-            A[c, 0] = n
-            F[c, 1] = m
-            F[c, 2] += d * (x[i] - m)
+        c = np.uint64(cell[i])
+        A[c, 0] += 1
+        A[c, 1] = min(A[c, 1], x[i])
+        A[c, 2] = max(A[c, 2], x[i])
 
 
 @njit(cache=True, nogil=True)
-def scatter_product_f(cell, valid, x, A, F):
+def scatter_moments(cell, x, A, F):
     for i in range(cell.size):
-        if valid.size == 0 or valid[i]:
-            c = np.uint64(cell[i])
-            A[c, 0] += 1
-            F[c, 1] *= x[i]
+        c = np.uint64(cell[i])
+        n = A[c, 0] + 1
+        d = x[i] - F[c, 1]
+        m = F[c, 1] + d / n
+        A[c, 0] = n
+        F[c, 1] = m
+        F[c, 2] += d * (x[i] - m)
 
 
 @njit(cache=True, nogil=True)
-def scatter_product_i(cell, valid, x, approximate, A, F):
+def scatter_product_f(cell, x, A, F):
     for i in range(cell.size):
-        if valid.size == 0 or valid[i]:
-            c = np.uint64(cell[i])
-            A[c, 0] += 1
-            A[c, 1] *= x[i]
-            F[c, 2] *= approximate[i]
+        c = np.uint64(cell[i])
+        A[c, 0] += 1
+        F[c, 1] *= x[i]
 
 
 @njit(cache=True, nogil=True)
-def scatter_edge(last, cell, valid, t, s, a, x, A):
+def scatter_product_i(cell, x, approximate, A, F):
+    for i in range(cell.size):
+        c = np.uint64(cell[i])
+        A[c, 0] += 1
+        A[c, 1] *= x[i]
+        F[c, 2] *= approximate[i]
+
+
+@njit(cache=True, nogil=True)
+def scatter_edge(last, cell, t, s, a, x, A):
     """FIRST, or LAST: the value of the earliest or latest row by (time, sequence, arrival)."""
     for i in range(cell.size):
-        if valid.size == 0 or valid[i]:
-            c = np.uint64(cell[i])
-            before = earlier(t[i], s[i], a[i], A[c, 1], A[c, 2], A[c, 3])
-            if A[c, 0] == 0 or before != last:
-                A[c, 1] = t[i]
-                A[c, 2] = s[i]
-                A[c, 3] = a[i]
-                A[c, 4] = x[i]
-            A[c, 0] += 1
+        c = np.uint64(cell[i])
+        before = earlier(t[i], s[i], a[i], A[c, 1], A[c, 2], A[c, 3])
+        if A[c, 0] == 0 or before != last:
+            A[c, 1] = t[i]
+            A[c, 2] = s[i]
+            A[c, 3] = a[i]
+            A[c, 4] = x[i]
+        A[c, 0] += 1
 
 
 @njit(cache=True, nogil=True)
-def scatter_arg(cell, valid, key, t, s, a, x, x_valid, A):
+def scatter_arg(cell, key, t, s, a, x, x_valid, A):
     for i in range(cell.size):
-        if valid.size == 0 or valid[i]:
-            c = np.uint64(cell[i])
-            k = key[i]
-            if A[c, 0] == 0 or k < A[c, 1] or (k == A[c, 1] and earlier(t[i], s[i], a[i], A[c, 2], A[c, 3], A[c, 4])):
-                A[c, 1] = k
-                A[c, 2] = t[i]
-                A[c, 3] = s[i]
-                A[c, 4] = a[i]
-                A[c, 5] = x[i]
-                A[c, 6] = x_valid.size == 0 or x_valid[i] != 0
-            A[c, 0] += 1
+        c = np.uint64(cell[i])
+        k = key[i]
+        if A[c, 0] == 0 or k < A[c, 1] or (k == A[c, 1] and earlier(t[i], s[i], a[i], A[c, 2], A[c, 3], A[c, 4])):
+            A[c, 1] = k
+            A[c, 2] = t[i]
+            A[c, 3] = s[i]
+            A[c, 4] = a[i]
+            A[c, 5] = x[i]
+            A[c, 6] = x_valid.size == 0 or x_valid[i] != 0
+        A[c, 0] += 1
 
 
 @njit(cache=True, nogil=True)
-def scatter_extreme_count(cell, valid, key, A):
+def scatter_extreme_count(cell, key, A):
     for i in range(cell.size):
-        if valid.size == 0 or valid[i]:
-            c = np.uint64(cell[i])
-            k = key[i]
-            if A[c, 0] == 0 or k < A[c, 1]:
-                A[c, 1] = k
-                A[c, 2] = 1
-            elif k == A[c, 1]:
-                A[c, 2] += 1
-            A[c, 0] += 1
+        c = np.uint64(cell[i])
+        k = key[i]
+        if A[c, 0] == 0 or k < A[c, 1]:
+            A[c, 1] = k
+            A[c, 2] = 1
+        elif k == A[c, 1]:
+            A[c, 2] += 1
+        A[c, 0] += 1
 
 
-# --- rows sorted by cell: rows first[c] : last[c] belong to cell c --------------------------------------------
+# --- runs of rows first[p] : last[p] that belong to cell into[p] ----------------------------------------------
 
 
 @njit(cache=True, nogil=True, fastmath=REORDER)
-def segment_basic_f(first, last, x, bits, A, F):
-    for c in range(first.size):
-        total = lost = 0.0
-        low = TOP
-        high = BOTTOM
-        for start in range(first[c], last[c], BLOCK):
-            stop = min(start + BLOCK, last[c])
+def segment_basic_f(first, last, into, x, bits, A, F):
+    for p in range(first.size):
+        c = into[p]
+        total, lost = F[c, 1], F[c, 2]
+        low, high = A[c, 3], A[c, 4]
+        for start in range(first[p], last[p], BLOCK):
+            stop = min(start + BLOCK, last[p])
             y = x[start:stop]  # a view: an offset index inside the loop would defeat SIMD (8x)
             z = bits[start:stop]
             block = 0.0
@@ -181,17 +184,15 @@ def segment_basic_f(first, last, x, bits, A, F):
                 low = min(low, TOP if nan else k)
                 high = max(high, BOTTOM if nan else k)
             total, lost = summed(total, lost, block)
-        A[c, 0] = last[c] - first[c]
-        F[c, 1] = total
-        F[c, 2] = lost
-        A[c, 3] = low
-        A[c, 4] = high
+        A[c, 0] += last[p] - first[p]
+        F[c, 1], F[c, 2] = total, lost
+        A[c, 3], A[c, 4] = low, high
 
 
 @njit(cache=True, nogil=True)
-def segment_basic_i(first, last, x, A):
-    for c in range(first.size):
-        y = x[first[c] : last[c]]
+def segment_basic_i(first, last, into, x, A):
+    for p in range(first.size):
+        y = x[first[p] : last[p]]
         low_sum = np.int64(0)
         high_sum = np.int64(0)
         low = TOP
@@ -202,6 +203,7 @@ def segment_basic_i(first, last, x, A):
             high_sum += v >> SHIFT
             low = min(low, v)
             high = max(high, v)
+        c = into[p]
         A[c, 0] += y.size
         A[c, 1] += low_sum
         A[c, 2] += high_sum
@@ -210,25 +212,24 @@ def segment_basic_i(first, last, x, A):
 
 
 @njit(cache=True, nogil=True)
-def segment_extremes(first, last, x, A):
-    for c in range(first.size):
-        y = x[first[c] : last[c]]
+def segment_extremes(first, last, into, x, A):
+    for p in range(first.size):
+        y = x[first[p] : last[p]]
         low = TOP
         high = BOTTOM
         for i in range(y.size):
             low = min(low, y[i])
             high = max(high, y[i])
+        c = into[p]
         A[c, 0] += y.size
         A[c, 1] = min(A[c, 1], low)
         A[c, 2] = max(A[c, 2], high)
 
 
 @njit(cache=True, nogil=True, fastmath=REORDER)
-def segment_moments(first, last, x, A, F):
-    for c in range(first.size):
-        y = x[first[c] : last[c]]
-        if y.size == 0:
-            continue
+def segment_moments(first, last, into, x, A, F):
+    for p in range(first.size):
+        y = x[first[p] : last[p]]
         total = 0.0
         for i in range(y.size):
             total += y[i]
@@ -237,6 +238,84 @@ def segment_moments(first, last, x, A, F):
         for i in range(y.size):
             d = y[i] - mean
             squares += d * d
+        c = into[p]
         A[c, 0] = y.size
         F[c, 1] = mean
         F[c, 2] = squares
+
+
+# --- the same for the rows of a run that count: low <= t < high, and valid (a byte a row; empty: all are) -----------
+
+
+@njit(cache=True, nogil=True, fastmath=REORDER)
+def masked_basic_f(runs, t, valid, x, bits, A, F):
+    every = np.ones(BLOCK, np.uint8)
+    for p in range(runs.shape[0]):
+        after, until = runs[p, 3], runs[p, 4]
+        c = runs[p, 2]
+        n = A[c, 0]
+        total, lost = F[c, 1], F[c, 2]
+        low, high = A[c, 3], A[c, 4]
+        for start in range(runs[p, 0], runs[p, 1], BLOCK):
+            stop = min(start + BLOCK, runs[p, 1])
+            w = t[start:stop]
+            v = valid[start:stop] if valid.size else every[: stop - start]
+            y = x[start:stop]
+            z = bits[start:stop]
+            block = 0.0
+            for i in range(y.size):
+                held = (w[i] >= after) & (w[i] < until) & (v[i] != 0)
+                n += np.int64(held)
+                block += y[i] if held else 0.0
+                u = z[i]
+                k = order_key(u)
+                held &= not is_nan(u)
+                low = min(low, k if held else TOP)
+                high = max(high, k if held else BOTTOM)
+            total, lost = summed(total, lost, block)
+        A[c, 0] = n
+        F[c, 1], F[c, 2] = total, lost
+        A[c, 3], A[c, 4] = low, high
+
+
+@njit(cache=True, nogil=True)
+def masked_basic_i(runs, t, valid, x, A):
+    every = np.ones(BLOCK, np.uint8)
+    for p in range(runs.shape[0]):
+        after, until = runs[p, 3], runs[p, 4]
+        c = runs[p, 2]
+        n, low_sum, high_sum, low, high = A[c, 0], A[c, 1], A[c, 2], A[c, 3], A[c, 4]
+        for start in range(runs[p, 0], runs[p, 1], BLOCK):
+            stop = min(start + BLOCK, runs[p, 1])
+            w = t[start:stop]
+            v = valid[start:stop] if valid.size else every[: stop - start]
+            y = x[start:stop]
+            for i in range(y.size):
+                held = (w[i] >= after) & (w[i] < until) & (v[i] != 0)
+                u = y[i]
+                n += np.int64(held)
+                low_sum += u & LOW if held else np.int64(0)
+                high_sum += u >> SHIFT if held else np.int64(0)
+                low = min(low, u if held else TOP)
+                high = max(high, u if held else BOTTOM)
+        A[c, 0], A[c, 1], A[c, 2], A[c, 3], A[c, 4] = n, low_sum, high_sum, low, high
+
+
+@njit(cache=True, nogil=True)
+def masked_extremes(runs, t, valid, x, A):
+    every = np.ones(BLOCK, np.uint8)
+    for p in range(runs.shape[0]):
+        after, until = runs[p, 3], runs[p, 4]
+        c = runs[p, 2]
+        n, low, high = A[c, 0], A[c, 1], A[c, 2]
+        for start in range(runs[p, 0], runs[p, 1], BLOCK):
+            stop = min(start + BLOCK, runs[p, 1])
+            w = t[start:stop]
+            v = valid[start:stop] if valid.size else every[: stop - start]
+            y = x[start:stop]
+            for i in range(y.size):
+                held = (w[i] >= after) & (w[i] < until) & (v[i] != 0)
+                n += np.int64(held)
+                low = min(low, y[i] if held else TOP)
+                high = max(high, y[i] if held else BOTTOM)
+        A[c, 0], A[c, 1], A[c, 2] = n, low, high

@@ -3,6 +3,10 @@
 import numpy as np
 from numba import njit
 
+from slicing.kernels.combine import BOTTOM
+
+NEAR = 32
+
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def scan(t, block):
@@ -40,40 +44,105 @@ def next_edges(t, h, every, phase, horizon, out):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def uniform_slots(t, origin, width, out):
-    """Slot of each time for edges at origin + k * width: a multiplication, corrected by one."""
-    inverse = 1.0 / width
-    for i in range(t.size):
-        distance = t[i] - origin
-        q = np.int64(distance * inverse)
-        r = distance - q * width
-        out[i] = q + np.int64(r >= width) - np.int64(r < 0)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def search_slots(t, edges, out):
-    """The number of edges at or before each time; neighbours in a stream are near in time, so look there first."""
-    guess = np.int64(0)
-    for i in range(t.size):
-        v = t[i]
-        if not ((guess == 0 or edges[guess - 1] <= v) and (guess == edges.size or v < edges[guess])):
-            low = np.int64(0)
-            high = np.int64(edges.size)
-            while low < high:
-                middle = (low + high) >> 1
-                if edges[middle] <= v:
-                    low = middle + 1
+def edge_positions(t, edges, out):
+    """How many of the ascending times lie before each edge: near the edge before by counting, farther by galloping."""
+    at = np.int64(0)
+    for e in range(edges.size):
+        v = edges[e]
+        for _ in range(4):
+            y = t[at : min(at + NEAR, t.size)]
+            before = np.int64(0)
+            for i in range(y.size):
+                before += y[i] < v
+            at += before
+            if before < NEAR:
+                break
+        else:
+            step = NEAR
+            while at + step < t.size and t[at + step] < v:
+                at += step
+                step *= 2
+            high = min(at + step, t.size)
+            while at < high:
+                middle = (at + high) >> 1
+                if t[middle] < v:
+                    at = middle + 1
                 else:
                     high = middle
-            guess = low
-        out[i] = guess
+        out[e] = at
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def fill_cells(bounds, codes, keys, out):
-    """cell = slot * keys + code for rows sorted by time; slot s holds the rows bounds[s] : bounds[s + 1]."""
-    for s in range(bounds.size - 1):
-        o = out[bounds[s] : bounds[s + 1]]
-        c = codes[bounds[s] : bounds[s + 1]]
-        for i in range(o.size):
-            o[i] = s * keys + c[i]
+def grid_cells(t, edges, width, codes, keys, out):
+    """cell = slot * keys + code, where the slot is the number of edges at or before the time (never all).
+
+    With ``width`` all edges are that far apart: a multiplication, corrected by one. Otherwise a search, which looks
+    at the slot of the row before first, as neighbours in a stream are near in time.
+    """
+    if width > 0:
+        inverse = 1.0 / width
+        origin = edges[0] - width
+        for i in range(t.size):
+            distance = t[i] - origin
+            q = np.int64(distance * inverse)
+            r = distance - q * width
+            out[i] = (q + np.int64(r >= width) - np.int64(r < 0)) * keys
+    else:
+        slot = np.int64(0)
+        after, until = BOTTOM, edges[0]
+        for i in range(t.size):
+            v = t[i]
+            if (v < after) | (v >= until):
+                low = np.int64(0)
+                high = np.int64(edges.size)
+                while low < high:
+                    middle = (low + high) >> 1
+                    if edges[middle] <= v:
+                        low = middle + 1
+                    else:
+                        high = middle
+                slot = low
+                after = edges[slot - 1] if slot else BOTTOM
+                until = edges[slot]
+            out[i] = slot * keys
+    if codes.size:
+        for i in range(t.size):
+            out[i] += codes[i]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def pieces(t, edges, block, found, rows):
+    """Rows in any order as pieces of at most a block: (first, last, slot, low, high) are the rows first..last-1 with
+    low <= time < high, all of one slot. ``rows`` counts each slot's. Returns how many, or -1 when there is no room.
+
+    Most blocks of a stream touch few slots: a masked SIMD pass for each costs less than an update a row.
+    """
+    n = np.int64(0)
+    for first in range(0, t.size, block):
+        y = t[first : first + block]
+        low = y[0]
+        high = y[0]
+        for i in range(y.size):
+            low = min(low, y[i])
+            high = max(high, y[i])
+        s = np.searchsorted(edges, low, "right")
+        while True:
+            after = edges[s - 1] if s else BOTTOM
+            until = edges[s]
+            inside = np.int64(0)
+            for i in range(y.size):
+                inside += (y[i] >= after) & (y[i] < until)
+            if inside:
+                if n == found.shape[0]:
+                    return np.int64(-1)
+                found[n, 0] = first
+                found[n, 1] = first + y.size
+                found[n, 2] = s
+                found[n, 3] = after
+                found[n, 4] = until
+                rows[s] += inside
+                n += 1
+            if until > high:
+                break
+            s += 1
+    return n

@@ -1,0 +1,156 @@
+"""Rows to cells on batches larger than the blocks that kernels work by, held against plain numpy."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import slicing as sl
+from slicing.kernels.slice import edge_positions, grid_cells, pieces
+
+ROWS = 70_000
+AGGS = {
+    "n": sl.count(),
+    "values": sl.count("x"),
+    "total": sl.sum("x"),
+    "low": sl.min("x"),
+    "high": sl.max("x"),
+    "spread": sl.var("x", ddof=0),
+    "whole": sl.sum("i"),
+    "least": sl.min("i"),
+    "most": sl.max("i"),
+    "latest": sl.max("at"),
+    "chosen": sl.sum("i").where("flag"),
+    "first": sl.first("i"),
+    "last": sl.last("i"),
+}
+
+
+def rows(disorder: int, nulls: bool, rng: np.random.Generator) -> dict[str, np.ma.MaskedArray]:
+    ts = np.sort(rng.integers(0, 1000, ROWS))
+    if disorder:
+        ts = np.maximum(ts - np.where(rng.random(ROWS) < 0.2, rng.integers(0, disorder, ROWS), 0), 0)
+    x = rng.normal(0, 1, ROWS)
+    x[rng.random(ROWS) < 0.01] = math.nan
+    x[rng.random(ROWS) < 0.01] = -0.0
+    columns = {
+        "ts": ts,
+        "x": x,
+        "i": rng.integers(-(2**62), 2**62, ROWS),
+        "at": rng.integers(0, 10**9, ROWS),
+        "flag": rng.random(ROWS) < 0.5,
+    }
+    null = [nulls and name != "ts" for name in columns]
+    return {
+        n: np.ma.masked_array(c, rng.random(ROWS) < 0.3 if m else None)
+        for (n, c), m in zip(columns.items(), null, strict=True)
+    }
+
+
+def table(columns: dict[str, np.ma.MaskedArray]) -> pa.Table:
+    arrays = {n: pa.array(c.data, mask=np.ma.getmaskarray(c)) for n, c in columns.items()}
+    return pa.table(arrays | {"at": arrays["at"].cast(pa.timestamp("us"))})
+
+
+def answer(group: dict[str, np.ma.MaskedArray]) -> dict[str, object]:
+    """The aggregates of some rows, the plain way."""
+    x = group["x"].compressed()
+    real = x[~np.isnan(x)]
+    whole = [int(i) for i in group["i"].compressed()]
+    in_time = np.argsort(group["ts"].data, kind="stable")
+    ordered = group["i"][in_time].compressed()
+    flagged = group["flag"].filled(False)
+    chosen = [int(i) for i in group["i"][flagged].compressed()]
+    return {
+        "n": len(group["ts"]),
+        "values": x.size,
+        "total": math.fsum(x) if x.size else None,
+        "low": real.min() if real.size else math.nan if x.size else None,
+        "high": real.max() if real.size else math.nan if x.size else None,
+        "spread": x.var() if x.size else None,
+        "whole": sum(whole) if whole else None,
+        "least": min(whole, default=None),
+        "most": max(whole, default=None),
+        "latest": group["at"].max() if group["at"].count() else None,
+        "chosen": sum(chosen) if chosen else None,
+        "first": ordered[0] if ordered.size else None,
+        "last": ordered[-1] if ordered.size else None,
+    }
+
+
+@pytest.mark.parametrize("nulls", [False, True], ids=["no nulls", "nulls"])
+@pytest.mark.parametrize("keys", [0, 1, 7, 30_000])
+@pytest.mark.parametrize("disorder", [0, 30, 1000])
+@pytest.mark.parametrize("windows", [(100,), (7,), (30, 45)], ids=str)
+def test_every_way_to_reduce_rows(windows: tuple[int, ...], disorder: int, keys: int, nulls: bool) -> None:
+    rng = np.random.default_rng([disorder, keys, nulls, *windows])
+    columns = rows(disorder, nulls, rng)
+    code = rng.integers(0, keys, ROWS) if keys else np.zeros(ROWS, np.int64)
+    data = table(columns).append_column("key", pa.array(code)) if keys else table(columns)
+    spec = sl.Spec(
+        "ts",
+        {str(w): sl.tumbling(w) for w in windows},
+        AGGS,
+        by=["key"] if keys else [],
+        watermark=sl.manual(),
+        on_overflow="wrap",
+    )
+    found = sl.aggregate(data, spec)
+    found = found.set_column(found.schema.get_field_index("latest"), "latest", found["latest"].cast(pa.int64()))
+    assert found["n"].to_numpy().sum() == ROWS * len(windows)
+    some = rng.permutation(found.num_rows)[:40]
+    for window in found.take(pa.array(some)).to_pylist():
+        ts = columns["ts"].data
+        mine = (ts >= window["window_start"]) & (ts < window["window_end"]) & (code == window.get("key", 0))
+        expected = answer({name: column[mine] for name, column in columns.items()})
+        for name, value in expected.items():
+            got = window[name]
+            if name in ("whole", "chosen") and value is not None:
+                value = (value + 2**63) % 2**64 - 2**63
+            if isinstance(value, float):
+                assert got == pytest.approx(value, rel=1e-9, abs=1e-9, nan_ok=True), name
+            else:
+                assert got == value, name
+
+
+@pytest.mark.parametrize("gap", [1, 3, 100, 5000])
+def test_edge_positions_count_the_times_before_each_edge(gap: int) -> None:
+    rng = np.random.default_rng(gap)
+    times = np.sort(rng.integers(-1000, 100_000, 20_000))
+    edges = np.arange(-2000, 102_000, gap)
+    found = np.empty(edges.size, np.int64)
+    edge_positions(times, edges, found)
+    np.testing.assert_array_equal(found, np.searchsorted(times, edges, "left"))
+
+
+@pytest.mark.parametrize("width", [1, 7, 1_000_003, 2**40])
+def test_a_row_lies_before_the_first_edge_after_it(width: int) -> None:
+    rng = np.random.default_rng(width)
+    edges = np.arange(-50, 51) * width + 3
+    times = np.concatenate([rng.integers(edges[0] - width, edges[-1], 5000), edges[:-1], edges - 1])
+    code = rng.integers(0, 11, times.size)
+    expected = np.searchsorted(edges, times, "right")
+    for by in (width, 0):
+        found = np.empty(times.size, np.int64)
+        grid_cells(times, edges, np.int64(by), code, np.int64(11), found)
+        np.testing.assert_array_equal(found, expected * 11 + code)
+
+
+def test_pieces_hold_each_row_once() -> None:
+    rng = np.random.default_rng(3)
+    times = np.arange(10_000) - np.where(rng.random(10_000) < 0.2, rng.integers(0, 3000, 10_000), 0)
+    edges = np.arange(-2000, 11_001, 1000)
+    found, rows = np.empty((1000, 5), np.int64), np.zeros(edges.size, np.int64)
+    n = pieces(times, edges, np.int64(512), found, rows)
+    held = np.zeros(times.size, np.int64)
+    for first, last, slot, low, high in found[:n].tolist():
+        some = times[first:last]
+        inside = (some >= low) & (some < high)
+        assert (np.searchsorted(edges, some[inside], "right") == slot).all()
+        held[first:last] += inside
+    assert (held == 1).all()
+    np.testing.assert_array_equal(rows, np.bincount(np.searchsorted(edges, times, "right"), minlength=edges.size))
+    assert pieces(times, edges, np.int64(512), found[: n - 1], np.zeros(edges.size, np.int64)) == -1
