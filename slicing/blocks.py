@@ -89,6 +89,16 @@ class Words:
         return answer
 
 
+def by_column(block: Block) -> Block:
+    """The same block with each word's column in one piece, to be read out: words by 3 passes each, or all at once."""
+    if not isinstance(block, np.ndarray) or len(block) < 1024:
+        return block
+    columns = np.empty(block.shape[::-1], block.dtype)
+    for at in range(0, len(block), 4096):  # by pieces that stay in cache: 4 against 8 ns a partial
+        columns[:, at : at + 4096] = block[at : at + 4096].T
+    return columns.T
+
+
 @dataclass(frozen=True)
 class Lists:
     """A sorted list of items a cell: those of cell c are ``items[at[c] : at[c + 1]]``, rows of words."""

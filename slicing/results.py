@@ -7,6 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.aggs import Pools
+from slicing.blocks import by_column
 from slicing.bounds import BEGIN
 from slicing.emit import Answers
 from slicing.keys import KeyTable, ranks_among
@@ -61,7 +62,7 @@ def to_table(plan: Plan, answers: Answers, keys: KeyTable | None, pools: Pools, 
 
 
 def aggregates(plan: Plan, answers: Answers, pools: Pools) -> list[pa.Array]:
-    blocks = dict(zip(plan.lanes, answers.blocks, strict=True))
+    blocks = dict(zip(plan.lanes, map(by_column, answers.blocks), strict=True))
     columns = []
     for name, agg in plan.aggs.items():
         array, overflow = agg.lower([blocks[lane] for lane in agg.lanes], pools)
