@@ -25,6 +25,7 @@ from slicing.api import aggregate
 from slicing.explain import Explanation, explain
 from slicing.holistic import collect, count_distinct, heavy_hitters, median, mode, quantile, top_k
 from slicing.operator import Operator, Output
+from slicing.row_windows import frame, last_rows, per_row, punctuation, rows
 from slicing.snapshot import SnapshotError
 from slicing.spec import Spec, processing_time
 from slicing.watermark import bounded, manual, ordered, per_source, punctuated
@@ -64,10 +65,12 @@ __all__ = [
     "explain",
     "first",
     "fixed",
+    "frame",
     "geometric_mean",
     "heavy_hitters",
     "landmark",
     "last",
+    "last_rows",
     "m4",
     "manual",
     "max",
@@ -78,11 +81,14 @@ __all__ = [
     "min_count",
     "mode",
     "ordered",
+    "per_row",
     "per_source",
     "processing_time",
     "product",
     "punctuated",
+    "punctuation",
     "quantile",
+    "rows",
     "session",
     "sliding",
     "std",

@@ -96,6 +96,12 @@ class Cells:
         return np.append(0, np.flatnonzero(self.end[1:] != self.end[:-1]) + 1)
 
 
+def concatenated(tables: Sequence[Cells]) -> Cells:
+    """Tables one after the other, nothing sorted and nothing fused."""
+    blocks = zip(*(t.blocks for t in tables), strict=True)
+    return Cells(np.concatenate([t.meta for t in tables]), tuple(map(b.together, blocks)))
+
+
 def sorted_cells(cells: Cells) -> Cells:
     """Put a table into its order."""
     finer = (cells.first, cells.level) if cells.fragments else ()

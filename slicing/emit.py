@@ -38,13 +38,15 @@ class Answers:
     code: Ints
     blocks: tuple[Block, ...]
     ordered: bool = False  # by end, window, start, key
+    ranks: Ints | None = None  # of windows of rows: the first, and the one they end before (-1: of other windows)
 
     def __len__(self) -> int:
         return self.window.size
 
     def take(self, index: npt.NDArray[np.int64] | npt.NDArray[np.bool_]) -> Answers:
         blocks = tuple(block[index] for block in self.blocks)
-        return Answers(self.window[index], self.start[index], self.end[index], self.code[index], blocks)
+        ranks = None if self.ranks is None else self.ranks[index]
+        return Answers(self.window[index], self.start[index], self.end[index], self.code[index], blocks, ranks=ranks)
 
     @staticmethod
     def together(parts: Sequence[Answers]) -> Answers:
@@ -55,7 +57,10 @@ class Answers:
             return np.concatenate([getattr(p, name) for p in parts])
 
         blocks = tuple(map(b.together, zip(*(p.blocks for p in parts), strict=True)))
-        return Answers(column("window"), column("start"), column("end"), column("code"), blocks)
+        ranks = None
+        if any(p.ranks is not None for p in parts):
+            ranks = np.concatenate([np.full((len(p), 2), -1) if p.ranks is None else p.ranks for p in parts])
+        return Answers(column("window"), column("start"), column("end"), column("code"), blocks, ranks=ranks)
 
     @staticmethod
     def none(plan: Plan) -> Answers:

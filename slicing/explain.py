@@ -11,9 +11,18 @@ import pyarrow as pa
 from slicing.blocks import ListKind, identity
 from slicing.bounds import Progression
 from slicing.plan import Plan, fused
+from slicing.row_windows import Frame, LastRows, Punctuation, RowCount, RowWindow
 from slicing.spec import ProcessingTime, Spec
 from slicing.windows import Calendar, ContextFreeWindow, Landmark, Whole, Window
 
+_UNBOUNDED = (
+    (Landmark, "landmark keeps every key"),
+    (Whole, "whole() keeps every key until flush"),
+    (RowCount, "rows() counts on for every key"),
+    (LastRows, "last_rows() keeps every key's last rows"),
+    (Punctuation, "punctuation() keeps a key's rows since its last mark"),
+    (Frame, "frame() keeps the rows of a key's open frame"),
+)
 META_WORDS = {False: 3, True: 6}
 
 
@@ -76,6 +85,8 @@ def _likely_schema(spec: Spec) -> pa.Schema:
     for agg in spec.aggs.values():
         types |= {name: pa.bool_() if agg.function in ("any", "all") else pa.float64() for name in agg.columns()}
         types |= {agg.flag: pa.bool_()} if agg.flag else {}
+    for window in spec.windows.values():
+        types |= dict.fromkeys(window.columns(), pa.bool_()) if isinstance(window, RowWindow) else {}
     types |= {name: time for name in spec.watermark.columns() if "punctuated" in repr(spec.watermark)}
     if not isinstance(spec.time, ProcessingTime):
         types[spec.time] = time
@@ -143,6 +154,10 @@ def _fragments(plan: Plan) -> str:
 
 
 def _rows_kept(plan: Plan) -> str:
+    if plan.keeps_rows:
+        names = ", ".join(plan.names[w.number] for w in plan.row_windows)
+        beside = " beside slices" if plan.keeps_slices else ""
+        return f"yes{beside}: only rows tell the windows {names}; a row is let go when no open window needs it"
     kinds = [lane.kind for lane in plan.lanes if isinstance(lane.kind, ListKind)]
     if any(not kind.fuse for kind in kinds):
         return "yes, of some columns: a slice keeps the rows of an aggregate that must see them in order"
@@ -177,7 +192,7 @@ def _bounds(plan: Plan) -> str:
     unbounded = [
         f"{plan.names[i]} ({what})"
         for i, window in enumerate(plan.spec.windows[n] for n in plan.names)
-        for kind, what in ((Landmark, "landmark keeps every key"), (Whole, "whole() keeps every key until flush"))
+        for kind, what in _UNBOUNDED
         if isinstance(window, kind)
     ]
     unbounded += [f"{plan.names[plan.timed[k]]} (fill keeps every key's last window)" for k in plan.fill]

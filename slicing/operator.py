@@ -29,9 +29,10 @@ from slicing.plan import ENDLESS, Plan
 from slicing.postpone import Postponed, given_out
 from slicing.reduce import Rows, reduce_rows, reduce_suspects
 from slicing.revise import Revisions, revise
+from slicing.row_store import RowStore, closed, keep
 from slicing.sessions import chains, runs
 from slicing.spec import ProcessingTime, Spec
-from slicing.store import Store
+from slicing.store import Store, ranks_used
 from slicing.values import plain, ranks, storable, taken
 from slicing.watermark import Progress, Seen
 
@@ -66,6 +67,7 @@ class State:
 
     plan: Plan
     store: Store
+    rows: RowStore
     keys: KeyTable | None
     watermark: int | None = None
     progress: Progress = field(default_factory=Progress)
@@ -81,7 +83,7 @@ class State:
     def fresh(spec: Spec, schema: pa.Schema, arrival: bool = True) -> State:
         plan = Plan(spec, schema, arrival)
         pools = {name: pa.array([], storable(plan.value_types[name].type)) for name in plan.ranked}
-        return State(plan, Store(plan), KeyTable(plan.key_types) if spec.by else None, pools=pools)
+        return State(plan, Store(plan), RowStore(plan), KeyTable(plan.key_types) if spec.by else None, pools=pools)
 
     @property
     def horizon(self) -> int:
@@ -110,6 +112,8 @@ class _Admitted:
     changing: Cells  # cells of rows behind the watermark, which may change windows already given out
     late: Ints  # positions of the rows
     outside: int
+    in_time: Rows  # rows that no window has left behind
+    tardy: Rows | None  # others that some window takes
 
 
 class Operator:
@@ -119,7 +123,7 @@ class Operator:
     """
 
     def __init__(self, spec: Spec, *, max_windows_per_push: int | None = None) -> None:
-        """``max_windows_per_push`` spreads a flush of more windows over the pushes that follow."""
+        """``max_windows_per_push`` spreads a flush of more windows over the pushes that follow (not those of rows)."""
         if not isinstance(spec, Spec):
             raise TypeError(f"Operator takes a sl.Spec; got {type(spec).__name__}")
         self.spec = spec
@@ -156,8 +160,8 @@ class Operator:
             state, earlier = _close(state, state.watermark)
         state, revised = revise(state, admitted.changing)
         state = replace(state, store=state.store.add(admitted.cells), arrived=state.arrived + given.num_rows)
-        state = replace(state, given=given.schema)
-        state, answers = _close(state, self._reached(state), at_most=self._at_most)
+        state, older = keep(replace(state, given=given.schema), admitted.in_time, admitted.tardy)
+        state, answers, revised = _advance(state, self._reached(state), older, revised, self._at_most)
         windows = _table(state, Answers.together([earlier, answers]) if len(earlier) else answers, revised)
         late = _late_rows(given, null_time, admitted.late)
         counts = {
@@ -176,9 +180,8 @@ class Operator:
             return Output(_no_windows(self.spec), pa.table({}), Stats(_NO_ROWS | _NO_STATE), None)
         state = self._state
         reached = _advanced(state.plan, watermark)
-        state, answers = _close(
-            state, max(reached, BEGIN if state.watermark is None else state.watermark), at_most=self._at_most
-        )
+        reached = max(reached, BEGIN if state.watermark is None else state.watermark)
+        state, answers, _ = _advance(state, reached, at_most=self._at_most)
         return self._done(_forget(state), _table(state, answers, None), _none_late(state), _NO_ROWS)
 
     def flush(self) -> Output:
@@ -186,7 +189,7 @@ class Operator:
         if self._state is None:
             self._ended = True
             return Output(_no_windows(self.spec), pa.table({}), Stats(_NO_ROWS | _NO_STATE), None)
-        state, answers = _close(self._state, END, flush=True)
+        state, answers, _ = _advance(self._state, END, flush=True)
         state = replace(state, watermark=self._state.watermark)
         out = self._done(_forget(state), _table(state, answers, None), _none_late(state), _NO_ROWS)
         self._ended = True
@@ -253,11 +256,12 @@ class Operator:
 
     def _done(self, state: State, windows: pa.Table, late: pa.Table, counts: dict[str, int]) -> Output:
         self._state = state
-        size = state.store.nbytes + (0 if state.keys is None else state.keys.nbytes)
+        size = state.store.nbytes + state.rows.nbytes + (0 if state.keys is None else state.keys.nbytes)
         size += sum(pool.nbytes for pool in state.pools.values()) + sum(p.store.nbytes for p in state.postponed)
         held = {
             "slices": state.store.slices(),
             "cells": len(state.store),
+            "kept": len(state.rows),
             "keys": 0 if state.keys is None else len(state.keys),
             "bytes": size,
             "windows": windows.num_rows,
@@ -270,7 +274,7 @@ class Operator:
 
 _NOWHERE: Ints = np.empty(0, np.int64)
 _NO_ROWS = {"rows": 0, "windowed": 0, "late": 0, "outside": 0, "null_time": 0}
-_NO_STATE = {"slices": 0, "cells": 0, "keys": 0, "bytes": 0, "windows": 0}
+_NO_STATE = {"slices": 0, "cells": 0, "kept": 0, "keys": 0, "bytes": 0, "windows": 0}
 
 
 def _encoded(state: State, batch: pa.RecordBatch, times: Ints) -> tuple[State, Rows]:
@@ -283,12 +287,14 @@ def _encoded(state: State, batch: pa.RecordBatch, times: Ints) -> tuple[State, R
     ranked: dict[str, Ints] = {}
     for name in plan.ranked:
         pool, store = state.pools[name], state.store
-        crowded = len(pool) > 2 * store.values + 1024 and not state.postponed
-        used = store.ranks_used(name, len(pool)) if crowded else np.arange(len(pool))
+        crowded = len(pool) > 2 * (store.values + state.rows.values) + 1024 and not state.postponed
+        held = [*store.runs, *(run.cells for run in state.rows.runs)]
+        used = ranks_used(plan, held, name, len(pool)) if crowded else np.arange(len(pool))
         (ranked[name],), pool, moved = ranks([columns[name]], pool, used)
         if not np.array_equal(moved, np.arange(moved.size)):
             postponed = tuple(replace(p, store=p.store.reranked(name, moved)) for p in state.postponed)
-            state = replace(state, store=store.reranked(name, moved), postponed=postponed)
+            rows_kept = state.rows.reranked(name, moved)
+            state = replace(state, store=store.reranked(name, moved), rows=rows_kept, postponed=postponed)
         state = replace(state, pools=state.pools | {name: pool})
     codes = 1 if state.keys is None else len(state.keys)
     rows = Rows(plan, columns, times, code, codes, state.arrived, ranked)
@@ -304,15 +310,17 @@ def _admit(state: State, rows: Rows) -> _Admitted:
     late = _NOWHERE
     none = Cells.empty(plan.lanes, plan.fragments)
     if not len(rows):
-        return _Admitted(none, none, late, 0)
+        return _Admitted(none, none, late, 0, rows, None)
     parts: list[Cells] = []
-    suspects, outside, current = none, 0, rows
+    suspects, outside, current, tardy = none, 0, rows, None
     if rows.span[0] < h:
         suspect = np.flatnonzero(rows.time < h)
-        suspects, all_late, outside = _judge(plan, rows.take(suspect), h)
+        suspects, all_late, outside, tardy = _judge(plan, rows.take(suspect), h)
         late = suspect[all_late]
         current = rows.take(np.flatnonzero(rows.time >= h))
-    changing = suspects
+    in_time, changing = current, suspects
+    if not plan.keeps_slices:
+        return _Admitted(none, none, late, 0, in_time, None)
     reached = state.watermark
     if plan.spec.revises and reached is not None and len(current) and current.span[0] < reached:
         behind = current.time < reached
@@ -326,19 +334,22 @@ def _admit(state: State, rows: Rows) -> _Admitted:
     cells, beyond = _inside(plan, reduce_rows(current))
     parts.append(cells)
     both = merged(parts[0], parts[1], plan.lanes, plan.gaps) if len(parts) == 2 and len(parts[0]) else cells
-    return _Admitted(both, changing, late, outside + beyond)
+    return _Admitted(both, changing, late, outside + beyond, in_time, tardy)
 
 
 def _inside(plan: Plan, cells: Cells) -> tuple[Cells, int]:
-    """Without the cells of rows that no window holds by definition; how many rows these were."""
+    """Without the cells of rows that no slice's window holds by definition; how many rows are in no window at all."""
     if plan.gapless:
         return cells, 0
     held = plan.edges.covers(cells.end)
-    return cells.take(held), int(cells.rows[~held].sum())
+    return cells.take(held), 0 if plan.keeps_rows else int(cells.rows[~held].sum())
 
 
-def _judge(plan: Plan, rows: Rows, h: int) -> tuple[Cells, npt.NDArray[np.bool_], int]:
-    """Rows before the horizon: cells of those some window still takes, which are late for all, how many outside."""
+def _judge(plan: Plan, rows: Rows, h: int) -> tuple[Cells, npt.NDArray[np.bool_], int, Rows]:
+    """Rows before the horizon: cells of those some window takes, which are late for all, how many outside, the taken.
+
+    They are too late for every window that rows decide.
+    """
     own_end = plan.edges.next_live(rows.time, BEGIN)
     level = np.searchsorted(np.array(plan.session_gaps, np.int64), h - rows.time, "right").astype(np.int64)
     taken = plan.in_session(level)
@@ -348,12 +359,40 @@ def _judge(plan: Plan, rows: Rows, h: int) -> tuple[Cells, npt.NDArray[np.bool_]
         taken &= level < len(plan.session_gaps)
     belongs = np.ones(len(rows), np.bool_) if plan.gapless else plan.edges.covers(own_end)
     taken &= belongs
+    if plan.keeps_rows:
+        belongs[:] = True
     if plan.wholes:
         level += plan.levels
     chosen = np.flatnonzero(taken)
     some = rows.take(chosen)
     cells = reduce_suspects(some, plan.edges.next_live(some.time, h), level[chosen])
-    return cells, belongs & ~taken, int((~belongs).sum())
+    return cells, belongs & ~taken, int((~belongs).sum()), some
+
+
+def _advance(
+    state: State,
+    reached: int | None,
+    older: RowStore | None = None,
+    revised: tuple[Answers, Ints] | None = None,
+    at_most: int | None = None,
+    flush: bool = False,
+) -> tuple[State, Answers, tuple[Answers, Ints] | None]:
+    """Move the watermark and answer the windows it closes, of slices and of rows; with what late rows have changed."""
+    rows, parts, gone = closed(state, older, reached, flush)
+    state, answers = _close(replace(state, rows=rows), reached, flush, at_most)
+    if parts:
+        answers = Answers.together([*([answers] if len(answers) else []), *parts])
+    if gone is not None:
+        mark = np.zeros(len(gone), np.int64)
+        revised = (
+            (gone, mark)
+            if revised is None
+            else (
+                Answers.together([revised[0], gone]),
+                np.append(revised[1], mark),
+            )
+        )
+    return state, answers, revised
 
 
 def _close(state: State, reached: int | None, flush: bool = False, at_most: int | None = None) -> tuple[State, Answers]:
@@ -377,7 +416,7 @@ def _close(state: State, reached: int | None, flush: bool = False, at_most: int 
 
     def answered(table: Cells, after: int, until: int, filled: Filled) -> tuple[Answers, Filled]:
         timed, filled = _time_windows(state, table, after, until, filled)
-        parts = [p for p in (timed, *_row_windows(state, table, after, until)) if len(p)]
+        parts = [p for p in (timed, *_run_windows(state, table, after, until)) if len(p)]
         return Answers.together(parts) if parts else Answers.none(plan), filled
 
     answers, waiting, filled = given_out(plan, due, state.filled, at_most, answered)
@@ -406,8 +445,8 @@ def _time_windows(state: State, table: Cells, after: int, until: int, filled: Fi
     return by_instance(plan, runs(table, state.keys, chains(table, plan.idle)), filled, after, until)
 
 
-def _row_windows(state: State, table: Cells, after: int, until: int) -> list[Answers]:
-    """Windows whose bounds are rows: sessions, whole streams."""
+def _run_windows(state: State, table: Cells, after: int, until: int) -> list[Answers]:
+    """Windows that are runs of a key's rows: sessions, whole streams."""
     plan = state.plan
     found = []
     for session in plan.sessions:
@@ -433,6 +472,7 @@ def _forget(state: State) -> State:
     for run in state.store.runs:
         used[run.code] = True
     used[state.revisions.code] = True
+    used |= state.rows.uses(used.size)
     for last in state.filled.values():
         used[: last.size] |= last > BEGIN
     postponed = tuple(p.rest() for p in state.postponed)
@@ -448,6 +488,7 @@ def _forget(state: State) -> State:
         state,
         keys=state.keys.compact(live),
         store=state.store.recoded(code),
+        rows=state.rows.recoded(code),
         revisions=state.revisions.recoded(code),
         filled=filled,
         postponed=tuple(p.recoded(code) for p in postponed),
@@ -478,7 +519,8 @@ def _late_rows(batch: pa.RecordBatch, null_time: Ints, late: Ints) -> pa.Table:
 
 
 def _no_windows(spec: Spec) -> pa.Table:
-    names = ["window", "window_start", "window_end", *spec.by, *spec.aggs]
+    names = ["window", "window_start", "window_end", *spec.by]
+    names += [*(["rank_start", "rank_end"] if spec.ranks_rows else []), *spec.aggs]
     names += {"final": [], "updates": ["revision"], "changes": ["op"]}[spec.emit]
     return pa.table({name: pa.nulls(0) for name in names})
 

@@ -29,6 +29,7 @@ from slicing.fill import Filled
 from slicing.keys import KeyTable
 from slicing.operator import Operator, Output, State
 from slicing.revise import Revisions, revise
+from slicing.row_windows import RowWindow
 from slicing.spec import ProcessingTime, Spec
 from slicing.store import Store
 from slicing.values import ranks
@@ -46,6 +47,12 @@ def check(spec: Spec) -> None:
             "time=sl.processing_time() stamps rows as they are pushed, and a repeated batch would get other stamps; "
             "name a time column"
         )
+    for name, window in spec.windows.items():
+        if isinstance(window, RowWindow):
+            raise ValueError(
+                f"windows[{name!r}] needs rows one by one, and only partial slices go between processes; use windows "
+                "between edges, sessions or whole()"
+            )
     if isinstance(spec.watermark, Ordered) and spec.watermark.on_disorder == "error":
         raise ValueError(
             "watermark=sl.ordered() needs rows in the order they arrived, and here they come from several places; use "

@@ -21,9 +21,11 @@ from slicing.kernels.slice import next_edges
 from slicing.kernels.windows import periodic_due, positions_after
 from slicing.keys import check_key_type
 from slicing.measure import Measure
+from slicing.row_windows import Binding, RowWindow
+from slicing.rows import BoundRows
 from slicing.spec import ProcessingTime, Spec
 from slicing.values import ValueType
-from slicing.windows import ContextFreeWindow, Session, Window
+from slicing.windows import ContextFreeWindow, Session, Whole, Window
 
 Ints = npt.NDArray[np.int64]
 
@@ -265,7 +267,7 @@ class Plan:
         self.bounds = [_named(self.names[i], _bind, windows[i], self.measure) for i in self.timed]
         self.fill = [k for k, i in enumerate(self.timed) if getattr(windows[i], "fill", False)]
         self.edges = EdgeSet(self.bounds)
-        self.wholes = [i for i, w in enumerate(windows) if not isinstance(w, ContextFreeWindow | Session)]
+        self.wholes = [i for i, w in enumerate(windows) if isinstance(w, Whole)]
         gap_of = {
             i: _named(self.names[i], ticks, w.gap, "gap") for i, w in enumerate(windows) if isinstance(w, Session)
         }
@@ -282,6 +284,8 @@ class Plan:
         self.gaps = np.array([*gaps, ENDLESS] * (2 if self.wholes else 1), np.int64)
         self.grid = gaps[0] + 1 if gaps else 0
         self.fragments = bool(gaps) or bool(self.wholes)
+
+        self._bind_rows(windows, types)
 
         self.aggs: dict[str, BoundAggregate] = {n: a.bind(types) for n, a in spec.aggs.items()}
         self.lanes: list[Lane] = list(dict.fromkeys(lane for a in self.aggs.values() for lane in a.lanes))
@@ -309,6 +313,35 @@ class Plan:
             self._last_names = numbers, names
         return names
 
+    def _bind_rows(self, windows: Sequence[ContextFreeWindow | Window], types: dict[str, pa.DataType]) -> None:
+        """The windows that rows decide, and what is kept of a row for them."""
+        of_rows = [(i, w) for i, w in enumerate(windows) if isinstance(w, RowWindow)]
+        for i, window in of_rows:
+            for name in window.columns():
+                if not pa.types.is_boolean(types[name]):
+                    raise TypeError(
+                        f"windows[{self.names[i]!r}]: {window!r} takes boolean columns; {name!r} has type {types[name]}"
+                    )
+        self.row_flags = list(dict.fromkeys(name for _, w in of_rows for name in w.columns()))
+        flags = {name: bit for bit, name in enumerate(self.row_flags)}
+        keyed = bool(self.spec.by)
+        self.row_windows: list[BoundRows] = [
+            _named(self.names[i], w.bind_rows, Binding(i, self.measure, flags, keyed)) for i, w in of_rows
+        ]
+        self.counts_rows = any(w.counts for w in self.row_windows)
+        self.counts_arrivals = any(w.by_arrival and not (w.whole_stream and keyed) for _, w in of_rows)
+        self.places_rows = any(w.whole_stream and keyed and w.ranked and not w.by_arrival for _, w in of_rows)
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether rows are kept one by one, beside slices or instead of them."""
+        return bool(self.row_windows)
+
+    @property
+    def keeps_slices(self) -> bool:
+        """Whether any window is answered from slices."""
+        return bool(self.timed or self.sessions or self.wholes)
+
     def numbered(self, types: Ints) -> Ints:
         """Numbers of time window types as numbers among all windows."""
         return types if self.timed == list(range(len(self.timed))) else np.array(self.timed, np.int64)[types]
@@ -320,8 +353,8 @@ class Plan:
 
     @property
     def gapless(self) -> bool:
-        """Every time is in at least one window."""
-        return bool(self.sessions or self.wholes) or self.edges.gapless
+        """Every time is in at least one window that slices answer."""
+        return bool(self.sessions or self.wholes) or (bool(self.timed) and self.edges.gapless)
 
     def _check_flags(self, types: dict[str, pa.DataType]) -> None:
         for agg in self.spec.aggs.values():

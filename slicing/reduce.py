@@ -103,6 +103,11 @@ class Rows:
         arrays = [m.to_numpy(zero_copy_only=False) for m in masks]
         return np.logical_and.reduce(arrays).view(np.uint8)
 
+    def flag(self, name: str) -> npt.NDArray[np.bool_]:
+        """A boolean column; null is false."""
+        flags: npt.NDArray[np.bool_] = self.columns[name].fill_null(False).to_numpy(zero_copy_only=False)
+        return flags
+
     def feed(self, feed: Feed) -> npt.NDArray[np.generic]:
         """A column in the form a kernel wants; not writeable, as Arrow's buffers are: a kernel is compiled once."""
         values = self._feed(feed)
@@ -167,6 +172,13 @@ def reduce_suspects(rows: Rows, ends: Ints, level: Ints) -> Cells:
     if plan.fragments:
         cells = cells.with_meta(LEVEL, level)
     return fused(sorted_cells(cells), plan.lanes, plan.gaps)
+
+
+def lift_rows(rows: Rows) -> Cells:
+    """Each row as a cell of its own (END: its time), in the order they came."""
+    code = np.zeros(len(rows), np.int64) if rows.code is None else rows.code
+    cells = _lift(rows, rows.time, code, _Scattered(np.arange(len(rows)), np.ones(len(rows), np.int64)))
+    return replace(cells, meta=np.ascontiguousarray(cells.meta[:, : ROWS + 1]))
 
 
 @dataclass(frozen=True)

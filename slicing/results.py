@@ -22,6 +22,8 @@ def schema(plan: Plan) -> pa.Schema:
     time = plan.measure.type
     fields = [pa.field("window", pa.string()), pa.field("window_start", time), pa.field("window_end", time)]
     fields += [pa.field(n, t) for n, t in zip(plan.spec.by, plan.key_types, strict=True)]
+    if plan.spec.ranks_rows:
+        fields += [pa.field("rank_start", pa.int64()), pa.field("rank_end", pa.int64())]
     fields += [pa.field(n, a.type) for n, a in plan.aggs.items()]
     if plan.spec.emit == "updates":
         fields.append(pa.field("revision", pa.int64()))
@@ -31,11 +33,13 @@ def schema(plan: Plan) -> pa.Schema:
 
 
 def in_order(answers: Answers, keys: KeyTable | None, last: Ints | None = None) -> Ints | None:
-    """The order of rows: end, window, start, keys (null first), then ``last``; None where they are in it."""
+    """The order of rows: end, window, start, keys (null first), rank, then ``last``; None where they are in it."""
     if answers.ordered and last is None:
         return None
     rank = ranks_among(answers.code, keys)[answers.code]
-    return order_by(*(() if last is None else (last,)), rank, answers.start, answers.window, answers.end)
+    before = [] if last is None else [last]
+    before += [] if answers.ranks is None else [answers.ranks[:, 0]]
+    return order_by(*before, rank, answers.start, answers.window, answers.end)
 
 
 def to_table(plan: Plan, answers: Answers, keys: KeyTable | None, pools: Pools, mark: Ints | None = None) -> pa.Table:
@@ -52,6 +56,9 @@ def to_table(plan: Plan, answers: Answers, keys: KeyTable | None, pools: Pools, 
     ]
     if keys is not None:
         columns += keys.columns(answers.code)
+    if plan.spec.ranks_rows:
+        ranks = np.full((len(answers), 2), -1) if answers.ranks is None else answers.ranks
+        columns += [pa.array(rank, mask=rank < 0) for rank in ranks.T]
     columns += aggregates(plan, answers, pools)
     if plan.spec.emit == "updates":
         columns.append(pa.array(np.zeros(len(answers), np.int64) if mark is None else mark))

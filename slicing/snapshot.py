@@ -1,6 +1,7 @@
 """Snapshots: an operator's state as checksummed bytes, and back.
 
-    magic, format version, checksum | header (JSON) | Arrow IPC streams: schema, keys, pools, fills, revisions, runs
+    magic, format version, checksum | header (JSON) | Arrow IPC streams: schema, keys, pools, fills, revisions, runs,
+    kept rows
 
 Runs are written as they are, not merged, so that a restored operator goes on bit for bit like the one that was
 written. Key values are written raw: codes mean something in one process only.
@@ -11,10 +12,12 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.blocks import Block, Lists
@@ -24,9 +27,13 @@ from slicing.operator import State
 from slicing.plan import Plan
 from slicing.postpone import Postponed
 from slicing.revise import Revisions
+from slicing.row_store import RowStore
+from slicing.rows import RowTable
 from slicing.spec import Spec
 from slicing.store import Store
 from slicing.watermark import Progress
+
+Ints = npt.NDArray[np.int64]
 
 MAGIC = b"SLICESNP"
 FORMAT = 1
@@ -53,6 +60,7 @@ def write(spec: Spec, state: State | None, advanced: tuple[object, ...], ended: 
             "filled": list(state.filled),
             "runs": len(state.store.runs),
             "postponed": [[p.after, p.until, p.code] for p in state.postponed],
+            "rows": {"runs": len(state.rows.runs), "arrived": state.rows.arrived, "placed": state.rows.placed},
         }
         assert state.given is not None
         tables.append(state.given.empty_table())
@@ -64,6 +72,7 @@ def write(spec: Spec, state: State | None, advanced: tuple[object, ...], ended: 
         tables.append(pa.table(asdict(state.revisions)))
         tables += [_cells_table(run) for run in state.store.runs]
         tables += [_cells_table(p.store.table()) for p in state.postponed]
+        tables += _row_tables(state.rows)
     sections = [json.dumps(header).encode(), *map(_stream, tables)]
     body = b"".join(part for s in sections for part in (_LENGTH.pack(len(s)), s))
     return _HEAD.pack(MAGIC, FORMAT, _checksum(body)) + body
@@ -99,9 +108,11 @@ def read(spec: Spec, blob: bytes | memoryview) -> tuple[State | None, tuple[obje
     postponed = tuple(
         Postponed(Store(plan, (_cells(plan, next(take)),)), *bounds) for bounds in header.get("postponed", [])
     )
+    rows = _rows(plan, header["rows"], take)
     state = State(
         plan,
         store,
+        rows,
         keys,
         watermark=header["watermark"],
         progress=Progress.from_json(header["progress"]),
@@ -153,7 +164,7 @@ def _cells_table(cells: Cells) -> pa.Table:
         if isinstance(block, Lists):
             whole = block.whole()
             return pa.LargeListArray.from_arrays(pa.array(whole.at), column(whole.items))
-        return pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(block).ravel()), block.shape[1])
+        return _lists(block)
 
     names = ["meta", *(f"lane{i}" for i in range(len(cells.blocks)))]
     return pa.table([column(block) for block in (cells.meta, *cells.blocks)], names=names)
@@ -169,6 +180,30 @@ def _cells(plan: Plan, table: pa.Table) -> Cells:
         raise SnapshotError(f"the snapshot holds {table.num_columns - 1} lanes; this spec has {len(plan.lanes)}")
     meta, *blocks = (block(_whole(c)) for c in table.columns)
     return Cells(meta, tuple(blocks))
+
+
+def _row_tables(store: RowStore) -> list[pa.Table]:
+    counts = [pa.table({"count": count}) for count in (store.gone, store.of_key)]
+    return [*counts, *(t for run in store.runs for t in (_cells_table(run.cells), _words_table(run.facts)))]
+
+
+def _rows(plan: Plan, header: dict[str, int], take: Iterator[pa.Table]) -> RowStore:
+    gone, of_key = (next(take)["count"].to_numpy().copy() for _ in range(2))
+    runs = (RowTable(_cells(plan, next(take)), _words(next(take)["words"])) for _ in range(header["runs"]))
+    return RowStore(plan, tuple(runs), gone, of_key, header["arrived"], header["placed"])
+
+
+def _words_table(words: Ints) -> pa.Table:
+    return pa.table([_lists(words)], names=["words"])
+
+
+def _lists(words: Ints) -> pa.Array:
+    return pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(words).ravel()), words.shape[1])
+
+
+def _words(column: pa.ChunkedArray) -> Ints:
+    words: Ints = _whole(column).flatten().to_numpy().reshape(-1, column.type.list_size)
+    return words
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from slicing.aggs import Aggregate
 from slicing.measure import Duration, parse_span
+from slicing.row_windows import RowWindow
 from slicing.watermark import Bounded, Watermark
 from slicing.windows import Calendar, ContextFreeWindow, Session, Window
 
@@ -117,16 +118,24 @@ class Spec:
         self._check_names()
         self._check_spans()
         self._check_emit()
+        self._check_idle()
 
     @property
     def revises(self) -> bool:
         """Whether a window can come out again, corrected."""
         return self.emit != "final" and self.allowed_lateness != 0
 
+    @property
+    def ranks_rows(self) -> bool:
+        """Whether results have ``rank_start`` and ``rank_end``."""
+        return any(isinstance(w, RowWindow) and w.ranked for w in self.windows.values())
+
     def columns(self) -> tuple[str, ...]:
         """Every column the query reads, each once."""
         names = [self.time] if isinstance(self.time, str) else []
         names += [*self.by, *self.watermark.columns(), *([self.sequence] if self.sequence else [])]
+        for window in self.windows.values():
+            names += window.columns() if isinstance(window, RowWindow) else ()
         for agg in self.aggs.values():
             names += [*agg.columns(), *([agg.flag] if agg.flag else [])]
         return tuple(dict.fromkeys(names))
@@ -157,6 +166,8 @@ class Spec:
 
     def _check_names(self) -> None:
         taken = {"window": "the window's name", "window_start": "the window's start", "window_end": "its end"}
+        if self.ranks_rows:
+            taken |= {"rank_start": "the first rank of a rows window", "rank_end": "the rank a rows window ends before"}
         if self.emit != "final":
             name = "revision" if self.emit == "updates" else "op"
             taken[name] = f"the column of emit={self.emit!r}"
@@ -194,7 +205,7 @@ class Spec:
             elif isinstance(window, Window) and is_dataclass(window):
                 for f in fields(window):
                     value = getattr(window, f.name)
-                    if f.name in ("size", "every", "offset", "gap") and isinstance(value, Duration | int):
+                    if f.name in window.spans and isinstance(value, Duration | int):
                         yield f"windows[{name!r}]: {f.name}", value
         yield "allowed_lateness", self.allowed_lateness
         yield from self.watermark.spans().items()
@@ -210,6 +221,13 @@ class Spec:
                 f"emit='updates' with allowed_lateness={str(self.allowed_lateness)!r} cannot say which session "
                 f"windows[{sessions[0]!r}] a late row changed; use emit='final' or emit='changes'"
             )
+        of_rows = [name for name, w in self.windows.items() if isinstance(w, RowWindow)]
+        if self.emit == "updates" and of_rows:
+            raise ValueError(
+                f"emit='updates' with allowed_lateness={str(self.allowed_lateness)!r} cannot say which window of "
+                f"windows[{of_rows[0]!r}] a late row changed, for it moves their bounds; use emit='final' or "
+                "emit='changes'"
+            )
         filled = [name for name, w in self.windows.items() if getattr(w, "fill", False)]
         if filled:
             raise ValueError(
@@ -221,6 +239,21 @@ class Spec:
                 f"idle={str(self.idle)!r} ends a key for good, which needs emit='final' when allowed_lateness is not "
                 f"0; got emit={self.emit!r}"
             )
+
+    def _check_idle(self) -> None:
+        if self.idle is None:
+            return
+        for name, window in self.windows.items():
+            if isinstance(window, RowWindow) and window.by_arrival:
+                raise ValueError(
+                    f"windows[{name!r}] ranks rows by arrival, but whether a key was quiet for "
+                    f"idle={str(self.idle)!r} shows only when the watermark has passed; use order='time' or no idle"
+                )
+            if isinstance(window, RowWindow) and window.whole_stream and self.by:
+                raise ValueError(
+                    f"windows[{name!r}] has per_key=False, and idle={str(self.idle)!r} ends single keys; use "
+                    "per_key=True or no idle"
+                )
 
 
 def _rebuild(arguments: dict[str, Any]) -> Spec:

@@ -31,6 +31,7 @@ class Window:
     """A window type of a :class:`~slicing.Spec`; frozen, hashable, prints as the code that builds it."""
 
     _constructor: ClassVar[str] = ""
+    spans: ClassVar[tuple[str, ...]] = ("size", "every", "offset", "gap")  # arguments that are spans of time
 
     def __repr__(self) -> str:
         parts: list[str] = []
@@ -181,14 +182,14 @@ class Whole(Window):
 
 def tumbling(size: object, offset: object = 0, *, fill: bool = False) -> Tumbling:
     """Windows of one size, side by side: ``[k*size + offset, ... + size)``."""
-    return Tumbling(_positive(size, "size"), parse_span(offset, "offset"), _flag(fill, "fill"))
+    return Tumbling(_positive(size, "size"), parse_span(offset, "offset"), flag_argument(fill, "fill"))
 
 
 def sliding(size: object, every: object, offset: object = 0, *, fill: bool = False) -> Sliding:
     """Windows of ``size`` that start at every multiple of ``every``; ``every > size`` leaves gaps."""
     size, every = _positive(size, "size"), _positive(every, "every")
     _same_kind(size, every, "size", "every")
-    return Sliding(size, every, parse_span(offset, "offset"), _flag(fill, "fill"))
+    return Sliding(size, every, parse_span(offset, "offset"), flag_argument(fill, "fill"))
 
 
 def cumulate(size: object, every: object, offset: object = 0, *, fill: bool = False) -> Cumulate:
@@ -197,7 +198,7 @@ def cumulate(size: object, every: object, offset: object = 0, *, fill: bool = Fa
     _same_kind(size, every, "size", "every")
     if _amount(size) % _amount(every):
         raise ValueError(f"cumulate's size must be a whole multiple of every; got size={size}, every={every}")
-    return Cumulate(size, every, parse_span(offset, "offset"), _flag(fill, "fill"))
+    return Cumulate(size, every, parse_span(offset, "offset"), flag_argument(fill, "fill"))
 
 
 def landmark(every: object, start: object = None) -> Landmark:
@@ -220,7 +221,7 @@ def calendar(unit: str, tz: str = "UTC", *, fill: bool = False) -> Calendar:
     import pyarrow as pa
 
     CalendarEdges(unit, tz, Measure.of(pa.timestamp("us", "UTC"), "time"))  # refuses a wrong unit or zone
-    return Calendar(unit, tz, _flag(fill, "fill"))
+    return Calendar(unit, tz, flag_argument(fill, "fill"))
 
 
 def session(gap: object) -> Session:
@@ -247,7 +248,7 @@ def _point(value: object, argument: str) -> object:
     return value
 
 
-def _flag(value: object, argument: str) -> bool:
+def flag_argument(value: object, argument: str) -> bool:
     if not isinstance(value, bool):
         raise TypeError(f"{argument} must be True or False; got {value!r}")
     return value

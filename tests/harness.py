@@ -116,6 +116,17 @@ def spec(case: Case) -> sl.Spec:
                 return sl.session(span(w["gap"]))
             case "whole":
                 return sl.whole()
+            case "rows":
+                options = {name: w[name] for name in ("order", "per_key", "partial") if name in w}
+                return sl.rows(w["n"], w["every"], **options)
+            case "punctuation":
+                return sl.punctuation(w["column"], per_key=w["per_key"])
+            case "frame":
+                return sl.frame(w["enter"], w["leave"], partial=w["partial"])
+            case "per_row":
+                return sl.per_row(span(w["range"]), w["every"], order=w["order"])
+            case "last_rows":
+                return sl.last_rows(w["n"], span(w["every"]))
             case "calendar":
                 return sl.calendar(w["unit"], tz=w["tz"])
             case "listed":
@@ -277,10 +288,12 @@ def shown(expected: list[Values], actual: list[Values]) -> str:
 
 def compare_types(case: Case, table: pa.Table, where: str) -> None:
     time_type = arrow_type(case.columns[case.query["time"]])
+    ranked = any(window["kind"] == "rows" for window in case.query["windows"].values())
     expected = {
         "window_start": time_type,
         "window_end": time_type,
         **{name: arrow_type(case.columns[name]) for name in case.query.get("by", [])},
+        **(dict.fromkeys(("rank_start", "rank_end"), pa.int64()) if ranked else {}),
         **{name: answer_type(agg, case.columns) for name, agg in case.query["aggs"].items()},
         **CHANGE_COLUMNS[case.query.get("emit", "final")],
     }

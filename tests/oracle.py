@@ -139,6 +139,64 @@ def chains(rows: Iterable[Row], gap: float) -> list[list[Row]]:
     return runs
 
 
+# Windows that rows decide, of rows in order: (start, end, rows, the time that completes it (None: it is open),
+# ranks, what tells it from one that looks alike)
+
+
+def count_windows(window: Values, rows: list[Row]) -> Iterable[tuple]:
+    if window.get("order") == "arrival":
+        rows = sorted(rows, key=lambda row: row.arrival)
+    for start in range(0, len(rows), window["every"]):
+        members = rows[start : start + window["n"]]
+        times = [row.time for row in members]
+        if len(members) == window["n"] or window.get("partial"):
+            closed = max(times) if len(members) == window["n"] else None
+            yield min(times), max(times), members, closed, (start, start + window["n"]), None
+
+
+def marked_windows(window: Values, rows: list[Row]) -> Iterable[tuple]:
+    if not rows:
+        return
+    marks = sorted({row.time for row in rows if row.values[window["column"]]} | {rows[0].time})
+    for start, end in zip(marks, [*marks[1:], None], strict=True):
+        members = [row for row in rows if start <= row.time and (end is None or row.time < end)]
+        yield start, rows[-1].time if end is None else end, members, end, None, None
+
+
+def frames(window: Values, rows: list[Row]) -> Iterable[tuple]:
+    members: list[Row] = []
+    for row in rows:
+        if members or row.values[window["enter"]]:
+            members.append(row)
+        if members and row.values[window["leave"]]:
+            yield members[0].time, row.time, members, row.time, None, None
+            members = []
+    if members and window.get("partial"):
+        yield members[0].time, members[-1].time, members, None, None, None
+
+
+def windows_of_rows(window: Values, rows: list[Row]) -> Iterable[tuple]:
+    ranked = sorted(rows, key=lambda row: row.arrival) if window.get("order") == "arrival" else rows
+    for made_by in ranked[window["every"] - 1 :: window["every"]]:
+        members = [row for row in rows if made_by.time - window["range"] < row.time <= made_by.time]
+        yield members[0].time, made_by.time, members, made_by.time, None, made_by.arrival
+
+
+def last_rows(window: Values, rows: list[Row]) -> Iterable[tuple]:
+    for edge in sorted({(row.time // window["every"] + 1) * window["every"] for row in rows}):
+        members = [row for row in rows if row.time < edge][-window["n"] :]
+        yield members[0].time, edge, members, edge - 1, None, None
+
+
+OF_ROWS: dict[str, Callable[[Values, list[Row]], Iterable[tuple]]] = {
+    "rows": count_windows,
+    "punctuation": marked_windows,
+    "frame": frames,
+    "per_row": windows_of_rows,
+    "last_rows": last_rows,
+}
+
+
 # --- aggregates ---------------------------------------------------------------------------------------------
 
 
@@ -401,6 +459,8 @@ class Oracle:
                 return [time + window["gap"] + self.lateness <= self.watermark]
             case "whole":
                 return [time + self.lateness < self.watermark]
+            case kind if kind in OF_ROWS:
+                return [time + self.lateness < self.watermark]
             case "landmark":  # in every window that ends later than the row: some of them never close
                 return [] if window.get("start") is not None and time < window["start"] else [False]
         found = extents(window, time, self.columns[self.query["time"]])
@@ -446,16 +506,31 @@ class Oracle:
         for row in self.rows:
             if (None, row.arrival) not in self.sealed:
                 alive.setdefault(row.key, []).append(row)
+        for name, window in self.query["windows"].items():
+            if self._spans_keys(window) and alive:
+                everyone = [row for rows in alive.values() for row in rows]
+                for start, end, members, due, left, ranks, anchor in self._of_rows(
+                    window, everyone, before, after == inf
+                ):
+                    for key in {row.key for row in members} if due else ():
+                        mine = [row for row in members if row.key == key]
+                        identity = (name, key, start, end, frozenset(row.arrival for row in mine), ranks, anchor)
+                        current[identity] = partial(self._result, name, start, end, mine[0], mine, ranks)
+                        if left:
+                            leaving.add(identity)
         for key, rows in alive.items():
             for instance in chains(rows, inf if self.idle is None else self.idle):
                 quiet = instance[-1].time + (inf if self.idle is None else self.idle)
                 over = after == inf or quiet + self.wait < after
                 for name, window in self.query["windows"].items():
+                    if self._spans_keys(window):
+                        continue
                     found = self._contents(name, window, instance, before, over)
-                    for start, end, members, due, left in found:
+                    for start, end, members, due, left, *more in found:
                         if due:
-                            identity = (name, key, start, end, frozenset(row.arrival for row in members))
-                            current[identity] = partial(self._result, name, start, end, instance[0], members)
+                            ranks, anchor = more or (None, None)
+                            identity = (name, key, start, end, frozenset(row.arrival for row in members), ranks, anchor)
+                            current[identity] = partial(self._result, name, start, end, instance[0], members, ranks)
                             if left:
                                 leaving.add(identity)
                 if over and (after == inf or quiet + self.lateness < after):
@@ -490,6 +565,8 @@ class Oracle:
                 if left:
                     self.sealed |= {(name, row.arrival) for row in run}
             return found
+        if window["kind"] in OF_ROWS:
+            return self._of_rows(window, instance, before, over)
         content: dict[Extent, list[Row]] = {}
         if window["kind"] == "landmark":
             start, every = window.get("start"), window["every"]
@@ -511,6 +588,22 @@ class Oracle:
             if end + lateness > before
         ]
 
+    def _spans_keys(self, window: Values) -> bool:
+        """Made of the whole stream's rows, then split by key."""
+        return not window.get("per_key", True) and bool(self.query.get("by"))
+
+    def _of_rows(self, window: Values, rows: list[Row], before: float, over: bool) -> list:
+        """Windows that rows decide: as `_contents`, then the ranks, and what tells apart windows that look alike."""
+        in_time = sorted((row for row in rows if row.time + self.lateness >= row.judged), key=lambda row: row.order)
+        found = []
+        for start, end, members, closed, ranks, anchor in OF_ROWS[window["kind"]](window, in_time):
+            if closed is not None and closed + self.lateness < before:
+                continue  # it had left
+            due = over or (closed is not None and closed + self.wait < self.watermark)
+            left = over or (closed is not None and closed + self.lateness < self.watermark)
+            found.append((start, end, members, due, left, ranks, anchor))
+        return found
+
     def _filled(self, name: str, window: Values, instance: list[Row], content: dict, over: bool) -> list:
         """Every window from the key's first to its last, shown once its end and a later row are known."""
         arrivals, found = frozenset(row.arrival for row in instance), []
@@ -523,8 +616,12 @@ class Oracle:
                 self.filled[known] = self.filled.get(known, frozenset()) | arrivals
         return found
 
-    def _result(self, name: str, start: int | None, end: int, example: Row, rows: list[Row]) -> Values:
+    def _result(
+        self, name: str, start: int | None, end: int, example: Row, rows: list[Row], ranks: Extent | None
+    ) -> Values:
         keys = {column: example.values[column] for column in self.query.get("by", [])}
+        if any(window["kind"] == "rows" for window in self.query["windows"].values()):
+            keys |= dict(zip(("rank_start", "rank_end"), ranks or (None, None), strict=True))
         overflow, aggs = self.query.get("on_overflow", "error"), self.query["aggs"]
         arrival = self.query.get("arrival", True)
         answers = {called: aggregate(agg, rows, self.columns, overflow, arrival) for called, agg in aggs.items()}
@@ -532,4 +629,11 @@ class Oracle:
 
     def place(self, row: Values) -> tuple:
         keys = tuple(rank(row[column]) for column in self.query.get("by", []))
-        return row["window_end"], row["window"], rank(row["window_start"]), keys, row.get("op") == "+"
+        return (
+            row["window_end"],
+            row["window"],
+            rank(row["window_start"]),
+            keys,
+            rank(row.get("rank_start")),
+            row.get("op") == "+",
+        )

@@ -20,6 +20,7 @@ DECIMALS = ["decimal(5, 2)", "decimal(18, 0)", "decimal(38, 6)", "decimal(30, 10
 KEY_TYPES = ["int64", "int32", "string", "dictionary", "binary", "bool", "float64", "decimal(9, 2)"]
 KEY_TYPES += ["date32", "timestamp[us]"]
 VALUE_TYPES = [*INTEGERS, "float32", "float64", "bool", *DECIMALS, "timestamp[us]", "date32", "string"]
+OF_ROWS = ["rows", "punctuation", "frame", "per_row", "last_rows"]
 CONTEXT_FREE = ["tumbling", "sliding", "cumulate", "landmark", "fixed", "listed", "squares"]
 
 
@@ -49,7 +50,7 @@ class Case:
 class Kit:
     """What a property may draw."""
 
-    kinds: tuple[str, ...] = (*CONTEXT_FREE, "session", "whole")
+    kinds: tuple[str, ...] = (*CONTEXT_FREE, "session", "whole", *OF_ROWS)
     watermarks: tuple[str, ...] = ("bounded", "ordered", "manual", "per_source", "punctuated")
     emits: tuple[str, ...] = ("final", "updates", "changes")
     time_types: tuple[str, ...] = ("int64", "int64", "int32", *TIME_TYPES)
@@ -152,6 +153,19 @@ def windows(draw: DrawFn, kit: Kit, time_type: str) -> Values:
                 "kind": kind,
                 "extents": sorted(draw(st.lists(extents, min_size=1, max_size=4, unique=True))),
             }
+        case "rows":
+            order = draw(st.sampled_from(["time", "time", "arrival"])) if not kit.within_bound else "time"
+            flags = {"per_key": draw(st.booleans()), "partial": draw(st.booleans())}
+            return {"kind": kind, "n": draw(st.integers(1, 6)), "every": every, "order": order, **flags}
+        case "punctuation":
+            return {"kind": kind, "column": "enter", "per_key": draw(st.booleans())}
+        case "frame":
+            return {"kind": kind, "enter": "enter", "leave": "leave", "partial": draw(st.booleans())}
+        case "per_row":
+            order = draw(st.sampled_from(["time", "time", "arrival"])) if not kit.within_bound else "time"
+            return {"kind": kind, "range": size, "every": draw(st.sampled_from([1, 1, 2, 3])), "order": order}
+        case "last_rows":
+            return {"kind": kind, "n": draw(st.integers(1, 6)), "every": size}
         case "session":
             return {"kind": kind, "gap": draw(st.integers(1, 8))}
     return {"kind": kind}
@@ -227,11 +241,15 @@ def cases(draw: DrawFn, kit: Kit = Kit()) -> Case:
     emit = draw(st.sampled_from(kit.emits))
     named = {f"w{n}": draw(windows(kit, time_type)) for n in range(draw(st.sampled_from([1, 1, 2, 3, 4])))}
     lateness = draw(st.sampled_from([0, 0, 1, 3, 8] if emit == "final" else [0, 1, 3, 8, 8, 20]))
-    if emit == "updates" and any(window["kind"] == "session" for window in named.values()):
+    if emit == "updates" and any(window["kind"] in ("session", *OF_ROWS) for window in named.values()):
         lateness = 0
     idle = draw(st.integers(1, 12)) if kit.idle and draw(st.integers(0, 4)) == 0 else None
     if idle is not None and emit != "final":
         lateness = 0
+    if idle is not None:
+        for window in named.values():
+            if window["kind"] in OF_ROWS:
+                window |= {name: value for name, value in (("order", "time"), ("per_key", True)) if name in window}
     if emit == "final" and idle is None:
         for window in named.values():
             if window["kind"] in ("tumbling", "sliding") and draw(st.integers(0, 3)) == 0:
@@ -256,6 +274,8 @@ def cases(draw: DrawFn, kit: Kit = Kit()) -> Case:
         "on_overflow": draw(st.sampled_from(["error", "null", "wrap"])),
     }
     columns = {"t": time_type, **by, **value_columns, "row": "int64", "flag": "bool"}
+    if any(window["kind"] in ("frame", "punctuation") for window in named.values()):
+        columns |= {"enter": "bool", "leave": "bool"}
     if sequence is not None:
         columns["seq"] = "int64"
     if watermark["kind"] == "per_source":
@@ -325,6 +345,8 @@ def cells(draw: DrawFn, columns: dict[str, str]) -> SearchStrategy[Values]:
             found[name] = draw(pools(type_name))
         elif name.startswith("v"):
             found[name] = nullable(values(type_name), 6)
+        elif name in ("enter", "leave"):
+            found[name] = st.sampled_from([False, False, True, None])
         elif name == "seq":
             found[name] = st.integers(-3, 3)
         elif name == "source":

@@ -127,6 +127,37 @@ WHEN_BUILT = {
         "ValueError: spans must be all durations (for a time column) or all whole numbers (for an integer "
         "column); got bounded's delay='1m' and windows['w']: size=10"
     ),
+    "sl.rows(0)": "ValueError: rows' n must be a whole number of rows, at least 1; got 0",
+    "sl.rows(5, True)": "ValueError: rows' every must be a whole number of rows, at least 1; got True",
+    "sl.rows(5, order='rank')": "ValueError: the order of rows must be 'time' or 'arrival'; got 'rank'",
+    "sl.rows(5, per_key=1)": "TypeError: per_key must be True or False; got 1",
+    "sl.rows(5, partial=None)": "TypeError: partial must be True or False; got None",
+    "sl.punctuation(3)": "TypeError: punctuation's column must be the name of a boolean column; got 3",
+    "sl.frame('', 'b')": "TypeError: frame's enter must be the name of a boolean column; got ''",
+    "sl.frame('a', None)": "TypeError: frame's leave must be the name of a boolean column; got None",
+    "sl.per_row(0)": "ValueError: per_row's range must be a positive duration ... whole number; got 0",
+    "sl.per_row(5, every=0)": "ValueError: per_row's every must be a whole number of rows, at least 1; got 0",
+    "sl.per_row(5, order=None)": "ValueError: the order of per_row must be 'time' or 'arrival'; got None",
+    "sl.last_rows(2.5, 10)": "ValueError: last_rows' n must be a whole number of rows, at least 1; got 2.5",
+    "sl.last_rows(2, -1)": "ValueError: last_rows' every must be a positive duration ... whole number; got -1",
+    "spec(windows={'r': sl.rows(5)}, by=['rank_end'])": (
+        "ValueError: by column 'rank_end' has the name of an output column (the rank a rows window ends before); "
+        "rename it"
+    ),
+    "spec(windows={'r': sl.per_row(5)}, allowed_lateness='1s')": (
+        "ValueError: spans must be all durations ... got allowed_lateness='1s' and windows['r']: range=5"
+    ),
+    "spec(windows={'r': sl.rows(5)}, allowed_lateness=3, emit='updates')": (
+        "ValueError: emit='updates' with allowed_lateness='3' cannot say which window of windows['r'] a late row "
+        "changed, for it moves their bounds; use emit='final' or emit='changes'"
+    ),
+    "spec(windows={'r': sl.rows(5, order='arrival')}, idle=9)": (
+        "ValueError: windows['r'] ranks rows by arrival, but whether a key was quiet for idle='9' shows only when the "
+        "watermark has passed; use order='time' or no idle"
+    ),
+    "spec(windows={'p': sl.punctuation('flag', per_key=False)}, by=['k'], idle=9)": (
+        "ValueError: windows['p'] has per_key=False, and idle='9' ends single keys; use per_key=True or no idle"
+    ),
     "spec(windows={'d': sl.calendar('1d')}, idle=5)": (
         "ValueError: spans must be all durations (for a time column) or all whole numbers (for an integer "
         "column); got windows['d']: calendar... and idle=5"
@@ -272,6 +303,14 @@ WHEN_BOUND = {
         "TypeError: punctuated's column 'k' has type string; it must have the time column's type, int64, or "
         "be boolean (true: the row's own time is the watermark)"
     ),
+    "push(spec(windows={'f': sl.frame('flag', 'v')}))": (
+        "TypeError: windows['f']: sl.frame('flag', 'v') takes boolean columns; 'v' has type int64"
+    ),
+    "push(spec(windows={'r': sl.per_row('1m')}))": (
+        "ValueError: windows['r']: range must be a whole number, as the time column is of type int64; got the "
+        "duration '1m'"
+    ),
+    "push(spec(windows={'p': sl.punctuation('gone')}))": "ValueError: column 'gone' is missing in the data; ...",
     "push(spec(windows={'w': sl.whole()}, allowed_lateness='1m'))": (
         "ValueError: allowed_lateness must be a whole number, as the time column is of type int64; got the "
         "duration '1m'"
@@ -466,7 +505,7 @@ ROWS = {
     ),
     "push(spec()).push(rows()).stats.dropped": (
         "AttributeError: stats has no 'dropped'; it has rows, windowed, late, outside, null_time, slices, "
-        "cells, keys, bytes, windows"
+        "cells, kept, keys, bytes, windows"
     ),
     "push(spec(windows={'w': Odd(edge=lambda t: t)}))": (
         "ValueError: Odd().next_edge gave edges that are not later than their times; it must return one "

@@ -17,7 +17,7 @@ from harness import batch, compare_late, compare_types, compare_windows, plain_r
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from oracle import Oracle, Refused
-from strategies import Case, Kit, cases
+from strategies import CONTEXT_FREE, Case, Kit, cases
 
 import slicing as sl
 from slicing import partials
@@ -122,7 +122,7 @@ def orderless(case: Case) -> Case:
 
 
 @some_cases(50)
-@given(cases(), st.integers(1, 4), st.randoms(use_true_random=False))
+@given(cases(Kit(kinds=(*CONTEXT_FREE, "session", "whole"))), st.integers(1, 4), st.randoms(use_true_random=False))
 def test_any_spread_of_rows_gives_what_the_rows_say(case: Case, count: int, chance: random.Random) -> None:
     check_places(orderless(case), count, chance)
 

@@ -1,0 +1,329 @@
+"""The kept rows of an operator: runs of them merged geometrically, what outlives them, and the windows they close.
+
+Values throughout: each change returns a new store, so a failed push costs nothing to undo.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.blocks import Lists
+from slicing.bounds import BEGIN, FOREVER
+from slicing.emit import Answers, combined
+from slicing.kernels.cells import CODE
+from slicing.plan import Plan
+from slicing.reduce import Rows, lift_rows
+from slicing.rows import (
+    ARRIVAL,
+    FLAGS,
+    OF_ALL,
+    OF_KEY,
+    PLACE,
+    SEQUENCE,
+    UNPLACED,
+    WITNESS,
+    BoundRows,
+    Found,
+    RowTable,
+    View,
+)
+from slicing.store import reranked
+
+if TYPE_CHECKING:
+    from slicing.operator import State
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+def _no_counts() -> Ints:
+    return np.empty(0, np.int64)
+
+
+@dataclass(frozen=True)
+class RowStore:
+    """The kept rows of an operator, and what outlives them."""
+
+    plan: Plan
+    runs: tuple[RowTable, ...] = ()
+    gone: Ints = field(default_factory=_no_counts)  # by code: rows let go
+    of_key: Ints = field(default_factory=_no_counts)  # by code: rows that arrived
+    arrived: int = 0
+    placed: int = 0
+
+    def __len__(self) -> int:
+        return sum(map(len, self.runs))
+
+    @property
+    def nbytes(self) -> int:
+        return sum(run.nbytes for run in self.runs) + self.gone.nbytes + self.of_key.nbytes
+
+    @property
+    def values(self) -> int:
+        """How many values of a column there may be at most, roughly."""
+        blocks = [block for run in self.runs for block in run.cells.blocks if isinstance(block, Lists)]
+        return len(self) + sum(block.size for block in blocks)
+
+    def add(self, rows: Rows, late: bool = False) -> RowStore:
+        """One more run of a batch's rows; ``late`` ones are witnesses only."""
+        if not len(rows):
+            return self
+        cells = lift_rows(rows)
+        facts = np.empty((len(rows), 6), np.int64)
+        facts[:, SEQUENCE], facts[:, ARRIVAL] = rows.sequence(), rows.arrivals()
+        facts[:, FLAGS] = WITNESS if late else 0
+        for bit, name in enumerate(self.plan.row_flags):
+            facts[:, FLAGS] |= rows.flag(name).astype(np.int64) << bit
+        facts[:, OF_ALL] = self.arrived + np.arange(len(rows))
+        facts[:, PLACE] = UNPLACED
+        of_key = self.of_key
+        if self.plan.counts_arrivals:
+            of_key = _grown(of_key, max(rows.codes, 1))
+            facts[:, OF_KEY] = of_key[cells.code] + _occurrence(cells.code)
+            of_key += np.bincount(cells.code, minlength=of_key.size)
+        table = RowTable(cells, facts)
+        if rows.code is not None or not rows.span[2] or self.plan.spec.sequence is not None:
+            table = table.sorted()
+        runs = [*self.runs, table]
+        while len(runs) > 1 and len(runs[-2]) < 2 * len(runs[-1]):
+            newer, older = runs.pop(), runs.pop()
+            runs.append(older.merged(newer))
+        return replace(self, runs=tuple(runs), of_key=of_key, arrived=self.arrived + (0 if late else len(rows)))
+
+    def consolidated(self) -> RowStore:
+        runs = list(self.runs)
+        while len(runs) > 1:
+            newer, older = runs.pop(), runs.pop()
+            runs.append(older.merged(newer))
+        return replace(self, runs=tuple(runs))
+
+    def table(self) -> RowTable:
+        assert len(self.runs) <= 1
+        return self.runs[0] if self.runs else RowTable.empty(self.plan.lanes)
+
+    def view(self, until: int, flush: bool) -> View:
+        """The rows of a consolidated store by group; groups are over that end before ``until`` and ``idle``."""
+        table, idle = self.table(), self.plan.idle
+        code, time = table.code, table.time
+        begins = np.append(True, code[1:] != code[:-1])[: code.size]
+        if idle is not None:
+            begins[1:] |= time[1:] - time[:-1] > idle
+        first = np.flatnonzero(begins)
+        bounds = np.append(first, code.size)
+        over = np.full(first.size, flush)
+        if idle is not None and first.size:
+            over |= time[bounds[1:] - 1] + idle < until
+        gone = _grown(self.gone, int(code.max(initial=0)) + 1)[code[first]]
+        first_of_key = np.append(True, code[first][1:] != code[first][:-1])[: first.size]
+        of_key = _grown(self.of_key, int(code.max(initial=0)) + 1)[code[first]]
+        return View(table, bounds, np.where(first_of_key, gone, 0), over, of_key, self.arrived, self.placed)
+
+    def released(self, view: View, h: int) -> RowStore:
+        """Without the rows that no window needs any more, which closes at ``h`` or later."""
+        table = view.rows
+        if not len(table):
+            return self
+        witness = (table.facts[:, FLAGS] & WITNESS) != 0
+        cut = view.before(h)
+        real, where = _without_witnesses(view, witness)
+        for window in self.plan.row_windows:
+            needed = window.needs(real, h)
+            np.minimum.at(cut, where.group, where.at(needed))
+        if self.plan.idle is not None:  # its last row tells until when a group goes on
+            cut = np.minimum(cut, view.last - 1)
+        cut = np.where(view.over, view.last, cut)
+        keep = np.arange(len(table)) >= cut[view.group]
+        gone = self.gone
+        if self.plan.counts_rows:
+            code = table.code[view.first]
+            gone = _grown(gone, int(code.max()) + 1)
+            dropped = np.bincount(view.group[~keep & ~witness], minlength=cut.size)
+            gone[code] = 0
+            gone[code[~view.over]] += (view.base + dropped)[~view.over]
+        placed = self.placed
+        if self.plan.places_rows:
+            settled = (real.time < h) & (real.fact(PLACE) == UNPLACED)
+            facts = table.facts.copy()
+            at = where.rows[settled]
+            facts[at, PLACE] = real.place[settled]
+            placed += at.size
+            table = RowTable(table.cells, facts)
+        if not keep.all():
+            table = table.take(keep)
+        return replace(self, runs=(table,) if len(table) else (), gone=gone, placed=placed)
+
+    def uses(self, codes: int) -> Mask:
+        """Which codes of keys are still needed."""
+        used = np.zeros(codes, np.bool_)
+        for run in self.runs:
+            used[run.code] = True
+        for count in (self.gone, self.of_key):
+            used[: count.size] |= count != 0
+        return used
+
+    def recoded(self, code: Ints) -> RowStore:
+        """Codes renumbered: ``code[old]`` is the new one, -1 for one that is not used any more."""
+
+        def moved(count: Ints) -> Ints:
+            new = code[: count.size]
+            out = np.zeros(int(new.max(initial=-1)) + 1, np.int64)
+            out[new[new >= 0]] = count[new >= 0]
+            return out
+
+        runs = []
+        for run in self.runs:
+            cells = run.cells.with_meta(CODE, code[run.code])
+            runs.append(RowTable(cells, run.facts).sorted())
+        return replace(self, runs=tuple(runs), gone=moved(self.gone), of_key=moved(self.of_key))
+
+    def reranked(self, column: str, rank: Ints) -> RowStore:
+        """Ranks of a column's values renumbered, as in the slice store."""
+
+        runs = (RowTable(reranked(self.plan, run.cells, column, rank), run.facts) for run in self.runs)
+        return replace(self, runs=tuple(runs))
+
+
+class _Real(NamedTuple):
+    """Where the rows and groups of a view without witnesses are in the whole one."""
+
+    rows: Ints
+    group: Ints
+    end: Ints
+
+    def at(self, positions: Ints) -> Ints:
+        """Positions, one a group; what lies behind a group's last row lies behind all of its witnesses."""
+        inside = positions < self.end
+        whole = np.full(positions.size, FOREVER)
+        whole[inside] = self.rows[positions[inside]]
+        return whole
+
+
+def _without_witnesses(view: View, witness: Mask) -> tuple[View, _Real]:
+    if not witness.any():
+        rows, groups = np.arange(len(view.rows)), np.arange(view.first.size)
+        return view, _Real(rows, groups, view.last)
+    rows = np.flatnonzero(~witness)
+    group = view.group[rows]
+    begins = np.append(True, group[1:] != group[:-1])[: group.size]
+    first = np.flatnonzero(begins)
+    groups = group[first]
+    bounds = np.append(first, rows.size)
+    real = replace(
+        view,
+        rows=view.rows.take(rows),
+        bounds=bounds,
+        base=view.base[groups],
+        over=view.over[groups],
+        of_key=view.of_key[groups],
+    )
+    return real, _Real(rows, groups, bounds[1:])
+
+
+def seen(view: View) -> View:
+    """The rows that windows see."""
+    return _without_witnesses(view, (view.rows.facts[:, FLAGS] & WITNESS) != 0)[0]
+
+
+@dataclass(frozen=True)
+class Due:
+    """Windows of one type that are due."""
+
+    window: int
+    view: View
+    found: Found
+
+    @staticmethod
+    def of(window: BoundRows, view: View, after: int, until: int) -> Due:
+        found = window.find(view)
+        due = (found.closes < until) | view.over[found.group]
+        return Due(window.number, view, found.take(due & (found.closes >= after)))
+
+    def take(self, index: Mask) -> Due:
+        return replace(self, found=self.found.take(index))
+
+    def code(self) -> Ints:
+        return self.view.rows.code[self.view.first[self.found.group]]
+
+    def identity(self) -> Ints:
+        """What tells one window from another, its content included: rows are only ever added between others."""
+        f, none = self.found, np.full(self.found.first.size, -1, np.int64)
+        arrival = self.view.fact(ARRIVAL) if f.order is None else self.view.fact(ARRIVAL)[f.order]
+        ranks = (none if f.rank_start is None else f.rank_start, none if f.rank_end is None else f.rank_end)
+        ends = (arrival[f.first], arrival[f.last - 1], f.last - f.first)
+        return np.stack([self.code(), f.start, f.end, f.anchor, *ranks, *ends], axis=1)
+
+    def answers(self, plan: Plan) -> Answers:
+        f = self.found
+        cells = self.view.rows.cells if f.order is None else self.view.rows.cells.take(f.order)
+        window = np.full(f.first.size, self.window, np.int64)
+        ranks = None if f.rank_start is None or f.rank_end is None else np.stack([f.rank_start, f.rank_end], axis=1)
+        return Answers(window, f.start, f.end, self.code(), combined(plan.lanes, cells, f.first, f.last), ranks=ranks)
+
+
+def keep(state: State, in_time: Rows, tardy: Rows | None) -> tuple[State, RowStore | None]:
+    """Add the rows that windows ask for one by one; the rows as they were if windows given out may have changed."""
+    plan, before, reached = state.plan, state.rows, state.watermark
+    if not plan.keeps_rows:
+        return state, None
+    rows = before.add(in_time)
+    if plan.idle is not None and tardy is not None:
+        rows = rows.add(tardy, late=True)
+    changed = plan.spec.revises and reached is not None and len(in_time) > 0 and in_time.span[0] < reached
+    return replace(state, rows=rows), before if changed else None
+
+
+def closed(
+    state: State, older: RowStore | None, reached: int | None, flush: bool
+) -> tuple[RowStore, list[Answers], Answers | None]:
+    """Windows that the watermark completes; with ``older`` (the rows before late ones came) also those that changed.
+
+    Gives the rows without what is needed no more, the windows, and those they replace.
+    """
+    if reached is None or not len(state.rows):
+        return state.rows, [], None
+    plan, store, left = state.plan, state.rows.consolidated(), state.horizon
+    after = BEGIN if state.watermark is None else state.watermark - state.patience
+    until = FOREVER if flush else reached - state.patience
+    whole = store.view(until, flush)
+    view = seen(whole)
+    found, gone = [], []
+    was = None if older is None else seen(older.consolidated().view(after, False))
+    for window in plan.row_windows:
+        due = Due.of(window, view, after if was is None else left, until)
+        if was is not None:
+            before = Due.of(window, was, left, after)
+            kept, still = _common(before.identity(), due.identity())
+            before, due = before.take(~kept), due.take(~still)
+            if before.found.first.size:
+                gone.append(before.answers(plan))
+        if due.found.first.size:
+            found.append(due.answers(plan))
+    store = RowStore(plan) if flush else store.released(whole, reached - plan.lateness)
+    return store, found, Answers.together(gone) if gone else None
+
+
+def _common(a: Ints, b: Ints) -> tuple[Mask, Mask]:
+    """Which rows of each table are in the other one."""
+    _, number = np.unique(np.concatenate([a, b]), axis=0, return_inverse=True)
+    number = number.reshape(-1)
+    mine, other = number[: len(a)], number[len(a) :]
+    return np.isin(mine, other), np.isin(other, mine)
+
+
+def _grown(count: Ints, size: int) -> Ints:
+    """A copy with room for ``size`` codes."""
+    return np.append(count, np.zeros(max(size - count.size, 0), np.int64))
+
+
+def _occurrence(code: Ints) -> Ints:
+    """How many rows before have the same code."""
+    order = np.argsort(code, kind="stable")
+    ordered = code[order]
+    begins = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])[: code.size])
+    out = np.empty(code.size, np.int64)
+    out[order] = np.arange(code.size) - np.repeat(begins, np.diff(np.append(begins, code.size)))
+    return out

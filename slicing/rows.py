@@ -1,0 +1,180 @@
+"""Rows kept one by one, for the windows that only rows can tell: counts, marks, frames, rows of their own.
+
+Beside the slice store an operator keeps a second table: cells of a single row, sorted by (key, time, sequence,
+arrival), with what these windows ask of a row (``slicing.row_store`` keeps it). A window type
+(``slicing.row_windows``) is given the rows as a ``View`` and says which ranges of them are windows (``Found``), when
+each is complete, and from where on it still needs a key's rows. All that is needed by none is let go at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.aggs import Lane
+from slicing.cells import Cells, concatenated
+from slicing.kernels.rows import merge_order
+from slicing.order import order_by
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+# what is kept of a row beside its cell
+SEQUENCE, ARRIVAL, FLAGS, OF_KEY, OF_ALL, PLACE = range(6)
+# OF_KEY, OF_ALL: how many rows of the key, and of the stream, had arrived before; PLACE: its rank among the whole
+# stream by time, once the watermark has passed it
+UNPLACED = -1
+WITNESS = 1 << 62  # a flag: too late for the windows here, kept to tell how long its key was quiet
+
+
+@dataclass(frozen=True)
+class RowTable:
+    """Rows as cells (END: the time, CODE, ROWS: 1), sorted by (code, time, sequence, arrival)."""
+
+    cells: Cells
+    facts: Ints
+
+    def __len__(self) -> int:
+        return len(self.facts)
+
+    @property
+    def time(self) -> Ints:
+        return self.cells.end
+
+    @property
+    def code(self) -> Ints:
+        return self.cells.code
+
+    @property
+    def nbytes(self) -> int:
+        return self.cells.nbytes + self.facts.nbytes
+
+    def take(self, index: Ints | Mask | slice) -> RowTable:
+        return RowTable(self.cells.take(index), self.facts[index])
+
+    @staticmethod
+    def empty(lanes: Sequence[Lane]) -> RowTable:
+        return RowTable(Cells.empty(lanes, False), np.empty((0, 6), np.int64))
+
+    def sorted(self) -> RowTable:
+        return self.take(order_by(self.facts[:, ARRIVAL], self.facts[:, SEQUENCE], self.time, self.code))
+
+    def merged(self, newer: RowTable) -> RowTable:
+        cells, facts = concatenated([self.cells, newer.cells]), np.concatenate([self.facts, newer.facts])
+        both = RowTable(cells, facts)
+        if not len(self) or not len(newer) or _before(self, newer):
+            return both
+        order = np.empty(len(both), np.int64)
+        merge_order(both.code, both.time, facts[:, SEQUENCE], facts[:, ARRIVAL], len(self), order)
+        return both.take(order)
+
+
+def _before(older: RowTable, newer: RowTable) -> bool:
+    """Whether the one ends where the other begins, as without keys and in order."""
+
+    def place(table: RowTable, row: int) -> tuple[int, ...]:
+        facts = table.facts[row]
+        return int(table.code[row]), int(table.time[row]), int(facts[SEQUENCE]), int(facts[ARRIVAL])
+
+    return place(older, -1) < place(newer, 0)
+
+
+class Found(NamedTuple):
+    """Windows as ranges ``first : last`` of the rows in ``order`` (None: as they are).
+
+    ``closes`` is the time of the row that completed it, FOREVER where none has; it is complete once the watermark is
+    later. ``anchor`` tells windows apart that are alike otherwise.
+    """
+
+    order: Ints | None
+    first: Ints
+    last: Ints
+    group: Ints
+    start: Ints
+    end: Ints
+    closes: Ints
+    rank_start: Ints | None
+    rank_end: Ints | None
+    anchor: Ints
+
+    def take(self, index: Ints | Mask) -> Found:
+        return Found(self.order, *(None if c is None else c[index] for c in self[1:]))  # type: ignore[arg-type]
+
+
+class BoundRows(Protocol):
+    """A window type over rows, in ticks."""
+
+    number: int  # among the windows of the spec
+    counts: bool  # whether it asks how many rows of a key were let go
+
+    def find(self, view: View) -> Found:
+        """The windows of these rows, complete or not; those that closed before the horizon may be anything."""
+        raise NotImplementedError
+
+    def needs(self, view: View, h: int) -> Ints:
+        """For each group the position from which on a window that closes at ``h`` or later may need its rows."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class View:
+    """Kept rows in order, by group: a key, or with ``idle`` the rows of it between two times of quiet."""
+
+    rows: RowTable
+    bounds: Ints  # of the groups: group g has the rows bounds[g] : bounds[g + 1]
+    base: Ints  # for each group how many of its rows were let go
+    over: Mask  # groups that no row can join any more
+    of_key: Ints  # for each group how many rows of its key arrived
+    arrived: int
+    placed: int
+
+    @cached_property
+    def group(self) -> Ints:
+        return np.repeat(np.arange(self.bounds.size - 1), np.diff(self.bounds))
+
+    @property
+    def first(self) -> Ints:
+        return self.bounds[:-1]
+
+    @property
+    def last(self) -> Ints:
+        return self.bounds[1:]
+
+    @property
+    def time(self) -> Ints:
+        return self.rows.time
+
+    def fact(self, column: int) -> Ints:
+        return self.rows.facts[:, column]
+
+    def flagged(self, flag: int) -> Mask:
+        return (self.fact(FLAGS) >> flag) & 1 == 1
+
+    def before(self, time: int) -> Ints:
+        """For each group the position of its first row at or after a time."""
+        return self.first_of(self.time >= time)
+
+    def first_of(self, mask: Mask) -> Ints:
+        """For each group the position of its first row of the mask; its end where there is none."""
+        if not self.first.size:
+            return self.first
+        at = np.where(mask, np.arange(mask.size), mask.size)
+        return np.minimum(np.minimum.reduceat(at, self.first), self.last)
+
+    @cached_property
+    def place(self) -> Ints:
+        """Each row's rank by time in the whole stream."""
+        known = self.fact(PLACE)
+        rest = np.flatnonzero(known == UNPLACED)
+        if not rest.size:
+            return known
+        facts = self.rows.facts[rest]
+        place = known.copy()
+        order = np.lexsort((facts[:, ARRIVAL], facts[:, SEQUENCE], self.time[rest]))
+        place[rest[order]] = self.placed + np.arange(rest.size)
+        return place
