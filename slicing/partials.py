@@ -193,16 +193,14 @@ def _at(last: Ints, codes: Ints) -> Ints:
 # --- on the way -------------------------------------------------------------------------------------------------------
 
 
-def packed(parts: Parts, count: int) -> list[list[bytes]]:
+def packed(parts: Parts, count: int) -> list[bytes]:
     """For each of ``count`` places the bytes it has to admit: its keys' partial slices and late rows, and the progress.
 
-    The first place is told the accounting.
+    A place that no key belongs to is told the progress all the same; the first place is told the accounting.
     """
     spec, given = parts.state.plan.spec, parts.state.given
     assert given is not None
-    if parts.progress.largest is None and not parts.counts["rows"]:
-        return [[] for _ in range(count)]
-    out: list[list[bytes]] = []
+    out: list[bytes] = []
     late = _late_by_key(parts, count)
     changing = split(parts.changing, count) if len(parts.changing.store) else []
     for p, state in enumerate(split(parts.state, count)):
@@ -219,7 +217,7 @@ def packed(parts: Parts, count: int) -> list[list[bytes]]:
         if late[p].num_rows:
             header["sections"].append("late")
             sections.append(snapshot._stream(late[p]))
-        out.append([_joined([json.dumps(header).encode(), *sections])])
+        out.append(_joined([json.dumps(header).encode(), *sections]))
     return out
 
 

@@ -62,8 +62,8 @@ class Places:
             cut = self.chance.randint(0, len(mine))
             for piece in (mine[:cut], mine[cut:]):
                 collector.push(data.take(pa.array(piece, pa.int64())))
-            for place, blobs in enumerate(packed(collector.parts(), len(self.operators))):
-                found[place] += blobs
+            for place, blob in enumerate(packed(collector.parts(), len(self.operators))):
+                found[place].append(blob)
         return found
 
     def push(self, data: pa.RecordBatch) -> list[Any]:
@@ -167,6 +167,6 @@ def test_ties_go_to_the_smaller_value() -> None:
         collector, operator = Collector(built, rows.schema), start(built, rows.schema)
         for row in order:
             collector.push(rows.slice(row, 1))
-        admit(operator, [blob for blobs in packed(collector.parts(), 1) for blob in blobs])
+        admit(operator, packed(collector.parts(), 1))
         (answer,) = operator.flush().windows.to_pylist()
         assert [answer[name] for name in aggs] == ["a", "c", "a"]

@@ -1,0 +1,7 @@
+"""Stream slicing on Spark: any :class:`slicing.Spec` on a batch or streaming DataFrame, exactly once."""
+
+from spark_udfs.api import drain, window_aggregate
+from spark_udfs.files import FileRows, read_files
+from spark_udfs.state import StateError, rescale
+
+__all__ = ["FileRows", "StateError", "drain", "read_files", "rescale", "window_aggregate"]

@@ -1,0 +1,156 @@
+"""``window_aggregate``: any spec on a batch or streaming DataFrame; ``drain``: what is open when a stream has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import fs
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from slicing import Spec, manual
+from slicing.partials import COUNTS, state_of
+from spark_udfs import stages
+from spark_udfs.files import FileRows
+from spark_udfs.stages import PACKED, STATS, Job
+from spark_udfs.state import Files, StateError, filesystem, partitions_found
+from spark_udfs.types import arrow_schema, spark_schema
+
+Batches = Iterable[pa.RecordBatch]
+
+
+def window_aggregate(
+    data: DataFrame | FileRows,
+    spec: Spec,
+    state: str | None = None,
+    partitions: int | None = None,
+    name: str = "windows",
+    late_path: str | None = None,
+    keep_versions: int = 100,
+) -> DataFrame:
+    """The windows of a DataFrame's rows, as a DataFrame.
+
+    A batch DataFrame is seen whole: nothing is late, every window closes, ``state`` is ignored. A streaming one keeps
+    its slices under ``state`` (any path or URI that pyarrow or fsspec opens, shared by all executors), in
+    ``partitions`` parts; keep that number as long as the query lives. Several queries may share ``state`` under their
+    own ``name``.
+
+    Batch b of a stream judges its rows by the watermark of batch b - 1 and closes the windows that its own has reached:
+    the spec's watermark over all rows of the batches before it, as Spark's own aggregations do. Rows late for all their
+    windows go to Parquet files under ``late_path``, once each. The accounting of each batch is in the query's progress,
+    ``observedMetrics[name]``. The last ``keep_versions`` batches can be returned to.
+    """
+    if not isinstance(spec, Spec):
+        raise TypeError(f"window_aggregate takes a DataFrame and a sl.Spec; got {type(spec).__name__}")
+    frame = data.paths if isinstance(data, FileRows) else data
+    if not isinstance(frame, DataFrame):
+        raise TypeError(f"window_aggregate takes a DataFrame, or what read_files gives; got {type(data).__name__}")
+    count = _partitions(frame.sparkSession, spec, partitions)
+    schema = data.schema if isinstance(data, FileRows) else arrow_schema(frame.schema)
+    if late_path is None or not frame.isStreaming:
+        schema = _columns(schema, spec)
+    job = Job(spec, schema, count, late_path=late_path, format=data.format if isinstance(data, FileRows) else None)
+    if frame.isStreaming:
+        job = replace(job, files=_files(state, name, count, spec, keep_versions))
+    else:
+        job = replace(job, spec=_seeing_all(spec))
+    shape = spark_schema(stages.results_schema(job))
+    if job.format is None:
+        frame = frame.select(*(sf.col(f"`{column}`") for column in schema.names))
+    collected = frame.mapInArrow(_function(stages.collect, job), spark_schema(PACKED))
+    windows = collected.repartitionById(count, "place").mapInArrow(_function(stages.merge, job), shape)
+    return _observed(windows, name) if frame.isStreaming else windows
+
+
+def drain(
+    spark: SparkSession, spec: Spec, state: str, name: str = "windows", checkpoint: str | None = None
+) -> DataFrame:
+    """The windows that a stopped stream has left open, as a batch DataFrame; the stream has ended then.
+
+    With ``checkpoint`` (the query's) a batch that Spark has not completed is refused: run the query once more, with
+    ``trigger(availableNow=True)``. Draining again gives the same rows; the query refuses to go on after it.
+    """
+    counts = partitions_found(state, name)
+    if len(counts) != 1:
+        held = f"state of {' and of '.join(map(str, counts))} partitions" if counts else "no state"
+        raise StateError(f"{state}/{name} holds {held}; drain needs exactly one query's")
+    files = Files(state, name, counts[0], spec.fingerprint())
+    complete = files.last()
+    if not complete:
+        raise StateError(f"{state}/{name} holds no batch that all of {counts[0]} partitions have written")
+    batch = complete[-1]
+    if checkpoint is not None:
+        begun, done = (_newest(f"{checkpoint}/{log}") for log in ("offsets", "commits"))
+        if begun != done or done != batch:
+            raise StateError(
+                f"batch {begun} of the query at {checkpoint} has begun, batch {done} is its last complete one, and the "
+                f"state stands at batch {batch}; run the query once more with trigger(availableNow=True), then drain"
+            )
+    _, operator = files.restore(spec, 0, batch)
+    given = state_of(operator).given
+    job = Job(spec, given, counts[0], files)
+    files.mark_drained(batch)
+    shape = stages.results_schema(replace(job, files=None))
+
+    def windows(numbers: Batches) -> Iterator[pa.RecordBatch]:
+        return stages.drain(job, numbers, batch)
+
+    return spark.range(0, counts[0], 1, counts[0]).mapInArrow(windows, spark_schema(shape))
+
+
+def _function(
+    stage: Callable[..., Iterator[pa.RecordBatch]], job: Job
+) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
+        return stage(job, batches)
+
+    return run
+
+
+def _partitions(spark: SparkSession, spec: Spec, partitions: int | None) -> int:
+    if partitions is None:
+        partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 200)
+    if isinstance(partitions, bool) or not isinstance(partitions, int) or partitions < 1:
+        raise ValueError(f"partitions must be a number of at least 1; got {partitions!r}")
+    return partitions if spec.by else 1  # without keys all is in one place
+
+
+def _columns(schema: pa.Schema, spec: Spec) -> pa.Schema:
+    """The columns the query reads; what is missing is said where the plan is made."""
+    return pa.schema([schema.field(name) for name in spec.columns() if schema.get_all_field_indices(name)])
+
+
+def _files(state: str | None, name: str, partitions: int, spec: Spec, keep: int) -> Files:
+    if not isinstance(state, str) or not state:
+        raise ValueError(f"a streaming query needs state=, a path or URI that all executors reach; got {state!r}")
+    if not isinstance(name, str) or not name or "/" in name or name.startswith("."):
+        raise ValueError(f"name must be a word that can name a folder; got {name!r}")
+    if isinstance(keep, bool) or not isinstance(keep, int) or keep < 2:
+        raise ValueError(f"keep_versions must be at least 2; got {keep!r}")
+    filesystem(state)
+    return Files(state, name, partitions, spec.fingerprint(), keep)
+
+
+def _seeing_all(spec: Spec) -> Spec:
+    """The same query, closing nothing before it has seen everything."""
+    arguments: dict[str, Any] = {field: getattr(spec, field) for field in spec.__dataclass_fields__}
+    arguments |= {"windows": dict(spec.windows), "aggs": dict(spec.aggs), "watermark": manual()}
+    return Spec(**arguments)
+
+
+def _observed(windows: DataFrame, name: str) -> DataFrame:
+    """The partitions' accounting as the query's observed metrics, and only windows as its rows."""
+    held = [*COUNTS, "windows", "slices", "cells", "keys", "state_bytes"]
+    sums = [sf.sum(f"{STATS}.{column}").alias(column) for column in held]
+    seen = windows.observe(name, *sums, sf.max(f"{STATS}.watermark").alias("watermark"))
+    return seen.where(sf.col(STATS).isNull()).drop(STATS)
+
+
+def _newest(log: str) -> int | None:
+    """The last batch in one of a checkpoint's logs."""
+    system, path = filesystem(log)
+    found = system.get_file_info(fs.FileSelector(path, allow_not_found=True))
+    return max((int(f.base_name) for f in found if f.base_name.isdigit()), default=None)

@@ -1,0 +1,106 @@
+"""Files that Spark keeps track of and workers read: no row of theirs passes through the JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+from pyarrow import fs
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType, TimestampType
+
+from spark_udfs.state import filesystem
+from spark_udfs.types import arrow_schema, given_schema
+
+FORMATS = ("parquet", "arrow", "csv", "json")
+ROWS_AT_ONCE = 1 << 18
+# what the source has; content is not read
+_LISTED = StructType(
+    [
+        StructField("path", StringType(), False),
+        StructField("modificationTime", TimestampType(), False),
+        StructField("length", LongType(), False),
+        StructField("content", BinaryType(), True),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class FileRows:
+    """Rows of files, as :func:`read_files` gives them; ``window_aggregate`` takes it like a DataFrame."""
+
+    paths: DataFrame  # one column: where each file is
+    schema: pa.Schema
+    format: str
+
+
+def read_files(
+    spark: SparkSession,
+    path: str,
+    schema: StructType | pa.Schema | str | None = None,
+    format: str = "parquet",
+    streaming: bool = True,
+    **options: object,
+) -> FileRows:
+    """Rows of the files under ``path``, for :func:`window_aggregate`.
+
+    Spark's file source tracks the names (each file once, exactly, over restarts); the workers read the files with
+    pyarrow, the query's columns only. ``schema`` is Spark's, Arrow's or a DDL string; without one the first file is
+    asked. ``options`` go to the file source, such as ``maxFilesPerTrigger=100``.
+    """
+    if format not in FORMATS:
+        raise ValueError(f"format must be one of {', '.join(map(repr, FORMATS))}; got {format!r}")
+    reader = (spark.readStream if streaming else spark.read).format("binaryFile")
+    for name, value in options.items():
+        reader = reader.option(name, str(value))
+    return FileRows(reader.schema(_LISTED).load(path).select("path"), _schema(path, schema, format), format)
+
+
+def _schema(path: str, schema: StructType | pa.Schema | str | None, format: str) -> pa.Schema:
+    if isinstance(schema, str):
+        schema = StructType.fromDDL(schema)
+    if isinstance(schema, StructType):
+        return arrow_schema(schema)
+    if schema is None:
+        system, inside = filesystem(path)
+        found = system.get_file_info(fs.FileSelector(inside, recursive=True, allow_not_found=True))
+        names = sorted(f.path for f in found if f.is_file and not f.base_name.startswith((".", "_")))
+        if not names:
+            raise ValueError(f"{path} holds no file yet to learn the columns from; give read_files a schema=")
+        schema = ds.dataset(names[:1], filesystem=system, format=format).schema
+    return given_schema(schema)
+
+
+def read(batches: Iterable[pa.RecordBatch], schema: pa.Schema, format: str) -> Iterator[pa.RecordBatch]:
+    """The rows of the files that the batches name, in the columns of the schema."""
+    for batch in batches:
+        for path in batch.column(0).to_pylist():
+            system, inside = _located(path)
+            try:
+                data = ds.dataset(
+                    [inside], filesystem=system, format=format, schema=_in_file(system, inside, schema, format)
+                )
+                yield from data.scanner(columns=schema.names, batch_size=ROWS_AT_ONCE).to_batches()
+            except (pa.ArrowException, KeyError) as error:
+                raise ValueError(
+                    f"{path} cannot be read as {format} with columns {', '.join(schema.names)}: {error}"
+                ) from error
+
+
+def _in_file(system: fs.FileSystem, path: str, schema: pa.Schema, format: str) -> pa.Schema:
+    """Text is read in the types wanted; a file that has types is read in its own and cast, which is checked."""
+    if format in ("csv", "json"):
+        return schema
+    return ds.dataset([path], filesystem=system, format=format).schema
+
+
+def _located(path: str) -> tuple[fs.FileSystem, str]:
+    """Spark writes local paths as file:/x, and escapes nothing."""
+    if path.startswith("file:"):
+        return filesystem(path)
+    scheme, rest = path.split("://", 1)
+    authority, inside = rest.split("/", 1)
+    system, base = filesystem(f"{scheme}://{authority}/")
+    return system, f"{base}/{inside}" if base else inside

@@ -1,0 +1,41 @@
+"""A Spark of this machine alone, for the demonstration, the tests and the benchmarks."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+
+from pyspark.sql import SparkSession
+
+NO_JAVA = (
+    "Spark needs Java 17 or newer, and none was found: install one (such as openjdk-17-jre-headless) or set JAVA_HOME"
+)
+
+
+def session(master: str = "local[2]", **conf: object) -> SparkSession:
+    """A quiet session with this Python and this checkout in its workers; ``conf`` are settings by their names."""
+    home = os.environ.get("JAVA_HOME")
+    if shutil.which("java") is None and not (home and os.path.exists(os.path.join(home, "bin", "java"))):
+        raise SystemExit(NO_JAVA)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    known = os.environ.get("PYTHONPATH", "")
+    if root not in known.split(os.pathsep):  # workers are started with it
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (root, known)))
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.python.unix.domain.socket.enabled": "true",
+        **{name: str(value) for name, value in conf.items()},
+    }
+    builder = SparkSession.builder.master(master).appName("slicing")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark

@@ -1,0 +1,60 @@
+"""Spark's types as Arrow's, and back.
+
+Timestamps with a zone are kept in UTC, whatever the session's zone is, so that state outlives a change of it.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
+from pyspark.sql.types import StructField, StructType
+
+UTC = "UTC"
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """The columns as workers hold them; columns that Arrow has no type for are left out."""
+    fields = []
+    for field in schema.fields:
+        try:
+            type = to_arrow_type(field.dataType, timezone=UTC)
+        except Exception:  # PySpark raises several kinds; such a column can still travel along unread
+            continue
+        fields.append(pa.field(field.name, type))
+    return pa.schema(fields)
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """The columns as a DataFrame has them; everything may be null."""
+    return StructType([StructField(f.name, from_arrow_type(f.type), True) for f in schema])
+
+
+def given_schema(schema: pa.Schema) -> pa.Schema:
+    """Files' columns in the types that Spark has: microseconds, no views, no dictionaries."""
+    plain = pa.schema([pa.field(f.name, _plain(f.type)) for f in schema])
+    return arrow_schema(spark_schema(plain))
+
+
+def _plain(type: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(type):
+        return _plain(type.value_type)
+    if pa.types.is_string_view(type):
+        return pa.string()
+    return pa.binary() if pa.types.is_binary_view(type) else type
+
+
+def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """A batch's columns in the types of the schema, in its order."""
+    columns = [_cast(batch.column(field.name), field) for field in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
+    if column.type == field.type:
+        return column
+    try:
+        return column.cast(field.type)
+    except pa.ArrowInvalid as error:
+        raise ValueError(
+            f"column {field.name!r} has type {column.type} and does not fit {field.type}: {error}"
+        ) from None

@@ -1,0 +1,272 @@
+"""On a real Spark: equal to the library in one process, to Spark's own windows, and exactly once."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import slicing as sl
+
+pytest.importorskip("pyspark")
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from spark_udfs import StateError, drain, read_files, stages, window_aggregate
+from spark_udfs.local import session
+
+SECOND = 1_000_000
+SPEC = sl.Spec(
+    time="ts",
+    by=["k"],
+    windows={"tumble": sl.tumbling("10s"), "slide": sl.sliding("30s", every="7s"), "visit": sl.session("503ms")},
+    aggs={"n": sl.count(), "total": sl.sum("v"), "least": sl.min("v"), "most": sl.max("v")},
+    watermark=sl.bounded("4s"),
+)
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    running = session("local[2,3]", **{"spark.sql.timestampType": "TIMESTAMP_NTZ"})
+    yield running
+    running.stop()
+
+
+# --- streams as files, one a micro-batch ------------------------------------------------------------------------------
+
+
+def readings(batch: int, size: int = 300) -> pa.Table:
+    """Twenty seconds of a stream in whole 10 ms: out of order by up to 4 s, one in 20 late by up to two minutes."""
+    rng = np.random.default_rng(batch)
+    behind = np.where(rng.random(size) < 0.05, rng.integers(0, 12_000, size), rng.integers(0, 400, size))
+    ts = (rng.integers(batch * 2000, (batch + 1) * 2000, size) - behind) * 10_000
+    key = pa.array(["a", "b", "c", None, "é"]).take(pa.array(rng.integers(0, 5, size) * (rng.random(size) < 0.6)))
+    value = pa.array(rng.integers(-100, 100, size), mask=rng.random(size) < 0.1)
+    return pa.table({"ts": pa.array(ts + 10**15, pa.timestamp("us", "UTC")), "k": key, "v": value})
+
+
+def closing(batch: int) -> pa.Table:
+    """One row so far ahead that all windows before it close with the batch after it."""
+    ts = pa.array([10**15 + (10_000 + batch * 100) * SECOND], pa.timestamp("us", "UTC"))
+    return pa.table({"ts": ts, "k": ["end"], "v": pa.array([0], pa.int64())})
+
+
+def write(folder: Path, tables: list[pa.Table], first: int = 0) -> str:
+    folder.mkdir(exist_ok=True)
+    for number, table in enumerate(tables, first):
+        pq.write_table(table, folder / f".{number}")
+        os.utime(folder / f".{number}", (10**9 + number, 10**9 + number))
+        (folder / f".{number}").rename(folder / f"{number:03}.parquet")
+    return str(folder)
+
+
+def stream(spark: SparkSession, folder: str) -> DataFrame:
+    reader = spark.readStream.schema("ts timestamp_ltz, k string, v long").option("maxFilesPerTrigger", 1)
+    return reader.parquet(folder)
+
+
+def run(frame: DataFrame, base: Path) -> Any:
+    """Write a stream to files until its source is read to the end."""
+    writer = frame.writeStream.format("parquet").option("checkpointLocation", str(base / "checkpoint"))
+    query = writer.option("path", str(base / "out")).trigger(availableNow=True).start()
+    query.awaitTermination()
+    return query
+
+
+def written(spark: SparkSession, base: Path) -> list[dict]:
+    return in_order(spark.read.parquet(str(base / "out")).toArrow())
+
+
+def in_order(table: pa.Table) -> list[dict]:
+    return sorted(table.to_pylist(), key=repr)
+
+
+# --- batch ------------------------------------------------------------------------------------------------------------
+
+TYPED = {
+    "ts": pa.array([dt.datetime(2026, 1, 1, 9, 0, s, tzinfo=dt.UTC) for s in (1, 2, 2, 7, 7, 31, 33)]),
+    "local": pa.array([dt.datetime(2026, 3, 29, 1, 59, s) for s in (1, 2, 2, 7, 7, 31, 33)]),
+    "day": pa.array([dt.date(2026, 1, d) for d in (1, 1, 2, 3, 9, 9, 30)]),
+    "odo": pa.array([5, -3, 8, 8, 120, 121, 2**40]),
+    "text": pa.array(["a", None, "b", "b", "", "a", None]),
+    "flag": pa.array([True, False, None, True, True, None, False]),
+    "float": pa.array([0.0, -0.0, float("nan"), float("nan"), None, 1.5, -1.5]),
+    "price": pa.array(
+        [Decimal("1.25"), None, Decimal("-3.50"), Decimal("1.25"), Decimal("0.00"), None, Decimal(7)]
+    ).cast(pa.decimal128(9, 2)),
+    "big": pa.array([Decimal(10) ** 30 + n for n in range(7)]).cast(pa.decimal128(38, 2)),
+    "raw": pa.array([b"x", b"", None, b"\xff", b"x", b"y", b"z"]),
+    "small": pa.array([1, 2, 3, 4, 5, 6, None], pa.int8()),
+}
+MANY = {"n": sl.count(), "first": sl.first("text"), "m4": sl.m4("big"), "sum": sl.sum("price"), "all": sl.all("flag")}
+
+
+@pytest.mark.parametrize(
+    ("time", "window", "by"),
+    [
+        ("ts", sl.sliding("10s", every="3s"), ["text", "flag"]),
+        ("local", sl.session("5s"), ["float"]),
+        ("day", sl.tumbling("2d"), ["price", "big"]),
+        ("odo", sl.tumbling(10), ["raw", "small", "day", "local"]),
+        ("ts", sl.calendar("1d", tz="Europe/Berlin"), []),
+    ],
+)
+def test_a_batch_is_the_library_in_one_process(spark: SparkSession, time: str, window: Any, by: list[str]) -> None:
+    spec = sl.Spec(time, {"w": window}, MANY, by=by)
+    table = pa.table(TYPED)
+    result = window_aggregate(spark.createDataFrame(table).repartition(3), spec, partitions=3).toArrow()
+    expected = sl.aggregate(table.append_column("_", pa.nulls(7)), sl.Spec(time, {"w": window}, MANY, by=by))
+    assert result.schema.names == expected.schema.names
+    shown = [(f.name, str(f.type)) for f in expected.schema]
+    assert [(f.name, str(f.type).replace("Etc/UTC", "UTC")) for f in result.schema] == shown
+    assert repr(in_order(result)) == repr(in_order(expected.cast(result.schema)))  # NaN is not NaN
+
+
+def test_a_result_is_an_ordinary_dataframe(spark: SparkSession) -> None:
+    frame = spark.createDataFrame(pa.table(TYPED))
+    spec = sl.Spec("ts", {"w": sl.tumbling("10s")}, {"n": sl.count()}, by=["text"])
+    window_aggregate(frame, spec, partitions=2).createOrReplaceTempView("counted")
+    rows = spark.sql("select text, sum(n) as n from counted group by text order by text nulls first").collect()
+    assert [(row.text, row.n) for row in rows] == [(None, 2), ("", 1), ("a", 2), ("b", 2)]
+
+
+# --- streams ----------------------------------------------------------------------------------------------------------
+
+
+def native(frame: DataFrame, window: Any) -> DataFrame:
+    held = frame.withWatermark("ts", "4 seconds").groupBy(window, "k")
+    return held.agg(
+        sf.count("*").alias("n"), sf.sum("v").alias("total"), sf.min("v").alias("least"), sf.max("v").alias("most")
+    ).selectExpr("window.start as window_start", "window.end as window_end", "k", "n", "total", "least", "most")
+
+
+def test_streams_with_late_rows_equal_native_windows(spark: SparkSession, tmp_path: Path) -> None:
+    folder = write(tmp_path / "in", [*map(readings, range(7)), closing(0), closing(1)])
+    query = run(window_aggregate(stream(spark, folder), SPEC, str(tmp_path / "state"), 2), tmp_path)
+    found = [row for row in written(spark, tmp_path) if row["k"] != "end"]
+    metrics = [p.observedMetrics["windows"] for p in query.recentProgress]
+    assert sum(m.rows for m in metrics) == 7 * 300 + 2
+    assert sum(m.late for m in metrics) > 3
+    columns = {
+        "tumble": sf.window("ts", "10 seconds"),
+        "slide": sf.window("ts", "30 seconds", "7 seconds"),
+        "visit": sf.session_window("ts", "503 milliseconds").alias("window"),
+    }
+    for name, window in columns.items():
+        base = tmp_path / name
+        run(native(stream(spark, folder), window), base)
+        expected = [row for row in written(spark, base) if row["k"] != "end"]
+        mine = [{c: v for c, v in row.items() if c != "window"} for row in found if row["window"] == name]
+        assert len(expected) > 60
+        assert sorted(mine, key=repr) == expected, name
+
+
+def test_a_restarted_stream_goes_on_and_is_drained(spark: SparkSession, tmp_path: Path) -> None:
+    spec = sl.Spec("ts", dict(SPEC.windows), dict(SPEC.aggs), by=["k"], watermark=sl.bounded("2m"))
+    assert spec.fingerprint() != SPEC.fingerprint()
+    for part in range(2):
+        folder = write(tmp_path / "in", [readings(2 * part), readings(2 * part + 1)], 2 * part)
+        run(window_aggregate(stream(spark, folder), spec, str(tmp_path / "state"), 2), tmp_path)
+    before = written(spark, tmp_path)
+    rest = drain(spark, spec, str(tmp_path / "state"), checkpoint=str(tmp_path / "checkpoint"))
+    assert in_order(rest.toArrow()) == in_order(rest.toArrow())
+    expected = sl.aggregate(pa.concat_tables(map(readings, range(4))), spec)
+    assert sorted(before + in_order(rest.toArrow()), key=repr) == in_order(expected.cast(rest.toArrow().schema))
+    write(tmp_path / "in", [readings(4)], 4)
+    with pytest.raises(Exception, match="was drained after batch 3, which ended its stream"):
+        run(window_aggregate(stream(spark, folder), spec, str(tmp_path / "state"), 2), tmp_path)
+
+
+def failing_after(stage: Callable, marks: str) -> Callable:
+    """A stage whose tasks fail once each after all their work, state included."""
+
+    def wrapped(job: Any, batches: Any) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        yield from list(stage(job, batches))
+        context = TaskContext.get()
+        mark = f"{marks}-{context.getLocalProperty('streaming.sql.batchId')}-{context.partitionId()}"
+        if not os.path.exists(mark):
+            open(mark, "w").close()
+            raise RuntimeError("injected after the state was written")
+
+    return wrapped
+
+
+def test_tasks_that_fail_after_writing_state_are_repeated(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write(tmp_path / "in", list(map(readings, range(3))))
+    run(window_aggregate(stream(spark, folder), SPEC, str(tmp_path / "calm"), 2), tmp_path / "calm")
+    monkeypatch.setattr(stages, "merge", failing_after(stages.merge, str(tmp_path / "merge")))
+    monkeypatch.setattr(stages, "collect", failing_after(stages.collect, str(tmp_path / "collect")))
+    run(window_aggregate(stream(spark, folder), SPEC, str(tmp_path / "state"), 2), tmp_path)
+    assert len(list(tmp_path.glob("merge-*"))) == 6
+    assert written(spark, tmp_path) == written(spark, tmp_path / "calm") != []
+
+
+def test_two_in_one_query_and_two_actions_a_batch(spark: SparkSession, tmp_path: Path) -> None:
+    folder = write(tmp_path / "in", list(map(readings, range(3))))
+    tumble = sl.Spec("ts", {"t": SPEC.windows["tumble"]}, dict(SPEC.aggs), by=["k"], watermark=sl.bounded("4s"))
+    visit = sl.Spec("ts", {"v": SPEC.windows["visit"]}, dict(SPEC.aggs), by=["k"], watermark=sl.bounded("4s"))
+    source, state = stream(spark, folder), str(tmp_path / "state")
+    one = window_aggregate(source, tumble, state, 2, name="tumble")
+    both = one.unionByName(window_aggregate(source, visit, state, 3, name="visit"))
+    found: list[dict] = []
+
+    def twice(frame: DataFrame, batch: int) -> None:
+        rows = frame.toArrow()
+        assert in_order(rows) == in_order(frame.toArrow())
+        found.extend(rows.to_pylist())
+
+    writer = both.writeStream.foreachBatch(twice).option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query = writer.trigger(availableNow=True).start()
+    query.awaitTermination()
+    assert {p for progress in query.recentProgress for p in progress.observedMetrics} == {"tumble", "visit"}
+    for name, spec in (("tumble", tumble), ("visit", visit)):
+        found += drain(spark, spec, state, name=name).toArrow().to_pylist()
+    assert {row["window"] for row in found} == {"t", "v"}
+    assert sum(row["n"] for row in found if row["window"] == "t") > 850
+
+
+def test_files_read_by_workers_are_the_same_stream(spark: SparkSession, tmp_path: Path) -> None:
+    folder = write(tmp_path / "in", list(map(readings, range(4))))
+    run(window_aggregate(stream(spark, folder), SPEC, str(tmp_path / "rows"), 2), tmp_path / "rows")
+    rows = read_files(spark, folder, maxFilesPerTrigger=1)
+    late = str(tmp_path / "late")
+    query = run(window_aggregate(rows, SPEC, str(tmp_path / "state"), 2, late_path=late), tmp_path)
+    assert written(spark, tmp_path) == written(spark, tmp_path / "rows") != []
+    metrics = [p.observedMetrics["windows"] for p in query.recentProgress]
+    assert pq.read_table(late).num_rows == sum(m.late for m in metrics) > 0
+    batch = window_aggregate(read_files(spark, folder, streaming=False), SPEC, partitions=2).toArrow()
+    expected = sl.aggregate(pa.concat_tables(map(readings, range(4))), SPEC)
+    assert in_order(batch) == in_order(expected.cast(batch.schema))
+
+
+# --- refusals ---------------------------------------------------------------------------------------------------------
+
+
+def test_what_cannot_be_is_refused_where_it_is_asked(spark: SparkSession, tmp_path: Path) -> None:
+    frame = stream(spark, write(tmp_path / "in", [readings(0)]))
+    with pytest.raises(ValueError, match="a streaming query needs state="):
+        window_aggregate(frame, SPEC)
+    with pytest.raises(ValueError, match="partitions must be a number of at least 1; got 0"):
+        window_aggregate(frame, SPEC, "state", 0)
+    with pytest.raises(ValueError, match=r"sl.ordered\(\) needs rows in the order they arrived"):
+        ordered = sl.Spec("ts", {"t": sl.tumbling("1s")}, {"n": sl.count()}, watermark=sl.ordered())
+        window_aggregate(frame, ordered, "state", 2)
+    with pytest.raises(ValueError, match="column 'missing' is missing in the data"):
+        window_aggregate(frame, sl.Spec("missing", {"t": sl.tumbling("1s")}, {"n": sl.count()}), "state", 2)
+    with pytest.raises(TypeError, match="window_aggregate takes a DataFrame"):
+        window_aggregate([1, 2], SPEC)  # type: ignore[arg-type]
+    with pytest.raises(StateError, match="holds no state; drain needs exactly one query's"):
+        drain(spark, SPEC, str(tmp_path / "nothing"))

@@ -1,0 +1,258 @@
+"""State files and the worker functions, driven by hand: no Spark session, only its task's numbers."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import slicing as sl
+
+pytest.importorskip("pyspark")
+
+from spark_udfs import stages
+from spark_udfs.progress import Step
+from spark_udfs.stages import Job
+from spark_udfs.state import Files, StateError, filesystem, publish, rescale
+
+SECOND = 1_000_000
+SPEC = sl.Spec(
+    time="ts",
+    by=["k", "s"],
+    windows={"slide": sl.sliding("10s", every="2s"), "visit": sl.session("3s")},
+    aggs={"n": sl.count(), "total": sl.sum("v"), "least": sl.min("s"), "last": sl.last("v")},
+    watermark=sl.bounded("2s"),
+)
+SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("s", pa.string()), ("v", pa.int64())])
+
+
+def rows(batch: int, size: int = 60) -> pa.RecordBatch:
+    """Ten seconds of a stream, some of it up to 40 s late."""
+    rng = np.random.default_rng(batch)
+    late = np.where(rng.random(size) < 0.15, rng.integers(0, 40 * SECOND, size), rng.integers(0, SECOND, size))
+    ts = np.sort(rng.integers(batch * 10 * SECOND, (batch + 1) * 10 * SECOND, size)) - late
+    names = pa.array(["a", None, "a longer name than sixteen bytes"]).take(pa.array(rng.integers(0, 3, size)))
+    columns = [pa.array(ts).cast(SCHEMA[0].type), rng.integers(0, 4, size), names, rng.integers(-9, 9, size)]
+    return pa.RecordBatch.from_arrays([pa.array(c) if isinstance(c, np.ndarray) else c for c in columns], schema=SCHEMA)
+
+
+def job(path: Path, partitions: int = 3, spec: sl.Spec = SPEC, **more: object) -> Job:
+    return Job(spec, SCHEMA, partitions, Files(str(path), "windows", partitions, spec.fingerprint()), **more)
+
+
+def run(job: Job, batch: int, data: pa.RecordBatch, readers: int = 2, query: str = "q") -> pa.Table:
+    """One micro-batch: what Spark's tasks do, one after the other. Windows and accounting."""
+    sent: list[pa.RecordBatch] = []
+    for reader in range(readers):
+        mine = data.take(pa.array(range(reader, data.num_rows, readers), pa.int64()))
+        sent += stages.collect(job, iter([mine]), Step(query, batch, reader))
+    random.Random(batch).shuffle(sent)
+    out = []
+    for p in range(job.partitions):
+        arrived = [b for b in sent if b.column(0)[0].as_py() == p]
+        out += stages.merge(job, arrived, Step(query, batch, p))
+    return pa.Table.from_batches(out)
+
+
+def windows(table: pa.Table) -> list[dict]:
+    plain = table.filter(table[stages.STATS].is_null()).drop_columns([stages.STATS])
+    return sorted(plain.to_pylist(), key=repr)
+
+
+def drained(job: Job, batch: int) -> list[dict]:
+    numbers = pa.RecordBatch.from_arrays([pa.array(range(job.partitions))], names=["id"])
+    return [row for b in stages.drain(job, [numbers], batch) for row in b.to_pylist()]
+
+
+def all_windows(job: Job, batches: int, **more: object) -> list[dict]:
+    found = [row for b in range(batches) for row in windows(run(job, b, rows(b), **more))]
+    return sorted(found + drained(job, batches - 1), key=repr)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
+    return all_windows(job(tmp_path_factory.mktemp("state"), 1), 6, readers=1)
+
+
+@pytest.mark.parametrize(("partitions", "readers"), [(1, 3), (2, 1), (5, 4)])
+def test_no_number_of_partitions_or_readers_shows(
+    tmp_path: Path, undisturbed: list[dict], partitions: int, readers: int
+) -> None:
+    assert len(undisturbed) > 400
+    assert all_windows(job(tmp_path, partitions), 6, readers=readers) == undisturbed
+
+
+def test_a_batch_closes_what_the_batches_before_it_have_reached_and_judges_one_behind(tmp_path: Path) -> None:
+    spec = sl.Spec("ts", {"w": sl.tumbling("5s")}, {"n": sl.count()}, watermark=sl.bounded("1s"))
+    one = Job(spec, SCHEMA.empty_table().schema, 1, Files(str(tmp_path), "windows", 1, spec.fingerprint()))
+
+    def push(batch: int, *seconds: int) -> tuple[list, int]:
+        ts = pa.array([s * SECOND for s in seconds], pa.int64()).cast(SCHEMA[0].type)
+        data = pa.RecordBatch.from_arrays([ts, *(pa.nulls(len(ts), f.type) for f in list(SCHEMA)[1:])], schema=SCHEMA)
+        table = run(one, batch, data, readers=1)
+        stats = table[stages.STATS].drop_null()[0].as_py()
+        return [(w["window_end"].second, w["n"]) for w in windows(table)], stats["late"]
+
+    assert push(0, 3, 20) == ([], 0)
+    assert push(1, 4, 21) == ([(5, 2)], 0)  # W(1) = 19 closes; W(0) judges: 4 is in time
+    assert push(2, 6, 30) == ([], 1)  # W(1) = 19 judges: 6 is late
+    assert push(3, 40) == ([(25, 2)], 0)
+    assert push(4) == ([(35, 1)], 0)
+
+
+def test_a_repeated_batch_writes_the_same_bytes_and_gives_the_same_rows(tmp_path: Path) -> None:
+    query = job(tmp_path)
+    for batch in range(4):
+        first = run(query, batch, rows(batch))
+        files = {path: path.read_bytes() for path in tmp_path.rglob("*.slices")}
+        assert run(query, batch, rows(batch)).equals(first)
+        assert {path: path.read_bytes() for path in tmp_path.rglob("*.slices")} == files
+
+
+def test_late_rows_are_in_one_file_a_batch_and_partition(tmp_path: Path) -> None:
+    query = job(tmp_path / "state", late_path=str(tmp_path / "late"))
+    counted = 0
+    for batch in range(5):
+        for _ in range(2):
+            stats = run(query, batch, rows(batch))[stages.STATS].drop_null().to_pylist()
+        counted += sum(s["late"] for s in stats)
+        assert sum(s["rows"] for s in stats) == 60
+    late = pq.read_table(tmp_path / "late")
+    assert late.num_rows == counted > 5
+    assert late.column_names == [*SCHEMA.names, "reason"]
+
+
+def test_a_query_goes_on_with_another_number_of_partitions(tmp_path: Path, undisturbed: list[dict]) -> None:
+    found: list[dict] = []
+    query = job(tmp_path, 3)
+    for batch in range(6):
+        if batch in (2, 4):
+            to = {2: 5, 4: 2}[batch]
+            assert rescale(str(tmp_path), SPEC, query.partitions, to) == batch - 1
+            query = job(tmp_path, to)
+        found += windows(run(query, batch, rows(batch)))
+    assert sorted(found + drained(query, 5), key=repr) == undisturbed
+
+
+def test_versions_that_are_too_old_are_removed(tmp_path: Path) -> None:
+    query = job(tmp_path, 1)
+    assert query.files is not None
+    query = replace(query, files=replace(query.files, keep=3))
+    for batch in range(34):
+        run(query, batch, rows(batch, 2), readers=1)
+    assert query.files is not None
+    assert query.files.versions(0) == [29, 30, 31, 32, 33]
+    assert not list(tmp_path.rglob(".*"))
+
+
+# --- refusals ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Job:
+    query = job(tmp_path)
+    for batch in range(3):
+        run(query, batch, rows(batch))
+    return query
+
+
+def refused(written: Job, batch: int, sentence: str, query: str = "q") -> None:
+    with pytest.raises(StateError, match=sentence):
+        run(written, batch, rows(batch), query=query)
+
+
+def test_a_missing_version_is_refused(written: Job) -> None:
+    refused(written, 4, "after batch 3 is missing in .*it has 0 to 2")
+
+
+def test_another_query_is_refused(written: Job) -> None:
+    refused(written, 3, "belongs to query q, and this is query other", query="other")
+    refused(written, 0, "belongs to query q, and this is query other .a new checkpoint", query="other")
+
+
+def test_another_number_of_partitions_is_refused(written: Job, tmp_path: Path) -> None:
+    refused(job(tmp_path, 4), 3, "holds state of 3 partitions; this query has partitions=4: keep the number")
+    refused(job(tmp_path, 4), 0, "holds state of 3 partitions; this query has partitions=4: give it another")
+
+
+def test_another_spec_is_refused(written: Job, tmp_path: Path) -> None:
+    changed = sl.Spec(
+        "ts", {"w": sl.tumbling("5s")}, {"n": sl.count(), "sum": sl.sum("v"), "x": sl.min("s")}, by=["k", "s"]
+    )
+    refused(job(tmp_path, spec=changed), 3, "was written for another spec")
+
+
+def test_a_file_of_another_partition_or_batch_is_refused(written: Job, tmp_path: Path) -> None:
+    folder = tmp_path / "windows" / "3"
+    publish(*filesystem(str(folder / "00000" / f"{2:012}.slices")), (folder / "00001" / f"{2:012}.slices").read_bytes())
+    refused(written, 3, "was written for partition 1, not 0: it was moved")
+
+
+def test_slices_of_another_partition_are_refused(written: Job) -> None:
+    (one, other, _) = stages.collect(written, iter([rows(3)]), Step("q", 3, 0))
+    with pytest.raises(StateError, match="one task received what partitions 0, 1 keep: the plan was re-partitioned"):
+        list(stages.merge(written, [one, other], Step("q", 3, 1)))
+
+
+def test_tasks_may_be_numbered_otherwise(tmp_path: Path, undisturbed: list[dict]) -> None:
+    """As behind a union; a batch that nobody has read is kept up with all the same."""
+    query, found = job(tmp_path), []
+    for batch in range(7):
+        sent = list(stages.collect(query, iter([rows(batch)]), Step("q", batch, 4))) if batch < 6 else []
+        for p in range(3):
+            out = stages.merge(query, sent[p : p + 1], Step("q", batch, 7 + p))
+            found += windows(pa.Table.from_batches(out))
+    assert sorted(found + drained(query, 6), key=repr) == undisturbed
+
+
+def test_a_drained_query_does_not_go_on(written: Job) -> None:
+    assert written.files is not None
+    written.files.mark_drained(2)
+    run(written, 2, rows(2))
+    refused(written, 3, "was drained after batch 2, which ended its stream")
+
+
+def test_a_newer_format_is_refused(written: Job, tmp_path: Path) -> None:
+    path = tmp_path / "windows" / "3" / "00000" / f"{2:012}.slices"
+    data = bytearray(path.read_bytes())
+    data[8] = 9
+    path.write_bytes(data)
+    refused(written, 3, "has format 9; this version of the library reads up to 1")
+
+
+def damages(data: bytes, number: int) -> Iterator[bytes]:
+    chance = random.Random(1)
+    for _ in range(number):
+        if chance.random() < 0.2:
+            yield data[: chance.randrange(len(data))]
+            continue
+        flipped = bytearray(data)
+        for _ in range(chance.choice([1, 1, 1, 2, 9])):
+            flipped[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+        yield bytes(flipped)
+
+
+def test_a_damaged_file_is_never_read(written: Job, tmp_path: Path) -> None:
+    path = tmp_path / "windows" / "3" / "00000" / f"{2:012}.slices"
+    assert written.files is not None
+    data = path.read_bytes()
+    written.files.restore(SPEC, 0, 2, "q")
+    for damaged in damages(data, 3000):
+        if damaged != data:
+            path.write_bytes(damaged)
+            with pytest.raises(StateError, match=r"damaged|has format|not a state file"):
+                written.files.restore(SPEC, 0, 2, "q")
+
+
+def test_paths_and_uris_open_the_same_file(tmp_path: Path) -> None:
+    system, inside = filesystem(f"file://{tmp_path}/a b")
+    assert (system.type_name, inside) == ("local", f"{tmp_path}/a b")
+    assert filesystem(f"{tmp_path}/a b")[1] == inside
+    with pytest.raises(ValueError, match="pyarrow cannot open it"):
+        filesystem("nowhere://bucket/path")
