@@ -89,6 +89,10 @@ class Cells:
         meta[:, column] = values
         return Cells(meta, self.blocks)
 
+    @property
+    def slice_count(self) -> int:
+        return 1 + int(np.count_nonzero(self.end[1:] != self.end[:-1])) if len(self) else 0
+
     def slices(self) -> Ints:
         """The first cell of each slice, in order."""
         if not len(self):

@@ -64,6 +64,10 @@ class Answers:
 
     @staticmethod
     def none(plan: Plan) -> Answers:
+        return plan.once("no answers", lambda: Answers._none(plan))
+
+    @staticmethod
+    def _none(plan: Plan) -> Answers:
         empty = np.empty(0, np.int64)
         return Answers(empty, empty, empty, empty, tuple(b.identity(lane, 0) for lane in plan.lanes), True)
 

@@ -85,6 +85,12 @@ class State:
         pools = {name: pa.array([], storable(plan.value_types[name].type)) for name in plan.ranked}
         return State(plan, Store(plan), RowStore(plan), KeyTable(plan.key_types) if spec.by else None, pools=pools)
 
+    def but(self, **changes: Any) -> State:
+        """``replace``, without its costs: a small push makes several states."""
+        state = object.__new__(State)
+        state.__dict__.update(self.__dict__, **changes)
+        return state
+
     @property
     def horizon(self) -> int:
         """Windows that end here or before have left."""
@@ -153,17 +159,20 @@ class Operator:
         state, rows = _encoded(before, batch, times)
         if len(rows):
             seen = Seen(times, *rows.span, batch, state.plan.measure, null_time)
-            state = replace(state, progress=self.spec.watermark.observe(state.progress, seen))
+            state = state.but(progress=self.spec.watermark.observe(state.progress, seen))
         admitted = _admit(state, rows)
         earlier = Answers.none(state.plan)
         if state.postponed and len(admitted.changing):  # what a late row may change has to be given out before
             state, earlier = _close(state, state.watermark)
         state, revised = revise(state, admitted.changing)
-        state = replace(state, store=state.store.add(admitted.cells), arrived=state.arrived + given.num_rows)
-        state, older = keep(replace(state, given=given.schema), admitted.in_time, admitted.tardy)
+        store, arrived = state.store.add(admitted.cells), state.arrived + given.num_rows
+        state = state.but(store=store, arrived=arrived, given=given.schema)
+        state, older = keep(state, admitted.in_time, admitted.tardy)
         state, answers, revised = _advance(state, self._reached(state), older, revised, self._at_most)
         windows = _table(state, Answers.together([earlier, answers]) if len(earlier) else answers, revised)
-        late = _late_rows(given, null_time, admitted.late)
+        late = (
+            _late_rows(given, null_time, admitted.late) if admitted.late.size or null_time.size else _none_late(state)
+        )
         counts = {
             "rows": given.num_rows,
             "windowed": len(rows) - admitted.late.size - admitted.outside,
@@ -220,7 +229,8 @@ class Operator:
 
     def _timed(self, plan: Plan, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Ints, Ints]:
         """The rows that have a time, their times in ticks, and the positions of rows that have none."""
-        for name, type in plan.types.items():
+        known = self._state is not None and self._state.given is not None and batch.schema.equals(self._state.given)
+        for name, type in () if known else plan.types.items():
             found = batch.schema.get_all_field_indices(name)
             if len(found) != 1 or batch.schema.field(found[0]).type != type:
                 has = f"{batch.schema.field(found[0]).type}" if len(found) == 1 else f"{len(found)} such columns"
@@ -308,7 +318,7 @@ def _admit(state: State, rows: Rows) -> _Admitted:
     """Judge each row by the watermark before the batch, and reduce what is in time to cells."""
     plan, h = state.plan, state.horizon
     late = _NOWHERE
-    none = Cells.empty(plan.lanes, plan.fragments)
+    none = plan.once("no cells", lambda: Cells.empty(plan.lanes, plan.fragments))
     if not len(rows):
         return _Admitted(none, none, late, 0, rows, None)
     parts: list[Cells] = []
@@ -379,7 +389,7 @@ def _advance(
 ) -> tuple[State, Answers, tuple[Answers, Ints] | None]:
     """Move the watermark and answer the windows it closes, of slices and of rows; with what late rows have changed."""
     rows, parts, gone = closed(state, older, reached, flush)
-    state, answers = _close(replace(state, rows=rows), reached, flush, at_most)
+    state, answers = _close(state.but(rows=rows), reached, flush, at_most)
     if parts:
         answers = Answers.together([*([answers] if len(answers) else []), *parts])
     if gone is not None:
@@ -400,7 +410,7 @@ def _close(state: State, reached: int | None, flush: bool = False, at_most: int 
     plan, previous = state.plan, BEGIN if state.watermark is None else state.watermark
     if reached is None:
         return state, Answers.none(plan)
-    closed = replace(state, watermark=reached)
+    closed = state.but(watermark=reached)
     after = BEGIN if state.watermark is None else previous - state.patience
     until = FOREVER if flush else reached - state.patience
     due = state.postponed
@@ -419,8 +429,10 @@ def _close(state: State, reached: int | None, flush: bool = False, at_most: int 
         parts = [p for p in (timed, *_run_windows(state, table, after, until)) if len(p)]
         return Answers.together(parts) if parts else Answers.none(plan), filled
 
+    if not due:
+        return closed, Answers.none(plan)
     answers, waiting, filled = given_out(plan, due, state.filled, at_most, answered)
-    return replace(closed, filled=filled, postponed=waiting), answers
+    return closed.but(filled=filled, postponed=waiting), answers
 
 
 def _may_close(state: State, after: int, until: int, flush: bool) -> bool:
@@ -527,8 +539,12 @@ def _no_windows(spec: Spec) -> pa.Table:
 
 def _none_late(state: State) -> pa.Table:
     """``late`` where no rows came."""
-    assert state.given is not None
-    return _late_rows(empty(state.given), _NOWHERE, _NOWHERE)
+    given = state.given
+    assert given is not None
+    schema, table = state.plan.once("no late rows", lambda: (given, _late_rows(empty(given), _NOWHERE, _NOWHERE)))
+    if schema is given or schema.equals(given, check_metadata=True):
+        return table
+    return _late_rows(empty(given), _NOWHERE, _NOWHERE)
 
 
 def _at_least_one(value: object, argument: str) -> int | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,7 @@ from slicing.windows import ContextFreeWindow, Session, Whole, Window
 Ints = npt.NDArray[np.int64]
 
 ENDLESS = np.int64(0x7FFFFFFFFFFFFFFF)
+Made = TypeVar("Made")
 
 
 class DueWindows(NamedTuple):
@@ -66,6 +67,7 @@ class EdgeSet:
         self.gapless = not bounds or any(b.gapless for b in bounds)
         self._families, self._sizes, self._periodic_numbers = _families(bounds)
         self._due_before = 64
+        self._quiet = (0, 0)  # no edge lies between the one and the other
         self._alone = self._periodic_numbers.tolist() == list(range(len(bounds)))
         self._others = [i for i, b in enumerate(bounds) if b.periodic is None]
         self._asks_slices = [b for b in bounds if b.irregular and b.first_live_start(0) == BEGIN]
@@ -95,11 +97,11 @@ class EdgeSet:
 
     def any_between(self, after: int, until: int) -> bool:
         """Whether an edge of any window lies in (after, until]: without one nothing closes and nothing dies."""
-        regular = (after - self._phase) // self._every * self._every + self._every + self._phase
-        if (regular <= until).any() or any(after < m.edge <= until for m in self.marks):
-            return True
-        start = np.array([after], np.int64)
-        return any(int(b.next_live_edge(start, BEGIN)[0]) <= until for b in self.irregular)
+        quiet_from, edge = self._quiet
+        if not quiet_from <= after < edge:
+            edge = int(self.next_live(np.array([after], np.int64), BEGIN)[0])
+            self._quiet = after, edge  # a stream asks on from here
+        return edge <= until
 
     def between(self, low: int, high: int, times: Ints, grid: int, limit: int) -> Ints:
         """Ascending edges after ``low`` up to the first one after ``high``, where rows at ``times`` need one.
@@ -240,6 +242,7 @@ class Plan:
 
     def __init__(self, spec: Spec, schema: pa.Schema, arrival: bool = True) -> None:
         self.spec = spec
+        self._made: dict[str, Any] = {}
         self.arrival = arrival  # False: rows come in no order, and ties go to the smaller value
         types = {name: _column_type(schema, name) for name in spec.columns()}
         if isinstance(spec.time, ProcessingTime):
@@ -341,6 +344,13 @@ class Plan:
     def keeps_slices(self) -> bool:
         """Whether any window is answered from slices."""
         return bool(self.timed or self.sessions or self.wholes)
+
+    def once(self, name: str, make: Callable[[], Made]) -> Made:
+        """What is the same for every push: made when it is first asked for."""
+        if name not in self._made:
+            self._made[name] = make()
+        made: Made = self._made[name]
+        return made
 
     def numbered(self, types: Ints) -> Ints:
         """Numbers of time window types as numbers among all windows."""

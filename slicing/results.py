@@ -19,6 +19,10 @@ Ints = npt.NDArray[np.int64]
 
 def schema(plan: Plan) -> pa.Schema:
     """The columns of ``out.windows``."""
+    return plan.once("schema", lambda: _schema(plan))
+
+
+def _schema(plan: Plan) -> pa.Schema:
     time = plan.measure.type
     fields = [pa.field("window", pa.string()), pa.field("window_start", time), pa.field("window_end", time)]
     fields += [pa.field(n, t) for n, t in zip(plan.spec.by, plan.key_types, strict=True)]
@@ -44,6 +48,8 @@ def in_order(answers: Answers, keys: KeyTable | None, last: Ints | None = None) 
 
 def to_table(plan: Plan, answers: Answers, keys: KeyTable | None, pools: Pools, mark: Ints | None = None) -> pa.Table:
     """``mark`` is the revision of each row or, for changes, 0 for '-' and 1 for '+'."""
+    if not len(answers):
+        return plan.once("no windows", schema(plan).empty_table)
     order = in_order(answers, keys, mark)
     if order is not None:
         answers = answers.take(order)

@@ -45,6 +45,8 @@ class Store:
 
     def slices(self) -> int:
         """How many slices hold cells."""
+        if len(self.runs) == 1:
+            return self.runs[0].slice_count
         ends = [run.end[run.slices()] for run in self.runs]
         return np.unique(np.concatenate(ends)).size if len(ends) > 1 else sum(e.size for e in ends)
 

@@ -46,11 +46,12 @@ IDENTITY = {
     ARG: (0, TOP, TOP, TOP, TOP, 0, 0),
     EXTREME_COUNT: (0, TOP, 0),
 }
+_EMPTY = {kind: np.array([words], np.int64) for kind, words in IDENTITY.items()}
 
 
 def identity(kind, rows):
     """A block of ``rows`` empty partials."""
-    return np.repeat(np.array([IDENTITY[kind]], np.int64), rows, axis=0)
+    return _EMPTY[kind].repeat(rows, axis=0)
 
 
 @njit(inline="always")
