@@ -28,6 +28,7 @@ from slicing.operator import Operator, Output
 from slicing.row_windows import frame, last_rows, per_row, punctuation, rows
 from slicing.snapshot import SnapshotError
 from slicing.spec import Spec, processing_time
+from slicing.udaf import udaf
 from slicing.watermark import bounded, manual, ordered, per_source, punctuated
 from slicing.windows import (
     ContextFreeWindow,
@@ -95,6 +96,7 @@ __all__ = [
     "sum",
     "top_k",
     "tumbling",
+    "udaf",
     "var",
     "whole",
 ]

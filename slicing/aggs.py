@@ -70,6 +70,7 @@ class Aggregate:
     ddof: int | None = None
     flag: str | None = None
     options: tuple[tuple[str, Any], ...] = ()  # other arguments, in their order
+    user: Any = None  # a user's functions: slicing.udaf
 
     def where(self, flag: str) -> Aggregate:
         """The same aggregate over the rows whose boolean column ``flag`` is true."""
@@ -79,6 +80,9 @@ class Aggregate:
 
     def columns(self) -> tuple[str, ...]:
         """The value columns it reads."""
+        if self.user is not None:
+            inputs: tuple[str, ...] = self.user.inputs
+            return inputs
         return tuple(c for c in (self.column, self.return_) if c is not None)
 
     def bind(self, types: Mapping[str, pa.DataType]) -> BoundAggregate:
@@ -86,7 +90,7 @@ class Aggregate:
         return _TABLE[self.function].bind(self, types)
 
     def __repr__(self) -> str:
-        arguments = [repr(c) for c in self.columns()]
+        arguments = [repr(c) for c in self.columns()] if self.user is None else [repr(self.user)]
         if self.ddof not in (None, 1):
             arguments.append(f"ddof={self.ddof}")
         arguments += [f"{name}={value!r}" if at else repr(value) for at, (name, value) in enumerate(self.options)]

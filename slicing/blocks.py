@@ -262,6 +262,15 @@ def together(parts: Sequence[Block]) -> Block:
     return Picked(_together([p.lists for p in picked]), first, last)
 
 
+def rows_of(block: Block, kind: ListKind) -> Lists:
+    """The rows of each window, in order."""
+    picked = Picked.of(block)
+    sizes = picked.last - picked.first
+    bounds = np.append(0, np.cumsum(sizes))
+    members = np.repeat(picked.first - bounds[:-1], sizes) + np.arange(bounds[-1])
+    return picked.lists.grouped(members, bounds, kind.keys, kind.fuse)
+
+
 def _together(parts: Sequence[Lists]) -> Lists:
     whole = [p.whole() for p in parts]
     shift = np.cumsum([0, *(p.size for p in whole)])

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from slicing import values as v
 from slicing.aggs import Aggregate, BoundAggregate, Feed, Lane, Lowered, Pools, _column, define
-from slicing.blocks import COUNTED, EARLIEST, Block, ListKind, Lists, Picked, in_order
+from slicing.blocks import COUNTED, EARLIEST, Block, ListKind, Picked, in_order, rows_of
 from slicing.kernels import holistic as k
 from slicing.values import FLOAT, NUMERIC, RANKED, TIME, ValueType
 
@@ -225,15 +225,6 @@ def _top_k(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
         return Lowered(windows.lists(at, out, value, pools.get(agg.column or "")), None)
 
     return BoundAggregate((_lane(agg, COUNTED),), pa.list_(value.type), lower)
-
-
-def rows_of(block: Block, kind: ListKind) -> Lists:
-    """The rows of each window, in order."""
-    picked = Picked.of(block)
-    sizes = picked.last - picked.first
-    bounds = np.append(0, np.cumsum(sizes))
-    members = np.repeat(picked.first - bounds[:-1], sizes) + np.arange(bounds[-1])
-    return picked.lists.grouped(members, bounds, kind.keys, kind.fuse)
 
 
 def _collect(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:

@@ -265,7 +265,9 @@ def _plain(value: Any) -> Any:
 
 
 def _stable(value: object) -> str:
-    """repr, but for a user's window without one: its class and attributes."""
+    """repr, but for a user's window without one its class and attributes, and for a user's functions their code."""
+    if isinstance(value, Aggregate) and value.user is not None:
+        return f"{value!r} {value.user.digest}"
     if isinstance(value, FrozenMap):
         return "{" + ", ".join(f"{k!r}: {_stable(v)}" for k, v in value.items()) + "}"
     if isinstance(value, ContextFreeWindow) and type(value).__repr__ is object.__repr__:

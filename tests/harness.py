@@ -85,6 +85,55 @@ class Squares(sl.ContextFreeWindow):
         return [] if time < 0 else [(root**2 * self.unit, (root + 1) ** 2 * self.unit)]
 
 
+PRIME = 2_147_483_647
+
+
+def user_defined(which: str, column: str) -> sl.Aggregate:
+    """User-defined aggregates: two that see the order of rows, one of two columns, one of a flag."""
+    match which:
+        case "polynomial":
+            return sl.udaf(
+                which,
+                lift=lambda x: (x % PRIME, 1_000_003),
+                combine=lambda a, b: ((a[0] * b[1] + b[0]) % PRIME, a[1] * b[1] % PRIME),
+                lower=lambda state: state[0],
+                identity=(0, 1),
+                state=["int64", "int64"],
+                inputs=[column],
+            )
+        case "rise":
+            return sl.udaf(
+                which,
+                lift=lambda x: (x, x, True),
+                combine=lambda a, b: (a[0], b[1], True) if a[2] and b[2] else (a if a[2] else b),
+                lower=lambda state: state[1] - state[0],
+                identity=(0.0, 0.0, False),
+                state=["float64", "float64", "bool"],
+                inputs=[column],
+            )
+        case "weighted":
+            return sl.udaf(
+                which,
+                lift=lambda x, flag: (float(x) * (1 + flag), 1 + flag),
+                combine=lambda a, b: (a[0] + b[0], a[1] + b[1]),
+                lower=lambda state: state[0] / state[1],
+                identity=(0.0, 0.0),
+                state=["float64", "float64"],
+                inputs=[column, "flag"],
+                commutative=True,
+            )
+    return sl.udaf(
+        which,
+        lift=lambda x: int(x) % 2 == 1,
+        combine=lambda a, b: a or b,
+        lower=lambda state: state,
+        identity=False,
+        state=["bool"],
+        inputs=[column],
+        commutative=True,
+    )
+
+
 def spec(case: Case) -> sl.Spec:
     query, time_type = case.query, case.columns[case.query["time"]]
     unit = DAY if time_type == "date64" else 1  # a user's windows are in the words of the column
@@ -136,6 +185,9 @@ def spec(case: Case) -> sl.Spec:
         raise ValueError(w["kind"])
 
     def agg(a: Values) -> Any:
+        if a["fn"] == "udaf":
+            made = user_defined(a["which"], a["col"])
+            return made if a.get("where") is None else made.where(a["where"])
         build = getattr(sl, a["fn"])
         args = [a[name] for name in ("col", "return", "q", "k", "share") if a.get(name) is not None]
         made = build(*args, **({"ddof": a["ddof"]} if "ddof" in a else {}))
@@ -237,6 +289,8 @@ def answer_type(agg: Values, columns: dict[str, str]) -> pa.DataType:
         return pa.bool_()
     if fn in ("argmin", "argmax"):
         return arrow_type(columns[agg["return"]])
+    if fn == "udaf":
+        return {"polynomial": pa.int64(), "any odd": pa.bool_()}.get(agg["which"], pa.float64())
     if fn in ("collect", "top_k", "heavy_hitters"):
         return pa.list_(kind)
     if fn in ("var", "std", "geometric_mean", "median", "quantile"):

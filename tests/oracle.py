@@ -300,6 +300,27 @@ def tally(values: list) -> list[tuple[Any, int]]:
     return [(value, count) for value, count in found.values()]
 
 
+def user_defined(which: str, values: list, rows: list[Row]) -> Any:
+    """What the harness defines with lift, combine and lower, read off the rows."""
+    if not values:
+        return None
+    if which == "polynomial":  # every row's place shows
+        total = 0
+        for value in values:
+            total = (total * 1_000_003 + value % 2_147_483_647) % 2_147_483_647
+        return total
+    if which == "weighted":  # by 1 where the flag is false, by 2 where it is true
+        pairs = [(value, 1 + row.values["flag"]) for value, row in zip(values, rows, strict=True)]
+        return Near(
+            float(Fraction(sum(v * w for v, w in pairs), sum(w for _, w in pairs))), 1e-9 * max(map(abs, values))
+        )
+    if which == "rise":
+        return float(values[-1]) - float(values[0])
+    if which == "any odd":
+        return any(value % 2 for value in values)
+    raise ValueError(which)
+
+
 def same(a: Any, b: Any) -> bool:
     return a == b or (isinstance(a, float) and isinstance(b, float) and isnan(a) and isnan(b))
 
@@ -329,6 +350,11 @@ def aggregate(agg: Values, rows: list[Row], columns: dict[str, str], on_overflow
     pick = max if fn in ("max", "argmax", "max_count") else min
     if fn in ("min_count", "max_count"):
         return sum(same(value, extreme(values, pick)) for value in values)
+    if fn == "udaf":
+        if agg["which"] == "weighted":
+            rows = [row for row in rows if row.values["flag"] is not None]
+            values = [row.values[column] for row in rows]
+        return user_defined(agg["which"], values, rows)
     if fn == "count_distinct":
         return len(tally(values))
     if not values:

@@ -1,0 +1,98 @@
+"""Kernels around a user's functions: written out for their number of inputs and states, then compiled with them.
+
+A partial is a count and one word a state (``f``: a float64 in the same 8 bytes). Rows kept in order are (time,
+sequence, arrival, inputs); an input is a float ('f') or an integer ('i').
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+TEMPLATE = """
+def lifted({names}):
+    {states} = lift({names})
+    return {cast}
+
+def combined(a, b):
+    {states} = combine(a, b)
+    return {cast}
+
+def scatter(cell, valid, {names}, A, F):
+    every = valid.size == 0
+    for i in range(cell.size):
+        if every or valid[i]:
+            c = np.uint64(cell[i])
+            {stored} = combined({held}, lifted({row}))
+            A[c, 0] += 1
+
+def merge(into, source, ordered, A, F, B, G):
+    for i in range(into.size):
+        c, d = np.uint64(into[i]), np.uint64(source[i])
+        if ordered and d < c:  # what lies before it
+            {stored} = combined({other}, {held})
+        else:
+            {stored} = combined({held}, {other})
+        A[c, 0] += B[d, 0]
+
+def fold(at, items, floats, A, F):
+    for w in range(at.size - 1):
+        c = np.uint64(w)
+        for i in range(at[w], at[w + 1]):
+            {stored} = combined({held}, lifted({item}))
+            A[c, 0] += 1
+
+def lowered(A, F, out):
+    for w in range(out.size):
+        c = np.uint64(w)
+        if A[c, 0] > 0:
+            out[w] = lower({held})
+"""
+
+
+class Kernels(NamedTuple):
+    lifted: Callable[..., Any]
+    combined: Callable[..., Any]
+    scatter: Callable[..., None]
+    merge: Callable[..., None]
+    fold: Callable[..., None]
+    lowered: Callable[..., None]
+
+
+def compiled(lift: Any, combine: Any, lower: Any, inputs: str, states: Sequence[str]) -> Kernels:
+    """``inputs``: a letter each; ``states``: 'float64', 'int64' or 'bool' each. Compiled when first called."""
+    names = [f"x{i}" for i in range(len(inputs))]
+    parts = [f"s{i}" for i in range(len(states))]
+    cast = [f"{_CAST[state]}({part})" for state, part in zip(states, parts, strict=True)]
+
+    def loaded(ints: str, floats: str, row: str) -> str:
+        return _one_or_tuple([_LOADED[state].format(ints, floats, row, k + 1) for k, state in enumerate(states)])
+
+    text = TEMPLATE.format(
+        names=", ".join(names),
+        states=", ".join(parts),
+        cast=_one_or_tuple(cast),
+        held=loaded("A", "F", "c"),
+        other=loaded("B", "G", "d"),
+        stored=", ".join(f"{'F' if state == 'float64' else 'A'}[c, {k + 1}]" for k, state in enumerate(states)),
+        row=", ".join(f"{name}[i]" for name in names),
+        item=", ".join(_ITEM[form].format(3 + k) for k, form in enumerate(inputs)),
+    )
+    space: dict[str, Any] = {"np": np, "lift": lift, "combine": combine, "lower": lower}
+    exec(text, space)
+    for name in ("lifted", "combined"):
+        space[name] = njit(space[name])
+    rest = [njit(space[name], nogil=True) for name in ("scatter", "merge", "fold", "lowered")]
+    return Kernels(space["lifted"], space["combined"], *rest)
+
+
+_CAST = {"float64": "np.float64", "int64": "np.int64", "bool": "bool"}
+_LOADED = {"float64": "{1}[{2}, {3}]", "int64": "{0}[{2}, {3}]", "bool": "({0}[{2}, {3}] != 0)"}
+_ITEM = {"f": "floats[i, {}]", "i": "items[i, {}]"}
+
+
+def _one_or_tuple(parts: Sequence[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"({', '.join(parts)})"

@@ -1,0 +1,190 @@
+"""User-defined aggregates: order, types, processes, and what is refused when they are built."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from harness import PRIME, user_defined
+
+import slicing as sl
+from slicing import emit
+from slicing.kernels.strategies import STRATEGIES
+
+WEIGHTED = {
+    "lift": lambda v, w: (v * w, w),
+    "combine": lambda a, b: (a[0] + b[0], a[1] + b[1]),
+    "lower": lambda s: s[0] / s[1],
+    "identity": (0.0, 0.0),
+    "state": ["float64", "float64"],
+    "inputs": ["v", "w"],
+    "commutative": True,
+}
+ADD = {"lift": lambda x: x, "combine": lambda a, b: a + b, "lower": lambda s: s, "identity": 0.0, "inputs": ["v"]}
+
+
+def polynomial(rows: list[int]) -> int:
+    total = 0
+    for row in rows:
+        total = (total * 1_000_003 + row) % PRIME
+    return total
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_rows_are_seen_in_order_whatever_the_strategy(strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every row's place shows in the answer: sliding, nested and session windows over disordered rows and pushes."""
+    monkeypatch.setattr(emit, "choose", lambda first, last, cells: strategy)
+    rng = np.random.default_rng(3)
+    time = np.arange(4000) // 4 + rng.integers(0, 30, 4000)
+    table = pa.table({"t": time, "row": np.arange(4000), "k": rng.integers(0, 3, 4000)})
+    windows = {"s": sl.sliding(100, every=7), "c": sl.cumulate(300, 20), "v": sl.session(3), "all": sl.whole()}
+    spec = sl.Spec("t", windows, {"h": user_defined("polynomial", "row"), "n": sl.count()}, "k", sl.bounded(30))
+    op, found = sl.Operator(spec), []
+    for start in range(0, 4000, 300):
+        found += op.push(table.slice(start, 300)).windows.to_pylist()
+    found += op.flush().windows.to_pylist()
+    rows = sorted(zip(table["k"].to_pylist(), time.tolist(), range(4000), strict=True))
+    assert sum(row["n"] for row in found if row["window"] == "all") == 4000
+    for row in found:
+        closed = row["window"] == "all"
+        inside = [r for k, t, r in rows if k == row["k"] and row["window_start"] <= t < row["window_end"] + closed]
+        assert row["h"] == polynomial(inside), row
+
+
+def test_several_inputs_and_where() -> None:
+    agg = sl.udaf("weighted", **WEIGHTED)
+    table = pa.table(
+        {"t": [0, 1, 2, 3], "v": [1, 2, 3, None], "w": [1.0, 3.0, 2.0, 1.0], "f": [True, True, False, True]}
+    )
+    spec = sl.Spec("t", {"w": sl.tumbling(10)}, {"all": agg, "some": agg.where("f")})
+    assert sl.aggregate(table, spec).to_pylist()[0]["all"] == (1 + 6 + 6) / 6
+    assert sl.aggregate(table, spec).to_pylist()[0]["some"] == 7 / 4
+
+
+def test_a_window_without_values_is_null() -> None:
+    table = pa.table({"t": [0], "v": pa.array([None], pa.float64())})
+    for commutative in (True, False):
+        spec = sl.Spec("t", {"w": sl.tumbling(10)}, {"x": sl.udaf("add", **ADD, commutative=commutative)})
+        assert sl.aggregate(table, spec)["x"].to_pylist() == [None]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (pa.array([1, 2, 250], pa.uint8()), 253),
+        (pa.array([True, True, False]), 2),
+        (pa.array([1, 2, 3], pa.timestamp("us")), 6),
+        (pa.array([1.5, 2.5, -1.0], pa.float32()), 3.0),
+        (pa.array(["1.25", "2.50", "0.25"]).cast(pa.decimal128(9, 2)), 4.0),
+    ],
+)
+@pytest.mark.parametrize("commutative", [True, False])
+def test_types_of_columns(values: pa.Array, expected: float, commutative: bool) -> None:
+    spec = sl.Spec("t", {"w": sl.tumbling(10)}, {"x": sl.udaf("add", **ADD, commutative=commutative)})
+    assert sl.aggregate(pa.table({"t": [0, 1, 2], "v": values}), spec)["x"].to_pylist() == [expected]
+
+
+def test_text_is_refused() -> None:
+    spec = sl.Spec("t", {"w": sl.tumbling(10)}, {"x": sl.udaf("add", **ADD)})
+    with pytest.raises(TypeError, match="column 'v' has type string; udaf takes numbers, booleans and times"):
+        sl.aggregate(pa.table({"t": [0], "v": ["a"]}), spec)
+
+
+def test_equal_and_hashed_by_code_and_what_it_refers_to() -> None:
+    def scaled(by: float) -> sl.Aggregate:
+        return sl.udaf("scaled", **{**ADD, "lift": lambda x: x * by})
+
+    assert scaled(2.0) == scaled(2.0)
+    assert hash(scaled(2.0)) == hash(scaled(2.0))
+    assert scaled(2.0) != scaled(3.0)
+    specs = [sl.Spec("t", {"w": sl.tumbling(1)}, {"x": scaled(by)}) for by in (2.0, 2.0, 3.0)]
+    assert specs[0].fingerprint() == specs[1].fingerprint() != specs[2].fingerprint()
+    assert repr(scaled(2.0)).startswith("sl.udaf('scaled', lift=")
+
+
+SCRIPT = """
+import pickle, sys, pyarrow as pa, slicing as sl
+FACTOR = 3.0
+def lift(x):
+    return x * FACTOR if x not in {1.0, 2.0, 5.0} else x
+agg = sl.udaf("add", lift, lambda a, b: a + b, lambda s: s, 0.0, inputs=["v"], commutative=True)
+spec = sl.Spec("t", {"w": sl.tumbling(10)}, {"x": agg})
+sys.stdout.buffer.write(pickle.dumps((spec.fingerprint(), spec)))
+"""
+
+
+def test_other_processes_run_it_and_name_it_alike() -> None:
+    root = str(Path(__file__).parent.parent)
+    runs = [
+        subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, check=True, cwd=root).stdout for _ in "ab"
+    ]
+    (fingerprint, spec), (other, _) = map(pickle.loads, runs)
+    assert fingerprint == other == spec.fingerprint()
+    assert sl.aggregate(pa.table({"t": [0, 1], "v": [1.0, 4.0]}), spec)["x"].to_pylist() == [13.0]
+
+
+def test_a_snapshot_goes_on_with_the_same_functions_only() -> None:
+    spec, other = (
+        sl.Spec("t", {"w": sl.tumbling(10)}, {"x": sl.udaf("add", **{**ADD, "lift": lift})})
+        for lift in (lambda x: x, lambda x: x + 1)
+    )
+    op = sl.Operator(spec)
+    op.push(pa.table({"t": [1], "v": [2.0]}))
+    blob = op.snapshot()
+    again = sl.Operator.restore(spec, blob)
+    again.push(pa.table({"t": [0], "v": [5.0]}))
+    assert again.flush().windows["x"].to_pylist() == [7.0]
+    with pytest.raises(sl.SnapshotError, match="another spec"):
+        sl.Operator.restore(other, blob)
+
+
+def _raises(x: float) -> float:
+    return undefined_name + x  # noqa: F821
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"lift": 3}, "udaf 'u': lift must be a function written in Python (def or lambda); got 3"),
+        ({"combine": max}, "udaf 'u': combine must be a function written in Python (def or lambda); got <built-in "),
+        ({"lift": lambda x, y: x}, "udaf 'u': lift must take 1 argument (v); its own are (x, y)"),
+        ({"combine": lambda a: a}, "udaf 'u': combine must take 2 arguments (a, b); its own are (a)"),
+        ({"lift": _raises}, "udaf 'u': lift cannot be compiled for int64: "),
+        ({"lift": lambda x: str(x)}, "udaf 'u': lift "),
+        ({"lift": lambda x: (x, x)}, "udaf 'u': lift must give a state (float64); it gives UniTuple(int64 x 2)"),
+        (
+            {"state": ["int64"], "identity": 0, "combine": lambda a, b: a / b + 0.5},
+            "udaf 'u': combine must give a state",
+        ),
+        ({"lower": lambda s: (s, s)}, "udaf 'u': lower must give a float, an integer or a bool; it gives UniTuple"),
+        (
+            {"combine": lambda a, b: (a + b) / 2},
+            "udaf 'u': identity must leave a state as it is; for a = 1.5, combine(",
+        ),
+        ({"combine": lambda a, b: a - b if b else a or -b}, "udaf 'u': "),
+        (
+            {"combine": lambda a, b: a + b + a * a * b * b},
+            "udaf 'u': combine must be associative; for a, b, c = 1.5, 1.5, 2.0, combine(combine(a, b), c) gives",
+        ),
+        (
+            {"combine": lambda a, b: a if a else b, "commutative": True},
+            "udaf 'u': combine is not commutative: for a, b = 1.5, 2.0, combine(a, b) gives 1.5 and",
+        ),
+        ({"invert": lambda a, b: a + b}, "udaf 'u': invert must undo combine; for a, b = 1.5, 1.5, invert("),
+        ({"lift": lambda x: 1.0 / (x - x)}, "udaf 'u' fails on the sample rows"),
+        ({"state": ["text"]}, "udaf 'u': state must be made of 'float64', 'int64' or 'bool'; got 'text'"),
+        ({"state": []}, "udaf 'u': state must be a list of 'float64', 'int64' or 'bool'; got []"),
+        ({"identity": (0.0, 0.0)}, "udaf 'u': identity must be one number, as state=['float64'] says; got (0.0, 0.0)"),
+        ({"inputs": []}, "udaf 'u': inputs must be a list of at least one column; got []"),
+        ({"commutative": 1}, "udaf 'u': commutative must be True or False; got 1"),
+    ],
+)
+def test_wrong_ones_are_refused(changed: dict, message: str) -> None:
+    with pytest.raises((TypeError, ValueError)) as error:
+        sl.udaf("u", **{**ADD, "state": ["float64"], **changed})
+    assert str(error.value).startswith(message), str(error.value)
