@@ -18,12 +18,13 @@ import numpy.typing as npt
 from slicing import blocks as b
 from slicing.aggs import Lane
 from slicing.blocks import Block
-from slicing.kernels.cells import CODE, END, FIRST, LAST, LEVEL, ROWS, merge
+from slicing.kernels.cells import CODE, END, FIRST, LAST, LEVEL, ROWS, merge, slice_starts
 from slicing.order import order_by
 
 Ints = npt.NDArray[np.int64]
 
 NEVER = (1 << 63) - 1
+MANY = 1 << 16  # cells whose slices are found by leaps
 
 
 @dataclass(frozen=True)
@@ -91,12 +92,19 @@ class Cells:
 
     @property
     def slice_count(self) -> int:
-        return 1 + int(np.count_nonzero(self.end[1:] != self.end[:-1])) if len(self) else 0
+        return self.slices().size
 
     def slices(self) -> Ints:
         """The first cell of each slice, in order."""
+        return self._slices
+
+    @cached_property
+    def _slices(self) -> Ints:
         if not len(self):
             return np.empty(0, np.int64)
+        if len(self) > MANY:
+            starts = np.empty(len(self), np.int64)
+            return starts[: slice_starts(self.end, starts)].copy()
         return np.append(0, np.flatnonzero(self.end[1:] != self.end[:-1]) + 1)
 
 

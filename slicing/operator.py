@@ -413,10 +413,14 @@ def _close(state: State, reached: int | None, flush: bool = False, at_most: int 
     closed = state.but(watermark=reached)
     after = BEGIN if state.watermark is None else previous - state.patience
     until = FOREVER if flush else reached - state.patience
-    due = state.postponed
+    due, quick = state.postponed, None
     if len(state.store) and _may_close(state, after, until, flush):
-        store = state.store.consolidated()
-        due = (*due, Postponed(store, after, until))
+        store = state.store
+        if plan.adds_up and state.keys is not None and at_most is None and not due:
+            quick = emit.few_answers(plan, store.runs, state.keys, after, until)
+        if quick is None:
+            store = store.consolidated()
+            due = (*due, Postponed(store, after, until))
         horizon = END - 1 if flush else closed.horizon
         closed = replace(
             closed,
@@ -429,8 +433,8 @@ def _close(state: State, reached: int | None, flush: bool = False, at_most: int 
         parts = [p for p in (timed, *_run_windows(state, table, after, until)) if len(p)]
         return Answers.together(parts) if parts else Answers.none(plan), filled
 
-    if not due:
-        return closed, Answers.none(plan)
+    if quick is not None or not due:
+        return closed, Answers.none(plan) if quick is None else quick
     answers, waiting, filled = given_out(plan, due, state.filled, at_most, answered)
     return closed.but(filled=filled, postponed=waiting), answers
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.aggs import BoundAggregate, Lane
+from slicing.blocks import Words, kind_of
 from slicing.bounds import BEGIN, END, LONGEST, Bound, Progression
 from slicing.kernels import combine as kinds
 from slicing.kernels.slice import next_edges
@@ -360,6 +362,12 @@ class Plan:
         """Whether some session still takes a cell of this level."""
         largest = max((s.level for s in self.sessions), default=-1)
         return level % self.levels <= largest
+
+    @cached_property
+    def adds_up(self) -> bool:
+        """Whether windows are slices' cells added up: no runs of cells, nothing empty, only partials of fixed size."""
+        words = all(isinstance(kind_of(lane), Words) for lane in self.lanes)
+        return bool(self.bounds) and words and not (self.fragments or self.fill or self.idle is not None)
 
     @property
     def gapless(self) -> bool:

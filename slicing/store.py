@@ -82,10 +82,12 @@ class Store:
 
     def without(self, h: int) -> Store:
         """When windows that end by ``h`` have left: sessions among them are sealed, cells that no open window needs are
-        dropped, old fine slices fuse where their edges have died."""
-        table = self.table()
-        if not len(table):
-            return self
+        dropped, old fine slices fuse where their edges have died. With sessions the store must be consolidated."""
+        runs = (self.table(),) if self.plan.fragments else self.runs
+        return replace(self, runs=tuple(left for left in (self._left(run, h) for run in runs if len(run)) if len(left)))
+
+    def _left(self, table: Cells, h: int) -> Cells:
+        """A run without the windows that end by ``h``."""
         level = self._sealed(table, h)
         starts = table.slices()
         ends = table.end[starts]
@@ -100,16 +102,13 @@ class Store:
         if raised or not (moved == ends).all():
             kept = table.with_meta(END, np.repeat(moved, counts))
             kept = (kept if level is None else kept.with_meta(LEVEL, level)).take(keep)
-            return replace(self, runs=(fused(sorted_cells(kept), self.plan.lanes, self.plan.gaps),))
+            return fused(sorted_cells(kept), self.plan.lanes, self.plan.gaps)
         if keep.all():
-            return self
-        if not keep.any():
-            return replace(self, runs=())
-        if not self.plan.fragments:  # what is dead is a prefix: later cells are a view
-            first = int(np.argmax(keep))
-            if keep[first:].all():
-                return replace(self, runs=(table.take(slice(first, None)),))
-        return replace(self, runs=(table.take(keep),))
+            return table
+        first = int(np.argmax(keep))
+        if keep[first:].all():  # without sessions what is dead is a prefix: later cells are a view
+            return table.take(slice(first, None))
+        return table.take(keep)
 
     def _sealed(self, table: Cells, h: int) -> Ints | None:
         """Levels, raised for sessions that left (``last + gap < h``): nothing joins or bridges them any more."""

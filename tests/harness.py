@@ -397,6 +397,7 @@ def choose_strategies(case: Case) -> None:
     """Windows of streams this small would always be recomputed: each strategy answers a third of the cases."""
     name = sorted(STRATEGIES)[len(repr(case)) % len(STRATEGIES)]
     emit.choose = lambda first, last, cells: name
+    emit.worth_adding_up = lambda cells, live: len(repr(case)) % 2 == 0
 
 
 def check(case: Case) -> None:

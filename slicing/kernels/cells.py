@@ -83,3 +83,28 @@ def chain(code, first, last, taken, gap, latest, reach, run_of, into, start, end
         end[r] = reach[c]
         into[i] = r
     return n
+
+
+@njit(cache=True, nogil=True)
+def slice_starts(end, out):
+    """Where each slice of a table begins, found in leaps: a slice of many keys is many cells. Returns how many."""
+    n = np.int64(0)
+    at = np.int64(0)
+    size = np.int64(end.size)
+    while at < size:
+        out[n] = at
+        n += 1
+        value = end[at]
+        step = np.int64(1)
+        while at + step < size and end[at + step] == value:
+            at += step
+            step *= 2
+        stop = min(at + step, size)  # another slice begins after `at` and not after `stop`
+        while at + 1 < stop:
+            middle = (at + stop) >> 1
+            if end[middle] == value:
+                at = middle
+            else:
+                stop = middle
+        at = stop
+    return n
