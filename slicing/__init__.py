@@ -26,6 +26,7 @@ from slicing.explain import Explanation, explain
 from slicing.holistic import collect, count_distinct, heavy_hitters, median, mode, quantile, top_k
 from slicing.operator import Operator, Output
 from slicing.row_windows import frame, last_rows, per_row, punctuation, rows
+from slicing.sketches import approx_count_distinct, approx_quantile
 from slicing.snapshot import SnapshotError
 from slicing.spec import Spec, processing_time
 from slicing.udaf import udaf
@@ -55,6 +56,8 @@ __all__ = [
     "aggregate",
     "all",
     "any",
+    "approx_count_distinct",
+    "approx_quantile",
     "argmax",
     "argmin",
     "bounded",

@@ -125,13 +125,13 @@ class Lists:
         return self.take(np.flatnonzero(index) if index.dtype == np.bool_ else index.astype(np.int64, copy=False))
 
     def take(self, index: Ints, axis: int = 0) -> Lists:
-        return self.grouped(index, np.arange(index.size + 1), self.items.shape[1], False)
+        return self.grouped(index, np.arange(index.size + 1), self.items.shape[1], k.KEEP)
 
-    def grouped(self, members: Ints, bounds: Ints, keys: int, fuse: bool) -> Lists:
+    def grouped(self, members: Ints, bounds: Ints, keys: int, fuse: int) -> Lists:
         """The lists of ``members[bounds[g] : bounds[g + 1]]`` as one, for each g."""
         at, most = np.empty(bounds.size, np.int64), int(np.diff(self.at)[members].sum())
         items = np.empty((most, self.items.shape[1]), np.int64)
-        n = k.merge_lists(members, bounds, self.at, self.items, np.int64(keys), fuse, at, items)
+        n = k.merge_lists(members, bounds, self.at, self.items, np.int64(keys), np.int64(fuse), at, items)
         return Lists(at, items if n == most else items[:n].copy())
 
     def whole(self) -> Lists:
@@ -175,12 +175,12 @@ class Picked:
 
 @dataclass(frozen=True)
 class ListKind:
-    """Items of ``words`` words, ordered by the first ``keys`` of them; with ``fuse`` equal ones are one, counted."""
+    """Items of ``words`` words, ordered by the first ``keys`` of them; ``fuse`` says what becomes of equal ones."""
 
     name: str
     words: int
     keys: int
-    fuse: bool
+    fuse: int
     rank_words: tuple[tuple[int, int], ...] = ((0, 0),)  # (word, feed) of what may be the rank of a value
 
     def identity(self, lane: Lane, size: int) -> Lists:
@@ -206,7 +206,8 @@ class ListKind:
         start = np.append(0, np.cumsum(np.bincount(cell, minlength=rows.cells)))
         if self.fuse and self.words == 2:
             x = rows.feeds[0] if chosen is None else rows.feeds[0][chosen]
-            return _counted(_grouped(cell, start, x, rows.ascending), start)
+            make = k.run_lengths if self.fuse == k.ADD else k.run_largest
+            return _counted(_grouped(cell, start, x, rows.ascending), start, make)
         t, s, a = rows.order()
         every = np.arange(t.size) if chosen is None else chosen
         if self.fuse:
@@ -224,15 +225,17 @@ class ListKind:
         return Lists(start, np.stack([c[order] for c in words], axis=1))
 
 
-COUNTED = ListKind("values, counted", 2, 1, True)
+COUNTED = ListKind("values, counted", 2, 1, k.ADD)
 """value, count"""
-EARLIEST = ListKind("values, counted, with their earliest row", 5, 1, True)
+EARLIEST = ListKind("values, counted, with their earliest row", 5, 1, k.ADD)
 """value, count, time, sequence, arrival"""
+REGISTERS = ListKind("registers", 2, 1, k.MOST, ())
+"""register, largest rank: of a hash of each value, register * 64 + rank"""
 
 
 def in_order(inputs: int) -> ListKind:
     """Rows by (time, sequence, arrival), with the values of some columns, which decide where there is no arrival."""
-    return ListKind("rows in order", 3 + inputs, 3 + inputs, False, tuple((3 + i, i) for i in range(inputs)))
+    return ListKind("rows in order", 3 + inputs, 3 + inputs, k.KEEP, tuple((3 + i, i) for i in range(inputs)))
 
 
 _WORDS = Words()
@@ -282,16 +285,18 @@ def _grouped(cell: Ints, start: Ints, x: Ints, ascending: bool) -> Ints:
     """Rows by cell; equal cells stay in their order."""
     if ascending:
         return x
+    x = x.view()
+    x.setflags(write=False)  # as feeds are: a kernel is compiled once
     out = np.empty(x.size, np.int64)
     k.group(cell, start[:-1].copy(), np.ascontiguousarray(x), out)
     return out
 
 
-def _counted(values: Ints, start: Ints) -> Lists:
-    """Values by cell as sorted lists with counts."""
+def _counted(values: Ints, start: Ints, make: Callable[..., int]) -> Lists:
+    """Values by cell as sorted lists with counts (or registers with their largest rank)."""
     values = _sorted_within(values, start)
     at, items = np.empty(start.size, np.int64), np.empty((values.size, 2), np.int64)
-    n = k.run_lengths(values, start, at, items)
+    n = make(values, start, at, items)
     return Lists(at, items if n == values.size else items[:n].copy())
 
 

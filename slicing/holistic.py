@@ -8,7 +8,7 @@ values by counting them as slices enter and leave. Windows that overlap share th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from numbers import Real
 
 import numpy as np
@@ -131,24 +131,28 @@ def _lane(agg: Aggregate, kind: ListKind, form: str = "low") -> Lane:
     return Lane(kind, (Feed(agg.column, form),), agg.flag)
 
 
-def _quantile(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
-    q = dict(agg.options).get("q", 0.5)
+def quantiles(block: Block, q: float | None, floats: Callable[[Ints], Floats], has_nan: bool) -> Lowered:
+    """The quantile of each window (without ``q`` the median); ``floats`` turns words into numbers."""
+    windows = _Windows.of(block)
+    at = (0.5 if q is None else q) * (windows.count - 1)
+    low = np.floor(at).astype(np.int64)
+    share = at - low
+    words = _ranked(windows, low, low + (share > 0))
+    below, above = (floats(np.ascontiguousarray(w)) for w in words.T)
+    numbers = np.full(windows.size, np.nan)
+    numbers[windows.place] = _between(below, above, None if q is None else share)
+    if has_nan and windows.value.max(initial=0) == v.TOP:  # NaN is the largest word
+        last = windows.count - 1
+        numbers[windows.place[_ranked(windows, last, last)[:, 0] == v.TOP]] = np.nan
+    empty = ~windows.filled
+    return Lowered(pa.array(numbers, mask=empty if empty.any() else None), None)
 
+
+def _quantile(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
     def lower(b: list[Block], pools: Pools) -> Lowered:
-        windows = _Windows.of(b[0])
-        at = q * (windows.count - 1)
-        low = np.floor(at).astype(np.int64)
-        share = at - low
-        words = _ranked(windows, low, low + (share > 0))
         pool = pools.get(agg.column or "")
-        below, above = (value.floats(value.array(np.ascontiguousarray(w), None, pool)) for w in words.T)
-        numbers = np.full(windows.size, np.nan)
-        numbers[windows.place] = _between(below, above, share if agg.options else None)
-        if value.family == FLOAT and windows.value.max(initial=0) == v.TOP:  # NaN is the largest word
-            last = windows.count - 1
-            numbers[windows.place[_ranked(windows, last, last)[:, 0] == v.TOP]] = np.nan
-        empty = ~windows.filled
-        return Lowered(pa.array(numbers, mask=empty if empty.any() else None), None)
+        q, has_nan = dict(agg.options).get("q"), value.family == FLOAT
+        return quantiles(b[0], q, lambda words: value.floats(value.array(words, None, pool)), has_nan)
 
     return BoundAggregate((_lane(agg, COUNTED),), pa.float64(), lower)
 

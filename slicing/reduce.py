@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from slicing import sketches
 from slicing.aggs import Feed, Lane
 from slicing.blocks import Lifting
 from slicing.bounds import BEGIN
@@ -117,6 +118,8 @@ class Rows:
     def _feed(self, feed: Feed) -> npt.NDArray[np.generic]:
         value = self.plan.value_types[feed.column]
         column = self.columns[feed.column]
+        if ":" in feed.form:
+            return sketches.words(value, column, feed.form)
         if feed.column in self.ranks and feed.form in ("word", "low", "high"):
             ranks = self.ranks[feed.column]
             return ~ranks if feed.form == "high" else ranks

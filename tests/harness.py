@@ -189,7 +189,7 @@ def spec(case: Case) -> sl.Spec:
             made = user_defined(a["which"], a["col"])
             return made if a.get("where") is None else made.where(a["where"])
         build = getattr(sl, a["fn"])
-        args = [a[name] for name in ("col", "return", "q", "k", "share") if a.get(name) is not None]
+        args = [a[name] for name in ("col", "return", "q", "k", "share", "error") if a.get(name) is not None]
         made = build(*args, **({"ddof": a["ddof"]} if "ddof" in a else {}))
         return made if a.get("where") is None else made.where(a["where"])
 
@@ -283,7 +283,7 @@ def answer_type(agg: Values, columns: dict[str, str]) -> pa.DataType:
     """The type an aggregate's column must have."""
     fn, column_type = agg["fn"], columns.get(agg.get("col"), "")
     kind = arrow_type(column_type) if column_type else None
-    if fn in ("count", "count_distinct", "min_count", "max_count"):
+    if fn in ("count", "count_distinct", "approx_count_distinct", "min_count", "max_count"):
         return pa.int64()
     if fn in ("any", "all"):
         return pa.bool_()
@@ -293,7 +293,7 @@ def answer_type(agg: Values, columns: dict[str, str]) -> pa.DataType:
         return {"polynomial": pa.int64(), "any odd": pa.bool_()}.get(agg["which"], pa.float64())
     if fn in ("collect", "top_k", "heavy_hitters"):
         return pa.list_(kind)
-    if fn in ("var", "std", "geometric_mean", "median", "quantile"):
+    if fn in ("var", "std", "geometric_mean", "median", "quantile", "approx_quantile"):
         return pa.float64()
     if fn == "m4":
         return pa.struct([(name, kind) for name in ("min", "max", "first", "last")])

@@ -43,7 +43,7 @@ class Near:
     slack: float
 
     def agrees(self, other: Any) -> bool:
-        if not isinstance(other, float):
+        if not isinstance(other, float | int):
             return False
         if self.slack == inf or other == self.value or (isnan(other) and isnan(self.value)):
             return True
@@ -277,19 +277,20 @@ def extreme(values: list, pick: Callable) -> Any:
     return pick([value for value in values if not (isinstance(value, float) and isnan(value))], default=nan)
 
 
-def quantile(values: list, q: float) -> Near:
-    """Between the two values around the place q of the way from the first to the last."""
+def quantile(values: list, q: float, error: float = 0.0) -> Near:
+    """Between the two values around the place q of the way from the first to the last, each known up to `error`."""
     if any(isinstance(value, float) and isnan(value) for value in values):
         return Near(nan, 0.0)
     numbers, at = sorted(map(float, values)), q * (len(values) - 1)
     below, share = numbers[math.floor(at)], at - math.floor(at)
     if not share:
-        return Near(below, 1e-15 * abs(below) if isinstance(values[0], Decimal) else 0.0)
+        slack = 1e-15 if isinstance(values[0], Decimal) else 0.0
+        return Near(below, (slack + 1.000001 * error) * abs(below) + (5e-324 if error else 0.0))
     above = numbers[math.floor(at) + 1]
     if isinf(below) or isinf(above):
         return Near(below + above, 0.0)  # NaN between the two infinities
     exact = fits(Fraction(below) + (Fraction(above) - Fraction(below)) * Fraction(share))
-    return Near(exact, 1e-12 * max(abs(below), abs(above)))
+    return Near(exact, (1e-12 + 1.000001 * error) * max(abs(below), abs(above)) + (5e-324 if error else 0.0))
 
 
 def tally(values: list) -> list[tuple[Any, int]]:
@@ -357,6 +358,8 @@ def aggregate(agg: Values, rows: list[Row], columns: dict[str, str], on_overflow
         return user_defined(agg["which"], values, rows)
     if fn == "count_distinct":
         return len(tally(values))
+    if fn == "approx_count_distinct":
+        return Near(len(tally(values)), 1 + len(values) // 20)
     if not values:
         return None
     if fn == "mode":
@@ -394,6 +397,7 @@ def aggregate(agg: Values, rows: list[Row], columns: dict[str, str], on_overflow
         "last": lambda: last,
         "median": lambda: quantile(values, 0.5),
         "quantile": lambda: quantile(values, agg["q"]),
+        "approx_quantile": lambda: quantile(values, agg["q"], agg["error"]),
         "collect": lambda: values,
         "any": lambda: any(values),
         "all": lambda: all(values),

@@ -173,17 +173,17 @@ def windows(draw: DrawFn, kit: Kit, time_type: str) -> Values:
 
 def functions(type_name: str) -> list[str]:
     """The aggregates that a column of this type can have."""
-    common = ["count_distinct", "mode", "collect", "top_k", "heavy_hitters"]
+    common = ["count_distinct", "approx_count_distinct", "mode", "collect", "top_k", "heavy_hitters"]
     common += ["count", "min", "max", "first", "last", "argmin", "argmax", "min_count", "max_count"]
     if type_name == "bool":
-        return [*common, "sum", "any", "all", "median", "quantile"]
+        return [*common, "sum", "any", "all", "median", "quantile", "approx_quantile"]
     if type_name.startswith("decimal"):
-        return [*common, "m4", "sum", "mean", "var", "std", "median", "quantile"]
+        return [*common, "m4", "sum", "mean", "var", "std", "median", "quantile", "approx_quantile"]
     if type_name.startswith(("timestamp", "date")):
         return [*common, "m4"]
     if type_name == "string":
         return common
-    averages = ["mean", "geometric_mean", "var", "std", "median", "quantile"]
+    averages = ["mean", "geometric_mean", "var", "std", "median", "quantile", "approx_quantile"]
     return [*common, "m4", "sum", "product", *averages]
 
 
@@ -206,6 +206,8 @@ def aggregates(draw: DrawFn, value_columns: dict[str, str]) -> Values:
         "top_k": ("k", st.sampled_from([1, 2, 3, 10])),
         "heavy_hitters": ("share", st.sampled_from([0.01, 0.2, 0.25, 1 / 3, 0.5, 0.6, 1.0])),
     }
+    if fn == "approx_quantile":
+        agg |= {"q": draw(st.sampled_from([0.0, 0.3, 0.5, 1.0])), "error": draw(st.sampled_from([0.001, 0.01, 0.2]))}
     if fn in drawn:
         name, strategy = drawn[fn]
         agg[name] = draw(strategy)

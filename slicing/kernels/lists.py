@@ -1,14 +1,16 @@
 """Partials that are lists: sorted items a cell, made from rows, merged, moved.
 
 The items of cell ``c`` are ``items[at[c] : at[c + 1]]``, rows of a few words, ascending by their first ``keys`` words.
-With ``fuse`` items of equal key are one: word 1 counts them, and words 2 to 4, where there are any, are the earliest
-(time, sequence, arrival) of them.
+With ``fuse`` items of equal key are one: for ADD word 1 counts them, and words 2 to 4, where there are any, are the
+earliest (time, sequence, arrival) of them; for MOST word 1 is the largest of theirs.
 """
 
 import numpy as np
 from numba import njit
 
 from slicing.kernels.combine import TOP, earlier
+
+KEEP, ADD, MOST = range(3)
 
 
 @njit(cache=True, nogil=True)
@@ -56,6 +58,22 @@ def run_lengths(values, start, at, items):
                 items[n, 0] = v
                 items[n, 1] = 1
                 n += 1
+    at[start.size - 1] = n
+    return n
+
+
+@njit(cache=True, nogil=True)
+def run_largest(values, start, at, items):
+    """Sorted values ``register * 64 + rank`` of each cell as (register, largest rank)."""
+    n = 0
+    for c in range(start.size - 1):
+        at[c] = n
+        for i in range(start[c], start[c + 1]):
+            register, rank = values[i] >> 6, values[i] & 63
+            if i == start[c] or items[n - 1, 0] != register:
+                items[n, 0] = register
+                n += 1
+            items[n - 1, 1] = rank
     at[start.size - 1] = n
     return n
 
@@ -131,12 +149,14 @@ def merge_lists(members, bounds, at, items, keys, fuse, out_at, out):
                             if a[i, w] != a[j, w]:
                                 side = 1 if a[j, w] < a[i, w] else 0
                                 break
-                        if side < 0 and not fuse:
+                        if side < 0 and fuse == KEEP:
                             side = 0
                     q = j if side == 1 else i
                     for w in range(words):
                         b[p, w] = a[q, w]
-                    if side < 0:
+                    if side < 0 and fuse == MOST:
+                        b[p, 1] = max(a[i, 1], a[j, 1])
+                    elif side < 0:
                         b[p, 1] += a[j, 1]
                         if words == 5 and earlier(a[j, 2], a[j, 3], a[j, 4], b[p, 2], b[p, 3], b[p, 4]):
                             for w in range(2, 5):
