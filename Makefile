@@ -6,18 +6,22 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3 python;
 PY := .venv/bin/python
 CASES ?= 20000
 
-.PHONY: help demo test fuzz bench lint format clean distclean
+.PHONY: help demo demo-here test fuzz bench lint format clean distclean
 .DELETE_ON_ERROR:
 
 help:
-	@echo "make demo      a stream, its windows, and what they cost"
+	@echo "make demo      a stream on a Spark of this machine, with a restart, against Spark's own windows"
+	@echo "make demo-here a stream in this process, its windows, and what they cost"
 	@echo "make test      ruff, mypy and all tests"
 	@echo "make fuzz      the tests with CASES=$(CASES) random cases against the oracle"
 	@echo "make bench     the benchmarks (asv)"
 	@echo "make lint      ruff and mypy alone; make format rewrites"
 	@echo "make clean     removes caches and builds; make distclean also .venv"
 
-demo: .venv/.core
+demo: .venv/.spark
+	@$(PY) -m spark_udfs
+
+demo-here: .venv/.core
 	@$(PY) -m slicing
 
 # All three speak even if the first one fails, and pytest has the last word.

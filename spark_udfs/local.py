@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import warnings
 
 from pyspark.sql import SparkSession
+
+# What PySpark warns of with pandas 3 are its conversions to pandas; none is used here.
+warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
 
 NO_JAVA = (
     "Spark needs Java 17 or newer, and none was found: install one (such as openjdk-17-jre-headless) or set JAVA_HOME"
