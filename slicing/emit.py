@@ -245,13 +245,19 @@ FEW = 1 << 14  # combinations that are done before another strategy's kernels ar
 
 def choose(first: Ints, last: Ints, cells: int) -> str:
     """The cheapest strategy, by the partials it makes and combines."""
-    total, size = int((last - first).sum()), first.size
-    if total <= 3 * size + FEW:
+    if int((last - first).sum()) <= 3 * first.size + FEW:
         return "recompute"
-    table = 2 * levels(first, last) * cells + size
-    # worth asking: one pass over the ranges
-    stacks = 2 * int(stacked(first, last)) + size if table > 2 * size else table
-    return min((table, "sparse table"), (stacks, "two stacks"), (total, "recompute"))[1]
+    found = costs(first, last, cells)
+    return min(found, key=found.__getitem__)
+
+
+def costs(first: Ints, last: Ints, cells: int) -> dict[str, int]:
+    """How many partials each strategy makes and combines."""
+    size = first.size
+    found = {"sparse table": 2 * levels(first, last) * cells + size}
+    if found["sparse table"] > 2 * size:  # worth asking: one pass over the ranges
+        found["two stacks"] = 2 * int(stacked(first, last)) + size
+    return found | {"recompute": int((last - first).sum())}
 
 
 _NONE = np.empty(0, np.int64)

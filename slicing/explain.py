@@ -6,11 +6,13 @@ import html
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 
 from slicing.blocks import ListKind, identity
-from slicing.bounds import Progression
-from slicing.plan import Plan, fused
+from slicing.bounds import BEGIN, Progression
+from slicing.emit import costs, worth_adding_up
+from slicing.plan import DueWindows, Plan, fused
 from slicing.row_windows import Frame, LastRows, Punctuation, RowCount, RowWindow
 from slicing.spec import ProcessingTime, Spec
 from slicing.windows import Calendar, ContextFreeWindow, Landmark, Whole, Window
@@ -167,11 +169,35 @@ def _rows_kept(plan: Plan) -> str:
 
 
 def _combine(plan: Plan) -> str:
-    return (
-        "per closing push, from the windows due: recompute where ranges of cells are short or few; two-stacks where "
-        "windows\noverlap along a key; a disjoint sparse table where many windows end together. Nothing is ever "
-        "subtracted."
-    )
+    """What the engine chooses where every slice holds rows."""
+    others = ["each session or whole stream: its run of cells, once"] if plan.sessions or plan.wholes else []
+    others += ["each window of rows: its kept rows, as the windows due ask for it"] if plan.keeps_rows else []
+    longest = max((b.longest for b in plan.bounds if b.periodic is not None), default=0)
+    width = min((p.every for p in _progressions(plan)), default=1)
+    if not plan.bounds:
+        return "\n".join(others)
+    if not longest or longest // width > MOST_SHOWN:
+        return "\n".join(["chosen at each closing push, by the windows due and their slices", *others])
+    ends = plan.edges.between(0, 2 * longest - 1, np.arange(0, 2 * longest, width), 0, limit=8 * MOST_SHOWN)
+    edge = int(plan.edges.next_live(np.array([longest]), BEGIN)[0])
+    one, many = plan.edges.due(ends, edge - 1, edge), plan.edges.due(ends, longest, 2 * longest)
+    few = _cheapest(one, ends.size)
+    if plan.adds_up and plan.spec.by and worth_adding_up(int((one.high - one.low).sum()), ends.size):
+        few = "each window's cells added up as they lie, whatever the number of keys"
+    at_once = f"a push that spans {_span(plan, longest)}: {_cheapest(many, ends.size)}"
+    return "\n".join([f"a push that closes one edge: {few}", at_once, *others, "nothing is ever subtracted"])
+
+
+MOST_SHOWN = 20_000  # slices that explain works through
+
+
+def _cheapest(due: DueWindows, cells: int) -> str:
+    if not due.type.size:
+        return "no window ends there"
+    found = costs(due.low, due.high, cells)
+    cost, name = min((cost, name) for name, cost in found.items())
+    dearer = ", ".join(f"{c} by {other}" for other, c in found.items() if other != name)
+    return f"{name}, {cost} combinations a key for {due.type.size} windows ({dearer})"
 
 
 def _bytes(plan: Plan) -> str:
