@@ -30,6 +30,7 @@ from slicing.sketches import approx_count_distinct, approx_quantile
 from slicing.snapshot import SnapshotError
 from slicing.spec import Spec, processing_time
 from slicing.udaf import udaf
+from slicing.user_windows import ContextAwareWindow
 from slicing.watermark import bounded, manual, ordered, per_source, punctuated
 from slicing.windows import (
     ContextFreeWindow,
@@ -47,6 +48,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Aggregate",
+    "ContextAwareWindow",
     "ContextFreeWindow",
     "Explanation",
     "Operator",

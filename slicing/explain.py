@@ -88,7 +88,7 @@ def _likely_schema(spec: Spec) -> pa.Schema:
         types |= {name: pa.bool_() if agg.function in ("any", "all") else pa.float64() for name in agg.columns()}
         types |= {agg.flag: pa.bool_()} if agg.flag else {}
     for window in spec.windows.values():
-        types |= dict.fromkeys(window.columns(), pa.bool_()) if isinstance(window, RowWindow) else {}
+        types |= dict.fromkeys(window.flag_columns(), pa.bool_()) if isinstance(window, RowWindow) else {}
     types |= {name: time for name in spec.watermark.columns() if "punctuated" in repr(spec.watermark)}
     if not isinstance(spec.time, ProcessingTime):
         types[spec.time] = time
@@ -233,7 +233,7 @@ def _results(plan: Plan) -> str:
     return f"a row a window {when}{late}"
 
 
-def _timed(plan: Plan) -> list[tuple[int, ContextFreeWindow | Window]]:
+def _timed(plan: Plan) -> list[tuple[int, ContextFreeWindow | RowWindow | Window]]:
     return [(k, plan.spec.windows[plan.names[i]]) for k, i in enumerate(plan.timed)]
 
 

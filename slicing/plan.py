@@ -318,20 +318,23 @@ class Plan:
             self._last_names = numbers, names
         return names
 
-    def _bind_rows(self, windows: Sequence[ContextFreeWindow | Window], types: dict[str, pa.DataType]) -> None:
+    def _bind_rows(
+        self, windows: Sequence[ContextFreeWindow | RowWindow | Window], types: dict[str, pa.DataType]
+    ) -> None:
         """The windows that rows decide, and what is kept of a row for them."""
         of_rows = [(i, w) for i, w in enumerate(windows) if isinstance(w, RowWindow)]
         for i, window in of_rows:
-            for name in window.columns():
+            for name in window.flag_columns():
                 if not pa.types.is_boolean(types[name]):
                     raise TypeError(
                         f"windows[{self.names[i]!r}]: {window!r} takes boolean columns; {name!r} has type {types[name]}"
                     )
-        self.row_flags = list(dict.fromkeys(name for _, w in of_rows for name in w.columns()))
-        flags = {name: bit for bit, name in enumerate(self.row_flags)}
+        self.row_flags = list(dict.fromkeys(name for _, w in of_rows for name in w.flag_columns()))
+        self.row_values = list(dict.fromkeys(name for _, w in of_rows for name in w.columns()))
+        flags, values = ({name: n for n, name in enumerate(names)} for names in (self.row_flags, self.row_values))
         keyed = bool(self.spec.by)
         self.row_windows: list[BoundRows] = [
-            _named(self.names[i], w.bind_rows, Binding(i, self.measure, flags, keyed)) for i, w in of_rows
+            _named(self.names[i], w.bind_rows, Binding(i, self.measure, flags, values, keyed)) for i, w in of_rows
         ]
         self.counts_rows = any(w.counts for w in self.row_windows)
         self.counts_arrivals = any(w.by_arrival and not (w.whole_stream and keyed) for _, w in of_rows)
@@ -384,7 +387,7 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 
-def _bind(window: ContextFreeWindow | Window, measure: Measure) -> Bound:
+def _bind(window: ContextFreeWindow | RowWindow | Window, measure: Measure) -> Bound:
     assert isinstance(window, ContextFreeWindow)
     return window.bind(measure)
 

@@ -104,6 +104,12 @@ class Rows:
         arrays = [m.to_numpy(zero_copy_only=False) for m in masks]
         return np.logical_and.reduce(arrays).view(np.uint8)
 
+    def objects(self, name: str) -> npt.NDArray[np.object_]:
+        """A column's values as Python has them."""
+        out = np.empty(len(self), object)
+        out[:] = self.columns[name].to_pylist()
+        return out
+
     def flag(self, name: str) -> npt.NDArray[np.bool_]:
         """A boolean column; null is false."""
         flags: npt.NDArray[np.bool_] = self.columns[name].fill_null(False).to_numpy(zero_copy_only=False)

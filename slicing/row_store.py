@@ -5,6 +5,7 @@ Values throughout: each change returns a new store, so a failed push costs nothi
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -27,17 +28,22 @@ from slicing.rows import (
     UNPLACED,
     WITNESS,
     BoundRows,
+    Context,
     Found,
     RowTable,
     View,
 )
 from slicing.store import reranked
+from slicing.user_windows import BoundContextAware
 
 if TYPE_CHECKING:
     from slicing.operator import State
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
+
+
+Contexts = Mapping[int, Mapping[int, Context]]
 
 
 def _no_counts() -> Ints:
@@ -54,6 +60,8 @@ class RowStore:
     of_key: Ints = field(default_factory=_no_counts)  # by code: rows that arrived
     arrived: int = 0
     placed: int = 0
+    settled: int = BEGIN  # rows before this time are final
+    contexts: Contexts = field(default_factory=dict)  # of users' windows
 
     def __len__(self) -> int:
         return sum(map(len, self.runs))
@@ -85,7 +93,7 @@ class RowStore:
             of_key = _grown(of_key, max(rows.codes, 1))
             facts[:, OF_KEY] = of_key[cells.code] + _occurrence(cells.code)
             of_key += np.bincount(cells.code, minlength=of_key.size)
-        table = RowTable(cells, facts)
+        table = RowTable(cells, facts, tuple(rows.objects(name) for name in self.plan.row_values))
         if rows.code is not None or not rows.span[2] or self.plan.spec.sequence is not None:
             table = table.sorted()
         runs = [*self.runs, table]
@@ -103,7 +111,7 @@ class RowStore:
 
     def table(self) -> RowTable:
         assert len(self.runs) <= 1
-        return self.runs[0] if self.runs else RowTable.empty(self.plan.lanes)
+        return self.runs[0] if self.runs else RowTable.empty(self.plan.lanes, len(self.plan.row_values))
 
     def view(self, until: int, flush: bool) -> View:
         """The rows of a consolidated store by group; groups are over that end before ``until`` and ``idle``."""
@@ -120,7 +128,8 @@ class RowStore:
         gone = _grown(self.gone, int(code.max(initial=0)) + 1)[code[first]]
         first_of_key = np.append(True, code[first][1:] != code[first][:-1])[: first.size]
         of_key = _grown(self.of_key, int(code.max(initial=0)) + 1)[code[first]]
-        return View(table, bounds, np.where(first_of_key, gone, 0), over, of_key, self.arrived, self.placed)
+        base, counts = np.where(first_of_key, gone, 0), (self.arrived, self.placed)
+        return View(table, bounds, base, over, of_key, *counts, self.settled, self.contexts)
 
     def released(self, view: View, h: int) -> RowStore:
         """Without the rows that no window needs any more, which closes at ``h`` or later."""
@@ -144,6 +153,11 @@ class RowStore:
             dropped = np.bincount(view.group[~keep & ~witness], minlength=cut.size)
             gone[code] = 0
             gone[code[~view.over]] += (view.base + dropped)[~view.over]
+        contexts, codes = dict(self.contexts), set(table.code[view.first].tolist())
+        for window in self.plan.row_windows:
+            if isinstance(window, BoundContextAware):
+                quiet = {c: known for c, known in contexts.get(window.number, {}).items() if c not in codes}
+                contexts[window.number] = quiet | window.contexts(real, h)
         placed = self.placed
         if self.plan.places_rows:
             settled = (real.time < h) & (real.fact(PLACE) == UNPLACED)
@@ -151,10 +165,11 @@ class RowStore:
             at = where.rows[settled]
             facts[at, PLACE] = real.place[settled]
             placed += at.size
-            table = RowTable(table.cells, facts)
+            table = replace(table, facts=facts)
         if not keep.all():
             table = table.take(keep)
-        return replace(self, runs=(table,) if len(table) else (), gone=gone, placed=placed)
+        runs = (table,) if len(table) else ()
+        return replace(self, runs=runs, gone=gone, placed=placed, settled=max(self.settled, h), contexts=contexts)
 
     def uses(self, codes: int) -> Mask:
         """Which codes of keys are still needed."""
@@ -163,6 +178,8 @@ class RowStore:
             used[run.code] = True
         for count in (self.gone, self.of_key):
             used[: count.size] |= count != 0
+        for known in self.contexts.values():
+            used[list(known)] = True
         return used
 
     def recoded(self, code: Ints) -> RowStore:
@@ -177,13 +194,15 @@ class RowStore:
         runs = []
         for run in self.runs:
             cells = run.cells.with_meta(CODE, code[run.code])
-            runs.append(RowTable(cells, run.facts).sorted())
-        return replace(self, runs=tuple(runs), gone=moved(self.gone), of_key=moved(self.of_key))
+            runs.append(replace(run, cells=cells).sorted())
+        contexts = {n: {int(code[c]): known for c, known in of.items()} for n, of in self.contexts.items()}
+        counts = moved(self.gone), moved(self.of_key)
+        return replace(self, runs=tuple(runs), gone=counts[0], of_key=counts[1], contexts=contexts)
 
     def reranked(self, column: str, rank: Ints) -> RowStore:
         """Ranks of a column's values renumbered, as in the slice store."""
 
-        runs = (RowTable(reranked(self.plan, run.cells, column, rank), run.facts) for run in self.runs)
+        runs = (replace(run, cells=reranked(self.plan, run.cells, column, rank)) for run in self.runs)
         return replace(self, runs=tuple(runs))
 
 
@@ -238,7 +257,7 @@ class Due:
 
     @staticmethod
     def of(window: BoundRows, view: View, after: int, until: int) -> Due:
-        found = window.find(view)
+        found = window.find(view, until)
         due = (found.closes < until) | view.over[found.group]
         return Due(window.number, view, found.take(due & (found.closes >= after)))
 

@@ -28,25 +28,29 @@ _ORDERS = ("time", "arrival")
 
 
 class Binding(NamedTuple):
-    """What a window type is bound to: its number, the time column, its flag columns' places, whether there are keys."""
+    """What a window type is bound to: its number, the time column, where its columns are, whether there are keys."""
 
     number: int
     measure: Measure
     flags: Mapping[str, int]
+    values: Mapping[str, int]
     keyed: bool
 
 
-@dataclass(frozen=True, repr=False)
-class RowWindow(Window):
+class RowWindow:
     """A window type that only rows can tell; a spec with one keeps rows."""
 
     ranked: ClassVar[bool] = False  # its answers have rank_start and rank_end
     spans: ClassVar[tuple[str, ...]] = ()
     flags: ClassVar[tuple[str, ...]] = ()  # its arguments that name boolean columns
 
-    def columns(self) -> tuple[str, ...]:
-        """The columns it reads."""
+    def flag_columns(self) -> tuple[str, ...]:
+        """The boolean columns it reads."""
         return tuple(getattr(self, name) for name in self.flags)
+
+    def columns(self) -> tuple[str, ...]:
+        """The columns whose values it wants to see."""
+        return ()
 
     def bind_rows(self, binding: Binding) -> BoundRows:
         raise NotImplementedError
@@ -65,7 +69,7 @@ class RowWindow(Window):
 
 
 @dataclass(frozen=True, repr=False)
-class RowCount(RowWindow):
+class RowCount(RowWindow, Window):
     _constructor: ClassVar[str] = "rows"
     ranked: ClassVar[bool] = True
     n: int
@@ -105,7 +109,7 @@ class BoundRowCount(BoundRows):
         self.by_arrival = window.by_arrival
         self.counts = self.per_key and not self.by_arrival
 
-    def find(self, view: View) -> Found:
+    def find(self, view: View, until: int) -> Found:
         if not len(view.rows):
             return _nothing()
         rank, total = self._ranks(view)
@@ -116,8 +120,8 @@ class BoundRowCount(BoundRows):
         closes = end
         if self.partial:
             short = np.flatnonzero((ranks % self.every == 0) & (ranks + self.n > total[of]))
-            until = np.searchsorted(of, of[short], "right")
-            first, last = np.append(first, short), np.append(last, until)
+            ends = np.searchsorted(of, of[short], "right")
+            first, last = np.append(first, short), np.append(last, ends)
             start, end = _span(time, first, last, self.by_arrival)
             closes = np.append(closes, np.full(short.size, FOREVER))
         low = ranks[first]
@@ -213,7 +217,7 @@ def _by_group(view: View, value: Ints, low: Ints, high: Ints) -> tuple[Ints, Int
 
 
 @dataclass(frozen=True, repr=False)
-class Punctuation(RowWindow):
+class Punctuation(RowWindow, Window):
     _constructor: ClassVar[str] = "punctuation"
     flags: ClassVar[tuple[str, ...]] = ("column",)
     column: str
@@ -239,7 +243,7 @@ class BoundPunctuation(BoundRows):
         self.number, self.flag = binding.number, binding.flags[window.column]
         self.per_key = window.per_key or not binding.keyed
 
-    def find(self, view: View) -> Found:
+    def find(self, view: View, until: int) -> Found:
         if not len(view.rows):
             return _nothing()
         if not self.per_key:
@@ -288,7 +292,7 @@ class BoundPunctuation(BoundRows):
 
 
 @dataclass(frozen=True, repr=False)
-class Frame(RowWindow):
+class Frame(RowWindow, Window):
     _constructor: ClassVar[str] = "frame"
     flags: ClassVar[tuple[str, ...]] = ("enter", "leave")
     enter: str
@@ -324,7 +328,7 @@ class BoundFrame(BoundRows):
         found = frames(view.bounds, view.time, *flags, np.int64(h), first, last, open_, needed)
         return first[:found], last[:found], open_[:found], needed
 
-    def find(self, view: View) -> Found:
+    def find(self, view: View, until: int) -> Found:
         first, last, open_, _ = self._frames(view, FOREVER)
         if not self.partial:
             first, last, open_ = first[~open_], last[~open_], open_[~open_]
@@ -340,7 +344,7 @@ class BoundFrame(BoundRows):
 
 
 @dataclass(frozen=True, repr=False)
-class PerRow(RowWindow):
+class PerRow(RowWindow, Window):
     _constructor: ClassVar[str] = "per_row"
     spans: ClassVar[tuple[str, ...]] = ("range",)
     range: Span
@@ -367,7 +371,7 @@ class BoundPerRow(BoundRows):
         self.range = binding.measure.ticks(window.range, "range")
         self.counts = self.every > 1 and not self.by_arrival
 
-    def find(self, view: View) -> Found:
+    def find(self, view: View, until: int) -> Found:
         rank = np.arange(len(view.rows)) + (view.base - view.first)[view.group]
         if self.by_arrival:
             rank = view.fact(OF_KEY)
@@ -385,7 +389,7 @@ class BoundPerRow(BoundRows):
 
 
 @dataclass(frozen=True, repr=False)
-class LastRows(RowWindow):
+class LastRows(RowWindow, Window):
     _constructor: ClassVar[str] = "last_rows"
     spans: ClassVar[tuple[str, ...]] = ("every",)
     n: int
@@ -410,7 +414,7 @@ class BoundLastRows(BoundRows):
         self.number, self.n = binding.number, window.n
         self.every = binding.measure.ticks(window.every, "every")
 
-    def find(self, view: View) -> Found:
+    def find(self, view: View, until: int) -> Found:
         edge = (view.time // self.every + 1) * self.every
         closing = np.append(edge[1:] != edge[:-1], True)[: edge.size]
         closing[view.last - 1] = True

@@ -8,10 +8,10 @@ each is complete, and from where on it still needs a key's rows. All that is nee
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from slicing.kernels.rows import merge_order
 from slicing.order import order_by
 
 Ints = npt.NDArray[np.int64]
+Objects = npt.NDArray[np.object_]
 Mask = npt.NDArray[np.bool_]
 
 # what is kept of a row beside its cell
@@ -38,6 +39,7 @@ class RowTable:
 
     cells: Cells
     facts: Ints
+    values: tuple[Objects, ...] = ()  # of the columns that a user's windows want to see
 
     def __len__(self) -> int:
         return len(self.facts)
@@ -52,21 +54,21 @@ class RowTable:
 
     @property
     def nbytes(self) -> int:
-        return self.cells.nbytes + self.facts.nbytes
+        return self.cells.nbytes + self.facts.nbytes + sum(v.nbytes for v in self.values)
 
     def take(self, index: Ints | Mask | slice) -> RowTable:
-        return RowTable(self.cells.take(index), self.facts[index])
+        return RowTable(self.cells.take(index), self.facts[index], tuple(v[index] for v in self.values))
 
     @staticmethod
-    def empty(lanes: Sequence[Lane]) -> RowTable:
-        return RowTable(Cells.empty(lanes, False), np.empty((0, 6), np.int64))
+    def empty(lanes: Sequence[Lane], columns: int) -> RowTable:
+        return RowTable(Cells.empty(lanes, False), np.empty((0, 6), np.int64), (np.empty(0, object),) * columns)
 
     def sorted(self) -> RowTable:
         return self.take(order_by(self.facts[:, ARRIVAL], self.facts[:, SEQUENCE], self.time, self.code))
 
     def merged(self, newer: RowTable) -> RowTable:
         cells, facts = concatenated([self.cells, newer.cells]), np.concatenate([self.facts, newer.facts])
-        both = RowTable(cells, facts)
+        both = RowTable(cells, facts, tuple(map(np.concatenate, zip(self.values, newer.values, strict=True))))
         if not len(self) or not len(newer) or _before(self, newer):
             return both
         order = np.empty(len(both), np.int64)
@@ -106,14 +108,31 @@ class Found(NamedTuple):
         return Found(self.order, *(None if c is None else c[index] for c in self[1:]))  # type: ignore[arg-type]
 
 
+class Opened(NamedTuple):
+    """A window that is open: its start, and the row that opened it."""
+
+    id: int | str
+    start: int
+    arrival: int
+
+
+class Context(NamedTuple):
+    """What a user's window remembers of a key."""
+
+    value: Any
+    open: tuple[Opened, ...]
+
+
 class BoundRows(Protocol):
     """A window type over rows, in ticks."""
 
     number: int  # among the windows of the spec
     counts: bool  # whether it asks how many rows of a key were let go
 
-    def find(self, view: View) -> Found:
-        """The windows of these rows, complete or not; those that closed before the horizon may be anything."""
+    def find(self, view: View, until: int) -> Found:
+        """The windows of these rows, at least those that close before ``until``.
+
+        Those that closed before the horizon may be anything."""
         raise NotImplementedError
 
     def needs(self, view: View, h: int) -> Ints:
@@ -132,6 +151,9 @@ class View:
     of_key: Ints  # for each group how many rows of its key arrived
     arrived: int
     placed: int
+    settled: int  # rows before this time are final
+    contexts: Mapping[int, Mapping[int, Context]]  # of a user's windows: number -> code -> context
+    memo: dict[Any, Any] = field(default_factory=dict)
 
     @cached_property
     def group(self) -> Ints:

@@ -28,9 +28,10 @@ from slicing.plan import Plan
 from slicing.postpone import Postponed
 from slicing.revise import Revisions
 from slicing.row_store import RowStore
-from slicing.rows import RowTable
+from slicing.rows import Context, Objects, Opened, RowTable
 from slicing.spec import Spec
 from slicing.store import Store
+from slicing.user_windows import context_json, context_value
 from slicing.watermark import Progress
 
 Ints = npt.NDArray[np.int64]
@@ -60,7 +61,7 @@ def write(spec: Spec, state: State | None, advanced: tuple[object, ...], ended: 
             "filled": list(state.filled),
             "runs": len(state.store.runs),
             "postponed": [[p.after, p.until, p.code] for p in state.postponed],
-            "rows": {"runs": len(state.rows.runs), "arrived": state.rows.arrived, "placed": state.rows.placed},
+            "rows": _rows_header(state.rows),
         }
         assert state.given is not None
         tables.append(state.given.empty_table())
@@ -184,17 +185,45 @@ def _cells(plan: Plan, table: pa.Table) -> Cells:
 
 def _row_tables(store: RowStore) -> list[pa.Table]:
     counts = [pa.table({"count": count}) for count in (store.gone, store.of_key)]
-    return [*counts, *(t for run in store.runs for t in (_cells_table(run.cells), _words_table(run.facts)))]
+    return [*counts, *(t for run in store.runs for t in (_cells_table(run.cells), _facts_table(store.plan, run)))]
 
 
-def _rows(plan: Plan, header: dict[str, int], take: Iterator[pa.Table]) -> RowStore:
+def _facts_table(plan: Plan, run: RowTable) -> pa.Table:
+    values = [pa.array(v, plan.types[name]) for name, v in zip(plan.row_values, run.values, strict=True)]
+    return pa.table([_lists(run.facts), *values], names=["words", *map(str, range(len(values)))])
+
+
+def _rows_header(store: RowStore) -> dict[str, Any]:
+    return {
+        "runs": len(store.runs),
+        "counts": [store.arrived, store.placed, store.settled],
+        "contexts": [
+            [number, code, context_json(context.value), [list(o) for o in context.open]]
+            for number, known in store.contexts.items()
+            for code, context in known.items()
+        ],
+    }
+
+
+def _rows(plan: Plan, header: dict[str, Any], take: Iterator[pa.Table]) -> RowStore:
     gone, of_key = (next(take)["count"].to_numpy().copy() for _ in range(2))
-    runs = (RowTable(_cells(plan, next(take)), _words(next(take)["words"])) for _ in range(header["runs"]))
-    return RowStore(plan, tuple(runs), gone, of_key, header["arrived"], header["placed"])
+    runs = []
+    for _ in range(header["runs"]):
+        cells, facts = _cells(plan, next(take)), next(take)
+        values = tuple(_objects(column) for column in facts.columns[1:])
+        runs.append(RowTable(cells, _words(facts["words"]), values))
+    contexts: dict[int, dict[int, Context]] = {}
+    for number, code, value, opened in header["contexts"]:
+        known = contexts.setdefault(number, {})
+        known[code] = Context(context_value(value), tuple(Opened(*o) for o in opened))
+    arrived, placed, settled = header["counts"]
+    return RowStore(plan, tuple(runs), gone, of_key, arrived, placed, settled, contexts)
 
 
-def _words_table(words: Ints) -> pa.Table:
-    return pa.table([_lists(words)], names=["words"])
+def _objects(column: pa.ChunkedArray) -> Objects:
+    out = np.empty(len(column), object)
+    out[:] = column.to_pylist()
+    return out
 
 
 def _lists(words: Ints) -> pa.Array:

@@ -16,6 +16,7 @@ from slicing.windows import Calendar, ContextFreeWindow, Session, Window
 V = TypeVar("V")
 Span = Duration | int
 
+_WINDOWS = (ContextFreeWindow, RowWindow, Window)
 _EMIT = ("final", "updates", "changes")
 _ON_NULL_TIME = ("error", "late")
 _ON_OVERFLOW = ("error", "null", "wrap")
@@ -75,7 +76,7 @@ class Spec:
 
     time: str | ProcessingTime
     by: tuple[str, ...]
-    windows: FrozenMap[ContextFreeWindow | Window]
+    windows: FrozenMap[ContextFreeWindow | RowWindow | Window]
     aggs: FrozenMap[Aggregate]
     watermark: Watermark
     allowed_lateness: Span
@@ -88,7 +89,7 @@ class Spec:
     def __init__(
         self,
         time: str | ProcessingTime,
-        windows: Mapping[str, ContextFreeWindow | Window],
+        windows: Mapping[str, ContextFreeWindow | RowWindow | Window],
         aggs: Mapping[str, Aggregate],
         by: Sequence[str] | str = (),
         watermark: Watermark | None = None,
@@ -104,7 +105,10 @@ class Spec:
 
         put("time", _time(time))
         put("by", _columns(by))
-        put("windows", FrozenMap(_mapping(windows, "windows", (ContextFreeWindow, Window), "sl.tumbling('1m')")))
+        put(
+            "windows",
+            FrozenMap(_mapping(windows, "windows", _WINDOWS, "sl.tumbling('1m')")),
+        )
         put("aggs", FrozenMap(_mapping(aggs, "aggs", (Aggregate,), "sl.count()")))
         put("watermark", _watermark(watermark))
         put("allowed_lateness", _lateness(allowed_lateness))
@@ -135,7 +139,7 @@ class Spec:
         names = [self.time] if isinstance(self.time, str) else []
         names += [*self.by, *self.watermark.columns(), *([self.sequence] if self.sequence else [])]
         for window in self.windows.values():
-            names += window.columns() if isinstance(window, RowWindow) else ()
+            names += [*window.flag_columns(), *window.columns()] if isinstance(window, RowWindow) else []
         for agg in self.aggs.values():
             names += [*agg.columns(), *([agg.flag] if agg.flag else [])]
         return tuple(dict.fromkeys(names))
@@ -270,7 +274,7 @@ def _stable(value: object) -> str:
         return f"{value!r} {value.user.digest}"
     if isinstance(value, FrozenMap):
         return "{" + ", ".join(f"{k!r}: {_stable(v)}" for k, v in value.items()) + "}"
-    if isinstance(value, ContextFreeWindow) and type(value).__repr__ is object.__repr__:
+    if isinstance(value, ContextFreeWindow | RowWindow) and type(value).__repr__ is object.__repr__:
         attributes = ", ".join(f"{k}={v!r}" for k, v in sorted(vars(value).items()))
         return f"{type(value).__module__}.{type(value).__qualname__}({attributes})"
     return repr(value)

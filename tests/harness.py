@@ -134,6 +134,47 @@ def user_defined(which: str, column: str) -> sl.Aggregate:
     )
 
 
+@dataclass(frozen=True)
+class Visit(sl.ContextAwareWindow):
+    """A user's sessions that end ``longest`` after they began, at the latest."""
+
+    gap: int
+    longest: int
+
+    def see(self, context: Any, time: int) -> Any:
+        if context is None:
+            return (time, time), [self.opens()]
+        first, _ = context
+        return (first, time), []
+
+    def deadline(self, context: Any) -> int | None:
+        return None if context is None else min(context[1] + self.gap, context[0] + self.longest - 1)
+
+    def expired(self, context: Any) -> Any:
+        first, last = context
+        return None, [self.closes(at=min(last + self.gap, first + self.longest))]
+
+
+@dataclass(frozen=True)
+class Delta(sl.ContextAwareWindow):
+    """A user's windows that end before the row whose value has moved by ``by``."""
+
+    column: str
+    by: float
+
+    def columns(self) -> tuple[str, ...]:
+        return (self.column,)
+
+    def see(self, first: float | None, time: int, value: float | None) -> Any:
+        if value is None:
+            return first, []
+        if first is None:
+            return value, [self.opens()]
+        if abs(value - first) < self.by:
+            return first, []
+        return value, [self.closes(before=True), self.opens()]
+
+
 def spec(case: Case) -> sl.Spec:
     query, time_type = case.query, case.columns[case.query["time"]]
     unit = DAY if time_type == "date64" else 1  # a user's windows are in the words of the column
@@ -174,6 +215,10 @@ def spec(case: Case) -> sl.Spec:
                 return sl.frame(w["enter"], w["leave"], partial=w["partial"])
             case "per_row":
                 return sl.per_row(span(w["range"]), w["every"], order=w["order"])
+            case "visit":
+                return Visit(w["gap"] * unit, w["longest"] * unit)
+            case "delta":
+                return Delta(w["column"], w["by"])
             case "last_rows":
                 return sl.last_rows(w["n"], span(w["every"]))
             case "calendar":

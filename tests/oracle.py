@@ -188,12 +188,41 @@ def last_rows(window: Values, rows: list[Row]) -> Iterable[tuple]:
         yield members[0].time, edge, members, edge - 1, None, None
 
 
+def visits(window: Values, rows: list[Row]) -> Iterable[tuple]:
+    """Sessions that end `longest` after they began at the latest."""
+    gap, longest, members = window["gap"], window["longest"], []
+    for row in [*rows, None]:
+        if members:
+            end = min(members[-1].time + gap, members[0].time + longest)
+            last_to_join = min(members[-1].time + gap, members[0].time + longest - 1)
+            if row is None or row.time > last_to_join:
+                yield members[0].time, end, members, last_to_join, None, None
+                members = []
+        members = [*members, row]
+
+
+def deltas(window: Values, rows: list[Row]) -> Iterable[tuple]:
+    """Rows whose value is less than `by` away from the first one's; null goes with the others."""
+    members: list[Row] = []
+    for row in rows:
+        value = row.values[window["column"]]
+        if members and value is not None and abs(value - members[0].values[window["column"]]) >= window["by"]:
+            yield members[0].time, members[-1].time, members, row.time, None, None
+            members = []
+        if members or value is not None:
+            members = [*members, row]
+    if members:
+        yield members[0].time, members[-1].time, members, None, None, None
+
+
 OF_ROWS: dict[str, Callable[[Values, list[Row]], Iterable[tuple]]] = {
     "rows": count_windows,
     "punctuation": marked_windows,
     "frame": frames,
     "per_row": windows_of_rows,
     "last_rows": last_rows,
+    "visit": visits,
+    "delta": deltas,
 }
 
 

@@ -20,7 +20,7 @@ DECIMALS = ["decimal(5, 2)", "decimal(18, 0)", "decimal(38, 6)", "decimal(30, 10
 KEY_TYPES = ["int64", "int32", "string", "dictionary", "binary", "bool", "float64", "decimal(9, 2)"]
 KEY_TYPES += ["date32", "timestamp[us]"]
 VALUE_TYPES = [*INTEGERS, "float32", "float64", "bool", *DECIMALS, "timestamp[us]", "date32", "string"]
-OF_ROWS = ["rows", "punctuation", "frame", "per_row", "last_rows"]
+OF_ROWS = ["rows", "punctuation", "frame", "per_row", "last_rows", "visit", "delta"]
 CONTEXT_FREE = ["tumbling", "sliding", "cumulate", "landmark", "fixed", "listed", "squares"]
 
 
@@ -164,6 +164,10 @@ def windows(draw: DrawFn, kit: Kit, time_type: str) -> Values:
         case "per_row":
             order = draw(st.sampled_from(["time", "time", "arrival"])) if not kit.within_bound else "time"
             return {"kind": kind, "range": size, "every": draw(st.sampled_from([1, 1, 2, 3])), "order": order}
+        case "visit":
+            return {"kind": kind, "gap": draw(st.integers(1, 8)), "longest": size}
+        case "delta":
+            return {"kind": kind, "column": "level", "by": draw(st.integers(1, 4))}
         case "last_rows":
             return {"kind": kind, "n": draw(st.integers(1, 6)), "every": size}
         case "session":
@@ -281,6 +285,8 @@ def cases(draw: DrawFn, kit: Kit = Kit()) -> Case:
         "on_overflow": draw(st.sampled_from(["error", "null", "wrap"])),
     }
     columns = {"t": time_type, **by, **value_columns, "row": "int64", "flag": "bool"}
+    if any(window["kind"] == "delta" for window in named.values()):
+        columns["level"] = draw(st.sampled_from(["int64", "float64"]))
     if any(window["kind"] in ("frame", "punctuation") for window in named.values()):
         columns |= {"enter": "bool", "leave": "bool"}
     if sequence is not None:
@@ -352,6 +358,10 @@ def cells(draw: DrawFn, columns: dict[str, str]) -> SearchStrategy[Values]:
             found[name] = draw(pools(type_name))
         elif name.startswith("v"):
             found[name] = nullable(values(type_name), 6)
+        elif name == "level":
+            found[name] = nullable(
+                st.integers(-3, 3) if type_name == "int64" else st.sampled_from([0.0, 1.5, -2.25, 3.0]), 6
+            )
         elif name in ("enter", "leave"):
             found[name] = st.sampled_from([False, False, True, None])
         elif name == "seq":

@@ -16,7 +16,7 @@ pytest.importorskip("slicing")
 from harness import check, check_aggregate, check_postponed, check_resplit
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
-from strategies import Case, Kit, calendar_cases, cases
+from strategies import OF_ROWS, Case, Kit, calendar_cases, cases
 
 CASES = int(os.environ.get("SLICING_CASES", "150"))
 SEED = os.environ.get("SLICING_SEED")
@@ -60,6 +60,16 @@ def test_each_step_holds_for_every_type_and_aggregate(case: Case) -> None:
 @given(cases(Kit(kinds=("session",), idle=False, rich_values=False)))
 def test_sessions_step_by_step(case: Case) -> None:
     check(case)
+
+
+@pytest.mark.parametrize("kind", OF_ROWS)
+def test_windows_of_rows_step_by_step(kind: str) -> None:
+    @share(4)
+    @given(cases(Kit(kinds=(kind, kind, "tumbling", "session"), idle=IDLE, rich_values=False)))
+    def agrees(case: Case) -> None:
+        check(case)
+
+    agrees()
 
 
 @pytest.mark.skipif(not IDLE, reason="SLICING_IDLE=0")

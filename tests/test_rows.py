@@ -1,0 +1,161 @@
+"""Windows that rows decide: what is kept for them and for how long, and what users' own ones are told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from harness import Delta, Visit
+
+import slicing as sl
+
+N = {"n": sl.count(), "total": sl.sum("v"), "seen": sl.collect("v")}
+WINDOWS = {
+    "count": (sl.rows(100), 4 * 99 + 21),
+    "count by arrival": (sl.rows(100, order="arrival"), 4 * 99 + 21),
+    "count of the stream": (sl.rows(100, per_key=False), 99 + 21),
+    "overlapping counts": (sl.rows(100, every=1), 4 * 99 + 21),
+    "marks": (sl.punctuation("mark"), 1200),
+    "marks for all": (sl.punctuation("mark", per_key=False), 1200),
+    "frames": (sl.frame("mark", "leave"), 1200),
+    "rows": (sl.per_row(50), 150),
+    "last rows": (sl.last_rows(3, 1000), 60),
+    "visits": (Visit(3, 40), 200),
+    "deltas": (Delta("v", 40), 800),
+}
+
+
+def stream(rows, at, by=4):
+    """Rows at 1 a tick, up to 20 late, of a few keys; a mark every 200 ticks and 50 later its end."""
+    time = np.arange(at, at + rows)
+    data = {"t": time, "k": time % by, "v": time % 1000, "mark": time // by % 50 == 0, "leave": time // by % 50 == 20}
+    return pa.table(data).take(np.argsort(time + time * 7919 % 20, kind="stable"))
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_rows_are_let_go_as_soon_as_no_window_needs_them(name):
+    window, most = WINDOWS[name]
+    op = sl.Operator(sl.Spec(time="t", by=["k"], windows={"w": window}, aggs=N, watermark=sl.bounded(20)))
+    held = [op.push(stream(1000, at)).stats for at in range(0, 40_000, 1000)]
+    assert max(s["kept"] for s in held) <= most
+    # nothing grows: the second half of the stream takes no more than the first
+    assert max(s["bytes"] for s in held[20:]) <= 1.25 * max(s["bytes"] for s in held[:20])
+    assert op.flush().stats["kept"] == 0
+
+
+def test_rows_wait_for_lateness_and_no_longer():
+    query = {"time": "t", "windows": {"w": sl.rows(10)}, "aggs": N, "watermark": sl.bounded(0)}
+    rows = pa.table({"t": range(1000), "v": range(1000)})
+    kept = [
+        sl.Operator(sl.Spec(**query, allowed_lateness=late, emit="changes")).push(rows).stats["kept"]
+        for late in (0, 100)
+    ]
+    assert kept == [10, 110]
+
+
+def test_windows_without_rows_keep_none():
+    spec = sl.Spec(time="t", windows={"w": sl.tumbling(10), "s": sl.session(5)}, aggs=N)
+    assert sl.Operator(spec).push(stream(1000, 0)).stats["kept"] == 0
+
+
+def test_a_spec_of_row_windows_keeps_no_slices():
+    spec = sl.Spec(time="t", windows={"w": sl.rows(10)}, aggs=N)
+    stats = sl.Operator(spec).push(stream(1000, 0)).stats
+    assert stats["cells"] == stats["slices"] == 0 and stats["kept"] > 0
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_ranks_of_keys_and_of_the_stream(size):
+    windows = {"key": sl.rows(3), "all": sl.rows(4, per_key=False), "came": sl.rows(3, order="arrival")}
+    op = sl.Operator(
+        sl.Spec(time="t", by=["k"], windows=windows, aggs={"seen": sl.collect("v")}, watermark=sl.bounded(9))
+    )
+    rows = pa.table({"t": [5, 1, 2, 4, 3, 6, 7, 8], "k": list("aabaabba"), "v": [5, 1, 2, 4, 3, 6, 7, 8]})
+    found = [op.push(rows.slice(at, size)).windows for at in range(0, 8, size)] + [op.flush().windows]
+    told = {
+        (w["window"], w["k"], w["rank_start"], w["rank_end"]): w["seen"] for table in found for w in table.to_pylist()
+    }
+    assert told == {
+        ("key", "a", 0, 3): [1, 3, 4],
+        ("key", "b", 0, 3): [2, 6, 7],
+        ("came", "a", 0, 3): [1, 4, 5],
+        ("came", "b", 0, 3): [2, 6, 7],
+        ("all", "a", 0, 4): [1, 3, 4],
+        ("all", "b", 0, 4): [2],
+        ("all", "a", 4, 8): [5, 8],
+        ("all", "b", 4, 8): [6, 7],
+    }
+
+
+def test_quiet_keys_start_their_ranks_anew():
+    spec = sl.Spec(time="t", windows={"w": sl.rows(2, partial=True)}, aggs={"seen": sl.collect("v")}, idle=10)
+    op = sl.Operator(spec)
+    times = [1, 2, 3, 20, 21, 22, 23]
+    found = op.push(pa.table({"t": times, "v": times})).windows.to_pylist() + op.flush().windows.to_pylist()
+    assert [(w["rank_start"], w["seen"]) for w in found] == [(0, [1, 2]), (2, [3]), (0, [20, 21]), (2, [22, 23])]
+
+
+@dataclass(frozen=True)
+class Told(sl.ContextAwareWindow):
+    """Gives one answer whatever it sees."""
+
+    answer: object
+    until: int | None = None
+
+    def see(self, context, time):
+        return self.answer
+
+    def deadline(self, context):
+        return self.until
+
+
+OPEN, CLOSE = sl.ContextAwareWindow.opens(), sl.ContextAwareWindow.closes()
+WRONG = {
+    "no pair": (Told(3), "see gave 3; it must return the context and a list of self.opens() and self.closes()"),
+    "no edges": (Told((1, [2])), "see gave (1, [2]); it must return"),
+    "twice open": (Told((1, [OPEN, OPEN])), "opened a window with id=0, but it is open already"),
+    "never open": (Told((1, [CLOSE])), "closed a window with id=0, which is not open"),
+    "empty": (
+        Told((1, [OPEN, sl.ContextAwareWindow.closes(before=True)])),
+        "closed the window with id=0 before its first row",
+    ),
+    "for ever": (Told((1, [OPEN]), until=-5), "expired gave a context whose deadline is -5; it must be later than -5"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_users_window_that_makes_no_sense_is_told_so(name):
+    window, sentence = WRONG[name]
+    op = sl.Operator(sl.Spec(time="t", windows={"w": window}, aggs=N))
+    with pytest.raises((TypeError, ValueError)) as caught:
+        op.push(pa.table({"t": [1, 2, 3], "v": [1, 2, 3]}))
+    assert repr(window) + ("." if sentence.startswith(("see", "expired")) else " ") + sentence in str(caught.value)
+
+
+def test_a_context_that_no_snapshot_can_hold_is_refused():
+    op = sl.Operator(sl.Spec(time="t", windows={"w": Told(({1}, [OPEN, CLOSE]))}, aggs=N))
+    op.push(pa.table({"t": [1, 2], "v": [1, 2]}))
+    with pytest.raises(TypeError, match=r"cannot hold the context \{1\} of a ContextAwareWindow; a context is None"):
+        op.snapshot()
+
+
+def test_users_windows_may_overlap():
+    """Every row opens a window that ends with the third row from it."""
+
+    @dataclass(frozen=True)
+    class Threes(sl.ContextAwareWindow):
+        partial: bool = False
+
+        def start(self):
+            return 0
+
+        def see(self, rank, time):
+            return rank + 1, [self.opens(rank), *([self.closes(rank - 2)] if rank > 1 else [])]
+
+    rows = pa.table({"t": [4, 1, 3, 2, 9], "v": [4, 1, 3, 2, 9]})
+    spec = sl.Spec(time="t", windows={"mine": Threes(), "built in": sl.rows(3, 1)}, aggs={"seen": sl.collect("v")})
+    found = sl.aggregate(rows, spec).to_pylist()
+    mine, built_in = ([w["seen"] for w in found if w["window"] == name] for name in ("mine", "built in"))
+    assert mine == built_in == [[1, 2, 3], [2, 3, 4], [3, 4, 9]]
