@@ -107,15 +107,16 @@ POLARS_AGGS = (
     pl.col("value").min().alias("low"),
     pl.col("value").max().alias("high"),
 )
+POLARS_MEDIAN = pl.col("value").median().alias("middle")
 SQL_AGGS = "count(*) n, sum(value) total, min(value) low, max(value) high"
 PANDAS_AGGS = {"n": ("value", "size"), "total": ("value", "sum"), "low": ("value", "min"), "high": ("value", "max")}
 
 
-def polars_dynamic(size: int, every: int | None = None) -> Plan:
+def polars_dynamic(size: int, every: int | None = None, aggs: Sequence[pl.Expr] = POLARS_AGGS) -> Plan:
     def plan(data: Data) -> Work:
         frame = data.polars.rename({"ts": "start"})
         step = every or size
-        return lambda: frame.group_by_dynamic("start", every=f"{step}i", period=f"{size}i").agg(*POLARS_AGGS)
+        return lambda: frame.group_by_dynamic("start", every=f"{step}i", period=f"{size}i").agg(*aggs)
 
     return plan
 
@@ -188,6 +189,15 @@ def sql_sessions(gap: int) -> Plan:
             SELECT *, count(*) FILTER (NOT coalesce(joined, false)) OVER (
                 PARTITION BY key ORDER BY ts ROWS UNBOUNDED PRECEDING) AS session FROM marked
         ) SELECT key, min(ts) AS start, max(ts) + {gap} AS "end", {SQL_AGGS} FROM numbered GROUP BY key, session
+    """)
+
+
+def sql_spread(size: int, every: int, aggs: str) -> Plan:
+    """Each row once for every window that it is in: what a holistic aggregate leaves."""
+    return sql(f"""
+        SELECT pane * {every} AS start, {aggs} FROM (
+            SELECT unnest(range(ts // {every} - {size // every - 1}, ts // {every} + 1)) AS pane, value FROM stream
+        ) GROUP BY 1
     """)
 
 
@@ -300,6 +310,16 @@ WORKLOADS = {
         },
         size=MINUTE,
     ),
+    "median, sliding 60 s / 1 s, 1 k rows a slice": Workload(
+        lambda rows: Data(streams.times(rows, 1000)),
+        sl.Spec("ts", {"w": sl.sliding(MINUTE, every=SECOND)}, {"middle": sl.median("value")}, watermark=sl.ordered()),
+        {
+            "polars group_by_dynamic": polars_dynamic(MINUTE, SECOND, [POLARS_MEDIAN]),
+            "duckdb by rows and windows": sql_spread(MINUTE, SECOND, "median(value) middle"),
+        },
+        size=MINUTE,
+        share=0.1,
+    ),
     "20 % out of order, up to 2 s": Workload(
         lambda rows: Data(_disorder(rows), in_order=False),
         _spec(sl.tumbling(SECOND), delay=2 * SECOND),
@@ -338,11 +358,11 @@ class Disagreement(Exception):
 
 
 def canonical(answer: object, size: int, span: tuple[int, int]) -> pa.Table:
-    """Columns start, [end], [key], n, total, low, high, in order; of sliding windows those that lie in the data."""
+    """Columns start, [end], [key], aggregates, in order; of sliding windows those that lie in the data."""
     table = answer if isinstance(answer, pa.Table) else pa.table(answer)
     ours = {"window_start": "start", "window_end": "end"}
     table = table.rename_columns([ours.get(name, name) for name in table.column_names])
-    names = [n for n in ("start", "end", "key", "n", "total", "low", "high") if n in table.column_names]
+    names = [n for n in ("start", "end", "key", "n", "total", "low", "high", "middle") if n in table.column_names]
     columns = {n: table[n].cast(_plain(table[n].type)).combine_chunks() for n in names}
     table = pa.table(columns)
     if size:

@@ -43,22 +43,28 @@ def ranges(rng: np.random.Generator, cells: int, how: str) -> tuple[np.ndarray, 
 
 @pytest.mark.parametrize("how", ["sliding", "nested", "any"])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_quantiles_of_large_windows(shape: str, how: str) -> None:
-    rng = np.random.default_rng(7)
-    n, size = 30_000, 60
+@pytest.mark.parametrize("n", [30_000, 1500, 300])
+def test_quantiles_of_windows_of_any_size(n: int, shape: str, how: str) -> None:
+    """By buckets, or sorted; large and small ones beside each other."""
+    rng, size = np.random.default_rng(7), 60
     values = SHAPES[shape](rng, n)
-    table = pa.table({"t": np.sort(rng.integers(0, size, n)), "v": values})
+    t = np.sort(rng.integers(0, size, n))
+    table = pa.table({"t": t, "v": values})
     first, last = ranges(rng, size, how)
     windows = {f"w{i}": sl.fixed(int(a), int(b)) for i, (a, b) in enumerate(zip(first, last, strict=True)) if a < b}
     aggs = {"q": sl.quantile("v", 0.3), "m": sl.median("v"), "top": sl.top_k("v", 1), "low": sl.quantile("v", 0)}
+    aggs |= {"mode": sl.mode("v"), "heavy": sl.heavy_hitters("v", 0.2)}
     answers = sl.aggregate(table, sl.Spec("t", windows, aggs)).to_pylist()
-    assert len(answers) == len(windows)
+    assert len(answers) == sum(((t >= w.start) & (t < w.end)).any() for w in windows.values())
     time = table["t"].to_numpy()
     for row in answers:
         inside = values[(time >= row["window_start"]) & (time < row["window_end"])]
         assert row["q"] == pytest.approx(np.quantile(inside, 0.3), rel=1e-12)
         assert row["m"] == np.median(inside)
         assert (row["top"], row["low"]) == ([inside.max()], inside.min())
+        counts = Counter(inside.tolist())  # in the order they came
+        assert row["mode"] == max(counts, key=counts.__getitem__)
+        assert set(row["heavy"]) == {v for v, c in counts.items() if c / inside.size >= 0.2}
 
 
 @pytest.mark.parametrize("how", ["sliding", "nested", "any"])

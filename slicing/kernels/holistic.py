@@ -10,7 +10,7 @@ from numba import njit
 
 from slicing.kernels.combine import TOP, earlier
 
-SMALL = 256  # items that are selected from directly
+SMALL = 256  # items that are kept sorted; more cost less by buckets unless hardly any come or go
 COARSE = 64
 MIX = np.uint64(0x9E3779B97F4A7C15)
 
@@ -49,12 +49,12 @@ def nth(value, weight, n, rank):
 
 
 @njit(cache=True, nogil=True)
-def select(begin, first, last, low, high, at, value, before, pivot, built, room, weight, out):
+def select(begin, first, last, low, high, at, value, before, pivot, built, bucket, room, weight, out):
     """The values of rows ``low[j]`` and ``high[j]`` (it or the next) of each window, from window ``begin`` on.
 
     ``pivot`` cuts the values into buckets: rows are counted by bucket as cells come and go, and only the items of the
-    buckets in question are looked at. Returns the window for which other pivots are wanted; those given were drawn
-    from a window of ``built`` items.
+    buckets in question are looked at; ``bucket`` is room for the one of each item, so that it is searched once.
+    Returns the window for which other pivots are wanted; those given were drawn from a window of ``built`` items.
     """
     count = np.zeros(pivot.size + 1, np.int64)
     coarse = np.zeros(pivot.size // COARSE + 1, np.int64)
@@ -65,85 +65,157 @@ def select(begin, first, last, low, high, at, value, before, pivot, built, room,
         items = at[e] - at[f]
         m = 0
         base = np.int64(0)
-        if items <= SMALL:
-            for i in range(at[f], at[e]):
+        stale = items > 4 * built or 4 * items < built or waste > 4 * built
+        if pivot.size == 0 or (stale and j > begin):
+            return j
+        if f >= b or e <= a:
+            count[:] = 0
+            coarse[:] = 0
+            a, b = f, f
+        while a != f or b != e:
+            sign = 1
+            if b < e:
+                c = b
+                b += 1
+            elif a > f:
+                a -= 1
+                c = a
+            else:
+                sign = -1
+                if b > e:
+                    b -= 1
+                    c = b
+                else:
+                    c = a
+                    a += 1
+            if sign < 0:
+                for i in range(at[c], at[c + 1]):
+                    w = before[i + 1] - before[i]
+                    count[bucket[i]] -= w
+                    coarse[bucket[i] // COARSE] -= w
+                continue
+            k = 0
+            few = 8 * (at[c + 1] - at[c]) < pivot.size
+            for i in range(at[c], at[c + 1]):
+                v = value[i]
+                if few:
+                    top = pivot.size
+                    while k < top:
+                        middle = (k + top) >> 1
+                        if pivot[middle] <= v:
+                            k = middle + 1
+                        else:
+                            top = middle
+                else:
+                    while k < pivot.size and pivot[k] <= v:
+                        k += 1
+                bucket[i] = k
+                w = before[i + 1] - before[i]
+                count[k] += w
+                coarse[k // COARSE] += w
+        k = 0
+        while base + coarse[k // COARSE] <= low[j]:
+            base += coarse[k // COARSE]
+            k += COARSE
+        while base + count[k] <= low[j]:
+            base += count[k]
+            k += 1
+        least = k
+        covered = base + count[k]
+        while covered <= high[j]:
+            k += 1
+            covered += count[k]
+        for c in range(f, e):
+            i, top = at[c], at[c + 1]
+            if least > 0:
+                v = pivot[least - 1]
+                stop = top
+                while i < stop:
+                    middle = (i + stop) >> 1
+                    if value[middle] < v:
+                        i = middle + 1
+                    else:
+                        stop = middle
+            while i < top and (k == pivot.size or value[i] < pivot[k]):
                 room[m] = value[i]
                 weight[m] = before[i + 1] - before[i]
                 m += 1
-        else:
-            stale = items > 4 * built or 4 * items < built or waste > 4 * built
-            if pivot.size == 0 or (stale and j > begin):
-                return j
-            if f >= b or e <= a:
-                count[:] = 0
-                coarse[:] = 0
-                a, b = f, f
-            while a != f or b != e:
-                sign = 1
-                if b < e:
-                    c = b
-                    b += 1
-                elif a > f:
-                    a -= 1
-                    c = a
-                else:
-                    sign = -1
-                    if b > e:
-                        b -= 1
-                        c = b
-                    else:
-                        c = a
-                        a += 1
-                k = 0
-                few = 8 * (at[c + 1] - at[c]) < pivot.size
-                for i in range(at[c], at[c + 1]):
-                    v = value[i]
-                    if few:
-                        top = pivot.size
-                        while k < top:
-                            middle = (k + top) >> 1
-                            if pivot[middle] <= v:
-                                k = middle + 1
-                            else:
-                                top = middle
-                    else:
-                        while k < pivot.size and pivot[k] <= v:
-                            k += 1
-                    w = sign * (before[i + 1] - before[i])
-                    count[k] += w
-                    coarse[k // COARSE] += w
-            k = 0
-            while base + coarse[k // COARSE] <= low[j]:
-                base += coarse[k // COARSE]
-                k += COARSE
-            while base + count[k] <= low[j]:
-                base += count[k]
-                k += 1
-            least = k
-            covered = base + count[k]
-            while covered <= high[j]:
-                k += 1
-                covered += count[k]
-            for c in range(f, e):
-                i, top = at[c], at[c + 1]
-                if least > 0:
-                    v = pivot[least - 1]
-                    stop = top
-                    while i < stop:
-                        middle = (i + stop) >> 1
-                        if value[middle] < v:
-                            i = middle + 1
-                        else:
-                            stop = middle
-                while i < top and (k == pivot.size or value[i] < pivot[k]):
-                    room[m] = value[i]
-                    weight[m] = before[i + 1] - before[i]
-                    m += 1
-                    i += 1
-            waste += max(m - 4 * (items // count.size) - 2 * (e - f) - SMALL, 0)
+                i += 1
+        waste += max(m - 4 * (items // count.size) - 2 * (e - f) - SMALL, 0)
         out[j, 0] = nth(room, weight, m, low[j] - base)
         out[j, 1] = out[j, 0] if high[j] == low[j] else nth(room, weight, m, high[j] - base)
     return first.size
+
+
+@njit(cache=True, nogil=True)
+def select_small(first, last, low, high, at, value, before, room, weight, out):
+    """The same of windows of at most SMALL items. One that overlaps the next keeps its values sorted, with their rows:
+    what a cell brings or takes is moved in or out."""
+    a, b = np.int64(0), np.int64(0)  # cells kept sorted
+    m = 0  # their values
+    for j in range(first.size):
+        f, e = first[j], last[j]
+        lone = j + 1 == first.size or first[j + 1] >= e or last[j + 1] <= f
+        if f >= b or e <= a:
+            a, b, m = f, f, 0
+            if lone:
+                for i in range(at[f], at[e]):
+                    room[m] = value[i]
+                    weight[m] = before[i + 1] - before[i]
+                    m += 1
+                out[j, 0] = nth(room, weight, m, low[j])
+                out[j, 1] = out[j, 0] if high[j] == low[j] else nth(room, weight, m, high[j])
+                m = 0
+                continue
+        while a != f or b != e:
+            comes = b < e or a > f
+            if b < e:
+                c = b
+                b += 1
+            elif a > f:
+                a -= 1
+                c = a
+            elif b > e:
+                b -= 1
+                c = b
+            else:
+                c = a
+                a += 1
+            for i in range(at[c], at[c + 1]):
+                v, w = value[i], before[i + 1] - before[i]
+                p, stop = 0, m
+                while p < stop:
+                    middle = (p + stop) >> 1
+                    if room[middle] < v:
+                        p = middle + 1
+                    else:
+                        stop = middle
+                if not comes:
+                    weight[p] -= w
+                    if weight[p] == 0:
+                        m -= 1
+                        for q in range(p, m):
+                            room[q] = room[q + 1]
+                            weight[q] = weight[q + 1]
+                elif p < m and room[p] == v:
+                    weight[p] += w
+                else:
+                    for q in range(m, p, -1):
+                        room[q] = room[q - 1]
+                        weight[q] = weight[q - 1]
+                    room[p] = v
+                    weight[p] = w
+                    m += 1
+        p = 0
+        rows = weight[0]
+        while rows <= low[j]:
+            p += 1
+            rows += weight[p]
+        out[j, 0] = room[p]
+        while rows <= high[j]:
+            p += 1
+            rows += weight[p]
+        out[j, 1] = room[p]
 
 
 @njit(cache=True, nogil=True)
@@ -208,11 +280,10 @@ def distinct(first, last, at, number, count, out):
 
 
 @njit(cache=True, nogil=True)
-def frequent(first, last, at, number, before, order, share, count, seen, out_at, out, out_count):
-    """Items of the values that make up at least a ``share`` of each window's rows.
+def heavy(first, last, at, number, before, share, count, seen, out_at, out, out_count):
+    """Items of the values that make up at least a ``share`` of each window's rows, and how many rows have them.
 
-    With ``order`` (value, count, and earliest row of each item) only the most frequent value, of several the one that
-    came first, or the smaller one. The rows of each value are counted as cells come and go.
+    The rows of each value are counted as cells come and go. What is frequent in a window is so in one of its cells.
     """
     a, b = np.int64(0), np.int64(0)
     n = 0
@@ -242,30 +313,72 @@ def frequent(first, last, at, number, before, order, share, count, seen, out_at,
                 count[number[i]] += sign * (before[i + 1] - before[i])
         out_at[j] = n
         rows = before[at[e]] - before[at[f]]
-        best = np.int64(-1)
-        for i in range(at[f], at[e]):
-            k = number[i]
-            if order.size:
-                p, q = (count[number[best]], count[k]) if best >= 0 else (np.int64(0), np.int64(1))
-                if q > p:
-                    best = i
-                elif q == p:
-                    x, y = order[i], order[best]
-                    if earlier(x[2], x[3], x[4], y[2], y[3], y[4]):
-                        best = i
-                    elif x[0] < y[0] and x[2] == y[2] and x[3] == y[3] and x[4] == y[4]:
-                        best = i
-            elif seen[k] != j and count[k] / rows >= share:
-                seen[k] = j
-                out[n] = i
-                out_count[n] = count[k]
-                n += 1
-        if best >= 0:
-            out[n] = best
-            out_count[n] = count[number[best]]
-            n += 1
+        for c in range(f, e):
+            least = 0.999999 * share * (before[at[c + 1]] - before[at[c]])
+            for i in range(at[c], at[c + 1]):
+                if before[i + 1] - before[i] >= least:
+                    k = number[i]
+                    if seen[k] != j and count[k] / rows >= share:
+                        seen[k] = j
+                        out[n] = i
+                        out_count[n] = count[k]
+                        n += 1
     out_at[first.size] = n
     return n
+
+
+@njit(cache=True, nogil=True)
+def modes(first, last, at, number, items, begins, count, having, out):
+    """The item of each window's most frequent value; of several the one that came first, or the smaller one.
+
+    ``items`` are value, count and earliest (time, sequence, arrival), ``begins`` the earliest time of each cell. The
+    rows of each value are counted as cells come and go, and so is how many values ``having`` a count there are.
+    """
+    a, b = np.int64(0), np.int64(0)
+    most = np.int64(0)
+    for j in range(first.size):
+        f, e = first[j], last[j]
+        if f >= b or e <= a:
+            for i in range(at[a], at[b]):
+                having[count[number[i]]] = 0
+                count[number[i]] = 0
+            a, b = f, f
+            most = 0
+        while a != f or b != e:
+            sign = 1
+            if b < e:
+                c = b
+                b += 1
+            elif a > f:
+                a -= 1
+                c = a
+            else:
+                sign = -1
+                if b > e:
+                    b -= 1
+                    c = b
+                else:
+                    c = a
+                    a += 1
+            for i in range(at[c], at[c + 1]):
+                k = number[i]
+                having[count[k]] -= 1
+                count[k] += sign * items[i, 1]
+                having[count[k]] += 1
+                most = max(most, count[k])
+        while having[most] == 0:
+            most -= 1
+        best = np.int64(-1)
+        for c in range(f, e):
+            if best >= 0 and begins[c] > items[best, 2]:
+                continue
+            for i in range(at[c], at[c + 1]):
+                if count[number[i]] == most:
+                    x, y = items[i], items[best]
+                    same = x[2] == y[2] and x[3] == y[3] and x[4] == y[4]
+                    if best < 0 or earlier(x[2], x[3], x[4], y[2], y[3], y[4]) or (same and x[0] < y[0]):
+                        best = i
+        out[j] = best
 
 
 @njit(cache=True, nogil=True)
