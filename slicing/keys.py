@@ -23,11 +23,13 @@ from slicing.kernels.table import (
     NO_BYTES,
     encode_bytes,
     encode_words,
+    find_words,
     hash_bytes,
     hash_words,
     place_bytes,
     place_words,
 )
+from slicing.threads import parts, side_by_side
 
 Array = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]
@@ -61,14 +63,17 @@ class KeyTable:
         tables = [*self._pairs, *(column.table for column in self._columns)]
         return self._ranks.nbytes + sum(table.nbytes for table in tables)
 
-    def encode(self, columns: Sequence[pa.Array]) -> Ints:
-        """The code of each row. Columns of other types or lengths are refused before anything changes."""
+    def encode(self, columns: Sequence[pa.Array], threads: int = 1) -> Ints:
+        """The code of each row; ``threads`` look known words up together.
+
+        Columns of other types or lengths are refused before anything changes.
+        """
         types = [column.type for column in columns]
         if types != self._types:
             raise TypeError(f"the key columns have types {_listed(types)}; allowed are {_listed(self._types)}")
         if len({len(column) for column in columns}) > 1:
             raise ValueError(f"the key columns have {_listed(map(len, columns))} rows; they must be equally long")
-        return self.encode_values(columns)
+        return self.encode_values(columns, threads)
 
     def columns(self, codes: Ints) -> list[pa.Array]:
         """The keys of ``codes``, in the types they came in."""
@@ -107,13 +112,13 @@ class KeyTable:
         table.encode_values(self.values(live))
         return table
 
-    def encode_values(self, columns: Sequence[pa.Array]) -> Ints:
+    def encode_values(self, columns: Sequence[pa.Array], threads: int = 1) -> Ints:
         """``encode`` of columns as ``values`` gives them."""
         if len(columns[0]) == 0:
             return np.empty(0, np.int64)
-        codes = _ids(columns[0], self._columns[0])
+        codes = _ids(columns[0], self._columns[0], threads)
         for pairs, array, column in zip(self._pairs, columns[1:], self._columns[1:], strict=True):
-            codes = pairs.encode(codes << 32 | _ids(array, column), codes.size)
+            codes = pairs.encode_known(codes << 32 | _ids(array, column, threads), threads)
         return codes
 
     def _column_ids(self, codes: Ints) -> list[Ints]:
@@ -226,6 +231,22 @@ class _WordTable(_Table):
         self.keys = np.empty(0, np.int64)  # the word of each id
         super().__init__()
 
+    def encode_known(self, words: Ints, threads: int) -> Ints:
+        """``encode`` without nulls: words that have an id are found side by side, the others encoded in turn."""
+        share = parts(words.size, threads)
+        if len(share) == 1 or not self.given:
+            return self.encode(words, words.size)
+        words.setflags(write=False)
+        out = np.empty(words.size, np.int64)
+
+        def find(part: slice) -> int:
+            return int(find_words(words[part], self.slots, self.shift, self.multiplier, out[part]))
+
+        if any(side_by_side(find, share)):
+            new = np.flatnonzero(out < 0)
+            out[new] = self.encode(words[new], new.size)
+        return out
+
     def step(self, rows: Array, valid: Mask | None, data: Array, out: Ints) -> tuple[int, int, int]:
         hashing = self.slots, self.shift, self.multiplier, self.patience
         return encode_words(rows, valid, self.null, *hashing, self.keys, self.given, out)
@@ -287,8 +308,11 @@ class _WordColumn:
         size = 1 if t.is_boolean(type) or t.is_null(type) else type.bit_width // 8
         self.dtype = np.dtype(f"{kind}{size}")
 
-    def encode(self, array: pa.Array) -> Ints:
-        return self.table.encode(self._words(array), len(array), _valid(array))
+    def encode(self, array: pa.Array, threads: int = 1) -> Ints:
+        valid = _valid(array)
+        if valid is None:
+            return self.table.encode_known(self._words(array), threads)
+        return self.table.encode(self._words(array), len(array), valid)
 
     def values(self, ids: Ints) -> pa.Array:
         if t.is_null(self.type):
@@ -338,7 +362,7 @@ class _ByteColumn:
         self.table = _ByteTable()
         self.text = t.is_string(self.type) or t.is_large_string(self.type)
 
-    def encode(self, array: pa.Array) -> Ints:
+    def encode(self, array: pa.Array, threads: int = 1) -> Ints:
         if array.type != self.type:
             array = array.cast(self.type)
         _, *offsets, data = array.buffers()
@@ -370,10 +394,10 @@ class _ByteColumn:
         return [_inverse(order)[place]]
 
 
-def _ids(array: pa.Array, column: _WordColumn | _ByteColumn) -> Ints:
+def _ids(array: pa.Array, column: _WordColumn | _ByteColumn, threads: int) -> Ints:
     """A dictionary's values are encoded in the order in which rows use them, and only those that rows use."""
     if not t.is_dictionary(array.type):
-        return column.encode(array)
+        return column.encode(array, threads)
     used = _WordColumn(array.type.index_type)
     rows = used.encode(array.indices)
     values = array.dictionary.cast(column.type).take(used.values(np.arange(used.table.given)))

@@ -128,12 +128,18 @@ class Operator:
     ``push`` takes anything with the Arrow C interface; the first push fixes the types of the columns.
     """
 
-    def __init__(self, spec: Spec, *, max_windows_per_push: int | None = None) -> None:
-        """``max_windows_per_push`` spreads a flush of more windows over the pushes that follow (not those of rows)."""
+    def __init__(self, spec: Spec, *, max_windows_per_push: int | None = None, threads: int = 1) -> None:
+        """``max_windows_per_push`` spreads a flush of more windows over the pushes that follow (not those of rows).
+
+        ``threads`` share the rows of large pushes. Answers are the same but for the last bits of float sums.
+        """
         if not isinstance(spec, Spec):
             raise TypeError(f"Operator takes a sl.Spec; got {type(spec).__name__}")
         self.spec = spec
         self._at_most = _at_least_one(max_windows_per_push, "max_windows_per_push")
+        if threads is None:
+            raise ValueError("threads must be a whole number of at least 1; got None")
+        self._threads = _at_least_one(threads, "threads") or 1
         self._state: State | None = None
         self._advanced: tuple[object, ...] = ()  # watermarks given before the first push, which tells their type
         self._ended = False
@@ -156,7 +162,7 @@ class Operator:
 
     def _pushed(self, before: State, given: pa.RecordBatch) -> Output:
         batch, times, null_time = self._timed(before.plan, given)
-        state, rows = _encoded(before, batch, times)
+        state, rows = _encoded(before, batch, times, self._threads)
         if len(rows):
             seen = Seen(times, *rows.span, batch, state.plan.measure, null_time)
             state = state.but(progress=self.spec.watermark.observe(state.progress, seen))
@@ -211,11 +217,11 @@ class Operator:
         return snapshot.write(self.spec, self._state, self._advanced, self._ended)
 
     @staticmethod
-    def restore(spec: Spec, blob: bytes, *, max_windows_per_push: int | None = None) -> Operator:
+    def restore(spec: Spec, blob: bytes, *, max_windows_per_push: int | None = None, threads: int = 1) -> Operator:
         """The operator that wrote the snapshot; refuses one of another spec, a newer format, or a damaged one."""
         from slicing import snapshot
 
-        operator = Operator(spec, max_windows_per_push=max_windows_per_push)
+        operator = Operator(spec, max_windows_per_push=max_windows_per_push, threads=threads)
         operator._state, operator._advanced, operator._ended = snapshot.read(spec, blob)
         return operator
 
@@ -287,13 +293,13 @@ _NO_ROWS = {"rows": 0, "windowed": 0, "late": 0, "outside": 0, "null_time": 0}
 _NO_STATE = {"slices": 0, "cells": 0, "kept": 0, "keys": 0, "bytes": 0, "windows": 0}
 
 
-def _encoded(state: State, batch: pa.RecordBatch, times: Ints) -> tuple[State, Rows]:
+def _encoded(state: State, batch: pa.RecordBatch, times: Ints, threads: int = 1) -> tuple[State, Rows]:
     """Columns as arrays: keys as codes, values that have no word of their own as ranks."""
     plan = state.plan
     columns = {name: plain(batch.column(name)) for name in plan.types}
     code = None
     if state.keys is not None:
-        code = state.keys.encode([batch.column(name) for name in plan.spec.by])
+        code = state.keys.encode([batch.column(name) for name in plan.spec.by], threads)
     ranked: dict[str, Ints] = {}
     for name in plan.ranked:
         pool, store = state.pools[name], state.store
@@ -307,7 +313,7 @@ def _encoded(state: State, batch: pa.RecordBatch, times: Ints) -> tuple[State, R
             state = replace(state, store=store.reranked(name, moved), rows=rows_kept, postponed=postponed)
         state = replace(state, pools=state.pools | {name: pool})
     codes = 1 if state.keys is None else len(state.keys)
-    rows = Rows(plan, columns, times, code, codes, state.arrived, ranked)
+    rows = Rows(plan, columns, times, code, codes, state.arrived, ranked, threads)
     if len(rows) and (rows.span[0] < -LIMIT or rows.span[1] > LIMIT):
         far = rows.span[0] if rows.span[0] < -LIMIT else rows.span[1]
         raise ValueError(_too_far(plan.spec, far))

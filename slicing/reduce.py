@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -21,13 +21,14 @@ from slicing import sketches
 from slicing.aggs import Feed, Lane
 from slicing.blocks import Lifting
 from slicing.bounds import BEGIN
-from slicing.cells import Cells, fused, sorted_cells
+from slicing.cells import Cells, fused, merged, sorted_cells
 from slicing.kernels import combine as kinds
 from slicing.kernels import reduce as k
 from slicing.kernels.cells import CODE, END, FIRST, LAST, LEVEL, ROWS
 from slicing.kernels.slice import edge_positions, grid_cells, pieces, scan
 from slicing.keys import numbered
 from slicing.plan import Plan
+from slicing.threads import parts, side_by_side
 from slicing.values import SIGN_BIT, TOP, float_words
 
 Ints = npt.NDArray[np.int64]
@@ -50,6 +51,7 @@ class Rows:
     codes: int  # codes are below this
     arrival: int | Ints
     ranks: Mapping[str, Ints]
+    threads: int = 1
 
     def __len__(self) -> int:
         return self.time.size
@@ -57,8 +59,32 @@ class Rows:
     @cached_property
     def span(self) -> tuple[int, int, bool]:
         """Smallest and largest time, and whether times ascend."""
-        low, high, ordered = scan(self.time, BLOCK)
-        return int(low), int(high), ordered == len(self)
+        if len(self.parts) == 1:
+            return _span(self.time)
+        spans = side_by_side(_span, [part.time for part in self.parts])
+        for part, span in zip(self.parts, spans, strict=True):
+            part.__dict__["span"] = span  # here: a cached_property has one lock for all threads
+        lows, highs, ordered = zip(*spans, strict=True)
+        joined = all(low >= high for low, high in zip(lows[1:], highs, strict=False))
+        return min(lows), max(highs), joined and all(ordered)
+
+    @cached_property
+    def parts(self) -> list[Rows]:
+        """The rows in turn, one part a thread."""
+        pieces = parts(len(self), self.threads)
+        return [self] if len(pieces) == 1 else [self._part(piece) for piece in pieces]
+
+    def _part(self, piece: slice) -> Rows:
+        size = piece.stop - piece.start
+        return replace(
+            self,
+            columns={name: column.slice(piece.start, size) for name, column in self.columns.items()},
+            time=self.time[piece],
+            code=None if self.code is None else self.code[piece],
+            arrival=self.arrival + piece.start if isinstance(self.arrival, int) else self.arrival[piece],
+            ranks={name: ranks[piece] for name, ranks in self.ranks.items()},
+            threads=1,
+        )
 
     def take(self, index: Ints) -> Rows:
         chosen = pa.array(index)
@@ -148,11 +174,19 @@ class Rows:
         return ~words if feed.form == "high" else words
 
 
+def _span(time: Ints) -> tuple[int, int, bool]:
+    low, high, ordered = scan(time, BLOCK)
+    return int(low), int(high), ordered == time.size
+
+
 def reduce_rows(rows: Rows) -> Cells:
     """All rows as level-0 cells; every row must be at or after the horizon, where all edges live."""
     plan = rows.plan
     if not len(rows):
         return Cells.empty(plan.lanes, plan.fragments)
+    if len(rows.parts) > 1 and rows.span:
+        tables = side_by_side(reduce_rows, rows.parts)
+        return reduce(lambda older, newer: merged(older, newer, plan.lanes, plan.gaps), tables)
     low, high, in_order = rows.span
     edges = plan.edges.between(low, high, rows.time, plan.grid, limit=max(1024, 2 * len(rows)))
     ends = plan.edges.next_live(edges - 1, BEGIN) if plan.grid else edges
@@ -203,11 +237,10 @@ class _Scattered:
     def cell(self) -> Ints:
         return self.of_row
 
-    def chunks(self) -> Iterator[tuple[slice, Ints]]:
-        """Some rows after the others, and their cells."""
+    def chunks(self) -> Iterator[Chunk]:
         for first in range(0, self.of_row.size, CHUNK):
             chunk = slice(first, first + CHUNK)
-            yield chunk, self.of_row[chunk]
+            yield chunk, self.of_row[chunk], 0
 
 
 @dataclass(frozen=True)
@@ -223,7 +256,7 @@ class _Segments:
     def cell(self) -> Ints:
         return np.repeat(np.arange(self.first.size), self.counts())
 
-    def chunks(self) -> Iterator[tuple[slice, Ints]]:
+    def chunks(self) -> Iterator[Chunk]:
         return _Scattered(self.cell(), None).chunks()
 
     def runs(self) -> Ints:
@@ -250,13 +283,21 @@ class _Grid:
         self._fill(slice(None), cell)
         return cell
 
-    def chunks(self) -> Iterator[tuple[slice, Ints]]:
-        buffer = np.empty(min(CHUNK, len(self.of)), np.int64)
-        for first in range(0, len(self.of), CHUNK):
+    def chunks(self) -> Iterator[Chunk]:
+        rows, code = len(self.of), self.of.code
+        if code is not None and self.of.span[2] and self.edges.size * BLOCK <= rows:
+            bounds = np.append(0, np.searchsorted(self.of.time, self.edges)).tolist()
+            for slot in range(self.edges.size):  # the codes are cells of the slot
+                for first in range(bounds[slot], bounds[slot + 1], CHUNK):
+                    chunk = slice(first, min(first + CHUNK, bounds[slot + 1]))
+                    yield chunk, code[chunk], slot * self.keys
+            return
+        buffer = np.empty(min(CHUNK, rows), np.int64)
+        for first in range(0, rows, CHUNK):
             chunk = slice(first, first + CHUNK)
-            cell = buffer[: len(self.of) - first]
+            cell = buffer[: rows - first]
             self._fill(chunk, cell)
-            yield chunk, cell
+            yield chunk, cell, 0
 
     def _fill(self, chunk: slice, out: Ints) -> None:
         code = NO_CODES if self.of.code is None else self.of.code[chunk]
@@ -294,7 +335,7 @@ class _Pieces:
     def cell(self) -> Ints:
         return self.grid.cell()
 
-    def chunks(self) -> Iterator[tuple[slice, Ints]]:
+    def chunks(self) -> Iterator[Chunk]:
         return self.grid.chunks()
 
     def runs(self) -> Ints:
@@ -302,6 +343,7 @@ class _Pieces:
 
 
 _Place = _Segments | _Pieces | _Grid | _Scattered
+Chunk = tuple[slice, Ints, int]  # some rows, their cells, and what to add to these
 NO_CODES: Ints = np.empty(0, np.int64)
 
 
@@ -345,13 +387,13 @@ def _lift(rows: Rows, ends: Ints, code: Ints, place: _Place) -> Cells:
         else:
             spans = np.full(ends.size, TOP), np.full(ends.size, ~TOP)
     if waiting or counted is not None or spans is not None:
-        for chunk, cell in place.chunks():
+        for chunk, cell, base in place.chunks():
             for lane in waiting:
-                lane.scatter(chunk, cell)
+                lane.scatter(chunk, cell, base)
             if counted is not None:
-                k.scatter_count(cell, counted)
+                k.scatter_count(cell, counted[base:])
             if spans is not None:
-                k.scatter_span(cell, rows.time[chunk], *spans)
+                k.scatter_span(cell, rows.time[chunk], spans[0][base:], spans[1][base:])
     if spans is not None:
         meta[:, FIRST], meta[:, LAST] = spans
     if counts is None:
@@ -438,12 +480,13 @@ class _Lifted:
         k.segment_moments(*runs, self._feeds[0], self.block, self.block.view(np.float64))
         return True
 
-    def scatter(self, chunk: slice, cell: Ints) -> None:
-        """Reduce some rows, whose cells these are."""
-        kind, block, floats = self._lane.kind, self.block, self.block.view(np.float64)
+    def scatter(self, chunk: slice, cell: Ints, base: int) -> None:
+        """Reduce some rows, whose cells, counted from ``base``, these are."""
+        kind, block = self._lane.kind, self.block[base:]
+        floats = block.view(np.float64)
         feeds = [feed[chunk] for feed in self._feeds]
         if not self._all_valid:
-            cell = np.where(self._valid[chunk].view(np.bool_), cell, self._size)
+            cell = np.where(self._valid[chunk].view(np.bool_), cell, self._size - base)
         if kind == kinds.COUNT:
             k.scatter_count(cell, block)
         elif kind == kinds.BASIC_F:

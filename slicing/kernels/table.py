@@ -108,6 +108,20 @@ def encode_words(words, valid, null, slots, shift, multiplier, patience, keys, g
 
 
 @njit(cache=True, nogil=True)
+def find_words(words, slots, shift, multiplier, out):
+    """Codes of words, -1 for those that have none; changes nothing. Returns how many have none."""
+    mask = u64(slots.shape[0] - 1)
+    none = np.int64(0)
+    for i in range(out.size):
+        slot = (u64(words[i]) * multiplier) >> shift
+        while slots[slot, 1] != 0 and slots[slot, 0] != words[i]:
+            slot = (slot + u64(1)) & mask
+        out[i] = slots[slot, 1] - 1
+        none += slots[slot, 1] == 0
+    return none
+
+
+@njit(cache=True, nogil=True)
 def place_words(keys, null, slots, shift, multiplier):
     """Fill free slots with the codes of ``keys``."""
     mask = u64(slots.shape[0] - 1)

@@ -1,0 +1,92 @@
+"""``Operator(spec, threads=n)`` gives what one thread gives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from numpy.testing import assert_allclose
+
+import slicing as sl
+import slicing.threads
+
+AGGS = {
+    "n": sl.count(),
+    "total": sl.sum("x"),
+    "low": sl.min("x"),
+    "spread": sl.var("x"),
+    "whole": sl.sum("i").where("flag"),
+    "first": sl.first("i"),
+    "last": sl.last("i"),
+    "least": sl.argmin("i", "s"),
+    "middle": sl.median("i"),
+    "all": sl.collect("s"),
+}
+WINDOWS = {
+    "w": sl.tumbling(50),
+    "s": sl.sliding(70, every=30),
+    "visit": sl.session(3),
+}
+
+
+@pytest.fixture
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slicing.threads, "ENOUGH", 50)
+
+
+def stream(disorder: int, keys: int, seed: int) -> list[pa.RecordBatch]:
+    rng = np.random.default_rng(seed)
+    batches = []
+    for start in range(0, 1000, 100):
+        size = int(rng.integers(40, 400))
+        ts = np.sort(rng.integers(start, start + 100, size))
+        ts = np.maximum(ts - rng.integers(0, disorder + 1, size), 0)
+        columns = {
+            "ts": ts,
+            "key": rng.integers(0, keys, size) * 10**12,
+            "x": pa.array(rng.normal(0, 1, size), mask=rng.random(size) < 0.1),
+            "i": rng.integers(-5, 5, size),
+            "s": pa.array(rng.choice(["a", "b", "cc"], size)),
+            "flag": rng.random(size) < 0.5,
+        }
+        batches.append(pa.record_batch(columns))
+    return batches
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+@pytest.mark.parametrize("by", [[], ["key"], ["key", "s"]], ids=str)
+@pytest.mark.parametrize("disorder", [0, 60])
+def test_as_many_threads_as_one_likes(small_parts: None, disorder: int, by: list[str], threads: int) -> None:
+    spec = sl.Spec("ts", WINDOWS, AGGS, by=by, watermark=sl.bounded(20), allowed_lateness=30, emit="changes")
+    one, many = sl.Operator(spec), sl.Operator(spec, threads=threads)
+    for batch in stream(disorder, 40, len(by)):
+        same(many.push(batch), one.push(batch))
+    many = sl.Operator.restore(spec, many.snapshot(), threads=threads)
+    same(many.flush(), one.flush())
+
+
+def same(found: sl.Output, expected: sl.Output) -> None:
+    assert found.late.equals(expected.late)
+    assert found.stats == expected.stats | {"bytes": found.stats["bytes"]}
+    assert found.windows.num_rows == expected.windows.num_rows
+    for name in expected.windows.column_names:
+        a, b = found.windows[name].combine_chunks(), expected.windows[name].combine_chunks()
+        if name in ("total", "spread"):
+            assert a.is_null().equals(b.is_null())
+            assert_allclose(a.drop_null(), b.drop_null(), rtol=1e-12, atol=1e-12)
+        else:
+            assert a.equals(b), name
+
+
+def test_parts_are_worth_a_thread() -> None:
+    enough = slicing.threads.ENOUGH
+    assert slicing.threads.parts(2 * enough - 1, 4) == [slice(0, 2 * enough - 1)]
+    assert [p.stop - p.start for p in slicing.threads.parts(3 * enough, 2)] == [3 * enough // 2] * 2
+    assert len(slicing.threads.parts(100 * enough, 3)) == 3
+
+
+@pytest.mark.parametrize("threads", [0, -1, 1.5, True, None, "2"])
+def test_threads_are_a_whole_number(threads: object) -> None:
+    spec = sl.Spec("ts", WINDOWS, {"n": sl.count()})
+    with pytest.raises(ValueError, match="threads must be a whole number of at least 1"):
+        sl.Operator(spec, threads=threads)
