@@ -69,6 +69,7 @@ def explain(spec: Spec, schema: pa.Schema | None = None) -> Explanation:
         ("slices a window", _slices(plan)),
         ("fragments", _fragments(plan)),
         ("rows kept", _rows_kept(plan)),
+        ("splits and removals", _splits(plan)),
         ("combine", _combine(plan)),
         ("bytes per live key", _bytes(plan)),
         ("state", _bounds(plan)),
@@ -157,15 +158,29 @@ def _fragments(plan: Plan) -> str:
 
 def _rows_kept(plan: Plan) -> str:
     if plan.keeps_rows:
-        names = ", ".join(plan.names[w.number] for w in plan.row_windows)
         beside = " beside slices" if plan.keeps_slices else ""
-        return f"yes{beside}: only rows tell the windows {names}; a row is let go when no open window needs it"
+        found = [f"yes{beside}; a row is let go when no open window needs it"]
+        for name in (plan.names[w.number] for w in plan.row_windows):
+            asked = plan.decisions[name]
+            until = "" if asked.rows else "; all the same its rows are kept until its windows close"
+            found.append(f"{name}: {asked.why}{until}")
+        return "\n".join(found)
     kinds = [lane.kind for lane in plan.lanes if isinstance(lane.kind, ListKind)]
     if any(not kind.fuse for kind in kinds):
         return "yes, of some columns: a slice keeps the rows of an aggregate that must see them in order"
     if kinds:
         return "no: a slice keeps the sorted values, counted, of a column with a holistic aggregate; never rows"
     return "no: every window is known from edges or gaps, and every aggregate combines from partials"
+
+
+def _splits(plan: Plan) -> str:
+    split = [name for name, asked in plan.decisions.items() if asked.splits]
+    if not split:
+        return "none: no row moves an edge"
+    moved = [f"{name}: {asked.removal}" for name, asked in plan.decisions.items() if asked.removal != "none"]
+    why = f"edges of {', '.join(split)} may move, so slices would have to be split"
+    why += f" and rows removed ({'; '.join(moved)})" if moved else ""
+    return f"none: {why}; their rows are kept and grouped when the watermark has passed them"
 
 
 def _combine(plan: Plan) -> str:

@@ -16,8 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.aggs import BoundAggregate, Lane
-from slicing.blocks import Words, kind_of
+from slicing.blocks import ListKind, Words, kind_of
 from slicing.bounds import BEGIN, END, LONGEST, Bound, Progression
+from slicing.decide import Context, Decision, Workload, decide
 from slicing.kernels import combine as kinds
 from slicing.kernels.slice import next_edges
 from slicing.kernels.windows import periodic_due, positions_after
@@ -27,6 +28,7 @@ from slicing.row_windows import Binding, RowWindow
 from slicing.rows import BoundRows
 from slicing.spec import ProcessingTime, Spec
 from slicing.values import ValueType
+from slicing.watermark import Ordered
 from slicing.windows import ContextFreeWindow, Session, Whole, Window
 
 Ints = npt.NDArray[np.int64]
@@ -339,6 +341,27 @@ class Plan:
         self.counts_rows = any(w.counts for w in self.row_windows)
         self.counts_arrivals = any(w.by_arrival and not (w.whole_stream and keyed) for _, w in of_rows)
         self.places_rows = any(w.whole_stream and keyed and w.ranked and not w.by_arrival for _, w in of_rows)
+
+    @cached_property
+    def decisions(self) -> dict[str, Decision]:
+        """For each window by name what the decision trees say."""
+        kinds = [lane.kind for lane in self.lanes]
+        commutative = not any(isinstance(kind, ListKind) and not kind.fuse for kind in kinds)
+        exact = all(t == pa.int64() or t == pa.uint64() or pa.types.is_decimal(t) for t in self._result_types())
+        invertible = exact and all(a.function in ("count", "sum") for a in self.spec.aggs.values())
+        ordered = isinstance(self.spec.watermark, Ordered)
+        found = {}
+        for name in self.names:
+            window = self.spec.windows[name]
+            context: Context = "session" if isinstance(window, Session) else "free"
+            counts = isinstance(window, RowWindow) and window.ranked
+            if isinstance(window, RowWindow):
+                context = window.context
+            found[name] = decide(Workload(ordered, commutative, invertible, context, counts))
+        return found
+
+    def _result_types(self) -> list[pa.DataType]:
+        return [agg.type for agg in self.aggs.values()]
 
     @property
     def keeps_rows(self) -> bool:

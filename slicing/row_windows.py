@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slicing.bounds import FOREVER
+from slicing.decide import Context
 from slicing.kernels.rows import cover, frames, recent
 from slicing.kernels.windows import window_ranges
 from slicing.measure import Duration, Measure, parse_span
@@ -40,6 +41,7 @@ class Binding(NamedTuple):
 class RowWindow:
     """A window type that only rows can tell; a spec with one keeps rows."""
 
+    context: ClassVar[Context] = "forward aware"
     ranked: ClassVar[bool] = False  # its answers have rank_start and rank_end
     spans: ClassVar[tuple[str, ...]] = ()
     flags: ClassVar[tuple[str, ...]] = ()  # its arguments that name boolean columns
@@ -71,6 +73,7 @@ class RowWindow:
 @dataclass(frozen=True, repr=False)
 class RowCount(RowWindow, Window):
     _constructor: ClassVar[str] = "rows"
+    context: ClassVar[Context] = "forward free"
     ranked: ClassVar[bool] = True
     n: int
     every: int
@@ -219,6 +222,7 @@ def _by_group(view: View, value: Ints, low: Ints, high: Ints) -> tuple[Ints, Int
 @dataclass(frozen=True, repr=False)
 class Punctuation(RowWindow, Window):
     _constructor: ClassVar[str] = "punctuation"
+    context: ClassVar[Context] = "forward free"
     flags: ClassVar[tuple[str, ...]] = ("column",)
     column: str
     per_key: bool = True
@@ -294,6 +298,7 @@ class BoundPunctuation(BoundRows):
 @dataclass(frozen=True, repr=False)
 class Frame(RowWindow, Window):
     _constructor: ClassVar[str] = "frame"
+    context: ClassVar[Context] = "forward free"
     flags: ClassVar[tuple[str, ...]] = ("enter", "leave")
     enter: str
     leave: str

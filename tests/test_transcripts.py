@@ -78,9 +78,10 @@ class Player:
         arguments = DEFAULTS | eval(f"dict({script['spec']})", {"sl": sl})
         self.time = arguments["time"]
         self.schema = pa.schema(eval(f"dict({script.get('columns', COLUMNS)})", {"pa": pa}))
-        self.names = ["window", "window_start", "window_end", *arguments.get("by", []), *arguments["aggs"]]
-        self.names += CHANGE_COLUMNS.get(arguments.get("emit"), [])
         self.spec = sl.Spec(**arguments)
+        ranks = ["rank_start", "rank_end"] if self.spec.ranks_rows else []
+        self.names = ["window", "window_start", "window_end", *arguments.get("by", []), *ranks, *arguments["aggs"]]
+        self.names += CHANGE_COLUMNS.get(arguments.get("emit"), [])
         self.op = sl.Operator(self.spec)
         self.manner = manner
 

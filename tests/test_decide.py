@@ -1,0 +1,81 @@
+"""The decision trees of general stream slicing (Scotty, TODS 2021, figures 4 to 6), all combinations."""
+
+from itertools import product
+
+import pytest
+
+import slicing as sl
+from slicing.decide import Workload, decide
+from slicing.explain import _likely_schema
+from slicing.plan import Plan
+
+YES, NO = True, False
+CONTEXTS = ["free", "forward free", "forward aware", "session"]
+# (ordered, context): (rows are stored, slices are split), by time and with commutative aggregates
+BY_TIME = {
+    (YES, "free"): (NO, NO),
+    (YES, "forward free"): (NO, NO),
+    (YES, "forward aware"): (YES, YES),
+    (YES, "session"): (NO, NO),
+    (NO, "free"): (NO, NO),
+    (NO, "forward free"): (YES, YES),
+    (NO, "forward aware"): (YES, YES),
+    (NO, "session"): (NO, NO),
+}
+
+
+COMBINATIONS = [
+    (*case, counts) for case, counts in product(BY_TIME, [YES, NO]) if not (counts and case[1] == "session")
+]
+
+
+@pytest.mark.parametrize(("ordered", "context", "counts"), COMBINATIONS)
+@pytest.mark.parametrize(("commutative", "invertible"), list(product([YES, NO], repeat=2)))
+def test_every_combination(ordered, context, commutative, invertible, counts):
+    rows, splits = BY_TIME[ordered, context]
+    if not ordered and (counts or not commutative):
+        rows = YES
+    removal = "none" if ordered or not counts else "subtract" if invertible else "recompute"
+    found = decide(Workload(ordered, commutative, invertible, context, counts))
+    assert (found.rows, found.splits, found.removal) == (rows, splits, removal)
+    assert found.why
+
+
+WINDOWS = {
+    "free": sl.tumbling(10),
+    "whole": sl.whole(),
+    "visit": sl.session(5),
+    "count": sl.rows(3),
+    "mark": sl.punctuation("p"),
+    "frame": sl.frame("p", "q"),
+    "per row": sl.per_row(5),
+    "last": sl.last_rows(2, 10),
+}
+ASKS = {YES: {"per row", "last"}, NO: {"count", "mark", "frame", "per row", "last"}}
+
+
+@pytest.mark.parametrize("ordered", [YES, NO])
+@pytest.mark.parametrize("name", WINDOWS)
+def test_a_plan_decides_for_each_of_its_windows(name, ordered):
+    watermark = sl.ordered() if ordered else sl.bounded(3)
+    spec = sl.Spec(time="t", windows={name: WINDOWS[name]}, aggs={"s": sl.sum("v")}, watermark=watermark)
+    plan = Plan(spec, _likely_schema(spec))
+    decision = plan.decisions[name]
+    assert decision.rows == (name in ASKS[ordered])
+    assert plan.keeps_rows >= decision.rows
+    assert decision.removal == ("none" if ordered or name != "count" else "recompute")  # sums of floats never subtract
+    told = sl.explain(spec)
+    assert told["rows kept"].startswith("yes" if plan.keeps_rows else "no")
+    assert not decision.rows or decision.why in told["rows kept"]
+    assert told["splits and removals"].startswith("none")
+
+
+def test_an_aggregate_that_needs_order_keeps_rows_of_slices_out_of_order_only():
+    query = {"time": "t", "windows": {"m": sl.tumbling(10)}, "aggs": {"c": sl.collect("v")}}
+    ordered, not_ordered = (sl.Spec(**query, watermark=w) for w in (sl.ordered(), sl.bounded(3)))
+    assert [Plan(s, _likely_schema(s)).decisions["m"].rows for s in (ordered, not_ordered)] == [NO, YES]
+
+
+def test_integers_may_be_subtracted():
+    spec = sl.Spec(time="t", windows={"r": sl.rows(3)}, aggs={"n": sl.count()}, watermark=sl.bounded(3))
+    assert Plan(spec, _likely_schema(spec)).decisions["r"].removal == "subtract"
