@@ -290,8 +290,12 @@ def _keyed(distinct: int, size: int, as_text: bool = False) -> Workload:
     return Workload(data, _spec(sl.tumbling(size), keyed=True), peers, share=0.5 if as_text else 1.0)
 
 
+def _late(rows: int, share: float, delay: int) -> streams.Ints:
+    return streams.disordered(streams.times(rows, 100_000), share, delay)
+
+
 def _disorder(rows: int) -> streams.Ints:
-    return streams.disordered(streams.times(rows, 100_000), 0.2, 2 * SECOND)
+    return _late(rows, 0.2, 2 * SECOND)
 
 
 MINUTE, GAP = 60 * SECOND, 3 * SECOND
@@ -330,8 +334,18 @@ WORKLOADS = {
             "pandas": pandas_groups(SECOND),
         },
     ),
+    "90 % out of order, up to 10 s": Workload(
+        lambda rows: Data(_late(rows, 0.9, 10 * SECOND), in_order=False),
+        _spec(sl.tumbling(SECOND), delay=10 * SECOND),
+        {
+            "polars group_by": polars_groups(SECOND),
+            "polars group_by, streaming": polars_groups(SECOND, engine="streaming"),
+            "duckdb": sql_groups(SECOND),
+        },
+    ),
     "1000 keys, tumbling 1 s": _keyed(1000, SECOND),
     "100 k keys, tumbling 10 s": _keyed(100_000, 10 * SECOND),
+    "1 M keys, tumbling 100 s": _keyed(1_000_000, 100 * SECOND),
     "1000 string keys, tumbling 1 s": _keyed(1000, SECOND, as_text=True),
     "1000 keys, out of order": Workload(
         lambda rows: Data(_disorder(rows), streams.keys(rows, 1000), in_order=False),

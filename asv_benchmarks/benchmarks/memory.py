@@ -107,6 +107,33 @@ class State:
         self.pushed()
 
 
+class LargePush:
+    """One push of 10 M rows: how much more memory than the rows themselves it needs at its peak."""
+
+    params: ClassVar = ["in order", "late", "1000 keys"]
+    param_names: ClassVar = ["stream"]
+    rows = 10_000_000
+
+    def setup(self, stream: str) -> None:
+        rows = streams.sized(self.rows)
+        times = streams.times(rows, 100_000)
+        if stream == "late":
+            times = streams.disordered(times, 0.2, 2 * streams.SECOND)
+        key = streams.keys(rows, 1000) if stream == "1000 keys" else None
+        self.batch = streams.batch(times, key)
+        by = [] if key is None else ["key"]
+        self.spec = sl.Spec("ts", {"w": sl.tumbling("1s")}, AGGS, by=by, watermark=sl.bounded("2s"))
+        sl.Operator(self.spec).push(self.batch.slice(0, 1000))
+
+    def track_peak(self, stream: str) -> float:
+        """Of the input's size, the input included; asv runs it in a process of its own."""
+        before = peak()
+        sl.Operator(self.spec).push(self.batch)
+        return 1 + (peak() - before) / self.batch.nbytes
+
+    track_peak.unit = "of the input"
+
+
 class TimeJump:
     """A push of rows that lie 10^15 units after the ones before."""
 

@@ -1,0 +1,61 @@
+"""The kernels alone, on arrays that stay in the cache: what a push could cost at best."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+import numpy as np
+
+from slicing.kernels import combine as kinds
+from slicing.kernels import reduce as k
+from slicing.kernels.slice import edge_positions, grid_cells, pieces, scan
+from slicing.keys import KeyTable
+
+from . import measuring, streams
+from .streams import SECOND
+
+ROWS = 1 << 15
+
+
+class Reduce:
+    """Rows a second of each step from rows to cells; ``cells`` of them for those that scatter."""
+
+    params: ClassVar = [
+        ["read", "scan", "edges", "pieces", "grid", "segment", "masked", "scatter", "integers", "encode"],
+        [1, 1000, 100_000],
+    ]
+    param_names: ClassVar = ["step", "cells"]
+
+    def setup(self, step: str, cells: int) -> None:
+        rows, cells = streams.sized(ROWS), streams.sized(cells)
+        time, x = streams.times(rows, 100_000), streams.values(rows)
+        whole = np.random.default_rng(9).integers(-(2**40), 2**40, rows)
+        cell, keys = np.random.default_rng(10).integers(0, cells, rows), streams.keys(rows, cells)
+        floats, integers = kinds.identity(kinds.BASIC_F, cells), kinds.identity(kinds.BASIC_I, cells)
+        edges = np.arange(time[0] // SECOND + 1, time[-1] // SECOND + 2) * SECOND
+        positions, found = np.empty(edges.size, np.int64), np.empty((rows // 16 + 16, 5), np.int64)
+        run, out = (np.array([0]), np.array([rows]), np.array([0])), np.empty(rows, np.int64)
+        runs = np.array([[0, rows, 0, time[0], time[-1] + 1]])
+        every, columns = np.empty(0, np.uint8), (x, x.view(np.int64), floats, floats.view(np.float64))
+        table = KeyTable([streams.batch(time, keys).schema.field("key").type])
+        column = streams.batch(time, keys).column("key")
+        works: dict[str, Callable[[], object]] = {
+            "read": lambda: measuring.read(time, x),
+            "scan": lambda: scan(time, 4096),
+            "edges": lambda: edge_positions(time, edges, positions),
+            "pieces": lambda: pieces(time, edges, np.int64(4096), found, np.zeros(edges.size, np.int64)),
+            "grid": lambda: grid_cells(time, edges, np.int64(SECOND), cell, np.int64(cells), out),
+            "segment": lambda: k.segment_basic_f(*run, *columns),
+            "masked": lambda: k.masked_basic_f(runs, time, every, *columns),
+            "scatter": lambda: k.scatter_basic_f(cell, *columns),
+            "integers": lambda: k.scatter_basic_i(cell, whole, integers),
+            "encode": lambda: table.encode([column]),
+        }
+        self.rows, self.work = rows, works[step]
+        self.work()
+
+    def track_rows_per_second(self, step: str, cells: int) -> float:
+        return self.rows / measuring.seconds(lambda: [self.work() for _ in range(30)], wanted=9)[0] * 30
+
+    track_rows_per_second.unit = "rows/s"
