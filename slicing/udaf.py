@@ -7,158 +7,22 @@ windows combine slices; only where slices interleave in time are the rows of a w
 
 from __future__ import annotations
 
-import hashlib
-import inspect
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from itertools import product
-from types import CodeType, FunctionType, ModuleType
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from numba import cloudpickle, njit, types
 
 from slicing.aggs import Aggregate, BoundAggregate, Feed, Lane, Lowered, Pools, _column, define
 from slicing.blocks import Block, Lifting, Lists, Picked, in_order, rows_of
 from slicing.kernels.strategies import STRATEGIES, Combinations
-from slicing.kernels.user import Kernels, compiled
+from slicing.user_functions import STATES, Functions, check, digest, lift_takes
 from slicing.values import DECIMAL, FLOAT, NUMERIC, TIME, UNSIGNED, ValueType, word_floats
 
 Ints = npt.NDArray[np.int64]
-
-STATES = ("float64", "int64", "bool")
-_NUMBA = {"float64": types.float64, "int64": types.int64, "bool": types.boolean}
-_ARROW = {types.float64: pa.float64(), types.int64: pa.int64(), types.boolean: pa.bool_()}
-
-
-# --- the functions ----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class Functions:
-    """What a user gave. Equal where code and constants are; pickled with its code, so that any process can run it."""
-
-    name: str
-    lift: FunctionType
-    combine: FunctionType
-    lower: FunctionType
-    invert: FunctionType | None
-    identity: tuple[float | int | bool, ...]
-    state: tuple[str, ...]
-    inputs: tuple[str, ...]
-    commutative: bool
-    digest: str
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Functions) and self._key() == other._key()
-
-    def __hash__(self) -> int:
-        return hash(self._key())
-
-    def _key(self) -> tuple[object, ...]:
-        return self.name, self.digest, repr(self.identity), self.state, self.inputs, self.commutative
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        given = (self.lift, self.combine, self.lower, self.invert)
-        return _unpickled, (cloudpickle.dumps(given), self.name, *self._key()[1:2], self.identity, *self._key()[3:])
-
-    def __repr__(self) -> str:
-        parts = [f"{name}={getattr(self, name).__qualname__}" for name in ("lift", "combine", "lower")]
-        identity = self.identity if len(self.state) > 1 else self.identity[0]
-        parts += [f"identity={identity!r}", f"state={list(self.state)!r}", f"inputs={list(self.inputs)!r}"]
-        if self.invert is not None:
-            parts.append(f"invert={self.invert.__qualname__}")
-        return ", ".join([repr(self.name), *parts, f"commutative={self.commutative}"])
-
-    @property
-    def jitted(self) -> tuple[Any, Any, Any]:
-        if self.digest not in _JITTED:
-            _JITTED[self.digest] = njit(self.lift), njit(self.combine), njit(self.lower)
-        return _JITTED[self.digest]
-
-    def kernels(self, forms: str) -> Kernels:
-        """Compiled once a process for the types of its inputs."""
-        key = self.digest, self.state, forms
-        if key not in _KERNELS:
-            _KERNELS[key] = compiled(*self.jitted, forms, self.state)
-        return _KERNELS[key]
-
-    def states(self) -> Any:
-        """The type of a state, as numba has it."""
-        parts = [_NUMBA[s] for s in self.state]
-        return parts[0] if len(parts) == 1 else types.Tuple(parts)
-
-    def result(self) -> pa.DataType:
-        """The type that ``lower`` gives."""
-        found = _returned(self, "lower", self.jitted[2], (self.states(),))
-        if isinstance(found, types.Integer):
-            found = types.int64
-        if isinstance(found, types.Float):
-            found = types.float64
-        if found not in _ARROW:
-            raise TypeError(f"udaf {self.name!r}: lower must give a float, an integer or a bool; it gives {found}")
-        return _ARROW[found]
-
-    def empty(self, size: int) -> Ints:
-        """Partials of no rows."""
-        block = np.zeros((size, 1 + len(self.state)), np.int64)
-        for k, (state, value) in enumerate(zip(self.state, self.identity, strict=True)):
-            (block.view(np.float64) if state == "float64" else block)[:, k + 1] = value
-        return block
-
-
-# Compiled and checked once a process, however often a spec is built or unpickled.
-_JITTED: dict[str, tuple[Any, Any, Any]] = {}
-_KERNELS: dict[tuple[Any, ...], Kernels] = {}
-_CHECKED: set[Functions] = set()
-
-
-def _unpickled(
-    code: bytes, name: str, digest: str, identity: Any, state: Any, inputs: Any, commutative: bool
-) -> Functions:
-    lift, combine, lower, invert = cloudpickle.loads(code)
-    return Functions(name, lift, combine, lower, invert, identity, state, inputs, commutative, digest)
-
-
-def _digest(*functions: FunctionType | None) -> str:
-    return hashlib.sha256("\n".join(map(_described, functions)).encode()).hexdigest()[:16]
-
-
-def _described(value: object, within: tuple[object, ...] = ()) -> str:
-    """A value by what it is, alike in every process: functions by their bytecode and what it refers to."""
-    if isinstance(value, CodeType):
-        constants = [_described(c, within) for c in value.co_consts]
-        return f"code({value.co_code.hex()}, {constants}, {value.co_names}, {value.co_varnames})"
-    function = getattr(value, "py_func", value)
-    if isinstance(function, FunctionType):
-        if function in within:
-            return "itself"
-        within = (*within, function)
-        code, closure = function.__code__, function.__closure__ or ()
-        known = [
-            f"{n}={_described(function.__globals__[n], within)}" for n in _names(code) if n in function.__globals__
-        ]
-        cells = [_described(cell.cell_contents, within) for cell in closure]
-        return f"function({_described(code, within)}, {known}, {cells}, {function.__defaults__!r})"
-    if isinstance(value, ModuleType):
-        return value.__name__
-    if isinstance(value, frozenset | set):
-        return f"{{{sorted(map(repr, value))}}}"
-    if isinstance(value, np.ndarray):
-        return f"array({value.dtype}, {value.tobytes().hex()})"
-    if value is None or isinstance(value, bool | int | float | complex | str | bytes | tuple | np.generic):
-        return repr(value)
-    return getattr(value, "__qualname__", type(value).__qualname__)
-
-
-def _names(code: CodeType) -> list[str]:
-    """Every global a code may refer to, that of functions within it too."""
-    inner = [c for c in code.co_consts if isinstance(c, CodeType)]
-    return sorted({*code.co_names, *(name for c in inner for name in _names(c))})
 
 
 # --- blocks -----------------------------------------------------------------------------------------------------------
@@ -266,7 +130,7 @@ def _bind(agg: Aggregate, value: ValueType, columns: Mapping[str, pa.DataType]) 
             )
     floats = [found.family in (FLOAT, DECIMAL) for found in values.values()]
     forms = "".join("f" if is_float else "i" for is_float in floats)
-    _lift_takes(functions, forms)
+    lift_takes(functions, forms)
     kind = UserWords(functions, forms)
 
     def lowered(block: Ints) -> Lowered:
@@ -333,13 +197,9 @@ def udaf(
         identity=_identity(name, identity, _states(name, state)),
         inputs=_inputs(name, inputs),
         commutative=_flag(name, commutative),
-        digest=_digest(*map(_plain, (lift, combine, lower, invert))),
+        digest=digest(*map(_plain, (lift, combine, lower, invert))),
     )
-    if functions not in _CHECKED:
-        _check_arity(functions)
-        _check_compiles(functions)
-        _check_samples(functions)
-        _CHECKED.add(functions)
+    check(functions)
     return Aggregate("udaf", user=functions)
 
 
@@ -392,118 +252,3 @@ def _flag(name: str, commutative: object) -> bool:
     if not isinstance(commutative, bool):
         raise TypeError(f"udaf {name!r}: commutative must be True or False; got {commutative!r}")
     return commutative
-
-
-def _check_arity(f: Functions) -> None:
-    takes = {"lift": f.inputs, "combine": ("a", "b"), "lower": ("state",), "invert": ("a", "b")}
-    for what, arguments in takes.items():
-        function = getattr(f, what)
-        if function is None:
-            continue
-        try:
-            inspect.signature(function).bind(*arguments)
-        except TypeError:
-            raise TypeError(
-                f"udaf {f.name!r}: {what} must take {len(arguments)} argument{'s' * (len(arguments) > 1)} "
-                f"({', '.join(arguments)}); its own are {inspect.signature(function)}"
-            ) from None
-
-
-def _returned(f: Functions, what: str, function: Any, arguments: tuple[Any, ...]) -> Any:
-    """Compile; the type of what comes back."""
-    try:
-        if arguments not in function.overloads:
-            function.compile(arguments)
-    except Exception as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        about = next((line for line in lines if not line.startswith("Failed in")), type(error).__name__)
-        raise TypeError(
-            f"udaf {f.name!r}: {what} cannot be compiled for {', '.join(map(str, arguments))}: {about}; functions may "
-            "use numbers, tuples, math and numpy"
-        ) from None
-    return function.overloads[arguments].signature.return_type
-
-
-def _check_compiles(f: Functions) -> None:
-    states = f.states()
-    try:
-        _lift_takes(f, "f" * len(f.inputs))
-    except TypeError:
-        _lift_takes(f, "i" * len(f.inputs))  # bits and remainders are for integers only
-    _check_states(f, "combine", _returned(f, "combine", f.jitted[1], (states, states)))
-    f.result()
-    if f.invert is not None:
-        _check_states(f, "invert", _returned(f, "invert", njit(f.invert), (states, states)))
-
-
-def _lift_takes(f: Functions, forms: str) -> None:
-    """Whether lift can take columns of these types."""
-    arguments = tuple(types.float64 if form == "f" else types.int64 for form in forms)
-    _check_states(f, "lift", _returned(f, "lift", f.jitted[0], arguments))
-
-
-def _check_states(f: Functions, what: str, found: Any) -> None:
-    parts = list(found) if isinstance(found, types.BaseTuple) else [found]
-    wanted = ", ".join(f.state)
-    if len(parts) != len(f.state):
-        raise TypeError(f"udaf {f.name!r}: {what} must give a state ({wanted}); it gives {found}")
-    for part, state in zip(parts, f.state, strict=True):
-        whole = isinstance(part, types.Integer | types.Boolean)
-        if not (whole or (state == "float64" and isinstance(part, types.Float))):
-            raise TypeError(f"udaf {f.name!r}: {what} must give a state ({wanted}); it gives {found}")
-
-
-_SAMPLES = (1.5, 2.0, 0.25, 7.0)
-
-
-def _check_samples(f: Functions) -> None:
-    """Laws that the library relies on, tried on the states of a few rows."""
-    forms = "f" * len(f.inputs)
-    try:
-        _lift_takes(f, forms)
-        rows: list[tuple[Any, ...]] = [tuple(_SAMPLES[(i + k) % 4] for k in range(len(forms))) for i in range(4)]
-    except TypeError:
-        forms = "i" * len(f.inputs)
-        rows = [tuple(3 * i + 2 * k + 1 for k in range(len(forms))) for i in range(4)]
-    kernels = f.kernels(forms)
-    try:
-        lifted = [kernels.lifted(*row) for row in rows]
-        samples = [*lifted, kernels.combined(lifted[0], lifted[1])]
-        broken = _broken_law(f, kernels.combined, samples)
-    except (ArithmeticError, ValueError) as error:
-        raise ValueError(f"udaf {f.name!r} fails on the sample rows {rows}: {error}") from None
-    if broken is not None:
-        raise ValueError(f"udaf {f.name!r}: {broken}")
-
-
-def _broken_law(f: Functions, combine: Callable[[Any, Any], Any], samples: Sequence[Any]) -> str | None:
-    """What is wrong with these states, if anything."""
-    identity = f.identity if len(f.state) > 1 else f.identity[0]
-    for a in samples:
-        for way, found in (("identity, a", combine(identity, a)), ("a, identity", combine(a, identity))):
-            if not _alike(found, a):
-                return f"identity must leave a state as it is; for a = {a}, combine({way}) gives {found}"
-    for a, b, c in product(samples, repeat=3):
-        left, right = combine(combine(a, b), c), combine(a, combine(b, c))
-        if not _alike(left, right):
-            return (
-                f"combine must be associative; for a, b, c = {a}, {b}, {c}, combine(combine(a, b), c) gives {left} and "
-                f"combine(a, combine(b, c)) gives {right}"
-            )
-    for a, b in product(samples, repeat=2):
-        both, back = combine(a, b), combine(b, a)
-        if f.commutative and not _alike(both, back):
-            return (
-                f"combine is not commutative: for a, b = {a}, {b}, combine(a, b) gives {both} and combine(b, a) gives "
-                f"{back}; with commutative=False rows come in order"
-            )
-        if f.invert is not None and not _alike(f.invert(both, b), a):
-            return f"invert must undo combine; for a, b = {a}, {b}, invert(combine(a, b), b) gives {f.invert(both, b)}"
-    return None
-
-
-def _alike(a: Any, b: Any) -> bool:
-    """Within rounding."""
-    pairs = zip(a, b, strict=True) if isinstance(a, tuple) else [(a, b)]
-    close = partial(math.isclose, rel_tol=1e-9, abs_tol=1e-9)
-    return all(close(x, y) or (math.isnan(x) and math.isnan(y)) for x, y in pairs)
