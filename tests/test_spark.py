@@ -131,6 +131,37 @@ def test_a_batch_is_the_library_in_one_process(spark: SparkSession, time: str, w
     assert repr(in_order(result)) == repr(in_order(expected.cast(result.schema)))  # NaN is not NaN
 
 
+def test_values_in_order_and_functions_of_the_user_go_to_the_workers(spark: SparkSession) -> None:
+    """A number a row, so that no tie needs an order of arrival; one of the functions refers to a name outside."""
+    size, modulus = 500, 2**31 - 1
+    rng = np.random.default_rng(2)
+    time = pa.array(10**15 + rng.integers(0, 90 * SECOND, size), pa.timestamp("us", "UTC"))
+    words = pa.array(["a", "bb", "ccc", None]).take(pa.array(rng.integers(0, 4, size)))
+    table = pa.table({"ts": time, "v": rng.normal(size=size), "word": words, "row": np.arange(size)})
+    order = sl.udaf(
+        "order",
+        lift=lambda row: (row, 1_000_003),
+        combine=lambda a, b: ((a[0] * b[1] + b[0]) % modulus, a[1] * b[1] % modulus),
+        lower=lambda state: state[0],
+        identity=(0, 1),
+        state=["int64", "int64"],
+        inputs=["row"],
+    )
+    aggs = {"order": order, "rows": sl.collect("row"), "median": sl.median("v"), "mode": sl.mode("word")}
+    aggs |= {"heavy": sl.heavy_hitters("word", 0.3), "distinct": sl.count_distinct("word"), "top": sl.top_k("v", 2)}
+    aggs |= {"near": sl.approx_quantile("v", 0.9), "about": sl.approx_count_distinct("row")}
+    windows = {"slide": sl.sliding("30s", every="10s"), "visit": sl.session("500ms")}
+    spec = sl.Spec("ts", windows, aggs, sequence="row")
+    result = window_aggregate(spark.createDataFrame(table).repartition(3), spec, partitions=2).toArrow()
+    expected = sl.aggregate(table, spec)
+    assert in_order(result) == in_order(expected.cast(result.schema))
+    for window in result.to_pylist():
+        total = 0
+        for row in window["rows"]:
+            total = (total * 1_000_003 + row) % modulus
+        assert window["order"] == total
+
+
 def test_a_result_is_an_ordinary_dataframe(spark: SparkSession) -> None:
     frame = spark.createDataFrame(pa.table(TYPED))
     spec = sl.Spec("ts", {"w": sl.tumbling("10s")}, {"n": sl.count()}, by=["text"])
