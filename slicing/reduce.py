@@ -452,32 +452,37 @@ class _Lifted:
         kind, block = self._lane.kind, self.block
         if kind == kinds.COUNT and self._all_valid:
             return True
-        if kind not in _MASKED or not isinstance(place, _Segments | _Pieces):
-            return kind == kinds.MOMENTS and self._moments(place)
-        x, floats = self._feeds[0], block.view(np.float64)
         if isinstance(place, _Segments) and self._all_valid:
-            runs = place.first, place.last, np.arange(place.first.size)
-            if kind == kinds.BASIC_F:
-                k.segment_basic_f(*runs, x, x.view(np.int64), block, floats)
-            elif kind == kinds.BASIC_I:
-                k.segment_basic_i(*runs, x, block)
-            else:
-                k.segment_extremes(*runs, x, block)
-            return True
-        masked = place.runs(), self._rows.time, self._valid
+            return self._by_segments(place)
+        if kind not in _MASKED or not isinstance(place, _Segments | _Pieces):
+            return False
+        x, masked = self._feeds[0], (place.runs(), self._rows.time, self._valid)
         if kind == kinds.BASIC_F:
-            k.masked_basic_f(*masked, x, x.view(np.int64), block, floats)
+            k.masked_basic_f(*masked, x, x.view(np.int64), block, block.view(np.float64))
         elif kind == kinds.BASIC_I:
             k.masked_basic_i(*masked, x, block)
         else:
             k.masked_extremes(*masked, x, block)
         return True
 
-    def _moments(self, place: _Place) -> bool:
-        if not isinstance(place, _Segments) or not self._all_valid:
+    def _by_segments(self, place: _Segments) -> bool:
+        kind, block, rows = self._lane.kind, self.block, self._rows
+        runs, x = (place.first, place.last, np.arange(place.first.size)), self._feeds[0]
+        if kind == kinds.BASIC_F:
+            k.segment_basic_f(*runs, x, x.view(np.int64), block, block.view(np.float64))
+        elif kind == kinds.BASIC_I:
+            k.segment_basic_i(*runs, x, block)
+        elif kind == kinds.EXTREMES:
+            k.segment_extremes(*runs, x, block)
+        elif kind == kinds.MOMENTS:
+            k.segment_moments(*runs, x, block, block.view(np.float64))
+        elif kind in (kinds.FIRST, kinds.LAST) and rows.plan.arrival and rows.plan.spec.sequence is None:
+            row = place.first if kind == kinds.FIRST else place.last - 1  # of rows in order, as they came
+            arrival = row + rows.arrival if isinstance(rows.arrival, int) else rows.arrival[row]
+            block[:, 0], block[:, 1], block[:, 2] = place.counts(), rows.time[row], 0
+            block[:, 3], block[:, 4] = arrival, x[row]
+        else:
             return False
-        runs = place.first, place.last, np.arange(place.first.size)
-        k.segment_moments(*runs, self._feeds[0], self.block, self.block.view(np.float64))
         return True
 
     def scatter(self, chunk: slice, cell: Ints, base: int) -> None:
