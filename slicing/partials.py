@@ -5,6 +5,8 @@ a hash of their keys, as bytes for each place. ``admit`` is the reduce side: the
 what its watermark has reached. ``split`` and ``joined`` do the same to a whole state, when the number of places
 changes.
 
+A spec that keeps rows has them sent as they are, and judged where they are admitted.
+
 Nothing here depends on the order in which rows or parts arrive: there is no arrival where several processes read a
 stream, so ties go to the smaller value, and what is merged is first put in the order of its bytes.
 """
@@ -29,6 +31,7 @@ from slicing.fill import Filled
 from slicing.keys import KeyTable
 from slicing.operator import Operator, Output, State
 from slicing.revise import Revisions, revise
+from slicing.row_store import keep
 from slicing.row_windows import RowWindow
 from slicing.spec import ProcessingTime, Spec
 from slicing.store import Store
@@ -40,7 +43,7 @@ Ints = npt.NDArray[np.int64]
 COUNTS = ("rows", "windowed", "late", "outside", "null_time")
 
 
-def check(spec: Spec) -> None:
+def check(spec: Spec, places: int = 1) -> None:
     """Refuse a spec whose answers need an order of arrival, which several processes reading one stream do not have."""
     if isinstance(spec.time, ProcessingTime):
         raise ValueError(
@@ -48,11 +51,17 @@ def check(spec: Spec) -> None:
             "name a time column"
         )
     for name, window in spec.windows.items():
-        if isinstance(window, RowWindow):
+        if not isinstance(window, RowWindow):
+            continue
+        if window.by_arrival:
+            raise ValueError(f"windows[{name!r}] goes by arrival, and rows that come from several places have none")
+        if spec.sequence is None and window.breaks_ties:
             raise ValueError(
-                f"windows[{name!r}] needs rows one by one, and only partial slices go between processes; use windows "
-                "between edges, sessions or whole()"
+                f"windows[{name!r}] depends on the order of rows of equal time, and rows that come from several places "
+                "have none; name a column that has it: sequence="
             )
+        if window.whole_stream and places > 1:
+            raise ValueError(f"windows[{name!r}] needs the rows of all keys in one place: partitions=1; got {places}")
     if isinstance(spec.watermark, Ordered) and spec.watermark.on_disorder == "error":
         raise ValueError(
             "watermark=sl.ordered() needs rows in the order they arrived, and here they come from several places; use "
@@ -87,6 +96,7 @@ class Parts:
     late: pa.Table
     counts: dict[str, int]
     progress: Progress
+    rows: list[pa.RecordBatch]  # of a spec that keeps rows: all that have a time
 
 
 class Collector:
@@ -102,11 +112,13 @@ class Collector:
         self._parts: list[State] = []
         self._changing: list[State] = []
         self._late: list[pa.Table] = []
+        self._rows: list[pa.RecordBatch] = []
         self._counts = dict.fromkeys(COUNTS, 0)
 
     @property
     def nbytes(self) -> int:
-        return sum(part.store.nbytes for part in (*self._parts, *self._changing))
+        rows = sum(batch.nbytes for batch in self._rows)
+        return rows + sum(part.store.nbytes for part in (*self._parts, *self._changing))
 
     def push(self, data: object) -> None:
         """Take rows: many at once, as each push costs the same few milliseconds."""
@@ -118,6 +130,9 @@ class Collector:
         if len(rows):
             seen = Seen(times, *rows.span, batch, state.plan.measure, null_time)
             self._progress = state.plan.spec.watermark.observe(self._progress, seen)
+        if state.plan.keeps_rows:
+            self._rows.append(batch)
+            rows = rows.take(np.empty(0, np.int64))
         admitted = engine._admit(state, rows)
         for cells, parts in ((admitted.cells, self._parts), (admitted.changing, self._changing)):
             if len(cells):
@@ -132,9 +147,10 @@ class Collector:
         """What the rows have come to."""
         fresh = state_of(self._operator)
         counts = dict(self._counts)
-        counts["windowed"] = 2 * counts["rows"] - sum(counts.values())
+        if not fresh.plan.keeps_rows:  # otherwise it is known where they are admitted
+            counts["windowed"] = 2 * counts["rows"] - sum(counts.values())
         late = pa.concat_tables(self._late) if self._late else engine._none_late(fresh)
-        return Parts(_one(fresh, self._parts), _one(fresh, self._changing), late, counts, self._progress)
+        return Parts(_one(fresh, self._parts), _one(fresh, self._changing), late, counts, self._progress, self._rows)
 
 
 def _one(fresh: State, parts: list[State]) -> State:
@@ -201,7 +217,9 @@ def packed(parts: Parts, count: int) -> list[bytes]:
     spec, given = parts.state.plan.spec, parts.state.given
     assert given is not None
     out: list[bytes] = []
-    late = _late_by_key(parts, count)
+    late = _by_key(parts.state, parts.late, count)
+    rows = pa.Table.from_batches(parts.rows, given)
+    rows_of = _by_key(parts.state, rows, count)
     changing = split(parts.changing, count) if len(parts.changing.store) else []
     for p, state in enumerate(split(parts.state, count)):
         header: dict[str, Any] = {"progress": parts.progress.to_json(), "sections": []}
@@ -217,17 +235,21 @@ def packed(parts: Parts, count: int) -> list[bytes]:
         if late[p].num_rows:
             header["sections"].append("late")
             sections.append(snapshot._stream(late[p]))
+        if rows_of[p].num_rows:
+            header["sections"].append("rows")
+            sections.append(snapshot._stream(rows_of[p]))
         out.append(_joined([json.dumps(header).encode(), *sections]))
     return out
 
 
-def _late_by_key(parts: Parts, count: int) -> list[pa.Table]:
-    if not parts.late.num_rows or parts.state.keys is None:
-        return [parts.late, *[parts.late.slice(0, 0)] * (count - 1)]
-    keys = KeyTable(parts.state.plan.key_types)
-    codes = keys.encode([one_batch(parts.late).column(name) for name in parts.state.plan.spec.by])
-    target = keys.hashes(codes) % np.uint64(count)
-    return [parts.late.filter(pa.array(target == p)) for p in range(count)]
+def _by_key(state: State, rows: pa.Table, count: int) -> list[pa.Table]:
+    """Rows as :func:`split` places their keys."""
+    if not rows.num_rows or state.keys is None or count == 1:
+        return [rows, *[rows.slice(0, 0)] * (count - 1)]
+    keys = KeyTable(state.plan.key_types)
+    codes = keys.encode([one_batch(rows).column(name) for name in state.plan.spec.by])
+    target = (keys.hashes(np.arange(len(keys))) % np.uint64(count))[codes]
+    return [rows.filter(pa.array(target == p)) for p in range(count)]
 
 
 def _joined(sections: Iterable[bytes]) -> bytes:
@@ -251,7 +273,8 @@ def _unpacked(spec: Spec, blob: bytes) -> _Arrived:
     header = json.loads(bytes(found[0]))
     sections: dict[str, Any] = {}
     for name, section in zip(header["sections"], found[1:], strict=True):
-        sections[name] = pa.ipc.open_stream(section).read_all() if name == "late" else snapshot.read(spec, section)[0]
+        plain = name in ("late", "rows")
+        sections[name] = pa.ipc.open_stream(section).read_all() if plain else snapshot.read(spec, section)[0]
     return _Arrived(header, sections)
 
 
@@ -269,16 +292,36 @@ def admit(operator: Operator, blobs: Iterable[bytes]) -> Output:
     reached = operator._reached(state)
     state, cells = merged_into(state, [a.sections["cells"] for a in arrived if "cells" in a.sections])
     state, changing = merged_into(state, [a.sections["changing"] for a in arrived if "changing" in a.sections])
+    late = [a.sections["late"] for a in arrived if "late" in a.sections]
+    counts = {name: sum(a.header.get("counts", {}).get(name, 0) for a in arrived) for name in COUNTS}
+    older = None
+    if state.plan.keeps_rows:
+        given = _in_one_order(state, [a.sections["rows"] for a in arrived if "rows" in a.sections])
+        state, rows = engine._encoded(state, given, state.plan.measure.words(given.column(str(spec.time))))
+        judged = engine._admit(state, rows)
+        cells, changing = judged.cells, judged.changing
+        late.append(engine._late_rows(given, np.empty(0, np.int64), judged.late))
+        counts["late"] += judged.late.size
+        counts["outside"] += judged.outside
+        counts["windowed"] += len(rows) - judged.late.size - judged.outside
     state, revised = revise(state, changing)
-    state, answers = engine._close(replace(state, store=state.store.add(cells)), reached)
+    state = replace(state, store=state.store.add(cells))
+    if state.plan.keeps_rows:
+        state, older = keep(replace(state, arrived=state.arrived + len(rows)), judged.in_time, judged.tardy)
+    state, answers, revised = engine._advance(state, reached, older, revised)
     progress = state.progress
     for a in arrived:
         progress = spec.watermark.joined(progress, Progress.from_json(a.header["progress"]), state.plan.measure)
     windows = engine._table(state, answers, revised)
-    late = [a.sections["late"] for a in arrived if "late" in a.sections]
-    counts = {name: sum(a.header.get("counts", {}).get(name, 0) for a in arrived) for name in COUNTS}
     state = replace(engine._forget(state), progress=progress)
     return operator._done(state, windows, pa.concat_tables(late) if late else engine._none_late(state), counts)
+
+
+def _in_one_order(state: State, tables: list[pa.Table]) -> pa.RecordBatch:
+    """Rows of one batch by time, sequence and then whatever tells them apart."""
+    assert state.given is not None
+    rows = pa.concat_tables(tables) if tables else state.given.empty_table()
+    return one_batch(rows.sort_by([(name, "ascending") for name in state.plan.ordering]))
 
 
 def merged_into(state: State, others: Sequence[State]) -> tuple[State, Cells]:
@@ -308,6 +351,8 @@ def joined(spec: Spec, states: Sequence[State]) -> State:
     """States of different keys, at the same watermark, as one: what :func:`split` took apart."""
     first = states[0]
     assert first.given is not None
+    if first.plan.keeps_rows:
+        raise ValueError("the spec keeps rows one by one, which cannot be re-partitioned; start it anew")
     whole = replace(State.fresh(spec, first.given, first.plan.arrival), given=first.given, watermark=first.watermark)
     whole, cells = merged_into(whole, states)
     revisions = [s.revisions for s in states]

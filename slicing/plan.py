@@ -364,6 +364,12 @@ class Plan:
         return [agg.type for agg in self.aggs.values()]
 
     @property
+    def ordering(self) -> tuple[str, ...]:
+        """The columns by which rows of one batch are put in an order where they have none: time and sequence first."""
+        first = (self.spec.time, self.spec.sequence)
+        return tuple(dict.fromkeys(name for name in (*first, *self.types) if isinstance(name, str)))
+
+    @property
     def keeps_rows(self) -> bool:
         """Whether rows are kept one by one, beside slices or instead of them."""
         return bool(self.row_windows)

@@ -81,7 +81,7 @@ class RowStore:
         if not len(rows):
             return self
         cells = lift_rows(rows)
-        facts = np.empty((len(rows), 6), np.int64)
+        facts = np.zeros((len(rows), 6), np.int64)
         facts[:, SEQUENCE], facts[:, ARRIVAL] = rows.sequence(), rows.arrivals()
         facts[:, FLAGS] = WITNESS if late else 0
         for bit, name in enumerate(self.plan.row_flags):

@@ -62,6 +62,11 @@ class RowWindow:
         return getattr(self, "order", "time") == "arrival"
 
     @property
+    def breaks_ties(self) -> bool:
+        """Whether its answers depend on the order of rows of equal time."""
+        return True
+
+    @property
     def whole_stream(self) -> bool:
         """Made of the rows of all keys, and then split by key."""
         return not getattr(self, "per_key", True)
@@ -227,6 +232,10 @@ class Punctuation(RowWindow, Window):
     column: str
     per_key: bool = True
 
+    @property
+    def breaks_ties(self) -> bool:
+        return False
+
     def bind_rows(self, binding: Binding) -> BoundRows:
         return BoundPunctuation(self, binding)
 
@@ -355,6 +364,10 @@ class PerRow(RowWindow, Window):
     range: Span
     every: int = 1
     order: str = "time"
+
+    @property
+    def breaks_ties(self) -> bool:
+        return self.every > 1
 
     def bind_rows(self, binding: Binding) -> BoundRows:
         return BoundPerRow(self, binding)

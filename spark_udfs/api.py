@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from slicing import Spec, manual
-from slicing.partials import COUNTS, state_of
+from slicing.partials import COUNTS, check, state_of
 from spark_udfs import stages
 from spark_udfs.files import FileRows
 from spark_udfs.stages import PACKED, STATS, Job
@@ -49,6 +49,7 @@ def window_aggregate(
     if not isinstance(frame, DataFrame):
         raise TypeError(f"window_aggregate takes a DataFrame, or what read_files gives; got {type(data).__name__}")
     count = _partitions(frame.sparkSession, spec, partitions)
+    check(spec, count)
     schema = data.schema if isinstance(data, FileRows) else arrow_schema(frame.schema)
     if late_path is None or not frame.isStreaming:
         schema = _columns(schema, spec)

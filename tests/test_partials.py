@@ -17,7 +17,7 @@ from harness import batch, compare_late, compare_types, compare_windows, plain_r
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from oracle import Oracle, Refused
-from strategies import CONTEXT_FREE, Case, Kit, cases
+from strategies import CONTEXT_FREE, OF_ROWS, Case, Kit, cases
 
 import slicing as sl
 from slicing import partials
@@ -26,6 +26,7 @@ from slicing.partials import Collector, admit, joined, packed, split, start, sta
 
 CASES = int(os.environ.get("SLICING_CASES", "150"))
 SEED = os.environ.get("SLICING_SEED")
+SEEDS = st.integers(0, 2**32).map(random.Random)
 
 
 def some_cases(percent: int) -> Callable:
@@ -90,7 +91,7 @@ def check_places(case: Case, count: int, chance: random.Random) -> None:
     for at, step in enumerate([*case.steps, ("flush",)]):
         where = f"{step[0]} (step {at})"
         if step[0] == "restart":
-            if chance.random() < 0.5:
+            if chance.random() < 0.5 and not state_of(places.operators[0]).plan.keeps_rows:
                 places.rescale(chance.randint(1, 4))
             places.operators = [sl.Operator.restore(places.spec, op.snapshot()) for op in places.operators]
         if step[0] not in ("push", "flush"):
@@ -122,15 +123,24 @@ def orderless(case: Case) -> Case:
 
 
 @some_cases(50)
-@given(cases(Kit(kinds=(*CONTEXT_FREE, "session", "whole"))), st.integers(1, 4), st.randoms(use_true_random=False))
+@given(cases(Kit(kinds=(*CONTEXT_FREE, "session", "whole"))), st.integers(1, 4), SEEDS)
 def test_any_spread_of_rows_gives_what_the_rows_say(case: Case, count: int, chance: random.Random) -> None:
     check_places(orderless(case), count, chance)
 
 
 @some_cases(30)
-@given(cases(Kit(kinds=("session", "tumbling"), rich_values=False)), st.integers(1, 4), st.randoms())
+@given(cases(Kit(kinds=("session", "tumbling"), rich_values=False)), st.integers(1, 4), SEEDS)
 def test_sessions_with_late_rows_in_any_spread(case: Case, count: int, chance: random.Random) -> None:
     check_places(orderless(case), count, chance)
+
+
+@some_cases(40)
+@given(cases(Kit(kinds=(*OF_ROWS, "tumbling", "session"))), st.integers(1, 4), SEEDS)
+def test_rows_that_are_kept_go_where_their_key_is(case: Case, count: int, chance: random.Random) -> None:
+    windows = {name: {**w, **({"order": "time"} if "order" in w else {})} for name, w in case.query["windows"].items()}
+    if any(not w.get("per_key", True) for w in windows.values()):
+        count = 1
+    check_places(orderless(case.asking(windows=windows, sequence="row")), count, chance)
 
 
 @pytest.mark.parametrize("type", [pa.int64(), pa.float64(), pa.string(), pa.decimal128(22, 2), pa.bool_()])
@@ -157,6 +167,13 @@ def test_specs_that_need_an_order_of_arrival_are_refused() -> None:
         partials.check(sl.Spec("t", windows, aggs, watermark=sl.ordered()))
     with pytest.raises(ValueError, match="processing_time"):
         partials.check(sl.Spec(sl.processing_time(), {"m": sl.tumbling("5s")}, aggs))
+    with pytest.raises(ValueError, match="goes by arrival"):
+        partials.check(sl.Spec("t", {"r": sl.rows(5, order="arrival")}, aggs))
+    with pytest.raises(ValueError, match=r"depends on the order of rows of equal time.*sequence="):
+        partials.check(sl.Spec("t", {"r": sl.rows(5)}, aggs))
+    with pytest.raises(ValueError, match="needs the rows of all keys in one place: partitions=1; got 4"):
+        partials.check(sl.Spec("t", {"r": sl.rows(5, per_key=False)}, aggs, by=["k"], sequence="s"), 4)
+    partials.check(sl.Spec("t", {"r": sl.per_row(5), "p": sl.punctuation("flag")}, aggs, by=["k"]), 4)
 
 
 def test_ties_go_to_the_smaller_value() -> None:

@@ -76,10 +76,14 @@ def stream(spark: SparkSession, folder: str) -> DataFrame:
 
 def run(frame: DataFrame, base: Path) -> Any:
     """Write a stream to files until its source is read to the end."""
-    writer = frame.writeStream.format("parquet").option("checkpointLocation", str(base / "checkpoint"))
-    query = writer.option("path", str(base / "out")).trigger(availableNow=True).start()
+    query = begun(frame, base)
     query.awaitTermination()
     return query
+
+
+def begun(frame: DataFrame, base: Path) -> Any:
+    writer = frame.writeStream.format("parquet").option("checkpointLocation", str(base / "checkpoint"))
+    return writer.option("path", str(base / "out")).trigger(availableNow=True).start()
 
 
 def written(spark: SparkSession, base: Path) -> list[dict]:
@@ -118,13 +122,14 @@ MANY = {"n": sl.count(), "first": sl.first("text"), "m4": sl.m4("big"), "sum": s
         ("day", sl.tumbling("2d"), ["price", "big"]),
         ("odo", sl.tumbling(10), ["raw", "small", "day", "local"]),
         ("ts", sl.calendar("1d", tz="Europe/Berlin"), []),
+        ("ts", sl.rows(2, partial=True), ["flag"]),
     ],
 )
 def test_a_batch_is_the_library_in_one_process(spark: SparkSession, time: str, window: Any, by: list[str]) -> None:
-    spec = sl.Spec(time, {"w": window}, MANY, by=by)
+    spec = sl.Spec(time, {"w": window}, MANY, by=by, sequence="odo")
     table = pa.table(TYPED)
     result = window_aggregate(spark.createDataFrame(table).repartition(3), spec, partitions=3).toArrow()
-    expected = sl.aggregate(table.append_column("_", pa.nulls(7)), sl.Spec(time, {"w": window}, MANY, by=by))
+    expected = sl.aggregate(table, spec)
     assert result.schema.names == expected.schema.names
     shown = [(f.name, str(f.type)) for f in expected.schema]
     assert [(f.name, str(f.type).replace("Etc/UTC", "UTC")) for f in result.schema] == shown
@@ -181,23 +186,23 @@ def native(frame: DataFrame, window: Any) -> DataFrame:
 
 
 def test_streams_with_late_rows_equal_native_windows(spark: SparkSession, tmp_path: Path) -> None:
-    folder = write(tmp_path / "in", [*map(readings, range(7)), closing(0), closing(1)])
+    folder = write(tmp_path / "in", [*map(readings, range(5)), closing(0), closing(1)])
     query = run(window_aggregate(stream(spark, folder), SPEC, str(tmp_path / "state"), 2), tmp_path)
     found = [row for row in written(spark, tmp_path) if row["k"] != "end"]
     metrics = [p.observedMetrics["windows"] for p in query.recentProgress]
-    assert sum(m.rows for m in metrics) == 7 * 300 + 2
+    assert sum(m.rows for m in metrics) == 5 * 300 + 2
     assert sum(m.late for m in metrics) > 3
     columns = {
         "tumble": sf.window("ts", "10 seconds"),
         "slide": sf.window("ts", "30 seconds", "7 seconds"),
         "visit": sf.session_window("ts", "503 milliseconds").alias("window"),
     }
-    for name, window in columns.items():
-        base = tmp_path / name
-        run(native(stream(spark, folder), window), base)
-        expected = [row for row in written(spark, base) if row["k"] != "end"]
+    running = [begun(native(stream(spark, folder), window), tmp_path / name) for name, window in columns.items()]
+    for name, theirs in zip(columns, running, strict=True):
+        theirs.awaitTermination()
+        expected = [row for row in written(spark, tmp_path / name) if row["k"] != "end"]
         mine = [{c: v for c, v in row.items() if c != "window"} for row in found if row["window"] == name]
-        assert len(expected) > 60
+        assert len(expected) > 40
         assert sorted(mine, key=repr) == expected, name
 
 
@@ -236,12 +241,12 @@ def failing_after(stage: Callable, marks: str) -> Callable:
 def test_tasks_that_fail_after_writing_state_are_repeated(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = write(tmp_path / "in", list(map(readings, range(3))))
+    folder = write(tmp_path / "in", list(map(readings, range(2))))
     run(window_aggregate(stream(spark, folder), SPEC, str(tmp_path / "calm"), 2), tmp_path / "calm")
     monkeypatch.setattr(stages, "merge", failing_after(stages.merge, str(tmp_path / "merge")))
     monkeypatch.setattr(stages, "collect", failing_after(stages.collect, str(tmp_path / "collect")))
     run(window_aggregate(stream(spark, folder), SPEC, str(tmp_path / "state"), 2), tmp_path)
-    assert len(list(tmp_path.glob("merge-*"))) == 6
+    assert len(list(tmp_path.glob("merge-*"))) == 4
     assert written(spark, tmp_path) == written(spark, tmp_path / "calm") != []
 
 
