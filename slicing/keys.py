@@ -33,10 +33,12 @@ from slicing.threads import parts, side_by_side
 
 Array = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]
+Codes = npt.NDArray[Any]  # int64 or, as there are never 2**31 of them, int32
 Mask = npt.NDArray[np.bool_]
 
 _TOP = np.int64(0x7FFFFFFFFFFFFFFF)
 _LOW_HALF = np.int64(0xFFFFFFFF)
+CHUNK = 1 << 15  # ids made at a time, in the cache
 _NOTHING = np.frombuffer(b"", np.uint8)
 
 
@@ -111,6 +113,15 @@ class KeyTable:
         table = KeyTable(self._types)
         table.encode_values(self.values(live))
         return table
+
+    def encode_rows(self, columns: Sequence[pa.Array], threads: int = 1) -> Codes:
+        """The same in half the memory where a single column of words without nulls is the key."""
+        column, array = self._columns[0], columns[0]
+        if len(columns) > 1 or array.type != self._types[0] or not isinstance(column, _WordColumn):
+            return self.encode(columns, threads)
+        if t.is_dictionary(array.type) or array.null_count:
+            return self.encode(columns, threads)
+        return column.encode_narrow(array, threads)
 
     def encode_values(self, columns: Sequence[pa.Array], threads: int = 1) -> Ints:
         """``encode`` of columns as ``values`` gives them."""
@@ -231,16 +242,27 @@ class _WordTable(_Table):
         self.keys = np.empty(0, np.int64)  # the word of each id
         super().__init__()
 
-    def encode_known(self, words: Ints, threads: int) -> Ints:
+    def encode_known(self, words: Ints, threads: int, dtype: type[np.signedinteger[Any]] = np.int64) -> Codes:
         """``encode`` without nulls: words that have an id are found side by side, the others encoded in turn."""
+        words.setflags(write=False)
+        out = np.empty(words.size, dtype)
         share = parts(words.size, threads)
         if len(share) == 1 or not self.given:
-            return self.encode(words, words.size)
-        words.setflags(write=False)
-        out = np.empty(words.size, np.int64)
+            buffer = np.empty(min(CHUNK, words.size), np.int64)
+            for first in range(0, words.size, CHUNK):
+                some = buffer[: words.size - first]
+                self._run(words[first : first + CHUNK], None, _NOTHING, some)
+                out[first : first + CHUNK] = some
+            return out
 
         def find(part: slice) -> int:
-            return int(find_words(words[part], self.slots, self.shift, self.multiplier, out[part]))
+            missing, buffer = 0, np.empty(CHUNK, np.int64)
+            for first in range(part.start, part.stop, CHUNK):
+                last = min(first + CHUNK, part.stop)
+                some = buffer[: last - first]
+                missing += find_words(words[first:last], self.slots, self.shift, self.multiplier, some)
+                out[first:last] = some
+            return missing
 
         if any(side_by_side(find, share)):
             new = np.flatnonzero(out < 0)
@@ -313,6 +335,10 @@ class _WordColumn:
         if valid is None:
             return self.table.encode_known(self._words(array), threads)
         return self.table.encode(self._words(array), len(array), valid)
+
+    def encode_narrow(self, array: pa.Array, threads: int) -> Codes:
+        """Ids of a column without nulls."""
+        return self.table.encode_known(self._words(array), threads, np.int32)
 
     def values(self, ids: Ints) -> pa.Array:
         if t.is_null(self.type):

@@ -26,7 +26,7 @@ from slicing.kernels import combine as kinds
 from slicing.kernels import reduce as k
 from slicing.kernels.cells import CODE, END, FIRST, LAST, LEVEL, ROWS
 from slicing.kernels.slice import edge_positions, grid_cells, pieces, scan
-from slicing.keys import numbered
+from slicing.keys import Codes, numbered
 from slicing.plan import Plan
 from slicing.threads import parts, side_by_side
 from slicing.values import SIGN_BIT, TOP, float_words
@@ -47,7 +47,7 @@ class Rows:
     plan: Plan
     columns: Mapping[str, pa.Array]
     time: Ints
-    code: Ints | None  # None: one global group
+    code: Codes | None  # None: one global group
     codes: int  # codes are below this
     arrival: int | Ints
     ranks: Mapping[str, Ints]
@@ -290,7 +290,7 @@ class _Grid:
             for slot in range(self.edges.size):  # the codes are cells of the slot
                 for first in range(bounds[slot], bounds[slot + 1], CHUNK):
                     chunk = slice(first, min(first + CHUNK, bounds[slot + 1]))
-                    yield chunk, code[chunk], slot * self.keys
+                    yield chunk, code[chunk].astype(np.int64, copy=False), slot * self.keys
             return
         buffer = np.empty(min(CHUNK, rows), np.int64)
         for first in range(0, rows, CHUNK):
@@ -300,7 +300,7 @@ class _Grid:
             yield chunk, cell, 0
 
     def _fill(self, chunk: slice, out: Ints) -> None:
-        code = NO_CODES if self.of.code is None else self.of.code[chunk]
+        code = NO_CODES if self.of.code is None else self.of.code[chunk].astype(np.int64, copy=False)
         grid_cells(self.of.time[chunk], self.edges, self._width, code, np.int64(self.keys), out)
 
     @cached_property
