@@ -145,7 +145,8 @@ class Spec:
         return tuple(dict.fromkeys(names))
 
     def fingerprint(self) -> str:
-        """A short name of the query's meaning, stable between processes and versions of Python.
+        """A short name of the query's meaning, stable between processes and versions of Python (with a ``udaf``, which
+        is named by its bytecode, between processes of one version).
 
         ``on_overflow`` is left out: it may be changed on a restored state.
         """

@@ -23,11 +23,24 @@ def combined(a, b):
 
 def scatter(cell, valid, {names}, A, F):
     every = valid.size == 0
+    if cell.size == 0:
+        return
+    c = np.uint64(cell[0])
+    {states} = {held}
+    n = A[c, 0]
     for i in range(cell.size):
         if every or valid[i]:
-            c = np.uint64(cell[i])
-            {stored} = combined({held}, lifted({row}))
-            A[c, 0] += 1
+            d = np.uint64(cell[i])
+            if d != c:
+                {stored} = {state}
+                A[c, 0] = n
+                c = d
+                {states} = {held}
+                n = A[c, 0]
+            {states} = combined({state}, lifted({row}))
+            n += 1
+    {stored} = {state}
+    A[c, 0] = n
 
 def merge(into, source, ordered, A, F, B, G):
     for i in range(into.size):
@@ -74,6 +87,7 @@ def compiled(lift: Any, combine: Any, lower: Any, inputs: str, states: Sequence[
     text = TEMPLATE.format(
         names=", ".join(names),
         states=", ".join(parts),
+        state=_one_or_tuple(parts),
         cast=_one_or_tuple(cast),
         held=loaded("A", "F", "c"),
         other=loaded("B", "G", "d"),
