@@ -90,7 +90,15 @@ class EdgeSet:
     def next_live(self, times: Ints, h: int) -> Ints:
         """The next live edge after each time (END where there is none); with h = BEGIN every edge lives."""
         out = np.full(times.size, END, np.int64)
-        next_edges(times, np.int64(h), self._every, self._phase, self._horizon, out)
+        low = np.maximum(times.min(initial=END), h - self._horizon)  # live edges of a progression come after it
+        count = np.maximum(times.max(initial=BEGIN) - low, 0) // self._every + 2
+        if int(count.sum()) < times.size * count.size // 4:  # few edges live among many: list them
+            first = (low - self._phase) // self._every * self._every + self._every + self._phase
+            each = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+            edges = np.unique(np.repeat(first, count) + each * np.repeat(self._every, count))
+            out[:] = edges[np.searchsorted(edges, times, "right")]
+        else:
+            next_edges(times, np.int64(h), self._every, self._phase, self._horizon, out)
         live = [m.edge for m in self.marks if m.edge + m.horizon > h]
         if live:
             edges = np.array([*live, END], np.int64)
