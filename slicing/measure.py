@@ -115,6 +115,12 @@ def _numpy_ns(value: np.datetime64 | np.timedelta64) -> int | None:
     return None if rest or unit not in _NUMPY_FRACTIONS else whole
 
 
+@functools.lru_cache
+def _bounds(storage: np.dtype[np.signedinteger | np.unsignedinteger]) -> tuple[int, int]:
+    limits = np.iinfo(storage)
+    return int(limits.min), min(int(limits.max), _MAX_WORD)
+
+
 @dataclass(frozen=True)
 class Measure:
     """The type of a time column, and how spans, instants and values become int64 words and back."""
@@ -257,8 +263,7 @@ class Measure:
 
     def _range(self) -> tuple[int, int]:
         """The words the column can hold. uint64 ends where int64 does."""
-        bounds = np.iinfo(self._storage())
-        return int(bounds.min), min(int(bounds.max), _MAX_WORD)
+        return _bounds(self._storage())
 
     def _instant_ns(self, value: object, argument: str) -> int:
         allowed = (

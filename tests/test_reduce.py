@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import slicing as sl
-from slicing.kernels.slice import edge_positions, grid_cells, pieces
+from slicing.kernels.slice import edge_positions, grid_cells, next_edges, pieces
 
 ROWS = 70_000
 AGGS = {
@@ -154,3 +154,23 @@ def test_pieces_hold_each_row_once() -> None:
     assert (held == 1).all()
     np.testing.assert_array_equal(rows, np.bincount(np.searchsorted(edges, times, "right"), minlength=edges.size))
     assert pieces(times, edges, np.int64(512), found[: n - 1], np.zeros(edges.size, np.int64)) == -1
+
+
+@pytest.mark.parametrize("far", [0, 10**15, 4 * 10**18, -4 * 10**18])
+@pytest.mark.parametrize("spread", [100, 10**12, 2**60])
+def test_the_next_edge_is_the_first_after_a_time(far: int, spread: int) -> None:
+    rng = np.random.default_rng([spread, far % 97])
+    times = far + rng.integers(-spread // 2, spread // 2, 500)
+    every = np.array([1, 7, 1000, 10**9 + 7, 2**40])
+    phase, horizon = every // 3, np.array([0, 10, 10**6, 5, 2**41])
+    for h in (-(2**61) * 3, far, far + spread // 4):
+        found = np.full(times.size, 2**63 - 1)
+        next_edges(times, np.int64(h), every, phase, horizon, found)
+        expected = [
+            min(
+                (max(t, h - k) - f) // e * e + e + f
+                for e, f, k in zip(*map(np.ndarray.tolist, (every, phase, horizon)), strict=True)
+            )
+            for t in times.tolist()
+        ]
+        assert found.tolist() == expected

@@ -6,6 +6,7 @@ from numba import njit
 from slicing.kernels.combine import BOTTOM
 
 NEAR = 32
+EXACT = np.int64(1) << np.int64(50)  # a quotient below is off by one at most when it is made with floats
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -35,12 +36,28 @@ def scan(t, block):
 @njit(cache=True, nogil=True, error_model="numpy")
 def next_edges(t, h, every, phase, horizon, out):
     """The smallest live edge after each time, over a set of progressions (edge + horizon > h lives)."""
+    if t.size == 0:
+        return
+    low = high = t[0]
     for i in range(t.size):
-        best = np.int64(0x7FFFFFFFFFFFFFFF)
-        for p in range(every.size):
-            base = max(t[i], h - horizon[p])
-            best = min(best, (base - phase[p]) // every[p] * every[p] + every[p] + phase[p])
-        out[i] = min(out[i], best)
+        low = min(low, t[i])
+        high = max(high, t[i])
+    for p in range(every.size):
+        width, after = every[p], h - horizon[p]
+        origin = (max(low, after) - phase[p]) // width * width + phase[p]
+        span = max(high, after) - origin
+        if span >= 0 and span // width < EXACT:  # a multiplication, corrected by one: SIMD
+            inverse = 1.0 / width
+            for i in range(t.size):
+                distance = max(t[i], after) - origin
+                q = np.int64(distance * inverse)
+                r = distance - q * width
+                q += np.int64(r >= width) - np.int64(r < 0)
+                out[i] = min(out[i], origin + q * width + width)
+        else:
+            for i in range(t.size):
+                base = max(t[i], after) - phase[p]
+                out[i] = min(out[i], base // width * width + width + phase[p])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
