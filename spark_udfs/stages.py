@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark import TaskContext
 
 from slicing import Operator, Output, Spec, results
 from slicing.partials import COUNTS, Collector, admit, packed, start, state_of
@@ -62,7 +63,7 @@ _frozen = False
 def settle() -> None:
     """Spark collects garbage after every task; what a worker has imported need not be looked at each time."""
     global _frozen
-    if not _frozen:
+    if not _frozen and TaskContext.get() is not None:
         gc.collect()
         gc.freeze()
         _frozen = True
