@@ -28,13 +28,16 @@ from slicing.keys import KeyTable
 from slicing.plan import ENDLESS, Plan
 from slicing.postpone import Postponed, given_out
 from slicing.reduce import Rows, reduce_rows, reduce_suspects
+from slicing.replan import replanned, with_windows
 from slicing.revise import Revisions, revise
 from slicing.row_store import RowStore, closed, keep
+from slicing.row_windows import RowWindow
 from slicing.sessions import chains, runs
 from slicing.spec import ProcessingTime, Spec
 from slicing.store import Store, ranks_used
 from slicing.values import plain, ranks, storable, taken
 from slicing.watermark import Progress, Seen
+from slicing.windows import ContextFreeWindow, Window
 
 Ints = npt.NDArray[np.int64]
 
@@ -77,6 +80,7 @@ class State:
     revisions: Revisions = field(default_factory=Revisions)
     filled: Filled = field(default_factory=dict)
     postponed: tuple[Postponed, ...] = ()
+    newest: int | None = None  # the latest time of all rows
     crowded: int = 4096  # at so many codes look which keys are still alive
 
     @staticmethod
@@ -165,7 +169,8 @@ class Operator:
         state, rows = _encoded(before, batch, times, self._threads)
         if len(rows):
             seen = Seen(times, *rows.span, batch, state.plan.measure, null_time)
-            state = state.but(progress=self.spec.watermark.observe(state.progress, seen))
+            newest = seen.newest if state.newest is None else max(state.newest, seen.newest)
+            state = state.but(progress=self.spec.watermark.observe(state.progress, seen), newest=newest)
         admitted = _admit(state, rows)
         earlier = Answers.none(state.plan)
         if state.postponed and len(admitted.changing):  # what a late row may change has to be given out before
@@ -209,6 +214,37 @@ class Operator:
         out = self._done(_forget(state), _table(state, answers, None), _none_late(state), _NO_ROWS)
         self._ended = True
         return out
+
+    def add_window(self, name: str, window: ContextFreeWindow | RowWindow | Window) -> None:
+        """Ask for one more window type from now on; ``spec`` has it then.
+
+        A window that has missed rows never comes out: ``complete_from`` tells which are whole. Types none of whose
+        windows could be whole any more are refused.
+        """
+        self._changed({**self.spec.windows, name: window}, name)
+
+    def remove_window(self, name: str) -> None:
+        """Drop a window type; what is open of it is forgotten."""
+        if name not in self.spec.windows:
+            raise ValueError(f"remove_window: no window is named {name!r}; there are {', '.join(self.spec.windows)}")
+        self._changed({n: w for n, w in self.spec.windows.items() if n != name})
+
+    def complete_from(self, name: str) -> Any:
+        """Windows that start here or later (``per_row``: end) are whole; None where all are."""
+        if name not in self.spec.windows:
+            raise ValueError(f"complete_from: no window is named {name!r}; there are {', '.join(self.spec.windows)}")
+        if self._state is None or name not in self._state.plan.since:
+            return None
+        return self._state.plan.measure.value(self._state.plan.since[name])
+
+    def _changed(self, windows: dict[str, ContextFreeWindow | RowWindow | Window], added: str | None = None) -> None:
+        if self._ended:
+            raise RuntimeError("the operator was flushed, which ends its stream; build a new Operator to go on")
+        if added is not None and added in self.spec.windows:
+            raise ValueError(f"add_window: there is a window {added!r} already; remove it first or choose another name")
+        spec = with_windows(self.spec, windows)
+        state = None if self._state is None else replanned(self._state, spec, added)
+        self.spec, self._state = spec, state
 
     def snapshot(self) -> bytes:
         """The whole state, versioned and checksummed: ``restore`` goes on where it stands."""
@@ -519,6 +555,12 @@ def _forget(state: State) -> State:
 
 
 def _table(state: State, answers: Answers, revised: tuple[Answers, Ints] | None) -> pa.Table:
+    if state.plan.since:
+        answers = answers.take(~state.plan.missed(answers.window, answers.start, answers.end))
+        if revised is not None:
+            again, mark = revised
+            whole = ~state.plan.missed(again.window, again.start, again.end)
+            revised = again.take(whole), mark[whole]
     if revised is None:
         return results.to_table(state.plan, answers, state.keys, state.pools)
     again, mark = revised

@@ -6,7 +6,7 @@ edge after a time, and which windows a set of slices is due for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, ParamSpec, TypeVar
@@ -24,7 +24,7 @@ from slicing.kernels.slice import next_edges
 from slicing.kernels.windows import periodic_due, positions_after
 from slicing.keys import check_key_type
 from slicing.measure import Measure
-from slicing.row_windows import Binding, RowWindow
+from slicing.row_windows import Binding, PerRow, RowWindow
 from slicing.rows import BoundRows
 from slicing.spec import ProcessingTime, Spec
 from slicing.values import ValueType
@@ -166,6 +166,10 @@ class EdgeSet:
             live[dead] = bound.last_end(ends[dead]) > h
         return live
 
+    def held_from(self, h: int) -> int:
+        """No slice after this time has ever been let go (see ``lives``)."""
+        return min(h, min((b.first_live_start(h) for b in self._keepers), default=END))
+
     def holds(self, ends: Ints, h: int) -> npt.NDArray[np.bool_]:
         """Whether a live window holds each slice, where slices may be in none at all."""
         if self.gapless:
@@ -252,8 +256,12 @@ class SessionWindow:
 class Plan:
     """A spec resolved against the types of its columns."""
 
-    def __init__(self, spec: Spec, schema: pa.Schema, arrival: bool = True) -> None:
+    def __init__(
+        self, spec: Spec, schema: pa.Schema, arrival: bool = True, since: Mapping[str, int] | None = None
+    ) -> None:
+        """``since``: windows added while the stream ran; those that start before have missed rows."""
         self.spec = spec
+        self.since = dict(since or {})
         self._made: dict[str, Any] = {}
         self.arrival = arrival  # False: rows come in no order, and ties go to the smaller value
         types = {name: _column_type(schema, name) for name in spec.columns()}
@@ -343,12 +351,21 @@ class Plan:
         self.row_values = list(dict.fromkeys(name for _, w in of_rows for name in w.columns()))
         flags, values = ({name: n for n, name in enumerate(names)} for names in (self.row_flags, self.row_values))
         keyed = bool(self.spec.by)
+        since = self.since
         self.row_windows: list[BoundRows] = [
-            _named(self.names[i], w.bind_rows, Binding(i, self.measure, flags, values, keyed)) for i, w in of_rows
+            _named(self.names[i], w.bind_rows, Binding(i, self.measure, flags, values, keyed, self.names[i] in since))
+            for i, w in of_rows
         ]
         self.counts_rows = any(w.counts for w in self.row_windows)
         self.counts_arrivals = any(w.by_arrival and not (w.whole_stream and keyed) for _, w in of_rows)
         self.places_rows = any(w.whole_stream and keyed and w.ranked and not w.by_arrival for _, w in of_rows)
+
+    def missed(self, window: Ints, start: Ints, end: Ints) -> npt.NDArray[np.bool_]:
+        """Windows that began before they were added to the running stream."""
+        since = np.array([self.since.get(name, BEGIN - 1) for name in self.names], np.int64)
+        by_end = np.array([isinstance(self.spec.windows[name], PerRow) for name in self.names])
+        missed: npt.NDArray[np.bool_] = np.where(by_end[window], end, start) < since[window]
+        return missed
 
     @cached_property
     def decisions(self) -> dict[str, Decision]:

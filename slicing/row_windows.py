@@ -36,6 +36,7 @@ class Binding(NamedTuple):
     flags: Mapping[str, int]
     values: Mapping[str, int]
     keyed: bool
+    added: bool  # while the stream ran
 
 
 class RowWindow:
@@ -255,12 +256,18 @@ class BoundPunctuation(BoundRows):
     def __init__(self, window: Punctuation, binding: Binding) -> None:
         self.number, self.flag = binding.number, binding.flags[window.column]
         self.per_key = window.per_key or not binding.keyed
+        self.added = binding.added  # then what comes before a mark is part of a window, and not known whole
 
     def find(self, view: View, until: int) -> Found:
         if not len(view.rows):
             return _nothing()
-        if not self.per_key:
-            return self._of_stream(view)
+        found = self._of_keys(view) if self.per_key else self._of_stream(view)
+        if self.added:
+            marks = self._marks(view) if not self.per_key else None
+            found = found.take(np.isin(found.start, marks) if marks is not None else self._marked(view)[found.first])
+        return found
+
+    def _of_keys(self, view: View) -> Found:
         first = np.flatnonzero(self._begins(view))
         group, last = view.group[first], np.append(first[1:], len(view.rows))
         ended = last < view.last[group]
@@ -279,13 +286,17 @@ class BoundPunctuation(BoundRows):
 
     def _begins(self, view: View) -> Mask:
         """Rows that begin a window: the first of each group, and the first of those as late as a mark."""
-        time, group = view.time, view.group
-        begins = np.append(True, (time[1:] != time[:-1]) | (group[1:] != group[:-1]))
-        at = np.flatnonzero(begins)
-        marked = np.logical_or.reduceat(view.flagged(self.flag), at)
-        begins[at] = marked
+        begins = self._marked(view)
         begins[view.first] = True
         return begins
+
+    def _marked(self, view: View) -> Mask:
+        """The first row of those of a group that are as late as a mark."""
+        time, group = view.time, view.group
+        marked = np.append(True, (time[1:] != time[:-1]) | (group[1:] != group[:-1]))
+        at = np.flatnonzero(marked)
+        marked[at] = np.logical_or.reduceat(view.flagged(self.flag), at)
+        return marked
 
     def _marks(self, view: View) -> Ints:
         return np.unique(view.time[view.flagged(self.flag)])
@@ -430,6 +441,7 @@ class BoundLastRows(BoundRows):
 
     def __init__(self, window: LastRows, binding: Binding) -> None:
         self.number, self.n = binding.number, window.n
+        self.added = binding.added  # then fewer rows are not known to be all
         self.every = binding.measure.ticks(window.every, "every")
 
     def find(self, view: View, until: int) -> Found:
@@ -439,7 +451,8 @@ class BoundLastRows(BoundRows):
         last = np.flatnonzero(closing) + 1
         group, edge = view.group[last - 1], edge[last - 1]
         first = np.maximum(last - self.n, view.first[group])
-        return Found(None, first, last, group, view.time[first], edge, edge - 1, None, None, edge)
+        found = Found(None, first, last, group, view.time[first], edge, edge - 1, None, None, edge)
+        return found.take(last - first == self.n) if self.added else found
 
     def needs(self, view: View, h: int) -> Ints:
         return np.maximum(view.before(h) - self.n, view.first)

@@ -53,6 +53,8 @@ def write(spec: Spec, state: State | None, advanced: tuple[object, ...], ended: 
     if state is not None:
         header |= {
             "arrival": state.plan.arrival,
+            "since": state.plan.since,
+            "newest": state.newest,
             "watermark": state.watermark,
             "progress": state.progress.to_json(),
             "arrived": state.arrived,
@@ -97,7 +99,7 @@ def read(spec: Spec, blob: bytes | memoryview) -> tuple[State | None, tuple[obje
     tables = [pa.ipc.open_stream(section).read_all() for section in sections[1:]]
     take = iter(tables)
     given = next(take).schema
-    plan = Plan(spec, given, header["arrival"])
+    plan = Plan(spec, given, header["arrival"], since=header["since"])
     keys = None
     if spec.by:
         keys = KeyTable(plan.key_types)
@@ -116,6 +118,7 @@ def read(spec: Spec, blob: bytes | memoryview) -> tuple[State | None, tuple[obje
         rows,
         keys,
         watermark=header["watermark"],
+        newest=header["newest"],
         progress=Progress.from_json(header["progress"]),
         arrived=header["arrived"],
         given=given,
