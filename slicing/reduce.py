@@ -25,7 +25,7 @@ from slicing.cells import Cells, fused, merged, sorted_cells
 from slicing.kernels import combine as kinds
 from slicing.kernels import reduce as k
 from slicing.kernels.cells import CODE, END, FIRST, LAST, LEVEL, ROWS
-from slicing.kernels.slice import edge_positions, grid_cells, pieces, scan
+from slicing.kernels.slice import NEAR, edge_positions, grid_cells, pieces, scan
 from slicing.keys import Codes, numbered
 from slicing.plan import Plan
 from slicing.threads import parts, side_by_side
@@ -38,6 +38,7 @@ BLOCK = 4096
 CHUNK = 1 << 15  # rows scattered at a time
 MOST_PIECES = 12  # slots a block of rows may touch before scattering is cheaper than a masked pass for each
 ALL_VALID: Bytes = np.empty(0, np.uint8)
+EVERY: Bytes = np.ones(BLOCK, np.uint8)  # a block of rows that all count
 
 
 @dataclass(frozen=True)
@@ -191,8 +192,11 @@ def reduce_rows(rows: Rows) -> Cells:
     edges = plan.edges.between(low, high, rows.time, plan.grid, limit=max(1024, 2 * len(rows)))
     ends = plan.edges.next_live(edges - 1, BEGIN) if plan.grid else edges
     if rows.code is None and in_order:
-        bounds = np.zeros(edges.size + 1, np.int64)
-        edge_positions(rows.time, edges, bounds[1:])
+        if edges.size * NEAR > len(rows):
+            bounds = np.zeros(edges.size + 1, np.int64)
+            edge_positions(rows.time, edges, bounds[1:])
+        else:
+            bounds = np.append(0, np.searchsorted(rows.time, edges))
         held = np.flatnonzero(bounds[1:] > bounds[:-1])
         return _assemble(rows, ends[held], np.zeros(held.size, np.int64), _Segments(bounds[held], bounds[held + 1]))
     keys = max(rows.codes, 1)
@@ -456,7 +460,7 @@ class _Lifted:
             return self._by_segments(place)
         if kind not in _MASKED or not isinstance(place, _Segments | _Pieces):
             return False
-        x, masked = self._feeds[0], (place.runs(), self._rows.time, self._valid)
+        x, masked = self._feeds[0], (place.runs(), self._rows.time, self._valid, EVERY)
         if kind == kinds.BASIC_F:
             k.masked_basic_f(*masked, x, x.view(np.int64), block, block.view(np.float64))
         elif kind == kinds.BASIC_I:

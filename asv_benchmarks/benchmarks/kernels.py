@@ -47,7 +47,7 @@ class Reduce:
             "pieces": lambda: pieces(time, edges, np.int64(4096), found, np.zeros(edges.size, np.int64)),
             "grid": lambda: grid_cells(time, edges, np.int64(SECOND), cell, np.int64(cells), out),
             "segment": lambda: k.segment_basic_f(*run, *columns),
-            "masked": lambda: k.masked_basic_f(runs, time, every, *columns),
+            "masked": lambda: k.masked_basic_f(runs, time, every, np.ones(4096, np.uint8), *columns),
             "scatter": lambda: k.scatter_basic_f(cell, *columns),
             "integers": lambda: k.scatter_basic_i(cell, whole, integers),
             "encode": lambda: table.encode([column]),

@@ -248,8 +248,7 @@ def segment_moments(first, last, into, x, A, F):
 
 
 @njit(cache=True, nogil=True, fastmath=REORDER)
-def masked_basic_f(runs, t, valid, x, bits, A, F):
-    every = np.ones(BLOCK, np.uint8)
+def masked_basic_f(runs, t, valid, every, x, bits, A, F):
     for p in range(runs.shape[0]):
         after, until = runs[p, 3], runs[p, 4]
         c = runs[p, 2]
@@ -279,8 +278,7 @@ def masked_basic_f(runs, t, valid, x, bits, A, F):
 
 
 @njit(cache=True, nogil=True)
-def masked_basic_i(runs, t, valid, x, A):
-    every = np.ones(BLOCK, np.uint8)
+def masked_basic_i(runs, t, valid, every, x, A):
     for p in range(runs.shape[0]):
         after, until = runs[p, 3], runs[p, 4]
         c = runs[p, 2]
@@ -302,8 +300,7 @@ def masked_basic_i(runs, t, valid, x, A):
 
 
 @njit(cache=True, nogil=True)
-def masked_extremes(runs, t, valid, x, A):
-    every = np.ones(BLOCK, np.uint8)
+def masked_extremes(runs, t, valid, every, x, A):
     for p in range(runs.shape[0]):
         after, until = runs[p, 3], runs[p, 4]
         c = runs[p, 2]

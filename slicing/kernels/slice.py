@@ -142,7 +142,14 @@ def pieces(t, edges, block, found, rows):
         for i in range(y.size):
             low = min(low, y[i])
             high = max(high, y[i])
-        s = np.searchsorted(edges, low, "right")
+        s = np.int64(0)
+        above = np.int64(edges.size)
+        while s < above:
+            middle = (s + above) >> 1
+            if edges[middle] <= low:
+                s = middle + 1
+            else:
+                above = middle
         while True:
             after = edges[s - 1] if s else BOTTOM
             until = edges[s]
