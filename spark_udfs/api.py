@@ -12,10 +12,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from slicing import Spec, manual
-from slicing.partials import COUNTS, check, state_of
+from slicing.partials import check, state_of
 from spark_udfs import stages
 from spark_udfs.files import FileRows
-from spark_udfs.stages import PACKED, STATS, Job
+from spark_udfs.stages import COUNTED, PACKED, STATS, Job
 from spark_udfs.state import Files, StateError, filesystem, partitions_found
 from spark_udfs.types import arrow_schema, spark_schema
 
@@ -67,17 +67,22 @@ def window_aggregate(
 
 
 def drain(
-    spark: SparkSession, spec: Spec, state: str, name: str = "windows", checkpoint: str | None = None
+    spark: SparkSession,
+    spec: Spec,
+    state: str,
+    partitions: int | None = None,
+    name: str = "windows",
+    checkpoint: str | None = None,
 ) -> DataFrame:
     """The windows that a stopped stream has left open, as a batch DataFrame; the stream has ended then.
 
     With ``checkpoint`` (the query's) a batch that Spark has not completed is refused: run the query once more, with
     ``trigger(availableNow=True)``. Draining again gives the same rows; the query refuses to go on after it.
     """
-    counts = partitions_found(state, name)
+    counts = [n for n in partitions_found(state, name) if partitions in (None, n)]
     if len(counts) != 1:
-        held = f"state of {' and of '.join(map(str, counts))} partitions" if counts else "no state"
-        raise StateError(f"{state}/{name} holds {held}; drain needs exactly one query's")
+        held = f"state of {' and of '.join(map(str, counts))} partitions" if counts else "no such state"
+        raise StateError(f"{state}/{name} holds {held}; say which with partitions=")
     files = Files(state, name, counts[0], spec.fingerprint())
     complete = files.last()
     if not complete:
@@ -144,8 +149,7 @@ def _seeing_all(spec: Spec) -> Spec:
 
 def _observed(windows: DataFrame, name: str) -> DataFrame:
     """The partitions' accounting as the query's observed metrics, and only windows as its rows."""
-    held = [*COUNTS, "windows", "slices", "cells", "keys", "state_bytes"]
-    sums = [sf.sum(f"{STATS}.{column}").alias(column) for column in held]
+    sums = [sf.sum(f"{STATS}.{column}").alias(column) for column in COUNTED]
     seen = windows.observe(name, *sums, sf.max(f"{STATS}.watermark").alias("watermark"))
     return seen.where(sf.col(STATS).isNull()).drop(STATS)
 

@@ -25,6 +25,7 @@ from spark_udfs.types import conformed
 ROWS_AT_ONCE = 1 << 18
 BYTES_AT_ONCE = 64 << 20
 STATS = "__slicing_stats"
+COUNTED = (*COUNTS, "windows", "slices", "cells", "kept", "keys", "state_bytes")
 
 PACKED = pa.schema([pa.field("place", pa.int32()), pa.field("slices", pa.binary())])
 
@@ -53,8 +54,7 @@ def results_schema(job: Job) -> pa.Schema:
 
 
 def stats_type(time: pa.DataType) -> pa.DataType:
-    counts = (*COUNTS, "windows", "slices", "cells", "keys", "state_bytes")
-    return pa.struct([*((name, pa.int64()) for name in counts), ("watermark", time)])
+    return pa.struct([*((name, pa.int64()) for name in COUNTED), ("watermark", time)])
 
 
 _frozen = False
@@ -84,9 +84,9 @@ def collect(job: Job, batches: Iterable[pa.RecordBatch], step: Step | None = Non
     for some in _gathered(rows, job.schema):
         collector.push(some)
         if collector.nbytes > BYTES_AT_ONCE:
-            yield from _sent(collector, job.partitions)
+            yield from _sent(job, collector)
             collector = Collector(job.spec, job.schema, watermark)
-    yield from _sent(collector, job.partitions)
+    yield from _sent(job, collector)
 
 
 def _gathered(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -104,8 +104,11 @@ def _gathered(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[
         yield pa.concat_batches(held) if len(held) > 1 else held[0]
 
 
-def _sent(collector: Collector, partitions: int) -> Iterator[pa.RecordBatch]:
-    for place, blob in enumerate(packed(collector.parts(), partitions)):
+def _sent(job: Job, collector: Collector) -> Iterator[pa.RecordBatch]:
+    parts = collector.parts()
+    if job.late_path is None:  # they are counted, and nobody wants them
+        parts = replace(parts, late=parts.late.slice(0, 0))
+    for place, blob in enumerate(packed(parts, job.partitions)):
         yield pa.RecordBatch.from_arrays([pa.array([place], pa.int32()), pa.array([blob])], schema=PACKED)
 
 

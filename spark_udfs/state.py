@@ -14,6 +14,7 @@ import json
 import os
 import struct
 import uuid
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -191,9 +192,12 @@ class Files:
     def _prune(self, partition: int, batch: int) -> None:
         system, root = filesystem(self.root)
         folder = f"{root}/{self._folder(partition)}"
-        for old in self.versions(partition):
-            if old < batch - self.keep:
-                system.delete_file(f"{folder}/{old:012}{SUFFIX}")
+        for file in system.get_file_info(fs.FileSelector(folder)):
+            unfinished = file.base_name.startswith(".")  # of an attempt that was killed
+            name = file.base_name.lstrip(".").partition(SUFFIX)[0]
+            if name.isdigit() and int(name) < batch - (1 if unfinished else self.keep):
+                with suppress(FileNotFoundError):  # another attempt was faster
+                    system.delete_file(f"{folder}/{file.base_name}")
 
 
 def opened(data: bytes, path: str) -> tuple[dict[str, Any], bytes]:

@@ -144,6 +144,9 @@ def test_versions_that_are_too_old_are_removed(tmp_path: Path) -> None:
     query = job(tmp_path, 1)
     assert query.files is not None
     query = replace(query, files=replace(query.files, keep=3))
+    killed = tmp_path / "windows" / "1" / "00000" / f".{5:012}.slices.0f"  # an attempt that did not come to its end
+    killed.parent.mkdir(parents=True)
+    killed.touch()
     for batch in range(34):
         run(query, batch, rows(batch, 2), readers=1)
     assert query.files is not None
