@@ -175,8 +175,9 @@ class BoundRowCount(BoundRows):
     def _full(self, of: Ints, ranks: Ints) -> tuple[Ints, Ints]:
         """Windows all of whose rows are here, by their last one."""
         last = np.flatnonzero((ranks >= self.n - 1) & ((ranks + 1 - self.n) % self.every == 0))
+        last = last[last >= self.n - 1]  # earlier ones are of windows that have left, with their first rows
         first = last - (self.n - 1)
-        full = (first >= 0) & (of[first] == of[last]) & (ranks[first] == ranks[last] - (self.n - 1))
+        full = (of[first] == of[last]) & (ranks[first] == ranks[last] - (self.n - 1))
         return first[full], last[full] + 1
 
     def _held(self, view: View, rank: Ints, total: Ints, h: int) -> Mask:

@@ -159,3 +159,13 @@ def test_users_windows_may_overlap():
     found = sl.aggregate(rows, spec).to_pylist()
     mine, built_in = ([w["seen"] for w in found if w["window"] == name] for name in ("mine", "built in"))
     assert mine == built_in == [[1, 2, 3], [2, 3, 4], [3, 4, 9]]
+
+
+def test_rows_that_stay_for_the_next_window_are_few():
+    """Of the window that has left one row is kept, less than the next one is long."""
+    op = sl.Operator(sl.Spec("t", {"w": sl.rows(6, every=5, per_key=False)}, {"n": sl.count()}))
+    found = [
+        op.push(pa.table({"t": times})).windows.num_rows for times in ([0, 1, 2, 3, 4, 5], [6], [7], [8, 9, 10, 11])
+    ]
+    assert found == [0, 1, 0, 1]
+    assert op.flush().windows.num_rows == 0
