@@ -152,7 +152,8 @@ class RowStore:
             gone = _grown(gone, int(code.max()) + 1)
             dropped = np.bincount(view.group[~keep & ~witness], minlength=cut.size)
             gone[code] = 0
-            gone[code[~view.over]] += (view.base + dropped)[~view.over]
+            # a key may have two groups that go on, of which the later one has let nothing go
+            np.add.at(gone, code[~view.over], (view.base + dropped)[~view.over])
         contexts, codes = dict(self.contexts), set(table.code[view.first].tolist())
         for window in self.plan.row_windows:
             if isinstance(window, BoundContextAware):

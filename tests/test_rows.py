@@ -169,3 +169,15 @@ def test_rows_that_stay_for_the_next_window_are_few():
     ]
     assert found == [0, 1, 0, 1]
     assert op.flush().windows.num_rows == 0
+
+
+def test_ranks_go_on_while_a_row_after_a_pause_is_known():
+    """The row at 4 waits for the watermark, and is too far from 0 to go on with it; the one at 1 does."""
+    spec = sl.Spec("t", {"w": sl.rows(1)}, {"n": sl.count()}, by="k", watermark=sl.manual(), idle=1)
+    op = sl.Operator(spec)
+    found = []
+    for times, watermark in (([0, 1], 1), ([4], 1), ([1], 2)):
+        op.push(pa.table({"t": times, "k": ["a"] * len(times)}))
+        found += op.advance(watermark).windows.select(["window_start", "rank_start"]).to_pylist()
+    found += op.flush().windows.select(["window_start", "rank_start"]).to_pylist()
+    assert [tuple(row.values()) for row in found] == [(0, 0), (1, 1), (1, 2), (4, 0)]
