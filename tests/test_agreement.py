@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partialmethod
 
 import pytest
 
@@ -17,6 +18,11 @@ from harness import check, check_aggregate, check_postponed, check_resplit
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from strategies import OF_ROWS, Case, Kit, calendar_cases, cases
+
+import slicing
+import slicing.keys
+import slicing.reduce
+import slicing.threads
 
 CASES = int(os.environ.get("SLICING_CASES", "150"))
 SEED = os.environ.get("SLICING_SEED")
@@ -103,6 +109,22 @@ def test_no_split_and_no_order_within_the_bound_shows(case: Case, sizes: list[in
 @given(cases(Kit(emits=("final", "updates"), idle=IDLE)), st.integers(1, 5))
 def test_windows_that_are_postponed_come_all_the_same(case: Case, most: int) -> None:
     check_postponed(case, most)
+
+
+@pytest.fixture
+def few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks, chunks and parts of threads of some rows each, and three threads to every operator."""
+    monkeypatch.setattr(slicing.threads, "ENOUGH", 2)
+    monkeypatch.setattr(slicing.keys, "CHUNK", 2)
+    for name, few in {"CHUNK": 3, "BLOCK": 4, "MOST_PIECES": 3}.items():
+        monkeypatch.setattr(slicing.reduce, name, few)
+    monkeypatch.setattr(slicing.Operator, "__init__", partialmethod(slicing.Operator.__init__, threads=3))
+
+
+@share(15)
+@given(cases(Kit(idle=False)))
+def test_blocks_and_threads_do_not_show(few_rows: None, case: Case) -> None:
+    check(case)
 
 
 @share(3)
