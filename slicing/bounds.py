@@ -139,8 +139,9 @@ class BoundCumulate(Bound):
         return self._cycle(ends) + self.size
 
     def due(self, ends: Ints, after: int, until: int) -> Due:
-        first = -((self.offset - ends) // self.every) * self.every + self.offset
-        last = self._cycle(ends) + self.size
+        cycle, earliest = np.unique(self._cycle(ends), return_index=True)  # windows that hold later slices hold it too
+        first = -((self.offset - ends[earliest]) // self.every) * self.every + self.offset
+        last = cycle + self.size
         end = _steps(np.maximum(first, _next_multiple(after, self.every, self.offset)), last, self.every, until)
         start = self._cycle(end)
         return Due(start, end, start)

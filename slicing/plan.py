@@ -75,8 +75,9 @@ class EdgeSet:
         self._alone = self._periodic_numbers.tolist() == list(range(len(bounds)))
         self._others = [i for i, b in enumerate(bounds) if b.periodic is None]
         self._asks_slices = [b for b in bounds if b.irregular and b.first_live_start(0) == BEGIN]
-        # with one progression every edge lives as long as any slice beside it
-        self.coarsens = len(self.progressions) > 1 or bool(self.marks) or bool(self.irregular)
+        # with one progression every edge lives as long as any slice beside it, but for windows that never let go
+        endless = any(b.open_start for b in bounds)
+        self.coarsens = len(self.progressions) > 1 or bool(self.marks) or bool(self.irregular) or endless
         # of windows that start alike only the longest can keep a slice alive
         longest: dict[tuple[int, int], Bound] = {}
         for b in bounds:

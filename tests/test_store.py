@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tracemalloc
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -240,6 +241,24 @@ def test_a_key_that_returns_is_the_same_key():
     assert found == [1] * 28
     last = {row["k"]: row["n"] for row in op.flush().windows.to_pylist() if row["window"] == "long"}
     assert (last["stays"], last["comes back"], len(last)) == (1, 29, 29_002)
+
+
+def test_a_landmark_without_a_start_holds_one_slice_of_what_its_edges_have_passed():
+    op = operator(sl.landmark(10), watermark=sl.bounded(0))
+    outs = [push(op, *range(at, at + 10)) for at in range(0, 1000, 10)]
+    assert max(out.stats["cells"] for out in outs) <= 2
+    assert told(*outs, op.flush()) == [(None, end, end) for end in range(10, 1001, 10)]
+
+
+def test_a_push_that_closes_many_steps_of_a_cycle_finds_each_window_once():
+    op = operator(sl.cumulate(4000, every=1), watermark=sl.bounded(0))
+    push(op, 0)
+    tracemalloc.start()
+    out = push(op, *range(1, 4001))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert told(out) == [(0, end, end) for end in range(1, 4001)]
+    assert peak < 20e6  # steps by steps are 64 MB a column
 
 
 LEAPING = {
