@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from slicing import operator as engine
 from slicing import snapshot
@@ -35,7 +36,7 @@ from slicing.row_store import keep
 from slicing.row_windows import RowWindow
 from slicing.spec import ProcessingTime, Spec
 from slicing.store import Store
-from slicing.values import ranks
+from slicing.values import ranks, taken
 from slicing.watermark import Ordered, Progress, Seen
 
 Ints = npt.NDArray[np.int64]
@@ -321,7 +322,11 @@ def _in_one_order(state: State, tables: list[pa.Table]) -> pa.RecordBatch:
     """Rows of one batch by time, sequence and then whatever tells them apart."""
     assert state.given is not None
     rows = pa.concat_tables(tables) if tables else state.given.empty_table()
-    return one_batch(rows.sort_by([(name, "ascending") for name in state.plan.ordering]))
+    batch = one_batch(rows)
+    names = state.plan.ordering
+    plain = [c.dictionary_decode() if pa.types.is_dictionary(c.type) else c for c in map(batch.column, names)]
+    order = pc.sort_indices(pa.table(plain, names=list(names)), sort_keys=[(name, "ascending") for name in names])
+    return taken(batch, order.to_numpy())
 
 
 def merged_into(state: State, others: Sequence[State]) -> tuple[State, Cells]:
