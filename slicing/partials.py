@@ -23,18 +23,21 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slicing import operator as engine
-from slicing import snapshot
+from slicing import results, snapshot
+from slicing.admit import admit as admit_rows
+from slicing.admit import encoded
 from slicing.arrow_io import one_batch
 from slicing.bounds import BEGIN
 from slicing.cells import Cells
+from slicing.close import advance_to
 from slicing.fill import Filled
 from slicing.keys import KeyTable
-from slicing.operator import Operator, Output, State
+from slicing.operator import Operator, Output
 from slicing.revise import Revisions, revise
 from slicing.row_store import keep
 from slicing.row_windows import RowWindow
 from slicing.spec import ProcessingTime, Spec
+from slicing.state import State, forgotten
 from slicing.store import Store
 from slicing.values import ranks, taken
 from slicing.watermark import Ordered, Progress, Seen
@@ -127,19 +130,19 @@ class Collector:
         state = state_of(self._operator)
         state = replace(state, keys=None if state.keys is None else KeyTable(state.plan.key_types))
         batch, times, null_time = self._operator._timed(state.plan, given)
-        state, rows = engine._encoded(state, batch, times)
+        state, rows = encoded(state, batch, times)
         if len(rows):
             seen = Seen(times, *rows.span, batch, state.plan.measure, null_time)
             self._progress = state.plan.spec.watermark.observe(self._progress, seen)
         if state.plan.keeps_rows:
             self._rows.append(batch)
             rows = rows.take(np.empty(0, np.int64))
-        admitted = engine._admit(state, rows)
+        admitted = admit_rows(state, rows)
         for cells, parts in ((admitted.cells, self._parts), (admitted.changing, self._changing)):
             if len(cells):
                 parts.append(replace(state, store=Store(state.plan, (cells,))))
         if admitted.late.size or null_time.size:
-            self._late.append(engine._late_rows(given, null_time, admitted.late))
+            self._late.append(results.late_rows(given, null_time, admitted.late))
         counted = (given.num_rows, 0, admitted.late.size, admitted.outside, null_time.size)
         for name, count in zip(COUNTS, counted, strict=True):
             self._counts[name] += int(count)
@@ -150,7 +153,7 @@ class Collector:
         counts = dict(self._counts)
         if not fresh.plan.keeps_rows:  # otherwise it is known where they are admitted
             counts["windowed"] = 2 * counts["rows"] - sum(counts.values())
-        late = pa.concat_tables(self._late) if self._late else engine._none_late(fresh)
+        late = pa.concat_tables(self._late) if self._late else results.none_late(fresh)
         return Parts(_one(fresh, self._parts), _one(fresh, self._changing), late, counts, self._progress, self._rows)
 
 
@@ -298,10 +301,10 @@ def admit(operator: Operator, blobs: Iterable[bytes]) -> Output:
     older = None
     if state.plan.keeps_rows:
         given = _in_one_order(state, [a.sections["rows"] for a in arrived if "rows" in a.sections])
-        state, rows = engine._encoded(state, given, state.plan.measure.words(given.column(str(spec.time))))
-        judged = engine._admit(state, rows)
+        state, rows = encoded(state, given, state.plan.measure.words(given.column(str(spec.time))))
+        judged = admit_rows(state, rows)
         cells, changing = judged.cells, judged.changing
-        late.append(engine._late_rows(given, np.empty(0, np.int64), judged.late))
+        late.append(results.late_rows(given, np.empty(0, np.int64), judged.late))
         counts["late"] += judged.late.size
         counts["outside"] += judged.outside
         counts["windowed"] += len(rows) - judged.late.size - judged.outside
@@ -309,13 +312,13 @@ def admit(operator: Operator, blobs: Iterable[bytes]) -> Output:
     state = replace(state, store=state.store.add(cells))
     if state.plan.keeps_rows:
         state, older = keep(replace(state, arrived=state.arrived + len(rows)), judged.in_time, judged.tardy)
-    state, answers, revised = engine._advance(state, reached, older, revised)
+    state, answers, revised = advance_to(state, reached, older, revised)
     progress = state.progress
     for a in arrived:
         progress = spec.watermark.joined(progress, Progress.from_json(a.header["progress"]), state.plan.measure)
-    windows = engine._table(state, answers, revised)
-    state = replace(engine._forget(state), progress=progress)
-    return operator._done(state, windows, pa.concat_tables(late) if late else engine._none_late(state), counts)
+    windows = results.windows(state, answers, revised)
+    state = replace(forgotten(state), progress=progress)
+    return operator._done(state, windows, pa.concat_tables(late) if late else results.none_late(state), counts)
 
 
 def _in_one_order(state: State, tables: list[pa.Table]) -> pa.RecordBatch:

@@ -27,7 +27,7 @@ from slicing.store import Store
 from slicing.windows import ContextFreeWindow, Session, Window
 
 if TYPE_CHECKING:
-    from slicing.operator import State
+    from slicing.state import State
 
 Ints = npt.NDArray[np.int64]
 AnyWindow = ContextFreeWindow | RowWindow | Window

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.aggs import Pools
+from slicing.arrow_io import empty
 from slicing.blocks import by_column
 from slicing.bounds import BEGIN
 from slicing.emit import Answers
 from slicing.keys import KeyTable, ranks_among
 from slicing.order import order_by
 from slicing.plan import Plan
+from slicing.values import NOWHERE, taken
+
+if TYPE_CHECKING:
+    from slicing.state import State
 
 Ints = npt.NDArray[np.int64]
 
@@ -72,6 +79,45 @@ def to_table(plan: Plan, answers: Answers, keys: KeyTable | None, pools: Pools, 
         sign = np.ones(len(answers), np.int64) if mark is None else mark
         columns.append(pa.array(["-", "+"]).take(pa.array(sign)))
     return pa.Table.from_arrays(columns, schema=schema(plan))
+
+
+def windows(state: State, answers: Answers, revised: tuple[Answers, Ints] | None) -> pa.Table:
+    """``out.windows``: windows that closed and, with their marks, those that changed."""
+    if state.plan.since:
+        answers = answers.take(~state.plan.missed(answers.window, answers.start, answers.end))
+        if revised is not None:
+            again, mark = revised
+            whole = ~state.plan.missed(again.window, again.start, again.end)
+            revised = again.take(whole), mark[whole]
+    if revised is None:
+        return to_table(state.plan, answers, state.keys, state.pools)
+    again, mark = revised
+    first_mark = np.full(len(answers), 1 if state.plan.spec.emit == "changes" else 0, np.int64)
+    both = Answers.together([again, answers])
+    return to_table(state.plan, both, state.keys, state.pools, np.append(mark, first_mark))
+
+
+def late_rows(batch: pa.RecordBatch, null_time: Ints, late: Ints) -> pa.Table:
+    """The input's columns and the reason, in the order the rows came; ``late`` counts rows that have a time."""
+    name = "reason" if "reason" not in batch.schema.names else "late_reason"
+    if not late.size and not null_time.size:
+        return pa.Table.from_batches([batch.slice(0, 0)]).append_column(name, pa.array([], pa.string()))
+    if null_time.size:
+        late = np.delete(np.arange(batch.num_rows), null_time)[late]
+    chosen = np.append(late, null_time)
+    order = np.argsort(chosen)
+    reason = pa.array(["late", "null time"]).take(pa.array((order >= late.size).astype(np.int8)))
+    return pa.Table.from_batches([taken(batch, chosen[order])]).append_column(name, reason)
+
+
+def none_late(state: State) -> pa.Table:
+    """``late`` where no rows came."""
+    given = state.given
+    assert given is not None
+    schema, table = state.plan.once("no late rows", lambda: (given, late_rows(empty(given), NOWHERE, NOWHERE)))
+    if schema is given or schema.equals(given, check_metadata=True):
+        return table
+    return late_rows(empty(given), NOWHERE, NOWHERE)
 
 
 def aggregates(plan: Plan, answers: Answers, pools: Pools) -> list[pa.Array]:

@@ -19,7 +19,7 @@ from slicing.results import among
 from slicing.sessions import Runs, chains, runs
 
 if TYPE_CHECKING:
-    from slicing.operator import State
+    from slicing.state import State
 
 Ints = npt.NDArray[np.int64]
 

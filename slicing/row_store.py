@@ -37,7 +37,7 @@ from slicing.store import reranked
 from slicing.user_windows import BoundContextAware
 
 if TYPE_CHECKING:
-    from slicing.operator import State
+    from slicing.state import State
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]

@@ -23,13 +23,13 @@ import pyarrow as pa
 from slicing.blocks import Block, Lists
 from slicing.cells import Cells
 from slicing.keys import KeyTable
-from slicing.operator import State
 from slicing.plan import Plan
 from slicing.postpone import Postponed
 from slicing.revise import Revisions
 from slicing.row_store import RowStore
 from slicing.rows import Context, Objects, Opened, RowTable
 from slicing.spec import Spec
+from slicing.state import State
 from slicing.store import Store
 from slicing.user_windows import context_json, context_value
 from slicing.watermark import Progress

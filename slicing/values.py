@@ -20,6 +20,7 @@ Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
 TOP = np.int64(0x7FFFFFFFFFFFFFFF)
+NOWHERE: Ints = np.empty(0, np.int64)  # positions of no rows
 SIGN_BIT = np.int64(-0x8000000000000000)
 
 INTEGER, UNSIGNED, FLOAT, BOOL, DECIMAL, TIME, RANKED = (

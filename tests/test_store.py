@@ -12,9 +12,9 @@ import pytest
 
 import slicing as sl
 from slicing.cells import merged
-from slicing.operator import State
 from slicing.plan import Plan
 from slicing.reduce import Rows, reduce_suspects
+from slicing.state import State
 
 LEAP = 10**15
 

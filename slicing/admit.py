@@ -1,0 +1,128 @@
+"""A batch on its way in: its columns as arrays, its rows judged by the watermark before it, and reduced to cells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from slicing.bounds import BEGIN, LIMIT
+from slicing.cells import Cells, merged
+from slicing.plan import Plan
+from slicing.reduce import Rows, reduce_rows, reduce_suspects
+from slicing.spec import Spec
+from slicing.state import State
+from slicing.store import ranks_used
+from slicing.values import NOWHERE, plain, ranks
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Admitted:
+    """A batch as the store takes it."""
+
+    cells: Cells
+    changing: Cells  # cells of rows behind the watermark, which may change windows already given out
+    late: Ints  # positions of the rows
+    outside: int
+    in_time: Rows  # rows that no window has left behind
+    tardy: Rows | None  # others that some window takes
+
+
+def encoded(state: State, batch: pa.RecordBatch, times: Ints, threads: int = 1) -> tuple[State, Rows]:
+    """Columns as arrays: keys as codes, values that have no word of their own as ranks."""
+    plan = state.plan
+    columns = {name: plain(batch.column(name)) for name in plan.types}
+    code = None
+    if state.keys is not None:
+        code = state.keys.encode_rows([batch.column(name) for name in plan.spec.by], threads)
+    ranked: dict[str, Ints] = {}
+    for name in plan.ranked:
+        pool, store = state.pools[name], state.store
+        crowded = len(pool) > 2 * (store.values + state.rows.values) + 1024 and not state.postponed
+        held = [*store.runs, *(run.cells for run in state.rows.runs)]
+        used = ranks_used(plan, held, name, len(pool)) if crowded else np.arange(len(pool))
+        (ranked[name],), pool, moved = ranks([columns[name]], pool, used)
+        if not np.array_equal(moved, np.arange(moved.size)):
+            postponed = tuple(replace(p, store=p.store.reranked(name, moved)) for p in state.postponed)
+            rows_kept = state.rows.reranked(name, moved)
+            state = replace(state, store=store.reranked(name, moved), rows=rows_kept, postponed=postponed)
+        state = replace(state, pools=state.pools | {name: pool})
+    codes = 1 if state.keys is None else len(state.keys)
+    rows = Rows(plan, columns, times, code, codes, state.arrived, ranked, threads)
+    if len(rows) and (rows.span[0] < -LIMIT or rows.span[1] > LIMIT):
+        far = rows.span[0] if rows.span[0] < -LIMIT else rows.span[1]
+        raise ValueError(too_far(plan.spec, far))
+    return state, rows
+
+
+def admit(state: State, rows: Rows) -> Admitted:
+    """Judge each row by the watermark before the batch, and reduce what is in time to cells."""
+    plan, h = state.plan, state.horizon
+    late = NOWHERE
+    none = plan.once("no cells", lambda: Cells.empty(plan.lanes, plan.fragments))
+    if not len(rows):
+        return Admitted(none, none, late, 0, rows, None)
+    parts: list[Cells] = []
+    suspects, outside, current, tardy = none, 0, rows, None
+    if rows.span[0] < h:
+        suspect = np.flatnonzero(rows.time < h)
+        suspects, all_late, outside, tardy = _judge(plan, rows.take(suspect), h)
+        late = suspect[all_late]
+        current = rows.take(np.flatnonzero(rows.time >= h))
+    in_time, changing = current, suspects
+    if not plan.keeps_slices:
+        return Admitted(none, none, late, 0, in_time, None)
+    reached = state.watermark
+    if plan.spec.revises and reached is not None and len(current) and current.span[0] < reached:
+        behind = current.time < reached
+        cells, beyond = _inside(plan, reduce_rows(current.take(np.flatnonzero(behind))))
+        outside += beyond
+        changing = merged(suspects, cells, plan.lanes, plan.gaps)
+        current = current.take(np.flatnonzero(~behind))
+    if not plan.spec.revises:
+        changing = none
+        parts.append(suspects)
+    cells, beyond = _inside(plan, reduce_rows(current))
+    parts.append(cells)
+    both = merged(parts[0], parts[1], plan.lanes, plan.gaps) if len(parts) == 2 and len(parts[0]) else cells
+    return Admitted(both, changing, late, outside + beyond, in_time, tardy)
+
+
+def _inside(plan: Plan, cells: Cells) -> tuple[Cells, int]:
+    """Without the cells of rows that no slice's window holds by definition; how many rows are in no window at all."""
+    if plan.gapless:
+        return cells, 0
+    held = plan.edges.covers(cells.end)
+    return cells.take(held), 0 if plan.keeps_rows else int(cells.rows[~held].sum())
+
+
+def _judge(plan: Plan, rows: Rows, h: int) -> tuple[Cells, npt.NDArray[np.bool_], int, Rows]:
+    """Rows before the horizon: cells of those some window takes, which are late for all, how many outside, the taken.
+
+    They are too late for every window that rows decide.
+    """
+    own_end = plan.edges.next_live(rows.time, BEGIN)
+    level = np.searchsorted(np.array(plan.session_gaps, np.int64), h - rows.time, "right").astype(np.int64)
+    taken = plan.in_session(level)
+    if plan.bounds:
+        taken |= plan.edges.holds(own_end, h)
+    if plan.idle is not None:
+        taken &= level < len(plan.session_gaps)
+    belongs = np.ones(len(rows), np.bool_) if plan.gapless else plan.edges.covers(own_end)
+    taken &= belongs
+    if plan.keeps_rows:
+        belongs[:] = True
+    if plan.wholes:
+        level += plan.levels
+    chosen = np.flatnonzero(taken)
+    some = rows.take(chosen)
+    cells = reduce_suspects(some, plan.edges.next_live(some.time, h), level[chosen])
+    return cells, belongs & ~taken, int((~belongs).sum()), some
+
+
+def too_far(spec: Spec, time: int) -> str:
+    return f"time column {spec.time!r} holds {time}; times must lie between {-LIMIT} and {LIMIT} units"

@@ -1,0 +1,103 @@
+"""State: everything an operator remembers, as one value that a push replaces at its end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from slicing.bounds import BEGIN
+from slicing.fill import Filled
+from slicing.keys import KeyTable
+from slicing.plan import Plan
+from slicing.postpone import Postponed
+from slicing.revise import Revisions
+from slicing.row_store import RowStore
+from slicing.spec import Spec
+from slicing.store import Store
+from slicing.values import storable
+from slicing.watermark import Progress
+
+
+@dataclass(frozen=True)
+class State:
+    """Everything an operator remembers."""
+
+    plan: Plan
+    store: Store
+    rows: RowStore
+    keys: KeyTable | None
+    watermark: int | None = None
+    progress: Progress = field(default_factory=Progress)
+    arrived: int = 0
+    given: pa.Schema | None = None  # of the batch pushed last
+    pools: dict[str, pa.Array] = field(default_factory=dict)
+    revisions: Revisions = field(default_factory=Revisions)
+    filled: Filled = field(default_factory=dict)
+    postponed: tuple[Postponed, ...] = ()
+    newest: int | None = None  # the latest time of all rows
+    crowded: int = 4096  # at so many codes look which keys are still alive
+
+    @staticmethod
+    def fresh(spec: Spec, schema: pa.Schema, arrival: bool = True) -> State:
+        plan = Plan(spec, schema, arrival)
+        pools = {name: pa.array([], storable(plan.value_types[name].type)) for name in plan.ranked}
+        return State(plan, Store(plan), RowStore(plan), KeyTable(plan.key_types) if spec.by else None, pools=pools)
+
+    def but(self, **changes: Any) -> State:
+        """``replace``, without its costs: a small push makes several states."""
+        state = object.__new__(State)
+        state.__dict__.update(self.__dict__, **changes)
+        return state
+
+    @property
+    def horizon(self) -> int:
+        """Windows that end here or before have left."""
+        return BEGIN if self.watermark is None else self.watermark - self.plan.lateness
+
+    @property
+    def patience(self) -> int:
+        """How long a window waits after its end: a final answer, until no late row can change it any more."""
+        return 0 if self.plan.spec.revises else self.plan.lateness
+
+    @property
+    def reached(self) -> int | None:
+        """The watermark that the windows given out have reached."""
+        if not self.postponed:
+            return self.watermark
+        after = self.postponed[0].after
+        return None if after == BEGIN else after + self.patience
+
+
+def forgotten(state: State) -> State:
+    """Give up the codes of keys that have no cell left, once they are most of the table."""
+    if state.keys is None or len(state.keys) < state.crowded:
+        return state
+    used = np.zeros(len(state.keys), np.bool_)
+    for run in state.store.runs:
+        used[run.code] = True
+    used[state.revisions.code] = True
+    used |= state.rows.uses(used.size)
+    for last in state.filled.values():
+        used[: last.size] |= last > BEGIN
+    postponed = tuple(p.rest() for p in state.postponed)
+    for p in postponed:
+        used[p.store.table().code] = True
+    live = np.flatnonzero(used)
+    if 2 * live.size > len(state.keys):
+        return replace(state, crowded=2 * len(state.keys))
+    code = np.full(len(state.keys), -1, np.int64)
+    code[live] = np.arange(live.size)
+    filled = {k: last[live[live < last.size]] for k, last in state.filled.items()}
+    return replace(
+        state,
+        keys=state.keys.compact(live),
+        store=state.store.recoded(code),
+        rows=state.rows.recoded(code),
+        revisions=state.revisions.recoded(code),
+        filled=filled,
+        postponed=tuple(p.recoded(code) for p in postponed),
+        crowded=max(4 * live.size, 4096),
+    )
