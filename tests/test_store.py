@@ -251,13 +251,14 @@ def test_a_landmark_without_a_start_holds_one_slice_of_what_its_edges_have_passe
 
 
 def test_a_push_that_closes_many_steps_of_a_cycle_finds_each_window_once():
-    op = operator(sl.cumulate(4000, every=1), watermark=sl.bounded(0))
-    push(op, 0)
-    tracemalloc.start()
-    out = push(op, *range(1, 4001))
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert told(out) == [(0, end, end) for end in range(1, 4001)]
+    for _ in range(2):  # the first time kernels may be compiled, which takes memory of its own
+        op = operator(sl.cumulate(4000, every=1), watermark=sl.bounded(0))
+        push(op, 0)
+        tracemalloc.start()
+        out = push(op, *range(1, 4001))
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert told(out) == [(0, end, end) for end in range(1, 4001)]
     assert peak < 20e6  # steps by steps are 64 MB a column
 
 
