@@ -4,7 +4,7 @@ Each row finds its slot (an edge interval of the batch's span), then its cell (s
 reduces rows into cells. Rows in time order without keys are runs, reduced with SIMD; so are, by masks, rows out of
 order while a few thousand neighbours touch few slots. All other rows are scattered, some thousand at a time so that
 their cells stay in the cache: over a dense grid of slots and keys while that is no larger than the batch, and over the
-cells that occur, numbered by a hash table, when it is.
+cells that occur when it is.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from slicing.kernels import reduce as k
 from slicing.kernels.cells import CODE, END, FIRST, LAST, LEVEL, ROWS
 from slicing.kernels.slice import NEAR, edge_positions, grid_cells, pieces, scan
 from slicing.keys import Codes, numbered
+from slicing.order import order_by
 from slicing.plan import Plan
 from slicing.threads import parts, side_by_side
 from slicing.values import SIGN_BIT, TOP, float_words
@@ -175,6 +176,22 @@ class Rows:
         return ~words if feed.form == "high" else words
 
 
+def _numbered(cell: Ints, size: int) -> tuple[_Scattered, Ints]:
+    """Cells of a grid that few rows fill: numbered as they occur, in order; and the ones that do."""
+    if size >= 1 << 32:  # too many to sort by counting
+        number, found = numbered(cell)
+        order = np.argsort(found)
+        place = np.empty_like(order)
+        place[order] = np.arange(order.size)
+        return _Scattered(place[number], None), found[order]
+    order = order_by(cell)
+    ordered = cell[order]
+    first = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+    rows = np.diff(np.append(first, cell.size))
+    cell[order] = np.repeat(np.arange(first.size), rows)
+    return _Scattered(cell, rows), ordered[first]
+
+
 def _span(time: Ints) -> tuple[int, int, bool]:
     low, high, ordered = scan(time, BLOCK)
     return int(low), int(high), ordered == time.size
@@ -202,8 +219,8 @@ def reduce_rows(rows: Rows) -> Cells:
     keys = max(rows.codes, 1)
     grid = _Grid(rows, edges, keys)
     if edges.size * keys > max(len(rows), 1024):
-        cell, found = numbered(grid.cell())
-        return _assemble(rows, ends[found // keys], found % keys, _Scattered(cell, None), in_order=False)
+        some, found = _numbered(grid.cell(), edges.size * keys)
+        return _assemble(rows, ends[found // keys], found % keys, some)
     place = grid if rows.code is not None else (_Pieces.of(grid) or grid)
     if keys == 1:
         return _assemble(rows, ends, np.zeros(ends.size, np.int64), place)
@@ -351,7 +368,7 @@ Chunk = tuple[slice, Ints, int]  # some rows, their cells, and what to add to th
 NO_CODES: Ints = np.empty(0, np.int64)
 
 
-def _assemble(rows: Rows, ends: Ints, code: Ints, place: _Place, in_order: bool = True) -> Cells:
+def _assemble(rows: Rows, ends: Ints, code: Ints, place: _Place) -> Cells:
     """Reduce, drop the cells that stayed empty, put slots that share a slice together."""
     plan = rows.plan
     cells = _lift(rows, ends, code, place)
@@ -361,7 +378,7 @@ def _assemble(rows: Rows, ends: Ints, code: Ints, place: _Place, in_order: bool 
             cells = cells.take(held)
     if plan.grid and len(cells) > 1:
         return fused(sorted_cells(cells), plan.lanes, plan.gaps)
-    return cells if in_order else sorted_cells(cells)
+    return cells
 
 
 def _lift(rows: Rows, ends: Ints, code: Ints, place: _Place) -> Cells:

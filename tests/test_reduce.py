@@ -10,6 +10,7 @@ import pytest
 
 import slicing as sl
 from slicing.kernels.slice import edge_positions, grid_cells, next_edges, pieces
+from slicing.reduce import _numbered
 
 ROWS = 70_000
 AGGS = {
@@ -137,6 +138,16 @@ def test_a_row_lies_before_the_first_edge_after_it(width: int) -> None:
         found = np.empty(times.size, np.int64)
         grid_cells(times, edges, np.int64(by), code, np.int64(11), found)
         np.testing.assert_array_equal(found, expected * 11 + code)
+
+
+@pytest.mark.parametrize("size", [10**6, 2**40])
+def test_cells_that_occur_are_numbered_in_order(size: int) -> None:
+    cell = np.random.default_rng(5).choice(np.random.default_rng(6).integers(0, size, 3000), 5000)
+    expected, of_row, rows = np.unique(cell, return_inverse=True, return_counts=True)
+    place, found = _numbered(cell, size)
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(place.cell(), of_row)
+    assert place.counts() is None or (place.counts() == rows).all()
 
 
 def test_pieces_hold_each_row_once() -> None:
