@@ -1,0 +1,17 @@
+"""What every test may rely on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from slicing import emit
+
+
+@pytest.fixture(autouse=True)
+def the_engine_chooses() -> Iterator[None]:
+    """Random cases force a strategy (``harness.choose_strategies``); the next test has the engine's own choice again."""
+    chosen = emit.choose, emit.worth_adding_up
+    yield
+    emit.choose, emit.worth_adding_up = chosen
