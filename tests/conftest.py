@@ -11,7 +11,7 @@ from slicing import emit
 
 @pytest.fixture(autouse=True)
 def the_engine_chooses() -> Iterator[None]:
-    """Random cases force a strategy (``harness.choose_strategies``); the next test has the engine's own choice again."""
+    """Random cases force a strategy (``harness.choose_strategies``); the next test has its own again."""
     chosen = emit.choose, emit.worth_adding_up
     yield
     emit.choose, emit.worth_adding_up = chosen
