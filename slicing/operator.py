@@ -112,7 +112,7 @@ class Operator:
         state, revised = revise(state, admitted.changing)
         store, arrived = state.store.add(admitted.cells), state.arrived + given.num_rows
         state = state.but(store=store, arrived=arrived, given=given.schema)
-        state, older = keep(state, admitted.in_time, admitted.tardy)
+        state, older = keep(state, admitted.in_time, admitted.tardy, self._reached(state))
         state, answers, revised = advance_to(state, self._reached(state), older, revised, self._at_most)
         windows = results.windows(state, Answers.together([earlier, answers]) if len(earlier) else answers, revised)
         late = (

@@ -6,6 +6,7 @@ edge after a time, and which windows a set of slices is due for.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,7 +25,7 @@ from slicing.kernels.slice import next_edges
 from slicing.kernels.windows import periodic_due, positions_after
 from slicing.keys import check_key_type
 from slicing.measure import Measure
-from slicing.row_windows import Binding, PerRow, RowWindow
+from slicing.row_windows import Binding, BoundRowCount, PerRow, RowWindow
 from slicing.rows import BoundRows
 from slicing.spec import ProcessingTime, Spec
 from slicing.values import ValueType
@@ -33,6 +34,7 @@ from slicing.windows import ContextFreeWindow, Session, Whole, Window
 
 Ints = npt.NDArray[np.int64]
 
+FEWEST_IN_BUCKET = 2
 ENDLESS = np.int64(0x7FFFFFFFFFFFFFFF)
 Made = TypeVar("Made")
 
@@ -399,6 +401,16 @@ class Plan:
     def keeps_rows(self) -> bool:
         """Whether rows are kept one by one, beside slices or instead of them."""
         return bool(self.row_windows)
+
+    @cached_property
+    def bucket(self) -> int:
+        """Rows in order may be aggregated up to multiples of this rank; 0: rows are kept one by one."""
+        spec = self.spec
+        counts = [w for w in self.row_windows if isinstance(w, BoundRowCount) and not w.by_arrival]
+        if spec.by or spec.sequence or spec.revises or self.idle is not None or len(counts) < len(self.row_windows):
+            return 0
+        size = math.gcd(*(number for w in counts for number in (w.n, w.every)))
+        return size if size >= FEWEST_IN_BUCKET else 0
 
     @property
     def keeps_slices(self) -> bool:

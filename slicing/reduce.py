@@ -264,6 +264,12 @@ class _Scattered:
             yield chunk, self.of_row[chunk], 0
 
 
+def lift_ranges(rows: Rows, first: Ints, last: Ints) -> Cells:
+    """Rows in order, without keys, as cells side by side (END: the last time)."""
+    cells = _lift(rows, rows.time[last - 1], np.zeros(first.size, np.int64), _Segments(first, last))
+    return replace(cells, meta=np.ascontiguousarray(cells.meta[:, : ROWS + 1]))
+
+
 @dataclass(frozen=True)
 class _Segments:
     """Rows sorted by cell."""

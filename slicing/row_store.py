@@ -17,7 +17,7 @@ from slicing.bounds import BEGIN, FOREVER
 from slicing.emit import Answers, combined
 from slicing.kernels.cells import CODE
 from slicing.plan import Plan
-from slicing.reduce import Rows, lift_rows
+from slicing.reduce import Rows, lift_ranges, lift_rows
 from slicing.rows import (
     ARRIVAL,
     FLAGS,
@@ -25,6 +25,7 @@ from slicing.rows import (
     OF_KEY,
     PLACE,
     SEQUENCE,
+    SINCE,
     UNPLACED,
     WITNESS,
     BoundRows,
@@ -76,18 +77,20 @@ class RowStore:
         blocks = [block for run in self.runs for block in run.cells.blocks if isinstance(block, Lists)]
         return len(self) + sum(block.size for block in blocks)
 
-    def add(self, rows: Rows, late: bool = False) -> RowStore:
-        """One more run of a batch's rows; ``late`` ones are witnesses only."""
+    def add(self, rows: Rows, late: bool = False, final: int = BEGIN) -> RowStore:
+        """One more run of a batch's rows; ``late`` ones are witnesses, those before ``final`` keep their ranks."""
         if not len(rows):
             return self
+        if self.plan.bucket and rows.span[2] and rows.span[0] < final and self._ends_before(rows.span[0]):
+            return self._with(self._in_buckets(rows, final), len(rows))
         cells = lift_rows(rows)
-        facts = np.zeros((len(rows), 6), np.int64)
+        facts = np.zeros((len(rows), 7), np.int64)
         facts[:, SEQUENCE], facts[:, ARRIVAL] = rows.sequence(), rows.arrivals()
         facts[:, FLAGS] = WITNESS if late else 0
         for bit, name in enumerate(self.plan.row_flags):
             facts[:, FLAGS] |= rows.flag(name).astype(np.int64) << bit
         facts[:, OF_ALL] = self.arrived + np.arange(len(rows))
-        facts[:, PLACE] = UNPLACED
+        facts[:, PLACE], facts[:, SINCE] = UNPLACED, rows.time
         of_key = self.of_key
         if self.plan.counts_arrivals:
             of_key = _grown(of_key, max(rows.codes, 1))
@@ -96,11 +99,30 @@ class RowStore:
         table = RowTable(cells, facts, tuple(rows.objects(name) for name in self.plan.row_values))
         if rows.code is not None or not rows.span[2] or self.plan.spec.sequence is not None:
             table = table.sorted()
+        return self._with(table, 0 if late else len(rows), of_key)
+
+    def _with(self, table: RowTable, arrived: int, of_key: Ints | None = None) -> RowStore:
         runs = [*self.runs, table]
         while len(runs) > 1 and len(runs[-2]) < 2 * len(runs[-1]):
             newer, older = runs.pop(), runs.pop()
             runs.append(older.merged(newer))
-        return replace(self, runs=tuple(runs), of_key=of_key, arrived=self.arrived + (0 if late else len(rows)))
+        of_key = self.of_key if of_key is None else of_key
+        return replace(self, runs=tuple(runs), of_key=of_key, arrived=self.arrived + arrived)
+
+    def _ends_before(self, time: int) -> bool:
+        return all(run.time[-1] <= time for run in self.runs)
+
+    def _in_buckets(self, rows: Rows, final: int) -> RowTable:
+        """Rows in order, without keys: cells cut at the ranks where windows begin and end, from ``final`` on rows."""
+        known = int(self.gone[:1].sum()) + sum(int(run.cells.rows.sum()) for run in self.runs)
+        settled, size = int(np.searchsorted(rows.time, final)), self.plan.bucket
+        cuts = np.arange(size - known % size, settled, size)
+        first = np.concatenate([[0], cuts, np.arange(max(settled, 1), len(rows))])
+        cells = lift_ranges(rows, first, np.append(first[1:], len(rows)))
+        facts = np.zeros((first.size, 7), np.int64)
+        facts[:, ARRIVAL], facts[:, OF_ALL] = rows.arrivals()[first], self.arrived + first
+        facts[:, PLACE], facts[:, SINCE] = UNPLACED, rows.time[first]
+        return RowTable(cells, facts)
 
     def consolidated(self) -> RowStore:
         runs = list(self.runs)
@@ -150,7 +172,8 @@ class RowStore:
         if self.plan.counts_rows:
             code = table.code[view.first]
             gone = _grown(gone, int(code.max()) + 1)
-            dropped = np.bincount(view.group[~keep & ~witness], minlength=cut.size)
+            away = ~keep & ~witness
+            dropped = np.bincount(view.group[away], table.cells.rows[away], cut.size).astype(np.int64)
             gone[code] = 0
             # a key may have two groups that go on, of which the later one has let nothing go
             np.add.at(gone, code[~view.over], (view.base + dropped)[~view.over])
@@ -284,12 +307,12 @@ class Due:
         return Answers(window, f.start, f.end, self.code(), combined(plan.lanes, cells, f.first, f.last), ranks=ranks)
 
 
-def keep(state: State, in_time: Rows, tardy: Rows | None) -> tuple[State, RowStore | None]:
+def keep(state: State, in_time: Rows, tardy: Rows | None, reaching: int | None = None) -> tuple[State, RowStore | None]:
     """Add the rows that windows ask for one by one; the rows as they were if windows given out may have changed."""
     plan, before, reached = state.plan, state.rows, state.watermark
     if not plan.keeps_rows:
         return state, None
-    rows = before.add(in_time)
+    rows = before.add(in_time, final=BEGIN if reaching is None else reaching - plan.lateness)
     if plan.idle is not None and tardy is not None:
         rows = rows.add(tardy, late=True)
     changed = plan.spec.revises and reached is not None and len(in_time) > 0 and in_time.span[0] < reached

@@ -17,7 +17,7 @@ from slicing.decide import Context
 from slicing.kernels.rows import cover, frames, recent
 from slicing.kernels.windows import window_ranges
 from slicing.measure import Duration, Measure, parse_span
-from slicing.rows import ARRIVAL, OF_ALL, OF_KEY, BoundRows, Found, View
+from slicing.rows import ARRIVAL, OF_ALL, OF_KEY, SINCE, BoundRows, Found, View
 from slicing.windows import Window, flag_argument
 
 Ints = npt.NDArray[np.int64]
@@ -123,15 +123,17 @@ class BoundRowCount(BoundRows):
             return _nothing()
         rank, total = self._ranks(view)
         order, of, ranks = self._in_order(view, rank)
-        first, last = self._full(of, ranks)
-        time = view.time if order is None else view.time[order]
-        start, end = _span(time, first, last, self.by_arrival)
+        sizes = view.rows.cells.rows
+        several = self.per_key and not self.by_arrival and bool((sizes > 1).any())
+        first, last = self._full_of_cells(ranks, sizes) if several else self._full(of, ranks)
+        time, since = (c if order is None else c[order] for c in (view.time, view.fact(SINCE)))
+        start, end = _span(since, time, first, last, self.by_arrival)
         closes = end
         if self.partial:
             short = np.flatnonzero((ranks % self.every == 0) & (ranks + self.n > total[of]))
             ends = np.searchsorted(of, of[short], "right")
             first, last = np.append(first, short), np.append(last, ends)
-            start, end = _span(time, first, last, self.by_arrival)
+            start, end = _span(since, time, first, last, self.by_arrival)
             closes = np.append(closes, np.full(short.size, FOREVER))
         low = ranks[first]
         if not self.per_key:
@@ -145,7 +147,10 @@ class BoundRowCount(BoundRows):
         if self.by_arrival:
             return view.first_of(self._held(view, rank, total, h))
         if self.per_key:
-            settled = view.base + view.before(h) - view.first
+            sizes, settled = view.rows.cells.rows, view.base + view.before(h) - view.first
+            if (sizes > 1).any():
+                settled = view.base + int(sizes[: view.before(h)[0]].sum())
+                return np.searchsorted(rank, self._next_start(settled))
             return np.maximum(view.first + self._next_start(settled) - view.base, view.first)
         settled = np.array([view.placed + int(((view.time < h) & (rank >= view.placed)).sum())])
         return view.first_of(rank >= self._next_start(settled)[0])
@@ -158,6 +163,10 @@ class BoundRowCount(BoundRows):
         """Each row's rank, and how many rows there are by now in each group (in the stream)."""
         if self.per_key and self.by_arrival:
             return view.fact(OF_KEY), view.of_key
+        sizes = view.rows.cells.rows
+        if self.per_key and (sizes > 1).any():  # of the one group there is
+            after = view.base[0] + np.cumsum(sizes)
+            return after - sizes, after[-1:]
         if self.per_key:
             rank = np.arange(len(view.rows)) + (view.base - view.first)[view.group]
             return rank, view.base + view.last - view.first
@@ -180,12 +189,20 @@ class BoundRowCount(BoundRows):
         full = (of[first] == of[last]) & (ranks[first] == ranks[last] - (self.n - 1))
         return first[full], last[full] + 1
 
+    def _full_of_cells(self, ranks: Ints, sizes: Ints) -> tuple[Ints, Ints]:
+        """The same where cells may be several rows, of one group: windows begin and end where cells do."""
+        after = ranks + sizes
+        last = np.flatnonzero((after >= self.n) & ((after - self.n) % self.every == 0))
+        first = np.searchsorted(ranks, after[last] - self.n)
+        full = ranks[first] == after[last] - self.n
+        return first[full], last[full] + 1
+
     def _held(self, view: View, rank: Ints, total: Ints, h: int) -> Mask:
         """Rows of windows that close at ``h`` or later, where ranks do not follow time."""
         order, of, ranks = self._in_order(view, rank)
         assert order is not None
         first, last = self._full(of, ranks)
-        waits = _span(view.time[order], first, last, True)[1] >= h
+        waits = _span(view.time[order], view.time[order], first, last, True)[1] >= h
         held = np.empty(rank.size, np.bool_)
         cover(first[waits], last[waits], rank.size, held)
         held |= ranks >= (np.maximum((total - self.n) // self.every + 1, 0) * self.every)[of]
@@ -202,10 +219,10 @@ class BoundRowCount(BoundRows):
         return Found(order, first, last, group, start[which], end[which], closes[which], low, low + self.n, low)
 
 
-def _span(time: Ints, first: Ints, last: Ints, disordered: bool) -> tuple[Ints, Ints]:
+def _span(since: Ints, time: Ints, first: Ints, last: Ints, disordered: bool) -> tuple[Ints, Ints]:
     """The times of the first and the last row of each range."""
     if not disordered or not first.size:
-        return time[first], time[last - 1]
+        return since[first], time[last - 1]
     pairs = np.stack([first, last], axis=1).ravel()
     low = np.minimum.reduceat(np.append(time, FOREVER), pairs)[::2]
     return low, np.maximum.reduceat(np.append(time, -FOREVER), pairs)[::2]

@@ -26,16 +26,20 @@ Objects = npt.NDArray[np.object_]
 Mask = npt.NDArray[np.bool_]
 
 # what is kept of a row beside its cell
-SEQUENCE, ARRIVAL, FLAGS, OF_KEY, OF_ALL, PLACE = range(6)
+SEQUENCE, ARRIVAL, FLAGS, OF_KEY, OF_ALL, PLACE, SINCE = range(7)
 # OF_KEY, OF_ALL: how many rows of the key, and of the stream, had arrived before; PLACE: its rank among the whole
-# stream by time, once the watermark has passed it
+# stream by time, once the watermark has passed it; SINCE: its time (of a cell of several rows the first one's)
 UNPLACED = -1
 WITNESS = 1 << 62  # a flag: too late for the windows here, kept to tell how long its key was quiet
 
 
 @dataclass(frozen=True)
 class RowTable:
-    """Rows as cells (END: the time, CODE, ROWS: 1), sorted by (code, time, sequence, arrival)."""
+    """Rows as cells (END: the time, CODE, ROWS: 1), sorted by (code, time, sequence, arrival).
+
+    Where nothing but counts is asked of a stream without keys, rows in order are one cell up to the next rank at which
+    a window begins or ends (ROWS: how many).
+    """
 
     cells: Cells
     facts: Ints
@@ -61,7 +65,7 @@ class RowTable:
 
     @staticmethod
     def empty(lanes: Sequence[Lane], columns: int) -> RowTable:
-        return RowTable(Cells.empty(lanes, False), np.empty((0, 6), np.int64), (np.empty(0, object),) * columns)
+        return RowTable(Cells.empty(lanes, False), np.empty((0, 7), np.int64), (np.empty(0, object),) * columns)
 
     def sorted(self) -> RowTable:
         return self.take(order_by(self.facts[:, ARRIVAL], self.facts[:, SEQUENCE], self.time, self.code))

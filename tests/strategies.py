@@ -54,6 +54,7 @@ class Kit:
     watermarks: tuple[str, ...] = ("bounded", "ordered", "manual", "per_source", "punctuated")
     emits: tuple[str, ...] = ("final", "updates", "changes")
     time_types: tuple[str, ...] = ("int64", "int64", "int32", *TIME_TYPES)
+    keys: tuple[int, ...] = (0, 1, 1, 1, 2, 3)  # how many key columns
     idle: bool = True
     within_bound: bool = False  # rows arrive in order of time plus a jitter that the watermark allows for
     rich_values: bool = True
@@ -156,7 +157,8 @@ def windows(draw: DrawFn, kit: Kit, time_type: str) -> Values:
         case "rows":
             order = draw(st.sampled_from(["time", "time", "arrival"])) if not kit.within_bound else "time"
             flags = {"per_key": draw(st.booleans()), "partial": draw(st.booleans())}
-            return {"kind": kind, "n": draw(st.integers(1, 6)), "every": every, "order": order, **flags}
+            by = draw(st.sampled_from([1, 1, 2, 3]))  # windows of several rows at least, and a common divisor
+            return {"kind": kind, "n": by * draw(st.integers(1, 6)), "every": by * every, "order": order, **flags}
         case "punctuation":
             return {"kind": kind, "column": "enter", "per_key": draw(st.booleans())}
         case "frame":
@@ -243,7 +245,7 @@ def watermarks(draw: DrawFn, kit: Kit) -> Values:
 @st.composite
 def cases(draw: DrawFn, kit: Kit = Kit()) -> Case:
     time_type = draw(st.sampled_from(kit.time_types))
-    by = {f"k{n}": draw(st.sampled_from(KEY_TYPES)) for n in range(draw(st.sampled_from([0, 1, 1, 1, 2, 3])))}
+    by = {f"k{n}": draw(st.sampled_from(KEY_TYPES)) for n in range(draw(st.sampled_from(kit.keys)))}
     types = VALUE_TYPES if kit.rich_values else ["int64", "float64"]
     number = draw(st.integers(1, 3)) if kit.rich_values else 1
     value_columns = {f"v{n}": draw(st.sampled_from(types)) for n in range(number)}

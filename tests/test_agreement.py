@@ -78,6 +78,23 @@ def test_windows_of_rows_step_by_step(kind: str) -> None:
     agrees()
 
 
+@share(10)
+@given(
+    cases(
+        Kit(
+            kinds=("rows",),
+            watermarks=("ordered", "ordered", "bounded", "manual"),
+            emits=("final",),
+            keys=(0,),
+            idle=False,
+            rich_values=False,
+        )
+    )
+)
+def test_counts_without_keys_step_by_step(case: Case) -> None:
+    check(case)
+
+
 @pytest.mark.skipif(not IDLE, reason="SLICING_IDLE=0")
 @share(10)
 @given(cases(Kit(rich_values=False)))
