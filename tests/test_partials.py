@@ -122,19 +122,19 @@ def orderless(case: Case) -> Case:
     return case
 
 
-@some_cases(50)
+@some_cases(30)
 @given(cases(Kit(kinds=(*CONTEXT_FREE, "session", "whole"))), st.integers(1, 4), SEEDS)
 def test_any_spread_of_rows_gives_what_the_rows_say(case: Case, count: int, chance: random.Random) -> None:
     check_places(orderless(case), count, chance)
 
 
-@some_cases(30)
+@some_cases(15)
 @given(cases(Kit(kinds=("session", "tumbling"), rich_values=False)), st.integers(1, 4), SEEDS)
 def test_sessions_with_late_rows_in_any_spread(case: Case, count: int, chance: random.Random) -> None:
     check_places(orderless(case), count, chance)
 
 
-@some_cases(40)
+@some_cases(20)
 @given(cases(Kit(kinds=(*OF_ROWS, "tumbling", "session"))), st.integers(1, 4), SEEDS)
 def test_rows_that_are_kept_go_where_their_key_is(case: Case, count: int, chance: random.Random) -> None:
     windows = {name: {**w, **({"order": "time"} if "order" in w else {})} for name, w in case.query["windows"].items()}
