@@ -90,13 +90,28 @@ class Cells:
         meta[:, column] = values
         return Cells(meta, self.blocks)
 
-    @property
-    def slice_count(self) -> int:
-        return self.slices().size
-
     def slices(self) -> Ints:
         """The first cell of each slice, in order."""
         return self._slices
+
+    @cached_property
+    def slice_ends(self) -> Ints:
+        ends: Ints = self.end[self.slices()]
+        return ends
+
+    def slices_beside(self, older: tuple[Cells, ...]) -> int:
+        """How many of its slices none of the older tables has. Counted once for the same tables."""
+        known: tuple[tuple[Cells, ...], int] | None = self.__dict__.get("_beside")
+        if (
+            known is None
+            or len(known[0]) != len(older)
+            or any(a is not b for a, b in zip(known[0], older, strict=True))
+        ):
+            ends = self.slice_ends
+            for theirs in (table.slice_ends for table in older if len(table)):
+                ends = ends[theirs[np.minimum(np.searchsorted(theirs, ends), theirs.size - 1)] != ends]
+            known = self.__dict__["_beside"] = older, ends.size
+        return known[1]
 
     @cached_property
     def _slices(self) -> Ints:

@@ -45,10 +45,7 @@ class Store:
 
     def slices(self) -> int:
         """How many slices hold cells."""
-        if len(self.runs) == 1:
-            return self.runs[0].slice_count
-        ends = [run.end[run.slices()] for run in self.runs]
-        return np.unique(np.concatenate(ends)).size if len(ends) > 1 else sum(e.size for e in ends)
+        return sum(run.slices_beside(self.runs[:i]) for i, run in enumerate(self.runs))
 
     def add(self, cells: Cells) -> Store:
         """One more run; runs of like size are merged, so that there are few and each cell moves rarely."""

@@ -262,6 +262,24 @@ def test_a_push_that_closes_many_steps_of_a_cycle_finds_each_window_once():
     assert peak < 20e6  # steps by steps are 64 MB a column
 
 
+def test_slices_are_counted_over_runs_each_of_which_is_counted_once():
+    rng = np.random.default_rng(7)
+    op = operator(sl.tumbling(5), watermark=sl.bounded(2000), by=["k"])
+    counted = 0
+    for at in range(0, 6000, 40):
+        times = at + rng.integers(0, 1500, 30)
+        before = {id(run) for run in op._state.store.runs} if at else set()
+        out = push(op, *times, k=pa.array(rng.integers(0, 3, 30)))
+        runs = op._state.store.runs
+        assert out.stats["slices"] == np.unique(np.concatenate([run.end for run in runs])).size
+        known = [run.__dict__["_beside"] for run in runs]
+        again = op._state.store.slices()
+        assert again == out.stats["slices"]
+        assert all(a is b for a, b in zip(known, [run.__dict__["_beside"] for run in runs], strict=True))
+        counted += len([run for run in runs if id(run) in before])
+    assert counted  # runs do outlive pushes here
+
+
 LEAPING = {
     "sliding": ({"w": sl.sliding(5, every=1)}, 5),
     "sparse": ({"w": sl.sliding(2, every=5)}, 1),
