@@ -62,6 +62,8 @@ def explain(spec: Spec, schema: pa.Schema | None = None) -> Explanation:
     """
     if not isinstance(spec, Spec):
         raise TypeError(f"explain takes a sl.Spec; got {type(spec).__name__}")
+    if schema is not None and not isinstance(schema, pa.Schema):
+        raise TypeError(f"explain's schema must be a pyarrow Schema or None; got {type(schema).__name__}")
     plan = Plan(spec, _likely_schema(spec) if schema is None else schema)
     facts = [
         ("edges", _edges(plan)),

@@ -304,6 +304,8 @@ def top_k(column: str, k: int) -> Aggregate:
     several times is in it as often. NaN comes last: like ``max``, it counts only for want of others."""
     if isinstance(k, bool) or not isinstance(k, int) or k < 1:
         raise ValueError(f"top_k's k must be a whole number of at least 1; got {k!r}")
+    if k >= 1 << 62:
+        raise ValueError(f"top_k's k must be a whole number below 2**62; got {k!r}")
     return Aggregate("top_k", _column(column, "top_k's column"), options=(("k", k),))
 
 

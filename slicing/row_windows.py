@@ -486,6 +486,8 @@ _NONE = np.empty(0, np.int64)
 def _whole_number(value: object, argument: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
         raise ValueError(f"{argument} must be a whole number of rows, at least 1; got {value!r}")
+    if value >= 1 << 62:  # ranks and their sums are int64
+        raise ValueError(f"{argument} must be a whole number of rows, below 2**62; got {value!r}")
     return int(value)
 
 

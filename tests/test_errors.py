@@ -128,6 +128,11 @@ WHEN_BUILT = {
         "column); got bounded's delay='1m' and windows['w']: size=10"
     ),
     "sl.rows(0)": "ValueError: rows' n must be a whole number of rows, at least 1; got 0",
+    "sl.rows(2**62)": "ValueError: rows' n must be a whole number of rows, below 2**62; got 4611686018427387904",
+    "sl.rows(5, every=2**64)": "ValueError: rows' every must be a whole number of rows, below 2**62; got ...",
+    "sl.last_rows(2**63, 10)": "ValueError: last_rows' n must be a whole number of rows, below 2**62; got ...",
+    "sl.top_k('v', 2**63)": "ValueError: top_k's k must be a whole number below 2**62; got ...",
+    "sl.explain(spec(), 5)": "TypeError: explain's schema must be a pyarrow Schema or None; got int",
     "sl.rows(5, True)": "ValueError: rows' every must be a whole number of rows, at least 1; got True",
     "sl.rows(5, order='rank')": "ValueError: the order of rows must be 'time' or 'arrival'; got 'rank'",
     "sl.rows(5, per_key=1)": "TypeError: per_key must be True or False; got 1",
