@@ -37,7 +37,7 @@ Bytes = npt.NDArray[np.uint8]
 
 BLOCK = 4096
 CHUNK = 1 << 15  # rows scattered at a time
-MOST_PIECES = 12  # slots a block of rows may touch before scattering is cheaper than a masked pass for each
+MOST_PIECES = 4  # slots a block of rows may touch before scattering is cheaper than a masked pass for each
 ALL_VALID: Bytes = np.empty(0, np.uint8)
 EVERY: Bytes = np.ones(BLOCK, np.uint8)  # a block of rows that all count
 
@@ -350,11 +350,16 @@ class _Pieces:
     @staticmethod
     def of(grid: _Grid) -> _Pieces | None:
         """None where they touch many."""
-        rows, edges = grid.of, grid.edges
-        found = np.empty((MOST_PIECES * -(-len(rows) // BLOCK), 5), np.int64)
-        count = np.zeros(edges.size, np.int64)
-        n = pieces(rows.time, edges, np.int64(BLOCK), found, count)
-        return None if n < 0 else _Pieces(grid, found[:n], count)
+        time, edges = grid.of.time, grid.edges
+        for some in (time[: 16 * BLOCK], time):  # the first rows tell of most streams that the attempt is vain
+            found = np.empty((MOST_PIECES * -(-some.size // BLOCK), 5), np.int64)
+            count = np.zeros(edges.size, np.int64)
+            n = pieces(some, edges, np.int64(BLOCK), found, count)
+            if n < 0:
+                return None
+            if some.size == time.size:
+                break
+        return _Pieces(grid, found[:n], count)
 
     def counts(self) -> Ints:
         return self.rows
