@@ -280,3 +280,25 @@ def test_what_is_refused() -> None:
     op.flush()
     with pytest.raises(RuntimeError, match="the operator was flushed"):
         op.add_window("new", sl.tumbling(5))
+
+
+def test_a_window_whose_edges_the_slices_do_not_have_is_not_whole() -> None:
+    op = operator(twenty=sl.tumbling(20))
+    push(op, "1:1 12:2 25:4")
+    op.add_window("ten", sl.tumbling(10))  # the slice [0, 20) cannot tell 1 from 12; [20, 40) has nothing from 30 on
+    op.add_window("forty", sl.tumbling(40))
+    assert (op.complete_from("ten"), op.complete_from("forty")) == (11, None)
+    push(op, "2:8 13:16 27:32 31:64")
+    expected = [("twenty", 0, 20, 27), ("ten", 20, 30, 36), ("forty", 0, 40, 127), ("ten", 30, 40, 64)]
+    assert told(op.advance(40)) == [*expected, ("twenty", 20, 40, 100)]
+
+
+@pytest.mark.parametrize("beside", [sl.tumbling(100), sl.session(3)])
+def test_a_session_that_may_have_begun_before_is_not_whole(beside: Any) -> None:
+    op = operator(old=beside)
+    push(op, "1:1 5:2")
+    op.add_window("visit", sl.session(10))
+    assert op.complete_from("visit") == 16
+    push(op, "15:4 30:8 40:16")
+    op = sl.Operator.restore(op.spec, op.snapshot())
+    assert [row for row in told(op.flush()) if row[0] == "visit"] == [("visit", 30, 50, 24)]
