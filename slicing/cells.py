@@ -78,6 +78,11 @@ class Cells:
     def nbytes(self) -> int:
         return int(self.meta.nbytes + sum(block.nbytes for block in self.blocks))
 
+    @cached_property
+    def weight(self) -> int:
+        """What merging goes over: cells, and the items of their lists."""
+        return len(self) + sum(block.size for block in self.blocks if isinstance(block, b.Lists))
+
     def take(self, index: npt.NDArray[np.int64] | npt.NDArray[np.bool_] | slice) -> Cells:
         return Cells(self.meta[index], tuple(block[index] for block in self.blocks))
 

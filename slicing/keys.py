@@ -77,7 +77,7 @@ class KeyTable:
             raise ValueError(f"the key columns have {_listed(map(len, columns))} rows; they must be equally long")
         return self.encode_values(columns, threads)
 
-    def columns(self, codes: Ints) -> list[pa.Array]:
+    def columns(self, codes: Ints) -> list[pa.Array | pa.ChunkedArray]:
         """The keys of ``codes``, in the types they came in."""
         columns = zip(self._columns, self._column_ids(codes), self._types, strict=True)
         return [_typed(column, ids, type) for column, ids, type in columns]
@@ -430,16 +430,15 @@ def _ids(array: pa.Array, column: _WordColumn | _ByteColumn, threads: int) -> In
     return column.encode(values)[rows]
 
 
-def _typed(column: _WordColumn | _ByteColumn, ids: Ints, type: pa.DataType) -> pa.Array:
+def _typed(column: _WordColumn | _ByteColumn, ids: Ints, type: pa.DataType) -> pa.Array | pa.ChunkedArray:
     if not t.is_dictionary(type):
         return column.values(ids).cast(type)
     known = ids != column.table.null
     used, indices = np.unique(ids[known], return_inverse=True)
-    if used.size > 1 << type.index_type.bit_width - t.is_signed_integer(type.index_type):
-        raise ValueError(
-            f"{used.size} different keys do not fit a column of type {type}; "
-            "cast the by column to its values, or to a dictionary with a wider index"
-        )
+    room = 1 << type.index_type.bit_width - t.is_signed_integer(type.index_type)
+    if used.size > room:  # narrow indices, as of pandas' categories, hold the keys of some rows: each chunk has its own
+        pieces = [ids[at : at + room] for at in range(0, ids.size, room)]
+        return pa.chunked_array([_typed(column, piece, type) for piece in pieces], type)
     places = np.zeros(ids.size, np.int64)
     places[known] = indices
     dictionary = column.values(used).cast(type.value_type)

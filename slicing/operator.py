@@ -24,6 +24,7 @@ from slicing.bounds import BEGIN, END, LIMIT
 from slicing.close import advance_to, close
 from slicing.emit import Answers
 from slicing.heap import keep_freed_memory
+from slicing.measure import Measure
 from slicing.plan import Plan
 from slicing.replan import replanned, with_windows
 from slicing.revise import revise
@@ -286,6 +287,7 @@ def _instant(watermark: object) -> object:
         )
     if isinstance(watermark, int | np.integer):
         return int(watermark)
+    Measure.of(pa.timestamp("us", "UTC"), "time").instant(watermark, "watermark")  # refuses what is no moment at all
     return watermark.isoformat() if isinstance(watermark, date) else str(watermark)
 
 

@@ -40,8 +40,7 @@ class Store:
     @property
     def values(self) -> int:
         """How many values of a column there may be at most, roughly: one a cell, or an item of its lists."""
-        blocks = [block for run in self.runs for block in run.blocks if isinstance(block, Lists)]
-        return len(self) + sum(block.size for block in blocks)
+        return sum(run.weight for run in self.runs)
 
     def slices(self) -> int:
         """How many slices hold cells."""
@@ -52,7 +51,7 @@ class Store:
         if not len(cells):
             return self
         runs = [*self.runs, cells]
-        while len(runs) > 1 and len(runs[-2]) < 2 * len(runs[-1]):
+        while len(runs) > 1 and runs[-2].weight < 2 * runs[-1].weight:
             newer, older = runs.pop(), runs.pop()
             runs.append(self._merged(older, newer))
         return replace(self, runs=tuple(runs))

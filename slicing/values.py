@@ -123,8 +123,9 @@ class ValueType:
             raw = _buffer(array, np.dtype(f"f{_width(self.type)}"))
             return raw.astype(np.float64, copy=False)
         if self.family == DECIMAL:
-            values = array.cast(pa.float64())
-            return _buffer(values, np.dtype(np.float64))
+            if not self.ranked:  # Arrow multiplies by 10**-scale, which is no float64
+                return self.words(array) / 10.0**self.type.scale
+            return _buffer(array.cast(pa.float64()), np.dtype(np.float64))
         words = self.words(array)
         return ((words ^ SIGN_BIT).view(np.uint64) if self.type == pa.uint64() else words).astype(np.float64)
 
