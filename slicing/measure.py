@@ -188,7 +188,7 @@ class Measure:
                 f"{argument} must be a whole number, as the time column is of type {self.type}; got {value!r}"
             )
         else:
-            word = self._words_of(self._instant_ns(value, argument), argument, repr(value))
+            word = self._words_of(self.moment_ns(value, argument), argument, repr(value))
         low, high = self._range()
         if not low <= word <= high:
             raise ValueError(f"{argument} must fit a time column of type {self.type}; got {value!r}")
@@ -265,7 +265,7 @@ class Measure:
         """The words the column can hold. uint64 ends where int64 does."""
         return _bounds(self._storage())
 
-    def _instant_ns(self, value: object, argument: str) -> int:
+    def moment_ns(self, value: object, argument: str) -> int:
         allowed = (
             f"{argument} must be a datetime, a date, an ISO 8601 string such as '2024-05-01T12:30', "
             f"a numpy.datetime64 or a whole number of {self.unit_name}"

@@ -287,7 +287,7 @@ def _instant(watermark: object) -> object:
         )
     if isinstance(watermark, int | np.integer):
         return int(watermark)
-    Measure.of(pa.timestamp("us", "UTC"), "time").instant(watermark, "watermark")  # refuses what is no moment at all
+    Measure.of(pa.timestamp("ns", "UTC"), "time").moment_ns(watermark, "watermark")  # refuses what is no moment at all
     return watermark.isoformat() if isinstance(watermark, date) else str(watermark)
 
 

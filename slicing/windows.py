@@ -211,8 +211,6 @@ def fixed(start: object, end: object) -> Fixed:
     if start is None or end is None:
         raise TypeError(f"fixed needs a start and an end; got start={start!r}, end={end!r}")
     start, end = _point(start, "fixed's start"), _point(end, "fixed's end")
-    if isinstance(start, int) != isinstance(end, int):
-        raise TypeError(f"fixed's start and end must both be times or both be whole numbers; got {start!r} and {end!r}")
     if isinstance(start, int) and isinstance(end, int) and start >= end:
         raise ValueError(f"fixed's end must be later than its start; got {start!r} to {end!r}")
     return Fixed(start, end)
@@ -246,7 +244,7 @@ def _point(value: object, argument: str) -> object:
         return int(value)
     import pyarrow as pa
 
-    Measure.of(pa.timestamp("us", "UTC"), "time").instant(value, argument)  # refuses what is no moment at all
+    Measure.of(pa.timestamp("ns", "UTC"), "time").moment_ns(value, argument)  # refuses what is no moment at all
     return value
 
 

@@ -502,10 +502,11 @@ ROWS = {
     ),
     "sl.Operator(spec()).advance('yesterday')": (
         "ValueError: watermark must be a datetime, a date, an ISO 8601 string such as '2024-05-01T12:30', a "
-        "numpy.datetime64 or a whole number of microseconds; got 'yesterday'"
+        "numpy.datetime64 or a whole number of nanoseconds; got 'yesterday'"
     ),
-    "sl.fixed(5, '2026-01-01')": (
-        "TypeError: fixed's start and end must both be times or both be whole numbers; got 5 and '2026-01-01'"
+    "push(spec(windows={'w': sl.fixed('2024-01-01', 5)}))": (
+        "TypeError: windows['w']: fixed's start must be a whole number, as the time column is of type int64; "
+        "got '2024-01-01'"
     ),
     "push(spec()).push(rows()).stats.dropped": (
         "AttributeError: stats has no 'dropped'; it has rows, windowed, late, outside, null_time, slices, "
