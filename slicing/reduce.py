@@ -70,11 +70,15 @@ class Rows:
         joined = all(low >= high for low, high in zip(lows[1:], highs, strict=False))
         return min(lows), max(highs), joined and all(ordered)
 
-    @cached_property
+    @property
     def parts(self) -> list[Rows]:
         """The rows in turn, one part a thread."""
+        return self._parts or [self]  # not kept: a batch that holds itself waits for the garbage collector
+
+    @cached_property
+    def _parts(self) -> list[Rows]:
         pieces = parts(len(self), self.threads)
-        return [self] if len(pieces) == 1 else [self._part(piece) for piece in pieces]
+        return [] if len(pieces) == 1 else [self._part(piece) for piece in pieces]
 
     def _part(self, piece: slice) -> Rows:
         size = piece.stop - piece.start

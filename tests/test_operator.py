@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 from itertools import count
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -96,3 +98,49 @@ def test_explain_says_what_a_query_comes_to():
     assert told["bytes per live key"].startswith("96 bytes a cell (48 of bounds, 48 of 2 partial blocks)")
     assert "all (whole() keeps every key until flush)" in told["state"]
     assert all(name in str(told) and f">{name}</th>" in told._repr_html_() for name, _ in told.facts)
+
+
+KINDS = {
+    "slices": {"m": sl.tumbling(5), "h": sl.sliding(20, 5)},
+    "sessions": {"v": sl.session(3)},
+    "rows": {"r": sl.rows(7), "p": sl.per_row(4)},
+    "all": {"m": sl.tumbling(5), "v": sl.session(3), "w": sl.whole(), "r": sl.last_rows(3, every=5)},
+}
+
+
+@pytest.mark.parametrize("emit", ["final", "changes"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_push_leaves_nothing_to_the_garbage_collector(kind, emit):
+    spec = sl.Spec(
+        time="t",
+        by=["k"],
+        windows=KINDS[kind],
+        aggs={"n": sl.count(), "s": sl.sum("v"), "med": sl.median("v"), "top": sl.max("name")},
+        watermark=sl.bounded(2),
+        allowed_lateness=5,
+        emit=emit,
+    )
+    rng = np.random.default_rng(0)
+    op = sl.Operator(spec)
+
+    def push(at: int) -> None:
+        times, keys = at + rng.integers(0, 10, 50), rng.integers(0, 9, 50)
+        op.push(pa.table({"t": times, "k": keys, "v": rng.random(50), "name": [f"n{k}" for k in keys]}))
+
+    for at in range(0, 50, 10):
+        push(at)
+    gc.collect()
+    gc.disable()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        for at in range(50, 100, 10):
+            push(at)
+        gc.collect()
+        held = [
+            o for o in gc.garbage if isinstance(o, np.ndarray | pa.Array) or type(o).__module__.startswith("slicing")
+        ]
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+    assert not held, "these wait for the collector, and with them the memory of a batch"
