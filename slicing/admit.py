@@ -8,10 +8,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from slicing.batch import Rows
 from slicing.bounds import BEGIN, LIMIT
 from slicing.cells import Cells, merged
 from slicing.plan import Plan
-from slicing.reduce import Rows, reduce_rows, reduce_suspects
+from slicing.reduce import reduce_rows, reduce_suspects
 from slicing.spec import Spec
 from slicing.state import State
 from slicing.store import ranks_used

@@ -18,12 +18,13 @@ from slicing import blocks as b
 from slicing.aggs import Lane
 from slicing.blocks import Block
 from slicing.cells import Cells
+from slicing.edges import DueWindows
 from slicing.kernels.combine import combine
 from slicing.kernels.strategies import STRATEGIES, Combinations, levels, stacked
 from slicing.kernels.windows import window_ranges
 from slicing.keys import KeyTable, ranks_among
 from slicing.order import stable_order
-from slicing.plan import DueWindows, Plan
+from slicing.plan import Plan
 from slicing.sessions import Runs
 
 Ints = npt.NDArray[np.int64]

@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from slicing.blocks import ListKind, identity
 from slicing.bounds import BEGIN, Progression
+from slicing.edges import DueWindows, fused
 from slicing.emit import costs, worth_adding_up
-from slicing.plan import DueWindows, Plan, fused
+from slicing.plan import Plan
 from slicing.row_windows import Frame, LastRows, Punctuation, RowCount, RowWindow
 from slicing.spec import ProcessingTime, Spec
 from slicing.windows import Calendar, ContextFreeWindow, Landmark, Whole, Window

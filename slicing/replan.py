@@ -16,8 +16,9 @@ import numpy.typing as npt
 
 from slicing.bounds import BEGIN, END, Bound, BoundFixed, BoundLandmark
 from slicing.cells import Cells, fused, sorted_cells
+from slicing.edges import EdgeSet
 from slicing.kernels.cells import FIRST, LAST, LEVEL
-from slicing.plan import EdgeSet, Plan
+from slicing.plan import Plan
 from slicing.revise import Revisions
 from slicing.row_store import RowStore
 from slicing.row_windows import LastRows, PerRow, Punctuation, RowWindow

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from slicing.batch import Rows
 from slicing.blocks import Lists
 from slicing.bounds import BEGIN, FOREVER
 from slicing.emit import Answers, combined
 from slicing.kernels.cells import CODE
 from slicing.plan import Plan
-from slicing.reduce import Rows, lift_ranges, lift_rows
+from slicing.reduce import lift_ranges, lift_rows
 from slicing.rows import (
     ARRIVAL,
     FLAGS,

@@ -83,12 +83,12 @@ class _BuiltIn(Window, ContextFreeWindow):
         return self.bind(Measure.of(pa.int64(), "time"))
 
     def next_edge(self, times: Ints) -> Ints:
-        from slicing.plan import EdgeSet  # the engine's own arithmetic, asked about one window
+        from slicing.edges import EdgeSet  # the engine's own arithmetic, asked about one window
 
         return EdgeSet([self._in_ticks()]).next_live(np.asarray(times, np.int64), BEGIN)
 
     def containing(self, time: int) -> Iterable[tuple[int, int]]:
-        from slicing.plan import EdgeSet
+        from slicing.edges import EdgeSet
 
         bound = self._in_ticks()
         end = EdgeSet([bound]).next_live(np.array([time], np.int64), BEGIN)

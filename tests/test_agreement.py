@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from strategies import OF_ROWS, Case, Kit, calendar_cases, cases
 
 import slicing
+import slicing.batch
 import slicing.keys
 import slicing.reduce
 import slicing.threads
@@ -135,6 +136,7 @@ def few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slicing.keys, "CHUNK", 2)
     for name, few in {"CHUNK": 3, "BLOCK": 4, "MOST_PIECES": 3}.items():
         monkeypatch.setattr(slicing.reduce, name, few)
+    monkeypatch.setattr(slicing.batch, "BLOCK", 4)
     monkeypatch.setattr(slicing.Operator, "__init__", partialmethod(slicing.Operator.__init__, threads=3))
 
 

@@ -11,9 +11,10 @@ import pyarrow as pa
 import pytest
 
 import slicing as sl
+from slicing.batch import Rows
 from slicing.cells import merged
 from slicing.plan import Plan
-from slicing.reduce import Rows, reduce_suspects
+from slicing.reduce import reduce_suspects
 from slicing.state import State
 
 LEAP = 10**15

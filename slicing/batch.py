@@ -1,0 +1,168 @@
+"""Rows of one batch, ready for kernels: times, key codes and columns as arrays, in the form each kernel wants."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from slicing import sketches
+from slicing.aggs import Feed
+from slicing.kernels.slice import scan
+from slicing.keys import Codes
+from slicing.plan import Plan
+from slicing.threads import parts, side_by_side
+from slicing.values import SIGN_BIT, TOP, float_words
+
+Ints = npt.NDArray[np.int64]
+Bytes = npt.NDArray[np.uint8]
+
+BLOCK = 4096  # rows looked at together
+ALL_VALID: Bytes = np.empty(0, np.uint8)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of one batch, ready for kernels: times, key codes and columns as arrays."""
+
+    plan: Plan
+    columns: Mapping[str, pa.Array]
+    time: Ints
+    code: Codes | None  # None: one global group
+    codes: int  # codes are below this
+    arrival: int | Ints
+    ranks: Mapping[str, Ints]
+    threads: int = 1
+
+    def __len__(self) -> int:
+        return self.time.size
+
+    @cached_property
+    def span(self) -> tuple[int, int, bool]:
+        """Smallest and largest time, and whether times ascend."""
+        if len(self.parts) == 1:
+            return _span(self.time)
+        spans = side_by_side(_span, [part.time for part in self.parts])
+        for part, span in zip(self.parts, spans, strict=True):
+            part.__dict__["span"] = span  # here: a cached_property has one lock for all threads
+        lows, highs, ordered = zip(*spans, strict=True)
+        joined = all(low >= high for low, high in zip(lows[1:], highs, strict=False))
+        return min(lows), max(highs), joined and all(ordered)
+
+    @property
+    def parts(self) -> list[Rows]:
+        """The rows in turn, one part a thread."""
+        return self._parts or [self]  # not kept: a batch that holds itself waits for the garbage collector
+
+    @cached_property
+    def _parts(self) -> list[Rows]:
+        pieces = parts(len(self), self.threads)
+        return [] if len(pieces) == 1 else [self._part(piece) for piece in pieces]
+
+    def _part(self, piece: slice) -> Rows:
+        size = piece.stop - piece.start
+        return replace(
+            self,
+            columns={name: column.slice(piece.start, size) for name, column in self.columns.items()},
+            time=self.time[piece],
+            code=None if self.code is None else self.code[piece],
+            arrival=self.arrival + piece.start if isinstance(self.arrival, int) else self.arrival[piece],
+            ranks={name: ranks[piece] for name, ranks in self.ranks.items()},
+            threads=1,
+        )
+
+    def take(self, index: Ints) -> Rows:
+        chosen = pa.array(index)
+        return replace(
+            self,
+            columns={name: column.take(chosen) for name, column in self.columns.items()},
+            time=self.time[index],
+            code=None if self.code is None else self.code[index],
+            arrival=self.arrivals()[index],
+            ranks={name: ranks[index] for name, ranks in self.ranks.items()},
+        )
+
+    def arrivals(self) -> Ints:
+        if isinstance(self.arrival, int):
+            return np.arange(self.arrival, self.arrival + len(self))
+        return self.arrival
+
+    def sequence(self) -> Ints:
+        """The tie-breaking column, null first; all alike where the spec has none."""
+        name = self.plan.spec.sequence
+        if name is None:
+            return np.zeros(len(self), np.int64)
+        column = self.columns[name]
+        if column.type == pa.uint64():
+            words = column.fill_null(0).to_numpy(zero_copy_only=False).view(np.int64) ^ SIGN_BIT
+        else:
+            storage = pa.int64() if column.type.bit_width == 64 else pa.int32()
+            integer = column if pa.types.is_integer(column.type) else column.view(storage)
+            words = integer.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        if column.null_count:
+            words = np.where(column.is_null().to_numpy(zero_copy_only=False), SIGN_BIT, words)
+        return words
+
+    def valid(self, column: str | None, flag: str | None) -> Bytes:
+        """A byte a row: whether the value is there and the flag lets it in. Empty: all do."""
+        masks = [self.columns[column].is_valid()] if column is not None and self.columns[column].null_count else []
+        if column is not None and pa.types.is_dictionary(self.columns[column].type):
+            masks = [self.columns[column].cast(self.columns[column].type.value_type).is_valid()]
+        if flag is not None:
+            masks.append(self.columns[flag].fill_null(False))
+        if not masks:
+            return ALL_VALID
+        arrays = [m.to_numpy(zero_copy_only=False) for m in masks]
+        return np.logical_and.reduce(arrays).view(np.uint8)
+
+    def objects(self, name: str) -> npt.NDArray[np.object_]:
+        """A column's values as Python has them."""
+        out = np.empty(len(self), object)
+        out[:] = self.columns[name].to_pylist()
+        return out
+
+    def flag(self, name: str) -> npt.NDArray[np.bool_]:
+        """A boolean column; null is false."""
+        flags: npt.NDArray[np.bool_] = self.columns[name].fill_null(False).to_numpy(zero_copy_only=False)
+        return flags
+
+    def feed(self, feed: Feed) -> npt.NDArray[np.generic]:
+        """A column in the form a kernel wants; not writeable, as Arrow's buffers are: a kernel is compiled once."""
+        values = self._feed(feed)
+        values.setflags(write=False)
+        return values
+
+    def _feed(self, feed: Feed) -> npt.NDArray[np.generic]:
+        value = self.plan.value_types[feed.column]
+        column = self.columns[feed.column]
+        if ":" in feed.form:
+            return sketches.words(value, column, feed.form)
+        if feed.column in self.ranks and feed.form in ("word", "low", "high"):
+            ranks = self.ranks[feed.column]
+            return ~ranks if feed.form == "high" else ranks
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        if feed.form == "float":
+            return value.floats(column)
+        if feed.form == "log":
+            with np.errstate(divide="ignore", invalid="ignore"):
+                return np.log(value.floats(column))
+        if feed.form in ("limb0", "limb1"):
+            return value.limbs(column)[int(feed.form[-1])]
+        if feed.form == "unsigned":
+            words = value.words(column)
+            return words ^ SIGN_BIT if value.type == pa.uint64() else words
+        if feed.form in ("low", "high") and value.family == "float":
+            words = float_words(value.floats(column) + 0.0)  # -0.0 and 0.0 tie
+            return words if feed.form == "low" else np.where(words == TOP, TOP, ~words)
+        words = value.words(column)
+        return ~words if feed.form == "high" else words
+
+
+def _span(time: Ints) -> tuple[int, int, bool]:
+    low, high, ordered = scan(time, BLOCK)
+    return int(low), int(high), ordered == time.size
