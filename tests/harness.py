@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from hypothesis import HealthCheck, Phase, seed, settings
 from oracle import Near, Oracle, Out, Refused, Values, rank, same
 from strategies import Case
 
@@ -433,6 +436,30 @@ def compare(case: Case, expected: Out, actual: Any, where: str, typed: bool) -> 
     if typed and where != "flush":
         reached = plain_time(actual.watermark, case.columns[case.query["time"]])
         assert reached == expected.watermark, f"{where}: watermark {reached}, not {expected.watermark}\n{case!r}"
+
+
+# --- how many cases --------------------------------------------------------------------------------
+
+CASES = int(os.environ.get("SLICING_CASES", "150"))
+SEED = os.environ.get("SLICING_SEED")
+
+
+def share(percent: int) -> Callable:
+    """This property's part of all cases; the same ones each time unless a seed is given."""
+
+    def decorate(test: Callable) -> Callable:
+        chosen = settings(
+            max_examples=max(CASES * percent // 100, 1),
+            deadline=None,
+            database=None,
+            derandomize=SEED is None,
+            print_blob=False,
+            suppress_health_check=list(HealthCheck),
+            phases=[Phase.generate, Phase.shrink],
+        )(test)
+        return chosen if SEED is None else seed(int(SEED))(chosen)
+
+    return decorate
 
 
 # --- the properties -----------------------------------------------------------------------------------------

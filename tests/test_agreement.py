@@ -7,15 +7,14 @@ A failing case prints as code that runs after the imports of this file and `from
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from functools import partialmethod
 
 import pytest
 
 pytest.importorskip("slicing")
 
-from harness import check, check_aggregate, check_postponed, check_resplit
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from harness import check, check_aggregate, check_postponed, check_resplit, share
+from hypothesis import given
 from hypothesis import strategies as st
 from strategies import OF_ROWS, Case, Kit, calendar_cases, cases
 
@@ -25,30 +24,10 @@ import slicing.keys
 import slicing.reduce
 import slicing.threads
 
-CASES = int(os.environ.get("SLICING_CASES", "150"))
-SEED = os.environ.get("SLICING_SEED")
 IDLE = os.environ.get("SLICING_IDLE", "1") == "1"
 
 PLAIN = Kit(idle=False, rich_values=False)
 BOUNDED = Kit(watermarks=("bounded", "ordered", "per_source", "punctuated"), emits=("final",), within_bound=True)
-
-
-def share(percent: int) -> Callable:
-    """This property's part of all cases; the same ones each time unless a seed is given."""
-
-    def decorate(test: Callable) -> Callable:
-        chosen = settings(
-            max_examples=max(CASES * percent // 100, 1),
-            deadline=None,
-            database=None,
-            derandomize=SEED is None,
-            print_blob=False,
-            suppress_health_check=list(HealthCheck),
-            phases=[Phase.generate, Phase.shrink],
-        )(test)
-        return chosen if SEED is None else seed(int(SEED))(chosen)
-
-    return decorate
 
 
 @share(30)

@@ -5,16 +5,14 @@ Batches are judged by the watermark of the batch before and close with that of t
 
 from __future__ import annotations
 
-import os
 import random
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from harness import batch, compare_late, compare_types, compare_windows, plain_rows, plain_time, spec
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from harness import batch, compare_late, compare_types, compare_windows, plain_rows, plain_time, share, spec
+from hypothesis import given
 from hypothesis import strategies as st
 from oracle import Oracle, Refused
 from strategies import CONTEXT_FREE, OF_ROWS, Case, Kit, cases
@@ -24,25 +22,7 @@ from slicing import partials
 from slicing.keys import KeyTable
 from slicing.partials import Collector, admit, joined, packed, split, start, state_of
 
-CASES = int(os.environ.get("SLICING_CASES", "150"))
-SEED = os.environ.get("SLICING_SEED")
 SEEDS = st.integers(0, 2**32).map(random.Random)
-
-
-def some_cases(percent: int) -> Callable:
-    def decorate(test: Callable) -> Callable:
-        chosen = settings(
-            max_examples=max(CASES * percent // 100, 1),
-            deadline=None,
-            database=None,
-            derandomize=SEED is None,
-            print_blob=False,
-            suppress_health_check=list(HealthCheck),
-            phases=[Phase.generate, Phase.shrink],
-        )(test)
-        return chosen if SEED is None else seed(int(SEED))(chosen)
-
-    return decorate
 
 
 class Places:
@@ -122,19 +102,19 @@ def orderless(case: Case) -> Case:
     return case
 
 
-@some_cases(30)
+@share(30)
 @given(cases(Kit(kinds=(*CONTEXT_FREE, "session", "whole"))), st.integers(1, 4), SEEDS)
 def test_any_spread_of_rows_gives_what_the_rows_say(case: Case, count: int, chance: random.Random) -> None:
     check_places(orderless(case), count, chance)
 
 
-@some_cases(15)
+@share(15)
 @given(cases(Kit(kinds=("session", "tumbling"), rich_values=False)), st.integers(1, 4), SEEDS)
 def test_sessions_with_late_rows_in_any_spread(case: Case, count: int, chance: random.Random) -> None:
     check_places(orderless(case), count, chance)
 
 
-@some_cases(20)
+@share(20)
 @given(cases(Kit(kinds=(*OF_ROWS, "tumbling", "session"))), st.integers(1, 4), SEEDS)
 def test_rows_that_are_kept_go_where_their_key_is(case: Case, count: int, chance: random.Random) -> None:
     windows = {name: {**w, **({"order": "time"} if "order" in w else {})} for name, w in case.query["windows"].items()}
