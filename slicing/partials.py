@@ -34,11 +34,11 @@ from slicing.fill import Filled
 from slicing.keys import KeyTable
 from slicing.operator import Operator, Output
 from slicing.revise import Revisions, revise
-from slicing.row_store import keep
+from slicing.row_store import RowStore, keep, together
 from slicing.row_windows import RowWindow
 from slicing.spec import ProcessingTime, Spec
 from slicing.state import State, forgotten
-from slicing.store import Store
+from slicing.store import Store, ranks_used
 from slicing.values import ranks, taken
 from slicing.watermark import Ordered, Progress, Seen
 
@@ -169,7 +169,7 @@ def _one(fresh: State, parts: list[State]) -> State:
 def split(state: State, parts: int) -> list[State]:
     """A state by keys, into so many; a key is always in the same part. Codes are in the order of the keys."""
     if state.keys is None:
-        nothing = replace(state, store=Store(state.plan), revisions=Revisions(), filled={})
+        nothing = replace(state, store=Store(state.plan), rows=RowStore(state.plan), revisions=Revisions(), filled={})
         return [state, *[nothing] * (parts - 1)]
     codes = np.arange(len(state.keys))
     target = (state.keys.hashes(codes) % np.uint64(parts)).astype(np.int64)
@@ -189,19 +189,19 @@ def _some_keys(state: State, codes: Ints, rank: Ints) -> State:
     store = Store(state.plan, tuple(run for run in runs if len(run))).recoded(number)
     mine = number[state.revisions.code] >= 0
     filled = {k: _at(last, codes) for k, last in state.filled.items()}
-    part = replace(state, keys=keys, store=store, filled=filled)
+    part = replace(state, keys=keys, store=store, rows=state.rows.chosen(number), filled=filled)
     return _own_pools(replace(part, revisions=state.revisions._take(mine).recoded(number)))
 
 
 def _own_pools(state: State) -> State:
     """Only the values that the state's cells hold."""
-    pools, store = dict(state.pools), state.store
+    pools, store, rows = dict(state.pools), state.store, state.rows
     for name, pool in state.pools.items():
-        used = store.ranks_used(name, len(pool))
+        used = ranks_used(state.plan, [*store.runs, *(run.cells for run in rows.runs)], name, len(pool))
         if used.size < len(pool):
             _, pools[name], moved = ranks([], pool, used)
-            store = store.reranked(name, moved)
-    return replace(state, pools=pools, store=store)
+            store, rows = store.reranked(name, moved), rows.reranked(name, moved)
+    return replace(state, pools=pools, store=store, rows=rows)
 
 
 def _at(last: Ints, codes: Ints) -> Ints:
@@ -336,49 +336,63 @@ def merged_into(state: State, others: Sequence[State]) -> tuple[State, Cells]:
     """The cells of other states, in the codes and ranks of this one, which knows their keys and values after it."""
     if not others:
         return state, Cells.empty(state.plan.lanes, state.plan.fragments)
-    stores = [other.store for other in others]
+    state, others, _ = _translated(state, others)
+    together = Store(state.plan)
+    for other in others:
+        for run in other.store.runs:
+            together = together.add(run)
+    return state, together.consolidated().table()
+
+
+def _translated(state: State, others: Sequence[State]) -> tuple[State, list[State], list[Ints]]:
+    """A state that knows others' keys and values too, these in its codes and ranks, and the codes of their keys."""
+    codes = [np.zeros(1, np.int64)] * len(others)
     if state.keys is not None:
         codes = [state.keys.encode_values(o.keys.values(np.arange(len(o.keys)))) for o in others if o.keys is not None]
-        stores = [store.recoded(code) for store, code in zip(stores, codes, strict=True)]
-    pools, mine = dict(state.pools), state.store
+        others = [
+            o.but(store=o.store.recoded(c), rows=o.rows.recoded(c), revisions=o.revisions.recoded(c))
+            for o, c in zip(others, codes, strict=True)
+        ]
+    others, pools, mine = list(others), dict(state.pools), state.store
     for name in state.plan.ranked:
         pool = pools[name]
         used = mine.ranks_used(name, len(pool)) if len(pool) > 2 * mine.values + 1024 else np.arange(len(pool))
         found, pools[name], moved = ranks([o.pools[name] for o in others], pool, used)
         if not np.array_equal(moved, np.arange(moved.size)):
             mine = mine.reranked(name, moved)
-        stores = [store.reranked(name, at) for store, at in zip(stores, found, strict=True)]
-    together = Store(state.plan)
-    for store in stores:
-        for run in store.runs:
-            together = together.add(run)
-    return replace(state, pools=pools, store=mine), together.consolidated().table()
+        others = [
+            o.but(store=o.store.reranked(name, at), rows=o.rows.reranked(name, at))
+            for o, at in zip(others, found, strict=True)
+        ]
+    return state.but(pools=pools, store=mine), others, codes
 
 
-def joined(spec: Spec, states: Sequence[State]) -> State:
+def joined(states: Sequence[State]) -> State:
     """States of different keys, at the same watermark, as one: what :func:`split` took apart."""
     first = states[0]
     assert first.given is not None
-    if first.plan.keeps_rows:
-        raise ValueError("the spec keeps rows one by one, which cannot be re-partitioned; start it anew")
-    whole = replace(State.fresh(spec, first.given, first.plan.arrival), given=first.given, watermark=first.watermark)
-    whole, cells = merged_into(whole, states)
-    revisions = [s.revisions for s in states]
-    filled: Filled = {}
-    if whole.keys is not None:
-        codes = [whole.keys.encode_values(s.keys.values(np.arange(len(s.keys)))) for s in states if s.keys is not None]
-        revisions = [r.recoded(code) for r, code in zip(revisions, codes, strict=True)]
-        for k in sorted({k for s in states for k in s.filled}):
-            filled[k] = np.full(len(whole.keys), BEGIN, np.int64)
-            for s, code in zip(states, codes, strict=True):
-                if k in s.filled:
-                    filled[k][code[: s.filled[k].size]] = s.filled[k][: code.size]
-    else:
-        filled = dict(next((s.filled for s in states if s.filled), {}))
+    plan = first.plan
+    whole = State.fresh(plan.spec, first.given, plan.arrival)
+    whole = whole.but(plan=plan, store=Store(plan), given=first.given, watermark=first.watermark)
+    whole, parts, codes = _translated(whole, states)
+    store, filled = whole.store, Filled()
+    for part, code in zip(parts, codes, strict=True):
+        for run in part.store.runs:
+            store = store.add(run)
+        for k, last in part.filled.items():
+            known = filled.setdefault(k, np.full(1 if whole.keys is None else len(whole.keys), BEGIN, np.int64))
+            known[code[: last.size]] = last[: code.size]
+    revisions = [part.revisions for part in parts]
     columns = {n: np.concatenate([getattr(r, n) for r in revisions]) for n in Revisions.__dataclass_fields__}
     progress = first.progress
     for other in states[1:]:
-        progress = spec.watermark.joined(progress, other.progress, whole.plan.measure)
-    return replace(
-        whole, store=whole.store.add(cells), revisions=Revisions(**columns), filled=filled, progress=progress
+        progress = plan.spec.watermark.joined(progress, other.progress, plan.measure)
+    return whole.but(
+        store=store,
+        rows=together([part.rows for part in parts]),
+        revisions=Revisions(**columns),
+        filled=filled,
+        progress=progress,
+        arrived=max(state.arrived for state in states),
+        newest=max((state.newest for state in states if state.newest is not None), default=None),
     )

@@ -5,7 +5,7 @@ Values throughout: each change returns a new store, so a failed push costs nothi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -224,11 +224,38 @@ class RowStore:
         counts = moved(self.gone), moved(self.of_key)
         return replace(self, runs=tuple(runs), gone=counts[0], of_key=counts[1], contexts=contexts)
 
+    def chosen(self, code: Ints) -> RowStore:
+        """Of some keys alone: ``code[old]`` is the new one, -1 for one that goes."""
+        runs = tuple(run.take(code[run.code] >= 0) for run in self.runs)
+        contexts = {n: {c: known for c, known in of.items() if code[c] >= 0} for n, of in self.contexts.items()}
+        return replace(self, runs=tuple(run for run in runs if len(run)), contexts=contexts).recoded(code)
+
     def reranked(self, column: str, rank: Ints) -> RowStore:
         """Ranks of a column's values renumbered, as in the slice store."""
 
         runs = (replace(run, cells=reranked(self.plan, run.cells, column, rank)) for run in self.runs)
         return replace(self, runs=tuple(runs))
+
+
+def together(stores: Sequence[RowStore]) -> RowStore:
+    """Stores of different keys, in the same codes and ranks, as one."""
+    whole = stores[0]
+    for other in stores[1:]:
+        size = max(whole.gone.size, other.gone.size), max(whole.of_key.size, other.of_key.size)
+        numbers = whole.contexts.keys() | other.contexts.keys()
+        contexts = {n: {**whole.contexts.get(n, {}), **other.contexts.get(n, {})} for n in sorted(numbers)}
+        whole = replace(
+            whole,
+            gone=_grown(whole.gone, size[0]) + _grown(other.gone, size[0]),
+            of_key=_grown(whole.of_key, size[1]) + _grown(other.of_key, size[1]),
+            arrived=max(whole.arrived, other.arrived),
+            placed=max(whole.placed, other.placed),
+            settled=max(whole.settled, other.settled),
+            contexts=contexts,
+        )
+        for run in other.runs:
+            whole = whole._with(run, 0)
+    return whole
 
 
 class _Real(NamedTuple):

@@ -22,7 +22,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from slicing import Operator, SnapshotError, Spec
-from slicing.partials import joined, split, start, state_of
+from slicing.partials import check, joined, split, start, state_of
 
 MAGIC = b"SLICESTA"
 FORMAT = 1
@@ -279,6 +279,9 @@ def rescale(path: str, spec: Spec, partitions: int, to: int, name: str = "window
     """
     if isinstance(to, bool) or not isinstance(to, int) or to < 1:
         raise ValueError(f"to must be a number of partitions, at least 1; got {to!r}")
+    if not spec.by and to != 1:
+        raise ValueError(f"a query without keys (by=[]) has one partition; got to={to}")
+    check(spec, to)
     old, new = (Files(path, name, count, spec.fingerprint()) for count in (partitions, to))
     batches = old.last()
     if not batches:
@@ -290,6 +293,6 @@ def rescale(path: str, spec: Spec, partitions: int, to: int, name: str = "window
             given = mine[0].given
             assert given is not None
             operator = start(spec, given)
-            operator._state = joined(spec, mine)
+            operator._state = joined(mine)
             new.write(operator, p, batch, restored[0][0]["query"])
     return batches[-1]

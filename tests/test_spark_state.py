@@ -140,6 +140,47 @@ def test_a_query_goes_on_with_another_number_of_partitions(tmp_path: Path, undis
     assert sorted(found + drained(query, 5), key=repr) == undisturbed
 
 
+def test_rows_that_are_kept_one_by_one_are_rescaled_with_their_keys(tmp_path: Path) -> None:
+    kinds = {
+        "three": sl.rows(3, every=2, partial=True),
+        "before": sl.per_row("4s"),
+        "last": sl.last_rows(2, every="3s"),
+        "marks": sl.punctuation("mark"),
+        "frames": sl.frame("mark", "leave"),
+        "slide": sl.sliding("10s", every="2s"),
+        "visit": sl.session("3s"),
+    }
+    aggs = {"n": sl.count(), "all": sl.collect("row"), "words": sl.collect("s"), "most": sl.max("s")}
+    spec = sl.Spec("ts", kinds, aggs, by=["k", "s"], watermark=sl.bounded("2s"), sequence="row")
+    schema = pa.schema([*SCHEMA, ("mark", pa.bool_()), ("leave", pa.bool_()), ("row", pa.int64())])
+
+    def told(folder: str, scales: dict[int, int]) -> list[dict]:
+        count, found = 3, []
+        for batch in range(5):
+            if batch in scales:
+                assert rescale(str(tmp_path / folder), spec, count, scales[batch]) == batch - 1
+                count = scales[batch]
+            query = Job(spec, schema, count, Files(str(tmp_path / folder), "windows", count, spec.fingerprint()))
+            data, chance = rows(batch), np.random.default_rng(batch)
+            more = [pa.array(chance.random(data.num_rows) < share) for share in (0.2, 0.3)]
+            numbered = [*more, pa.array(np.arange(data.num_rows) + 1000 * batch)]
+            found += windows(run(query, batch, pa.RecordBatch.from_arrays([*data.columns, *numbered], schema=schema)))
+        return sorted(found + drained(query, 4), key=repr)
+
+    calm = told("calm", {})
+    assert {row["window"] for row in calm} == set(kinds)
+    assert told("scaled", {1: 5, 3: 2, 4: 4}) == calm
+
+
+def test_a_query_that_needs_one_place_is_not_rescaled(tmp_path: Path) -> None:
+    alone = sl.Spec("ts", {"w": sl.tumbling("5s")}, {"n": sl.count()})
+    with pytest.raises(ValueError, match=r"a query without keys .* has one partition; got to=2"):
+        rescale(str(tmp_path), alone, 1, 2)
+    ranks = sl.Spec("ts", {"r": sl.rows(3, per_key=False)}, {"n": sl.count()}, by=["k"], sequence="v")
+    with pytest.raises(ValueError, match="needs the rows of all keys in one place: partitions=1; got 2"):
+        rescale(str(tmp_path), ranks, 1, 2)
+
+
 def test_versions_that_are_too_old_are_removed(tmp_path: Path) -> None:
     query = job(tmp_path, 1)
     assert query.files is not None
