@@ -36,7 +36,7 @@ class Admitted:
 def encoded(state: State, batch: pa.RecordBatch, times: Ints, threads: int = 1) -> tuple[State, Rows]:
     """Columns as arrays: keys as codes, values that have no word of their own as ranks."""
     plan = state.plan
-    columns = {name: plain(batch.column(name)) for name in plan.types}
+    columns = {name: plain(batch.column(name)) if name in plan.unlike else batch.column(name) for name in plan.types}
     code = None
     if state.keys is not None:
         code = state.keys.encode_rows([batch.column(name) for name in plan.spec.by], threads)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +13,7 @@ from slicing import sketches
 from slicing.aggs import Feed
 from slicing.kernels.slice import scan
 from slicing.keys import Codes
+from slicing.lazy import lazy
 from slicing.plan import Plan
 from slicing.threads import parts, side_by_side
 from slicing.values import SIGN_BIT, TOP, float_words
@@ -41,14 +41,14 @@ class Rows:
     def __len__(self) -> int:
         return self.time.size
 
-    @cached_property
+    @lazy
     def span(self) -> tuple[int, int, bool]:
         """Smallest and largest time, and whether times ascend."""
         if len(self.parts) == 1:
             return _span(self.time)
         spans = side_by_side(_span, [part.time for part in self.parts])
         for part, span in zip(self.parts, spans, strict=True):
-            part.__dict__["span"] = span  # here: a cached_property has one lock for all threads
+            part.__dict__["span"] = span
         lows, highs, ordered = zip(*spans, strict=True)
         joined = all(low >= high for low, high in zip(lows[1:], highs, strict=False))
         return min(lows), max(highs), joined and all(ordered)
@@ -58,7 +58,7 @@ class Rows:
         """The rows in turn, one part a thread."""
         return self._parts or [self]  # not kept: a batch that holds itself waits for the garbage collector
 
-    @cached_property
+    @lazy
     def _parts(self) -> list[Rows]:
         pieces = parts(len(self), self.threads)
         return [] if len(pieces) == 1 else [self._part(piece) for piece in pieces]

@@ -84,6 +84,8 @@ class Words:
         if plan.scratch is not None:
             partials = np.concatenate([block, block.take(plan.scratch, axis=0), self.identity(lane, 1)])
             words.combine(lane.kind, plan.into, plan.source, partials, partials)
+        if not plan.more.size and (np.diff(plan.seed) == 1).all():
+            return partials[plan.seed[0] : plan.seed[-1] + 1] if plan.seed.size else partials[:0]
         answer = partials.take(plan.seed, axis=0)
         words.combine(lane.kind, plan.more, plan.rest, answer, partials)
         return answer
@@ -239,6 +241,7 @@ def in_order(inputs: int) -> ListKind:
 
 
 _WORDS = Words()
+_FIRST = np.zeros(1, np.int64)
 
 
 def kind_of(lane: Lane) -> Kind:
@@ -263,6 +266,19 @@ def together(parts: Sequence[Block]) -> Block:
         for name in ("first", "last")
     )
     return Picked(_together([p.lists for p in picked]), first, last)
+
+
+def appended(lane: Lane, older: Block, newer: Block, shared: bool) -> Block:
+    """The newer cells after the older ones; with ``shared`` the first of them is the last of those."""
+    if not shared:
+        return together([older, newer])
+    if isinstance(lane.kind, int):
+        block: Ints = np.concatenate([older, newer[1:]])
+        words.combine(lane.kind, np.array([len(older) - 1]), _FIRST, block, newer)
+        return block
+    into = np.arange(len(older) + len(newer))
+    into[len(older) :] -= 1
+    return lane.kind.merged(lane, into, into.size - 1, older, newer)
 
 
 def rows_of(block: Block, kind: ListKind) -> Lists:

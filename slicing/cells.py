@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +18,7 @@ from slicing import blocks as b
 from slicing.aggs import Lane
 from slicing.blocks import Block
 from slicing.kernels.cells import CODE, END, FIRST, LAST, LEVEL, ROWS, merge, slice_starts
+from slicing.lazy import lazy
 from slicing.order import order_by
 
 Ints = npt.NDArray[np.int64]
@@ -69,16 +69,16 @@ class Cells:
     def fragments(self) -> bool:
         return self.meta.shape[1] > 3
 
-    @cached_property
+    @lazy
     def earliest_last(self) -> int:
         """No session of these cells can have ended before this and a gap."""
         return int(self.last.min()) if len(self) else NEVER
 
-    @property
+    @lazy
     def nbytes(self) -> int:
         return int(self.meta.nbytes + sum(block.nbytes for block in self.blocks))
 
-    @cached_property
+    @lazy
     def weight(self) -> int:
         """What merging goes over: cells, and the items of their lists."""
         return len(self) + sum(block.size for block in self.blocks if isinstance(block, b.Lists))
@@ -99,7 +99,7 @@ class Cells:
         """The first cell of each slice, in order."""
         return self._slices
 
-    @cached_property
+    @lazy
     def slice_ends(self) -> Ints:
         ends: Ints = self.end[self.slices()]
         return ends
@@ -118,14 +118,17 @@ class Cells:
             known = self.__dict__["_beside"] = older, ends.size
         return known[1]
 
-    @cached_property
+    @lazy
     def _slices(self) -> Ints:
-        if not len(self):
-            return np.empty(0, np.int64)
+        if len(self) <= 1:
+            return np.arange(len(self))
         if len(self) > MANY:
             starts = np.empty(len(self), np.int64)
             return starts[: slice_starts(self.end, starts)].copy()
-        return np.append(0, np.flatnonzero(self.end[1:] != self.end[:-1]) + 1)
+        others = (self.end[1:] != self.end[:-1]).nonzero()[0]
+        starts = np.zeros(others.size + 1, np.int64)
+        np.add(others, 1, out=starts[1:])
+        return starts
 
 
 def concatenated(tables: Sequence[Cells]) -> Cells:
@@ -142,6 +145,10 @@ def sorted_cells(cells: Cells) -> Cells:
 
 def merged(older: Cells, newer: Cells, lanes: Sequence[Lane], gaps: Ints) -> Cells:
     """Both tables as one; neighbours that are one cell are fused. Pure, associative and commutative in value."""
+    if len(older) and len(newer):
+        shared = _follows(older.meta[-1].tolist(), newer.meta[0].tolist(), gaps)
+        if shared is not None:
+            return _appended(older, newer, shared, lanes)
     table = np.concatenate([older.meta, newer.meta])
     size = len(table)
     meta, into = np.empty_like(table), np.empty(size, np.int64)
@@ -149,6 +156,30 @@ def merged(older: Cells, newer: Cells, lanes: Sequence[Lane], gaps: Ints) -> Cel
     pairs = zip(lanes, older.blocks, newer.blocks, strict=True)
     blocks = tuple(b.kind_of(lane).merged(lane, into, n, one, other) for lane, one, other in pairs)
     return Cells(meta[:n].copy() if n < size else meta, blocks)
+
+
+def _follows(last: list[int], first: list[int], gaps: Ints) -> bool | None:
+    """Whether the cell that starts a table is the one that ends another; None where it does not even come after it."""
+    if last[:ROWS] != first[:ROWS]:
+        return False if last[:ROWS] < first[:ROWS] else None
+    if len(first) <= LEVEL:
+        return True
+    if last[LEVEL] != first[LEVEL]:
+        return False if last[LEVEL] < first[LEVEL] else None
+    # from the last time on: what the newer table keeps apart stays apart
+    return bool(first[FIRST] - last[LAST] <= gaps[first[LEVEL]]) if first[FIRST] >= last[LAST] else None
+
+
+def _appended(older: Cells, newer: Cells, shared: bool, lanes: Sequence[Lane]) -> Cells:
+    """As ``merged`` where time goes on, which is most pushes of a stream: nothing is compared, one cell is combined."""
+    at = len(older) - 1
+    meta = np.concatenate([older.meta, newer.meta[1:] if shared else newer.meta])
+    if shared:
+        meta[at, ROWS] += newer.meta[0, ROWS]
+        if older.fragments:
+            meta[at, LAST] = newer.meta[0, LAST]
+    pairs = zip(lanes, older.blocks, newer.blocks, strict=True)
+    return Cells(meta, tuple(b.appended(lane, one, other, shared) for lane, one, other in pairs))
 
 
 def fused(cells: Cells, lanes: Sequence[Lane], gaps: Ints) -> Cells:

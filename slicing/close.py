@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import numpy.typing as npt
 
@@ -65,8 +63,7 @@ def close(state: State, reached: int | None, flush: bool = False, at_most: int |
             store = store.consolidated()
             due = (*due, Postponed(store, after, until))
         horizon = END - 1 if flush else closed.horizon
-        closed = replace(
-            closed,
+        closed = closed.but(
             store=Store(plan) if flush else store.without(horizon),
             revisions=state.revisions.without(horizon),
         )

@@ -18,6 +18,9 @@ from slicing.kernels.windows import periodic_due, positions_after
 Ints = npt.NDArray[np.int64]
 
 
+_NONE = np.empty(0, np.int64)
+
+
 class DueWindows(NamedTuple):
     """Windows by their type's number; each holds the slices low..high-1 and is due only with one from need on."""
 
@@ -53,6 +56,8 @@ class EdgeSet:
         self._families, self._sizes, self._periodic_numbers = _families(bounds)
         self._due_before = 64
         self._quiet = (0, 0)  # no edge lies between the one and the other
+        self._regular = bool(self.progressions) and not self.marks and not self.irregular
+        self._next = (0, 0, _NONE)  # the only edge after any time from the one up to the other, with this grid
         self._alone = self._periodic_numbers.tolist() == list(range(len(bounds)))
         self._others = [i for i, b in enumerate(bounds) if b.periodic is None]
         self._asks_slices = [b for b in bounds if b.irregular and b.first_live_start(0) == BEGIN]
@@ -93,7 +98,10 @@ class EdgeSet:
         """Whether an edge of any window lies in (after, until]: without one nothing closes and nothing dies."""
         quiet_from, edge = self._quiet
         if not quiet_from <= after < edge:
-            edge = int(self.next_live(np.array([after], np.int64), BEGIN)[0])
+            if self._regular:
+                edge = min((after - p.phase) // p.every * p.every + p.every + p.phase for p in self.progressions)
+            else:
+                edge = int(self.next_live(np.array([after], np.int64), BEGIN)[0])
             self._quiet = after, edge  # a stream asks on from here
         return edge <= until
 
@@ -103,6 +111,15 @@ class EdgeSet:
         ``grid`` adds an edge every so many ticks (0: none). When the regular edges are more than ``limit`` only those
         next to a row are given, so that a jump in time costs nothing.
         """
+        known_from, of_grid, next_edge = self._next
+        if next_edge.size and grid == of_grid and known_from <= low and high < next_edge[0]:
+            return next_edge
+        edges = self._between(low, high, times, grid, limit)
+        if edges.size == 1:
+            self._next = low, grid, edges
+        return edges
+
+    def _between(self, low: int, high: int, times: Ints, grid: int, limit: int) -> Ints:
         regular = [*self.progressions, *([Progression(grid, 0, 0)] if grid else [])]
         count = sum((high - low) // p.every + 1 for p in regular)
         if count > limit:
@@ -191,9 +208,6 @@ class EdgeSet:
         type, end, low, high = found[:, :n]
         numbers = type if self._alone else self._periodic_numbers[type]
         return DueWindows(numbers, end - self._sizes[type], end, low, low, high)
-
-
-_NONE = np.empty(0, np.int64)
 
 
 def _families(bounds: Sequence[Bound]) -> tuple[Ints, Ints, Ints]:

@@ -90,6 +90,10 @@ def time_answers(
     """
     if not plan.bounds or not len(table):
         return Answers.none(plan)
+    if keys is None and not plan.fragments and windows_of is None:  # a cell a slice
+        due = plan.edges.due(np.ascontiguousarray(table.end), after, until)
+        blocks = combined(plan.lanes, table, due.low, due.high)
+        return Answers(plan.numbered(due.type), due.start, due.end, np.zeros_like(due.end), blocks, True)
     starts = table.slices()
     ends = table.end[starts]
     if windows_of is None:
@@ -234,6 +238,8 @@ def combined(lanes: Sequence[Lane], cells: Cells, first: Ints, last: Ints) -> tu
 
     @cache
     def combinations() -> Combinations:
+        if int((last - first).sum()) == first.size:
+            return Combinations(None, _NONE, _NONE, first, _NONE, _NONE)
         strategy: Callable[[Ints, Ints, int], Combinations] = STRATEGIES[choose(first, last, len(cells))]
         return strategy(first, last, len(cells))
 

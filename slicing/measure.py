@@ -15,6 +15,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from slicing.lazy import lazy
+
 Words = NDArray[np.int64]
 
 _SECOND = 10**9
@@ -135,7 +137,7 @@ class Measure:
             raise TypeError(f"time column {column!r} must hold timestamps, dates or integers; its type is {type}")
         return Measure(type)
 
-    @property
+    @lazy
     def is_integer(self) -> bool:
         return bool(pa.types.is_integer(self.type))
 
@@ -189,7 +191,7 @@ class Measure:
             )
         else:
             word = self._words_of(self.moment_ns(value, argument), argument, repr(value))
-        low, high = self._range()
+        low, high = self._range
         if not low <= word <= high:
             raise ValueError(f"{argument} must fit a time column of type {self.type}; got {value!r}")
         return word
@@ -203,16 +205,16 @@ class Measure:
         elif width == 8:
             words = np.frombuffer(data, np.int64, len(array), array.offset * 8)
         else:
-            words = np.frombuffer(data, self._storage(), len(array), array.offset * width).astype(np.int64)
+            words = np.frombuffer(data, self._storage, len(array), array.offset * width).astype(np.int64)
         # Copies are read-only too: numba compiles a kernel anew for each mutability.
         words.setflags(write=False)
         return words
 
     def array(self, words: Words, null: NDArray[np.bool_] | None = None) -> pa.Array:
         """Words as a column of this type, sharing their memory if it is 64 bits wide; `null` marks nulls."""
-        storage = self._storage()
+        storage = self._storage
         words = np.ascontiguousarray(words, dtype=np.int64)
-        low, high = self._range()
+        low, high = self._range
         if low > -(2**63) or high < _MAX_WORD:
             kept = words if null is None else np.where(null, 0, words)
             if len(kept) and not (low <= (least := int(kept.min())) and (most := int(kept.max())) <= high):
@@ -256,14 +258,16 @@ class Measure:
     def _unit_of_column(self) -> str:
         return f"{self.unit_name}, the unit of the time column ({self.type})"
 
+    @lazy
     def _storage(self) -> np.dtype[np.signedinteger | np.unsignedinteger]:
         if self.is_integer:
             return np.dtype(str(self.type))  # Arrow and numpy agree on these names
         return np.dtype(np.int32 if pa.types.is_date32(self.type) else np.int64)
 
+    @lazy
     def _range(self) -> tuple[int, int]:
         """The words the column can hold. uint64 ends where int64 does."""
-        return _bounds(self._storage())
+        return _bounds(self._storage)
 
     def moment_ns(self, value: object, argument: str) -> int:
         allowed = (

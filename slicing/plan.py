@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -19,11 +18,12 @@ from slicing.decide import Context, Decision, Workload, decide
 from slicing.edges import EdgeSet
 from slicing.kernels import combine as kinds
 from slicing.keys import check_key_type
+from slicing.lazy import lazy
 from slicing.measure import Measure
 from slicing.row_windows import Binding, BoundRowCount, PerRow, RowWindow
 from slicing.rows import BoundRows
 from slicing.spec import ProcessingTime, Spec
-from slicing.values import ValueType
+from slicing.values import ValueType, is_plain
 from slicing.watermark import Ordered
 from slicing.windows import ContextFreeWindow, Session, Whole, Window
 
@@ -80,6 +80,7 @@ class Plan:
         self.bounds = [_named(self.names[i], _bind, windows[i], self.measure) for i in self.timed]
         self.fill = [k for k, i in enumerate(self.timed) if getattr(windows[i], "fill", False)]
         self.edges = EdgeSet(self.bounds)
+        self.open_start = any(bound.open_start for bound in self.bounds)
         self.wholes = [i for i, w in enumerate(windows) if isinstance(w, Whole)]
         gap_of = {
             i: _named(self.names[i], ticks, w.gap, "gap") for i, w in enumerate(windows) if isinstance(w, Session)
@@ -115,11 +116,17 @@ class Plan:
             and any(f.column == name and f.form in RANK_FORMS for lane in self.lanes for f in lane.feeds)
         ]
         self.types = types
+        self.unlike = frozenset(name for name, type in types.items() if not is_plain(type))
         self._last_names: tuple[Ints, pa.Array] = np.empty(0, np.int64), pa.array([], pa.string())
 
     def named(self, numbers: Ints) -> pa.Array:
         """The names of windows by their numbers; a steady stream closes the same ones in each push."""
         known, names = self._last_names
+        if len(self.names) == 1:
+            if len(names) < numbers.size:
+                names = pa.repeat(self.names[0], 2 * numbers.size)
+                self._last_names = known, names
+            return names.slice(0, numbers.size)
         if not np.array_equal(known, numbers):
             indices = pa.array(numbers.astype(np.int32))
             names = pa.DictionaryArray.from_arrays(indices, pa.array(self.names, pa.string())).cast(pa.string())
@@ -157,7 +164,7 @@ class Plan:
         missed: npt.NDArray[np.bool_] = np.where(by_end[window], end, start) < since[window]
         return missed
 
-    @cached_property
+    @lazy
     def decisions(self) -> dict[str, Decision]:
         """For each window by name what the decision trees say."""
         kinds = [lane.kind for lane in self.lanes]
@@ -189,7 +196,7 @@ class Plan:
         """Whether rows are kept one by one, beside slices or instead of them."""
         return bool(self.row_windows)
 
-    @cached_property
+    @lazy
     def bucket(self) -> int:
         """Rows in order may be aggregated up to multiples of this rank; 0: rows are kept one by one."""
         spec = self.spec
@@ -220,7 +227,7 @@ class Plan:
         largest = max((s.level for s in self.sessions), default=-1)
         return level % self.levels <= largest
 
-    @cached_property
+    @lazy
     def adds_up(self) -> bool:
         """Whether windows are slices' cells added up: no runs of cells, nothing empty, only partials of fixed size."""
         words = all(isinstance(kind_of(lane), Words) for lane in self.lanes)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,7 @@ from slicing.kernels import reduce as k
 from slicing.kernels.cells import CODE, END, FIRST, LAST, LEVEL, ROWS
 from slicing.kernels.slice import NEAR, edge_positions, grid_cells, pieces
 from slicing.keys import numbered
+from slicing.lazy import lazy
 from slicing.order import order_by
 from slicing.threads import side_by_side
 from slicing.values import SIGN_BIT, TOP
@@ -66,6 +67,8 @@ def reduce_rows(rows: Rows) -> Cells:
     edges = plan.edges.between(low, high, rows.time, plan.grid, limit=max(1024, 2 * len(rows)))
     ends = plan.edges.next_live(edges - 1, BEGIN) if plan.grid else edges
     if rows.code is None and in_order:
+        if edges.size == 1:
+            return _assemble(rows, ends, _ONE_CODE, _Segments(_ONE_CODE, np.array([len(rows)])))
         if edges.size * NEAR > len(rows):
             bounds = np.zeros(edges.size + 1, np.int64)
             edge_positions(rows.time, edges, bounds[1:])
@@ -187,7 +190,7 @@ class _Grid:
         code = NO_CODES if self.of.code is None else self.of.code[chunk].astype(np.int64, copy=False)
         grid_cells(self.of.time[chunk], self.edges, self._width, code, np.int64(self.keys), out)
 
-    @cached_property
+    @lazy
     def _width(self) -> np.int64:
         """Between neighbouring edges, 0 where that varies."""
         regular, edges = self.of.plan.edges.regular_width(self.of.plan.grid), self.edges
@@ -231,6 +234,7 @@ class _Pieces:
         return self.found
 
 
+_ONE_CODE: Ints = np.zeros(1, np.int64)
 _Place = _Segments | _Pieces | _Grid | _Scattered
 Chunk = tuple[slice, Ints, int]  # some rows, their cells, and what to add to these
 NO_CODES: Ints = np.empty(0, np.int64)

@@ -61,10 +61,12 @@ def to_table(plan: Plan, answers: Answers, keys: KeyTable | None, pools: Pools, 
     if order is not None:
         answers = answers.take(order)
         mark = None if mark is None else mark[order]
-    no_start = answers.start == BEGIN
+    no_start = answers.start == BEGIN if plan.open_start or plan.keeps_rows else None
+    if no_start is not None and not no_start.any():
+        no_start = None
     columns = [
         plan.named(answers.window),
-        plan.measure.array(answers.start, no_start if no_start.any() else None),
+        plan.measure.array(answers.start, no_start),
         plan.measure.array(answers.end),
     ]
     if keys is not None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -19,6 +18,7 @@ import numpy.typing as npt
 from slicing.aggs import Lane
 from slicing.cells import Cells, concatenated
 from slicing.kernels.rows import merge_order
+from slicing.lazy import lazy
 from slicing.order import order_by
 
 Ints = npt.NDArray[np.int64]
@@ -159,7 +159,7 @@ class View:
     contexts: Mapping[int, Mapping[int, Context]]  # of a user's windows: number -> code -> context
     memo: dict[Any, Any] = field(default_factory=dict)
 
-    @cached_property
+    @lazy
     def group(self) -> Ints:
         return np.repeat(np.arange(self.bounds.size - 1), np.diff(self.bounds))
 
@@ -192,7 +192,7 @@ class View:
         at = np.where(mask, np.arange(mask.size), mask.size)
         return np.minimum(np.minimum.reduceat(at, self.first), self.last)
 
-    @cached_property
+    @lazy
     def place(self) -> Ints:
         """Each row's rank by time in the whole stream."""
         known = self.fact(PLACE)

@@ -54,15 +54,17 @@ class Store:
         while len(runs) > 1 and runs[-2].weight < 2 * runs[-1].weight:
             newer, older = runs.pop(), runs.pop()
             runs.append(self._merged(older, newer))
-        return replace(self, runs=tuple(runs))
+        return Store(self.plan, tuple(runs))
 
     def consolidated(self) -> Store:
         """One run."""
+        if len(self.runs) <= 1:
+            return self
         runs = list(self.runs)
         while len(runs) > 1:
             newer, older = runs.pop(), runs.pop()
             runs.append(self._merged(older, newer))
-        return replace(self, runs=tuple(runs))
+        return Store(self.plan, tuple(runs))
 
     def table(self) -> Cells:
         """All cells of a consolidated store."""
@@ -80,10 +82,13 @@ class Store:
         """When windows that end by ``h`` have left: sessions among them are sealed, cells that no open window needs are
         dropped, old fine slices fuse where their edges have died. With sessions the store must be consolidated."""
         runs = (self.table(),) if self.plan.fragments else self.runs
-        return replace(self, runs=tuple(left for left in (self._left(run, h) for run in runs if len(run)) if len(left)))
+        return Store(self.plan, tuple(left for left in (self._left(run, h) for run in runs if len(run)) if len(left)))
 
     def _left(self, table: Cells, h: int) -> Cells:
         """A run without the windows that end by ``h``."""
+        if not (self.plan.fragments or self.plan.edges.coarsens):  # what is dead is a prefix: later cells are a view
+            first = int(np.searchsorted(table.end, self.plan.edges.held_from(h), "right"))
+            return table.take(slice(first, None)) if first else table
         level = self._sealed(table, h)
         starts = table.slices()
         ends = table.end[starts]
@@ -101,9 +106,6 @@ class Store:
             return fused(sorted_cells(kept), self.plan.lanes, self.plan.gaps)
         if keep.all():
             return table
-        first = int(np.argmax(keep))
-        if keep[first:].all():  # without sessions what is dead is a prefix: later cells are a view
-            return table.take(slice(first, None))
         return table.take(keep)
 
     def _sealed(self, table: Cells, h: int) -> Ints | None:

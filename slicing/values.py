@@ -51,6 +51,11 @@ def plain(column: pa.Array) -> pa.Array:
     return column if storable(type) == type else column.cast(storable(type))
 
 
+def is_plain(type: pa.DataType) -> bool:
+    """Whether a column of this type is kept as it is."""
+    return storable(decoded(type)) == decoded(type)
+
+
 def taken(batch: pa.RecordBatch, rows: Ints) -> pa.RecordBatch:
     """Some rows of a batch, whatever its columns: Arrow cannot take from views and run-end encoded ones."""
     index = pa.array(rows)
