@@ -88,6 +88,8 @@ class Words:
             return partials[plan.seed[0] : plan.seed[-1] + 1] if plan.seed.size else partials[:0]
         answer = partials.take(plan.seed, axis=0)
         words.combine(lane.kind, plan.more, plan.rest, answer, partials)
+        if plan.less.size:
+            words.remove(lane.kind, plan.less, plan.gone, answer, partials)
         return answer
 
 

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import numpy.typing as npt
 
 from slicing import blocks as b
-from slicing.aggs import Lane
+from slicing import combining
 from slicing.blocks import Block
 from slicing.cells import Cells
 from slicing.edges import DueWindows
 from slicing.kernels.combine import combine
-from slicing.kernels.strategies import STRATEGIES, Combinations, levels, stacked
+from slicing.kernels.strategies import STRATEGIES, Combinations
 from slicing.kernels.windows import window_ranges
 from slicing.keys import KeyTable, ranks_among
 from slicing.order import stable_order
@@ -76,7 +76,7 @@ class Answers:
 
 def session_answers(plan: Plan, found: Runs, window: int, gap: int) -> Answers:
     """Runs as windows that end ``gap`` after their last row (a whole stream: at it)."""
-    blocks = combined(plan.lanes, found.cells, found.first, found.last)
+    blocks = combined(plan, found.cells, found.first, found.last)
     number = np.full(found.first.size, window, np.int64)
     return Answers(number, found.start(), found.end() + gap, found.code, blocks)
 
@@ -206,7 +206,7 @@ class _Scope:
             first, last = due.low + self._starts[0], due.high + self._starts[0]
         else:
             first, last = self._starts[due.low], self._starts[due.high]
-        blocks = combined(self.plan.lanes, self.cells, first, last)
+        blocks = combined(self.plan, self.cells, first, last)
         return Answers(self.plan.numbered(due.type), due.start, due.end, np.zeros(size, np.int64), blocks, True)
 
     def grouped(self, cells: Cells, slice_of: Ints, group_first: Ints) -> Answers:
@@ -224,7 +224,7 @@ class _Scope:
         np.cumsum(at, out=at)
         which, first, last, place = found = np.empty((4, n), np.int64)
         window_ranges(*fixed, at[:-1].copy(), found)
-        by_type = combined(self.plan.lanes, cells, first, last)  # as runs of windows that move forward
+        by_type = combined(self.plan, cells, first, last)  # as runs of windows that move forward
         order = np.empty(n, np.int64)
         order[place] = np.arange(n)
         which = which[order]
@@ -233,38 +233,21 @@ class _Scope:
         return Answers(window, due.start[which], due.end[which], cells.code[first[order]], blocks, True)
 
 
-def combined(lanes: Sequence[Lane], cells: Cells, first: Ints, last: Ints) -> tuple[Block, ...]:
+def combined(plan: Plan, cells: Cells, first: Ints, last: Ints) -> tuple[Block, ...]:
     """Each lane's partials over the ranges of cells ``first[r] : last[r]``, none of them empty."""
 
     @cache
-    def combinations() -> Combinations:
+    def combinations(removes: bool) -> Combinations:
         if int((last - first).sum()) == first.size:
             return Combinations(None, _NONE, _NONE, first, _NONE, _NONE)
-        strategy: Callable[[Ints, Ints, int], Combinations] = STRATEGIES[choose(first, last, len(cells))]
-        return strategy(first, last, len(cells))
+        name = plan.combine if plan.combine in STRATEGIES else combining.choose(first, last, len(cells), removes)
+        lists: Callable[[Ints, Ints, int], Combinations] = STRATEGIES[name].lists
+        return lists(first, last, len(cells))
 
-    pairs = zip(lanes, cells.blocks, strict=True)
-    return tuple(b.kind_of(lane).answered(lane, block, first, last, combinations) for lane, block in pairs)
-
-
-FEW = 1 << 14  # combinations that are done before another strategy's kernels are loaded
-
-
-def choose(first: Ints, last: Ints, cells: int) -> str:
-    """The cheapest strategy, by the partials it makes and combines."""
-    if int((last - first).sum()) <= 3 * first.size + FEW:
-        return "recompute"
-    found = costs(first, last, cells)
-    return min(found, key=found.__getitem__)
-
-
-def costs(first: Ints, last: Ints, cells: int) -> dict[str, int]:
-    """How many partials each strategy makes and combines."""
-    size = first.size
-    found = {"sparse table": 2 * levels(first, last) * cells + size}
-    if found["sparse table"] > 2 * size:  # worth asking: one pass over the ranges
-        found["two stacks"] = 2 * int(stacked(first, last)) + size
-    return found | {"recompute": int((last - first).sum())}
+    return tuple(
+        b.kind_of(lane).answered(lane, block, first, last, partial(combinations, removes))
+        for lane, block, removes in zip(plan.lanes, cells.blocks, plan.removes, strict=True)
+    )
 
 
 _NONE = np.empty(0, np.int64)

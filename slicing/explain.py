@@ -11,8 +11,10 @@ import pyarrow as pa
 
 from slicing.blocks import ListKind, identity
 from slicing.bounds import BEGIN, Progression
+from slicing.combining import AUTO, checked, costs
 from slicing.edges import DueWindows, fused
-from slicing.emit import costs, worth_adding_up
+from slicing.emit import worth_adding_up
+from slicing.kernels.strategies import STRATEGIES
 from slicing.plan import Plan
 from slicing.row_windows import Frame, LastRows, Punctuation, RowCount, RowWindow
 from slicing.spec import ProcessingTime, Spec
@@ -55,8 +57,8 @@ class Explanation:
         return f"<table><caption><code>{html.escape(self.title)}</code></caption>{rows}</table>"
 
 
-def explain(spec: Spec, schema: pa.Schema | None = None) -> Explanation:
-    """How a spec is sliced, kept and answered.
+def explain(spec: Spec, schema: pa.Schema | None = None, combine: str = AUTO) -> Explanation:
+    """How a spec is sliced, kept and answered (by an operator with this ``combine``).
 
     Without a ``schema`` the columns are taken to be what the spec suggests: an integer or a microsecond time column,
     int64 keys, float64 values.
@@ -65,7 +67,7 @@ def explain(spec: Spec, schema: pa.Schema | None = None) -> Explanation:
         raise TypeError(f"explain takes a sl.Spec; got {type(spec).__name__}")
     if schema is not None and not isinstance(schema, pa.Schema):
         raise TypeError(f"explain's schema must be a pyarrow Schema or None; got {type(schema).__name__}")
-    plan = Plan(spec, _likely_schema(spec) if schema is None else schema)
+    plan = Plan(spec, _likely_schema(spec) if schema is None else schema).combining(checked(combine, spec))
     facts = [
         ("edges", _edges(plan)),
         ("hyper-period", _hyper_period(plan)),
@@ -196,28 +198,43 @@ def _combine(plan: Plan) -> str:
     width = min((p.every for p in _progressions(plan)), default=1)
     if not plan.bounds:
         return "\n".join(others)
+    if plan.combine != AUTO:
+        told = f"{plan.combine}, as the operator was told ({STRATEGIES[plan.combine].why})"
+        return "\n".join([told, *others, _subtracted(plan)])
     if not longest or longest // width > MOST_SHOWN:
         return "\n".join(["chosen at each closing push, by the windows due and their slices", *others])
     ends = plan.edges.between(0, 2 * longest - 1, np.arange(0, 2 * longest, width), 0, limit=8 * MOST_SHOWN)
     edge = int(plan.edges.next_live(np.array([longest]), BEGIN)[0])
     one, many = plan.edges.due(ends, edge - 1, edge), plan.edges.due(ends, longest, 2 * longest)
-    few = _cheapest(one, ends.size)
+    exact = bool(plan.removable)
+    few = _cheapest(one, ends.size, exact)
     if plan.adds_up and plan.spec.by and worth_adding_up(int((one.high - one.low).sum()), ends.size):
         few = "each window's cells added up as they lie, whatever the number of keys"
-    at_once = f"a push that spans {_span(plan, longest)}: {_cheapest(many, ends.size)}"
-    return "\n".join([f"a push that closes one edge: {few}", at_once, *others, "nothing is ever subtracted"])
+    at_once = f"a push that spans {_span(plan, longest)}: {_cheapest(many, ends.size, exact)}"
+    return "\n".join([f"a push that closes one edge: {few}", at_once, *others, _subtracted(plan)])
+
+
+def _subtracted(plan: Plan) -> str:
+    if not plan.removable:
+        return "nothing is ever subtracted"
+    columns = [", ".join(f.column for f in lane.feeds) or "rows" for lane in plan.removable]
+    what = f"sums and counts of {', '.join(sorted(set(columns)))}, which are exact"
+    if len(plan.removable) < len(plan.lanes):
+        what += "; the other partials take the cheapest of the other ways"
+    return f"only these are ever subtracted: {what}"
 
 
 MOST_SHOWN = 20_000  # slices that explain works through
 
 
-def _cheapest(due: DueWindows, cells: int) -> str:
+def _cheapest(due: DueWindows, cells: int, removes: bool) -> str:
     if not due.type.size:
         return "no window ends there"
-    found = costs(due.low, due.high, cells)
+    found = costs(due.low, due.high, cells, removes)
     cost, name = min((cost, name) for name, cost in found.items())
     dearer = ", ".join(f"{c} by {other}" for other, c in found.items() if other != name)
-    return f"{name}, {cost} combinations a key for {due.type.size} windows ({dearer})"
+    why = STRATEGIES[name].why
+    return f"{name}, {cost} combinations a key for {due.type.size} windows ({dearer}): {why}"
 
 
 def _bytes(plan: Plan) -> str:

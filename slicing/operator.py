@@ -22,6 +22,7 @@ from slicing.admit import admit, encoded, too_far
 from slicing.arrow_io import one_batch
 from slicing.bounds import BEGIN, END, LIMIT
 from slicing.close import advance_to, close
+from slicing.combining import checked
 from slicing.emit import Answers
 from slicing.heap import keep_freed_memory
 from slicing.measure import Measure
@@ -67,10 +68,13 @@ class Operator:
     ``push`` takes anything with the Arrow C interface; the first push fixes the types of the columns.
     """
 
-    def __init__(self, spec: Spec, *, max_windows_per_push: int | None = None, threads: int = 1) -> None:
+    def __init__(
+        self, spec: Spec, *, max_windows_per_push: int | None = None, threads: int = 1, combine: str = "auto"
+    ) -> None:
         """``max_windows_per_push`` spreads a flush of more windows over the pushes that follow (not those of rows).
 
-        ``threads`` share the rows of large pushes. Answers are the same but for the last bits of float sums.
+        ``threads`` share the rows of large pushes. ``combine`` forces how slices become windows (``explain`` tells what
+        is chosen, and what there is). Answers are the same but for the last bits of float sums.
         """
         if not isinstance(spec, Spec):
             raise TypeError(f"Operator takes a sl.Spec; got {type(spec).__name__}")
@@ -79,6 +83,7 @@ class Operator:
         if threads is None:
             raise ValueError("threads must be a whole number of at least 1; got None")
         self._threads = _at_least_one(threads, "threads") or 1
+        self._combine = checked(combine, spec)
         self._state: State | None = None
         self._advanced: tuple[object, ...] = ()  # watermarks given before the first push, which tells their type
         self._ended = False
@@ -181,6 +186,8 @@ class Operator:
             raise ValueError(f"add_window: there is a window {added!r} already; remove it first or choose another name")
         spec = with_windows(self.spec, windows)
         state = None if self._state is None else replanned(self._state, spec, added)
+        if state is not None:
+            state.plan.combining(self._combine)
         self.spec, self._state = spec, state
 
     def snapshot(self) -> bytes:
@@ -190,18 +197,23 @@ class Operator:
         return snapshot.write(self.spec, self._state, self._advanced, self._ended)
 
     @staticmethod
-    def restore(spec: Spec, blob: bytes, *, max_windows_per_push: int | None = None, threads: int = 1) -> Operator:
+    def restore(
+        spec: Spec, blob: bytes, *, max_windows_per_push: int | None = None, threads: int = 1, combine: str = "auto"
+    ) -> Operator:
         """The operator that wrote the snapshot; refuses one of another spec, a newer format, or a damaged one."""
         from slicing import snapshot
 
-        operator = Operator(spec, max_windows_per_push=max_windows_per_push, threads=threads)
+        operator = Operator(spec, max_windows_per_push=max_windows_per_push, threads=threads, combine=combine)
         operator._state, operator._advanced, operator._ended = snapshot.read(spec, blob)
+        if operator._state is not None:
+            operator._state.plan.combining(operator._combine)
         return operator
 
     # --- its parts --------------------------------------------------------------------------------------------------
 
     def _first_state(self, schema: pa.Schema) -> State:
         state = State.fresh(self.spec, schema)
+        state.plan.combining(self._combine)
         if self._advanced:
             state = replace(state, watermark=max(_advanced(state.plan, w) for w in self._advanced))
         return state

@@ -14,6 +14,7 @@ import pyarrow as pa
 from slicing.aggs import BoundAggregate, Lane
 from slicing.blocks import ListKind, Words, kind_of
 from slicing.bounds import BEGIN, LONGEST, Bound
+from slicing.combining import AUTO, check_types, removable
 from slicing.decide import Context, Decision, Workload, decide
 from slicing.edges import EdgeSet
 from slicing.kernels import combine as kinds
@@ -53,6 +54,7 @@ class Plan:
         self.spec = spec
         self.since = dict(since or {})
         self._made: dict[str, Any] = {}
+        self.combine = AUTO  # or the strategy that an operator was told to use
         self.arrival = arrival  # False: rows come in no order, and ties go to the smaller value
         types = {name: _column_type(schema, name) for name in spec.columns()}
         if isinstance(spec.time, ProcessingTime):
@@ -232,6 +234,22 @@ class Plan:
         """Whether windows are slices' cells added up: no runs of cells, nothing empty, only partials of fixed size."""
         words = all(isinstance(kind_of(lane), Words) for lane in self.lanes)
         return bool(self.bounds) and words and not (self.fragments or self.fill or self.idle is not None)
+
+    @lazy
+    def removable(self) -> frozenset[Lane]:
+        """The lanes whose partials may be removed from one another."""
+        return removable(self)
+
+    @lazy
+    def removes(self) -> tuple[bool, ...]:
+        """The same for each lane."""
+        return tuple(lane in self.removable for lane in self.lanes)
+
+    def combining(self, name: str) -> Plan:
+        """The plan itself, told which strategy to use; refuses one that the types of columns do not allow."""
+        check_types(name, self)
+        self.combine = name
+        return self
 
     @property
     def gapless(self) -> bool:

@@ -332,7 +332,7 @@ class Due:
         cells = self.view.rows.cells if f.order is None else self.view.rows.cells.take(f.order)
         window = np.full(f.first.size, self.window, np.int64)
         ranks = None if f.rank_start is None or f.rank_end is None else np.stack([f.rank_start, f.rank_end], axis=1)
-        return Answers(window, f.start, f.end, self.code(), combined(plan.lanes, cells, f.first, f.last), ranks=ranks)
+        return Answers(window, f.start, f.end, self.code(), combined(plan, cells, f.first, f.last), ranks=ranks)
 
 
 def keep(state: State, in_time: Rows, tardy: Rows | None, reaching: int | None = None) -> tuple[State, RowStore | None]:

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from slicing import combining
 from slicing.aggs import Aggregate, BoundAggregate, Feed, Lane, Lowered, Pools, _column, define
 from slicing.blocks import Block, Lifting, Lists, Picked, in_order, rows_of
 from slicing.kernels.strategies import STRATEGIES, Combinations
@@ -85,8 +86,6 @@ def _folded(kind: UserWords, rows: Lists, keyed: Sequence[bool]) -> Ints:
 
 def _in_turn(kind: UserWords, picked: Picked, keyed: Sequence[bool]) -> Ints:
     """The answer of each window: its slices combined in their order, or its rows where these interleave."""
-    from slicing.emit import choose
-
     lists = picked.lists.whole()
     late = np.append(0, np.cumsum(_begins_too_early(lists)))
     inner = np.minimum(picked.first + 1, picked.last)
@@ -99,8 +98,8 @@ def _in_turn(kind: UserWords, picked: Picked, keyed: Sequence[bool]) -> Ints:
     first, last = picked.first[rest], picked.last[rest]
     order = np.lexsort((last, first, np.frexp((last - first).astype(np.float64))[1]))
     first, last = first[order], last[order]
-    strategy: Callable[[Ints, Ints, int], Combinations] = STRATEGIES[choose(first, last, len(lists))]
-    answer[rest[order]] = kind.ranges(_folded(kind, lists, keyed), strategy(first, last, len(lists)))
+    lists_of: Callable[[Ints, Ints, int], Combinations] = STRATEGIES[combining.choose(first, last, len(lists))].lists
+    answer[rest[order]] = kind.ranges(_folded(kind, lists, keyed), lists_of(first, last, len(lists)))
     return answer
 
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from slicing import emit
+from slicing import combining, emit
 
 
 @pytest.fixture(autouse=True)
 def the_engine_chooses() -> Iterator[None]:
     """Random cases force a strategy (``harness.choose_strategies``); the next test has its own again."""
-    chosen = emit.choose, emit.worth_adding_up
+    chosen = combining.choose, emit.worth_adding_up
     yield
-    emit.choose, emit.worth_adding_up = chosen
+    combining.choose, emit.worth_adding_up = chosen

@@ -16,7 +16,7 @@ from oracle import Near, Oracle, Out, Refused, Values, rank, same
 from strategies import Case
 
 import slicing as sl
-from slicing import emit
+from slicing import combining, emit
 from slicing.kernels.strategies import STRATEGIES
 
 INT64_MAX = 2**63 - 1
@@ -466,9 +466,13 @@ def share(percent: int) -> Callable:
 
 
 def choose_strategies(case: Case) -> None:
-    """Windows of streams this small would always be recomputed: each strategy answers a third of the cases."""
+    """Windows of streams this small would always be recomputed: each strategy answers its share of the cases.
+
+    One that removes answers the lanes that allow it, and the plain one the others.
+    """
     name = sorted(STRATEGIES)[len(repr(case)) % len(STRATEGIES)]
-    emit.choose = lambda first, last, cells: name
+    plain = "recompute" if STRATEGIES[name].removes else name
+    combining.choose = lambda first, last, cells, removes=False: name if removes else plain
     emit.worth_adding_up = lambda cells, live: len(repr(case)) % 2 == 0
 
 

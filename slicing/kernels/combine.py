@@ -214,3 +214,26 @@ _KERNELS = {
 def combine(kind, into, source, out, cells):
     """out[into[i]] = out[into[i]] combined with cells[source[i]], in order."""
     _KERNELS[kind](into, source, out, out.view(np.float64), cells, cells.view(np.float64))
+
+
+# --- the inverse, where it is exact: sums of integers wrap the same way there and back --------------------------------
+
+REMOVABLE = {COUNT: (), BASIC_I: (3, 4)}  # and the words that mean nothing afterwards
+
+
+@njit(cache=True, nogil=True)
+def remove_basic_i(into, source, out, cells):
+    for i in range(into.size):
+        a, b = np.uint64(into[i]), np.uint64(source[i])
+        low = out[a, 1] - cells[b, 1]
+        out[a, 0] -= cells[b, 0]
+        out[a, 1] = low & LOW
+        out[a, 2] += (low >> SHIFT) - cells[b, 2]
+
+
+def remove(kind, into, source, out, cells):
+    """out[into[i]] = out[into[i]] without cells[source[i]], which it holds; each answer at most once."""
+    if kind == COUNT:
+        out[into, 0] -= cells[source, 0]
+    else:
+        remove_basic_i(into, source, out, cells)
