@@ -242,7 +242,7 @@ def packed(parts: Parts, count: int) -> list[bytes]:
         if rows_of[p].num_rows:
             header["sections"].append("rows")
             sections.append(snapshot._stream(rows_of[p]))
-        out.append(_joined([json.dumps(header).encode(), *sections]))
+        out.append(bundled([json.dumps(header).encode(), *sections]))
     return out
 
 
@@ -256,8 +256,18 @@ def _by_key(state: State, rows: pa.Table, count: int) -> list[pa.Table]:
     return [rows.filter(pa.array(target == p)) for p in range(count)]
 
 
-def _joined(sections: Iterable[bytes]) -> bytes:
-    return b"".join(part for s in sections for part in (snapshot._LENGTH.pack(len(s)), s))
+def bundled(parts: Iterable[bytes]) -> bytes:
+    """Some bytes strings as one."""
+    return b"".join(part for s in parts for part in (snapshot._LENGTH.pack(len(s)), s))
+
+
+def unbundled(bundle: bytes) -> list[memoryview]:
+    view, at, found = memoryview(bundle), 0, []
+    while at < len(view):
+        (length,) = snapshot._LENGTH.unpack(view[at : at + 8])
+        found.append(view[at + 8 : at + 8 + length])
+        at += 8 + length
+    return found
 
 
 @dataclass(frozen=True)
@@ -269,11 +279,7 @@ class _Arrived:
 
 
 def _unpacked(spec: Spec, blob: bytes) -> _Arrived:
-    view, at, found = memoryview(blob), 0, []
-    while at < len(view):
-        (length,) = snapshot._LENGTH.unpack(view[at : at + 8])
-        found.append(view[at + 8 : at + 8 + length])
-        at += 8 + length
+    found = unbundled(blob)
     header = json.loads(bytes(found[0]))
     sections: dict[str, Any] = {}
     for name, section in zip(header["sections"], found[1:], strict=True):

@@ -9,6 +9,7 @@ import gc
 import io
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -128,11 +129,12 @@ def merge(job: Job, batches: Iterable[pa.RecordBatch], step: Step | None = None)
         return
     received = list(_received(batches))
     step = _placed(job, step or Step.current(), {place for place, _ in received})
-    operator = _state_before(job, job.files, step)
-    out = admit(operator, [blob for _, blob in received])
+    before, operator = _state_before(job, job.files, step)
+    blobs = [blob for _, blob in received]
+    out = admit(operator, blobs)
     if job.late_path is not None and out.late.num_rows:
         _write_late(job, out.late, step)
-    size = job.files.write(operator, step.partition, step.batch, step.query)
+    size = job.files.write(operator, step.partition, step.batch, step.query, before, blobs)
     yield from _batches(_with_stats(out, operator, size))
 
 
@@ -156,7 +158,7 @@ def _received(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, bytes]]:
         yield from zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True)
 
 
-def _state_before(job: Job, files: Files, step: Step) -> Operator:
+def _state_before(job: Job, files: Files, step: Step) -> tuple[dict[str, Any] | None, Operator]:
     ended = files.drained()
     if ended is not None and step.batch > ended:
         raise StateError(
@@ -164,9 +166,9 @@ def _state_before(job: Job, files: Files, step: Step) -> Operator:
             "and another state= or name="
         )
     if step.batch > 0:
-        return files.restore(job.spec, step.partition, step.batch - 1, step.query)[1]
+        return files.restore(job.spec, step.partition, step.batch - 1, step.query)
     files.begin(step.partition, step.query)
-    return start(job.spec, job.schema)
+    return None, start(job.spec, job.schema)
 
 
 def _write_late(job: Job, late: pa.Table, step: Step) -> None:

@@ -1,7 +1,10 @@
 """State files: what one partition remembers after one batch of one query.
 
     <root>/<name>/<partitions>/<partition>/<batch>.slices
-    magic, format version, length and checksum of the header | header (JSON) | the operator's snapshot, lz4
+The header says whose it is and what readers of the next batch need. The content is the operator's snapshot or, where
+that is large and the batch small, what the batch brought (the bytes that readers sent): the state is then that of the
+version before, and the batch admitted again. Such a header names the mark of the version before, so that its own stands
+for all that the state is made of.
 
 A file is written under another name, synced and renamed (object stores: one put), so a version is there whole or not at
 all. Every attempt at a batch writes the same bytes; the last one wins.
@@ -9,11 +12,10 @@ all. Every attempt at a batch writes the same bytes; the last one wins.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import struct
 import uuid
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -22,13 +24,18 @@ import pyarrow as pa
 from pyarrow import fs
 
 from slicing import Operator, SnapshotError, Spec
-from slicing.partials import check, joined, split, start, state_of
+from slicing.partials import admit, bundled, check, joined, split, start, state_of, unbundled
+from slicing.sealed import SealError, content_of, header_of, sealed
 
 MAGIC = b"SLICESTA"
 FORMAT = 1
 SUFFIX = ".slices"
-_HEAD = struct.Struct("<8sII16s")  # magic, format, bytes of the header, its checksum
 _PRUNE_EVERY = 16
+LARGE = 16 << 20  # bytes of a snapshot that is not written with every batch: about 200,000 slices
+MOST_CHANGES = 16  # versions in a row that are written as changes
+SHARE = 0.25  # that they may come to, of the snapshot before them
+
+_held: dict[str, Operator] = {}  # the large state this worker wrote last, by the checksum of its header
 
 
 class StateError(RuntimeError):
@@ -45,47 +52,52 @@ class Files:
     fingerprint: str
     keep: int = 100
 
-    def read(self, partition: int, batch: int, query: str | None) -> tuple[dict[str, Any], bytes]:
-        """The header and the snapshot of a version; refused unless it is whole, and of this query and spec."""
-        system, path = self._place(partition, batch)
-        try:
-            with system.open_input_file(path) as file:
-                data = file.read()
-        except FileNotFoundError:
-            raise StateError(self._missing(partition, batch)) from None
-        header, body = opened(data, path)
-        self._check(header, path, partition, batch, query)
-        if _checksum(body).hex() != header["checksum"]:
-            raise StateError(f"state file {path} is damaged: the checksum of its content does not match")
-        return header, pa.Codec("lz4").decompress(body, header["bytes"], asbytes=True)
-
-    def header(self, partition: int, batch: int, query: str) -> dict[str, Any]:
-        """The header alone: the first bytes of the file."""
-        system, path = self._place(partition, batch)
-        try:
-            with system.open_input_file(path) as file:
-                data = file.read(1 << 16)
-        except FileNotFoundError:
-            raise StateError(self._missing(partition, batch)) from None
-        header, _ = opened(data, path)
-        self._check(header, path, partition, batch, query)
-        return header
+    def header(self, partition: int, batch: int, query: str | None) -> dict[str, Any]:
+        """The header alone, checked: the first bytes of the file."""
+        return self._opened(partition, batch, query, whole=False)[0]
 
     def restore(
         self, spec: Spec, partition: int, batch: int, query: str | None = None
     ) -> tuple[dict[str, Any], Operator]:
-        """The operator as it was after a batch."""
-        header, snapshot = self.read(partition, batch, query)
-        try:
-            return header, Operator.restore(spec, snapshot)
-        except (SnapshotError, pa.ArrowException) as error:
-            raise StateError(f"state file {self._place(partition, batch)[1]}: {error}") from None
+        """The header of a version and the operator as it was then; refused unless all it is made of is whole, and of
+        this query and spec."""
+        newest = header = self.header(partition, batch, query)
+        changes: list[list[bytes]] = []
+        operator = _held.pop(header["mark"], None)
+        while operator is None:
+            path = f"state file {self._place(partition, batch)[1]}"
+            try:
+                content = content_of(header, self._opened(partition, batch, query, whole=True)[1], path)
+                if header["base"] == batch:
+                    _held.clear()  # two large states would be one too many
+                    operator = Operator.restore(spec, content)
+                    break
+            except (SealError, SnapshotError, pa.ArrowException) as error:
+                raise StateError(f"{error}" if isinstance(error, SealError) else f"{path}: {error}") from None
+            changes.append(list(map(bytes, unbundled(content))))
+            batch, mark = batch - 1, header["after"]
+            header = self.header(partition, batch, query)
+            if header["mark"] != mark:
+                raise StateError(f"{path} builds on another version of batch {batch} than is there")
+            operator = _held.pop(mark, None)
+        for blobs in reversed(changes):
+            admit(operator, blobs)
+        return newest, operator
 
-    def write(self, operator: Operator, partition: int, batch: int, query: str) -> int:
-        """Publish the operator's state as a version, at once and whole; how many bytes it has."""
-        snapshot = operator.snapshot()
-        body = pa.Codec("lz4").compress(snapshot, asbytes=True)
-        header = {
+    def write(
+        self,
+        operator: Operator,
+        partition: int,
+        batch: int,
+        query: str,
+        before: dict[str, Any] | None = None,
+        blobs: Sequence[bytes] = (),
+    ) -> int:
+        """Publish the operator's state as a version, at once and whole; how many bytes it takes.
+
+        Given the header of the version before and what was admitted since, a large state is not written anew.
+        """
+        header: dict[str, Any] = {
             "query": query,
             "name": self.name,
             "fingerprint": self.fingerprint,
@@ -94,16 +106,23 @@ class Files:
             "batch": batch,
             "watermark": state_of(operator).watermark,
             "largest": state_of(operator).progress.largest,
-            "bytes": len(snapshot),
-            "checksum": _checksum(body).hex(),
         }
-        text = json.dumps(header).encode()
-        data = b"".join((_HEAD.pack(MAGIC, FORMAT, len(text), _checksum(text)), text, body))
-        system, path = self._place(partition, batch)
-        publish(system, path, data)
+        changed = 0 if before is None else before["changed"] + sum(map(len, blobs))
+        if before is not None and _few(before, changed):
+            content = bundled(sorted(blobs))
+            header |= {"base": before["base"], "snapshot": before["snapshot"], "after": before["mark"]}
+            header |= {"changed": changed, "beside": before["beside"] + before["packed"]}
+        else:
+            content = operator.snapshot()
+            header |= {"base": batch, "snapshot": len(content), "changed": 0, "beside": 0}
+        data, mark = sealed(MAGIC, FORMAT, header, content)
+        publish(*self._place(partition, batch), data)
+        _held.clear()
+        if header["snapshot"] >= LARGE:
+            _held[mark] = operator
         if batch % _PRUNE_EVERY == 0:
             self._prune(partition, batch)
-        return len(data)
+        return int(header["beside"]) + len(data)
 
     def versions(self, partition: int) -> list[int]:
         """The batches a partition has state of, in order."""
@@ -160,6 +179,20 @@ class Files:
         system, root = filesystem(self.root)
         return system, f"{root}/{self._folder(partition)}/{batch:012}{SUFFIX}"
 
+    def _opened(self, partition: int, batch: int, query: str | None, whole: bool) -> tuple[dict[str, Any], bytes]:
+        """A version's header, and its body where that was asked for."""
+        system, path = self._place(partition, batch)
+        try:
+            with system.open_input_file(path) as file:
+                data = file.read() if whole else file.read(1 << 16)
+            header, body = header_of(MAGIC, FORMAT, data, f"state file {path}")
+        except FileNotFoundError:
+            raise StateError(self._missing(partition, batch)) from None
+        except SealError as error:
+            raise StateError(f"{error}") from None
+        self._check(header, path, partition, batch, query)
+        return header, body
+
     def _missing(self, partition: int, batch: int) -> str:
         where = f"{self.root}/{self._folder(partition)}"
         other = [n for n in partitions_found(self.root, self.name) if n != self.partitions]
@@ -192,29 +225,23 @@ class Files:
     def _prune(self, partition: int, batch: int) -> None:
         system, root = filesystem(self.root)
         folder = f"{root}/{self._folder(partition)}"
+        try:
+            oldest = min(n for n in self.versions(partition) if n >= batch - self.keep)
+            oldest = self.header(partition, oldest, None)["base"]  # what it builds on stays
+        except StateError:  # it cannot be returned to, but the stream goes on
+            return
         for file in system.get_file_info(fs.FileSelector(folder)):
             unfinished = file.base_name.startswith(".")  # of an attempt that was killed
             name = file.base_name.lstrip(".").partition(SUFFIX)[0]
-            if name.isdigit() and int(name) < batch - (1 if unfinished else self.keep):
+            if name.isdigit() and int(name) < (batch - 1 if unfinished else oldest):
                 with suppress(FileNotFoundError):  # another attempt was faster
                     system.delete_file(f"{folder}/{file.base_name}")
 
 
-def opened(data: bytes, path: str) -> tuple[dict[str, Any], bytes]:
-    """A state file's header and body; refuses what this library did not write, or cannot read."""
-    if len(data) < _HEAD.size or data[:8] != MAGIC:
-        raise StateError(f"{path} is not a state file of this library, or damaged (it does not begin as one)")
-    _, version, length, checksum = _HEAD.unpack(data[: _HEAD.size])
-    text = data[_HEAD.size : _HEAD.size + length]
-    if version > FORMAT:
-        raise StateError(f"state file {path} has format {version}; this version of the library reads up to {FORMAT}")
-    if version != FORMAT or len(text) != length or _checksum(text) != checksum:
-        raise StateError(f"state file {path} is damaged: the checksum of its header does not match")
-    return json.loads(text), data[_HEAD.size + length :]
-
-
-def _checksum(data: bytes) -> bytes:
-    return hashlib.blake2b(data, digest_size=16).digest()
+def _few(before: dict[str, Any], changed: int) -> bool:
+    """Whether the batch after this version is written as what it brought, so many bytes since the last snapshot."""
+    few = before["batch"] - before["base"] < MOST_CHANGES and changed <= SHARE * before["snapshot"]
+    return bool(few and before["snapshot"] >= LARGE)
 
 
 # --- file systems -----------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ import slicing as sl
 
 pytest.importorskip("pyspark")
 
-from spark_udfs import stages
+from spark_udfs import stages, state
 from spark_udfs.progress import Step
 from spark_udfs.stages import Job
 from spark_udfs.state import Files, StateError, filesystem, publish, rescale
@@ -195,6 +195,106 @@ def test_versions_that_are_too_old_are_removed(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob(".*"))
 
 
+# --- a large state is not written with every batch --------------------------------------------------------------------
+
+
+@pytest.fixture
+def in_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every state counts as large, every batch as small, and four batches in a row are written as changes."""
+    monkeypatch.setattr(state, "LARGE", 1)
+    monkeypatch.setattr(state, "SHARE", 100)
+    monkeypatch.setattr(state, "MOST_CHANGES", 4)
+
+
+def forget() -> None:
+    """As in a worker that has not had this partition yet."""
+    state._held.clear()
+
+
+def snapshots(query: Job, batches: int) -> list[bytes]:
+    assert query.files is not None
+    return [query.files.restore(SPEC, p, b, "q")[1].snapshot() for b in range(batches) for p in range(2)]
+
+
+def test_changes_alone_are_written_and_every_version_is_the_same(
+    tmp_path: Path, undisturbed: list[dict], monkeypatch: pytest.MonkeyPatch, in_changes: None
+) -> None:
+    query = job(tmp_path / "changes", 2)
+    assert all_windows(query, 6) == undisturbed
+    assert query.files is not None
+    assert [query.files.header(0, b, "q")["base"] for b in range(6)] == [0, 0, 0, 0, 0, 5]
+    found = snapshots(query, 6)
+    monkeypatch.setattr(state, "LARGE", 1 << 60)
+    assert found == snapshots(query, 6)
+    whole = job(tmp_path / "whole", 2)
+    all_windows(whole, 6)
+    assert found == snapshots(whole, 6)
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_workers_that_hold_the_state_write_the_same_bytes(tmp_path: Path, in_changes: None, restarts: bool) -> None:
+    query, other = job(tmp_path / "one", 1), job(tmp_path / "other", 1)
+    for batch in range(8):
+        first = run(query, batch, rows(batch))
+        if restarts:
+            forget()
+            assert run(query, batch, rows(batch)).equals(first)
+        forget()
+        assert run(other, batch, rows(batch)).equals(first)
+    files = [sorted(path.rglob("*.slices")) for path in (tmp_path / "one", tmp_path / "other")]
+    assert [f.read_bytes() for f in files[0]] == [f.read_bytes() for f in files[1]]
+
+
+def test_a_worker_goes_on_from_what_it_holds(tmp_path: Path, in_changes: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    query, read = job(tmp_path, 1), []
+    restore = sl.Operator.restore
+    monkeypatch.setattr(sl.Operator, "restore", lambda *args: read.append(args) or restore(*args))
+    for batch in range(12):
+        run(query, batch, rows(batch))
+    assert read == []
+    run(query, 9, rows(9))  # a restart before the batch
+    assert len(read) == 1
+    run(query, 10, rows(100))  # on another way: what was held of batch 10 is not its state
+    run(query, 11, rows(11))
+    assert len(read) == 1
+
+
+def test_versions_are_kept_that_others_build_on(tmp_path: Path, in_changes: None) -> None:
+    query = job(tmp_path, 1)
+    assert query.files is not None
+    query = replace(query, files=replace(query.files, keep=3))
+    for batch in range(33):
+        run(query, batch, rows(batch, 2), readers=1)
+    assert query.files is not None
+    assert query.files.versions(0) == [25, 26, 27, 28, 29, 30, 31, 32]  # 29 builds on 25
+    forget()
+    for batch in range(25, 33):
+        query.files.restore(SPEC, 0, batch, "q")
+
+
+def test_damage_anywhere_in_what_a_version_is_made_of_is_refused(tmp_path: Path, in_changes: None) -> None:
+    query = job(tmp_path, 1)
+    for batch in range(4):
+        run(query, batch, rows(batch))
+    assert query.files is not None
+    for batch in range(4):
+        path = tmp_path / "windows" / "1" / "00000" / f"{batch:012}.slices"
+        data = path.read_bytes()
+        for damaged in damages(data, 300):
+            path.write_bytes(damaged)
+            forget()
+            with pytest.raises(StateError, match=r"damaged|has format"):
+                query.files.restore(SPEC, 0, 3, "q")
+        path.unlink()
+        with pytest.raises(StateError, match=f"after batch {batch} is missing"):
+            query.files.restore(SPEC, 0, 3, "q")
+        path.write_bytes(data)
+    run(query, 2, rows(77))
+    forget()
+    with pytest.raises(StateError, match=f"{3:012}.slices builds on another version of batch 2 than is there"):
+        query.files.restore(SPEC, 0, 3, "q")
+
+
 # --- refusals ---------------------------------------------------------------------------------------------------------
 
 
@@ -290,7 +390,7 @@ def test_a_damaged_file_is_never_read(written: Job, tmp_path: Path) -> None:
     for damaged in damages(data, 3000):
         if damaged != data:
             path.write_bytes(damaged)
-            with pytest.raises(StateError, match=r"damaged|has format|not a state file"):
+            with pytest.raises(StateError, match=r"damaged|has format"):
                 written.files.restore(SPEC, 0, 2, "q")
 
 
