@@ -131,7 +131,7 @@ class Plan:
             return names.slice(0, numbers.size)
         if not np.array_equal(known, numbers):
             indices = pa.array(numbers.astype(np.int32))
-            names = pa.DictionaryArray.from_arrays(indices, pa.array(self.names, pa.string())).cast(pa.string())
+            names = self.once("names", lambda: pa.array(self.names, pa.string())).take(indices)
             self._last_names = numbers, names
         return names
 

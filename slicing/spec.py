@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
+from functools import cached_property
 from typing import Any, TypeVar
 
 from slicing.aggs import Aggregate
@@ -129,7 +130,7 @@ class Spec:
         """Whether a window can come out again, corrected."""
         return self.emit != "final" and self.allowed_lateness != 0
 
-    @property
+    @cached_property
     def ranks_rows(self) -> bool:
         """Whether results have ``rank_start`` and ``rank_end``."""
         return any(isinstance(w, RowWindow) and w.ranked for w in self.windows.values())
