@@ -92,7 +92,7 @@ def time_answers(
         return Answers.none(plan)
     if keys is None and not plan.fragments and windows_of is None:  # a cell a slice
         due = plan.edges.due(np.ascontiguousarray(table.end), after, until)
-        blocks = combined(plan.lanes, table, due.low, due.high)
+        blocks = combined(plan, table, due.low, due.high)
         return Answers(plan.numbered(due.type), due.start, due.end, np.zeros_like(due.end), blocks, True)
     starts = table.slices()
     ends = table.end[starts]
