@@ -15,6 +15,7 @@ from slicing.kernels.slice import scan
 from slicing.keys import Codes
 from slicing.lazy import lazy
 from slicing.plan import Plan
+from slicing.row_values import Values, values_of
 from slicing.threads import parts, side_by_side
 from slicing.values import SIGN_BIT, TOP, float_words
 
@@ -119,11 +120,9 @@ class Rows:
         arrays = [m.to_numpy(zero_copy_only=False) for m in masks]
         return np.logical_and.reduce(arrays).view(np.uint8)
 
-    def objects(self, name: str) -> npt.NDArray[np.object_]:
-        """A column's values as Python has them."""
-        out = np.empty(len(self), object)
-        out[:] = self.columns[name].to_pylist()
-        return out
+    def seen(self, name: str) -> Values:
+        """A column's values as users' windows see them."""
+        return values_of(self.columns[name], self.plan.row_values[name])
 
     def flag(self, name: str) -> npt.NDArray[np.bool_]:
         """A boolean column; null is false."""

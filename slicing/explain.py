@@ -18,6 +18,7 @@ from slicing.kernels.strategies import STRATEGIES
 from slicing.plan import Plan
 from slicing.row_windows import Frame, LastRows, Punctuation, RowCount, RowWindow
 from slicing.spec import ProcessingTime, Spec
+from slicing.user_windows import BoundContextAware
 from slicing.windows import Calendar, ContextFreeWindow, Landmark, Whole, Window
 
 _UNBOUNDED = (
@@ -74,6 +75,7 @@ def explain(spec: Spec, schema: pa.Schema | None = None, combine: str = AUTO) ->
         ("slices a window", _slices(plan)),
         ("fragments", _fragments(plan)),
         ("rows kept", _rows_kept(plan)),
+        *_of_users(plan),
         ("splits and removals", _splits(plan)),
         ("combine", _combine(plan)),
         ("bytes per live key", _bytes(plan)),
@@ -178,6 +180,17 @@ def _rows_kept(plan: Plan) -> str:
     if kinds:
         return "no: a slice keeps the sorted values, counted, of a column with a holistic aggregate; never rows"
     return "no: every window is known from edges or gaps, and every aggregate combines from partials"
+
+
+def _of_users(plan: Plan) -> list[tuple[str, str]]:
+    """Whether the methods of users' windows are compiled."""
+    found = [
+        f"{plan.names[w.number]}: "
+        + (f"plain Python, row by row: {w.compiled}" if isinstance(w.compiled, str) else "compiled, a kernel over rows")
+        for w in plan.row_windows
+        if isinstance(w, BoundContextAware)
+    ]
+    return [("windows of your own", "\n".join(found))] if found else []
 
 
 def _splits(plan: Plan) -> str:

@@ -21,6 +21,7 @@ from slicing.kernels import combine as kinds
 from slicing.keys import check_key_type
 from slicing.lazy import lazy
 from slicing.measure import Measure
+from slicing.row_values import number_form
 from slicing.row_windows import Binding, BoundRowCount, PerRow, RowWindow
 from slicing.rows import BoundRows
 from slicing.spec import ProcessingTime, Spec
@@ -147,14 +148,20 @@ class Plan:
                         f"windows[{self.names[i]!r}]: {window!r} takes boolean columns; {name!r} has type {types[name]}"
                     )
         self.row_flags = list(dict.fromkeys(name for _, w in of_rows for name in w.flag_columns()))
-        self.row_values = list(dict.fromkeys(name for _, w in of_rows for name in w.columns()))
-        flags, values = ({name: n for n, name in enumerate(names)} for names in (self.row_flags, self.row_values))
+        seen = list(dict.fromkeys(name for _, w in of_rows for name in w.columns()))
+        flags, values = ({name: n for n, name in enumerate(names)} for names in (self.row_flags, seen))
         keyed = bool(self.spec.by)
-        since = self.since
         self.row_windows: list[BoundRows] = [
-            _named(self.names[i], w.bind_rows, Binding(i, self.measure, flags, values, keyed, self.names[i] in since))
+            _named(
+                self.names[i],
+                w.bind_rows,
+                Binding(i, self.measure, flags, values, types, keyed, self.names[i] in self.since),
+            )
             for i, w in of_rows
         ]
+        in_python = {n for w in self.row_windows if w.in_python for n in dict(of_rows)[w.number].columns()}
+        # the columns that users' windows see, each with its form: numbers, if all these windows are compiled
+        self.row_values = {name: None if name in in_python else number_form(types[name]) for name in seen}
         self.counts_rows = any(w.counts for w in self.row_windows)
         self.counts_arrivals = any(w.by_arrival and not (w.whole_stream and keyed) for _, w in of_rows)
         self.places_rows = any(w.whole_stream and keyed and w.ranked and not w.by_arrival for _, w in of_rows)

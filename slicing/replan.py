@@ -21,6 +21,7 @@ from slicing.kernels.cells import FIRST, LAST, LEVEL
 from slicing.plan import Plan
 from slicing.revise import Revisions
 from slicing.row_store import RowStore
+from slicing.row_values import in_form
 from slicing.row_windows import LastRows, PerRow, Punctuation, RowWindow
 from slicing.rows import FLAGS, WITNESS
 from slicing.spec import Spec
@@ -163,7 +164,8 @@ def _rows(store: RowStore, plan: Plan, number: Ints) -> RowStore:
         for bit, name in enumerate(plan.row_flags):
             if name in old.row_flags:
                 facts[:, FLAGS] |= (run.facts[:, FLAGS] >> old.row_flags.index(name) & 1) << bit
-        values = tuple(run.values[old.row_values.index(name)] for name in plan.row_values)
+        seen = dict(zip(old.row_values, run.values, strict=True))
+        values = tuple(in_form(seen[name], form, plan.types[name]) for name, form in plan.row_values.items())
         runs.append(replace(run, facts=facts, values=values))
     contexts = {int(number[n]): known for n, known in store.contexts.items() if number[n] >= 0}
     none = np.empty(0, np.int64)

@@ -97,7 +97,7 @@ class RowStore:
             of_key = _grown(of_key, max(rows.codes, 1))
             facts[:, OF_KEY] = of_key[cells.code] + _occurrence(cells.code)
             of_key += np.bincount(cells.code, minlength=of_key.size)
-        table = RowTable(cells, facts, tuple(rows.objects(name) for name in self.plan.row_values))
+        table = RowTable(cells, facts, tuple(rows.seen(name) for name in self.plan.row_values))
         if rows.code is not None or not rows.span[2] or self.plan.spec.sequence is not None:
             table = table.sorted()
         return self._with(table, 0 if late else len(rows), of_key)
@@ -178,11 +178,10 @@ class RowStore:
             gone[code] = 0
             # a key may have two groups that go on, of which the later one has let nothing go
             np.add.at(gone, code[~view.over], (view.base + dropped)[~view.over])
-        contexts, codes = dict(self.contexts), set(table.code[view.first].tolist())
+        contexts = dict(self.contexts)
         for window in self.plan.row_windows:
             if isinstance(window, BoundContextAware):
-                quiet = {c: known for c, known in contexts.get(window.number, {}).items() if c not in codes}
-                contexts[window.number] = quiet | window.contexts(real, h)
+                contexts[window.number] = window.contexts(real, h)
         placed = self.placed
         if self.plan.places_rows:
             settled = (real.time < h) & (real.fact(PLACE) == UNPLACED)

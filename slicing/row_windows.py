@@ -11,6 +11,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from slicing.bounds import FOREVER
 from slicing.decide import Context
@@ -35,6 +36,7 @@ class Binding(NamedTuple):
     measure: Measure
     flags: Mapping[str, int]
     values: Mapping[str, int]
+    types: Mapping[str, pa.DataType]
     keyed: bool
     added: bool  # while the stream ran
 

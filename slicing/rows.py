@@ -20,9 +20,9 @@ from slicing.cells import Cells, concatenated
 from slicing.kernels.rows import merge_order
 from slicing.lazy import lazy
 from slicing.order import order_by
+from slicing.row_values import Values
 
 Ints = npt.NDArray[np.int64]
-Objects = npt.NDArray[np.object_]
 Mask = npt.NDArray[np.bool_]
 
 # what is kept of a row beside its cell
@@ -43,7 +43,7 @@ class RowTable:
 
     cells: Cells
     facts: Ints
-    values: tuple[Objects, ...] = ()  # of the columns that a user's windows want to see
+    values: tuple[Values, ...] = ()  # of the columns that a user's windows want to see
 
     def __len__(self) -> int:
         return len(self.facts)
@@ -132,6 +132,7 @@ class BoundRows(Protocol):
 
     number: int  # among the windows of the spec
     counts: bool  # whether it asks how many rows of a key were let go
+    in_python: bool = False  # whether it is a user's and sees rows one by one
 
     def find(self, view: View, until: int) -> Found:
         """The windows of these rows, at least those that close before ``until``.

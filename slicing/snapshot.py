@@ -27,7 +27,8 @@ from slicing.plan import Plan
 from slicing.postpone import Postponed
 from slicing.revise import Revisions
 from slicing.row_store import RowStore
-from slicing.rows import Context, Objects, Opened, RowTable
+from slicing.row_values import as_arrow, values_of
+from slicing.rows import Context, Opened, RowTable
 from slicing.spec import Spec
 from slicing.state import State
 from slicing.store import Store
@@ -192,7 +193,7 @@ def _row_tables(store: RowStore) -> list[pa.Table]:
 
 
 def _facts_table(plan: Plan, run: RowTable) -> pa.Table:
-    values = [pa.array(v, plan.types[name]) for name, v in zip(plan.row_values, run.values, strict=True)]
+    values = [as_arrow(v, plan.types[name]) for name, v in zip(plan.row_values, run.values, strict=True)]
     return pa.table([_lists(run.facts), *values], names=["words", *map(str, range(len(values)))])
 
 
@@ -213,7 +214,8 @@ def _rows(plan: Plan, header: dict[str, Any], take: Iterator[pa.Table]) -> RowSt
     runs = []
     for _ in range(header["runs"]):
         cells, facts = _cells(plan, next(take)), next(take)
-        values = tuple(_objects(column) for column in facts.columns[1:])
+        seen = zip(facts.columns[1:], plan.row_values.values(), strict=True)
+        values = tuple(values_of(_whole(column), form) for column, form in seen)
         runs.append(RowTable(cells, _words(facts["words"]), values))
     contexts: dict[int, dict[int, Context]] = {}
     for number, code, value, opened in header["contexts"]:
@@ -221,12 +223,6 @@ def _rows(plan: Plan, header: dict[str, Any], take: Iterator[pa.Table]) -> RowSt
         known[code] = Context(context_value(value), tuple(Opened(*o) for o in opened))
     arrived, placed, settled = header["counts"]
     return RowStore(plan, tuple(runs), gone, of_key, arrived, placed, settled, contexts)
-
-
-def _objects(column: pa.ChunkedArray) -> Objects:
-    out = np.empty(len(column), object)
-    out[:] = column.to_pylist()
-    return out
 
 
 def _lists(words: Ints) -> pa.Array:

@@ -178,6 +178,53 @@ class Delta(sl.ContextAwareWindow):
         return value, [self.closes(before=True), self.opens()]
 
 
+@dataclass(frozen=True)
+class FastVisit(sl.ContextAwareWindow):
+    """The same sessions, written so that they compile."""
+
+    gap: int
+    longest: int
+
+    def start(self) -> Any:
+        return False, 0, 0
+
+    def see(self, context: Any, time: int) -> Any:
+        is_open, first, _ = context
+        return ((True, first, time), 0) if is_open else ((True, time, time), self.OPEN)
+
+    def deadline(self, context: Any) -> int | None:
+        is_open, first, last = context
+        return min(last + self.gap, first + self.longest - 1) if is_open else None
+
+    def expired(self, context: Any) -> Any:
+        _, first, last = context
+        return (False, 0, 0), self.CLOSE, min(last + self.gap, first + self.longest)
+
+
+@dataclass(frozen=True)
+class FastDelta(sl.ContextAwareWindow):
+    """The same windows, written so that they compile."""
+
+    column: str
+    by: float
+
+    def columns(self) -> tuple[str, ...]:
+        return (self.column,)
+
+    def start(self) -> Any:
+        return False, 0.0
+
+    def see(self, context: Any, time: int, value: float | None) -> Any:
+        is_open, first = context
+        if value is None:
+            return context, 0
+        if not is_open:
+            return (True, value), self.OPEN
+        if abs(value - first) < self.by:
+            return context, 0
+        return (True, value), self.CLOSE_BEFORE + self.OPEN
+
+
 def spec(case: Case) -> sl.Spec:
     query, time_type = case.query, case.columns[case.query["time"]]
     unit = DAY if time_type == "date64" else 1  # a user's windows are in the words of the column
@@ -219,9 +266,9 @@ def spec(case: Case) -> sl.Spec:
             case "per_row":
                 return sl.per_row(span(w["range"]), w["every"], order=w["order"])
             case "visit":
-                return Visit(w["gap"] * unit, w["longest"] * unit)
+                return (FastVisit if w["compiled"] else Visit)(w["gap"] * unit, w["longest"] * unit)
             case "delta":
-                return Delta(w["column"], w["by"])
+                return (FastDelta if w["compiled"] else Delta)(w["column"], w["by"])
             case "last_rows":
                 return sl.last_rows(w["n"], span(w["every"]))
             case "calendar":

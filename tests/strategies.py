@@ -167,9 +167,9 @@ def windows(draw: DrawFn, kit: Kit, time_type: str) -> Values:
             order = draw(st.sampled_from(["time", "time", "arrival"])) if not kit.within_bound else "time"
             return {"kind": kind, "range": size, "every": draw(st.sampled_from([1, 1, 2, 3])), "order": order}
         case "visit":
-            return {"kind": kind, "gap": draw(st.integers(1, 8)), "longest": size}
+            return {"kind": kind, "gap": draw(st.integers(1, 8)), "longest": size, "compiled": draw(st.booleans())}
         case "delta":
-            return {"kind": kind, "column": "level", "by": draw(st.integers(1, 4))}
+            return {"kind": kind, "column": "level", "by": draw(st.integers(1, 4)), "compiled": draw(st.booleans())}
         case "last_rows":
             return {"kind": kind, "n": draw(st.integers(1, 6)), "every": size}
         case "session":

@@ -1,0 +1,170 @@
+"""The kernel that shows rows to a user's window: written out for its state and columns, compiled with its methods.
+
+A state is a few words a group (``F``: float64 in the same 8 bytes). Windows do not overlap: at most one a group is
+open, known by the row that opened it. Deviations from what the base class asks for end the walk with -1; the window is
+then asked again in plain Python, which says what is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+OPEN, CLOSE, CLOSE_BEFORE = 1, 2, 4
+FOREVER = 0x7FFFFFFFFFFFFFFF
+
+EXPIRE = """
+while True:
+    due = deadline(me, {state})
+    if due is None or due >= {now}:
+        break
+    end = time[i - 1] if i > 0 else due
+    {expired}
+    later = deadline(me, {state})
+    if later is not None and later <= due:
+        return -1
+"""
+
+EXPIRED = """answer = expired(me, {state})
+    {states} = cast(answer[0])
+    edges = answer[1]
+    {end}
+    if edges & OPEN or (edges != 0 and row < 0):
+        return -1
+    if edges != 0:
+        n = put(found, n, g, row, i, start, end, due)
+        row = -1"""
+
+ALL_CLOSE = """{states} = {start}
+    if row >= 0:
+        n = put(found, n, g, row, i, start, end, due)
+        row = -1"""
+
+TEMPLATE = """
+def cast(state):
+    {states} = state
+    return {cast}
+
+def shown(value, valid):
+    if valid:
+        return value
+    return None
+
+def walk(me, bounds, time, arrival, settled, until, over, {columns}A, F, by, at, found, needed):
+    n = 0
+    for g in range(bounds.size - 1):
+        c = np.uint64(g)
+        {states} = {held}
+        i, last, limit = bounds[g], bounds[g + 1], FOREVER if over[g] else until
+        row, start = np.int64(-1), at[g]
+        if by[g] >= 0:
+            row = i
+            while arrival[row] != by[g]:
+                row += 1
+        i = i + np.searchsorted(time[i:last], settled)
+        while i < last and time[i] < limit:
+            now = time[i]
+            {expire_now}
+            answer = see(me, {state}, now{row})
+            {states} = cast(answer[0])
+            edges = answer[1]
+            if edges & CLOSE_BEFORE:
+                if row < 0 or row >= i:
+                    return -1
+                end = time[i - 1]
+                {end}
+                n = put(found, n, g, row, i, start, end, now)
+                row = -1
+            if edges & OPEN:
+                if row >= 0:
+                    return -1
+                row, start = i, now
+            if edges & CLOSE:
+                if row < 0:
+                    return -1
+                end = now
+                {end}
+                n = put(found, n, g, row, i + 1, start, end, now)
+                row = -1
+            i += 1
+        {expire_limit}
+        {stored} = {state}
+        needed[g] = i if row < 0 else row
+        by[g] = -1 if row < 0 else arrival[row]
+        at[g] = start
+    return n
+"""
+
+
+@njit(inline="always")
+def _put(found, n, group, first, last, start, end, closes):
+    """One more window; where there is no room left it is only counted."""
+    if n < found.shape[0]:
+        found[n, 0], found[n, 1], found[n, 2] = group, first, last
+        found[n, 3], found[n, 4], found[n, 5] = start, end, closes
+    return n + 1
+
+
+def compiled(
+    methods: dict[str, Any],
+    states: Sequence[str],
+    single: bool,
+    ends: dict[str, bool],
+    start: tuple[float | int | bool, ...],
+    nullable: Sequence[bool],
+) -> Callable[..., int]:
+    """``methods``: see, and deadline and expired where the user has defined them. ``states``: 'float64', 'int64' or
+    'bool' each; ``single``: a state is a plain value; ``ends``: whether a method says where windows end."""
+    names = [f"s{i}" for i in range(len(states))]
+
+    def tupled(parts: Sequence[str]) -> str:
+        return parts[0] if single else f"({', '.join(parts)},)"
+
+    state = tupled(names)
+    cast = [f"as_{kind}({name})" for kind, name in zip(states, names, strict=True)]
+    first = [f"as_{kind}({value!r})" for kind, value in zip(states, start, strict=True)]
+    words = {"states": ", ".join(names) + ("" if single else ","), "state": state}
+    end = {name: "end = answer[2]" if given else "pass" for name, given in ends.items()}
+    if "expired" in methods:
+        expired = EXPIRED.format(**words, end=end["expired"])
+    else:
+        expired = ALL_CLOSE.format(**words, start=tupled(first))
+
+    def expire(now: str, indent: int) -> str:
+        if "deadline" not in methods:
+            return "pass"
+        text = EXPIRE.format(**words, now=now, expired=expired)
+        return text.strip().replace("\n", "\n" + " " * indent)
+
+    row = [f", shown(v{k}[i], ok{k}[i])" if may_be_null else f", v{k}[i]" for k, may_be_null in enumerate(nullable)]
+    text = TEMPLATE.format(
+        **words,
+        cast=tupled(cast),
+        held=tupled([_LOADED[kind].format(k) for k, kind in enumerate(states)]),
+        stored=tupled([f"{'F' if kind == 'float64' else 'A'}[c, {k}]" for k, kind in enumerate(states)]),
+        columns="".join(f"v{k}, ok{k}, " for k in range(len(nullable))),
+        row="".join(row),
+        end=end["see"],
+        expire_now=expire("now", 12),
+        expire_limit=expire("limit", 8),
+    )
+    space: dict[str, Any] = {"np": np, "put": _put, "OPEN": OPEN, "CLOSE": CLOSE, "CLOSE_BEFORE": CLOSE_BEFORE}
+    space |= {"FOREVER": FOREVER, "nan": np.nan, "inf": np.inf, **methods}
+    exec(text, space)
+    for kind in set(states):  # with a signature, for what may be null is converted to arguments, and only so
+        space[f"as_{kind}"] = njit(f"{_TYPES[kind]}({_TYPES[kind]})")(_same)
+    for name in ("cast", "shown"):
+        space[name] = njit(space[name])
+    kernel: Callable[..., int] = njit(space["walk"], nogil=True)
+    return kernel
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+_TYPES = {"float64": "float64", "int64": "int64", "bool": "boolean"}
+_LOADED = {"float64": "F[c, {}]", "int64": "A[c, {}]", "bool": "(A[c, {}] != 0)"}
