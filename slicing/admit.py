@@ -39,7 +39,7 @@ def encoded(state: State, batch: pa.RecordBatch, times: Ints, threads: int = 1) 
     columns = {name: plain(batch.column(name)) if name in plan.unlike else batch.column(name) for name in plan.types}
     code = None
     if state.keys is not None:
-        code = state.keys.encode_rows([batch.column(name) for name in plan.spec.by], threads)
+        code = state.keys.encode([batch.column(name) for name in plan.spec.by], threads)
     ranked: dict[str, Ints] = {}
     for name in plan.ranked:
         pool, store = state.pools[name], state.store

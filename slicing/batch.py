@@ -12,7 +12,7 @@ import pyarrow as pa
 from slicing import sketches
 from slicing.aggs import Feed
 from slicing.kernels.slice import scan
-from slicing.keys import Codes
+from slicing.key_tables import Codes
 from slicing.lazy import lazy
 from slicing.plan import Plan
 from slicing.row_values import Values, values_of

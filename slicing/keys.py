@@ -6,7 +6,7 @@ large decimals as bytes. A pair of ids is a word again, so several columns combi
 
 from __future__ import annotations
 
-import os
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -16,30 +16,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as t
 
-from slicing.kernels.table import (
-    FINISHED,
-    FULL,
-    MIX,
-    NO_BYTES,
-    encode_bytes,
-    encode_words,
-    find_words,
-    hash_bytes,
-    hash_words,
-    place_bytes,
-    place_words,
-)
-from slicing.threads import parts, side_by_side
+from slicing.kernels.table import hash_bytes, hash_words, look_up
+from slicing.key_tables import NOTHING, ByteTable, Codes, Mask, WordTable, numbered
 
 Array = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]
-Codes = npt.NDArray[Any]  # int64 or, as there are never 2**31 of them, int32
-Mask = npt.NDArray[np.bool_]
 
 _TOP = np.int64(0x7FFFFFFFFFFFFFFF)
 _LOW_HALF = np.int64(0xFFFFFFFF)
-CHUNK = 1 << 15  # ids made at a time, in the cache
-_NOTHING = np.frombuffer(b"", np.uint8)
 
 
 class KeyTable:
@@ -53,7 +37,7 @@ class KeyTable:
             check_key_type(str(position), type)
         self._types = list(types)
         self._columns = [_ByteColumn(v) if _is_bytes(v) else _WordColumn(v) for v in map(_decoded, types)]
-        self._pairs = [_WordTable() for _ in self._columns[1:]]
+        self._pairs = [WordTable() for _ in self._columns[1:]]
         self._ranks = np.empty(0, np.int64)  # of all codes, once most were asked for
 
     def __len__(self) -> int:
@@ -65,7 +49,7 @@ class KeyTable:
         tables = [*self._pairs, *(column.table for column in self._columns)]
         return self._ranks.nbytes + sum(table.nbytes for table in tables)
 
-    def encode(self, columns: Sequence[pa.Array], threads: int = 1) -> Ints:
+    def encode(self, columns: Sequence[pa.Array], threads: int = 1) -> Codes:
         """The code of each row; ``threads`` look known words up together.
 
         Columns of other types or lengths are refused before anything changes.
@@ -114,22 +98,18 @@ class KeyTable:
         table.encode_values(self.values(live))
         return table
 
-    def encode_rows(self, columns: Sequence[pa.Array], threads: int = 1) -> Codes:
-        """The same in half the memory where a single column of words without nulls is the key."""
-        column, array = self._columns[0], columns[0]
-        if len(columns) > 1 or array.type != self._types[0] or not isinstance(column, _WordColumn):
-            return self.encode(columns, threads)
-        if t.is_dictionary(array.type) or array.null_count:
-            return self.encode(columns, threads)
-        return column.encode_narrow(array, threads)
+    def recoded(self, other: KeyTable) -> Ints:
+        """The code here of each code of another table."""
+        return self.encode_values(other.values(np.arange(len(other)))).astype(np.int64)
 
-    def encode_values(self, columns: Sequence[pa.Array], threads: int = 1) -> Ints:
+    def encode_values(self, columns: Sequence[pa.Array], threads: int = 1) -> Codes:
         """``encode`` of columns as ``values`` gives them."""
         if len(columns[0]) == 0:
-            return np.empty(0, np.int64)
-        codes = _ids(columns[0], self._columns[0], threads)
+            return np.empty(0, np.int32)
+        codes = self._columns[0].encode(columns[0], threads)
         for pairs, array, column in zip(self._pairs, columns[1:], self._columns[1:], strict=True):
-            codes = pairs.encode_known(codes << 32 | _ids(array, column, threads), threads)
+            words = _paired(codes, column.encode(array, threads))
+            codes = pairs.encode(words, words.size, threads=threads)
         return codes
 
     def _column_ids(self, codes: Ints) -> list[Ints]:
@@ -150,6 +130,15 @@ class KeyTable:
         return [key for column, ids in reversed(columns) for key in column.sort_keys(ids)]
 
 
+def _paired(first: Codes, second: Codes) -> Ints:
+    """Two ids as a word."""
+    words = np.empty(first.size, np.int64)
+    halves = words.view(np.int32).reshape(-1, 2)
+    low = 0 if sys.byteorder == "little" else 1
+    halves[:, low], halves[:, 1 - low] = second, first
+    return words
+
+
 def ranks_among(code: Ints, keys: KeyTable | None) -> Ints:
     """For each code that occurs, the place of its key among those that occur; without keys there is one group."""
     if keys is None:
@@ -158,13 +147,6 @@ def ranks_among(code: Ints, keys: KeyTable | None) -> Ints:
     rank = np.zeros(len(keys), np.int64)
     rank[present] = keys.ranks(present)
     return rank
-
-
-def numbered(words: Ints) -> tuple[Ints, Ints]:
-    """Each word's number, in order of first appearance, and the word of each number."""
-    table = _WordTable()
-    numbers = table.encode(words, words.size)
-    return numbers, table.keys[: table.given]
 
 
 def check_key_type(name: str, type: pa.DataType) -> None:
@@ -177,168 +159,21 @@ def check_key_type(name: str, type: pa.DataType) -> None:
         )
 
 
-class _Table:
-    """Distinct values to ids 0, 1, 2...: what the tables of words and of bytes share."""
-
-    slots: Array
-    shift: np.uint64  # from a hash to its slot
-
-    def __init__(self) -> None:
-        self.given = 0
-        self.null = -1
-        self.limit = 1024  # ids there is room for
-        self.multiplier, self.patience = MIX, 64
-        self.rebuild()
-
-    def encode(self, rows: Array, count: int, valid: Mask | None = None, data: Array = _NOTHING) -> Ints:
-        """Ids of ``count`` rows: words, or offsets into ``data``. ``valid`` is given where rows are null."""
-        rows.setflags(write=False)  # as Arrow's buffers are: a kernel is compiled once
-        out = np.empty(count, np.int64)
-        done = 0
-        if valid is not None and self.null < 0:
-            done = int(valid.argmin())
-            self._run(rows, None, data, out[:done])
-            if self.given == self.limit:
-                self.make_room(FULL)
-            self.add_null()
-            self.null, self.given = self.given, self.given + 1
-        self._run(rows[done:], None if valid is None else valid[done:], data, out[done:])
-        return out
-
-    def _run(self, rows: Array, valid: Mask | None, data: Array, out: Ints) -> None:
-        while True:
-            done, self.given, stop = self.step(rows, valid, data, out)
-            if stop == FINISHED:
-                return
-            self.make_room(stop)
-            rows, valid, out = rows[done:], None if valid is None else valid[done:], out[done:]
-
-    def make_room(self, stop: int) -> None:
-        if stop == FULL:
-            self.limit *= 2
-        else:
-            self.multiplier = np.uint64(int.from_bytes(os.urandom(8), "little") | 1)
-            self.patience *= 2
-        self.rebuild()
-
-    def free_slots(self, width: int, dtype: type[np.generic]) -> None:
-        self.slots = np.zeros((4 * self.limit, width), dtype)
-        self.shift = np.uint64(65 - len(self.slots).bit_length())
-
-    def step(self, rows: Array, valid: Mask | None, data: Array, out: Ints) -> tuple[int, int, int]:
-        raise NotImplementedError
-
-    def rebuild(self) -> None:
-        """Room for ``limit`` ids, and slots anew."""
-        raise NotImplementedError
-
-    def add_null(self) -> None:
-        """A value for the next id, which will be null's."""
-        raise NotImplementedError
-
-
-class _WordTable(_Table):
-    def __init__(self) -> None:
-        self.keys = np.empty(0, np.int64)  # the word of each id
-        super().__init__()
-
-    def encode_known(self, words: Ints, threads: int, dtype: type[np.signedinteger[Any]] = np.int64) -> Codes:
-        """``encode`` without nulls: words that have an id are found side by side, the others encoded in turn."""
-        words.setflags(write=False)
-        out = np.empty(words.size, dtype)
-        share = parts(words.size, threads)
-        if len(share) == 1 or not self.given:
-            buffer = np.empty(min(CHUNK, words.size), np.int64)
-            for first in range(0, words.size, CHUNK):
-                some = buffer[: words.size - first]
-                self._run(words[first : first + CHUNK], None, _NOTHING, some)
-                out[first : first + CHUNK] = some
-            return out
-
-        def find(part: slice) -> int:
-            missing, buffer = 0, np.empty(CHUNK, np.int64)
-            for first in range(part.start, part.stop, CHUNK):
-                last = min(first + CHUNK, part.stop)
-                some = buffer[: last - first]
-                missing += find_words(words[first:last], self.slots, self.shift, self.multiplier, some)
-                out[first:last] = some
-            return missing
-
-        if any(side_by_side(find, share)):
-            new = np.flatnonzero(out < 0)
-            out[new] = self.encode(words[new], new.size)
-        return out
-
-    def step(self, rows: Array, valid: Mask | None, data: Array, out: Ints) -> tuple[int, int, int]:
-        hashing = self.slots, self.shift, self.multiplier, self.patience
-        return encode_words(rows, valid, self.null, *hashing, self.keys, self.given, out)
-
-    def rebuild(self) -> None:
-        self.keys = _longer(self.keys, self.limit)
-        self.free_slots(2, np.int64)
-        if self.given:
-            place_words(self.keys[: self.given], self.null, self.slots, self.shift, self.multiplier)
-
-    def add_null(self) -> None:
-        self.keys[self.given] = 0
-
-    @property
-    def nbytes(self) -> int:
-        return self.slots.nbytes + self.keys.nbytes
-
-
-class _ByteTable(_Table):
-    def __init__(self) -> None:
-        self.starts = np.zeros(1, np.int64)  # id i is pool[starts[i] : starts[i + 1]]
-        self.pool = np.empty(4096, np.uint8)
-        self.tail = np.zeros(32, np.uint8)  # a kernel's scratch
-        super().__init__()
-
-    def step(self, rows: Array, valid: Mask | None, data: Array, out: Ints) -> tuple[int, int, int]:
-        hashing = self.slots, self.shift, self.multiplier, self.patience
-        stored = self.pool, self.starts, self.given
-        return encode_bytes(rows, data, self.tail, valid, self.null, *hashing, *stored, out)
-
-    def make_room(self, stop: int) -> None:
-        if stop == NO_BYTES:
-            self.pool = _longer(self.pool, 2 * self.pool.size)
-        else:
-            super().make_room(stop)
-
-    def rebuild(self) -> None:
-        self.starts = _longer(self.starts, self.limit + 1)
-        self.free_slots(3, np.uint64)
-        starts = self.starts[: self.given + 1]
-        if self.given:
-            place_bytes(self.pool, starts, self.null, self.slots, self.shift, self.multiplier)
-
-    def add_null(self) -> None:
-        self.starts[self.given + 1] = self.starts[self.given]
-
-    @property
-    def nbytes(self) -> int:
-        return self.slots.nbytes + self.starts.nbytes + self.pool.nbytes
-
-
 class _WordColumn:
     """Values that fit 64 bits: themselves, or the bits of a float64."""
 
     def __init__(self, type: pa.DataType) -> None:
         self.type = type
-        self.table = _WordTable()
+        self.table = WordTable()
+        self._dictionary = _Dictionary()
         kind = "f" if t.is_floating(type) else "u" if t.is_unsigned_integer(type) else "i"
         size = 1 if t.is_boolean(type) or t.is_null(type) else type.bit_width // 8
         self.dtype = np.dtype(f"{kind}{size}")
 
-    def encode(self, array: pa.Array, threads: int = 1) -> Ints:
-        valid = _valid(array)
-        if valid is None:
-            return self.table.encode_known(self._words(array), threads)
-        return self.table.encode(self._words(array), len(array), valid)
-
-    def encode_narrow(self, array: pa.Array, threads: int) -> Codes:
-        """Ids of a column without nulls."""
-        return self.table.encode_known(self._words(array), threads, np.int32)
+    def encode(self, array: pa.Array, threads: int = 1) -> Codes:
+        if t.is_dictionary(array.type):
+            return self._dictionary.encode(array, self)
+        return self.table.encode(self._words(array), len(array), _valid(array), threads=threads)
 
     def values(self, ids: Ints) -> pa.Array:
         if t.is_null(self.type):
@@ -385,10 +220,13 @@ class _ByteColumn:
 
     def __init__(self, type: pa.DataType) -> None:
         self.type = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}.get(type, type)
-        self.table = _ByteTable()
+        self.table = ByteTable()
+        self._dictionary = _Dictionary()
         self.text = t.is_string(self.type) or t.is_large_string(self.type)
 
-    def encode(self, array: pa.Array, threads: int = 1) -> Ints:
+    def encode(self, array: pa.Array, threads: int = 1) -> Codes:
+        if t.is_dictionary(array.type):
+            return self._dictionary.encode(array, self)
         if array.type != self.type:
             array = array.cast(self.type)
         _, *offsets, data = array.buffers()
@@ -397,8 +235,8 @@ class _ByteColumn:
             starts = np.frombuffer(offsets[0], dtype, len(array) + 1, array.offset * dtype.itemsize)
         else:
             starts = np.arange(array.offset, array.offset + len(array) + 1) * (self.type.bit_width // 8)
-        pool = np.frombuffer(data, np.uint8) if data is not None and data.size else _NOTHING
-        return self.table.encode(starts, len(array), _valid(array), pool)
+        pool = np.frombuffer(data, np.uint8) if data is not None and data.size else NOTHING
+        return self.table.encode(starts, len(array), _valid(array), pool, threads)
 
     def values(self, ids: Ints) -> pa.Array:
         table = self.table
@@ -420,14 +258,39 @@ class _ByteColumn:
         return [_inverse(order)[place]]
 
 
-def _ids(array: pa.Array, column: _WordColumn | _ByteColumn, threads: int) -> Ints:
-    """A dictionary's values are encoded in the order in which rows use them, and only those that rows use."""
-    if not t.is_dictionary(array.type):
-        return column.encode(array, threads)
-    used = _WordColumn(array.type.index_type)
-    rows = used.encode(array.indices)
-    values = array.dictionary.cast(column.type).take(used.values(np.arange(used.table.given)))
-    return column.encode(values)[rows]
+class _Dictionary:
+    """The ids of a dictionary's values, kept while batches come with the same one."""
+
+    def __init__(self) -> None:
+        self._values: pa.Array | None = None
+        self._ids: Codes = np.empty(0, np.int32)  # -1: not asked for yet; null's comes last
+
+    def encode(self, array: pa.DictionaryArray, column: _WordColumn | _ByteColumn) -> Codes:
+        """Values are encoded in the order in which rows use them, and only those that rows use."""
+        values = array.dictionary
+        place = array.indices.to_numpy(zero_copy_only=False) if not array.null_count else None
+        if place is None:
+            place = array.indices.cast(pa.int64()).fill_null(len(values)).to_numpy()
+        place = place.astype(np.int32, copy=False)
+        place.setflags(write=False)
+        if self._values is None or not _same_buffers(values, self._values):
+            self._values, self._ids = values, np.full(len(values) + 1, -1, np.int32)
+        out = np.empty(place.size, np.int32)
+        if look_up(place, self._ids, out):
+            _, new = numbered(place[out < 0].astype(np.int64))
+            found = values.cast(column.type).take(pa.array(new, mask=new == len(values)))
+            ids = self._ids.copy()
+            ids[new] = column.encode(found)
+            self._ids = ids
+            look_up(place, ids, out)
+        return out
+
+
+def _same_buffers(one: pa.Array, other: pa.Array) -> bool:
+    def place(array: pa.Array) -> list[object]:
+        return [array.type, len(array), array.offset, *(b and (b.address, b.size) for b in array.buffers())]
+
+    return one is other or place(one) == place(other)
 
 
 def _typed(column: _WordColumn | _ByteColumn, ids: Ints, type: pa.DataType) -> pa.Array | pa.ChunkedArray:
@@ -467,12 +330,6 @@ def _inverse(order: Array) -> Ints:
     positions = np.empty(order.size, np.int64)
     positions[order] = np.arange(order.size)
     return positions
-
-
-def _longer(array: Array, size: int) -> Array:
-    longer = np.empty(size, array.dtype)
-    longer[: array.size] = array
-    return longer
 
 
 def _decoded(type: pa.DataType) -> pa.DataType:

@@ -354,7 +354,7 @@ def _translated(state: State, others: Sequence[State]) -> tuple[State, list[Stat
     """A state that knows others' keys and values too, these in its codes and ranks, and the codes of their keys."""
     codes = [np.zeros(1, np.int64)] * len(others)
     if state.keys is not None:
-        codes = [state.keys.encode_values(o.keys.values(np.arange(len(o.keys)))) for o in others if o.keys is not None]
+        codes = [state.keys.recoded(o.keys) for o in others if o.keys is not None]
         others = [
             o.but(store=o.store.recoded(c), rows=o.rows.recoded(c), revisions=o.revisions.recoded(c))
             for o, c in zip(others, codes, strict=True)

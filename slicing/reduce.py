@@ -25,7 +25,7 @@ from slicing.kernels import combine as kinds
 from slicing.kernels import reduce as k
 from slicing.kernels.cells import CODE, END, FIRST, LAST, LEVEL, ROWS
 from slicing.kernels.slice import NEAR, edge_positions, grid_cells, pieces
-from slicing.keys import numbered
+from slicing.key_tables import Codes, numbered
 from slicing.lazy import lazy
 from slicing.order import order_by
 from slicing.threads import side_by_side
@@ -253,7 +253,7 @@ def _assemble(rows: Rows, ends: Ints, code: Ints, place: _Place) -> Cells:
     return cells
 
 
-def _lift(rows: Rows, ends: Ints, code: Ints, place: _Place) -> Cells:
+def _lift(rows: Rows, ends: Ints, code: Ints | Codes, place: _Place) -> Cells:
     plan = rows.plan
     meta = np.empty((ends.size, 6 if plan.fragments else 3), np.int64)
     meta[:, END], meta[:, CODE] = ends, code

@@ -20,7 +20,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 BLOCK = 512
-FINISHED, FULL, NO_BYTES, CROWDED = range(4)  # stopped for want of codes, of pool bytes, of patience
+FINISHED, FULL, NO_BYTES, CROWDED, NEW = range(5)  # stopped for want of codes, of pool bytes, of patience, of leave
 FAR_SLOTS = 1 << 20  # larger tables are prefetched
 MIX = u64(0x9E3779B97F4A7C15)
 CODE = u64(0xFFFFFFFF)  # of a slot's last word; the tag is above
@@ -67,71 +67,67 @@ def _drop_nulls(valid, null, code, missed, misses):
 
 
 @njit(cache=True, nogil=True)
-def encode_words(words, valid, null, slots, shift, multiplier, patience, keys, given, out):
-    """Codes of int64 words. A slot is (word, code + 1), zeros when free; ``keys`` has each code's word."""
-    mask = u64(slots.shape[0] - 1)
-    homes, missed = np.empty(BLOCK, np.uint64), np.empty(BLOCK, np.int64)
+def encode_words(words, valid, null, slots, shift, multiplier, patience, keys, given, grow, out):
+    """Codes of int64 words. A slot is a code + 1, 0 when free; ``keys[code + 1]`` is the code's word.
+
+    Slots of four bytes keep 1000 keys at an eighth of the slots in the first cache: 2.5 -> 1.0 ns a row against slots
+    that hold the word too; the same at 100 k and 1 M keys (4.5 -> 3.9, 9.7 -> 9.3).
+    """
+    mask = u64(slots.size - 1)
+    missed = np.empty(BLOCK, np.int64)
     for start in range(0, out.size, BLOCK):
         word, code = words[start : start + BLOCK], out[start : start + BLOCK]
-        home = homes[: code.size]
         for i in range(code.size):
-            home[i] = (u64(word[i]) * multiplier) >> shift
-        if slots.shape[0] > FAR_SLOTS:
-            for i in range(code.size):
-                _prefetch(slots, home[i])
+            code[i] = slots[(u64(word[i]) * multiplier) >> shift]
         misses = np.int64(0)
         for i in range(code.size):
-            found = slots[home[i], 1]
+            found = code[i]
             code[i] = found - 1
             missed[misses] = i
-            misses += np.int64((slots[home[i], 0] != word[i]) | (found == 0))
+            misses += np.int64((keys[u64(found)] != word[i]) | (found == 0))
         if valid is not None:
             misses = _drop_nulls(valid[start : start + BLOCK], null, code, missed, misses)
         for j in range(misses):
             i = u64(missed[j])
-            slot = home[i]
+            slot = (u64(word[i]) * multiplier) >> shift
             steps = np.int64(0)
-            while slots[slot, 1] != 0 and slots[slot, 0] != word[i]:
+            while slots[slot] != 0 and keys[u64(slots[slot])] != word[i]:
                 slot = (slot + u64(1)) & mask
                 steps += 1
             if steps > patience:
                 return start, given, CROWDED
-            if slots[slot, 1] == 0:
-                if given == keys.size:
+            if slots[slot] == 0:
+                if not grow:
+                    return start, given, NEW
+                if given == keys.size - 1:
                     return start, given, FULL
-                keys[given] = word[i]
                 given += 1
-                slots[slot, 0] = word[i]
-                slots[slot, 1] = given
-            code[i] = slots[slot, 1] - 1
+                keys[u64(given)] = word[i]
+                slots[slot] = given
+            code[i] = slots[slot] - 1
     return out.size, given, FINISHED
 
 
 @njit(cache=True, nogil=True)
-def find_words(words, slots, shift, multiplier, out):
-    """Codes of words, -1 for those that have none; changes nothing. Returns how many have none."""
-    mask = u64(slots.shape[0] - 1)
+def look_up(place, codes, out):
+    """``codes`` at each place; returns how many are none, -1."""
     none = np.int64(0)
     for i in range(out.size):
-        slot = (u64(words[i]) * multiplier) >> shift
-        while slots[slot, 1] != 0 and slots[slot, 0] != words[i]:
-            slot = (slot + u64(1)) & mask
-        out[i] = slots[slot, 1] - 1
-        none += slots[slot, 1] == 0
+        out[i] = codes[u64(place[i])]
+        none += out[i] < 0
     return none
 
 
 @njit(cache=True, nogil=True)
 def place_words(keys, null, slots, shift, multiplier):
     """Fill free slots with the codes of ``keys``."""
-    mask = u64(slots.shape[0] - 1)
+    mask = u64(slots.size - 1)
     for code in range(keys.size):
         slot = (u64(keys[code]) * multiplier) >> shift
-        while slots[slot, 1] != 0:
+        while slots[slot] != 0:
             slot = (slot + u64(1)) & mask
         if code != null:
-            slots[slot, 0] = keys[code]
-            slots[slot, 1] = code + 1
+            slots[slot] = code + 1
 
 
 # Helpers of the bytes table take addresses, as numba counts references to an array passed on: 12 ns a row.
@@ -173,14 +169,12 @@ def _tag(length):
 
 
 @njit(cache=True, nogil=True)
-def encode_bytes(offsets, data, tail, valid, null, slots, shift, multiplier, patience, pool, starts, given, out):
-    """Codes of byte strings. A slot is (two words, tag | code); code c is pool[starts[c] : starts[c + 1]].
-
-    ``tail`` (32 bytes) takes the end of ``data``, so that 16 bytes can be read of any value.
-    """
+def encode_bytes(offsets, data, valid, null, slots, shift, multiplier, patience, pool, starts, given, grow, out):
+    """Codes of byte strings. A slot is (two words, tag | code); code c is pool[starts[c] : starts[c + 1]]."""
     mask = u64(slots.shape[0] - 1)
     homes, missed = np.empty(BLOCK, np.uint64), np.empty(BLOCK, np.int64)
     prints = np.empty((BLOCK, 3), np.uint64)
+    tail = np.zeros(32, np.uint8)  # the end of ``data``, so that 16 bytes can be read of any value
     cut = max(data.size - 16, 0)
     for b in range(cut, data.size):
         tail[b - cut] = data[b]
@@ -236,6 +230,8 @@ def encode_bytes(offsets, data, tail, valid, null, slots, shift, multiplier, pat
             if steps > patience:
                 return start, given, CROWDED
             if slots[slot, 2] == 0:
+                if not grow:
+                    return start, given, NEW
                 begin = starts[given]
                 if given == starts.size - 1:
                     return start, given, FULL
