@@ -29,12 +29,14 @@ import numpy.typing as npt
 from slicing.aggs import Lane
 from slicing.kernels import combine as words
 from slicing.kernels import lists as k
+from slicing.kernels.cells import gather
 from slicing.kernels.strategies import Combinations
 
 Ints = npt.NDArray[np.int64]
 Index = npt.NDArray[np.int64] | npt.NDArray[np.bool_] | slice
 Block = Any  # an int64 array, Lists or Picked: alike in what the docstring above says
 
+FEW = 1024  # partials that are not worth a kernel
 SORTED_ALONE = 4096  # rows of a cell that are worth a call of their own
 
 
@@ -93,9 +95,18 @@ class Words:
         return answer
 
 
+def gathered(block: Ints, order: Ints) -> Ints:
+    """Some cells of a block of words, each word's column in one piece where they are many."""
+    if order.size < FEW:
+        return block.take(order, axis=0)
+    columns = np.empty((block.shape[1], order.size), np.int64)
+    gather(block, order, columns)
+    return columns.T
+
+
 def by_column(block: Block) -> Block:
     """The same block with each word's column in one piece, to be read out: words by 3 passes each, or all at once."""
-    if not isinstance(block, np.ndarray) or len(block) < 1024:
+    if not isinstance(block, np.ndarray) or len(block) < FEW or block.flags.f_contiguous:
         return block
     columns = np.empty(block.shape[::-1], block.dtype)
     for at in range(0, len(block), 4096):  # by pieces that stay in cache: 4 against 8 ns a partial

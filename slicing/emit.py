@@ -147,26 +147,35 @@ def worth_adding_up(cells: int, live: int) -> bool:
 
 
 def _added_up(plan: Plan, keys: KeyTable, spans: Sequence[tuple[Cells, int, int]]) -> tuple[Ints, tuple[Block, ...]]:
-    """The codes that have cells in the spans, in the order of their keys, and what each one's cells come to."""
-    pieces = [run.take(slice(at, min(at + PIECE, end))) for run, start, end in spans for at in range(start, end, PIECE)]
-    held = np.zeros(len(keys), np.bool_)
-    for piece in pieces:
-        held[piece.code] = True
-    code = np.flatnonzero(held)
-    place = np.empty(len(keys), np.int64)
-    place[code] = keys.ranks(code)
-    order = np.empty(code.size, np.int64)
-    order[place[code]] = code
-    blocks = tuple(b.identity(lane, code.size) for lane in plan.lanes)
-    every = np.arange(PIECE)
-    for piece in pieces:
-        into = place[piece.code]
-        for lane, block, added in zip(plan.lanes, blocks, piece.blocks, strict=True):
-            combine(lane.kind, into, every[: into.size], block, added)
-    return order, blocks
+    """The codes that have cells in the spans, in the order of their keys, and what each one's cells come to.
+
+    Cells lie by code. They are added up in that order, which goes through memory once, and then put in the keys'.
+    """
+    tables = sorted((run.take(slice(start, end)) for run, start, end in spans if start < end), key=len, reverse=True)
+    most, others = tables[0], tables[1:]
+    code = np.ascontiguousarray(most.code)
+    one_slice = most.end[0] == most.end[-1]
+    if others or not one_slice:
+        held = np.zeros(len(keys), np.bool_)
+        for table in tables:
+            held[table.code] = True
+        code = held.nonzero()[0]
+    if one_slice and code.size == len(most):  # the others are added to it
+        blocks = tuple(block.copy() for block in most.blocks) if others else most.blocks
+    else:
+        blocks, others = tuple(b.identity(lane, code.size) for lane in plan.lanes), tables
+    if others:
+        place, every = np.empty(len(keys), np.int64), np.arange(PIECE)
+        place[code] = np.arange(code.size)
+        for piece in (t.take(slice(at, at + PIECE)) for t in others for at in range(0, len(t), PIECE)):
+            into = place[piece.code]
+            for lane, block, added in zip(plan.lanes, blocks, piece.blocks, strict=True):
+                combine(lane.kind, into, every[: into.size], block, added)
+    order = keys.order(code)
+    return code[order], tuple(b.gathered(block, order) for block in blocks)
 
 
-PIECE = 1 << 16  # cells that are added up at a time: their places stay in cache
+PIECE = 1 << 14  # cells that are added up at a time, lane by lane: they stay in cache
 
 
 def instance_answers(plan: Plan, instances: Runs, after: int, until: int) -> Answers:

@@ -38,7 +38,7 @@ class KeyTable:
         self._types = list(types)
         self._columns = [_ByteColumn(v) if _is_bytes(v) else _WordColumn(v) for v in map(_decoded, types)]
         self._pairs = [WordTable() for _ in self._columns[1:]]
-        self._ranks = np.empty(0, np.int64)  # of all codes, once most were asked for
+        self._ordered: tuple[Ints, Codes] = np.empty(0, np.int64), np.empty(0, np.int32)  # once most were asked for
 
     def __len__(self) -> int:
         """The number of codes given out."""
@@ -47,7 +47,7 @@ class KeyTable:
     @property
     def nbytes(self) -> int:
         tables = [*self._pairs, *(column.table for column in self._columns)]
-        return self._ranks.nbytes + sum(table.nbytes for table in tables)
+        return sum(known.nbytes for known in self._ordered) + sum(table.nbytes for table in tables)
 
     def encode(self, columns: Sequence[pa.Array], threads: int = 1) -> Codes:
         """The code of each row; ``threads`` look known words up together.
@@ -71,19 +71,35 @@ class KeyTable:
 
         Ascending, null first, NaN last, text by bytes. While no key is new, ranking most codes needs no sort.
         """
-        total = len(self)
-        few = codes.size * 4 < total
-        if self._ranks.size != total:
-            if few:
-                return _positions(self._sort_keys(codes))
-            self._ranks = _positions(self._sort_keys(np.arange(total)))
-        ranks = self._ranks[codes]
-        if few:
-            return _positions([ranks])
-        present = np.zeros(total, np.int64)
-        present[ranks] = 1
-        below: Ints = np.cumsum(present) - present
-        return below[ranks]
+        if codes.size * 4 < len(self):
+            return _inverse(self.order(codes))
+        in_order, _ = self._whole_order()
+        held = np.zeros(len(self), np.int64)
+        held[codes] = 1
+        held = held[in_order]
+        rank = np.empty(len(self), np.int64)
+        rank[in_order] = np.cumsum(held) - held
+        return rank[codes]
+
+    def order(self, codes: Ints) -> Ints:
+        """Where each of distinct codes is among them, in the order of their keys: what ``ranks`` is the inverse of."""
+        if codes.size * 4 < len(self):
+            known = self._ordered[1]
+            return np.argsort(known[codes]) if known.size == len(self) else _order(self._sort_keys(codes))
+        in_order, _ = self._whole_order()
+        if codes.size == len(self) and (codes[1:] > codes[:-1]).all():
+            return in_order
+        place = np.full(len(self), -1)
+        place[codes] = np.arange(codes.size)
+        place = place[in_order]
+        return place[place >= 0]
+
+    def _whole_order(self) -> tuple[Ints, Codes]:
+        """All codes in the order of their keys, and the place of each in it."""
+        if self._ordered[0].size != len(self):
+            order = _order(self._sort_keys(np.arange(len(self))))
+            self._ordered = order, _inverse(order).astype(np.int32)
+        return self._ordered
 
     def hashes(self, codes: Ints) -> npt.NDArray[np.uint64]:
         """A hash of each key that is the same in every process and for every version of the state's format."""
@@ -322,8 +338,8 @@ def _bits(buffer: pa.Buffer, array: pa.Array) -> Mask:
     return np.unpackbits(packed, bitorder="little")[skip : skip + len(array)].view(np.bool_)
 
 
-def _positions(keys: list[Array]) -> Ints:
-    return _inverse(np.argsort(keys[0]) if len(keys) == 1 else np.lexsort(keys))
+def _order(keys: list[Array]) -> Ints:
+    return np.argsort(keys[0]) if len(keys) == 1 else np.lexsort(keys)
 
 
 def _inverse(order: Array) -> Ints:

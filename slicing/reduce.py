@@ -9,6 +9,7 @@ cells that occur when it is.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -84,7 +85,7 @@ def reduce_rows(rows: Rows) -> Cells:
     place = grid if rows.code is not None else (_Pieces.of(grid) or grid)
     if keys == 1:
         return _assemble(rows, ends, np.zeros(ends.size, np.int64), place)
-    return _assemble(rows, np.repeat(ends, keys), np.tile(np.arange(keys), edges.size), place)
+    return _assemble(rows, ends[:, None], np.arange(keys), place)
 
 
 def reduce_suspects(rows: Rows, ends: Ints, level: Ints) -> Cells:
@@ -121,7 +122,7 @@ class _Scattered:
     def chunks(self) -> Iterator[Chunk]:
         for first in range(0, self.of_row.size, CHUNK):
             chunk = slice(first, first + CHUNK)
-            yield chunk, self.of_row[chunk], 0
+            yield chunk, self.of_row[chunk].astype(np.int32), 0
 
 
 def lift_ranges(rows: Rows, first: Ints, last: Ints) -> Cells:
@@ -177,17 +178,17 @@ class _Grid:
             for slot in range(self.edges.size):  # the codes are cells of the slot
                 for first in range(bounds[slot], bounds[slot + 1], CHUNK):
                     chunk = slice(first, min(first + CHUNK, bounds[slot + 1]))
-                    yield chunk, code[chunk].astype(np.int64, copy=False), slot * self.keys
+                    yield chunk, code[chunk], slot * self.keys
             return
         buffer = np.empty(min(CHUNK, rows), np.int64)
         for first in range(0, rows, CHUNK):
             chunk = slice(first, first + CHUNK)
             cell = buffer[: rows - first]
             self._fill(chunk, cell)
-            yield chunk, cell, 0
+            yield chunk, cell.astype(np.int32), 0
 
     def _fill(self, chunk: slice, out: Ints) -> None:
-        code = NO_CODES if self.of.code is None else self.of.code[chunk].astype(np.int64, copy=False)
+        code = NO_CODES if self.of.code is None else self.of.code[chunk]
         grid_cells(self.of.time[chunk], self.edges, self._width, code, np.int64(self.keys), out)
 
     @lazy
@@ -236,8 +237,8 @@ class _Pieces:
 
 _ONE_CODE: Ints = np.zeros(1, np.int64)
 _Place = _Segments | _Pieces | _Grid | _Scattered
-Chunk = tuple[slice, Ints, int]  # some rows, their cells, and what to add to these
-NO_CODES: Ints = np.empty(0, np.int64)
+Chunk = tuple[slice, Codes, int]  # some rows, their cells, and what to add to these
+NO_CODES: Codes = np.empty(0, np.int32)
 
 
 def _assemble(rows: Rows, ends: Ints, code: Ints, place: _Place) -> Cells:
@@ -254,14 +255,18 @@ def _assemble(rows: Rows, ends: Ints, code: Ints, place: _Place) -> Cells:
 
 
 def _lift(rows: Rows, ends: Ints, code: Ints | Codes, place: _Place) -> Cells:
+    """Ends and codes of the cells may be given as the sides of a grid."""
     plan = rows.plan
-    meta = np.empty((ends.size, 6 if plan.fragments else 3), np.int64)
-    meta[:, END], meta[:, CODE] = ends, code
+    shape = np.broadcast_shapes(ends.shape, code.shape)
+    size, width = math.prod(shape), 6 if plan.fragments else 3
+    meta = np.empty((size, width), np.int64)
+    cells = meta.reshape(*shape, width)
+    cells[..., END], cells[..., CODE] = ends, code
     order = _Order(rows)
     made = [
-        _Lifted(rows, lane, ends.size, order)
+        _Lifted(rows, lane, size, order)
         if isinstance(lane.kind, int)
-        else lane.kind.lifted(lane, _lifting(rows, lane, place, ends.size, order))
+        else lane.kind.lifted(lane, _lifting(rows, lane, place, size, order))
         for lane in plan.lanes
     ]
     lanes = [lane for lane in made if isinstance(lane, _Lifted)]
@@ -269,7 +274,7 @@ def _lift(rows: Rows, ends: Ints, code: Ints | Codes, place: _Place) -> Cells:
     counts = place.counts()
     counter = next((lane.block for lane in lanes if lane.counts_rows), None)
     if counts is None and counter is None:
-        counter = counted = np.zeros((ends.size, 1), np.int64)
+        counter = counted = np.zeros((size, 1), np.int64)
     else:
         counted = None
     spans = None
@@ -278,7 +283,7 @@ def _lift(rows: Rows, ends: Ints, code: Ints | Codes, place: _Place) -> Cells:
         if isinstance(place, _Segments):
             meta[:, FIRST], meta[:, LAST] = rows.time[place.first], rows.time[place.last - 1]
         else:
-            spans = np.full(ends.size, TOP), np.full(ends.size, ~TOP)
+            spans = np.full(size, TOP), np.full(size, ~TOP)
     if waiting or counted is not None or spans is not None:
         for chunk, cell, base in place.chunks():
             for lane in waiting:
@@ -378,7 +383,7 @@ class _Lifted:
             return False
         return True
 
-    def scatter(self, chunk: slice, cell: Ints, base: int) -> None:
+    def scatter(self, chunk: slice, cell: Codes, base: int) -> None:
         """Reduce some rows, whose cells, counted from ``base``, these are."""
         kind, block = self._lane.kind, self.block[base:]
         floats = block.view(np.float64)

@@ -56,6 +56,15 @@ def merge(table, older, gaps, fragments, out, into):
 
 
 @njit(cache=True, nogil=True)
+def gather(cells, order, columns):
+    """columns[w, i] = cells[order[i], w]: cells out of their order and out of their rows at once."""
+    for i in range(order.size):
+        c = np.uint64(order[i])
+        for w in range(cells.shape[1]):
+            columns[w, i] = cells[c, w]
+
+
+@njit(cache=True, nogil=True)
 def chain(code, first, last, taken, gap, latest, reach, run_of, into, start, end):
     """Number the runs of each code's cells whose neighbours are at most ``gap`` apart; cells not taken get -1.
 

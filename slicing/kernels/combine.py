@@ -46,12 +46,21 @@ IDENTITY = {
     ARG: (0, TOP, TOP, TOP, TOP, 0, 0),
     EXTREME_COUNT: (0, TOP, 0),
 }
+PIECE = 512
+_pieces = {}
 _EMPTY = {kind: np.array([words], np.int64) for kind, words in IDENTITY.items()}
 
 
 def identity(kind, rows):
     """A block of ``rows`` empty partials."""
-    return _EMPTY[kind].repeat(rows, axis=0)
+    if rows < PIECE:
+        return _EMPTY[kind].repeat(rows, axis=0)
+    piece = _pieces[kind] = _pieces.get(kind, _EMPTY[kind].repeat(PIECE, axis=0))
+    block = np.empty((rows, piece.shape[1]), np.int64)
+    whole = rows - rows % PIECE
+    block[:whole].reshape(-1, piece.size)[:] = piece.ravel()  # 3 against 15 ns a partial
+    block[whole:] = piece[: rows - whole]
+    return block
 
 
 @njit(inline="always")
