@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from slicing import sketches
 from slicing.aggs import Feed
-from slicing.kernels.slice import scan
+from slicing.bounds import LIMIT
+from slicing.kernels.slice import cut, scan
 from slicing.key_tables import Codes
 from slicing.lazy import lazy
 from slicing.plan import Plan
@@ -46,13 +47,41 @@ class Rows:
     def span(self) -> tuple[int, int, bool]:
         """Smallest and largest time, and whether times ascend."""
         if len(self.parts) == 1:
-            return _span(self.time)
-        spans = side_by_side(_span, [part.time for part in self.parts])
+            return _span(self)
+        spans = side_by_side(_span, self.parts)
         for part, span in zip(self.parts, spans, strict=True):
             part.__dict__["span"] = span
         lows, highs, ordered = zip(*spans, strict=True)
         joined = all(low >= high for low, high in zip(lows[1:], highs, strict=False))
         return min(lows), max(highs), joined and all(ordered)
+
+    @lazy
+    def edges(self) -> Ints:
+        """Ascending edges from the first after the earliest row to the first after the latest."""
+        low, high, _ = self.span
+        return self.plan.edges.between(low, high, self.time, self.plan.grid, limit=max(1024, 2 * len(self)))
+
+    @lazy
+    def cuts(self) -> tuple[Ints, Ints]:
+        """Of rows in order: the edges, and between which rows they lie (from 0 to all)."""
+        bounds = np.zeros(self.edges.size + 1, np.int64)
+        if cut(self.time, self.edges, BLOCK, bounds[1:]) < len(self):
+            raise AssertionError("rows in order are not")
+        return self.edges, bounds
+
+    def cut_at_once(self) -> bool:
+        """See to the cuts where that is also the quickest way to learn whether rows are in order; whether they are."""
+        plan, low, high = self.plan, int(self.time[0]), int(self.time[-1])
+        if self.code is not None or not plan.keeps_slices or not -LIMIT <= low <= high <= LIMIT:
+            return False
+        edges = plan.edges.listed(low, high, plan.grid, max(1024, 2 * len(self)))
+        if edges is None:
+            return False
+        bounds = np.zeros(edges.size + 1, np.int64)
+        if cut(self.time, edges, BLOCK, bounds[1:]) < len(self):
+            return False
+        self.__dict__["edges"], self.__dict__["cuts"] = edges, (edges, bounds)
+        return True
 
     @property
     def parts(self) -> list[Rows]:
@@ -162,6 +191,9 @@ class Rows:
         return ~words if feed.form == "high" else words
 
 
-def _span(time: Ints) -> tuple[int, int, bool]:
+def _span(rows: Rows) -> tuple[int, int, bool]:
+    time = rows.time
+    if rows.cut_at_once():
+        return int(time[0]), int(time[-1]), True
     low, high, ordered = scan(time, BLOCK)
     return int(low), int(high), ordered == time.size

@@ -104,25 +104,41 @@ class EdgeSet:
             self._quiet = after, edge  # a stream asks on from here
         return edge <= until
 
+    def listed(self, low: int, high: int, grid: int, limit: int) -> Ints | None:
+        """The same where rows need not be looked at: edges come at regular steps, at most ``limit`` of them."""
+        if self._known(low, high, grid) is None and (
+            self.irregular or int(self._counted(low, high, grid)[2].sum()) > limit
+        ):
+            return None
+        return self.between(low, high, _NONE, grid, limit)
+
+    def _counted(self, low: int, high: int, grid: int) -> tuple[Ints, Ints, Ints]:
+        """Progressions (every, phase), the grid among them, and how many edges of each ``between`` gives."""
+        every, phase = self._every, self._phase
+        if grid:
+            every, phase = np.append(every, grid), np.append(phase, 0)
+        return every, phase, (high - phase) // every - (low - phase) // every + 1
+
     def between(self, low: int, high: int, times: Ints, grid: int, limit: int) -> Ints:
         """Ascending edges after ``low`` up to the first one after ``high``, where rows at ``times`` need one.
 
         ``grid`` adds an edge every so many ticks (0: none). When the regular edges are more than ``limit`` only those
         next to a row are given, so that a jump in time costs nothing.
         """
-        known_from, of_grid, next_edge = self._next
-        if next_edge.size and grid == of_grid and known_from <= low and high < next_edge[0]:
-            return next_edge
+        known = self._known(low, high, grid)
+        if known is not None:
+            return known
         edges = self._between(low, high, times, grid, limit)
         if edges.size == 1:
             self._next = low, grid, edges
         return edges
 
+    def _known(self, low: int, high: int, grid: int) -> Ints | None:
+        known_from, of_grid, edge = self._next
+        return edge if edge.size and grid == of_grid and known_from <= low and high < edge[0] else None
+
     def _between(self, low: int, high: int, times: Ints, grid: int, limit: int) -> Ints:
-        every, phase = self._every, self._phase
-        if grid:
-            every, phase = np.append(every, grid), np.append(phase, 0)
-        count = (high - phase) // every - (low - phase) // every + 1
+        every, phase, count = self._counted(low, high, grid)
         if int(count.sum()) > limit:
             edges = self.next_live(times, BEGIN)
             if grid:

@@ -25,7 +25,7 @@ from slicing.cells import Cells, fused, merged, sorted_cells
 from slicing.kernels import combine as kinds
 from slicing.kernels import reduce as k
 from slicing.kernels.cells import CODE, END, FIRST, LAST, LEVEL, ROWS
-from slicing.kernels.slice import NEAR, edge_positions, grid_cells, pieces
+from slicing.kernels.slice import grid_cells, pieces
 from slicing.key_tables import Codes, numbered
 from slicing.lazy import lazy
 from slicing.order import order_by
@@ -64,19 +64,14 @@ def reduce_rows(rows: Rows) -> Cells:
     if len(rows.parts) > 1 and rows.span:
         tables = side_by_side(reduce_rows, rows.parts)
         return reduce(lambda older, newer: merged(older, newer, plan.lanes, plan.gaps), tables)
-    low, high, in_order = rows.span
-    edges = plan.edges.between(low, high, rows.time, plan.grid, limit=max(1024, 2 * len(rows)))
+    edges, bounds = rows.cuts if rows.code is None and rows.span[2] else (rows.edges, NO_CODES)
     ends = plan.edges.next_live(edges - 1, BEGIN) if plan.grid else edges
-    if rows.code is None and in_order:
-        if edges.size == 1:
-            return _assemble(rows, ends, _ONE_CODE, _Segments(_ONE_CODE, np.array([len(rows)])))
-        if edges.size * NEAR > len(rows):
-            bounds = np.zeros(edges.size + 1, np.int64)
-            edge_positions(rows.time, edges, bounds[1:])
-        else:
-            bounds = np.append(0, np.searchsorted(rows.time, edges))
-        held = np.flatnonzero(bounds[1:] > bounds[:-1])
-        return _assemble(rows, ends[held], np.zeros(held.size, np.int64), _Segments(bounds[held], bounds[held + 1]))
+    if bounds.size:
+        runs = _Segments(bounds[:-1], bounds[1:])
+        held = runs.last > runs.first
+        if not held.all():
+            ends, runs = ends[held], _Segments(runs.first[held], runs.last[held])
+        return _assemble(rows, ends, np.zeros(ends.size, np.int64), runs)
     keys = max(rows.codes, 1)
     grid = _Grid(rows, edges, keys)
     if edges.size * keys > max(len(rows), 1024):
@@ -235,7 +230,6 @@ class _Pieces:
         return self.found
 
 
-_ONE_CODE: Ints = np.zeros(1, np.int64)
 _Place = _Segments | _Pieces | _Grid | _Scattered
 Chunk = tuple[slice, Codes, int]  # some rows, their cells, and what to add to these
 NO_CODES: Codes = np.empty(0, np.int32)
@@ -337,8 +331,12 @@ class _Lifted:
         self._all_valid = self._valid is ALL_VALID
         self._returned = rows.valid(lane.feeds[1].column, None) if lane.kind == kinds.ARG else ALL_VALID
         self._settles = False
-        # one cell more takes the rows that do not count
-        self.block = kinds.identity(lane.kind, size if self._all_valid else size + 1)
+
+    @lazy
+    def block(self) -> Ints:
+        """Empty partials at first; one cell more takes the rows that do not count."""
+        block: Ints = kinds.identity(self._lane.kind, self._size if self._all_valid else self._size + 1)
+        return block
 
     @property
     def counts_rows(self) -> bool:
@@ -347,14 +345,14 @@ class _Lifted:
 
     def by_runs(self, place: _Place) -> bool:
         """Reduce all rows if that needs no cell for each."""
-        kind, block = self._lane.kind, self.block
+        kind = self._lane.kind
         if kind == kinds.COUNT and self._all_valid:
             return True
         if isinstance(place, _Segments) and self._all_valid:
             return self._by_segments(place)
         if kind not in _MASKED or not isinstance(place, _Segments | _Pieces):
             return False
-        x, masked = self._feeds[0], (place.runs(), self._rows.time, self._valid, EVERY)
+        x, block, masked = self._feeds[0], self.block, (place.runs(), self._rows.time, self._valid, EVERY)
         if kind == kinds.BASIC_F:
             k.masked_basic_f(*masked, x, x.view(np.int64), block, block.view(np.float64))
         elif kind == kinds.BASIC_I:
@@ -364,8 +362,10 @@ class _Lifted:
         return True
 
     def _by_segments(self, place: _Segments) -> bool:
-        kind, block, rows = self._lane.kind, self.block, self._rows
-        runs, x = (place.first, place.last, np.arange(place.first.size)), self._feeds[0]
+        kind, rows = self._lane.kind, self._rows
+        runs, x = (place.first, place.last), self._feeds[0]
+        if kind in _SEGMENTED:
+            self.block = block = kinds.room(kind, self._size)
         if kind == kinds.BASIC_F:
             k.segment_basic_f(*runs, x, x.view(np.int64), block, block.view(np.float64))
         elif kind == kinds.BASIC_I:
@@ -377,6 +377,7 @@ class _Lifted:
         elif kind in (kinds.FIRST, kinds.LAST) and rows.plan.arrival and rows.plan.spec.sequence is None:
             row = place.first if kind == kinds.FIRST else place.last - 1  # of rows in order, as they came
             arrival = row + rows.arrival if isinstance(rows.arrival, int) else rows.arrival[row]
+            self.block = block = kinds.room(kind, self._size)
             block[:, 0], block[:, 1], block[:, 2] = place.counts(), rows.time[row], 0
             block[:, 3], block[:, 4] = arrival, x[row]
         else:
@@ -428,12 +429,13 @@ class _Lifted:
 
     def partials(self, counts: Ints) -> Ints:
         """When all rows are in: one partial a cell, of so many rows."""
-        block = self.block[: self._size]
         if self._lane.kind == kinds.COUNT and self._all_valid:
-            block[:, 0] = counts
+            return np.ascontiguousarray(counts).reshape(-1, 1)
+        block = self.block[: self._size]
         if self._settles:
             k.settle(block.view(np.float64))
         return block
 
 
+_SEGMENTED = (kinds.BASIC_F, kinds.BASIC_I, kinds.EXTREMES, kinds.MOMENTS)
 _MASKED = (kinds.BASIC_F, kinds.BASIC_I, kinds.EXTREMES)

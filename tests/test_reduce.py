@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import slicing as sl
-from slicing.kernels.slice import edge_positions, grid_cells, next_edges, pieces
+from slicing.kernels.slice import cut, grid_cells, next_edges, pieces
 from slicing.reduce import _numbered
 
 ROWS = 70_000
@@ -117,14 +117,22 @@ def test_every_way_to_reduce_rows(windows: tuple[int, ...], disorder: int, keys:
                 assert got == value, name
 
 
-@pytest.mark.parametrize("gap", [1, 3, 100, 5000])
-def test_edge_positions_count_the_times_before_each_edge(gap: int) -> None:
+@pytest.mark.parametrize("gap", [1, 3, 100, 5000, 50_000])
+@pytest.mark.parametrize("block", [1, 7, 4096])
+def test_cuts_count_the_times_before_each_edge(gap: int, block: int) -> None:
     rng = np.random.default_rng(gap)
     times = np.sort(rng.integers(-1000, 100_000, 20_000))
     edges = np.arange(-2000, 102_000, gap)
     found = np.empty(edges.size, np.int64)
-    edge_positions(times, edges, found)
+    assert cut(times, edges, block, found) == times.size
     np.testing.assert_array_equal(found, np.searchsorted(times, edges, "left"))
+
+
+@pytest.mark.parametrize("row", [1, 5, 4095, 4096, 4097, 19_999])
+def test_a_cut_notices_a_row_out_of_order(row: int) -> None:
+    times = np.arange(20_000)
+    times[row] -= 2
+    assert cut(times, np.arange(0, 20_001, 50), 4096, np.empty(401, np.int64)) < row
 
 
 @pytest.mark.parametrize("width", [1, 7, 1_000_003, 2**40])

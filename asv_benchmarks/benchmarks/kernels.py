@@ -9,7 +9,7 @@ import numpy as np
 
 from slicing.kernels import combine as kinds
 from slicing.kernels import reduce as k
-from slicing.kernels.slice import edge_positions, grid_cells, pieces, scan
+from slicing.kernels.slice import cut, grid_cells, pieces, scan
 from slicing.keys import KeyTable
 
 from . import measuring, streams
@@ -22,7 +22,7 @@ class Reduce:
     """Rows a second of each step from rows to cells; ``cells`` of them for those that scatter."""
 
     params: ClassVar = [
-        ["read", "scan", "edges", "pieces", "grid", "segment", "masked", "scatter", "integers", "encode"],
+        ["read", "scan", "cut", "pieces", "grid", "segment", "masked", "scatter", "integers", "encode"],
         [1, 1000, 100_000],
     ]
     param_names: ClassVar = ["step", "cells"]
@@ -35,7 +35,7 @@ class Reduce:
         floats, integers = kinds.identity(kinds.BASIC_F, cells), kinds.identity(kinds.BASIC_I, cells)
         edges = np.arange(time[0] // SECOND + 1, time[-1] // SECOND + 2) * SECOND
         positions, found = np.empty(edges.size, np.int64), np.empty((rows // 16 + 16, 5), np.int64)
-        run, out = (np.array([0]), np.array([rows]), np.array([0])), np.empty(rows, np.int64)
+        run, out = (np.array([0]), np.array([rows])), np.empty(rows, np.int64)
         runs = np.array([[0, rows, 0, time[0], time[-1] + 1]])
         every, columns = np.empty(0, np.uint8), (x, x.view(np.int64), floats, floats.view(np.float64))
         table = KeyTable([streams.batch(time, keys).schema.field("key").type])
@@ -43,7 +43,7 @@ class Reduce:
         works: dict[str, Callable[[], object]] = {
             "read": lambda: measuring.read(time, x),
             "scan": lambda: scan(time, 4096),
-            "edges": lambda: edge_positions(time, edges, positions),
+            "cut": lambda: cut(time, edges, 4096, positions),
             "pieces": lambda: pieces(time, edges, np.int64(4096), found, np.zeros(edges.size, np.int64)),
             "grid": lambda: grid_cells(time, edges, np.int64(SECOND), cell, np.int64(cells), out),
             "segment": lambda: k.segment_basic_f(*run, *columns),

@@ -63,6 +63,11 @@ def identity(kind, rows):
     return block
 
 
+def room(kind, rows):
+    """A block for ``rows`` partials that are about to be written."""
+    return np.empty((rows, len(IDENTITY[kind])), np.int64)
+
+
 @njit(inline="always")
 def earlier(t, s, a, u, r, b):
     """(t, s, a) < (u, r, b)"""

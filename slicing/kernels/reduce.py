@@ -10,11 +10,16 @@ import numpy as np
 from numba import njit
 
 from slicing.kernels.combine import BOTTOM, LOW, SHIFT, TOP, earlier, summed
+from slicing.kernels.prefetch import prefetch
 
 REORDER = {"reassoc", "nsz", "contract"}  # sums may be reordered; NaN and inf stay honest
 SIGN = np.int64(63)
 OFTEN = np.int64(1023)
 BLOCK = 4096  # rows that are added without compensation: on SIMD lanes, so that each adds 128 at most
+SHORT = 64  # rows
+LANES = 16  # rows that a loop takes at once
+LINE = 8  # rows in a cache line
+AHEAD = 512  # rows that are on their way from memory
 INF_BITS = np.int64(0x7FF0000000000000)
 
 
@@ -162,35 +167,56 @@ def scatter_extreme_count(cell, key, A):
         A[c, 0] += 1
 
 
-# --- runs of rows first[p] : last[p] that belong to cell into[p] ----------------------------------------------
+# --- cells that are the rows first[p] : last[p]; nothing was in them --------------------------------------------
 
 
 @njit(cache=True, nogil=True, fastmath=REORDER)
-def segment_basic_f(first, last, into, x, bits, A, F):
+def segment_basic_f(first, last, x, bits, A, F):
+    """NaN is looked for in the smallest and largest key only: 1.5x. Short runs go as one masked loop, whose lanes are
+    put together once: 0.8 against 1.3 ns a row where a run has 20 rows, more or less; from memory 1.0 against 1.5
+    as such loops wait for the rows that come."""
     for p in range(first.size):
-        c = into[p]
-        total, lost = F[c, 1], F[c, 2]
-        low, high = A[c, 3], A[c, 4]
-        for start in range(first[p], last[p], BLOCK):
-            stop = min(start + BLOCK, last[p])
-            y = x[start:stop]  # a view: an offset index inside the loop would defeat SIMD (8x)
-            z = bits[start:stop]
-            block = 0.0
+        size = last[p] - first[p]
+        total, lost = 0.0, 0.0
+        low, high = TOP, BOTTOM
+        if size <= SHORT:
+            stop = min(first[p] + (size + LANES - 1) // LANES * LANES, x.size)
+            y = x[first[p] : stop]  # a view: an offset index inside the loop would defeat SIMD (8x)
+            z = bits[first[p] : stop]
+            for i in range(first[p] + AHEAD, stop + AHEAD, LINE):
+                prefetch(x, np.uint64(i))
             for i in range(y.size):
-                block += y[i]
-                u = z[i]
-                k = order_key(u)
-                nan = is_nan(u)
+                k = order_key(z[i])
+                total += y[i] if i < size else 0.0
+                low = min(low, k if i < size else TOP)
+                high = max(high, k if i < size else BOTTOM)
+        else:
+            for start in range(first[p], last[p], BLOCK):
+                stop = min(start + BLOCK, last[p])
+                y = x[start:stop]
+                z = bits[start:stop]
+                block = 0.0
+                for i in range(y.size):
+                    k = order_key(z[i])
+                    block += y[i]
+                    low = min(low, k)
+                    high = max(high, k)
+                total, lost = summed(total, lost, block)
+        if (low < ~INF_BITS) | (high > INF_BITS):
+            low, high = TOP, BOTTOM
+            z = bits[first[p] : last[p]]
+            for i in range(z.size):
+                k = order_key(z[i])
+                nan = is_nan(z[i])
                 low = min(low, TOP if nan else k)
                 high = max(high, BOTTOM if nan else k)
-            total, lost = summed(total, lost, block)
-        A[c, 0] += last[p] - first[p]
-        F[c, 1], F[c, 2] = total, lost
-        A[c, 3], A[c, 4] = low, high
+        A[p, 0] = size
+        F[p, 1], F[p, 2] = total, lost
+        A[p, 3], A[p, 4] = low, high
 
 
 @njit(cache=True, nogil=True)
-def segment_basic_i(first, last, into, x, A):
+def segment_basic_i(first, last, x, A):
     for p in range(first.size):
         y = x[first[p] : last[p]]
         low_sum = np.int64(0)
@@ -203,16 +229,11 @@ def segment_basic_i(first, last, into, x, A):
             high_sum += v >> SHIFT
             low = min(low, v)
             high = max(high, v)
-        c = into[p]
-        A[c, 0] += y.size
-        A[c, 1] += low_sum
-        A[c, 2] += high_sum
-        A[c, 3] = min(A[c, 3], low)
-        A[c, 4] = max(A[c, 4], high)
+        A[p, 0], A[p, 1], A[p, 2], A[p, 3], A[p, 4] = y.size, low_sum, high_sum, low, high
 
 
 @njit(cache=True, nogil=True)
-def segment_extremes(first, last, into, x, A):
+def segment_extremes(first, last, x, A):
     for p in range(first.size):
         y = x[first[p] : last[p]]
         low = TOP
@@ -220,14 +241,11 @@ def segment_extremes(first, last, into, x, A):
         for i in range(y.size):
             low = min(low, y[i])
             high = max(high, y[i])
-        c = into[p]
-        A[c, 0] += y.size
-        A[c, 1] = min(A[c, 1], low)
-        A[c, 2] = max(A[c, 2], high)
+        A[p, 0], A[p, 1], A[p, 2] = y.size, low, high
 
 
 @njit(cache=True, nogil=True, fastmath=REORDER)
-def segment_moments(first, last, into, x, A, F):
+def segment_moments(first, last, x, A, F):
     for p in range(first.size):
         y = x[first[p] : last[p]]
         total = 0.0
@@ -238,10 +256,9 @@ def segment_moments(first, last, into, x, A, F):
         for i in range(y.size):
             d = y[i] - mean
             squares += d * d
-        c = into[p]
-        A[c, 0] = y.size
-        F[c, 1] = mean
-        F[c, 2] = squares
+        A[p, 0] = y.size
+        F[p, 1] = mean
+        F[p, 2] = squares
 
 
 # --- the same for the rows of a run that count: low <= t < high, and valid (a byte a row; empty: all are) -----------

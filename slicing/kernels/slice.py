@@ -4,8 +4,11 @@ import numpy as np
 from numba import njit
 
 from slicing.kernels.combine import BOTTOM
+from slicing.kernels.prefetch import prefetch
 
-NEAR = 32
+NEAR = 128  # rows
+STEP = 8  # of times, a cache line
+AHEAD = 1024  # rows that are on their way from memory
 EXACT = np.int64(1) << np.int64(50)  # a quotient below is off by one at most when it is made with floats
 
 
@@ -61,32 +64,55 @@ def next_edges(t, h, every, phase, horizon, out):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def edge_positions(t, edges, out):
-    """How many of the ascending times lie before each edge: near the edge before by counting, farther by galloping."""
-    at = np.int64(0)
-    for e in range(edges.size):
-        v = edges[e]
-        for _ in range(4):
-            y = t[at : min(at + NEAR, t.size)]
-            before = np.int64(0)
-            for i in range(y.size):
-                before += y[i] < v
-            at += before
-            if before < NEAR:
-                break
-        else:
-            step = NEAR
-            while at + step < t.size and t[at + step] < v:
-                at += step
-                step *= 2
-            high = min(at + step, t.size)
-            while at < high:
-                middle = (at + high) >> 1
-                if t[middle] < v:
-                    at = middle + 1
-                else:
-                    high = middle
-        out[e] = at
+def cut(t, edges, block, out):
+    """How many of the ascending times lie before each edge. Returns how many rows are known to be in order: all, or
+    ``out`` is good for nothing.
+
+    Block by block, while it is in cache, and what comes is fetched: 0.8 against 1.7 ns a row where 20 lie between two
+    edges. Near the edge before by steps, farther by galloping.
+    """
+    size, at, e = np.int64(t.size), np.int64(0), np.int64(0)
+    for start in range(0, size, block):
+        stop = min(start + block, size)
+        a = t[start:stop]
+        b = t[start + 1 : min(stop + 1, size)]
+        bad = np.int64(0)
+        for i in range(b.size):
+            bad += a[i] > b[i]
+        if bad:
+            return np.int64(start)
+        newest = t[stop - 1]
+        while e < edges.size and edges[e] <= newest:
+            v = edges[e]
+            far = at + NEAR
+            while at < far and at + STEP <= stop and t[at + STEP - 1] < v:
+                prefetch(t, np.uint64(at + AHEAD))
+                at += STEP
+            if at >= far:
+                step = np.int64(NEAR)
+                while at + step < stop and t[at + step] < v:
+                    at += step
+                    step *= 2
+                high = min(at + step, stop)
+                while at + STEP < high:
+                    middle = (at + high) >> 1
+                    if t[middle] < v:
+                        at = middle + 1
+                    else:
+                        high = middle
+            if at + STEP <= stop:
+                y = t[at : at + STEP]
+                before = np.int64(0)
+                for i in range(STEP):
+                    before += y[i] < v
+                at += before
+            else:
+                while at < stop and t[at] < v:
+                    at += 1
+            out[e] = at
+            e += 1
+    out[e:] = size
+    return size
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

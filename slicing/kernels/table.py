@@ -16,8 +16,9 @@ import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba import uint64 as u64
-from numba.core import cgutils
 from numba.extending import intrinsic
+
+from slicing.kernels.prefetch import prefetch
 
 BLOCK = 512
 FINISHED, FULL, NO_BYTES, CROWDED, NEW = range(5)  # stopped for want of codes, of pool bytes, of patience, of leave
@@ -25,21 +26,6 @@ FAR_SLOTS = 1 << 20  # larger tables are prefetched
 MIX = u64(0x9E3779B97F4A7C15)
 CODE = u64(0xFFFFFFFF)  # of a slot's last word; the tag is above
 SHORT = u64(17 << 32)  # the largest tag whose words are the value itself
-
-
-@intrinsic
-def _prefetch(_, slots, row):
-    def build(context, builder, signature, args):
-        array = context.make_array(signature.args[0])(context, builder, args[0])
-        byte, int32 = ir.IntType(8).as_pointer(), ir.IntType(32)
-        step = builder.mul(args[1], builder.extract_value(array.strides, 0))
-        address = builder.gep(builder.bitcast(array.data, byte), [step])
-        kind = ir.FunctionType(ir.VoidType(), [byte, int32, int32, int32])
-        call = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        builder.call(call, [address, int32(0), int32(3), int32(1)])  # for reading, kept close, as data
-        return context.get_dummy_value()
-
-    return types.void(slots, types.uint64), build
 
 
 @intrinsic
@@ -199,7 +185,7 @@ def encode_bytes(offsets, data, valid, null, slots, shift, multiplier, patience,
             home[i] >>= shift
         if slots.shape[0] > FAR_SLOTS:
             for i in range(code.size):
-                _prefetch(slots, home[i])
+                prefetch(slots, home[i])
         misses = np.int64(0)
         for i in range(code.size):
             slot = home[i]
