@@ -88,6 +88,13 @@ def state_of(operator: Operator) -> State:
     return operator._state
 
 
+def operator_of(state: State) -> Operator:
+    """An operator that goes on from a state."""
+    operator = Operator(state.plan.spec)
+    operator._state = state
+    return operator
+
+
 # --- the map side -----------------------------------------------------------------------------------------------------
 
 
@@ -101,6 +108,7 @@ class Parts:
     counts: dict[str, int]
     progress: Progress
     rows: list[pa.RecordBatch]  # of a spec that keeps rows: all that have a time
+    newest: int | None = None  # the latest time of all rows
 
 
 class Collector:
@@ -113,6 +121,7 @@ class Collector:
     def __init__(self, spec: Spec, schema: pa.Schema, watermark: int | None = None) -> None:
         self._operator = start(spec, schema, watermark)
         self._progress = Progress()
+        self._newest: int | None = None
         self._parts: list[State] = []
         self._changing: list[State] = []
         self._late: list[pa.Table] = []
@@ -134,6 +143,7 @@ class Collector:
         if len(rows):
             seen = Seen(times, *rows.span, batch, state.plan.measure, null_time)
             self._progress = state.plan.spec.watermark.observe(self._progress, seen)
+            self._newest = seen.newest if self._newest is None else max(self._newest, seen.newest)
         if state.plan.keeps_rows:
             self._rows.append(batch)
             rows = rows.take(np.empty(0, np.int64))
@@ -154,7 +164,8 @@ class Collector:
         if not fresh.plan.keeps_rows:  # otherwise it is known where they are admitted
             counts["windowed"] = 2 * counts["rows"] - sum(counts.values())
         late = pa.concat_tables(self._late) if self._late else results.none_late(fresh)
-        return Parts(_one(fresh, self._parts), _one(fresh, self._changing), late, counts, self._progress, self._rows)
+        parts, changing = _one(fresh, self._parts), _one(fresh, self._changing)
+        return Parts(parts, changing, late, counts, self._progress, self._rows, self._newest)
 
 
 def _one(fresh: State, parts: list[State]) -> State:
@@ -226,7 +237,7 @@ def packed(parts: Parts, count: int) -> list[bytes]:
     rows_of = _by_key(parts.state, rows, count)
     changing = split(parts.changing, count) if len(parts.changing.store) else []
     for p, state in enumerate(split(parts.state, count)):
-        header: dict[str, Any] = {"progress": parts.progress.to_json(), "sections": []}
+        header: dict[str, Any] = {"progress": parts.progress.to_json(), "newest": parts.newest, "sections": []}
         if p == 0:
             header["counts"] = parts.counts
         sections = []
@@ -323,8 +334,13 @@ def admit(operator: Operator, blobs: Iterable[bytes]) -> Output:
     for a in arrived:
         progress = spec.watermark.joined(progress, Progress.from_json(a.header["progress"]), state.plan.measure)
     windows = results.windows(state, answers, revised)
-    state = replace(forgotten(state), progress=progress)
+    newest = _latest([state.newest, *(a.header["newest"] for a in arrived)])
+    state = replace(forgotten(state), progress=progress, newest=newest)
     return operator._done(state, windows, pa.concat_tables(late) if late else results.none_late(state), counts)
+
+
+def _latest(times: Iterable[int | None]) -> int | None:
+    return max((time for time in times if time is not None), default=None)
 
 
 def _in_one_order(state: State, tables: list[pa.Table]) -> pa.RecordBatch:
@@ -400,5 +416,5 @@ def joined(states: Sequence[State]) -> State:
         filled=filled,
         progress=progress,
         arrived=max(state.arrived for state in states),
-        newest=max((state.newest for state in states if state.newest is not None), default=None),
+        newest=_latest(state.newest for state in states),
     )

@@ -49,11 +49,18 @@ class Plan:
     """A spec resolved against the types of its columns."""
 
     def __init__(
-        self, spec: Spec, schema: pa.Schema, arrival: bool = True, since: Mapping[str, int] | None = None
+        self,
+        spec: Spec,
+        schema: pa.Schema,
+        arrival: bool = True,
+        since: Mapping[str, int] | None = None,
+        agg_since: Mapping[str, int] | None = None,
     ) -> None:
-        """``since``: windows added while the stream ran; those that start before have missed rows."""
+        """``since``: windows added while the stream ran; those that start before have missed rows. ``agg_since``:
+        aggregates added; they are null in windows that start before."""
         self.spec = spec
         self.since = dict(since or {})
+        self.agg_since = dict(agg_since or {})
         self._made: dict[str, Any] = {}
         self.combine = AUTO  # or the strategy that an operator was told to use
         self.arrival = arrival  # False: rows come in no order, and ties go to the smaller value

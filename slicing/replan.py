@@ -1,19 +1,22 @@
-"""Changing a query on a running stream: windows that are added and removed between two pushes.
+"""Changing a query on a running stream: windows and aggregates that are added and removed between two pushes.
 
 The spec is planned anew, and what is remembered is put into the new plan's terms: slices to its edges, levels to its
-gaps, numbers to its windows. A window added while a stream runs has missed rows: its windows are whole from some start
-on, and others never come out.
+gaps, numbers to its windows, partials to its lanes. A window added while a stream runs has missed rows: its windows are
+whole from some start on, and others never come out. So has an aggregate, unless what it needs was kept all along: it is
+null in windows that start before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
+from slicing.blocks import Block, identity
 from slicing.bounds import BEGIN, END, Bound, BoundFixed, BoundLandmark
 from slicing.cells import Cells, fused, sorted_cells
 from slicing.edges import EdgeSet
@@ -23,9 +26,10 @@ from slicing.revise import Revisions
 from slicing.row_store import RowStore
 from slicing.row_values import in_form
 from slicing.row_windows import LastRows, PerRow, Punctuation, RowWindow
-from slicing.rows import FLAGS, WITNESS
-from slicing.spec import Spec
+from slicing.rows import FLAGS, WITNESS, RowTable
+from slicing.spec import Spec, _stable
 from slicing.store import Store
+from slicing.values import storable
 from slicing.windows import ContextFreeWindow, Session, Window
 
 if TYPE_CHECKING:
@@ -44,13 +48,80 @@ def with_windows(spec: Spec, windows: dict[str, AnyWindow]) -> Spec:
 def replanned(state: State, spec: Spec, added: str | None = None) -> State:
     """What the operator remembers, for the spec with a window more or less."""
     assert state.given is not None
-    old = state.plan
-    since = {name: tick for name, tick in old.since.items() if name in spec.windows}
-    plan = Plan(spec, state.given, old.arrival, since)
+    since: dict[str, int] = {}
     if added is not None and state.newest is not None:
-        tick = _whole_from(state, plan, added)
-        if tick > BEGIN:
-            plan = Plan(spec, state.given, old.arrival, since | {added: tick})
+        since[added] = _whole_from(state, Plan(spec, state.given, state.plan.arrival), added)
+    return moved(state, spec, state.given, since, {})
+
+
+def changed(states: Sequence[State], spec: Spec, columns: pa.Schema | None = None) -> list[State]:
+    """The states of all places, for a spec with windows and aggregates added or removed.
+
+    What is added begins now, in all places alike: a window, or an aggregate's value in a window, that may have missed a
+    row does not come out (as a row of the result; as a value). ``columns`` has those that were not read before.
+    """
+    given = states[0].given
+    assert given is not None
+    more = [f for f in columns or () if f.name in spec.columns() and f.name not in given.names]
+    given = pa.schema([*given, *more])
+    missing = [name for name in spec.columns() if name not in given.names]
+    if missing:
+        raise ValueError(f"column {missing[0]!r} was not read before; give data=, the DataFrame that has it")
+    newest = max((state.newest for state in states if state.newest is not None), default=None)
+    states = [state.but(newest=newest) for state in states]
+    found = [whole_from(state, spec, given) for state in states]
+    since, agg_since = ({name: max(ticks[i][name] for ticks in found) for name in found[0][i]} for i in (0, 1))
+    return [moved(state, spec, given, since, agg_since) for state in states]
+
+
+def complete_from(before: Spec, states: Sequence[State]) -> dict[str, dict[str, Any]]:
+    """The times from which on windows and aggregates that ``before`` did not have are whole; None: all."""
+    plan = states[-1].plan
+
+    def latest(name: str, since: list[dict[str, int]]) -> Any:
+        known = [ticks[name] for ticks in since if name in ticks]
+        return plan.measure.value(max(known)) if known else None
+
+    windows, aggs = [state.plan.since for state in states], [state.plan.agg_since for state in states]
+    return {
+        "windows": {name: latest(name, windows) for name in plan.spec.windows if name not in before.windows},
+        "aggs": {name: latest(name, aggs) for name in plan.spec.aggs if name not in before.aggs},
+    }
+
+
+def whole_from(state: State, spec: Spec, given: pa.Schema) -> tuple[dict[str, int], dict[str, int]]:
+    """From which start on the windows, and the aggregates, that only the new spec has are whole (BEGIN: all)."""
+    check_change(state.plan.spec, spec)
+    plan = Plan(spec, given, state.plan.arrival)
+    added = [name for name in spec.windows if name not in state.plan.spec.windows]
+    fresh = [n for n, agg in plan.aggs.items() if n not in state.plan.aggs and {*agg.lanes} - {*state.plan.lanes}]
+    if state.newest is None:
+        return {}, {}
+    return {name: _whole_from(state, plan, name) for name in added}, dict.fromkeys(fresh, state.newest + 1)
+
+
+def check_change(old: Spec, new: Spec) -> None:
+    """Refuse what is another query: all but windows and aggregates that come or go."""
+    for name in new.__dataclass_fields__:
+        was, now = getattr(old, name), getattr(new, name)
+        if name in ("windows", "aggs"):
+            other = [n for n in now if n in was and _stable(was[n]) != _stable(now[n])]
+            if other:
+                raise ValueError(
+                    f"{name}[{other[0]!r}] was {was[other[0]]!r} and is {now[other[0]]!r}: give the new one a new name"
+                )
+        elif was != now and name != "on_overflow":
+            raise ValueError(f"{name} was {was!r} and is {now!r}; only windows and aggs can change while a stream runs")
+
+
+def moved(state: State, spec: Spec, given: pa.Schema, since: Mapping[str, int], agg_since: Mapping[str, int]) -> State:
+    """What the operator remembers, for a spec with other windows and aggregates, some of which begin now."""
+    old = state.plan
+    starts = [
+        {name: tick for name, tick in {**before, **now}.items() if name in named and tick > BEGIN}
+        for before, now, named in ((old.since, since, spec.windows), (old.agg_since, agg_since, spec.aggs))
+    ]
+    plan = Plan(spec, given, old.arrival, *starts)
     number = np.array([plan.names.index(n) if n in spec.windows else -1 for n in old.names], np.int64)
     timed = {old.names[i]: k for k, i in enumerate(old.timed)}
     filled = {
@@ -60,6 +131,8 @@ def replanned(state: State, spec: Spec, added: str | None = None) -> State:
     }
     return state.but(
         plan=plan,
+        given=given,
+        pools={n: state.pools.get(n, pa.array([], storable(plan.value_types[n].type))) for n in plan.ranked},
         store=_store(state, plan, state.store),
         rows=_rows(state.rows, plan, number),
         revisions=_renumbered(state.revisions, number),
@@ -144,7 +217,13 @@ def _cells(state: State, plan: Plan, cells: Cells) -> Cells:
     elif plan.fragments:
         level = _levels(old.session_gaps, plan.session_gaps)[cells.level % old.levels]
         meta[:, LEVEL] = level + (cells.level // old.levels * plan.levels if plan.wholes else 0)
-    return fused(sorted_cells(Cells(meta, cells.blocks)), plan.lanes, plan.gaps)
+    return fused(sorted_cells(Cells(meta, _blocks(old, plan, cells))), plan.lanes, plan.gaps)
+
+
+def _blocks(old: Plan, plan: Plan, cells: Cells) -> tuple[Block, ...]:
+    """The partials of the new plan's lanes; empty ones where nothing was kept."""
+    known = dict(zip(old.lanes, cells.blocks, strict=True))
+    return tuple(known[lane] if lane in known else identity(lane, len(cells)) for lane in plan.lanes)
 
 
 def _levels(old: Sequence[int], new: Sequence[int]) -> Ints:
@@ -166,7 +245,8 @@ def _rows(store: RowStore, plan: Plan, number: Ints) -> RowStore:
                 facts[:, FLAGS] |= (run.facts[:, FLAGS] >> old.row_flags.index(name) & 1) << bit
         seen = dict(zip(old.row_values, run.values, strict=True))
         values = tuple(in_form(seen[name], form, plan.types[name]) for name, form in plan.row_values.items())
-        runs.append(replace(run, facts=facts, values=values))
+        cells = Cells(run.cells.meta, _blocks(old, plan, run.cells))
+        runs.append(RowTable(cells, facts, values))
     contexts = {int(number[n]): known for n, known in store.contexts.items() if number[n] >= 0}
     none = np.empty(0, np.int64)
     return replace(

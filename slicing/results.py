@@ -127,6 +127,10 @@ def aggregates(plan: Plan, answers: Answers, pools: Pools) -> list[pa.Array]:
     columns = []
     for name, agg in plan.aggs.items():
         array, overflow = agg.lower([blocks[lane] for lane in agg.lanes], pools)
+        if name in plan.agg_since:  # added while the stream ran: it has not seen the rows of windows that had begun
+            missed = answers.start < plan.agg_since[name]
+            array = array.take(pa.array(np.arange(len(answers)), mask=missed))
+            overflow = None if overflow is None else overflow & ~missed
         if overflow is not None and overflow.any():
             array = _overflown(plan, answers, name, array, overflow)
         columns.append(array)

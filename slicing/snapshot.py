@@ -55,6 +55,7 @@ def write(spec: Spec, state: State | None, advanced: tuple[object, ...], ended: 
         header |= {
             "arrival": state.plan.arrival,
             "since": state.plan.since,
+            "agg_since": state.plan.agg_since,
             "newest": state.newest,
             "watermark": state.watermark,
             "progress": state.progress.to_json(),
@@ -100,7 +101,7 @@ def read(spec: Spec, blob: bytes | memoryview) -> tuple[State | None, tuple[obje
     tables = [pa.ipc.open_stream(section).read_all() for section in sections[1:]]
     take = iter(tables)
     given = next(take).schema
-    plan = Plan(spec, given, header["arrival"], since=header["since"])
+    plan = Plan(spec, given, header["arrival"], header["since"], header.get("agg_since"))
     keys = None
     if spec.by:
         keys = KeyTable(plan.key_types)

@@ -15,17 +15,30 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 from pyarrow import fs
+from pyspark.sql.types import StructType
 
 from slicing import Operator, SnapshotError, Spec
-from slicing.partials import admit, bundled, check, joined, split, start, state_of, unbundled
+from slicing.partials import (
+    admit,
+    bundled,
+    check,
+    joined,
+    operator_of,
+    split,
+    state_of,
+    unbundled,
+)
+from slicing.replan import changed, complete_from
 from slicing.sealed import SealError, content_of, header_of, sealed
+from slicing.state import State
+from spark_udfs.types import arrow_schema
 
 MAGIC = b"SLICESTA"
 FORMAT = 1
@@ -124,6 +137,11 @@ class Files:
             self._prune(partition, batch)
         return int(header["beside"]) + len(data)
 
+    def write_all(self, states: list[State], batch: int, query: str) -> None:
+        """Publish a version of all partitions."""
+        for partition, state in enumerate(states):
+            self.write(operator_of(state), partition, batch, query)
+
     def versions(self, partition: int) -> list[int]:
         """The batches a partition has state of, in order."""
         system, root = filesystem(self.root)
@@ -219,7 +237,7 @@ class Files:
         if header["fingerprint"] != self.fingerprint:
             raise StateError(
                 f"state file {path} was written for another spec (fingerprint {header['fingerprint']}, this one has "
-                f"{self.fingerprint}): give the changed query another state= or name="
+                f"{self.fingerprint}): give the changed query another state= or name=, or see spark_udfs.state.change"
             )
 
     def _prune(self, partition: int, batch: int) -> None:
@@ -296,7 +314,7 @@ def partitions_found(root: str, name: str) -> list[int]:
     return sorted(int(f.base_name) for f in found if f.base_name.isdigit())
 
 
-# --- another number of partitions -------------------------------------------------------------------------------------
+# --- another number of partitions, another spec -----------------------------------------------------------------------
 
 
 def rescale(path: str, spec: Spec, partitions: int, to: int, name: str = "windows") -> int:
@@ -310,16 +328,44 @@ def rescale(path: str, spec: Spec, partitions: int, to: int, name: str = "window
         raise ValueError(f"a query without keys (by=[]) has one partition; got to={to}")
     check(spec, to)
     old, new = (Files(path, name, count, spec.fingerprint()) for count in (partitions, to))
+    batch = -1
+    for batch, query, states in _last(old, spec):
+        pieces = [split(state, to) for state in states]
+        new.write_all([joined(mine) for mine in zip(*pieces, strict=True)], batch, query)
+    return batch
+
+
+def change(
+    path: str, spec: Spec, changed_spec: Spec, partitions: int, to: str, name: str = "windows", data: Any = None
+) -> dict[str, dict[str, Any]]:
+    """Add or remove windows and aggregates of a stopped query, which goes on from its checkpoint under the name ``to``.
+
+    What is added begins now. Told are ``{"windows": ..., "aggs": ...}`` with the time from which on each is complete
+    (None: from the first row on): an added window comes out if it starts then or later, an added aggregate is null in
+    windows that start before. ``data`` is the DataFrame to be read, needed if it has columns that were not read before.
+    """
+    check(changed_spec, partitions)
+    old, new = (
+        Files(path, name, partitions, spec.fingerprint()),
+        Files(path, to, partitions, changed_spec.fingerprint()),
+    )
+    if to == name or old.drained() is not None:
+        why = f"its new name must be another one than {name!r}" if to == name else "it was drained, which ended it"
+        raise StateError(f"{path}/{name} cannot be changed: {why}")
+    schema = getattr(data, "schema", None)
+    schema = arrow_schema(schema) if isinstance(schema, StructType) else schema
+    versions = []
+    for batch, query, states in _last(old, spec):
+        versions.append(changed(states, changed_spec, schema))
+        new.write_all(versions[-1], batch, query)
+    return complete_from(spec, [states[0] for states in versions])
+
+
+def _last(old: Files, spec: Spec) -> Iterator[tuple[int, str, list[State]]]:
+    """The last two versions, as Spark may repeat the last batch: batch, query, and the state of all partitions."""
     batches = old.last()
     if not batches:
-        raise StateError(f"{path}/{name} holds no batch that all of {partitions} partitions have written")
+        raise StateError(f"{old.root}/{old.name} holds no batch that all of {old.partitions} partitions have written")
     for batch in batches[-2:]:
-        restored = [old.restore(spec, p, batch) for p in range(partitions)]
-        pieces = [split(state_of(operator), to) for _, operator in restored]
-        for p, mine in enumerate(zip(*pieces, strict=True)):
-            given = mine[0].given
-            assert given is not None
-            operator = start(spec, given)
-            operator._state = joined(mine)
-            new.write(operator, p, batch, restored[0][0]["query"])
-    return batches[-1]
+        restored = [old.restore(spec, p, batch) for p in range(old.partitions)]
+        yield batch, restored[0][0]["query"], [state_of(operator) for _, operator in restored]

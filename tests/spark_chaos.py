@@ -1,8 +1,11 @@
 """``python tests/spark_chaos.py --kills 200``: a stream whose processes are killed (``kill -9``) at random moments.
 
-A driver runs a query on ``local-cluster`` (executors are processes of their own), from files to files. While it runs,
-Python workers, executors and the driver itself are killed; a killed driver is started again. What is written
-then has to be what one process answers for the same files, in the same batches: nothing lost, nothing twice.
+A driver runs a query on ``local-cluster`` (executors are processes of their own), from files to a sink. While it runs,
+Python workers, executors and the driver itself are killed, at random moments or between the publishing of a version
+and its commit; a killed driver is started again. Between two kills tasks fail after they have written their state, or
+run twice at a time, one of them late by up to seconds. The sink is Spark's own of files, or a ``foreachBatch`` that
+runs the query twice in each batch. What is written has to be what one process answers for the same files, in the
+same batches: nothing lost, nothing twice.
 """
 
 from __future__ import annotations
@@ -16,7 +19,9 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -37,7 +42,16 @@ SPEC = sl.Spec(
 )
 COLUMNS = "ts timestamp_ltz, k long, v long"
 PARTITIONS = 3
-KINDS = ("worker", "executor", "driver")
+KILLS = {  # what is killed, and how often among others
+    "worker": 4,  # any Python worker, whatever it does
+    "worker after its state": 5,  # one that has just published a version and not told so
+    "executor": 1,
+    "executor after a state": 2,
+    "driver": 1,
+    "driver before its commit": 3,  # all partitions have published a batch, Spark has not committed it
+}
+PROVOKED = ("failed task", "twin task")
+SINKS = ("files", "foreachBatch")
 
 
 def readings(batch: int, size: int = 400) -> pa.Table:
@@ -73,34 +87,98 @@ def undisturbed(batches: int) -> list[tuple]:
 # --- the driver, a process of its own ---------------------------------------------------------------------------------
 
 
-def drive(base: Path) -> None:
+def drive(base: Path, sink: str) -> None:
     """Run the query until ``base/stop`` is there and all files are read, then drain."""
-    from spark_udfs import drain, window_aggregate
+    from spark_udfs import drain, stages, window_aggregate
     from spark_udfs.local import session
 
+    stages.merge = provoked(stages.merge, str(base))
+    java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     more = {
         "spark.task.maxFailures": 1000,
         "spark.stage.maxConsecutiveAttempts": 1000,
         "spark.deploy.maxExecutorRetries": -1,
         "spark.executor.memory": "512m",
+        "spark.python.daemon.module": "spark_warm_daemon",
+        "spark.driver.extraJavaOptions": java,
+        "spark.executor.extraJavaOptions": java,
     }
     spark = session("local-cluster[2,1,512]", **more)
     source = spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1).parquet(str(base / "in"))
     windows = window_aggregate(source, SPEC, str(base / "state"), PARTITIONS)
-    writer = windows.writeStream.format("parquet").option("checkpointLocation", str(base / "checkpoint"))
-    writer = writer.option("path", str(base / "out"))
+    writer = windows.writeStream.option("checkpointLocation", str(base / "checkpoint"))
+    if sink == "files":
+        writer = writer.format("parquet").option("path", str(base / "out"))
+    else:
+        writer = writer.foreachBatch(twice(base / "out"))
+    query = writer.start()
     (base / "running").touch()
-    stopping = False
-    while not stopping:
-        stopping = (base / "stop").exists()
-        query = writer.trigger(availableNow=True).start()
-        query.awaitTermination()
-        time.sleep(0.05)
+    while not (base / "stop").exists():
+        if not query.isActive:
+            raise SystemExit(f"the query ended by itself: {query.exception()}")
+        time.sleep(0.02)
+    query.processAllAvailable()
+    query.stop()
     rest = drain(spark, SPEC, str(base / "state"), checkpoint=str(base / "checkpoint")).toArrow()
-    pq.write_table(spark.read.parquet(str(base / "out")).toArrow(), base / "closed.parquet")
+    written = spark.read.parquet(str(base / ("out" if sink == "files" else "out/*")))
+    pq.write_table(written.toArrow(), base / "closed.parquet")
     pq.write_table(rest, base / "rest.parquet")
     (base / "done").touch()
     spark.stop()
+
+
+def twice(out: Path) -> Callable[[Any, int], None]:
+    """Two actions on each batch, which must see the same rows; writing it again does no harm."""
+
+    def put(frame: Any, batch: int) -> None:
+        frame.write.mode("overwrite").parquet(str(out / str(batch)))
+        first, second = (
+            rows_of([f.toArrow()]) for f in (frame.sparkSession.read.parquet(str(out / str(batch))), frame)
+        )
+        if first != second:
+            raise SystemExit(f"batch {batch}: two actions gave {len(first)} and {len(second)} rows that differ")
+
+    return put
+
+
+def provoked(stage: Callable[..., Any], base: str) -> Callable[..., Iterator[pa.RecordBatch]]:
+    """The second stage; a task that finds something in ``base/tokens`` does it after it has published its state."""
+
+    def claimed() -> str:
+        for name in os.listdir(f"{base}/tokens"):
+            try:
+                os.rename(f"{base}/tokens/{name}", f"{base}/claimed/{name}")
+            except FileNotFoundError:  # another task was faster
+                continue
+            return name.split("-")[0]
+        return ""
+
+    def twin(job: Any, received: list[pa.RecordBatch]) -> None:
+        """Another attempt at the same task at the same time, which nobody waits for."""
+        if os.fork() == 0:
+            try:
+                signal.alarm(30)
+                time.sleep(random.choice([0, 0, 0.01, 0.1, 1, 3]))
+                list(stage(job, received))
+            finally:
+                os._exit(0)
+
+    def wrapped(job: Any, batches: Any) -> Iterator[pa.RecordBatch]:
+        received, kind = list(batches), "" if job.files is None else claimed()
+        if kind == "twin task":
+            twin(job, received)
+        out = list(stage(job, received))
+        if kind == "failed task":
+            raise RuntimeError("a failure was injected after the state was written")
+        if kind == "worker after its state":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if kind == "executor after a state":
+            daemon = os.getppid()
+            with open(f"/proc/{daemon}/stat") as file:
+                os.kill(int(file.read().rpartition(")")[2].split()[1]), signal.SIGKILL)
+        yield from out
+
+    return wrapped
 
 
 # --- who kills --------------------------------------------------------------------------------------------------------
@@ -127,12 +205,10 @@ def family(root: int) -> dict[int, tuple[int, str]]:
 
 
 def victims(kind: str, driver: int) -> list[int]:
-    if kind == "driver":
-        return [driver]
     members = family(driver)
     if kind == "executor":
         return [pid for pid, (_, command) in members.items() if "CoarseGrainedExecutorBackend" in command]
-    daemons = {pid for pid, (_, command) in members.items() if "pyspark.daemon" in command}
+    daemons = {pid for pid, (_, command) in members.items() if "spark_warm_daemon" in command}
     return [pid for pid in daemons if members[pid][0] in daemons]
 
 
@@ -144,58 +220,93 @@ def kill(pid: int) -> None:
 
 
 class Chaos:
-    def __init__(self, base: Path, chance: random.Random) -> None:
-        self.base, self.chance = base, chance
-        self.killed: Counter[str] = Counter()
-        self.batches = 0
-        self.wanted = 0  # batches complete before the next blow
+    def __init__(self, base: Path, sink: str, chance: random.Random) -> None:
+        self.base, self.sink, self.chance = base, sink, chance
+        self.done: Counter[str] = Counter()
+        self.batches = self.wanted = 0
+        self.machine = [0]  # the driver's processes
         self.log = (base / "driver.log").open("ab")
-        (base / "in").mkdir()
+        for name in ("in", "tokens", "claimed"):
+            (base / name).mkdir()
         self.driver = self.begin()
 
     def begin(self) -> subprocess.Popen[bytes]:
         (self.base / "running").unlink(missing_ok=True)
-        command = [sys.executable, __file__, "--drive", str(self.base)]
-        return subprocess.Popen(command, stdout=self.log, stderr=self.log, start_new_session=True)
-
-    def feed(self) -> int:
-        """Always some files that were not read yet; how many batches are complete."""
-        done = len(list((self.base / "checkpoint" / "commits").glob("[0-9]*")))
-        while self.batches < done + 3:
-            deliver(self.base / "in", self.batches)
-            self.batches += 1
-        return done
+        command = [sys.executable, __file__, "--drive", str(self.base), "--sink", self.sink]
+        here = str(Path(__file__).resolve().parent)
+        known = os.pathsep.join(filter(None, (here, os.environ.get("PYTHONPATH"))))
+        local = {"SPARK_LOCAL_DIRS": str(self.base / "local"), "PYTHONPATH": known}
+        return subprocess.Popen(
+            command, stdout=self.log, stderr=self.log, cwd=self.base, env=os.environ | local, start_new_session=True
+        )
 
     def strike(self, kind: str) -> None:
-        """Kill one of a kind, at a random moment of a running query."""
-        deadline = time.monotonic() + 180
-        while True:
-            done = self.feed()
-            if self.driver.poll() is not None:
-                raise SystemExit(f"the driver ended by itself:\n{self.tail()}")
-            found = victims(kind, self.driver.pid) if (self.base / "running").exists() else []
-            if found and done >= self.wanted:
-                break
-            if time.monotonic() > deadline:
-                raise SystemExit(f"no {kind} to kill in three minutes:\n{self.tail()}")
-            time.sleep(0.05)
-        time.sleep(self.chance.uniform(0, 1.5))
-        if kind == "driver":
-            members = family(self.driver.pid)
-            kill(self.driver.pid)
-            for pid, (_, command) in members.items():  # executors and workers outlive it for a while, and may go on
-                if "SparkSubmit" in command:
-                    kill(pid)
-            self.driver.wait()
-            self.driver = self.begin()
-        else:
+        """Do one of a kind, at a random moment of a running query."""
+        self.wait(lambda: (self.base / "running").exists() and self.commits() >= self.wanted, f"no query for {kind!r}")
+        self.feed()
+        if self.machine[-1] != self.driver.pid:
+            jvm = [pid for pid, (_, command) in family(self.driver.pid).items() if "SparkSubmit" in command]
+            self.machine = [*jvm, self.driver.pid]
+        time.sleep(self.chance.choice([0, 0, 0.3, 1]) * self.chance.random())
+        if kind in ("worker", "executor"):
+            self.wait(lambda: victims(kind, self.driver.pid), f"no {kind} to kill")
             found = victims(kind, self.driver.pid)
             if not found:
                 return self.strike(kind)
             kill(self.chance.choice(found))
-        self.killed[kind] += 1
-        self.wanted = done + self.chance.choice([0, 0, 1, 2])
+        elif kind == "driver":
+            self.kill_driver()
+        elif kind == "driver before its commit":
+            self.wait(self.published_only, "no batch was seen between state and commit", 0.001)
+            batch = self.commits() + 1
+            self.kill_driver()
+            if self.commits() != batch - 1:  # it was faster; a kill like any other
+                kind = "driver"
+        else:
+            name = f"{kind}-{self.done.total()}"
+            (self.base / "tokens" / name).touch()
+            self.wait(lambda: (self.base / "claimed" / name).exists(), f"no task for {kind!r}")
+        self.done[kind] += 1
+        self.wanted = self.commits() + self.chance.choice([0, 0, 1, 2])
         return None
+
+    def wait(self, what: Callable[[], Any], trouble: str, pause: float = 0.01) -> None:
+        """Until it is so, with something to do for the query."""
+        deadline, looked = time.monotonic() + 180, 0.0
+        while not what():
+            now = time.monotonic()
+            if now - looked > 0.05:
+                looked = now
+                self.feed()
+                if self.driver.poll() is not None:
+                    raise SystemExit(f"the driver ended by itself:\n{self.tail()}")
+            if now > deadline:
+                raise SystemExit(f"{trouble} in three minutes:\n{self.tail()}")
+            time.sleep(pause)
+
+    def feed(self) -> None:
+        """Always some files that were not read yet."""
+        while self.batches < self.commits() + 4:
+            deliver(self.base / "in", self.batches)
+            self.batches += 1
+
+    def commits(self) -> int:
+        """The last batch that is complete."""
+        log = self.base / "checkpoint" / "commits"
+        return max((int(name) for name in os.listdir(log) if name.isdigit()), default=-1) if log.exists() else -1
+
+    def published_only(self) -> bool:
+        """Whether all partitions have published a batch that is not committed."""
+        name = f"{self.commits() + 1:012}.slices"
+        folder = self.base / "state" / "windows" / str(PARTITIONS)
+        return all((folder / f"{p:05}" / name).exists() for p in range(PARTITIONS))
+
+    def kill_driver(self) -> None:
+        """Python and JVM; executors and workers outlive it for a while, and may go on."""
+        for pid in self.machine:
+            kill(pid)
+        self.driver.wait()
+        self.driver = self.begin()
 
     def finish(self) -> tuple[list[tuple], list[tuple]]:
         (self.base / "stop").touch()
@@ -208,39 +319,53 @@ class Chaos:
         return (self.base / "driver.log").read_text(errors="replace")[-6000:]
 
 
-def run(kinds: list[str], seed: int, loud: bool = True) -> str:
-    """Kill one of each of ``kinds``, in their order; what came of it, or an error."""
+def run(kinds: list[str], sink: str, seed: int, loud: bool = True) -> str:
+    """Do one of each of ``kinds``, in their order; what came of it, or an error."""
     with tempfile.TemporaryDirectory() as temporary:
-        chaos = Chaos(Path(temporary), random.Random(seed))
+        chaos = Chaos(Path(temporary), sink, random.Random(seed))
         try:
             for number, kind in enumerate(kinds):
                 chaos.strike(kind)
                 if loud and number % 10 == 9:
-                    print(f"  {number + 1} kills, {chaos.batches} batches", flush=True)
+                    print(f"  {sink}: {number + 1} of {len(kinds)}, {chaos.batches} batches", flush=True)
             found, expected = chaos.finish()
         finally:
             for pid in [*family(chaos.driver.pid), chaos.driver.pid]:
                 kill(pid)
     lost, twice = Counter(expected) - Counter(found), Counter(found) - Counter(expected)
-    told = ", ".join(f"{count} {kind}s" for kind, count in sorted(chaos.killed.items()))
-    result = f"killed {told} in {chaos.batches} batches: "
+    kills = sum(count for kind, count in chaos.done.items() if kind not in PROVOKED)
+    told = ", ".join(f"{count} {kind}" for kind, count in sorted(chaos.done.items()))
+    result = f"{sink}: {kills} kills ({told}) in {chaos.batches} batches: "
     result += f"{len(expected):,} windows, {lost.total()} lost, {twice.total()} extra"
     if lost or twice:
         raise SystemExit(result)
     return result
 
 
+def drawn(kills: int, seed: int) -> list[str]:
+    """So many kills of any kind, each kind at least once, with a task that fails or runs twice before every fourth."""
+    chance = random.Random(seed)
+    kinds = [*KILLS, *chance.choices(list(KILLS), list(KILLS.values()), k=max(kills - len(KILLS), 0))][:kills]
+    chance.shuffle(kinds)
+    for at in range(0, len(kinds) * 5 // 4, 5):
+        kinds.insert(at, PROVOKED[at // 5 % 2])
+    return kinds
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--kills", type=int, default=200, help="in all, half of them for each sink")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--sink", choices=SINKS)
     parser.add_argument("--drive", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.drive is not None:
-        drive(args.drive)
+        drive(args.drive, args.sink)
         return
-    chance = random.Random(args.seed)
-    print(run(chance.choices(KINDS, weights=(5, 3, 2), k=args.kills), args.seed))
+    sinks = [args.sink] if args.sink else SINKS
+    for number, sink in enumerate(sinks):
+        kills = args.kills // len(sinks) + (number < args.kills % len(sinks))
+        print(run(drawn(kills, args.seed + number), sink, args.seed + number), flush=True)
 
 
 if __name__ == "__main__":

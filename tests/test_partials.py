@@ -20,7 +20,8 @@ from strategies import CONTEXT_FREE, OF_ROWS, Case, Kit, cases
 import slicing as sl
 from slicing import partials
 from slicing.keys import KeyTable
-from slicing.partials import Collector, admit, joined, packed, split, start, state_of
+from slicing.partials import Collector, admit, joined, operator_of, packed, split, start, state_of
+from slicing.replan import changed
 
 SEEDS = st.integers(0, 2**32).map(random.Random)
 
@@ -64,16 +65,30 @@ class Places:
     def rescale(self, count: int) -> None:
         states = [state_of(operator) for operator in self.operators]
         pieces = [split(state, count) for state in states]
-        self.operators = [start(self.spec, self.schema) for _ in range(count)]
-        for operator, mine in zip(self.operators, zip(*pieces, strict=True), strict=True):
-            operator._state = joined(mine)
+        self.operators = [operator_of(joined(mine)) for mine in zip(*pieces, strict=True)]
+
+    def change(self, spec: sl.Spec) -> None:
+        """The operators of a spec that asks for more or less."""
+        states = changed([state_of(operator) for operator in self.operators], spec, self.schema)
+        self.spec, self.operators = spec, [operator_of(state) for state in states]
 
 
-def check_places(case: Case, count: int, chance: random.Random) -> None:
+def check_places(case: Case, count: int, chance: random.Random, change_at: int = -1) -> None:
     oracle = Oracle(case.columns, {**case.query, "watermark": {"kind": "manual"}, "arrival": False})
     clock = Oracle(case.columns, case.query)  # its progress alone is asked
-    places = Places(spec(case), batch(case, []).schema, count, chance)
+    names = list(case.query["aggs"])
+    aggs = {n: case.query["aggs"][n] for n in chance.sample(names, chance.randint(1, len(names)))}
+    aggs = {n: agg for n, agg in case.query["aggs"].items() if n in aggs or change_at < 0}
+    since: dict[str, int] = {}
+    newest: list[int] = []
+    places = Places(spec(case.asking(aggs=aggs)), batch(case, []).schema, count, chance)
     for at, step in enumerate([*case.steps, ("flush",)]):
+        if at == change_at:
+            aggs = {n: agg for n, agg in case.query["aggs"].items() if n not in aggs or chance.random() < 0.7}
+            places.change(spec(case.asking(aggs=aggs)))
+            fresh = [state_of(operator).plan.agg_since for operator in places.operators]
+            assert all(ticks == fresh[0] for ticks in fresh)
+            since = dict.fromkeys(fresh[0], max(newest, default=0) + 1)
         where = f"{step[0]} (step {at})"
         if chance.random() < (0.5 if step[0] == "restart" else 0.1) and places.may_rescale:
             places.rescale(chance.randint(1, 4))
@@ -85,14 +100,20 @@ def check_places(case: Case, count: int, chance: random.Random) -> None:
         try:
             expected = oracle._step(rows, clock._progress()) if step[0] == "push" else oracle.flush()
         except Refused:
+            if change_at >= 0:  # what did not fit may not be asked for
+                return
             with pytest.raises((ValueError, OverflowError)):
                 _ = places.push(batch(case, step[1])) if step[0] == "push" else [op.flush() for op in places.operators]
             return
         outs = places.push(batch(case, step[1])) if step[0] == "push" else [op.flush() for op in places.operators]
         clock._observe(rows)
-        compare_types(case, outs[0].windows, where)
+        newest += [row[case.query["time"]] for row in rows if row[case.query["time"]] is not None]
+        compare_types(case.asking(aggs=aggs), outs[0].windows, where)
         found = [row for out in outs for row in plain_rows(out.windows)]
-        compare_windows(case, expected.windows, sorted(found, key=oracle.place), where)
+        wanted = [{n: v for n, v in row.items() if n in aggs or n not in names} for row in expected.windows]
+        for row in wanted:
+            row |= dict.fromkeys(n for n, t in since.items() if row["window_start"] is None or row["window_start"] < t)
+        compare_windows(case, wanted, sorted(found, key=oracle.place), where)
         if step[0] == "push":
             compare_late(case, expected.late, pa.concat_tables([out.late for out in outs]), where)
             stats = {name: sum(out.stats[name] for out in outs) for name in expected.stats}
@@ -126,6 +147,15 @@ def test_rows_that_are_kept_go_where_their_key_is(case: Case, count: int, chance
     if any(not w.get("per_key", True) for w in windows.values()):
         count = 1
     check_places(orderless(case.asking(windows=windows, sequence="row")), count, chance)
+
+
+@share(20)
+@given(cases(Kit(kinds=(*CONTEXT_FREE, "session", "whole", *OF_ROWS))), st.integers(1, 4), SEEDS, st.integers(0, 9))
+def test_aggregates_come_and_go(case: Case, count: int, chance: random.Random, change_at: int) -> None:
+    windows = {name: {**w, **({"order": "time"} if "order" in w else {})} for name, w in case.query["windows"].items()}
+    if any(not w.get("per_key", True) for w in windows.values()):
+        count = 1
+    check_places(orderless(case.asking(windows=windows, sequence="row")), count, chance, change_at)
 
 
 @pytest.mark.parametrize("type", [pa.int64(), pa.float64(), pa.string(), pa.decimal128(22, 2), pa.bool_()])

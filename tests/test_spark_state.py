@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import random
 from collections.abc import Iterator
 from dataclasses import replace
@@ -19,7 +20,7 @@ pytest.importorskip("pyspark")
 from spark_udfs import stages, state
 from spark_udfs.progress import Step
 from spark_udfs.stages import Job
-from spark_udfs.state import Files, StateError, filesystem, publish, rescale
+from spark_udfs.state import Files, StateError, change, filesystem, publish, rescale
 
 SECOND = 1_000_000
 SPEC = sl.Spec(
@@ -179,6 +180,73 @@ def test_a_query_that_needs_one_place_is_not_rescaled(tmp_path: Path) -> None:
     ranks = sl.Spec("ts", {"r": sl.rows(3, per_key=False)}, {"n": sl.count()}, by=["k"], sequence="v")
     with pytest.raises(ValueError, match="needs the rows of all keys in one place: partitions=1; got 2"):
         rescale(str(tmp_path), ranks, 1, 2)
+
+
+def test_what_is_added_to_a_stopped_query_says_from_when_on_it_is_complete(tmp_path: Path) -> None:
+    wide = pa.schema([*SCHEMA, ("x", pa.float64())])
+
+    def wider(data: pa.RecordBatch) -> pa.RecordBatch:
+        return pa.RecordBatch.from_arrays([*data.columns, pa.array(np.arange(float(data.num_rows)))], schema=wide)
+
+    slide, visit = dict(SPEC.windows)["slide"], dict(SPEC.windows)["visit"]
+    rest = {"by": ["k", "s"], "watermark": sl.bounded("2s")}
+    before = sl.Spec("ts", {"slide": slide, "visit": visit}, {"n": sl.count(), "total": sl.sum("v")}, **rest)
+    aggs = {"n": sl.count(), "most": sl.max("x"), "words": sl.count_distinct("s"), "mean": sl.mean("v")}
+    after = sl.Spec("ts", {"slide": slide, "four": sl.tumbling("4s"), "near": sl.session("1s")}, aggs, **rest)
+    query, found = job(tmp_path, spec=before), []
+    for batch in range(3):
+        found += windows(run(query, batch, rows(batch)))
+    with pytest.raises(ValueError, match="column 'x' was not read before; give data="):
+        change(str(tmp_path), before, after, 3, to="more")
+    told = change(str(tmp_path), before, after, 3, to="more", data=wider(rows(0)))
+    assert told == change(str(tmp_path), before, after, 3, to="more", data=wider(rows(0)))
+    newest = max(max(rows(batch)["ts"].to_pylist()) for batch in range(3))
+    tick = dt.timedelta(microseconds=1)
+    assert told["aggs"] == {"most": newest + tick, "words": newest + tick, "mean": None}
+    assert told["windows"]["near"] == newest + dt.timedelta(seconds=1) + tick
+    assert told["windows"]["four"] < newest - dt.timedelta(seconds=1)  # its slices were there
+    changed = Job(after, wide, 3, Files(str(tmp_path), "more", 3, after.fingerprint()))
+    found = []
+    for batch in range(3, 6):
+        found += windows(run(changed, batch, wider(rows(batch))))
+    found = sorted(found + drained(changed, 5), key=repr)
+
+    whole, expected = Job(after, wide, 3, Files(str(tmp_path), "whole", 3, after.fingerprint())), []
+    for batch in range(6):
+        expected += [row for row in windows(run(whole, batch, wider(rows(batch)))) if batch >= 3]
+    for row in [*expected, *drained(whole, 5)]:
+        if row["window_start"] < told["windows"].get(row["window"], row["window_start"]):
+            continue
+        hidden = {n: None for n, since in told["aggs"].items() if since is not None and row["window_start"] < since}
+        assert row | hidden in found
+        found.remove(row | hidden)
+    assert found == []
+
+
+def test_a_change_of_anything_else_is_refused(written: Job, tmp_path: Path) -> None:
+    def changed(**other: object) -> sl.Spec:
+        given = {"windows": dict(SPEC.windows), "aggs": dict(SPEC.aggs), "by": ["k", "s"], "watermark": SPEC.watermark}
+        return sl.Spec("ts", **given | other)
+
+    for other, sentence in (
+        ({"by": ["k"]}, r"by was \('k', 's'\) and is \('k',\); only windows and aggs can change"),
+        ({"watermark": sl.bounded("3s")}, "watermark was"),
+        (
+            {"windows": {"slide": sl.sliding("10s", every="1s")}},
+            r"windows\['slide'\] was .*: give the new one a new name",
+        ),
+        ({"aggs": {"n": sl.count("v")}}, r"aggs\['n'\] was .*: give the new one a new name"),
+        ({"windows": {**SPEC.windows, "all": sl.whole()}}, "cannot be added while a stream runs"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            change(str(tmp_path), SPEC, changed(**other), 3, to="more")
+    more = changed(aggs={**SPEC.aggs, "mean": sl.mean("v")})
+    with pytest.raises(StateError, match="its new name must be another one than 'windows'"):
+        change(str(tmp_path), SPEC, more, 3, to="windows")
+    assert written.files is not None
+    written.files.mark_drained(2)
+    with pytest.raises(StateError, match="it was drained, which ended it"):
+        change(str(tmp_path), SPEC, more, 3, to="more")
 
 
 def test_versions_that_are_too_old_are_removed(tmp_path: Path) -> None:
