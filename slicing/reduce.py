@@ -30,7 +30,7 @@ from slicing.key_tables import Codes, numbered
 from slicing.lazy import lazy
 from slicing.order import order_by
 from slicing.threads import side_by_side
-from slicing.values import SIGN_BIT, TOP
+from slicing.values import NOWHERE, SIGN_BIT, TOP
 
 Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
@@ -64,7 +64,7 @@ def reduce_rows(rows: Rows) -> Cells:
     if len(rows.parts) > 1 and rows.span:
         tables = side_by_side(reduce_rows, rows.parts)
         return reduce(lambda older, newer: merged(older, newer, plan.lanes, plan.gaps), tables)
-    edges, bounds = rows.cuts if rows.code is None and rows.span[2] else (rows.edges, NO_CODES)
+    edges, bounds = rows.cuts if rows.code is None and rows.span[2] else (rows.edges, NOWHERE)
     ends = plan.edges.next_live(edges - 1, BEGIN) if plan.grid else edges
     if bounds.size:
         runs = _Segments(bounds[:-1], bounds[1:])
