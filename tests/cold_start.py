@@ -1,0 +1,78 @@
+"""``python tests/cold_start.py --rounds 100``: processes that start at once on an empty cache of compiled kernels.
+
+Each answers the same query on 1000 rows; the answers have to be equal, and no process may fail because another one
+writes the cache it reads. A last process then starts on the cache they left.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent.parent
+QUERY = """
+import time
+began = time.perf_counter()
+import numpy as np, pyarrow as pa, slicing as sl
+rows = np.arange(1000)
+spec = sl.Spec(time="t", by=["k"], windows={"w": sl.tumbling(100), "s": sl.sliding(300, 100)},
+               aggs={"n": sl.count(), "sum": sl.sum("v"), "low": sl.min("v")}, watermark=sl.bounded(10))
+out = sl.Operator(spec).push(pa.table({"t": rows, "k": rows % 7, "v": rows / 8}))
+sums = [sum(out.windows[c].to_pylist()) for c in ("n", "sum", "low")]
+print(out.windows.num_rows, *sums, time.perf_counter() - began)
+"""
+ANSWER = ["126", "3300", "171668.75", "5034.75"]  # by hand, over range(1000)
+
+
+def started(cache: Path) -> subprocess.Popen[str]:
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": str(HERE)}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen([sys.executable, "-c", QUERY], env=environment, text=True, **pipes)
+
+
+def seconds(process: subprocess.Popen[str]) -> float | None:
+    """From the first import to the result; None, and a word on it, where the answer is wrong or there is none."""
+    out, error = process.communicate(timeout=600)
+    *answer, took = out.split() or [""]
+    if process.returncode or answer != ANSWER:
+        print(f"failed with {process.returncode}: {out}{error}", flush=True)
+        return None
+    return float(took)
+
+
+def round_of(processes: int) -> tuple[list[float | None], float | None]:
+    with tempfile.TemporaryDirectory() as folder:
+        together = [seconds(p) for p in [started(Path(folder)) for _ in range(processes)]]
+        return together, seconds(started(Path(folder)))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=100)
+    parser.add_argument("--processes", type=int, default=8)
+    asked = parser.parse_args()
+    cold: list[float] = []
+    warm: list[float] = []
+    failed = 0
+    began = time.monotonic()
+    for _ in range(asked.rounds):
+        together, after = round_of(asked.processes)
+        failed += [*together, after].count(None)
+        cold += [t for t in together if t is not None]
+        warm += [t for t in [after] if t is not None]
+    print(
+        f"{asked.rounds} rounds of {asked.processes} processes at once: {failed} failed; median "
+        f"{statistics.median(cold or [0]):.2f} s cold, {statistics.median(warm or [0]):.2f} s for one that follows; "
+        f"{time.monotonic() - began:.0f} s in all"
+    )
+    return bool(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
