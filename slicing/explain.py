@@ -228,13 +228,15 @@ def _combine(plan: Plan) -> str:
 
 
 def _subtracted(plan: Plan) -> str:
-    if not plan.removable:
-        return "nothing is ever subtracted"
-    columns = [", ".join(f.column for f in lane.feeds) or "rows" for lane in plan.removable]
-    what = f"sums and counts of {', '.join(sorted(set(columns)))}, which are exact"
-    if len(plan.removable) < len(plan.lanes):
-        what += "; the other partials take the cheapest of the other ways"
-    return f"only these are ever subtracted: {what}"
+    evicted = [name for name, agg in plan.spec.aggs.items() if agg.user is not None and agg.user.evicts]
+    found = [f"what leaves a window is taken from {name} by its invert" for name in evicted]
+    if plan.removable:
+        columns = [", ".join(f.column for f in lane.feeds) or "rows" for lane in plan.removable]
+        what = f"sums and counts of {', '.join(sorted(set(columns)))}, which are exact"
+        if len(plan.removable) < len(plan.lanes):
+            what += "; the other partials take the cheapest of the other ways"
+        found.append(f"only these are ever subtracted: {what}")
+    return "\n".join(found or ["nothing is ever subtracted"])
 
 
 MOST_SHOWN = 20_000  # slices that explain works through

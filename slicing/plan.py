@@ -185,8 +185,10 @@ class Plan:
         """For each window by name what the decision trees say."""
         kinds = [lane.kind for lane in self.lanes]
         commutative = not any(isinstance(kind, ListKind) and not kind.fuse for kind in kinds)
-        exact = all(t == pa.int64() or t == pa.uint64() or pa.types.is_decimal(t) for t in self._result_types())
-        invertible = exact and all(a.function in ("count", "sum") for a in self.spec.aggs.values())
+        invertible = all(
+            a.user.evicts if a.user is not None else a.function in ("count", "sum") and _is_exact(self.aggs[name].type)
+            for name, a in self.spec.aggs.items()
+        )
         ordered = isinstance(self.spec.watermark, Ordered)
         found = {}
         for name in self.names:
@@ -197,9 +199,6 @@ class Plan:
                 context = window.context
             found[name] = decide(Workload(ordered, commutative, invertible, context, counts))
         return found
-
-    def _result_types(self) -> list[pa.DataType]:
-        return [agg.type for agg in self.aggs.values()]
 
     @property
     def ordering(self) -> tuple[str, ...]:
@@ -291,6 +290,10 @@ def _named(name: str, resolve: Callable[P, T], *args: P.args, **kwargs: P.kwargs
         return resolve(*args, **kwargs)
     except (TypeError, ValueError) as error:
         raise type(error)(f"windows[{name!r}]: {error}") from None
+
+
+def _is_exact(type: pa.DataType) -> bool:
+    return type == pa.int64() or type == pa.uint64() or pa.types.is_decimal(type)
 
 
 def _check_span(name: str, ticks: int) -> None:

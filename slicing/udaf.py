@@ -54,7 +54,12 @@ class UserWords:
     def answered(
         self, lane: Lane, block: Ints, first: Ints, last: Ints, combinations: Callable[[], Combinations]
     ) -> Ints:
-        return self.ranges(block, combinations())
+        if not self.functions.evicts:
+            return self.ranges(block, combinations())
+        answer = self.functions.empty(first.size)
+        floats = answer.view(np.float64), block.view(np.float64)
+        self.functions.kernels(self.forms).slide(first, last, answer, floats[0], block, floats[1])
+        return answer
 
     def ranges(self, block: Ints, plan: Combinations) -> Ints:
         """As the combinations say, each in the order of the cells."""
@@ -183,8 +188,9 @@ def udaf(
 
     ``state`` lists what a state is made of ('float64', 'int64', 'bool'): with one entry a plain value, with several a
     tuple. With ``commutative=False`` rows and states are combined in the order of (time, sequence, arrival), however
-    they arrive; that keeps the rows of open windows. ``invert(combine(a, b), b)`` gives ``a`` back; it is checked, and
-    kept for later use.
+    they arrive; that keeps the rows of open windows. ``invert(combine(a, b), b)`` gives ``a`` back: what leaves a
+    sliding window is then taken away, and not all the rest combined anew, where that is exact and order does not matter
+    (commutative, with a state of integers and bools: of floats an infinity or a rounding would stay).
 
     Functions may use what numba compiles: numbers, tuples, math, numpy. Wrong ones are refused here.
     """

@@ -63,9 +63,10 @@ class Functions:
         return ", ".join([repr(self.name), *parts, f"commutative={self.commutative}"])
 
     @property
-    def jitted(self) -> tuple[Any, Any, Any]:
+    def jitted(self) -> tuple[Any, Any, Any, Any]:
         if self.digest not in _JITTED:
-            _JITTED[self.digest] = njit(self.lift), njit(self.combine), njit(self.lower)
+            invert = None if self.invert is None else njit(self.invert)
+            _JITTED[self.digest] = njit(self.lift), njit(self.combine), njit(self.lower), invert
         return _JITTED[self.digest]
 
     def kernels(self, forms: str) -> Kernels:
@@ -74,6 +75,11 @@ class Functions:
         if key not in _KERNELS:
             _KERNELS[key] = compiled(*self.jitted, forms, self.state)
         return _KERNELS[key]
+
+    @property
+    def evicts(self) -> bool:
+        """Whether what leaves a window is taken away again: floats would keep a trace of it."""
+        return self.invert is not None and self.commutative and "float64" not in self.state
 
     def states(self) -> Any:
         """The type of a state, as numba has it."""
@@ -100,7 +106,7 @@ class Functions:
 
 
 # Compiled and checked once a process, however often a spec is built or unpickled.
-_JITTED: dict[str, tuple[Any, Any, Any]] = {}
+_JITTED: dict[str, tuple[Any, Any, Any, Any]] = {}
 _KERNELS: dict[tuple[Any, ...], Kernels] = {}
 _CHECKED: set[Functions] = set()
 
@@ -198,7 +204,7 @@ def _check_compiles(f: Functions) -> None:
     _check_states(f, "combine", _returned(f, "combine", f.jitted[1], (states, states)))
     f.result()
     if f.invert is not None:
-        _check_states(f, "invert", _returned(f, "invert", njit(f.invert), (states, states)))
+        _check_states(f, "invert", _returned(f, "invert", f.jitted[3], (states, states)))
 
 
 def lift_takes(f: Functions, forms: str) -> None:

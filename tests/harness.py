@@ -104,6 +104,18 @@ def user_defined(which: str, column: str) -> sl.Aggregate:
                 state=["int64", "int64"],
                 inputs=[column],
             )
+        case "remainder":
+            return sl.udaf(
+                which,
+                lift=lambda x: (x % PRIME, x % 7 == 0),
+                combine=lambda a, b: ((a[0] + b[0]) % PRIME, a[1] != b[1]),
+                lower=lambda state: -state[0] if state[1] else state[0],
+                identity=(0, False),
+                invert=lambda a, b: ((a[0] - b[0]) % PRIME, a[1] != b[1]),
+                state=["int64", "bool"],
+                inputs=[column],
+                commutative=True,
+            )
         case "rise":
             return sl.udaf(
                 which,
@@ -385,7 +397,9 @@ def answer_type(agg: Values, columns: dict[str, str]) -> pa.DataType:
     if fn in ("argmin", "argmax"):
         return arrow_type(columns[agg["return"]])
     if fn == "udaf":
-        return {"polynomial": pa.int64(), "any odd": pa.bool_()}.get(agg["which"], pa.float64())
+        return {"polynomial": pa.int64(), "remainder": pa.int64(), "any odd": pa.bool_()}.get(
+            agg["which"], pa.float64()
+        )
     if fn in ("collect", "top_k", "heavy_hitters"):
         return pa.list_(kind)
     if fn in ("var", "std", "geometric_mean", "median", "quantile", "approx_quantile"):

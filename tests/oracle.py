@@ -339,6 +339,9 @@ def user_defined(which: str, values: list, rows: list[Row]) -> Any:
         for value in values:
             total = (total * 1_000_003 + value % 2_147_483_647) % 2_147_483_647
         return total
+    if which == "remainder":  # negative where an odd number of values are divisible by 7
+        total = sum(values) % 2_147_483_647
+        return -total if sum(value % 7 == 0 for value in values) % 2 else total
     if which == "weighted":  # by 1 where the flag is false, by 2 where it is true
         pairs = [(value, 1 + row.values["flag"]) for value, row in zip(values, rows, strict=True)]
         return Near(

@@ -198,7 +198,7 @@ def aggregates(draw: DrawFn, value_columns: dict[str, str]) -> Values:
     column = draw(st.sampled_from(sorted(value_columns)))
     if draw(st.integers(0, 5)) == 0:
         signed = [name for name, type_name in sorted(value_columns.items()) if type_name in ("int8", "int32", "int64")]
-        which = draw(st.sampled_from(["polynomial", "rise", "weighted", "any odd"]))
+        which = draw(st.sampled_from(["polynomial", "rise", "weighted", "remainder", "any odd"]))
         agg: Values = {"fn": "udaf", "which": which, "col": draw(st.sampled_from(["row", *signed]))}
         return {**agg, "where": "flag"} if draw(st.integers(0, 4)) == 0 else agg
     fn = draw(st.sampled_from(functions(value_columns[column])))

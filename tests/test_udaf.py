@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -188,3 +189,48 @@ def test_wrong_ones_are_refused(changed: dict, message: str) -> None:
     with pytest.raises((TypeError, ValueError)) as error:
         sl.udaf("u", **{**ADD, "state": ["float64"], **changed})
     assert str(error.value).startswith(message), str(error.value)
+
+
+def modular(**changed: Any) -> sl.Aggregate:
+    given: dict[str, Any] = {
+        "lift": lambda x: x,
+        "combine": lambda a, b: (a + b) % 1009,
+        "lower": lambda total: total,
+        "identity": 0,
+        "invert": lambda a, b: (a - b) % 1009,
+        "state": ["int64"],
+        "inputs": ["v"],
+        "commutative": True,
+    }
+    return sl.udaf("modular", **given | changed)
+
+
+@pytest.mark.parametrize("keys", [0, 3])
+def test_what_leaves_a_window_is_taken_away_by_invert(keys: int) -> None:
+    chance = np.random.default_rng(7)
+    t, v, k = np.sort(chance.integers(0, 3000, 500)), chance.integers(0, 1009, 500), chance.integers(0, keys or 1, 500)
+    agg = modular()
+    spec = sl.Spec("t", {"w": sl.sliding(200, 7), "t": sl.tumbling(10)}, {"x": agg}, by="k" if keys else [])
+    schema = pa.schema({"t": pa.int64(), "v": pa.int64(), "k": pa.int64()})
+    assert "what leaves a window is taken from x by its invert" in sl.explain(spec, schema)["combine"]
+    op, found = sl.Operator(spec), []
+    for at in range(0, 500, 123):
+        found += op.push(pa.table({"t": t, "v": v, "k": k}).slice(at, 123)).windows.to_pylist()
+    found += op.flush().windows.to_pylist()
+    assert len(found) > 400
+    for w in found:
+        inside = (t >= w["window_start"]) & (t < w["window_end"]) & ((k == w["k"]) if keys else True)
+        assert w["x"] == v[inside].sum() % 1009
+    assert agg.user.kernels("i").slide.signatures
+
+
+def test_floats_and_what_has_an_order_are_combined_anew() -> None:
+    """An infinity that left a window leaves no trace, though the user can subtract."""
+    floats = {"combine": lambda a, b: a + b, "invert": lambda a, b: a - b, "state": ["float64"], "identity": 0.0}
+    spec = sl.Spec("t", {"w": sl.sliding(3, 1)}, {"x": modular(**floats)})
+    rows = pa.table({"t": range(8), "v": [1.0, np.inf, 1.0, 1.0, 1.0, 1.0, 1e300, 1.0]})
+    assert sl.aggregate(rows, spec)["x"].to_pylist()[4:6] == [3.0, 3.0]
+    for changed in (floats, {"commutative": False}):
+        spec = sl.Spec("t", {"w": sl.sliding(3, 1)}, {"x": modular(**changed)})
+        schema = pa.schema({"t": pa.int64(), "v": pa.int64()})
+        assert "nothing is ever subtracted" in sl.explain(spec, schema)["combine"]

@@ -51,6 +51,35 @@ def merge(into, source, ordered, A, F, B, G):
             {stored} = combined({held}, {other})
         A[c, 0] += B[d, 0]
 
+def inverted(a, b):
+    {states} = invert(a, b)
+    return {cast}
+
+def slide(first, last, A, F, B, G):
+    before, until = np.int64(0), np.int64(0)
+    {states} = {zeros}
+    n = np.int64(0)
+    for w in range(first.size):
+        c = np.uint64(w)
+        begin, end = first[w], last[w]
+        if w == 0 or begin < before or end < until or begin - before + end - until >= end - begin:
+            d = np.uint64(begin)
+            {states} = {other}
+            n = B[d, 0]
+            until = begin + 1
+        else:
+            for i in range(before, begin):
+                d = np.uint64(i)
+                {states} = inverted({state}, {other})
+                n -= B[d, 0]
+        for i in range(until, end):
+            d = np.uint64(i)
+            {states} = combined({state}, {other})
+            n += B[d, 0]
+        {stored} = {state}
+        A[c, 0] = n
+        before, until = begin, end
+
 def fold(at, items, floats, A, F):
     for w in range(at.size - 1):
         c = np.uint64(w)
@@ -73,10 +102,14 @@ class Kernels(NamedTuple):
     merge: Callable[..., None]
     fold: Callable[..., None]
     lowered: Callable[..., None]
+    slide: Callable[..., None]
 
 
-def compiled(lift: Any, combine: Any, lower: Any, inputs: str, states: Sequence[str]) -> Kernels:
-    """``inputs``: a letter each; ``states``: 'float64', 'int64' or 'bool' each. Compiled when first called."""
+def compiled(lift: Any, combine: Any, lower: Any, invert: Any, inputs: str, states: Sequence[str]) -> Kernels:
+    """``inputs``: a letter each; ``states``: 'float64', 'int64' or 'bool' each. Compiled when first called.
+
+    ``slide``: each range of cells from the one before, without the cells that left and with those that came, where that
+    is less than all of its own; with ``invert`` only."""
     names = [f"x{i}" for i in range(len(inputs))]
     parts = [f"s{i}" for i in range(len(states))]
     cast = [f"{_CAST[state]}({part})" for state, part in zip(states, parts, strict=True)]
@@ -93,17 +126,19 @@ def compiled(lift: Any, combine: Any, lower: Any, inputs: str, states: Sequence[
         other=loaded("B", "G", "d"),
         stored=", ".join(f"{'F' if state == 'float64' else 'A'}[c, {k + 1}]" for k, state in enumerate(states)),
         row=", ".join(f"{name}[i]" for name in names),
+        zeros=", ".join(_ZERO[state] for state in states),
         item=", ".join(_ITEM[form].format(3 + k) for k, form in enumerate(inputs)),
     )
-    space: dict[str, Any] = {"np": np, "lift": lift, "combine": combine, "lower": lower}
+    space: dict[str, Any] = {"np": np, "lift": lift, "combine": combine, "lower": lower, "invert": invert}
     exec(text, space)
-    for name in ("lifted", "combined"):
+    for name in ("lifted", "combined", "inverted"):
         space[name] = njit(space[name])
-    rest = [njit(space[name], nogil=True) for name in ("scatter", "merge", "fold", "lowered")]
+    rest = [njit(space[name], nogil=True) for name in ("scatter", "merge", "fold", "lowered", "slide")]
     return Kernels(space["lifted"], space["combined"], *rest)
 
 
 _CAST = {"float64": "np.float64", "int64": "np.int64", "bool": "bool"}
+_ZERO = {"float64": "0.0", "int64": "np.int64(0)", "bool": "False"}
 _LOADED = {"float64": "{1}[{2}, {3}]", "int64": "{0}[{2}, {3}]", "bool": "({0}[{2}, {3}] != 0)"}
 _ITEM = {"f": "floats[i, {}]", "i": "items[i, {}]"}
 
