@@ -15,6 +15,7 @@ from slicing import Spec, manual
 from slicing.partials import check, state_of
 from spark_udfs import stages
 from spark_udfs.files import FileRows
+from spark_udfs.progress import watch
 from spark_udfs.stages import COUNTED, PACKED, STATS, Job
 from spark_udfs.state import Files, StateError, filesystem, partitions_found
 from spark_udfs.types import arrow_schema, spark_schema
@@ -55,6 +56,7 @@ def window_aggregate(
         schema = _columns(schema, spec)
     job = Job(spec, schema, count, late_path=late_path, format=data.format if isinstance(data, FileRows) else None)
     if frame.isStreaming:
+        watch(frame.sparkSession)
         job = replace(job, files=_files(state, name, count, spec, keep_versions))
     else:
         job = replace(job, spec=_seeing_all(spec))

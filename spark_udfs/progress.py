@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+from weakref import WeakSet
 
 from pyspark import TaskContext
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from spark_udfs.state import Files
+from spark_udfs.state import Files, StateError
+
+_ASYNC = "slicing.asyncProgressTracking"  # a local property of queries that have it
 
 
 @dataclass(frozen=True)
@@ -27,6 +33,11 @@ class Step:
             raise RuntimeError(
                 "a streaming window_aggregate ran outside of a micro-batch query, which is not supported"
             )
+        if context.getLocalProperty(_ASYNC):
+            raise StateError(
+                "the query has asyncProgressTrackingEnabled: after a restart its batches may have other rows, while "
+                "state is kept by batch; start it without"
+            )
         return Step(query, int(batch), context.partitionId())
 
 
@@ -40,3 +51,30 @@ def judged_by(files: Files, step: Step) -> int | None:
         return None
     watermark = files.header(step.partition % files.partitions, step.batch - 1, step.query)["watermark"]
     return None if watermark is None else int(watermark)
+
+
+class _Started(StreamingQueryListener):
+    """Marks queries with asynchronous progress for their tasks. Spark calls it in the query's own thread, before the
+    first batch; the option itself cannot be seen from a DataFrame."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._session = spark
+
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802
+        query = self._session._jsparkSession.streams().get(str(event.id))
+        if "AsyncProgress" in query.streamingQuery().getClass().getName():
+            self._session.sparkContext.setLocalProperty(_ASYNC, "true")
+
+    def _ignored(self, event: Any) -> None: ...
+
+    onQueryProgress = onQueryIdle = onQueryTerminated = _ignored  # noqa: N815
+
+
+_watched: WeakSet[SparkSession] = WeakSet()
+
+
+def watch(spark: SparkSession) -> None:
+    """Have queries that this session starts looked at."""
+    if spark not in _watched and hasattr(spark, "_jsparkSession"):
+        _watched.add(spark)
+        spark.streams.addListener(_Started(spark))

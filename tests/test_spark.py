@@ -291,6 +291,17 @@ def test_files_read_by_workers_are_the_same_stream(spark: SparkSession, tmp_path
 # --- refusals ---------------------------------------------------------------------------------------------------------
 
 
+def test_asynchronous_progress_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    frame = stream(spark, write(tmp_path / "in", [readings(0)]))
+    windows = window_aggregate(frame, SPEC, str(tmp_path / "state"), 2)
+    writer = windows.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    writer = writer.option("_asyncProgressTrackingOverrideSinkSupportCheck", "true")  # else it is for Kafka alone
+    query = writer.option("asyncProgressTrackingEnabled", "true").start()
+    with pytest.raises(Exception, match="the query has asyncProgressTrackingEnabled: after a restart its batches may"):
+        query.processAllAvailable()
+    assert not (tmp_path / "state").exists()
+
+
 def test_what_cannot_be_is_refused_where_it_is_asked(spark: SparkSession, tmp_path: Path) -> None:
     frame = stream(spark, write(tmp_path / "in", [readings(0)]))
     with pytest.raises(ValueError, match="a streaming query needs state="):
