@@ -23,7 +23,7 @@ from slicing.values import SIGN_BIT, TOP, float_words
 Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
-BLOCK = 4096  # rows looked at together
+BLOCK = 512  # rows looked at together
 ALL_VALID: Bytes = np.empty(0, np.uint8)
 
 
@@ -60,6 +60,13 @@ class Rows:
         """Ascending edges from the first after the earliest row to the first after the latest."""
         low, high, _ = self.span
         return self.plan.edges.between(low, high, self.time, self.plan.grid, limit=max(1024, 2 * len(self)))
+
+    @lazy
+    def extremes(self) -> tuple[Ints, Ints]:
+        """The earliest and the latest time of each block."""
+        lows, highs = np.empty((2, -(-len(self) // BLOCK)), np.int64)
+        scan(self.time, BLOCK, lows, highs)
+        return lows, highs
 
     @lazy
     def cuts(self) -> tuple[Ints, Ints]:
@@ -195,5 +202,7 @@ def _span(rows: Rows) -> tuple[int, int, bool]:
     time = rows.time
     if rows.cut_at_once():
         return int(time[0]), int(time[-1]), True
-    low, high, ordered = scan(time, BLOCK)
-    return int(low), int(high), ordered == time.size
+    lows, highs = np.empty((2, -(-time.size // BLOCK)), np.int64)
+    ordered = scan(time, BLOCK, lows, highs)
+    rows.__dict__["extremes"] = lows, highs
+    return int(lows.min()), int(highs.max()), bool(ordered)

@@ -36,8 +36,8 @@ Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
 CHUNK = 1 << 15  # rows scattered at a time
-MOST_PIECES = 4  # slots a block of rows may touch before scattering is cheaper than a masked pass for each
-EVERY: Bytes = np.ones(BLOCK, np.uint8)  # a block of rows that all count
+LONG = 4096  # rows of a slot that are worth a turn of their own
+MOST_PIECES = 8  # slots a block of rows may touch before scattering is cheaper than a masked pass for each
 
 
 def _numbered(cell: Ints, size: int) -> tuple[_Scattered, Ints]:
@@ -168,7 +168,7 @@ class _Grid:
 
     def chunks(self) -> Iterator[Chunk]:
         rows, code = len(self.of), self.of.code
-        if code is not None and self.of.span[2] and self.edges.size * BLOCK <= rows:
+        if code is not None and self.of.span[2] and self.edges.size * LONG <= rows:
             bounds = np.append(0, np.searchsorted(self.of.time, self.edges)).tolist()
             for slot in range(self.edges.size):  # the codes are cells of the slot
                 for first in range(bounds[slot], bounds[slot + 1], CHUNK):
@@ -201,24 +201,17 @@ class _Pieces:
 
     grid: _Grid
     found: Ints
-    rows: Ints
 
     @staticmethod
     def of(grid: _Grid) -> _Pieces | None:
         """None where they touch many."""
-        time, edges = grid.of.time, grid.edges
-        for some in (time[: 16 * BLOCK], time):  # the first rows tell of most streams that the attempt is vain
-            found = np.empty((MOST_PIECES * -(-some.size // BLOCK), 5), np.int64)
-            count = np.zeros(edges.size, np.int64)
-            n = pieces(some, edges, np.int64(BLOCK), found, count)
-            if n < 0:
-                return None
-            if some.size == time.size:
-                break
-        return _Pieces(grid, found[:n], count)
+        lows, highs = grid.of.extremes
+        found = np.empty((MOST_PIECES * lows.size, 5), np.int64)
+        n = pieces(len(grid.of), BLOCK, lows, highs, grid.edges, found)
+        return None if n < 0 else _Pieces(grid, found[:n])
 
-    def counts(self) -> Ints:
-        return self.rows
+    def counts(self) -> None:
+        return None
 
     def cell(self) -> Ints:
         return self.grid.cell()
@@ -267,10 +260,13 @@ def _lift(rows: Rows, ends: Ints, code: Ints | Codes, place: _Place) -> Cells:
     waiting = [lane for lane in lanes if not lane.by_runs(place)]
     counts = place.counts()
     counter = next((lane.block for lane in lanes if lane.counts_rows), None)
+    counted = None
     if counts is None and counter is None:
-        counter = counted = np.zeros((size, 1), np.int64)
-    else:
-        counted = None
+        counter = np.zeros((size, 1), np.int64)
+        if isinstance(place, _Pieces):
+            k.masked_count(place.found, rows.time, counter)
+        else:
+            counted = counter
     spans = None
     if plan.fragments:
         meta[:, LEVEL] = 0
@@ -352,7 +348,7 @@ class _Lifted:
             return self._by_segments(place)
         if kind not in _MASKED or not isinstance(place, _Segments | _Pieces):
             return False
-        x, block, masked = self._feeds[0], self.block, (place.runs(), self._rows.time, self._valid, EVERY)
+        x, block, masked = self._feeds[0], self.block, (place.runs(), self._rows.time, self._valid)
         if kind == kinds.BASIC_F:
             k.masked_basic_f(*masked, x, x.view(np.int64), block, block.view(np.float64))
         elif kind == kinds.BASIC_I:

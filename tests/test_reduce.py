@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import slicing as sl
-from slicing.kernels.slice import cut, grid_cells, next_edges, pieces
+from slicing.kernels.slice import cut, grid_cells, next_edges, pieces, scan
 from slicing.reduce import _numbered
 
 ROWS = 70_000
@@ -162,8 +162,11 @@ def test_pieces_hold_each_row_once() -> None:
     rng = np.random.default_rng(3)
     times = np.arange(10_000) - np.where(rng.random(10_000) < 0.2, rng.integers(0, 3000, 10_000), 0)
     edges = np.arange(-2000, 11_001, 1000)
-    found, rows = np.empty((1000, 5), np.int64), np.zeros(edges.size, np.int64)
-    n = pieces(times, edges, np.int64(512), found, rows)
+    found, (lows, highs) = np.empty((1000, 5), np.int64), np.empty((2, 20), np.int64)
+    assert not scan(times, 512, lows, highs)
+    np.testing.assert_array_equal(lows, [times[p : p + 512].min() for p in range(0, times.size, 512)])
+    np.testing.assert_array_equal(highs, [times[p : p + 512].max() for p in range(0, times.size, 512)])
+    n = pieces(times.size, 512, lows, highs, edges, found)
     held = np.zeros(times.size, np.int64)
     for first, last, slot, low, high in found[:n].tolist():
         some = times[first:last]
@@ -171,8 +174,7 @@ def test_pieces_hold_each_row_once() -> None:
         assert (np.searchsorted(edges, some[inside], "right") == slot).all()
         held[first:last] += inside
     assert (held == 1).all()
-    np.testing.assert_array_equal(rows, np.bincount(np.searchsorted(edges, times, "right"), minlength=edges.size))
-    assert pieces(times, edges, np.int64(512), found[: n - 1], np.zeros(edges.size, np.int64)) == -1
+    assert pieces(times.size, 512, lows, highs, edges, found[: n - 1]) == -1
 
 
 @pytest.mark.parametrize("far", [0, 10**15, 4 * 10**18, -4 * 10**18])

@@ -36,18 +36,20 @@ class Reduce:
         edges = np.arange(time[0] // SECOND + 1, time[-1] // SECOND + 2) * SECOND
         positions, found = np.empty(edges.size, np.int64), np.empty((rows // 16 + 16, 5), np.int64)
         run, out = (np.array([0]), np.array([rows])), np.empty(rows, np.int64)
+        lows, highs = np.empty((2, -(-rows // 512)), np.int64)
+        scan(time, 512, lows, highs)
         runs = np.array([[0, rows, 0, time[0], time[-1] + 1]])
         every, columns = np.empty(0, np.uint8), (x, x.view(np.int64), floats, floats.view(np.float64))
         table = KeyTable([streams.batch(time, keys).schema.field("key").type])
         column = streams.batch(time, keys).column("key")
         works: dict[str, Callable[[], object]] = {
             "read": lambda: measuring.read(time, x),
-            "scan": lambda: scan(time, 4096),
+            "scan": lambda: scan(time, 512, lows, highs),
             "cut": lambda: cut(time, edges, 4096, positions),
-            "pieces": lambda: pieces(time, edges, np.int64(4096), found, np.zeros(edges.size, np.int64)),
+            "pieces": lambda: pieces(rows, 512, lows, highs, edges, found),
             "grid": lambda: grid_cells(time, edges, np.int64(SECOND), cell, np.int64(cells), out),
             "segment": lambda: k.segment_basic_f(*run, *columns),
-            "masked": lambda: k.masked_basic_f(runs, time, every, np.ones(4096, np.uint8), *columns),
+            "masked": lambda: k.masked_basic_f(runs, time, every, *columns),
             "scatter": lambda: k.scatter_basic_f(cell, *columns),
             "integers": lambda: k.scatter_basic_i(cell, whole, integers),
             "encode": lambda: table.encode([column]),

@@ -261,52 +261,77 @@ def segment_moments(first, last, x, A, F):
         F[p, 2] = squares
 
 
-# --- the same for the rows of a run that count: low <= t < high, and valid (a byte a row; empty: all are) -----------
+# --- the same for the rows of a run that count: low <= t < high, and valid (a byte a row; empty: all are). A row that
+# is not valid gets a time beyond all others, a block at a time: the loop that follows tests times alone.
 
 
-@njit(cache=True, nogil=True, fastmath=REORDER)
-def masked_basic_f(runs, t, valid, every, x, bits, A, F):
-    for p in range(runs.shape[0]):
-        after, until = runs[p, 3], runs[p, 4]
-        c = runs[p, 2]
-        n = A[c, 0]
-        total, lost = F[c, 1], F[c, 2]
-        low, high = A[c, 3], A[c, 4]
-        for start in range(runs[p, 0], runs[p, 1], BLOCK):
-            stop = min(start + BLOCK, runs[p, 1])
-            w = t[start:stop]
-            v = valid[start:stop] if valid.size else every[: stop - start]
-            y = x[start:stop]
-            z = bits[start:stop]
-            block = 0.0
-            for i in range(y.size):
-                held = (w[i] >= after) & (w[i] < until) & (v[i] != 0)
-                n += np.int64(held)
-                block += y[i] if held else 0.0
-                u = z[i]
-                k = order_key(u)
-                held &= not is_nan(u)
-                low = min(low, k if held else TOP)
-                high = max(high, k if held else BOTTOM)
-            total, lost = summed(total, lost, block)
-        A[c, 0] = n
-        F[c, 1], F[c, 2] = total, lost
-        A[c, 3], A[c, 4] = low, high
+@njit(inline="always")
+def times_of_valid(t, valid, room):
+    if valid.size == 0:
+        return t
+    for i in range(t.size):
+        room[i] = t[i] if valid[i] else TOP
+    return room[: t.size]
 
 
 @njit(cache=True, nogil=True)
-def masked_basic_i(runs, t, valid, every, x, A):
+def masked_count(runs, t, A):
+    for p in range(runs.shape[0]):
+        after, until = runs[p, 3], runs[p, 4]
+        w = t[runs[p, 0] : runs[p, 1]]
+        n = np.int64(0)
+        for i in range(w.size):
+            n += np.int64((w[i] >= after) & (w[i] < until))
+        A[runs[p, 2], 0] += n
+
+
+@njit(cache=True, nogil=True, fastmath=REORDER)
+def masked_basic_f(runs, t, valid, x, bits, A, F):
+    room = np.empty(BLOCK, np.int64)
+    for p in range(runs.shape[0]):
+        after, until = runs[p, 3], runs[p, 4]
+        c = runs[p, 2]
+        for start in range(runs[p, 0], runs[p, 1], BLOCK):
+            stop = min(start + BLOCK, runs[p, 1])
+            w = times_of_valid(t[start:stop], valid[start:stop], room)
+            y = x[start:stop]
+            z = bits[start:stop]
+            n = np.int64(0)
+            block = 0.0
+            low, high = TOP, BOTTOM
+            for i in range(y.size):
+                held = (w[i] >= after) & (w[i] < until)
+                k = order_key(z[i])
+                n += np.int64(held)
+                block += y[i] if held else 0.0
+                low = min(low, k if held else TOP)
+                high = max(high, k if held else BOTTOM)
+            if (low < ~INF_BITS) | (high > INF_BITS):
+                low, high = TOP, BOTTOM
+                for i in range(y.size):
+                    held = (w[i] >= after) & (w[i] < until) & (not is_nan(z[i]))
+                    k = order_key(z[i])
+                    low = min(low, k if held else TOP)
+                    high = max(high, k if held else BOTTOM)
+            A[c, 0] += n
+            F[c, 1], F[c, 2] = summed(F[c, 1], F[c, 2], block)
+            A[c, 3] = min(A[c, 3], low)
+            A[c, 4] = max(A[c, 4], high)
+
+
+@njit(cache=True, nogil=True)
+def masked_basic_i(runs, t, valid, x, A):
+    room = np.empty(BLOCK, np.int64)
     for p in range(runs.shape[0]):
         after, until = runs[p, 3], runs[p, 4]
         c = runs[p, 2]
         n, low_sum, high_sum, low, high = A[c, 0], A[c, 1], A[c, 2], A[c, 3], A[c, 4]
         for start in range(runs[p, 0], runs[p, 1], BLOCK):
             stop = min(start + BLOCK, runs[p, 1])
-            w = t[start:stop]
-            v = valid[start:stop] if valid.size else every[: stop - start]
+            w = times_of_valid(t[start:stop], valid[start:stop], room)
             y = x[start:stop]
             for i in range(y.size):
-                held = (w[i] >= after) & (w[i] < until) & (v[i] != 0)
+                held = (w[i] >= after) & (w[i] < until)
                 u = y[i]
                 n += np.int64(held)
                 low_sum += u & LOW if held else np.int64(0)
@@ -317,18 +342,18 @@ def masked_basic_i(runs, t, valid, every, x, A):
 
 
 @njit(cache=True, nogil=True)
-def masked_extremes(runs, t, valid, every, x, A):
+def masked_extremes(runs, t, valid, x, A):
+    room = np.empty(BLOCK, np.int64)
     for p in range(runs.shape[0]):
         after, until = runs[p, 3], runs[p, 4]
         c = runs[p, 2]
         n, low, high = A[c, 0], A[c, 1], A[c, 2]
         for start in range(runs[p, 0], runs[p, 1], BLOCK):
             stop = min(start + BLOCK, runs[p, 1])
-            w = t[start:stop]
-            v = valid[start:stop] if valid.size else every[: stop - start]
+            w = times_of_valid(t[start:stop], valid[start:stop], room)
             y = x[start:stop]
             for i in range(y.size):
-                held = (w[i] >= after) & (w[i] < until) & (v[i] != 0)
+                held = (w[i] >= after) & (w[i] < until)
                 n += np.int64(held)
                 low = min(low, y[i] if held else TOP)
                 high = max(high, y[i] if held else BOTTOM)

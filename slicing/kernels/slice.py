@@ -13,27 +13,26 @@ EXACT = np.int64(1) << np.int64(50)  # a quotient below is off by one at most wh
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def scan(t, block):
-    """(smallest, largest, rows until the first disorder): vectorised block by block."""
-    low = t[0]
-    high = t[0]
-    sorted_rows = t.size
-    for p in range(0, t.size - 1, block):
-        stop = min(p + block, t.size - 1)
-        a = t[p:stop]
-        b = t[p + 1 : stop + 1]
-        bad = np.int64(0)
+def scan(t, block, lows, highs):
+    """Whether times ascend, and the smallest and the largest of each block of them."""
+    ordered = True
+    for p in range(lows.size):
+        stop = min((p + 1) * block, t.size)
+        a = t[p * block : stop]
+        low = a[0]
+        high = a[0]
         for i in range(a.size):
-            bad += a[i] > b[i]
-        if bad:
-            sorted_rows = p
-            break
-    if sorted_rows == t.size:
-        return t[0], t[-1], sorted_rows
-    for i in range(t.size):
-        low = min(low, t[i])
-        high = max(high, t[i])
-    return low, high, sorted_rows
+            low = min(low, a[i])
+            high = max(high, a[i])
+        lows[p] = low
+        highs[p] = high
+        if ordered:
+            b = t[p * block + 1 : min(stop + 1, t.size)]
+            bad = np.int64(0)
+            for i in range(b.size):
+                bad += a[i] > b[i]
+            ordered = bad == 0
+    return ordered
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -154,45 +153,36 @@ def grid_cells(t, edges, width, codes, keys, out):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def pieces(t, edges, block, found, rows):
+def pieces(rows, block, lows, highs, edges, found):
     """Rows in any order as pieces of at most a block: (first, last, slot, low, high) are the rows first..last-1 with
-    low <= time < high, all of one slot. ``rows`` counts each slot's. Returns how many, or -1 when there is no room.
+    low <= time < high, all of one slot (maybe none). Returns how many, or -1 when there is no room.
 
     Most blocks of a stream touch few slots: a masked SIMD pass for each costs less than an update a row.
     """
     n = np.int64(0)
-    for first in range(0, t.size, block):
-        y = t[first : first + block]
-        low = y[0]
-        high = y[0]
-        for i in range(y.size):
-            low = min(low, y[i])
-            high = max(high, y[i])
-        s = np.int64(0)
+    s = np.int64(0)
+    for p in range(lows.size):
         above = np.int64(edges.size)
+        if s > 0 and edges[s - 1] > lows[p]:
+            above = s
+            s = np.int64(0)
         while s < above:
             middle = (s + above) >> 1
-            if edges[middle] <= low:
+            if edges[middle] <= lows[p]:
                 s = middle + 1
             else:
                 above = middle
+        slot = s
         while True:
-            after = edges[s - 1] if s else BOTTOM
-            until = edges[s]
-            inside = np.int64(0)
-            for i in range(y.size):
-                inside += (y[i] >= after) & (y[i] < until)
-            if inside:
-                if n == found.shape[0]:
-                    return np.int64(-1)
-                found[n, 0] = first
-                found[n, 1] = first + y.size
-                found[n, 2] = s
-                found[n, 3] = after
-                found[n, 4] = until
-                rows[s] += inside
-                n += 1
-            if until > high:
+            if n == found.shape[0]:
+                return np.int64(-1)
+            found[n, 0] = p * block
+            found[n, 1] = min((p + 1) * block, rows)
+            found[n, 2] = slot
+            found[n, 3] = edges[slot - 1] if slot else BOTTOM
+            found[n, 4] = edges[slot]
+            n += 1
+            if edges[slot] > highs[p]:
                 break
-            s += 1
+            slot += 1
     return n
