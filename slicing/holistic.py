@@ -33,7 +33,7 @@ BUCKETS = 4096  # at most
 # --- windows over sorted lists ----------------------------------------------------------------------------------------
 
 
-class _Windows:
+class Windows:
     """The windows of a lane's answers that have values, in an order in which neighbours overlap."""
 
     def __init__(self, block: Picked) -> None:
@@ -52,14 +52,14 @@ class _Windows:
         self._number: tuple[Ints, int] | None = None
 
     @staticmethod
-    def of(block: Block) -> _Windows:
+    def of(block: Block) -> Windows:
         picked = Picked.of(block)
         if "windows" not in picked.known:
-            picked.known["windows"] = _Windows(picked)
-        windows: _Windows = picked.known["windows"]
+            picked.known["windows"] = Windows(picked)
+        windows: Windows = picked.known["windows"]
         return windows
 
-    def some(self, which: Ints) -> _Windows:
+    def some(self, which: Ints) -> Windows:
         """Some of the windows, over the same lists."""
         chosen = copy.copy(self)
         chosen.first, chosen.last = self.first[which], self.last[which]
@@ -69,6 +69,17 @@ class _Windows:
     def count(self) -> Ints:
         """Rows with a value, of each window that has any."""
         return self.before[self.at[self.last]] - self.before[self.at[self.first]]
+
+    def of_largest(self, beyond: int) -> Ints:
+        """The largest magnitude of each window's values, those from ``beyond`` on aside."""
+        size = np.abs(self.value)
+        size[(size >= beyond) | (self.value == v.SIGN_BIT)] = 0
+        cells, held = np.zeros(self.at.size, np.int64), np.flatnonzero(np.diff(self.at))
+        if held.size:
+            cells[held] = np.maximum.reduceat(size, self.at[held])
+        spans = np.stack([self.first, self.last], axis=1).ravel()
+        found: Ints = np.maximum.reduceat(cells, spans)[::2] if spans.size else spans
+        return found
 
     def number(self) -> tuple[Ints, int]:
         """Values as numbers from 0, and how many there are."""
@@ -103,7 +114,7 @@ def _list_array(starts: Ints, values: pa.Array, empty: npt.NDArray[np.bool_]) ->
     return pa.ListArray.from_arrays(offsets, values)
 
 
-def _ranked(windows: _Windows, low: Ints, high: Ints) -> Ints:
+def _ranked(windows: Windows, low: Ints, high: Ints) -> Ints:
     """The values of the rows ``low`` and ``high`` (it or the next) of each window, in ascending order."""
     items = windows.at[windows.last] - windows.at[windows.first]
     room, weight = np.empty((2, 2 * int(items.max(initial=0)) + 1), np.int64)  # cells come before others go
@@ -150,14 +161,14 @@ def _lane(agg: Aggregate, kind: ListKind, form: str = "low") -> Lane:
     return Lane(kind, (Feed(agg.column, form),), agg.flag)
 
 
-def quantiles(block: Block, q: float | None, floats: Callable[[Ints], Floats], has_nan: bool) -> Lowered:
-    """The quantile of each window (without ``q`` the median); ``floats`` turns words into numbers."""
-    windows = _Windows.of(block)
+def quantiles(block: Block, q: float | None, floats: Callable[[Ints, Windows], Floats], has_nan: bool) -> Lowered:
+    """The quantile of each window (without ``q`` the median); ``floats`` turns words of windows into numbers."""
+    windows = Windows.of(block)
     at = (0.5 if q is None else q) * (windows.count - 1)
     low = np.floor(at).astype(np.int64)
     share = at - low
     words = _ranked(windows, low, low + (share > 0))
-    below, above = (floats(np.ascontiguousarray(w)) for w in words.T)
+    below, above = (floats(np.ascontiguousarray(w), windows) for w in words.T)
     numbers = np.full(windows.size, np.nan)
     numbers[windows.place] = _between(below, above, None if q is None else share)
     if has_nan and windows.value.max(initial=0) == v.TOP:  # NaN is the largest word
@@ -171,7 +182,7 @@ def _quantile(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
     def lower(b: list[Block], pools: Pools) -> Lowered:
         pool = pools.get(agg.column or "")
         q, has_nan = dict(agg.options).get("q"), value.family == FLOAT
-        return quantiles(b[0], q, lambda words: value.floats(value.array(words, None, pool)), has_nan)
+        return quantiles(b[0], q, lambda words, _: value.floats(value.array(words, None, pool)), has_nan)
 
     return BoundAggregate((_lane(agg, COUNTED),), pa.float64(), lower)
 
@@ -189,7 +200,7 @@ def _between(a: Floats, b: Floats, share: Floats | None) -> Floats:
 
 def _count_distinct(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
     def lower(b: list[Block], pools: Pools) -> Lowered:
-        windows = _Windows.of(b[0])
+        windows = Windows.of(b[0])
         number, n = windows.number()
         out = np.empty(windows.first.size, np.int64)
         k.distinct(windows.first, windows.last, windows.at, number, np.zeros(n, np.int64), out)
@@ -200,7 +211,7 @@ def _count_distinct(agg: Aggregate, value: ValueType, types: Types) -> BoundAggr
 
 def _mode(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
     def lower(b: list[Block], pools: Pools) -> Lowered:
-        windows = _Windows.of(b[0])
+        windows = Windows.of(b[0])
         number, n = windows.number()
         begins = np.full(windows.at.size - 1, v.TOP)
         held = np.flatnonzero(np.diff(windows.at))
@@ -220,7 +231,7 @@ def _heavy_hitters(agg: Aggregate, value: ValueType, types: Types) -> BoundAggre
     share = float(dict(agg.options)["share"])
 
     def lower(b: list[Block], pools: Pools) -> Lowered:
-        windows = _Windows.of(b[0])
+        windows = Windows.of(b[0])
         number, n = windows.number()
         items = windows.at[windows.last] - windows.at[windows.first]
         at = np.empty(items.size + 1, np.int64)
@@ -238,7 +249,7 @@ def _top_k(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
     wanted = int(dict(agg.options)["k"])
 
     def lower(b: list[Block], pools: Pools) -> Lowered:
-        windows = _Windows.of(b[0])
+        windows = Windows.of(b[0])
         at = np.empty(windows.first.size + 1, np.int64)
         out = np.empty(int(np.minimum(windows.count, wanted).sum()), np.int64)
         ends = windows.first, windows.last, windows.at

@@ -311,15 +311,16 @@ def quantile(values: list, q: float, error: float = 0.0) -> Near:
     if any(isinstance(value, float) and isnan(value) for value in values):
         return Near(nan, 0.0)
     numbers, at = sorted(map(float, values)), q * (len(values) - 1)
+    least = 1e-16 * max((abs(n) for n in numbers if not isinf(n)), default=0.0) if error else 0.0
     below, share = numbers[math.floor(at)], at - math.floor(at)
     if not share:
         slack = 1e-15 if isinstance(values[0], Decimal) else 0.0
-        return Near(below, (slack + 1.000001 * error) * abs(below) + (5e-324 if error else 0.0))
+        return Near(below, (slack + 1.000001 * error) * abs(below) + max(least, 5e-324 if error else 0.0))
     above = numbers[math.floor(at) + 1]
     if isinf(below) or isinf(above):
         return Near(below + above, 0.0)  # NaN between the two infinities
     exact = fits(Fraction(below) + (Fraction(above) - Fraction(below)) * Fraction(share))
-    return Near(exact, (1e-12 + 1.000001 * error) * max(abs(below), abs(above)) + (5e-324 if error else 0.0))
+    return Near(exact, (1e-12 + 1.000001 * error) * max(abs(below), abs(above)) + max(least, 5e-324 if error else 0.0))
 
 
 def tally(values: list) -> list[tuple[Any, int]]:

@@ -24,6 +24,41 @@ def register_words(hashed, out):
 
 
 @njit(cache=True, nogil=True)
+def too_small(at, items, reach, beyond, least):
+    """How many items are buckets of numbers that are too small beside the largest of their cell: those less than
+    ``least`` of it, the number of a bucket that is ``reach`` below (buckets from ``beyond`` on are of no number)."""
+    n = np.int64(0)
+    for c in range(at.size - 1):
+        largest = np.int64(0)
+        for i in (at[c], at[c] + 1, at[c + 1] - 1, at[c + 1] - 2, at[c + 1] - 3):  # sorted: beside NaN and infinities
+            if at[c] <= i < at[c + 1] and abs(items[i, 0]) < beyond:
+                largest = max(largest, abs(items[i, 0]))
+        least[c] = largest - reach
+        if least[c] > 1:
+            for i in range(at[c], at[c + 1]):
+                n += items[i, 0] != 0 and abs(items[i, 0]) < least[c]
+    return n
+
+
+@njit(cache=True, nogil=True)
+def narrowed(at, items, least, out_at, out):
+    """Lists of buckets with those that are too small in the bucket of 0."""
+    n = np.int64(0)
+    for c in range(at.size - 1):
+        out_at[c] = n
+        for i in range(at[c], at[c + 1]):
+            number = items[i, 0] if abs(items[i, 0]) >= least[c] else np.int64(0)
+            if n > out_at[c] and out[n - 1, 0] == number:
+                out[n - 1, 1] += items[i, 1]
+            else:
+                out[n, 0] = number
+                out[n, 1] = items[i, 1]
+                n += 1
+    out_at[at.size - 1] = n
+    return n
+
+
+@njit(cache=True, nogil=True)
 def estimates(first, last, at, items, out):
     """How many different values each window (a range of cells) has, by Ertl's estimator: without bias at any size."""
     registers = np.zeros(REGISTERS, np.int64)
