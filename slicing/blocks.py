@@ -86,7 +86,7 @@ class Words:
         if plan.scratch is not None:
             partials = np.concatenate([block, block.take(plan.scratch, axis=0), self.identity(lane, 1)])
             words.combine(lane.kind, plan.into, plan.source, partials, partials)
-        if not plan.more.size and (np.diff(plan.seed) == 1).all():
+        if not plan.more.size and not plan.less.size and (np.diff(plan.seed) == 1).all():
             return partials[plan.seed[0] : plan.seed[-1] + 1] if plan.seed.size else partials[:0]
         answer = partials.take(plan.seed, axis=0)
         words.combine(lane.kind, plan.more, plan.rest, answer, partials)
