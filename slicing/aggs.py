@@ -41,6 +41,11 @@ class Lane(NamedTuple):
     feeds: tuple[Feed, ...]
     flag: str | None
 
+    @property
+    def counts_all(self) -> bool:
+        """Whether it is the number of rows."""
+        return self.kind == kinds.COUNT and not self.feeds and self.flag is None
+
 
 class Lowered(NamedTuple):
     """Answers of one aggregate, and which of them do not fit their type."""

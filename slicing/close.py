@@ -10,6 +10,7 @@ from slicing.bounds import BEGIN, END, FOREVER
 from slicing.cells import Cells
 from slicing.emit import Answers
 from slicing.fill import Filled, by_instance, with_empty
+from slicing.hot import fullest
 from slicing.plan import ENDLESS
 from slicing.postpone import Postponed, given_out
 from slicing.row_store import RowStore, closed
@@ -64,6 +65,7 @@ def close(state: State, reached: int | None, flush: bool = False, at_most: int |
             due = (*due, Postponed(store, after, until))
         horizon = END - 1 if flush else closed.horizon
         closed = closed.but(
+            fill=fullest(state),
             store=Store(plan) if flush else store.without(horizon),
             revisions=state.revisions.without(horizon),
         )
@@ -77,6 +79,13 @@ def close(state: State, reached: int | None, flush: bool = False, at_most: int |
         return closed, Answers.none(plan) if quick is None else quick
     answers, waiting, filled = given_out(plan, due, state.filled, at_most, answered)
     return closed.but(filled=filled, postponed=waiting), answers
+
+
+def stays_open(state: State, reached: int) -> bool:
+    """Whether a watermark closes no window between edges."""
+    if state.watermark is None:
+        return False
+    return not state.plan.edges.any_between(state.watermark - state.patience, reached - state.patience)
 
 
 def _may_close(state: State, after: int, until: int, flush: bool) -> bool:

@@ -20,11 +20,13 @@ import pyarrow.compute as pc
 from slicing import results
 from slicing.admit import admit, encoded, too_far
 from slicing.arrow_io import one_batch
+from slicing.batch import Rows
 from slicing.bounds import BEGIN, END, LIMIT
-from slicing.close import advance_to, close
+from slicing.close import advance_to, close, stays_open
 from slicing.combining import checked
 from slicing.emit import Answers
 from slicing.heap import keep_freed_memory
+from slicing.hot import Hot, begun, suits, with_cells
 from slicing.measure import Measure
 from slicing.plan import Plan
 from slicing.replan import replanned, with_windows
@@ -84,7 +86,8 @@ class Operator:
             raise ValueError("threads must be a whole number of at least 1; got None")
         self._threads = _at_least_one(threads, "threads") or 1
         self._combine = checked(combine, spec)
-        self._state: State | None = None
+        self._plain: State | None = None
+        self._hot: Hot | None = None  # cells beside those of the state
         self._advanced: tuple[object, ...] = ()  # watermarks given before the first push, which tells their type
         self._ended = False
 
@@ -95,13 +98,13 @@ class Operator:
         given = one_batch(data)
         if self._ended:
             raise RuntimeError("the operator was flushed, which ends its stream; build a new Operator to go on")
-        before = self._state if self._state is not None else self._first_state(given.schema)
+        before = self._plain if self._plain is not None else self._first_state(given.schema)
         known = 0 if before.keys is None else len(before.keys)
         try:
             return self._pushed(before, given)
         except BaseException:
-            if before.keys is not None and len(before.keys) > known and self._state is not None:
-                self._state = replace(before, keys=before.keys.compact(np.arange(known)))
+            if before.keys is not None and len(before.keys) > known and self._plain is not None:
+                self._plain = replace(before, keys=before.keys.compact(np.arange(known)))
             raise
 
     def _pushed(self, before: State, given: pa.RecordBatch) -> Output:
@@ -111,12 +114,18 @@ class Operator:
             seen = Seen(times, *rows.span, batch, state.plan.measure, null_time)
             newest = seen.newest if state.newest is None else max(state.newest, seen.newest)
             state = state.but(progress=self.spec.watermark.observe(state.progress, seen), newest=newest)
+        if suits(state, rows):
+            out = self._added(state, rows, given, null_time)
+            if out is not None:
+                return out
+        state = self._with_hot(state)
         admitted = admit(state, rows)
         earlier = Answers.none(state.plan)
         if state.postponed and len(admitted.changing):  # what a late row may change has to be given out before
             state, earlier = close(state, state.watermark)
         state, revised = revise(state, admitted.changing)
-        store, arrived = state.store.add(admitted.cells), state.arrived + given.num_rows
+        # cells of windows that close now need no merging
+        store, arrived = state.store.beside(admitted.cells), state.arrived + given.num_rows
         state = state.but(store=store, arrived=arrived, given=given.schema)
         state, older = keep(state, admitted.in_time, admitted.tardy, self._reached(state))
         state, answers, revised = advance_to(state, self._reached(state), older, revised, self._at_most)
@@ -133,7 +142,40 @@ class Operator:
             "outside": admitted.outside,
             "null_time": null_time.size,
         }
-        return self._done(forgotten(state), windows, late, counts)
+        return self._done(forgotten(state.but(store=state.store.settled())), windows, late, counts)
+
+    def _added(self, state: State, rows: Rows, given: pa.RecordBatch, null_time: Ints) -> Output | None:
+        """A push that closes nothing: its rows go into the hot block. None where one closes, or the block suits not."""
+        reached = self._reached(state)
+        if reached is not None and not stays_open(state, reached):
+            return None
+        hot = self._hot
+        if hot is None or not hot.takes(rows):
+            state = self._with_hot(state)
+            hot = begun(state, rows) if suits(state, rows) else None
+            if hot is None:
+                return None
+        state = state.but(watermark=reached, arrived=state.arrived + given.num_rows, given=given.schema)
+        late = results.late_rows(given, null_time, NOWHERE) if null_time.size else results.none_late(state)
+        counts = _NO_ROWS | {"rows": given.num_rows, "windowed": len(rows), "null_time": null_time.size}
+        windows = results.windows(state, Answers.none(state.plan), None)
+        hot.filling(rows)()
+        return self._done(state, windows, late, counts, hot)
+
+    def _with_hot(self, state: State) -> State:
+        """With the cells of the hot block."""
+        return state if self._hot is None else with_cells(state, self._hot)
+
+    @property
+    def _state(self) -> State | None:
+        """Everything; pushes that add to the hot block begin a new one after this was asked for."""
+        if self._hot is not None and self._plain is not None:
+            self._state = self._with_hot(self._plain)
+        return self._plain
+
+    @_state.setter
+    def _state(self, state: State | None) -> None:
+        self._plain, self._hot = state, None
 
     def advance(self, watermark: object) -> Output:
         """Say that no row before ``watermark`` will come (a punctuation); it never goes back."""
@@ -220,7 +262,7 @@ class Operator:
 
     def _timed(self, plan: Plan, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Ints, Ints]:
         """The rows that have a time, their times in ticks, and the positions of rows that have none."""
-        known = self._state is not None and self._state.given is not None and batch.schema.equals(self._state.given)
+        known = self._plain is not None and self._plain.given is not None and batch.schema.equals(self._plain.given)
         for name, type in () if known else plan.types.items():
             found = batch.schema.get_all_field_indices(name)
             if len(found) != 1 or batch.schema.field(found[0]).type != type:
@@ -228,8 +270,8 @@ class Operator:
                 raise TypeError(f"column {name!r} was {type} in the first batch; this one has {has}")
         if isinstance(self.spec.time, ProcessingTime):
             now = self.spec.time.clock() if self.spec.time.clock is not None else clock.time_ns() // 1000
-            if self._state is not None and self._state.progress.largest is not None:
-                now = max(now, self._state.progress.largest)
+            if self._plain is not None and self._plain.progress.largest is not None:
+                now = max(now, self._plain.progress.largest)
             return batch, np.full(batch.num_rows, now, np.int64), NOWHERE
         column = batch.column(self.spec.time)
         missing = NOWHERE
@@ -255,13 +297,16 @@ class Operator:
             return state.watermark
         return reached
 
-    def _done(self, state: State, windows: pa.Table, late: pa.Table, counts: dict[str, int]) -> Output:
-        self._state = state
+    def _done(
+        self, state: State, windows: pa.Table, late: pa.Table, counts: dict[str, int], hot: Hot | None = None
+    ) -> Output:
+        self._plain, self._hot = state, hot
         size = state.store.nbytes + state.rows.nbytes + (0 if state.keys is None else state.keys.nbytes)
+        size += 0 if hot is None else hot.nbytes
         size += sum(pool.nbytes for pool in state.pools.values()) + sum(p.store.nbytes for p in state.postponed)
         held = {
-            "slices": state.store.slices(),
-            "cells": len(state.store),
+            "slices": state.store.slices() + (0 if hot is None else hot.slices_beside(state.store.runs)),
+            "cells": len(state.store) + (0 if hot is None else hot.used),
             "kept": len(state.rows),
             "keys": 0 if state.keys is None else len(state.keys),
             "bytes": size,

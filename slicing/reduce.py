@@ -73,7 +73,7 @@ def reduce_rows(rows: Rows) -> Cells:
             ends, runs = ends[held], _Segments(runs.first[held], runs.last[held])
         return _assemble(rows, ends, np.zeros(ends.size, np.int64), runs)
     keys = max(rows.codes, 1)
-    grid = _Grid(rows, edges, keys)
+    grid = Grid(rows, edges, keys)
     if edges.size * keys > max(len(rows), 1024):
         some, found = _numbered(grid.cell(), edges.size * keys)
         return _assemble(rows, ends[found // keys], found % keys, some)
@@ -151,7 +151,7 @@ class _Segments:
 
 
 @dataclass(frozen=True)
-class _Grid:
+class Grid:
     """Cells slot * keys + code, made as they are asked for."""
 
     of: Rows
@@ -168,6 +168,10 @@ class _Grid:
 
     def chunks(self) -> Iterator[Chunk]:
         rows, code = len(self.of), self.of.code
+        if code is not None and self.edges.size == 1:
+            for first in range(0, rows, CHUNK):
+                yield slice(first, first + CHUNK), code[first : first + CHUNK], 0
+            return
         if code is not None and self.of.span[2] and self.edges.size * LONG <= rows:
             bounds = np.append(0, np.searchsorted(self.of.time, self.edges)).tolist()
             for slot in range(self.edges.size):  # the codes are cells of the slot
@@ -199,11 +203,11 @@ class _Grid:
 class _Pieces:
     """Rows of a grid without keys that touch few slots at a time: runs of rows, each of which holds some of a cell."""
 
-    grid: _Grid
+    grid: Grid
     found: Ints
 
     @staticmethod
-    def of(grid: _Grid) -> _Pieces | None:
+    def of(grid: Grid) -> _Pieces | None:
         """None where they touch many."""
         lows, highs = grid.of.extremes
         found = np.empty((MOST_PIECES * lows.size, 5), np.int64)
@@ -223,7 +227,7 @@ class _Pieces:
         return self.found
 
 
-_Place = _Segments | _Pieces | _Grid | _Scattered
+_Place = _Segments | _Pieces | Grid | _Scattered
 Chunk = tuple[slice, Codes, int]  # some rows, their cells, and what to add to these
 NO_CODES: Codes = np.empty(0, np.int32)
 
@@ -232,7 +236,7 @@ def _assemble(rows: Rows, ends: Ints, code: Ints, place: _Place) -> Cells:
     """Reduce, drop the cells that stayed empty, put slots that share a slice together."""
     plan = rows.plan
     cells = _lift(rows, ends, code, place)
-    if isinstance(place, _Grid | _Pieces):
+    if isinstance(place, Grid | _Pieces):
         held = np.flatnonzero(cells.rows)
         if held.size < len(cells):
             cells = cells.take(held)
@@ -249,14 +253,14 @@ def _lift(rows: Rows, ends: Ints, code: Ints | Codes, place: _Place) -> Cells:
     meta = np.empty((size, width), np.int64)
     cells = meta.reshape(*shape, width)
     cells[..., END], cells[..., CODE] = ends, code
-    order = _Order(rows)
+    order = Order(rows)
     made = [
-        _Lifted(rows, lane, size, order)
+        Lifted(rows, lane, size, order)
         if isinstance(lane.kind, int)
         else lane.kind.lifted(lane, _lifting(rows, lane, place, size, order))
         for lane in plan.lanes
     ]
-    lanes = [lane for lane in made if isinstance(lane, _Lifted)]
+    lanes = [lane for lane in made if isinstance(lane, Lifted)]
     waiting = [lane for lane in lanes if not lane.by_runs(place)]
     counts = place.counts()
     counter = next((lane.block for lane in lanes if lane.counts_rows), None)
@@ -288,10 +292,10 @@ def _lift(rows: Rows, ends: Ints, code: Ints | Codes, place: _Place) -> Cells:
         assert counter is not None
         counts = counter[:, 0]
     meta[:, ROWS] = counts
-    return Cells(meta, tuple(lane.partials(counts) if isinstance(lane, _Lifted) else lane for lane in made))
+    return Cells(meta, tuple(lane.partials(counts) if isinstance(lane, Lifted) else lane for lane in made))
 
 
-class _Order:
+class Order:
     """The columns that order rows, made once where a lane asks for them."""
 
     def __init__(self, rows: Rows) -> None:
@@ -304,7 +308,7 @@ class _Order:
         return self._made
 
 
-def _lifting(rows: Rows, lane: Lane, place: _Place, size: int, order: _Order) -> Lifting:
+def _lifting(rows: Rows, lane: Lane, place: _Place, size: int, order: Order) -> Lifting:
     """A batch as kinds that are not numbers take it: a row counts where none of its values is null."""
     masks = [m for m in (rows.valid(f.column, lane.flag) for f in lane.feeds) if m is not ALL_VALID]
     valid = np.logical_and.reduce(masks).view(np.uint8) if masks else ALL_VALID
@@ -317,16 +321,19 @@ def _lifting(rows: Rows, lane: Lane, place: _Place, size: int, order: _Order) ->
     return Lifting(place.cell, size, isinstance(place, _Segments), valid, feeds, in_order)
 
 
-class _Lifted:
+class Lifted:
     """The partials of one lane in the making."""
 
-    def __init__(self, rows: Rows, lane: Lane, size: int, order: _Order) -> None:
+    def __init__(self, rows: Rows, lane: Lane, size: int, order: Order, block: Ints | None = None) -> None:
+        """``block``: partials to go on with, of one cell more."""
         self._rows, self._lane, self._size, self._order = rows, lane, size, order
         self._valid = rows.valid(lane.feeds[0].column if lane.feeds else None, lane.flag)
         self._feeds = [rows.feed(f) for f in lane.feeds if f.form != "valid"]
         self._all_valid = self._valid is ALL_VALID
         self._returned = rows.valid(lane.feeds[1].column, None) if lane.kind == kinds.ARG else ALL_VALID
         self._settles = False
+        if block is not None:
+            self.block = block
 
     @lazy
     def block(self) -> Ints:

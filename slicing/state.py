@@ -38,6 +38,7 @@ class State:
     filled: Filled = field(default_factory=dict)
     postponed: tuple[Postponed, ...] = ()
     newest: int | None = None  # the latest time of all rows
+    fill: float = 1.0  # the share of all keys that the fullest slice had when something closed last
     crowded: int = 4096  # at so many codes look which keys are still alive
 
     @staticmethod

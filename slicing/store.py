@@ -47,10 +47,18 @@ class Store:
         return sum(run.slices_beside(self.runs[:i]) for i, run in enumerate(self.runs))
 
     def add(self, cells: Cells) -> Store:
-        """One more run; runs of like size are merged, so that there are few and each cell moves rarely."""
-        if not len(cells):
+        """One more run, :meth:`settled`."""
+        return self.beside(cells).settled()
+
+    def beside(self, cells: Cells) -> Store:
+        """One more run, as it is."""
+        return Store(self.plan, (*self.runs, cells)) if len(cells) else self
+
+    def settled(self) -> Store:
+        """Runs of like size merged, so that there are few and each cell moves rarely."""
+        if len(self.runs) < 2 or self.runs[-2].weight >= 2 * self.runs[-1].weight:
             return self
-        runs = [*self.runs, cells]
+        runs = list(self.runs)
         while len(runs) > 1 and runs[-2].weight < 2 * runs[-1].weight:
             newer, older = runs.pop(), runs.pop()
             runs.append(self._merged(older, newer))

@@ -49,6 +49,17 @@ def scatter_count(cell, A):
 
 
 @njit(cache=True, nogil=True)
+def scatter_new(cell, A):
+    """The same; returns how many cells had none."""
+    new = np.int64(0)
+    for i in range(cell.size):
+        c = np.uint64(cell[i])
+        new += A[c, 0] == 0
+        A[c, 0] += 1
+    return new
+
+
+@njit(cache=True, nogil=True)
 def scatter_basic_f(cell, x, bits, A, F):
     """Adds to what the sum lost, and only every 1024 rows of a cell to the sum: ``settle`` what remains."""
     for i in range(cell.size):

@@ -1,0 +1,179 @@
+"""Small pushes go into the hot block: nothing of it shows but the time they take."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import slicing as sl
+
+AGGS = {
+    "n": sl.count(),
+    "values": sl.count("x"),
+    "total": sl.sum("x"),
+    "whole": sl.sum("i"),
+    "chosen": sl.sum("i").where("flag"),
+    "least": sl.min("x"),
+    "mean": sl.mean("x"),
+    "spread": sl.var("x"),
+    "most": sl.max("i"),
+}
+ARROW = [
+    ("i", "count"),
+    ("x", "count"),
+    ("x", "sum"),
+    ("i", "sum"),
+    ("some", "sum"),
+    ("x", "min"),
+    ("x", "mean"),
+    ("x", "variance", pc.VarianceOptions(ddof=1)),
+    ("i", "max"),
+]
+WINDOWS = {"tumbling": (100, 100), "sliding": (300, 100)}
+
+
+def stream(rows: int, keys: int, disorder: int = 0) -> pa.Table:
+    random = np.random.default_rng(rows + keys)
+    x, i = random.normal(0, 1e6, rows), random.integers(-(2**40), 2**40, rows)
+    flag = random.random(rows) < 0.5
+    columns = {
+        "t": np.sort(random.integers(0, 1000, rows)) - random.integers(0, disorder + 1, rows),
+        "k": random.integers(0, keys, rows) * 7,
+        "x": pa.array(x, mask=random.random(rows) < 0.1),
+        "i": i,
+        "flag": flag,
+        "some": pa.array(i, mask=~flag),
+    }
+    return pa.table(columns)
+
+
+def query(windows: str = "tumbling", late: int = 0, **changes: object) -> sl.Spec:
+    size, every = WINDOWS[windows]
+    given = {"by": ["k"], "windows": {"w": sl.sliding(size, every)}, "aggs": AGGS, "watermark": sl.bounded(late)}
+    return sl.Spec("t", **(given | changes))
+
+
+def grouped(table: pa.Table, windows: str) -> list[dict[str, object]]:
+    """What Arrow makes of it, window by window."""
+    size, every = WINDOWS[windows]
+    time, found = table["t"].to_numpy(), []
+    for start in range(-2000, 1000, every):
+        inside = table.filter(pa.array((time >= start) & (time < start + size)))
+        made = inside.group_by("k").aggregate(ARROW).rename_columns(["k", *AGGS]).sort_by("k")
+        found += [{"window_end": start + size} | row for row in made.to_pylist()]
+    return found
+
+
+def assert_same(found: pa.Table, expected: list[dict[str, object]]) -> None:
+    assert found.num_rows == len(expected)
+    for name in ("window_end", "k", *AGGS):
+        values = [row[name] for row in expected]
+        if pa.types.is_floating(found[name].type):
+            expects = np.array([np.nan if value is None else value for value in values])
+            np.testing.assert_allclose(found[name].to_numpy(), expects, rtol=1e-6, atol=1e-3, err_msg=name)
+        else:
+            assert found[name].to_pylist() == values, name
+
+
+def pushed(op: sl.Operator, table: pa.Table, size: int) -> tuple[pa.Table, int]:
+    """All windows of pushes of so many rows, and how many of these left rows in a hot block."""
+    hot, found = 0, []
+    for at in range(0, table.num_rows, size):
+        found.append(op.push(table.slice(at, size)).windows)
+        hot += op._hot is not None
+    return pa.concat_tables([*found, op.flush().windows]), hot
+
+
+@pytest.mark.parametrize("windows", WINDOWS)
+@pytest.mark.parametrize(("disorder", "keys"), [(0, 40), (0, 300), (60, 40), (350, 40)])
+def test_small_pushes_answer_as_arrow_groups(windows: str, disorder: int, keys: int) -> None:
+    table = stream(6000, keys, disorder)
+    found, hot = pushed(sl.Operator(query(windows, disorder)), table, 25)
+    assert hot > 100
+    assert_same(found, grouped(table, windows))
+
+
+def test_keys_that_come_later_find_room() -> None:
+    table = stream(6000, 2000)
+    found, hot = pushed(sl.Operator(query()), table, 50)
+    assert hot
+    assert_same(found, grouped(table, "tumbling"))
+
+
+def test_asking_for_the_state_changes_nothing() -> None:
+    table = stream(4000, 40)
+    op, found = sl.Operator(query("sliding")), []
+    for at in range(0, 4000, 25):
+        found.append(op.push(table.slice(at, 25)).windows)
+        if at % 100 == 0:
+            op = sl.Operator.restore(op.spec, op.snapshot())
+        elif at % 75 == 0:
+            op.snapshot()
+    assert_same(pa.concat_tables([*found, op.flush().windows]), grouped(table, "sliding"))
+
+
+def test_rows_that_are_late_or_have_no_time_are_told_and_left_out() -> None:
+    table = stream(4000, 40, disorder=80)
+    times = table["t"].to_numpy()
+    missing = np.arange(4000) % 50 == 7
+    op = sl.Operator(query(late=50, on_null_time="late"))
+    given = table.set_column(0, "t", pa.array(times, mask=missing))
+    kept, windows, hot, reached = np.ones(4000, np.bool_), [], 0, -(10**9)
+    for at in range(0, 4000, 25):
+        out = op.push(given.slice(at, 25))
+        rows = np.arange(at, at + 25)
+        late = times[rows] // 100 * 100 + 100 <= reached
+        kept[rows] = ~late & ~missing[rows]
+        assert (out.stats.null_time, out.stats.late) == (missing[rows].sum(), (late & ~missing[rows]).sum())
+        assert out.stats.windowed == kept[rows].sum() == 25 - out.late.num_rows
+        reached = max(reached, times[rows][~missing[rows]].max() - 50)
+        windows.append(out.windows)
+        hot += op._hot is not None
+    assert hot > 100
+    assert_same(pa.concat_tables([*windows, op.flush().windows]), grouped(table.filter(pa.array(kept)), "tumbling"))
+
+
+def test_a_push_that_fails_leaves_the_block_as_it_was() -> None:
+    table = stream(3000, 40)
+    hurt, kept = sl.Operator(query()), sl.Operator(query())
+    hot = 0
+    for at in range(0, 3000, 25):
+        part = table.slice(at, 25)
+        assert hurt.push(part).windows == kept.push(part).windows
+        hot += hurt._hot is not None
+        new = part.set_column(1, "k", pa.array(np.arange(25) + 10**6))
+        with pytest.raises(ValueError, match="times must lie between"):
+            hurt.push(new.set_column(0, "t", pa.array([*part["t"].to_pylist()[:24], 2**63 - 1])))
+        with pytest.raises(TypeError, match="column 'x' was double"):
+            hurt.push(new.set_column(2, "x", part["i"]))
+    assert hot > 100
+    assert hurt.snapshot() == kept.snapshot()
+
+
+def test_stats_count_the_cells_of_the_block() -> None:
+    table = stream(3000, 40)
+    op = sl.Operator(query(watermark=sl.manual()))
+    time, key = table["t"].to_numpy() // 100, table["k"].to_numpy()
+    for at in range(0, 3000, 25):
+        stats = op.push(table.slice(at, 25)).stats
+        if op._hot is None:
+            continue
+        if at % 500 == 0:
+            op._state  # the block becomes a run: its cells may be counted again beside a new block  # noqa: B018
+        assert stats["slices"] == np.unique(time[: at + 25]).size
+        assert stats["cells"] >= np.unique(time[: at + 25] * 10**6 + key[: at + 25]).size
+    assert op.advance(10**6).stats["cells"] == 0
+
+
+def test_slots_that_few_keys_have_rows_in_do_without() -> None:
+    op = sl.Operator(query(aggs={"n": sl.count(), "total": sl.sum("x")}, watermark=sl.manual()))
+    for slot in range(50):
+        rows = {"t": np.full(100, 100 * slot), "k": np.arange(100) + 100 * slot, "x": np.ones(100)}
+        op.push(pa.table(rows))
+        stats = op.push(pa.table(rows)).stats
+    assert 5000 <= stats["cells"] < 5500  # some in two runs
+    state = op._state
+    assert state is not None and state.keys is not None
+    assert stats["bytes"] - state.keys.nbytes < 2 * 5000 * (8 * 8 + 5 * 8)
