@@ -1,7 +1,9 @@
 """``python asv_benchmarks/spark_table.py``: milliseconds a micro-batch, against Spark's own windows, in one run.
 
-One Parquet file a batch, sink ``noop``, states written every batch, medians of the batches after the first two. Native
-queries use the HDFS-backed state store, Spark's default.
+One Parquet file a batch, sink ``noop``, state written every batch, medians of the batches after the first two. Native
+queries run with the HDFS-backed state store, Spark's default, and with the RocksDB one; with as many shuffle partitions
+as ours, and a query for each of several windows. ``--small`` has batches of 1000 rows in four partitions, where what a
+batch costs whatever it holds is all that counts.
 """
 
 from __future__ import annotations
@@ -45,6 +47,9 @@ NATIVE: dict[str, list[Callable[[], object]]] = {
 }
 NATIVE["four at once"] = [made for one in list(NATIVE.values()) for made in one]
 NATIVE["four at once"].append(lambda: sf.session_window("ts", "100 milliseconds"))
+STORES = {"hdfs": "HDFSBackedStateStoreProvider", "rocksdb": "RocksDBStateStoreProvider"}
+_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+HEAD = ("rows", "files", *STORES)
 
 
 def spec(windows: dict) -> sl.Spec:
@@ -87,9 +92,38 @@ def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield pa.record_batch({"n": pa.array([rows])})
 
 
-def native(frame: DataFrame, window: object) -> DataFrame:
-    held = frame.withWatermark("ts", "5 seconds").groupBy(window, "k")  # type: ignore[arg-type]
-    return held.agg(sf.count("*"), sf.sum("v"), sf.min("v"), sf.max("v"))
+class Table:
+    """The streams of one run, and what a batch takes by each way of answering."""
+
+    def __init__(self, spark: SparkSession, base: str, rows: int, batches: int, seconds: int, partitions: int) -> None:
+        self.spark, self.base, self.partitions = spark, base, partitions
+        spark.conf.set("spark.sql.shuffle.partitions", partitions)
+        self.folder = write(f"{base}/in", batches, rows, seconds)
+        self._runs = iter(f"{base}/{n}" for n in range(1000))
+
+    def _stream(self) -> DataFrame:
+        return self.spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(self.folder)
+
+    def floor(self) -> float:
+        """A mapInArrow that only counts its rows."""
+        return timed(self._stream().mapInArrow(counted, "n long"), next(self._runs))
+
+    def ours(self, name: str, way: str) -> float:
+        files = read_files(self.spark, self.folder, SCHEMA, maxFilesPerTrigger=1)
+        at = next(self._runs)
+        data = self._stream() if way == "rows" else files
+        return timed(window_aggregate(data, spec(SLICED[name]), f"{at}/state", self.partitions), at)
+
+    def native(self, name: str, store: str) -> float:
+        self.spark.conf.set(_PROVIDER, f"org.apache.spark.sql.execution.streaming.state.{STORES[store]}")
+        return sum(timed(self._windows(made()), next(self._runs)) for made in NATIVE[name])
+
+    def _windows(self, window: object) -> DataFrame:
+        held = self._stream().withWatermark("ts", "5 seconds").groupBy(window, "k")  # type: ignore[arg-type]
+        return held.agg(sf.count("*"), sf.sum("v"), sf.min("v"), sf.max("v"))
+
+    def batch_ms(self, name: str, way: str) -> float:
+        return self.ours(name, way) if way in ("rows", "files") else self.native(name, way)
 
 
 def main() -> None:
@@ -99,30 +133,27 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=20, help="of event time a batch")
     parser.add_argument("--partitions", type=int, default=2)
     parser.add_argument("--cases", nargs="*", default=list(SLICED), choices=list(SLICED))
+    parser.add_argument("--ways", nargs="*", default=list(HEAD), choices=list(HEAD))
+    parser.add_argument("--small", action="store_true", help="batches of 1000 rows, four partitions")
     args = parser.parse_args()
-    spark = session(f"local[{args.partitions}]", **{"spark.sql.shuffle.partitions": args.partitions})
+    if args.small:
+        args.rows, args.batches, args.seconds, args.partitions, args.cases = 1000, 40, 2, 4, ["tumbling 10 s"]
+    spark = session("local[2]")
     with tempfile.TemporaryDirectory() as base:
-        folder = write(f"{base}/in", args.batches, args.rows, args.seconds)
-
-        def stream() -> DataFrame:
-            return spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(folder)
-
-        def files(spark: SparkSession) -> object:
-            return read_files(spark, folder, SCHEMA, maxFilesPerTrigger=1)
-
-        run = iter(f"{base}/{n}" for n in range(1000))
-        floor = timed(stream().mapInArrow(counted, "n long"), next(run))
+        table = Table(spark, base, args.rows, args.batches, args.seconds, args.partitions)
+        table.ours(args.cases[0], "rows")  # all is loaded and compiled
+        floor = table.floor()
         print(f"{args.rows:,} rows a batch; a mapInArrow that only counts them: {floor:.0f} ms")
-        print(f"{'':<22}{'rows':>8}{'files':>8}{'native':>9}   rows / files against native, rows against counting")
+        print(f"{'ms a batch':<22}" + "".join(f"{way:>9}" for way in args.ways) + "   against the native ones")
         for name in args.cases:
-            mine = spec(SLICED[name])
-            rows, read = (
-                timed(window_aggregate(data, mine, f"{(at := next(run))}/state", args.partitions), at)  # type: ignore[arg-type]
-                for data in (stream(), files(spark))
-            )
-            theirs = sum(timed(native(stream(), made()), next(run)) for made in NATIVE[name])
-            ratios = f"{theirs / rows:.2f}x / {theirs / read:.2f}x, {rows / floor:.2f}x"
-            print(f"{name:<22}{rows:>8.0f}{read:>8.0f}{theirs:>9.0f}   {ratios}", flush=True)
+            took = {way: table.batch_ms(name, way) for way in args.ways}
+            told = [
+                f"{way} {' / '.join(f'{took[store] / took[way]:.2f}x' for store in STORES if store in took)}"
+                for way in ("rows", "files")
+                if way in took
+            ]
+            told += [f"rows against counting {took['rows'] / floor:.2f}x"] if "rows" in took else []
+            print(f"{name:<22}" + "".join(f"{took[w]:>9.0f}" for w in args.ways) + f"   {', '.join(told)}", flush=True)
     spark.stop()
 
 

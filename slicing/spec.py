@@ -151,8 +151,11 @@ class Spec:
 
         ``on_overflow`` is left out: it may be changed on a restored state.
         """
-        parts = [f"{f.name}={_stable(getattr(self, f.name))}" for f in fields(self) if f.name != "on_overflow"]
-        return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
+        known: str | None = self.__dict__.get("_fingerprint")
+        if known is None:
+            parts = [f"{f.name}={_stable(getattr(self, f.name))}" for f in fields(self) if f.name != "on_overflow"]
+            known = self.__dict__["_fingerprint"] = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
+        return known
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, ({f.name: _plain(getattr(self, f.name)) for f in fields(self)},)

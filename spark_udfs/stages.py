@@ -8,13 +8,15 @@ from __future__ import annotations
 import gc
 import io
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark import TaskContext
+from pyspark.cloudpickle import dumps, loads
 
 from slicing import Operator, Output, Spec, results
 from slicing.partials import COUNTS, Collector, admit, packed, start, state_of
@@ -25,6 +27,7 @@ from spark_udfs.types import conformed
 
 ROWS_AT_ONCE = 1 << 18
 BYTES_AT_ONCE = 64 << 20
+LIVELY = 10_000  # Python objects that garbage collection goes over in about a millisecond
 STATS = "__slicing_stats"
 COUNTED = (*COUNTS, "windows", "slices", "cells", "kept", "keys", "state_bytes")
 
@@ -46,6 +49,16 @@ class Job:
     def name(self) -> str:
         return "windows" if self.files is None else self.files.name
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        values = tuple(getattr(self, field.name) for field in fields(self))
+        return _job, (dumps(values),)  # type: ignore[no-untyped-call]
+
+
+@lru_cache(8)
+def _job(pickled: bytes) -> Job:
+    """The same in every task of a worker: its spec is checked, and a user's functions are compiled, only once."""
+    return Job(*loads(pickled))
+
 
 def results_schema(job: Job) -> pa.Schema:
     """The columns of the result, for a stream with the accounting of each partition as a last row."""
@@ -58,16 +71,14 @@ def stats_type(time: pa.DataType) -> pa.DataType:
     return pa.struct([*((name, pa.int64()) for name in COUNTED), ("watermark", time)])
 
 
-_frozen = False
-
-
 def settle() -> None:
-    """Spark collects garbage after every task; what a worker has imported need not be looked at each time."""
-    global _frozen
-    if not _frozen and TaskContext.get() is not None:
+    """Spark collects garbage after every task: what a worker has imported and compiled need not be looked at each time.
+
+    Kernels are loaded when they are first needed, so it is asked again: 14 of 17 ms a task.
+    """
+    if TaskContext.get() is not None and len(gc.get_objects()) > LIVELY:
         gc.collect()
         gc.freeze()
-        _frozen = True
 
 
 # --- the map side -----------------------------------------------------------------------------------------------------
