@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -146,15 +147,17 @@ class Rows:
 
     def valid(self, column: str | None, flag: str | None) -> Bytes:
         """A byte a row: whether the value is there and the flag lets it in. Empty: all do."""
-        masks = [self.columns[column].is_valid()] if column is not None and self.columns[column].null_count else []
-        if column is not None and pa.types.is_dictionary(self.columns[column].type):
-            masks = [self.columns[column].cast(self.columns[column].type.value_type).is_valid()]
-        if flag is not None:
-            masks.append(self.columns[flag].fill_null(False))
-        if not masks:
-            return ALL_VALID
-        arrays = [m.to_numpy(zero_copy_only=False) for m in masks]
-        return np.logical_and.reduce(arrays).view(np.uint8)
+        known = self._valid.get((column, flag))
+        if known is None:
+            masks = [] if column is None else _not_null(self.columns[column])
+            masks += [] if flag is None else [*_not_null(self.columns[flag]), _bytes(self.columns[flag], 1)]
+            known = reduce(np.bitwise_and, masks) if masks else ALL_VALID
+            self._valid[column, flag] = known
+        return known
+
+    @lazy
+    def _valid(self) -> dict[tuple[str | None, str | None], Bytes]:
+        return {}
 
     def seen(self, name: str) -> Values:
         """A column's values as users' windows see them."""
@@ -196,6 +199,23 @@ class Rows:
             return words if feed.form == "low" else np.where(words == TOP, TOP, ~words)
         words = value.words(column)
         return ~words if feed.form == "high" else words
+
+
+def _not_null(column: pa.Array) -> list[Bytes]:
+    """A byte a value that is there; none where all are."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    return [_bytes(column, 0)] if column.null_count else []
+
+
+def _bytes(column: pa.Array, number: int) -> Bytes:
+    """A bitmap of a column, a byte a bit; one that is not there has no rows."""
+    bits = column.buffers()[number]
+    if bits is None:
+        return np.zeros(len(column), np.uint8)
+    start, stop = column.offset, column.offset + len(column)
+    packed = np.frombuffer(bits, np.uint8)[start // 8 : (stop + 7) // 8]
+    return np.unpackbits(packed, bitorder="little")[start % 8 : start % 8 + len(column)]
 
 
 def _span(rows: Rows) -> tuple[int, int, bool]:

@@ -65,6 +65,10 @@ class Kind(Protocol):
         """Each range of cells as one partial; none is empty."""
 
 
+def _side_by_side(cells: Ints) -> bool:
+    return cells.size <= 1 or (cells[-1] - cells[0] == cells.size - 1 and bool((cells[1:] > cells[:-1]).all()))
+
+
 @dataclass(frozen=True)
 class Words:
     """Partials of fixed size: see ``kernels.combine``."""
@@ -86,7 +90,7 @@ class Words:
         if plan.scratch is not None:
             partials = np.concatenate([block, block.take(plan.scratch, axis=0), self.identity(lane, 1)])
             words.combine(lane.kind, plan.into, plan.source, partials, partials)
-        if not plan.more.size and not plan.less.size and (np.diff(plan.seed) == 1).all():
+        if not plan.more.size and not plan.less.size and _side_by_side(plan.seed):
             return partials[plan.seed[0] : plan.seed[-1] + 1] if plan.seed.size else partials[:0]
         answer = partials.take(plan.seed, axis=0)
         words.combine(lane.kind, plan.more, plan.rest, answer, partials)
@@ -106,7 +110,7 @@ def gathered(block: Ints, order: Ints) -> Ints:
 
 def by_column(block: Block) -> Block:
     """The same block with each word's column in one piece, to be read out: words by 3 passes each, or all at once."""
-    if not isinstance(block, np.ndarray) or len(block) < FEW or block.flags.f_contiguous:
+    if not isinstance(block, np.ndarray) or len(block) < FEW or block.shape[1] == 1 or block.flags.f_contiguous:
         return block
     columns = np.empty(block.shape[::-1], block.dtype)
     for at in range(0, len(block), 4096):  # by pieces that stay in cache: 4 against 8 ns a partial

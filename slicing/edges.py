@@ -73,6 +73,7 @@ class EdgeSet:
                 longest[step, offset] = max(longest.get((step, offset), 0), size)
         kept = [(size, step, offset) for (step, offset), size in longest.items()]
         self._kept = np.array(kept or np.empty((0, 3)), np.int64).reshape(-1, 3).T.copy()
+        self._kept_alone: list[int] = self._kept[:, 0].tolist() if kept else []
         self._kept_others = [bounds[i] for i in self._others if bounds[i] not in self._asks_slices]
 
     def next_live(self, times: Ints, h: int) -> Ints:
@@ -106,9 +107,10 @@ class EdgeSet:
 
     def listed(self, low: int, high: int, grid: int, limit: int) -> Ints | None:
         """The same where rows need not be looked at: edges come at regular steps, at most ``limit`` of them."""
-        if self._known(low, high, grid) is None and (
-            self.irregular or int(self._counted(low, high, grid)[2].sum()) > limit
-        ):
+        if self._known(low, high, grid) is None and self.regular_width(grid) is None:
+            if self.irregular or int(self._counted(low, high, grid)[2].sum()) > limit:
+                return None
+        elif (high - low) // (grid or self.progressions[0].every) > limit:
             return None
         return self.between(low, high, _NONE, grid, limit)
 
@@ -138,17 +140,20 @@ class EdgeSet:
         return edge if edge.size and grid == of_grid and known_from <= low and high < edge[0] else None
 
     def _between(self, low: int, high: int, times: Ints, grid: int, limit: int) -> Ints:
+        regular = self.regular_width(grid)
+        if regular is not None and (high - low) // regular[0] <= limit:
+            width, origin = regular
+            first = (low - origin) // width + 1
+            return np.arange(first, (high - origin) // width + 2) * width + origin
         every, phase, count = self._counted(low, high, grid)
         if int(count.sum()) > limit:
             edges = self.next_live(times, BEGIN)
             if grid:
                 edges = np.minimum(edges, times // grid * grid + grid)
             return _distinct(edges)
-        regular = _listed(every, phase, np.full(every.size, low), count)
-        if every.size == 1 and not self.marks and not self.irregular:
-            return regular
+        listed = _listed(every, phase, np.full(every.size, low), count)
         marks = np.array([*(m.edge for m in self.marks if m.edge > low), END], np.int64)
-        parts = [regular, marks, *(b.next_live_edge(times, BEGIN) for b in self.irregular)]
+        parts = [listed, marks, *(b.next_live_edge(times, BEGIN) for b in self.irregular)]
         edges = _distinct(np.concatenate(parts))
         return edges[: int(np.searchsorted(edges, high, "right")) + 1]
 
@@ -183,6 +188,9 @@ class EdgeSet:
 
     def _first_live_start(self, h: int) -> int:
         """Where the earliest window starts that has not left."""
+        if self._kept.shape[1] == 1 and not self._kept_others:
+            longest, step, origin = self._kept_alone
+            return ((h - longest - origin) // step + 1) * step + origin
         size, every, offset = self._kept
         starts = ((h - size - offset) // every + 1) * every + offset
         return min(int(starts.min(initial=END)), min((b.first_live_start(h) for b in self._kept_others), default=END))

@@ -245,10 +245,13 @@ class _Scope:
 def combined(plan: Plan, cells: Cells, first: Ints, last: Ints) -> tuple[Block, ...]:
     """Each lane's partials over the ranges of cells ``first[r] : last[r]``, none of them empty."""
 
+    if int((last - first).sum()) == first.size:
+        alone = Combinations(None, _NONE, _NONE, first, _NONE, _NONE)
+        pairs = zip(plan.lanes, cells.blocks, strict=True)
+        return tuple(b.kind_of(lane).answered(lane, block, first, last, lambda: alone) for lane, block in pairs)
+
     @cache
     def combinations(removes: bool) -> Combinations:
-        if int((last - first).sum()) == first.size:
-            return Combinations(None, _NONE, _NONE, first, _NONE, _NONE)
         name = plan.combine if plan.combine in STRATEGIES else combining.choose(first, last, len(cells), removes)
         lists: Callable[[Ints, Ints, int], Combinations] = STRATEGIES[name].lists
         return lists(first, last, len(cells))

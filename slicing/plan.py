@@ -113,6 +113,7 @@ class Plan:
 
         self.aggs: dict[str, BoundAggregate] = {n: a.bind(types) for n, a in spec.aggs.items()}
         self.lanes: list[Lane] = list(dict.fromkeys(lane for a in self.aggs.values() for lane in a.lanes))
+        self.lanes_of = {n: [self.lanes.index(lane) for lane in a.lanes] for n, a in self.aggs.items()}
         self.value_types = {
             f.column: ValueType.of(types[f.column], f.column)
             for lane in self.lanes

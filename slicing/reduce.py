@@ -268,7 +268,7 @@ def _lift(rows: Rows, ends: Ints, code: Ints | Codes, place: _Place) -> Cells:
     if counts is None and counter is None:
         counter = np.zeros((size, 1), np.int64)
         if isinstance(place, _Pieces):
-            k.masked_count(place.found, rows.time, counter)
+            k.masked_count(place.found, rows.time, ALL_VALID, counter)
         else:
             counted = counter
     spans = None
@@ -278,6 +278,10 @@ def _lift(rows: Rows, ends: Ints, code: Ints | Codes, place: _Place) -> Cells:
             meta[:, FIRST], meta[:, LAST] = rows.time[place.first], rows.time[place.last - 1]
         else:
             spans = np.full(size, TOP), np.full(size, ~TOP)
+            if isinstance(place, _Pieces):
+                k.masked_span(place.found, rows.time, *spans)
+                meta[:, FIRST], meta[:, LAST] = spans
+                spans = None
     if waiting or counted is not None or spans is not None:
         for chunk, cell, base in place.chunks():
             for lane in waiting:
@@ -355,7 +359,11 @@ class Lifted:
             return self._by_segments(place)
         if kind not in _MASKED or not isinstance(place, _Segments | _Pieces):
             return False
-        x, block, masked = self._feeds[0], self.block, (place.runs(), self._rows.time, self._valid)
+        block, masked = self.block, (place.runs(), self._rows.time, self._valid)
+        if kind == kinds.COUNT:
+            k.masked_count(*masked, block)
+            return True
+        x = self._feeds[0]
         if kind == kinds.BASIC_F:
             k.masked_basic_f(*masked, x, x.view(np.int64), block, block.view(np.float64))
         elif kind == kinds.BASIC_I:
@@ -441,4 +449,4 @@ class Lifted:
 
 
 _SEGMENTED = (kinds.BASIC_F, kinds.BASIC_I, kinds.EXTREMES, kinds.MOMENTS)
-_MASKED = (kinds.BASIC_F, kinds.BASIC_I, kinds.EXTREMES)
+_MASKED = (kinds.COUNT, kinds.BASIC_F, kinds.BASIC_I, kinds.EXTREMES)

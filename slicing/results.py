@@ -123,10 +123,10 @@ def none_late(state: State) -> pa.Table:
 
 
 def aggregates(plan: Plan, answers: Answers, pools: Pools) -> list[pa.Array]:
-    blocks = dict(zip(plan.lanes, map(by_column, answers.blocks), strict=True))
+    blocks = [by_column(block) for block in answers.blocks]
     columns = []
     for name, agg in plan.aggs.items():
-        array, overflow = agg.lower([blocks[lane] for lane in agg.lanes], pools)
+        array, overflow = agg.lower([blocks[i] for i in plan.lanes_of[name]], pools)
         if name in plan.agg_since:  # added while the stream ran: it has not seen the rows of windows that had begun
             missed = answers.start < plan.agg_since[name]
             array = array.take(pa.array(np.arange(len(answers)), mask=missed))

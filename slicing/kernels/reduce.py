@@ -286,14 +286,32 @@ def times_of_valid(t, valid, room):
 
 
 @njit(cache=True, nogil=True)
-def masked_count(runs, t, A):
+def masked_count(runs, t, valid, A):
+    room = np.empty(BLOCK, np.int64)
+    for p in range(runs.shape[0]):
+        after, until = runs[p, 3], runs[p, 4]
+        for start in range(runs[p, 0], runs[p, 1], BLOCK):
+            stop = min(start + BLOCK, runs[p, 1])
+            w = times_of_valid(t[start:stop], valid[start:stop], room)
+            n = np.int64(0)
+            for i in range(w.size):
+                n += np.int64((w[i] >= after) & (w[i] < until))
+            A[runs[p, 2], 0] += n
+
+
+@njit(cache=True, nogil=True)
+def masked_span(runs, t, first, last):
     for p in range(runs.shape[0]):
         after, until = runs[p, 3], runs[p, 4]
         w = t[runs[p, 0] : runs[p, 1]]
-        n = np.int64(0)
+        low, high = TOP, BOTTOM
         for i in range(w.size):
-            n += np.int64((w[i] >= after) & (w[i] < until))
-        A[runs[p, 2], 0] += n
+            held = (w[i] >= after) & (w[i] < until)
+            low = min(low, w[i] if held else TOP)
+            high = max(high, w[i] if held else BOTTOM)
+        c = runs[p, 2]
+        first[c] = min(first[c], low)
+        last[c] = max(last[c], high)
 
 
 @njit(cache=True, nogil=True, fastmath=REORDER)
