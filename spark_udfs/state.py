@@ -43,6 +43,7 @@ from spark_udfs.types import arrow_schema
 MAGIC = b"SLICESTA"
 FORMAT = 1
 SUFFIX = ".slices"
+PUTS = ("s3", "gcs", "gs", "abfs")  # object stores, where a file is there when its put is complete, and a move copies
 _PRUNE_EVERY = 16
 LARGE = 16 << 20  # bytes of a snapshot that is not written with every batch: about 200,000 slices
 MOST_CHANGES = 16  # versions in a row that are written as changes
@@ -294,16 +295,14 @@ def publish(system: fs.FileSystem, path: str, data: bytes) -> None:
             os.fsync(file.fileno())
         os.replace(spare, path)
         return
-    if system.type_name != "hdfs":  # an object store shows a file when its put is complete
-        system.create_dir(folder, recursive=True)
-        with system.open_output_stream(path) as stream:
-            stream.write(data)
-        return
     system.create_dir(folder, recursive=True)
-    with system.open_output_stream(spare) as stream:
+    place = path if any(store in system.type_name for store in PUTS) else spare
+    with system.open_output_stream(place) as stream:
         stream.write(data)
-    if system.get_file_info(path).type != fs.FileType.NotFound:  # HDFS does not rename over a file
-        system.delete_file(path)
+    if place == path:
+        return
+    if system.type_name == "hdfs" and system.get_file_info(path).type != fs.FileType.NotFound:
+        system.delete_file(path)  # HDFS does not rename over a file
     system.move(spare, path)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import fs
 
 import slicing as sl
 
@@ -261,6 +262,39 @@ def test_versions_that_are_too_old_are_removed(tmp_path: Path) -> None:
     assert query.files is not None
     assert query.files.versions(0) == [29, 30, 31, 32, 33]
     assert not list(tmp_path.rglob(".*"))
+
+
+@pytest.mark.parametrize("kind", ["pyarrow", "object store", "fsspec"])
+def test_state_may_be_on_any_filesystem(
+    tmp_path: Path, undisturbed: list[dict], monkeypatch: pytest.MonkeyPatch, in_changes: None, kind: str
+) -> None:
+    """One that pyarrow has beside the local one, and one that fsspec opens; an object store has no rename."""
+    if kind == "fsspec":
+        pytest.importorskip("fsspec")
+        root = f"fsspec+local://{tmp_path}"
+        assert filesystem(root)[0].type_name.startswith("py::fsspec")
+    else:
+        root, inside = "other", fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
+        monkeypatch.setattr(state, "filesystem", lambda path: (inside, path))
+    if kind == "object store":
+        monkeypatch.setattr(state, "PUTS", ("subtree",))
+    files = Files(root, "windows", 3, SPEC.fingerprint(), keep=2)
+    query = replace(job(tmp_path, 3), files=files)
+    found = [row for b in range(4) for row in windows(run(query, b, rows(b)))]
+    assert rescale(root, SPEC, 3, 2) == 3
+    query = replace(query, partitions=2, files=replace(files, partitions=2))
+    for batch in (4, 5):
+        once = windows(run(query, batch, rows(batch)))
+        forget()
+        assert windows(run(query, batch, rows(batch))) == once
+        found += once
+    assert sorted(found + drained(query, 5), key=repr) == undisturbed
+    assert query.files is not None
+    query.files._prune(0, 5)
+    assert query.files.versions(0) == [3, 4, 5]  # 4 and 5 build on 3
+    assert not list(tmp_path.rglob(".*"))
+    with pytest.raises(StateError, match="after batch 6 is missing"):
+        run(query, 7, rows(7))
 
 
 # --- a large state is not written with every batch --------------------------------------------------------------------
