@@ -202,8 +202,11 @@ class Operator:
     def add_window(self, name: str, window: ContextFreeWindow | RowWindow | Window) -> None:
         """Ask for one more window type from now on; ``spec`` has it then.
 
-        A window that has missed rows never comes out: ``complete_from`` tells which are whole. Types none of whose
-        windows could be whole any more are refused.
+        A window that has missed rows never comes out: ``complete_from`` tells which are whole. Those that slices hold
+        may be whole from before now; a session or a punctuation once it begins for certain; a frame once a row has left
+        one; ``rows``, ``per_row(every=)`` and a ``ContextAwareWindow`` see rows from now on, as if the stream began.
+        Types none of whose windows could be whole are refused: ``whole``, a ``landmark`` or ``fixed`` from before now,
+        counts of what arrived or of a whole stream with keys, and ``fill=True``, for what came before is not known.
         """
         self._changed({**self.spec.windows, name: window}, name)
 

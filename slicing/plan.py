@@ -163,7 +163,7 @@ class Plan:
             _named(
                 self.names[i],
                 w.bind_rows,
-                Binding(i, self.measure, flags, values, types, keyed, self.names[i] in self.since),
+                Binding(i, self.measure, flags, values, types, keyed, self.since.get(self.names[i])),
             )
             for i, w in of_rows
         ]
@@ -216,7 +216,7 @@ class Plan:
     def bucket(self) -> int:
         """Rows in order may be aggregated up to multiples of this rank; 0: rows are kept one by one."""
         spec = self.spec
-        counts = [w for w in self.row_windows if isinstance(w, BoundRowCount) and not w.by_arrival]
+        counts = [w for w in self.row_windows if isinstance(w, BoundRowCount) and not w.by_arrival and not w.notes]
         if spec.by or spec.sequence or spec.revises or self.idle is not None or len(counts) < len(self.row_windows):
             return 0
         size = math.gcd(*(number for w in counts for number in (w.n, w.every)))

@@ -24,8 +24,8 @@ from slicing.kernels.cells import FIRST, LAST, LEVEL
 from slicing.plan import Plan
 from slicing.revise import Revisions
 from slicing.row_store import RowStore
-from slicing.row_values import in_form
-from slicing.row_windows import LastRows, PerRow, Punctuation, RowWindow
+from slicing.row_values import in_form, values_of
+from slicing.row_windows import PerRow, RowCount, RowWindow
 from slicing.rows import FLAGS, WITNESS, RowTable
 from slicing.spec import Spec, _stable
 from slicing.store import Store
@@ -153,12 +153,16 @@ def _whole_from(state: State, plan: Plan, name: str) -> int:
         raise _never(name, window, "has fill=True, and which of its windows are empty is not known from here on")
     if isinstance(window, Session):
         return newest + ticks(window.gap, "gap") + 1
-    if isinstance(window, PerRow) and window.every == 1:
+    if isinstance(window, RowWindow) and window.by_arrival and getattr(window, "every", 1) > 1:
+        raise _never(name, window, "counts rows as they arrive, and those that came before were not counted")
+    if isinstance(window, RowCount) and (window.by_arrival or (window.whole_stream and plan.spec.by)):
+        raise _never(name, window, "counts all rows of the stream, and those that came before were not counted")
+    if isinstance(window, PerRow):
         return newest + ticks(window.range, "range")
-    if isinstance(window, LastRows | Punctuation):
+    if isinstance(window, RowWindow):
         return newest + 1
     if not isinstance(window, ContextFreeWindow):
-        raise _never(name, window, "depends on all of a stream's rows from the first one on")
+        raise _never(name, window, "holds all of a stream's rows from the first one on")
     bound = plan.bounds[plan.timed.index(plan.names.index(name))]
     since = _edges_whole_from(state, bound, newest)
     if isinstance(bound, BoundFixed | BoundLandmark) and (bound.start is None or bound.start < since):
@@ -244,7 +248,12 @@ def _rows(store: RowStore, plan: Plan, number: Ints) -> RowStore:
             if name in old.row_flags:
                 facts[:, FLAGS] |= (run.facts[:, FLAGS] >> old.row_flags.index(name) & 1) << bit
         seen = dict(zip(old.row_values, run.values, strict=True))
-        values = tuple(in_form(seen[name], form, plan.types[name]) for name, form in plan.row_values.items())
+        values = tuple(
+            in_form(seen[name], form, plan.types[name])
+            if name in seen
+            else values_of(pa.nulls(len(run), plan.types[name]), form)  # of rows that no window sees who asks for it
+            for name, form in plan.row_values.items()
+        )
         cells = Cells(run.cells.meta, _blocks(old, plan, run.cells))
         runs.append(RowTable(cells, facts, values))
     contexts = {int(number[n]): known for n, known in store.contexts.items() if number[n] >= 0}

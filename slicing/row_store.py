@@ -161,10 +161,11 @@ class RowStore:
             return self
         witness = (table.facts[:, FLAGS] & WITNESS) != 0
         cut = view.before(h)
-        real, where = _without_witnesses(view, witness)
+        real, where = _without(view, witness)
         for window in self.plan.row_windows:
-            needed = window.needs(real, h)
-            np.minimum.at(cut, where.group, where.at(needed))
+            mine, there = (real, where) if window.origin == BEGIN else seen_since(window, view)
+            needed = window.needs(mine, h)
+            np.minimum.at(cut, there.group, there.at(needed))
         if self.plan.idle is not None:  # its last row tells until when a group goes on
             cut = np.minimum(cut, view.last - 1)
         cut = np.where(view.over, view.last, cut)
@@ -180,8 +181,13 @@ class RowStore:
             np.add.at(gone, code[~view.over], (view.base + dropped)[~view.over])
         contexts = dict(self.contexts)
         for window in self.plan.row_windows:
+            mine, there = (real, where) if window.origin == BEGIN else seen_since(window, view)
             if isinstance(window, BoundContextAware):
-                contexts[window.number] = window.contexts(real, h)
+                contexts[window.number] = window.contexts(mine, h)
+            elif window.notes:
+                left = np.bincount(mine.group, mine.rows.cells.rows * ~keep[there.rows], mine.first.size)
+                noted = window.note(mine, mine.before(h) - mine.first, left.astype(np.int64))
+                contexts[window.number] = _noted(mine, noted, contexts.get(window.number, {}))
         placed = self.placed
         if self.plan.places_rows:
             settled = (real.time < h) & (real.fact(PLACE) == UNPLACED)
@@ -272,7 +278,7 @@ class _Real(NamedTuple):
         return whole
 
 
-def _without_witnesses(view: View, witness: Mask) -> tuple[View, _Real]:
+def _without(view: View, witness: Mask) -> tuple[View, _Real]:
     if not witness.any():
         rows, groups = np.arange(len(view.rows)), np.arange(view.first.size)
         return view, _Real(rows, groups, view.last)
@@ -295,7 +301,34 @@ def _without_witnesses(view: View, witness: Mask) -> tuple[View, _Real]:
 
 def seen(view: View) -> View:
     """The rows that windows see."""
-    return _without_witnesses(view, (view.rows.facts[:, FLAGS] & WITNESS) != 0)[0]
+    return _without(view, (view.rows.facts[:, FLAGS] & WITNESS) != 0)[0]
+
+
+def seen_since(window: BoundRows, view: View) -> tuple[View, _Real]:
+    """The rows that a window sees which was added while the stream ran, with what it has noted of those let go."""
+    mine, where = _without(view, ((view.rows.facts[:, FLAGS] & WITNESS) != 0) | (view.time < window.origin))
+    if not window.notes:
+        return mine, where
+    code, known = mine.rows.code[mine.first], view.contexts.get(window.number, {})
+    noted = np.zeros(code.size, np.int64)
+    begins = np.append(True, code[1:] != code[:-1])[: code.size]
+    if known:
+        codes, found = np.array([*known]), np.array([int(context.value) for context in known.values()])
+        order = np.argsort(codes)
+        place = np.minimum(np.searchsorted(codes[order], code), codes.size - 1)
+        there = begins & (codes[order][place] == code)
+        noted[there] = found[order][place[there]]
+    return replace(mine, base=noted, noted=noted), where
+
+
+def _noted(view: View, noted: Ints, before: Mapping[int, Context]) -> dict[int, Context]:
+    """What is noted of each key: of several groups that of the first one that goes on."""
+    code = view.rows.code[view.first]
+    here, going = set(code.tolist()), np.flatnonzero(~view.over)
+    codes, first = np.unique(code[going], return_index=True)
+    found = {c: known for c, known in before.items() if c not in here}
+    pairs = zip(codes.tolist(), noted[going[first]].tolist(), strict=True)
+    return found | {c: Context(note, ()) for c, note in pairs if note}
 
 
 @dataclass(frozen=True)
@@ -363,9 +396,11 @@ def closed(
     found, gone = [], []
     was = None if older is None else seen(older.consolidated().view(after, False))
     for window in plan.row_windows:
-        due = Due.of(window, view, after if was is None else left, until)
+        mine = view if window.origin == BEGIN else seen_since(window, whole)[0]
+        due = Due.of(window, mine, after if was is None else left, until)
         if was is not None:
-            before = Due.of(window, was, left, after)
+            earlier = was if window.origin == BEGIN else seen_since(window, was)[0]
+            before = Due.of(window, earlier, left, after)
             kept, still = _common(before.identity(), due.identity())
             before, due = before.take(~kept), due.take(~still)
             if before.found.first.size:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from slicing.bounds import FOREVER
+from slicing.bounds import BEGIN, FOREVER
 from slicing.decide import Context
 from slicing.kernels.rows import cover, frames, recent
 from slicing.kernels.windows import window_ranges
@@ -38,7 +38,11 @@ class Binding(NamedTuple):
     values: Mapping[str, int]
     types: Mapping[str, pa.DataType]
     keyed: bool
-    added: bool  # while the stream ran
+    since: int | None  # added while the stream ran: from when on it is whole
+
+    @property
+    def added(self) -> bool:
+        return self.since is not None
 
 
 class RowWindow:
@@ -118,7 +122,8 @@ class BoundRowCount(BoundRows):
         self.n, self.every, self.partial = window.n, window.every, window.partial
         self.per_key = window.per_key or not binding.keyed
         self.by_arrival = window.by_arrival
-        self.counts = self.per_key and not self.by_arrival
+        self.notes, self.origin = binding.added, BEGIN if binding.since is None else binding.since
+        self.counts = self.per_key and not self.by_arrival and not self.notes
 
     def find(self, view: View, until: int) -> Found:
         if not len(view.rows):
@@ -156,6 +161,9 @@ class BoundRowCount(BoundRows):
             return np.maximum(view.first + self._next_start(settled) - view.base, view.first)
         settled = np.array([view.placed + int(((view.time < h) & (rank >= view.placed)).sum())])
         return view.first_of(rank >= self._next_start(settled)[0])
+
+    def note(self, view: View, settled: Ints, left: Ints) -> Ints:
+        return view.base + left
 
     def _next_start(self, settled: Ints) -> Ints:
         """The first rank that a window needs which so many settled rows do not complete, or that is not settled."""
@@ -364,6 +372,8 @@ class BoundFrame(BoundRows):
     def __init__(self, window: Frame, binding: Binding) -> None:
         self.number, self.partial = binding.number, window.partial
         self.enter, self.leave = binding.flags[window.enter], binding.flags[window.leave]
+        # added, it does not know whether a frame is open before it has seen a row that leaves
+        self.notes, self.origin = binding.added, BEGIN if binding.since is None else binding.since
 
     def _frames(self, view: View, h: int) -> tuple[Ints, Ints, Mask, Ints]:
         n = len(view.rows)
@@ -375,11 +385,20 @@ class BoundFrame(BoundRows):
 
     def find(self, view: View, until: int) -> Found:
         first, last, open_, _ = self._frames(view, FOREVER)
+        if view.noted is not None:
+            known = (view.noted[view.group[first]] > 0) | (
+                first > view.first_of(view.flagged(self.leave))[view.group[first]]
+            )
+            first, last, open_ = first[known], last[known], open_[known]
         if not self.partial:
             first, last, open_ = first[~open_], last[~open_], open_[~open_]
         start, end = view.time[first], view.time[last - 1]
         closes = np.where(open_, FOREVER, end)
         return Found(None, first, last, view.group[first], start, end, closes, None, None, start)
+
+    def note(self, view: View, settled: Ints, left: Ints) -> Ints:
+        assert view.noted is not None
+        return view.noted | (view.first_of(view.flagged(self.leave)) < view.first + settled)
 
     def needs(self, view: View, h: int) -> Ints:
         return self._frames(view, h)[3]
@@ -418,7 +437,13 @@ class BoundPerRow(BoundRows):
     def __init__(self, window: PerRow, binding: Binding) -> None:
         self.number, self.every, self.by_arrival = binding.number, window.every, window.by_arrival
         self.range = binding.measure.ticks(window.range, "range")
-        self.counts = self.every > 1 and not self.by_arrival
+        self.notes = binding.since is not None and self.every > 1
+        if binding.since is not None and self.notes:
+            self.origin = binding.since - self.range + 1  # it is whole from a range later
+        self.counts = self.every > 1 and not self.by_arrival and not self.notes
+
+    def note(self, view: View, settled: Ints, left: Ints) -> Ints:
+        return view.base + left
 
     def find(self, view: View, until: int) -> Found:
         rank = np.arange(len(view.rows)) + (view.base - view.first)[view.group]

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slicing.aggs import Lane
+from slicing.bounds import BEGIN
 from slicing.cells import Cells, concatenated
 from slicing.kernels.rows import merge_order
 from slicing.lazy import lazy
@@ -133,6 +134,13 @@ class BoundRows(Protocol):
     number: int  # among the windows of the spec
     counts: bool  # whether it asks how many rows of a key were let go
     in_python: bool = False  # whether it is a user's and sees rows one by one
+    origin: int = BEGIN  # added while the stream ran, it sees rows from this time on
+    notes: bool = False  # whether something has to be known of a key's rows that were let go since then
+
+    def note(self, view: View, settled: Ints, left: Ints) -> Ints:
+        """For windows that note: what is to be known of each group from now on; ``settled`` of its rows are final, and
+        ``left`` are let go."""
+        return view.base
 
     def find(self, view: View, until: int) -> Found:
         """The windows of these rows, at least those that close before ``until``.
@@ -157,7 +165,8 @@ class View:
     arrived: int
     placed: int
     settled: int  # rows before this time are final
-    contexts: Mapping[int, Mapping[int, Context]]  # of a user's windows: number -> code -> context
+    contexts: Mapping[int, Mapping[int, Context]]  # of users' windows and added ones: number -> code -> context
+    noted: Ints | None = None  # for a window that notes: what is noted of each group
     memo: dict[Any, Any] = field(default_factory=dict)
 
     @lazy

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from slicing.bounds import FOREVER
+from slicing.bounds import BEGIN, FOREVER
 from slicing.compiled_windows import Walked, compiled_window
 from slicing.kernels.walk import CLOSE, CLOSE_BEFORE, OPEN
 from slicing.row_values import in_form
@@ -106,6 +106,7 @@ class BoundContextAware(BoundRows):
 
     def __init__(self, window: ContextAwareWindow, binding: Binding) -> None:
         self.number, self.window = binding.number, window
+        self.origin = BEGIN if binding.since is None else binding.since
         self.values = [binding.values[name] for name in window.columns()]
         self.types = [binding.types[name] for name in window.columns()]
         columns = list(zip(window.columns(), self.types, strict=True))

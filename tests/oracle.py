@@ -165,7 +165,11 @@ def marked_windows(window: Values, rows: list[Row]) -> Iterable[tuple]:
 
 def frames(window: Values, rows: list[Row]) -> Iterable[tuple]:
     members: list[Row] = []
+    known = "origin" not in window  # whether a frame is open that began before the window was added
     for row in rows:
+        if not known:
+            known = bool(row.values[window["leave"]])
+            continue
         if members or row.values[window["enter"]]:
             members.append(row)
         if members and row.values[window["leave"]]:
@@ -658,6 +662,9 @@ class Oracle:
     def _of_rows(self, window: Values, rows: list[Row], before: float, over: bool) -> list:
         """Windows that rows decide: as `_contents`, then the ranks, and what tells apart windows that look alike."""
         in_time = sorted((row for row in rows if row.time + self.lateness >= row.judged), key=lambda row: row.order)
+        in_time = [row for row in in_time if row.time >= window.get("origin", -inf)]  # added while the stream ran
+        if not in_time:
+            return []
         found = []
         for start, end, members, closed, ranks, anchor in OF_ROWS[window["kind"]](window, in_time):
             if closed is not None and closed + self.lateness < before:

@@ -7,18 +7,18 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from harness import batch, choose_strategies, compare_windows, moment, plain_rows, plain_time, spec
+from harness import Delta, FastDelta, batch, choose_strategies, compare_windows, moment, plain_rows, plain_time, spec
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from oracle import Oracle, Refused
-from strategies import CONTEXT_FREE, Case, Kit, cases
+from strategies import CONTEXT_FREE, OF_ROWS, Case, Kit, cases
 
 import slicing as sl
 
 CASES = max(int(os.environ.get("SLICING_CASES", "150")) // 3, 1)
 SEED = int(os.environ.get("SLICING_SEED", "0"))
 N = {"n": sl.count(), "total": sl.sum("v")}
-KINDS = (*CONTEXT_FREE, *CONTEXT_FREE, "session", "session", "whole", "rows", "frame", "per_row", "last_rows", "visit")
+KINDS = (*CONTEXT_FREE, "session", "session", "whole", *OF_ROWS)
 
 
 def added_to(case: Case, op: sl.Operator, name: str) -> bool:
@@ -64,7 +64,8 @@ def test_windows_come_and_go(case: Case, data: st.DataObject) -> None:
         if name != first
     }
     present = {first} | {name for name, (come, _) in changes.items() if come == 0}
-    wanted, op = Oracle(case.columns, case.query), None
+    seen = {name: dict(window) for name, window in case.query["windows"].items()}
+    wanted, op = Oracle(case.columns, {**case.query, "windows": seen}), None
     op = sl.Operator(spec(case.asking(windows={n: w for n, w in case.query["windows"].items() if n in present})))
     for at, step in enumerate([*case.steps, ("flush",)], 1):
         expected, failed = None, False
@@ -95,6 +96,10 @@ def test_windows_come_and_go(case: Case, data: st.DataObject) -> None:
         for name, (come, go) in changes.items() if step[0] != "flush" else ():
             if come == at and added_to(case, op, name):
                 present.add(name)
+                since, window = op.complete_from(name), seen[name]
+                if since is not None and window["kind"] in ("rows", "frame", "per_row", "visit", "delta"):
+                    back = window["range"] - 1 if window["kind"] == "per_row" else 0
+                    window["origin"] = plain_time(since, case.columns["t"]) - back
             if go == at and name in present and len(present) > 1:
                 op.remove_window(name)
                 present.discard(name)
@@ -218,8 +223,8 @@ def test_a_window_before_any_row_is_whole_and_may_be_of_any_kind() -> None:
 
 NEVER = {
     "whole": sl.whole(),
-    "rows": sl.rows(3),
-    "every other row": sl.per_row(5, every=2),
+    "rows as they arrive": sl.rows(3, order="arrival"),
+    "every other row as they arrive": sl.per_row(5, every=2, order="arrival"),
     "landmark": sl.landmark(10),
     "landmark from before": sl.landmark(10, start=5),
     "fixed": sl.fixed(5, 30),
@@ -236,6 +241,47 @@ def test_windows_that_could_never_be_whole_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match=r"^windows\['new'\] cannot be added while a stream runs: sl\."):
         op.add_window("new", NEVER[name])
     assert bytes(op.snapshot()) == before and list(op.spec.windows) == ["ten"]
+
+
+def test_counts_begin_where_the_window_is_whole() -> None:
+    op = operator(old=sl.rows(2))
+    push(op, "1:1 2:2 5:4")
+    op.add_window("new", sl.rows(2))
+    op.add_window("other", sl.per_row(3, every=2))
+    assert (op.complete_from("new"), op.complete_from("other")) == (6, 8)
+    push(op, "3:8 6:16 7:32")
+    op.advance(7)
+    op = sl.Operator.restore(op.spec, op.snapshot())
+    push(op, "8:64 9:128 11:256")
+    found = [row for row in told(op.flush()) if row[0] != "old"]
+    assert found == [("new", 6, 7, 48), ("new", 8, 9, 192), ("other", 7, 9, 224)]
+
+
+def test_a_frame_that_may_have_begun_before_does_not_come_out() -> None:
+    op = operator(all=sl.tumbling(100))
+    columns = ("t", "v", "enter", "leave")
+
+    def rows(*values: tuple) -> list[tuple]:
+        return told(op.push(pa.table(dict(zip(columns, zip(*values, strict=True), strict=True)))))
+
+    rows((1, 1, True, False))
+    op.add_window("f", sl.frame("enter", "leave"))
+    rows((5, 2, True, False), (10, 4, False, True), (11, 8, True, False))
+    assert told(op.advance(11)) == []  # [1, 10] it was
+    op = sl.Operator.restore(op.spec, op.snapshot())
+    rows((12, 16, False, True))
+    assert told(op.advance(30)) == [("f", 11, 12, 24)]
+
+
+def test_a_users_window_begins_anew_where_it_is_added() -> None:
+    op = sl.Operator(sl.Spec("t", {"old": FastDelta("v", 3)}, {"seen": sl.collect("v")}, watermark=sl.ordered()))
+    op.push(pa.table({"t": [1, 2, 3], "v": [1, 2, 5]}))
+    op.add_window("new", FastDelta("v", 3))
+    op.add_window("plain", Delta("v", 3))
+    out = op.push(pa.table({"t": [4, 5, 6, 7], "v": [7, 8, 9, 10]})).windows.to_pylist()
+    out += op.flush().windows.to_pylist()
+    by_name = {name: [w["seen"] for w in out if w["window"] == name] for name in ("old", "new", "plain")}
+    assert by_name == {"old": [[1, 2], [5, 7], [8, 9, 10]], "new": [[7, 8, 9], [10]], "plain": [[7, 8, 9], [10]]}
 
 
 def test_a_window_from_mark_to_mark_waits_for_a_mark() -> None:
