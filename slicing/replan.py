@@ -97,7 +97,10 @@ def whole_from(state: State, spec: Spec, given: pa.Schema) -> tuple[dict[str, in
     fresh = [n for n, agg in plan.aggs.items() if n not in state.plan.aggs and {*agg.lanes} - {*state.plan.lanes}]
     if state.newest is None:
         return {}, {}
-    return {name: _whole_from(state, plan, name) for name in added}, dict.fromkeys(fresh, state.newest + 1)
+    day = 86_400_000 if pa.types.is_date64(plan.measure.type) else 1  # milliseconds, and a start is a whole day
+    since = {name: _whole_from(state, plan, name) for name in added}
+    since = {name: tick if tick <= BEGIN else -(-tick // day) * day for name, tick in since.items()}
+    return since, dict.fromkeys(fresh, state.newest + 1)
 
 
 def check_change(old: Spec, new: Spec) -> None:
