@@ -12,12 +12,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from slicing import Spec, manual
+from slicing.filesystems import filesystem
 from slicing.partials import check, state_of
 from spark_udfs import stages
 from spark_udfs.files import FileRows
 from spark_udfs.progress import watch
 from spark_udfs.stages import COUNTED, PACKED, STATS, Job
-from spark_udfs.state import Files, StateError, filesystem, partitions_found
+from spark_udfs.state import Files, StateError, partitions_found
 from spark_udfs.types import arrow_schema, spark_schema
 
 Batches = Iterable[pa.RecordBatch]

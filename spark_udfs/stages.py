@@ -19,10 +19,11 @@ from pyspark import TaskContext
 from pyspark.cloudpickle import dumps, loads
 
 from slicing import Operator, Output, Spec, results
+from slicing.filesystems import filesystem, publish
 from slicing.partials import COUNTS, Collector, admit, packed, start, state_of
 from spark_udfs.files import read
 from spark_udfs.progress import Step, judged_by
-from spark_udfs.state import Files, StateError, filesystem, publish
+from spark_udfs.state import Files, StateError
 from spark_udfs.types import conformed
 
 ROWS_AT_ONCE = 1 << 18

@@ -13,8 +13,6 @@ all. Every attempt at a batch writes the same bytes; the last one wins.
 from __future__ import annotations
 
 import json
-import os
-import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,6 +23,7 @@ from pyarrow import fs
 from pyspark.sql.types import StructType
 
 from slicing import Operator, SnapshotError, Spec
+from slicing.filesystems import filesystem, publish
 from slicing.partials import (
     admit,
     bundled,
@@ -43,7 +42,6 @@ from spark_udfs.types import arrow_schema
 MAGIC = b"SLICESTA"
 FORMAT = 1
 SUFFIX = ".slices"
-PUTS = ("s3", "gcs", "gs", "abfs")  # object stores, where a file is there when its put is complete, and a move copies
 _PRUNE_EVERY = 16
 LARGE = 16 << 20  # bytes of a snapshot that is not written with every batch: about 200,000 slices
 MOST_CHANGES = 16  # versions in a row that are written as changes
@@ -261,49 +259,6 @@ def _few(before: dict[str, Any], changed: int) -> bool:
     """Whether the batch after this version is written as what it brought, so many bytes since the last snapshot."""
     few = before["batch"] - before["base"] < MOST_CHANGES and changed <= SHARE * before["snapshot"]
     return bool(few and before["snapshot"] >= LARGE)
-
-
-# --- file systems -----------------------------------------------------------------------------------------------------
-
-
-def filesystem(path: str) -> tuple[fs.FileSystem, str]:
-    """What opens a path or URI: a local path, whatever pyarrow knows (hdfs, s3, gs), and fsspec for the rest."""
-    if path.startswith("file:") or "://" not in path:
-        local = path.removeprefix("file:")
-        return fs.LocalFileSystem(), os.path.abspath("/" + local.lstrip("/") if local != path else local)
-    try:
-        system, inside = fs.FileSystem.from_uri(path)
-        return system, inside.rstrip("/")
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        try:
-            import fsspec
-        except ImportError:
-            raise ValueError(f"{path}: pyarrow cannot open it ({error}), and fsspec is not installed") from None
-        other, inside = fsspec.core.url_to_fs(path)
-        return fs.PyFileSystem(fs.FSSpecHandler(other)), inside.rstrip("/")
-
-
-def publish(system: fs.FileSystem, path: str, data: bytes) -> None:
-    """Put a whole file in its place in one step, durable before it is seen."""
-    folder, name = os.path.split(path)
-    spare = f"{folder}/.{name}.{uuid.uuid4().hex}"
-    if isinstance(system, fs.LocalFileSystem):
-        os.makedirs(folder, exist_ok=True)
-        with open(spare, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(spare, path)
-        return
-    system.create_dir(folder, recursive=True)
-    place = path if any(store in system.type_name for store in PUTS) else spare
-    with system.open_output_stream(place) as stream:
-        stream.write(data)
-    if place == path:
-        return
-    if system.type_name == "hdfs" and system.get_file_info(path).type != fs.FileType.NotFound:
-        system.delete_file(path)  # HDFS does not rename over a file
-    system.move(spare, path)
 
 
 def partitions_found(root: str, name: str) -> list[int]:

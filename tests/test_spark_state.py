@@ -18,10 +18,12 @@ import slicing as sl
 
 pytest.importorskip("pyspark")
 
+from slicing import filesystems
+from slicing.filesystems import filesystem, publish
 from spark_udfs import stages, state
 from spark_udfs.progress import Step
 from spark_udfs.stages import Job
-from spark_udfs.state import Files, StateError, change, filesystem, publish, rescale
+from spark_udfs.state import Files, StateError, change, rescale
 
 SECOND = 1_000_000
 SPEC = sl.Spec(
@@ -277,7 +279,7 @@ def test_state_may_be_on_any_filesystem(
         root, inside = "other", fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
         monkeypatch.setattr(state, "filesystem", lambda path: (inside, path))
     if kind == "object store":
-        monkeypatch.setattr(state, "PUTS", ("subtree",))
+        monkeypatch.setattr(filesystems, "PUTS", ("subtree",))
     files = Files(root, "windows", 3, SPEC.fingerprint(), keep=2)
     query = replace(job(tmp_path, 3), files=files)
     found = [row for b in range(4) for row in windows(run(query, b, rows(b)))]
