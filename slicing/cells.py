@@ -86,6 +86,16 @@ class Cells:
     def take(self, index: npt.NDArray[np.int64] | npt.NDArray[np.bool_] | slice) -> Cells:
         return Cells(self.meta[index], tuple(block[index] for block in self.blocks))
 
+    def after(self, first: int) -> Cells:
+        """A view without the first cells, which are whole slices; what is known of the others is known of it."""
+        left = self.take(slice(first, None))
+        if first and len(left):
+            if "slice_ends" in self.__dict__:
+                left.__dict__["slice_ends"] = self.slice_ends[int(np.searchsorted(self.slice_ends, left.end[0])) :]
+            if "tree" in self.__dict__:
+                left.__dict__["tree"] = self.__dict__["tree"]
+        return left
+
     def only_meta(self, index: Ints) -> Cells:
         """Some of the cells, for a look at their meta alone."""
         return Cells(self.meta[index], ())
@@ -114,6 +124,11 @@ class Cells:
         ):
             ends = self.slice_ends
             for theirs in (table.slice_ends for table in older if len(table)):
+                if not ends.size:
+                    break
+                if theirs[-1] <= ends[0]:  # as time goes on
+                    ends = ends[int(theirs[-1] == ends[0]) :]
+                    continue
                 ends = ends[theirs[np.minimum(np.searchsorted(theirs, ends), theirs.size - 1)] != ends]
             known = self.__dict__["_beside"] = older, ends.size
         return known[1]

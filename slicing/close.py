@@ -58,7 +58,7 @@ def close(state: State, reached: int | None, flush: bool = False, at_most: int |
     due, quick = state.postponed, None
     if len(state.store) and _may_close(state, after, until, flush):
         store = state.store
-        if plan.adds_up and state.keys is not None and at_most is None and not due:
+        if plan.adds_up and (state.keys is not None or plan.eager) and at_most is None and not due:
             quick = emit.few_answers(plan, store.runs, state.keys, after, until)
         if quick is None:
             store = store.consolidated()

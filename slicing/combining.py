@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from slicing import eager
 from slicing.aggs import Lane
 from slicing.kernels.combine import REMOVABLE
 from slicing.kernels.strategies import STRATEGIES
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 Ints = npt.NDArray[np.int64]
 
 AUTO = "auto"
-NAMES = (AUTO, *STRATEGIES)
+EAGER = "eager store"
+NAMES = (AUTO, *STRATEGIES, EAGER)
 FEW = 1 << 14  # combinations that are done before another strategy's kernels are loaded
 ADDED = ("count", "sum", "mean")  # aggregates that read nothing of a lane but what can be removed from it
 
@@ -36,6 +38,11 @@ def checked(name: object, spec: Spec) -> str:
 
 def check_types(name: str, plan: Plan) -> None:
     """Refuse what ``checked`` could not know of: a strategy that removes needs exact sums."""
+    if name == EAGER and not plan.adds_up:
+        raise ValueError(
+            f"combine={name!r} keeps coarser partials of slices: it takes time windows alone, without sessions, "
+            f"whole(), fill and idle, and aggregates whose partials have a fixed size; got {plan.spec!r}"
+        )
     if name in STRATEGIES and STRATEGIES[name].removes:
         for agg, bound in plan.aggs.items():
             if not plan.removable.issuperset(bound.lanes):
@@ -58,6 +65,12 @@ def removable(plan: Plan) -> frozenset[Lane]:
     exact = (lane for lane in plan.lanes if isinstance(lane.kind, int) and lane.kind in REMOVABLE)
     by_user = (lane for lane in plan.lanes if getattr(lane.kind, "removable", False))
     return frozenset({lane for lane in exact if lane not in reads_more or len(REMOVABLE[lane.kind]) == 0} | {*by_user})
+
+
+def deep(plan: Plan) -> bool:
+    """Whether a window slides over so many slices that few windows are worth a tree over them."""
+    periodic = [bound.periodic for bound in plan.bounds if bound.periodic is not None]
+    return plan.adds_up and any(size >= eager.DEEP * every for size, every, _ in periodic)
 
 
 def choose(first: Ints, last: Ints, cells: int, removes: bool = False) -> str:

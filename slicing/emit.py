@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slicing import blocks as b
-from slicing import combining
+from slicing import combining, eager
 from slicing.blocks import Block
 from slicing.cells import Cells
 from slicing.edges import DueWindows
@@ -114,31 +114,72 @@ def time_answers(
     return scope.grouped(cells.take(order), scope.slice_of[order], first)
 
 
-def few_answers(plan: Plan, runs: Sequence[Cells], keys: KeyTable, after: int, until: int) -> Answers | None:
+def few_answers(plan: Plan, runs: Sequence[Cells], keys: KeyTable | None, after: int, until: int) -> Answers | None:
     """The same from the runs of a store as they lie, where a pass over the cells of each window is the cheapest way.
 
     So it is for few windows, however many keys: nothing is merged, sorted or gathered first (100 k keys, 60 s / 1 s, a
-    push a second: 1200 -> 90 ms). None where it is not.
+    push a second: 1200 -> 90 ms). Where windows are of very many slices these are cells of the runs' trees. None where
+    it is not.
     """
-    due = plan.edges.due(np.unique(np.concatenate([run.end[run.slices()] for run in runs])), after, until)
-    cells = 0
-    spans = []
-    for run in runs:
-        low, high = (np.searchsorted(run.end, edge, "right") for edge in (due.start, due.end))
-        cells += int((high - low).sum())
-        spans.append((low, high))
-    if not worth_adding_up(cells, sum(map(len, runs))) or (due.need != due.low).any():
+    if plan.combine not in (combining.AUTO, combining.EAGER):
         return None
-    found = [
-        _added_up(plan, keys, [(run, low[w], high[w]) for run, (low, high) in zip(runs, spans, strict=True)])
-        for w in range(due.type.size)
-    ]
-    if not found:
+    due = _due_of_runs(plan, runs, after, until)
+    if due is None:
+        return None
+    windows, start, end = due
+    if not windows.size:
         return Answers.none(plan)
+    if plan.eager:
+        parts = eager.parts(plan, runs, start, end, eager.FANOUT if plan.combine == combining.EAGER else eager.FEWEST)
+    else:
+        parts = [
+            (run, np.searchsorted(run.end, start, "right"), np.searchsorted(run.end, end, "right")) for run in runs
+        ]
+    if plan.combine != combining.EAGER and not worth_adding_up(eager.size(parts), sum(map(len, runs))):
+        return None
+    if keys is None:
+        blocks = _added_up_at_once(plan, parts, windows.size)
+        return Answers(plan.numbered(windows), start, end, np.zeros_like(end), blocks, True)
+    found = [
+        _added_up(plan, keys, [(cells, int(first[w]), int(last[w])) for cells, first, last in parts])
+        for w in range(windows.size)
+    ]
     each = np.array([code.size for code, _ in found])
     blocks = tuple(map(b.together, zip(*(blocks for _, blocks in found), strict=True)))
-    window, start, end = (np.repeat(column, each) for column in (plan.numbered(due.type), due.start, due.end))
+    window, start, end = (np.repeat(column, each) for column in (plan.numbered(windows), start, end))
     return Answers(window, start, end, np.concatenate([code for code, _ in found]), blocks, True)
+
+
+def _due_of_runs(plan: Plan, runs: Sequence[Cells], after: int, until: int) -> tuple[Ints, Ints, Ints] | None:
+    """Type, start and end of the windows due for any of the runs, in the order of results; None where one is due only
+    with a slice that is not its first."""
+    found = []
+    for run in runs:
+        due = plan.edges.due(run.slice_ends, after, until)
+        if (due.need != due.low).any():
+            return None
+        found.append(np.stack([due.end, due.type, due.start]))
+    if len(found) == 1:
+        return found[0][1], found[0][2], found[0][0]
+    together = np.concatenate(found, axis=1)
+    together = together[:, np.lexsort(together[::-1])]
+    new = np.append(True, (together[:, 1:] != together[:, :-1]).any(axis=0))[: together.shape[1]]
+    end, type, start = together[:, new]
+    return type, start, end
+
+
+def _added_up_at_once(plan: Plan, parts: Sequence[eager.Part], windows: int) -> tuple[Block, ...]:
+    """Windows without keys: what the cells of each come to."""
+    blocks = tuple(b.identity(lane, windows) for lane in plan.lanes)
+    for cells, first, last in parts:
+        count = last - first
+        total = int(count.sum())
+        if total:
+            into = np.repeat(np.arange(windows), count)
+            source = np.repeat(first - np.cumsum(count) + count, count) + np.arange(total)
+            for lane, block, added in zip(plan.lanes, blocks, cells.blocks, strict=True):
+                combine(lane.kind, into, source, block, added)
+    return blocks
 
 
 def worth_adding_up(cells: int, live: int) -> bool:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from slicing.blocks import ListKind, identity
 from slicing.bounds import BEGIN, Progression
-from slicing.combining import AUTO, checked, costs
+from slicing.combining import AUTO, EAGER, checked, costs
 from slicing.edges import DueWindows, fused
 from slicing.emit import worth_adding_up
 from slicing.kernels.strategies import STRATEGIES
@@ -212,8 +212,11 @@ def _combine(plan: Plan) -> str:
     if not plan.bounds:
         return "\n".join(others)
     if plan.combine != AUTO:
-        told = f"{plan.combine}, as the operator was told ({STRATEGIES[plan.combine].why})"
+        why = _EAGER if plan.combine == EAGER else STRATEGIES[plan.combine].why
+        told = f"{plan.combine}, as the operator was told ({why})"
         return "\n".join([told, *others, _subtracted(plan)])
+    if plan.eager and longest and longest // width > MOST_SHOWN:
+        return "\n".join([f"a push that closes few windows: eager store ({_EAGER})", *others, _subtracted(plan)])
     if not longest or longest // width > MOST_SHOWN:
         return "\n".join(["chosen at each closing push, by the windows due and their slices", *others])
     ends = plan.edges.between(0, 2 * longest - 1, np.arange(0, 2 * longest, width), 0, limit=8 * MOST_SHOWN)
@@ -221,7 +224,9 @@ def _combine(plan: Plan) -> str:
     one, many = plan.edges.due(ends, edge - 1, edge), plan.edges.due(ends, longest, 2 * longest)
     exact = bool(plan.removable)
     few = _cheapest(one, ends.size, exact)
-    if plan.adds_up and plan.spec.by and worth_adding_up(int((one.high - one.low).sum()), ends.size):
+    if plan.eager:
+        few = f"eager store, as long as its cells are fewer than those that are live ({_EAGER})"
+    elif plan.adds_up and plan.spec.by and worth_adding_up(int((one.high - one.low).sum()), ends.size):
         few = "each window's cells added up as they lie, whatever the number of keys"
     at_once = f"a push that spans {_span(plan, longest)}: {_cheapest(many, ends.size, exact)}"
     return "\n".join([f"a push that closes one edge: {few}", at_once, *others, _subtracted(plan)])
@@ -239,6 +244,7 @@ def _subtracted(plan: Plan) -> str:
     return "\n".join(found or ["nothing is ever subtracted"])
 
 
+_EAGER = "windows slide over very many slices: a few partials of each level of a tree over them, kept between pushes"
 MOST_SHOWN = 20_000  # slices that explain works through
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from slicing.aggs import BoundAggregate, Lane
 from slicing.blocks import ListKind, Words, kind_of
 from slicing.bounds import BEGIN, LONGEST, Bound
-from slicing.combining import AUTO, check_types, removable
+from slicing.combining import AUTO, EAGER, check_types, deep, removable
 from slicing.decide import Context, Decision, Workload, decide
 from slicing.edges import EdgeSet
 from slicing.kernels import combine as kinds
@@ -258,6 +258,15 @@ class Plan:
     def removes(self) -> tuple[bool, ...]:
         """The same for each lane."""
         return tuple(lane in self.removable for lane in self.lanes)
+
+    @property
+    def eager(self) -> bool:
+        """Whether the runs of the store have trees for windows of very many slices."""
+        return self.combine == EAGER or (self.combine == AUTO and self._deep)
+
+    @lazy
+    def _deep(self) -> bool:
+        return deep(self)
 
     def combining(self, name: str) -> Plan:
         """The plan itself, told which strategy to use; refuses one that the types of columns do not allow."""

@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from slicing import eager
 from slicing.aggs import Lane
 from slicing.blocks import ListKind, Lists
-from slicing.cells import Cells, fused, merged, sorted_cells
+from slicing.cells import NEVER, Cells, fused, merged, sorted_cells
 from slicing.kernels.cells import CODE, END, LEVEL
 from slicing.kernels.combine import ARG as _ARG
 from slicing.kernels.combine import LAST as _LAST
@@ -35,7 +36,8 @@ class Store:
 
     @property
     def nbytes(self) -> int:
-        return sum(run.nbytes for run in self.runs)
+        trees = (run.__dict__["tree"].nbytes for run in self.runs if "tree" in run.__dict__)
+        return sum(run.nbytes for run in self.runs) + sum(trees)
 
     @property
     def values(self) -> int:
@@ -59,7 +61,8 @@ class Store:
         if len(self.runs) < 2 or self.runs[-2].weight >= 2 * self.runs[-1].weight:
             return self
         runs = list(self.runs)
-        while len(runs) > 1 and runs[-2].weight < 2 * runs[-1].weight:
+        largest = eager.LARGEST if self.plan.eager else NEVER
+        while len(runs) > 1 and runs[-2].weight < min(2 * runs[-1].weight, largest):
             newer, older = runs.pop(), runs.pop()
             runs.append(self._merged(older, newer))
         return Store(self.plan, tuple(runs))
@@ -69,9 +72,9 @@ class Store:
         if len(self.runs) <= 1:
             return self
         runs = list(self.runs)
-        while len(runs) > 1:
-            newer, older = runs.pop(), runs.pop()
-            runs.append(self._merged(older, newer))
+        while len(runs) > 1:  # two and two: large runs may be many
+            odd = [runs.pop()] if len(runs) % 2 else []
+            runs = [self._merged(*pair) for pair in zip(runs[::2], runs[1::2], strict=True)] + odd
         return Store(self.plan, tuple(runs))
 
     def table(self) -> Cells:
@@ -96,7 +99,7 @@ class Store:
         """A run without the windows that end by ``h``."""
         if not (self.plan.fragments or self.plan.edges.coarsens):  # what is dead is a prefix: later cells are a view
             first = int(np.searchsorted(table.end, self.plan.edges.held_from(h), "right"))
-            return table.take(slice(first, None)) if first else table
+            return table.after(first) if first else table
         level = self._sealed(table, h)
         starts = table.slices()
         ends = table.end[starts]

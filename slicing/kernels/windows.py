@@ -52,8 +52,8 @@ def periodic_due(families, size, ends, after, until, lows, found):
                 begin = stop - size[w]
                 if before > a and ends[before - 1] <= begin:
                     a = before
-                while a < b and ends[a] <= begin:
-                    a += 1
+                if a < b and ends[a] <= begin:
+                    a = first_after(ends, begin, a + 1, b)
                 lows[w] = a
                 if a < b:
                     if n < found.shape[1]:

@@ -1,0 +1,74 @@
+"""python -m asv_benchmarks.latency: how long a push that closes windows takes, from push to result (ms on the wall).
+
+Pushes of 10,000 rows, one a second, each of which closes an edge of windows over 10 s that slide by 1 s, at 1,000 and
+100,000 keys; and without keys, windows of 1 h that slide by 10 ms, closed one at a time. Each with every way to combine
+that there is for it, and with a large flush spread over pushes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+import slicing as sl
+from asv_benchmarks.benchmarks import streams
+from asv_benchmarks.benchmarks.push import AGGS
+
+WAYS = ("auto", "recompute", "two stacks", "daba lite", "sparse table", "eager store")
+ROWS = 10_000
+SHARES = {1000: 1000, 100_000: 20_000}  # max_windows_per_push
+
+
+def spent(operator: sl.Operator, batches: Sequence[pa.RecordBatch], warm: int) -> np.ndarray:
+    """Milliseconds of each push after the first ones."""
+    found = []
+    for batch in batches:
+        start = time.perf_counter()
+        operator.push(batch)
+        found.append((time.perf_counter() - start) * 1e3)
+    return np.array(found[warm:])
+
+
+def keyed(keys: int, pushes: int) -> tuple[sl.Spec, list[pa.RecordBatch]]:
+    rows = pushes * ROWS
+    spec = sl.Spec("ts", {"w": sl.sliding("10s", every="1s")}, AGGS, by=["key"], watermark=sl.ordered())
+    whole = streams.batch(streams.times(rows, ROWS), streams.keys(rows, keys))
+    return spec, streams.cut(whole, ROWS)
+
+
+def deep(pushes: int) -> tuple[sl.Spec, list[pa.RecordBatch]]:
+    """A row every 10 ms, 360,000 slices a window; the first push fills it."""
+    slices = streams.sized(360_000)
+    spec = sl.Spec("ts", {"w": sl.sliding(f"{slices * 10}ms", every="10ms")}, AGGS, watermark=sl.ordered())
+    whole = streams.batch(np.arange(slices + pushes, dtype=np.int64) * 10_000)
+    return spec, [whole.slice(0, slices), *streams.cut(whole.slice(slices), 1)]
+
+
+def row(title: str, found: np.ndarray) -> None:
+    p50, p99 = np.percentile(found, [50, 99])
+    print(f"| {title} | {p50:.2f} | {p99:.2f} | {found.max():.2f} |", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m asv_benchmarks.latency", description=__doc__)
+    parser.add_argument("--pushes", type=int, default=200)
+    pushes = parser.parse_args().pushes
+    print("| closing pushes | p50 ms | p99 ms | longest ms |\n| --- | ---: | ---: | ---: |")
+    for keys in (1000, 100_000):
+        spec, batches = keyed(streams.sized(keys), pushes)
+        for way in WAYS:
+            row(f"{keys} keys, 10 s / 1 s, {way}", spent(sl.Operator(spec, combine=way), batches, pushes // 4))
+        share = SHARES[keys]
+        spread = sl.Operator(spec, max_windows_per_push=share)
+        row(f"{keys} keys, 10 s / 1 s, at most {share} windows a push", spent(spread, batches, pushes // 4))
+    spec, batches = deep(pushes)
+    for way in WAYS:
+        row(f"no keys, 360,000 slices a window, {way}", spent(sl.Operator(spec, combine=way), batches, 2))
+
+
+if __name__ == "__main__":
+    main()
