@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 import tempfile
 import time
 import zipfile
@@ -22,13 +21,9 @@ from typing import Any
 
 import pyarrow as pa
 import pyspark
-
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-sys.path.insert(0, str(ROOT / "tests"))
-
 from spark_chaos import COLUMNS, SPEC, deliver, rows_of, undisturbed
 
+ROOT = Path(__file__).resolve().parent.parent
 BATCHES = 3
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 

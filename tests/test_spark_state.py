@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 import random
+import signal
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -117,6 +119,32 @@ def test_a_repeated_batch_writes_the_same_bytes_and_gives_the_same_rows(tmp_path
         files = {path: path.read_bytes() for path in tmp_path.rglob("*.slices")}
         assert run(query, batch, rows(batch)).equals(first)
         assert {path: path.read_bytes() for path in tmp_path.rglob("*.slices")} == files
+
+
+def test_attempts_at_the_same_task_at_the_same_time_give_the_same(tmp_path: Path, undisturbed: list[dict]) -> None:
+    """Three processes a task, as with speculation; what one of them gives is the answer, whoever published last."""
+    query, calm, found = job(tmp_path / "state"), job(tmp_path / "calm"), []
+    for batch in range(6):
+        run(calm, batch, rows(batch), readers=1)
+        sent = list(stages.collect(query, iter([rows(batch)]), Step("q", batch, 0)))
+        for p in range(3):
+            go, attempts = tmp_path / f"go-{batch}-{p}", []
+            for _ in range(2):
+                attempts.append(os.fork())
+                if attempts[-1] == 0:
+                    signal.alarm(60)
+                    while not go.exists():
+                        pass
+                    list(stages.merge(query, [sent[p]], Step("q", batch, p)))
+                    os._exit(0)
+            go.touch()
+            found += windows(pa.Table.from_batches(stages.merge(query, [sent[p]], Step("q", batch, p))))
+            assert [os.waitpid(attempt, 0)[1] for attempt in attempts] == [0, 0]
+    assert sorted(found + drained(query, 5), key=repr) == undisturbed
+    files = {path.relative_to(tmp_path / "state"): path.read_bytes() for path in (tmp_path / "state").rglob("*.slices")}
+    assert all((tmp_path / "calm" / path).read_bytes() == data for path, data in files.items())
+    assert len(files) == 18
+    assert not list((tmp_path / "state").rglob(".*"))
 
 
 def test_late_rows_are_in_one_file_a_batch_and_partition(tmp_path: Path) -> None:
