@@ -287,15 +287,25 @@ def together(parts: Sequence[Block]) -> Block:
 
 def appended(lane: Lane, older: Block, newer: Block, shared: bool) -> Block:
     """The newer cells after the older ones; with ``shared`` the first of them is the last of those."""
-    if not shared:
-        return together([older, newer])
-    if isinstance(lane.kind, int):
-        block: Ints = np.concatenate([older, newer[1:]])
+    if isinstance(older, np.ndarray) and isinstance(newer, np.ndarray) and isinstance(lane.kind, int):
+        block = after(older, newer, shared)
+        if not shared:
+            return block
         words.combine(lane.kind, np.array([len(older) - 1]), _FIRST, block, newer)
         return block
+    if not shared:
+        return together([older, newer])
+    assert not isinstance(lane.kind, int)
     into = np.arange(len(older) + len(newer))
     into[len(older) :] -= 1
     return lane.kind.merged(lane, into, into.size - 1, older, newer)
+
+
+def after(older: Ints, newer: Ints, shared: bool) -> Ints:
+    """Rows after others, without the first where that is the last of those."""
+    if not shared:
+        return np.concatenate([older, newer])
+    return older.copy() if len(newer) == 1 else np.concatenate([older, newer[1:]])
 
 
 def rows_of(block: Block, kind: ListKind) -> Lists:

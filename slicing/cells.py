@@ -188,7 +188,7 @@ def _follows(last: list[int], first: list[int], gaps: Ints) -> bool | None:
 def _appended(older: Cells, newer: Cells, shared: bool, lanes: Sequence[Lane]) -> Cells:
     """As ``merged`` where time goes on, which is most pushes of a stream: nothing is compared, one cell is combined."""
     at = len(older) - 1
-    meta = np.concatenate([older.meta, newer.meta[1:] if shared else newer.meta])
+    meta = b.after(older.meta, newer.meta, shared)
     if shared:
         meta[at, ROWS] += newer.meta[0, ROWS]
         if older.fragments:

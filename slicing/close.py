@@ -65,7 +65,7 @@ def close(state: State, reached: int | None, flush: bool = False, at_most: int |
             due = (*due, Postponed(store, after, until))
         horizon = END - 1 if flush else closed.horizon
         closed = closed.but(
-            fill=fullest(state),
+            fill=state.fill if state.keys is None else fullest(state),
             store=Store(plan) if flush else store.without(horizon),
             revisions=state.revisions.without(horizon),
         )

@@ -233,7 +233,8 @@ class EdgeSet:
         self._due_before = capacity  # a stream closes about as many windows in each push
         type, end, low, high = found[:, :n]
         numbers = type if self._alone else self._periodic_numbers[type]
-        return DueWindows(numbers, end - self._sizes[type], end, low, low, high)
+        size = self._sizes[0] if self._sizes.size == 1 else self._sizes[type]
+        return DueWindows(numbers, end - size, end, low, low, high)
 
 
 def _listed(every: Ints, phase: Ints, after: Ints, count: Ints) -> Ints:

@@ -37,7 +37,7 @@ Bytes = npt.NDArray[np.uint8]
 
 CHUNK = 1 << 15  # rows scattered at a time
 LONG = 4096  # rows of a slot that are worth a turn of their own
-MOST_PIECES = 8  # slots a block of rows may touch before scattering is cheaper than a masked pass for each
+MOST_PIECES = 12  # slots a block of rows may touch before scattering is cheaper than a masked pass for each
 
 
 def _numbered(cell: Ints, size: int) -> tuple[_Scattered, Ints]:
@@ -248,7 +248,7 @@ def _assemble(rows: Rows, ends: Ints, code: Ints, place: _Place) -> Cells:
 def _lift(rows: Rows, ends: Ints, code: Ints | Codes, place: _Place) -> Cells:
     """Ends and codes of the cells may be given as the sides of a grid."""
     plan = rows.plan
-    shape = np.broadcast_shapes(ends.shape, code.shape)
+    shape = ends.shape if ends.shape == code.shape else np.broadcast_shapes(ends.shape, code.shape)
     size, width = math.prod(shape), 6 if plan.fragments else 3
     meta = np.empty((size, width), np.int64)
     cells = meta.reshape(*shape, width)
@@ -263,7 +263,7 @@ def _lift(rows: Rows, ends: Ints, code: Ints | Codes, place: _Place) -> Cells:
     lanes = [lane for lane in made if isinstance(lane, Lifted)]
     waiting = [lane for lane in lanes if not lane.by_runs(place)]
     counts = place.counts()
-    counter = next((lane.block for lane in lanes if lane.counts_rows), None)
+    counter = None if counts is not None else next((lane.block for lane in lanes if lane.counts_rows), None)
     counted = None
     if counts is None and counter is None:
         counter = np.zeros((size, 1), np.int64)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -48,8 +48,7 @@ class Progress:
         return Progress(self.grown(other.largest).largest, dict(sorted(sources.items(), key=lambda s: str(s[0]))))
 
 
-@dataclass(frozen=True)
-class Seen:
+class Seen(NamedTuple):
     """The rows of a batch that have a time (at least one), and which rows had none."""
 
     times: Ints

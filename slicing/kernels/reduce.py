@@ -11,6 +11,7 @@ from numba import njit
 
 from slicing.kernels.combine import BOTTOM, LOW, SHIFT, TOP, earlier, summed
 from slicing.kernels.prefetch import prefetch
+from slicing.kernels.wide import wide
 
 REORDER = {"reassoc", "nsz", "contract"}  # sums may be reordered; NaN and inf stay honest
 SIGN = np.int64(63)
@@ -316,6 +317,7 @@ def masked_span(runs, t, first, last):
 
 @njit(cache=True, nogil=True, fastmath=REORDER)
 def masked_basic_f(runs, t, valid, x, bits, A, F):
+    wide()
     room = np.empty(BLOCK, np.int64)
     for p in range(runs.shape[0]):
         after, until = runs[p, 3], runs[p, 4]
@@ -350,6 +352,7 @@ def masked_basic_f(runs, t, valid, x, bits, A, F):
 
 @njit(cache=True, nogil=True)
 def masked_basic_i(runs, t, valid, x, A):
+    wide()
     room = np.empty(BLOCK, np.int64)
     for p in range(runs.shape[0]):
         after, until = runs[p, 3], runs[p, 4]
@@ -372,6 +375,7 @@ def masked_basic_i(runs, t, valid, x, A):
 
 @njit(cache=True, nogil=True)
 def masked_extremes(runs, t, valid, x, A):
+    wide()
     room = np.empty(BLOCK, np.int64)
     for p in range(runs.shape[0]):
         after, until = runs[p, 3], runs[p, 4]

@@ -45,7 +45,10 @@ def periodic_due(families, size, ends, after, until, lows, found):
         stop = (after - o) // e * e + e + o
         while stop <= until:
             before = b  # where the window side by side with this one ends
-            b = first_after(ends, stop, b, count)
+            if b < count and ends[b] <= stop:
+                b += 1
+                if b < count and ends[b] <= stop:  # a call costs as much as the rest of a window
+                    b = first_after(ends, stop, b, count)
             none = n
             for w in range(x, y):
                 a = lows[w]
