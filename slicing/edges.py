@@ -107,12 +107,14 @@ class EdgeSet:
 
     def listed(self, low: int, high: int, grid: int, limit: int) -> Ints | None:
         """The same where rows need not be looked at: edges come at regular steps, at most ``limit`` of them."""
-        if self._known(low, high, grid) is None and self.regular_width(grid) is None:
-            if self.irregular or int(self._counted(low, high, grid)[2].sum()) > limit:
-                return None
-        elif (high - low) // (grid or self.progressions[0].every) > limit:
-            return None
-        return self.between(low, high, _NONE, grid, limit)
+        known, regular = self._known(low, high, grid), self.regular_width(grid)
+        if known is not None:
+            return known
+        if regular is not None:
+            many = (high - low) // regular[0] > limit
+        else:
+            many = bool(self.irregular) or int(self._counted(low, high, grid)[2].sum()) > limit
+        return None if many else self.between(low, high, _NONE, grid, limit)
 
     def _counted(self, low: int, high: int, grid: int) -> tuple[Ints, Ints, Ints]:
         """Progressions (every, phase), the grid among them, and how many edges of each ``between`` gives."""
