@@ -15,6 +15,7 @@ from slicing.plan import ENDLESS
 from slicing.postpone import Postponed, given_out
 from slicing.row_store import RowStore, closed
 from slicing.sessions import chains, runs
+from slicing.stacks import stacked_answers
 from slicing.state import State
 from slicing.store import Store
 
@@ -60,6 +61,8 @@ def close(state: State, reached: int | None, flush: bool = False, at_most: int |
         store = state.store
         if plan.adds_up and (state.keys is not None or plan.eager) and at_most is None and not due:
             quick = emit.few_answers(plan, store.runs, state.keys, after, until)
+            if quick is None and state.keys is not None:
+                quick = stacked_answers(plan, store.runs, state.keys, after, until)
         if quick is None:
             store = store.consolidated()
             due = (*due, Postponed(store, after, until))

@@ -18,6 +18,7 @@ from slicing.kernels.strategies import STRATEGIES
 from slicing.plan import Plan
 from slicing.row_windows import Frame, LastRows, Punctuation, RowCount, RowWindow
 from slicing.spec import ProcessingTime, Spec
+from slicing.stacks import stacked_cells, worth_stacking
 from slicing.user_windows import BoundContextAware
 from slicing.windows import Calendar, ContextFreeWindow, Landmark, Whole, Window
 
@@ -228,7 +229,10 @@ def _combine(plan: Plan) -> str:
         few = f"eager store, as long as its cells are fewer than those that are live ({_EAGER})"
     elif plan.adds_up and plan.spec.by and worth_adding_up(int((one.high - one.low).sum()), ends.size):
         few = "each window's cells added up as they lie, whatever the number of keys"
-    at_once = f"a push that spans {_span(plan, longest)}: {_cheapest(many, ends.size, exact)}"
+    at_once = _cheapest(many, ends.size, exact)
+    if plan.adds_up and plan.spec.by and worth_stacking(stacked_cells(many, [np.arange(ends.size + 1)], 1), ends.size):
+        at_once = f"two stacks of whole slices, where most keys have rows in most of them; else {at_once}"
+    at_once = f"a push that spans {_span(plan, longest)}: {at_once}"
     return "\n".join([f"a push that closes one edge: {few}", at_once, *others, _subtracted(plan)])
 
 

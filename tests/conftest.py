@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from slicing import combining, eager, emit
+from slicing import combining, eager, emit, stacks
 
 
 @pytest.fixture(autouse=True)
 def the_engine_chooses() -> Iterator[None]:
     """Random cases force a strategy (``harness.choose_strategies``); the next test has its own again."""
-    chosen = combining.choose, emit.worth_adding_up
+    chosen = combining.choose, emit.worth_adding_up, stacks.worth_stacking
     trees = eager.DEEP, eager.FANOUT, eager.FEWEST, eager.LARGEST
     yield
-    combining.choose, emit.worth_adding_up = chosen
+    combining.choose, emit.worth_adding_up, stacks.worth_stacking = chosen
     eager.DEEP, eager.FANOUT, eager.FEWEST, eager.LARGEST = trees

@@ -16,7 +16,7 @@ from oracle import Near, Oracle, Out, Refused, Values, rank, same
 from strategies import Case
 
 import slicing as sl
-from slicing import combining, eager, emit
+from slicing import combining, eager, emit, stacks
 from slicing.kernels.strategies import STRATEGIES
 
 INT64_MAX = 2**63 - 1
@@ -534,8 +534,9 @@ def choose_strategies(case: Case) -> None:
     name = sorted(STRATEGIES)[len(repr(case)) % len(STRATEGIES)]
     plain = "recompute" if STRATEGIES[name].removes else name
     combining.choose = lambda first, last, cells, removes=False: name if removes else plain
-    emit.worth_adding_up = lambda cells, live: len(repr(case)) % 2 == 0
-    eager.DEEP = 1 if len(repr(case)) % 3 == 0 else 10**6  # trees over a few slices, in runs of a few cells
+    emit.worth_adding_up = lambda cells, live: len(repr(case)) % 3 == 0
+    stacks.worth_stacking = lambda cells, live: len(repr(case)) % 3 == 1
+    eager.DEEP = 1 if len(repr(case)) % 2 == 0 else 10**6  # trees over a few slices, in runs of a few cells
     eager.FANOUT, eager.FEWEST, eager.LARGEST = 2, 2, 8
 
 
