@@ -17,7 +17,7 @@ import numpy.typing as npt
 from slicing import blocks as b
 from slicing.aggs import Lane
 from slicing.blocks import Block
-from slicing.kernels.cells import CODE, END, FIRST, LAST, LEVEL, ROWS, merge, slice_starts
+from slicing.kernels.cells import CODE, END, FIRST, LAST, LEVEL, ROWS, ascending, merge, slice_starts
 from slicing.lazy import lazy
 from slicing.order import order_by
 
@@ -154,6 +154,8 @@ def concatenated(tables: Sequence[Cells]) -> Cells:
 
 def sorted_cells(cells: Cells) -> Cells:
     """Put a table into its order."""
+    if ascending(cells.meta, cells.fragments):
+        return cells
     finer = (cells.first, cells.level) if cells.fragments else ()
     return cells.take(order_by(*finer, cells.code, cells.end))
 
@@ -168,6 +170,8 @@ def merged(older: Cells, newer: Cells, lanes: Sequence[Lane], gaps: Ints) -> Cel
     size = len(table)
     meta, into = np.empty_like(table), np.empty(size, np.int64)
     n = merge(table, len(older), gaps, older.fragments, meta, into)
+    if n == size == len(older):
+        return older
     pairs = zip(lanes, older.blocks, newer.blocks, strict=True)
     blocks = tuple(b.kind_of(lane).merged(lane, into, n, one, other) for lane, one, other in pairs)
     return Cells(meta[:n].copy() if n < size else meta, blocks)

@@ -75,6 +75,11 @@ def reduce_rows(rows: Rows) -> Cells:
     keys = max(rows.codes, 1)
     grid = Grid(rows, edges, keys)
     if edges.size * keys > max(len(rows), 1024):
+        if ends[0] == ends[-1] and rows.code is not None:  # one slice: its cells lie by key, then by time
+            cell = grid.slots()
+            cell += rows.code * np.int64(edges.size)
+            some, found = _numbered(cell, edges.size * keys)
+            return _assemble(rows, ends[found % edges.size], found // edges.size, some)
         some, found = _numbered(grid.cell(), edges.size * keys)
         return _assemble(rows, ends[found // keys], found % keys, some)
     place = grid if rows.code is not None else (_Pieces.of(grid) or grid)
@@ -165,6 +170,12 @@ class Grid:
         cell = np.empty(len(self.of), np.int64)
         self._fill(slice(None), cell)
         return cell
+
+    def slots(self) -> Ints:
+        """Of each row."""
+        slot = np.empty(len(self.of), np.int64)
+        grid_cells(self.of.time, self.edges, self._width, NO_CODES, np.int64(1), slot)
+        return slot
 
     def chunks(self) -> Iterator[Chunk]:
         rows, code = len(self.of), self.of.code
@@ -276,12 +287,13 @@ def _lift(rows: Rows, ends: Ints, code: Ints | Codes, place: _Place) -> Cells:
         meta[:, LEVEL] = 0
         if isinstance(place, _Segments):
             meta[:, FIRST], meta[:, LAST] = rows.time[place.first], rows.time[place.last - 1]
+        elif isinstance(place, _Pieces):
+            first, last = np.full(size, TOP), np.full(size, ~TOP)
+            k.masked_span(place.found, rows.time, first, last)
+            meta[:, FIRST], meta[:, LAST] = first, last
         else:
-            spans = np.full(size, TOP), np.full(size, ~TOP)
-            if isinstance(place, _Pieces):
-                k.masked_span(place.found, rows.time, *spans)
-                meta[:, FIRST], meta[:, LAST] = spans
-                spans = None
+            spans = np.empty((size, 2), np.int64)
+            spans[:, 0], spans[:, 1] = TOP, ~TOP
     if waiting or counted is not None or spans is not None:
         for chunk, cell, base in place.chunks():
             for lane in waiting:
@@ -289,9 +301,9 @@ def _lift(rows: Rows, ends: Ints, code: Ints | Codes, place: _Place) -> Cells:
             if counted is not None:
                 k.scatter_count(cell, counted[base:])
             if spans is not None:
-                k.scatter_span(cell, rows.time[chunk], spans[0][base:], spans[1][base:])
+                k.scatter_span(cell, rows.time[chunk], spans[base:])
     if spans is not None:
-        meta[:, FIRST], meta[:, LAST] = spans
+        meta[:, FIRST : LAST + 1] = spans
     if counts is None:
         assert counter is not None
         counts = counter[:, 0]

@@ -27,6 +27,7 @@ class Chains:
     run: Ints
     start: Ints
     end: Ints
+    as_lying: bool = True  # each code's cells lie in time order
 
 
 def chains(table: Cells, gap: int, taken: Mask | None = None) -> Chains:
@@ -41,7 +42,7 @@ def chains(table: Cells, gap: int, taken: Mask | None = None) -> Chains:
     assert found is not None
     run = np.empty(len(table), np.int64)
     run[order] = found.run
-    return Chains(run, found.start, found.end)
+    return Chains(run, found.start, found.end, False)
 
 
 def _chained(table: Cells, gap: int, taken: Mask) -> Chains | None:
@@ -86,7 +87,8 @@ def runs(table: Cells, keys: KeyTable | None, found: Chains, which: Mask | None 
         wanted &= np.append(which, False)[found.run]
     chosen = np.flatnonzero(wanted)
     code, run = table.code[chosen], found.run[chosen]
-    order = order_by(table.last[chosen], table.first[chosen], ranks_among(code, keys)[code])
+    finer = () if found.as_lying else (table.last[chosen], table.first[chosen])
+    order = order_by(*finer, ranks_among(code, keys)[code])
     run = run[order]
     first = np.flatnonzero(np.append(True, run[1:] != run[:-1])[: run.size])
     return Runs(table.take(chosen[order]), first, np.append(first[1:], run.size)[: first.size])

@@ -56,6 +56,18 @@ def merge(table, older, gaps, fragments, out, into):
 
 
 @njit(cache=True, nogil=True)
+def ascending(meta, fragments):
+    """Whether a table is in its order."""
+    for i in range(1, meta.shape[0]):
+        for w in ORDER:
+            if (w > CODE and not fragments) or meta[i, w] > meta[i - 1, w]:
+                break
+            if meta[i, w] < meta[i - 1, w]:
+                return False
+    return True
+
+
+@njit(cache=True, nogil=True)
 def gather(cells, order, columns):
     """columns[w, i] = cells[order[i], w]: cells out of their order and out of their rows at once."""
     for i in range(order.size):
