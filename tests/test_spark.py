@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import slicing as sl
+from slicing.partials import Collector, admit, packed, start, state_of
 
 pytest.importorskip("pyspark")
 
@@ -272,6 +273,44 @@ def test_two_in_one_query_and_two_actions_a_batch(spark: SparkSession, tmp_path:
         found += drain(spark, spec, state, name=name).toArrow().to_pylist()
     assert {row["window"] for row in found} == {"t", "v"}
     assert sum(row["n"] for row in found if row["window"] == "t") > 850
+
+
+def in_one_process(spec: sl.Spec, batches: int) -> pa.Table:
+    """What the batches of a stream give, without Spark."""
+    schema = readings(0).schema
+    operator, found = start(spec, schema), []
+    for batch in range(batches):
+        collector = Collector(spec, schema, state_of(operator).watermark)
+        collector.push(readings(batch))
+        found.append(admit(operator, packed(collector.parts(), 1)).windows)
+    return pa.concat_tables(found)
+
+
+def test_two_queries_at_once_share_a_place_and_one_is_joined(spark: SparkSession, tmp_path: Path) -> None:
+    folder = write(tmp_path / "in", list(map(readings, range(3))))
+    label = spark.createDataFrame([("a", 1), ("b", 2), ("é", 3)], "k string, label int")
+    running, specs = [], {}
+    for name, window in (("tumble", SPEC.windows["tumble"]), ("visit", SPEC.windows["visit"])):
+        specs[name] = sl.Spec("ts", {name: window}, dict(SPEC.aggs), by=["k"], watermark=sl.bounded("4s"))
+        windows = window_aggregate(stream(spark, folder), specs[name], str(tmp_path / "state"), 2, name=name)
+        windows.createOrReplaceTempView(f"windows_of_{name}")
+        running.append(begun(windows.join(label, "k", "left") if name == "visit" else windows, tmp_path / name))
+    for query in running:
+        query.awaitTermination()
+    expected = {name: in_one_process(spec, 3).to_pylist() for name, spec in specs.items()}
+    labels = {"a": 1, "b": 2, "é": 3}
+    for row in expected["visit"]:
+        row["label"] = labels.get(row["k"])
+    for name in specs:
+        found = [{c: row[c] for c in expected[name][0]} for row in written(spark, tmp_path / name)]
+        assert sorted(map(plainly, found), key=repr) == sorted(map(plainly, expected[name]), key=repr)
+    chosen = spark.sql("select window_start, n * 2 as twice from windows_of_tumble where k = 'a' and n > 1")
+    with pytest.raises(Exception, match=r"belongs to query .* and this is query .* .a new checkpoint"):
+        run(chosen, tmp_path / "sql")  # another query of the same frame: its state is taken
+
+
+def plainly(row: dict) -> dict:
+    return {n: v.timestamp() if isinstance(v, dt.datetime) else v for n, v in row.items()}
 
 
 def test_files_read_by_workers_are_the_same_stream(spark: SparkSession, tmp_path: Path) -> None:
