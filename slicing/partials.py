@@ -289,14 +289,18 @@ class _Arrived:
     sections: dict[str, Any]
 
 
-def _unpacked(spec: Spec, blob: bytes) -> _Arrived:
+def _unpacked(state: State, blob: bytes) -> _Arrived:
     found = unbundled(blob)
     header = json.loads(bytes(found[0]))
     sections: dict[str, Any] = {}
     for name, section in zip(header["sections"], found[1:], strict=True):
         plain = name in ("late", "rows")
-        sections[name] = pa.ipc.open_stream(section).read_all() if plain else snapshot.read(spec, section)[0]
+        sections[name] = pa.ipc.open_stream(section).read_all() if plain else _part(state, section)
     return _Arrived(header, sections)
+
+
+def _part(state: State, section: memoryview) -> State | None:
+    return snapshot.read(state.plan.spec, section, state)[0]
 
 
 # --- the reduce side --------------------------------------------------------------------------------------------------
@@ -309,7 +313,7 @@ def admit(operator: Operator, blobs: Iterable[bytes]) -> Output:
     state given the same blobs always ends in the same bytes.
     """
     state = state_of(operator)
-    spec, arrived = operator.spec, [_unpacked(operator.spec, blob) for blob in sorted(blobs)]
+    spec, arrived = operator.spec, [_unpacked(state, blob) for blob in sorted(blobs)]
     reached = operator._reached(state)
     state, cells = merged_into(state, [a.sections["cells"] for a in arrived if "cells" in a.sections])
     state, changing = merged_into(state, [a.sections["changing"] for a in arrived if "changing" in a.sections])

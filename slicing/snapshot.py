@@ -83,8 +83,13 @@ def write(spec: Spec, state: State | None, advanced: tuple[object, ...], ended: 
     return _HEAD.pack(MAGIC, FORMAT, _checksum(body)) + body
 
 
-def read(spec: Spec, blob: bytes | memoryview) -> tuple[State | None, tuple[object, ...], bool]:
-    """The state, watermarks given before any row, and whether the stream has ended."""
+def read(
+    spec: Spec, blob: bytes | memoryview, known: State | None = None
+) -> tuple[State | None, tuple[object, ...], bool]:
+    """The state, watermarks given before any row, and whether the stream has ended.
+
+    ``known`` is another state of the spec; where its columns are the same, its plan is not made again.
+    """
     try:
         view = memoryview(blob)
     except TypeError:
@@ -101,7 +106,11 @@ def read(spec: Spec, blob: bytes | memoryview) -> tuple[State | None, tuple[obje
     tables = [pa.ipc.open_stream(section).read_all() for section in sections[1:]]
     take = iter(tables)
     given = next(take).schema
-    plan = Plan(spec, given, header["arrival"], header["since"], header.get("agg_since"))
+    stands = header["arrival"], header["since"], header.get("agg_since") or {}
+    if known is not None and given == known.given and stands == _stands(known.plan):
+        plan = known.plan
+    else:
+        plan = Plan(spec, given, *stands)
     keys = None
     if spec.by:
         keys = KeyTable(plan.key_types)
@@ -131,6 +140,10 @@ def read(spec: Spec, blob: bytes | memoryview) -> tuple[State | None, tuple[obje
         crowded=header["crowded"],
     )
     return state, (), header["ended"]
+
+
+def _stands(plan: Plan) -> tuple[object, ...]:
+    return plan.arrival, plan.since, plan.agg_since
 
 
 def _sections(blob: memoryview) -> list[memoryview]:
