@@ -177,3 +177,20 @@ def test_slots_that_few_keys_have_rows_in_do_without() -> None:
     state = op._state
     assert state is not None and state.keys is not None
     assert stats["bytes"] - state.keys.nbytes < 2 * 5000 * (8 * 8 + 5 * 8)
+
+
+def test_more_cells_than_a_cache_has_room_for() -> None:
+    random = np.random.default_rng(3)
+    key, x = random.integers(0, 400_000, 900_000), random.normal(size=900_000)
+    x[::1000] = np.nan
+    aggs = {"n": sl.count(), "total": sl.sum("x"), "least": sl.min("x"), "most": sl.max("x")}
+    found = sl.aggregate(pa.table({"t": np.zeros(key.size, np.int64), "k": key, "x": x}), query(aggs=aggs))
+    number = np.bincount(key)
+    held = number.nonzero()[0]
+    assert found["k"].to_pylist() == held.tolist()
+    assert found["n"].to_pylist() == number[held].tolist()
+    np.testing.assert_allclose(found["total"].to_numpy(), np.bincount(key, x)[held], rtol=1e-9, atol=1e-12)
+    for name, extreme in (("least", np.fmin), ("most", np.fmax)):
+        expected = np.full(number.size, np.nan)
+        extreme.at(expected, key, x)
+        assert np.array_equal(found[name].to_numpy(), expected[held], equal_nan=True)
