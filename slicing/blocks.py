@@ -317,6 +317,26 @@ def rows_of(block: Block, kind: ListKind) -> Lists:
     return picked.lists.grouped(members, bounds, kind.keys, kind.fuse)
 
 
+def interleaved(picked: Picked) -> npt.NDArray[np.bool_]:
+    """Of windows of rows in order: in which a slice has a row that comes before one of the slice before it."""
+    late = np.append(0, np.cumsum(_begins_too_early(picked.lists.whole())))
+    found: npt.NDArray[np.bool_] = late[picked.last] > late[np.minimum(picked.first + 1, picked.last)]
+    return found
+
+
+def _begins_too_early(lists: Lists) -> npt.NDArray[np.bool_]:
+    """Whether a cell's first row comes before the last one of the cells before it (empty ones aside)."""
+    early = np.zeros(len(lists), np.bool_)
+    held = np.flatnonzero(lists.at[1:] > lists.at[:-1])
+    first, last = lists.items[lists.at[held]][1:], lists.items[lists.at[held + 1] - 1][:-1]
+    before, same = np.zeros(len(first), np.bool_), np.ones(len(first), np.bool_)
+    for a, b in zip(first.T, last.T, strict=True):
+        before |= same & (a < b)
+        same &= a == b
+    early[held[1:]] = before
+    return early
+
+
 def _together(parts: Sequence[Lists]) -> Lists:
     whole = [p.whole() for p in parts]
     shift = np.cumsum([0, *(p.size for p in whole)])

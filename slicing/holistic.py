@@ -19,8 +19,9 @@ import pyarrow as pa
 
 from slicing import values as v
 from slicing.aggs import Aggregate, BoundAggregate, Feed, Lane, Lowered, Pools, _column, define
-from slicing.blocks import COUNTED, EARLIEST, Block, ListKind, Picked, in_order, rows_of
+from slicing.blocks import COUNTED, EARLIEST, Block, ListKind, Lists, Picked, in_order, interleaved, rows_of
 from slicing.kernels import holistic as k
+from slicing.kernels.lists import copied
 from slicing.values import FLOAT, NUMERIC, RANKED, TIME, ValueType
 
 Ints = npt.NDArray[np.int64]
@@ -260,13 +261,27 @@ def _top_k(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
 
 
 def _collect(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
-    kind = in_order(1)
+    kind, is_float = in_order(1), value.type == pa.float64()
+
+    def given(rows: Lists) -> Ints:
+        """The values; floats as they are, so that each is turned once, however many windows have it."""
+        words = np.ascontiguousarray(rows.items[:, 3])
+        return v.word_floats(words).view(np.int64) if is_float else words
 
     def lower(b: list[Block], pools: Pools) -> Lowered:
-        rows = rows_of(b[0], kind)
-        words = np.ascontiguousarray(rows.items[:, 3])
-        values = value.array(words, None, pools.get(agg.column or ""))
-        return Lowered(_list_array(rows.at, values, rows.at[1:] == rows.at[:-1]), None)
+        picked = Picked.of(b[0])
+        lists = picked.lists.whole()
+        first, last = lists.at[picked.first], lists.at[picked.last]
+        starts = np.append(0, np.cumsum(last - first))
+        words = np.empty(starts[-1], np.int64)
+        tangled = interleaved(picked)
+        copied(given(lists), first[~tangled], last[~tangled], starts[:-1][~tangled], words)
+        if tangled.any():
+            rows = rows_of(picked[tangled], kind)
+            copied(given(rows), rows.at[:-1], rows.at[1:], starts[:-1][tangled], words)
+        pool = pools.get(agg.column or "")
+        values = pa.array(words.view(np.float64)) if is_float else value.array(words, None, pool)
+        return Lowered(_list_array(starts, values, starts[1:] == starts[:-1]), None)
 
     return BoundAggregate((_lane(agg, kind, "word"),), pa.list_(value.type), lower)
 

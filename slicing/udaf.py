@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from slicing import combining
 from slicing.aggs import Aggregate, BoundAggregate, Feed, Lane, Lowered, Pools, _column, define
-from slicing.blocks import Block, Lifting, Lists, Picked, in_order, rows_of
+from slicing.blocks import Block, Lifting, Lists, Picked, in_order, interleaved, rows_of
 from slicing.kernels.strategies import STRATEGIES, Combinations
 from slicing.user_functions import STATES, Functions, check, digest, lift_takes
 from slicing.values import DECIMAL, FLOAT, NUMERIC, TIME, UNSIGNED, ValueType, word_floats
@@ -92,9 +92,7 @@ def _folded(kind: UserWords, rows: Lists, keyed: Sequence[bool]) -> Ints:
 def _in_turn(kind: UserWords, picked: Picked, keyed: Sequence[bool]) -> Ints:
     """The answer of each window: its slices combined in their order, or its rows where these interleave."""
     lists = picked.lists.whole()
-    late = np.append(0, np.cumsum(_begins_too_early(lists)))
-    inner = np.minimum(picked.first + 1, picked.last)
-    tangled = late[picked.last] > late[inner]
+    tangled = interleaved(picked)
     answer = kind.functions.empty(len(picked))
     some = np.flatnonzero(tangled)
     if some.size:
@@ -106,19 +104,6 @@ def _in_turn(kind: UserWords, picked: Picked, keyed: Sequence[bool]) -> Ints:
     lists_of: Callable[[Ints, Ints, int], Combinations] = STRATEGIES[combining.choose(first, last, len(lists))].lists
     answer[rest[order]] = kind.ranges(_folded(kind, lists, keyed), lists_of(first, last, len(lists)))
     return answer
-
-
-def _begins_too_early(lists: Lists) -> npt.NDArray[np.bool_]:
-    """Whether a cell's first row comes before the last one of the cells before it (empty ones aside)."""
-    early = np.zeros(len(lists), np.bool_)
-    held = np.flatnonzero(lists.at[1:] > lists.at[:-1])
-    first, last = lists.items[lists.at[held]][1:], lists.items[lists.at[held + 1] - 1][:-1]
-    before, same = np.zeros(len(first), np.bool_), np.ones(len(first), np.bool_)
-    for a, b in zip(first.T, last.T, strict=True):
-        before |= same & (a < b)
-        same &= a == b
-    early[held[1:]] = before
-    return early
 
 
 # --- the definition ---------------------------------------------------------------------------------------------------

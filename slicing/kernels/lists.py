@@ -23,6 +23,16 @@ def group(cell, place, x, out):
 
 
 @njit(cache=True, nogil=True)
+def copied(values, first, last, to, out):
+    """Each of the ranges of values to where it begins in ``out``."""
+    for r in range(first.size):
+        stretch = values[first[r] : last[r]]
+        place = out[to[r] : to[r] + stretch.size]
+        for i in range(stretch.size):
+            place[i] = stretch[i]
+
+
+@njit(cache=True, nogil=True)
 def spread(values, start, size, matrix):
     """Each stretch of values as a row of the matrix, filled up with the largest word."""
     for r in range(start.size):
