@@ -180,9 +180,11 @@ def _never(name: str, window: object, why: str) -> ValueError:
 def _edges_whole_from(state: State, bound: Bound, newest: int) -> int:
     """Slices hold the rows of windows that began before now, where old edges are theirs, too."""
     old, h = state.plan, state.horizon
-    if not old.timed or not old.edges.gapless or old.idle is not None:
+    # slices are not cut at the edges of windows that were added after them
+    cut = EdgeSet([b for b, i in zip(old.bounds, old.timed, strict=True) if old.names[i] not in old.since])
+    if not cut.bounds or not cut.gapless or old.idle is not None:
         return newest + 1
-    held = BEGIN if state.watermark is None else old.edges.held_from(h)
+    held = BEGIN if state.watermark is None else cut.held_from(h)
     found = [run.end for run in state.store.runs]
     ends = np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
     edges = EdgeSet([bound])
@@ -190,8 +192,8 @@ def _edges_whole_from(state: State, bound: Bound, newest: int) -> int:
     due = edges.due(ends, BEGIN, END)
 
     def edge(times: Ints) -> npt.NDArray[np.bool_]:
-        cut: npt.NDArray[np.bool_] = old.edges.next_live(times - 1, h) == times
-        return cut
+        is_one: npt.NDArray[np.bool_] = cut.next_live(times - 1, h) == times
+        return is_one
 
     given_out = BEGIN if state.watermark is None or not old.spec.revises else state.watermark
     whole = (due.end > given_out) & (due.start >= held) & edge(due.start) & ((due.end > newest) | edge(due.end))

@@ -339,6 +339,17 @@ def test_a_window_whose_edges_the_slices_do_not_have_is_not_whole() -> None:
     assert told(op.advance(40)) == [*expected, ("twenty", 20, 40, 100)]
 
 
+def test_slices_are_not_cut_at_edges_of_windows_that_came_after_them() -> None:
+    op = operator(two=sl.tumbling(2))
+    push(op, "0:1 98:2 100:4")
+    op.add_window("one", sl.tumbling(1))
+    op.add_window("other", sl.tumbling(1))
+    assert op.complete_from("one") == op.complete_from("other") == 100
+    push(op, "99:8 101:16")
+    found = [(name, start, total) for name, start, _, total in told(op.flush()) if name != "two"]
+    assert found == [("one", 100, 4), ("other", 100, 4), ("one", 101, 16), ("other", 101, 16)]
+
+
 @pytest.mark.parametrize("beside", [sl.tumbling(100), sl.session(3)])
 def test_a_session_that_may_have_begun_before_is_not_whole(beside: Any) -> None:
     op = operator(old=beside)
