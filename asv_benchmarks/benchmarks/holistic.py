@@ -1,4 +1,4 @@
-"""Aggregates that need every value, and a user's own: pushes of 1 M rows, beside what peers take for the same."""
+"""Aggregates that need every value: pushes of 1 M rows, beside what peers take for the same."""
 
 from __future__ import annotations
 
@@ -79,6 +79,7 @@ AGGS = {
     "heavy_hitters": sl.heavy_hitters("value", 0.01),
     "approx_quantile": sl.approx_quantile("value", 0.99),
     "approx_count_distinct": sl.approx_count_distinct("value"),
+    "collect": sl.collect("value"),
 }
 
 
@@ -101,43 +102,3 @@ class Aggregates:
 
     def time_pushes(self, agg: str, window: str, keys: int) -> None:
         pushed(self.spec, self.batches)
-
-
-def added_up(commutative: bool) -> sl.Aggregate:
-    return sl.udaf(
-        "sum",
-        lift=lambda x: x,
-        combine=lambda a, b: a + b,
-        lower=lambda total: total,
-        identity=0.0,
-        state=["float64"],
-        inputs=["value"],
-        commutative=commutative,
-    )
-
-
-class UserDefined:
-    """A sum written in Python beside the built-in, 1000 keys, 100 rows a key and slice."""
-
-    params: ClassVar = ["built-in", "commutative", "in order"]
-    param_names: ClassVar = ["sum"]
-    timer = time.process_time
-    rows = 5_000_000
-
-    def setup(self, sum: str) -> None:
-        rows = streams.sized(self.rows)
-        self.batches = streams.cut(
-            streams.batch(streams.times(rows, 100_000), streams.keys(rows, 1000)), streams.sized(1_000_000)
-        )
-        agg = sl.sum("value") if sum == "built-in" else added_up(sum == "commutative")
-        self.spec = sl.Spec("ts", {"w": sl.tumbling("1s")}, {"total": agg}, by="key")
-        pushed(self.spec, self.batches)
-
-    def time_pushes(self, sum: str) -> None:
-        pushed(self.spec, self.batches)
-
-    def track_rows_per_second(self, sum: str) -> float:
-        rows = self.batches[0].num_rows * len(self.batches)
-        return rows / measuring.seconds(lambda: pushed(self.spec, self.batches), wanted=3)[0]
-
-    track_rows_per_second.unit = "rows/s"
