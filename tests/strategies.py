@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from math import inf, nan
 from typing import Any
@@ -58,6 +58,7 @@ class Kit:
     idle: bool = True
     within_bound: bool = False  # rows arrive in order of time plus a jitter that the watermark allows for
     rich_values: bool = True
+    each: bool = False  # one window of each kind, and aggregates of each sort, in every case
 
 
 # --- values -------------------------------------------------------------------------------------------------
@@ -253,6 +254,8 @@ def cases(draw: DrawFn, kit: Kit = Kit()) -> Case:
     sequence = "seq" if kit.within_bound or draw(st.integers(0, 2)) == 0 else None
     emit = draw(st.sampled_from(kit.emits))
     named = {f"w{n}": draw(windows(kit, time_type)) for n in range(draw(st.sampled_from([1, 1, 2, 3, 4])))}
+    if kit.each:
+        named = {f"w{n}": draw(windows(replace(kit, kinds=(kind,)), time_type)) for n, kind in enumerate(kit.kinds)}
     lateness = draw(st.sampled_from([0, 0, 1, 3, 8] if emit == "final" else [0, 1, 3, 8, 8, 20]))
     if emit == "updates" and any(window["kind"] in ("session", *OF_ROWS) for window in named.values()):
         lateness = 0
@@ -273,6 +276,9 @@ def cases(draw: DrawFn, kit: Kit = Kit()) -> Case:
     for number in range(draw(st.integers(1, 5))):
         aggs[f"a{number}"] = draw(aggregates(value_columns))
     aggs["tail"] = {"fn": "last", "col": "row"}  # order in every case
+    if kit.each:
+        aggs |= {"total": {"fn": "sum", "col": "v0"}, "middle": {"fn": "median", "col": "v0"}}
+        aggs |= {"turn": {"fn": "udaf", "which": "polynomial", "col": "row"}, "seen": {"fn": "collect", "col": "row"}}
     query: Values = {
         "time": "t",
         "by": list(by),

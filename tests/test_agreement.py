@@ -58,6 +58,23 @@ def test_windows_of_rows_step_by_step(kind: str) -> None:
     agrees()
 
 
+@share(8)
+@given(
+    cases(
+        Kit(
+            kinds=("tumbling", "sliding", "session", *OF_ROWS),
+            watermarks=("bounded", "bounded", "manual", "per_source"),
+            keys=(0, 1, 1, 2),
+            idle=False,
+            rich_values=False,
+            each=True,
+        )
+    )
+)
+def test_all_kinds_of_windows_at_once_with_aggregates_that_see_order(case: Case) -> None:
+    check(case)
+
+
 @share(10)
 @given(
     cases(
