@@ -91,7 +91,10 @@ class Cells:
         left = self.take(slice(first, None))
         if first and len(left):
             if "slice_ends" in self.__dict__:
-                left.__dict__["slice_ends"] = self.slice_ends[int(np.searchsorted(self.slice_ends, left.end[0])) :]
+                gone = int(np.searchsorted(self.slice_ends, left.end[0]))
+                left.__dict__["slice_ends"] = self.slice_ends[gone:]
+                if 8 * self.slice_ends.size < len(self):
+                    left.__dict__["_slices"] = self.slices()[gone:] - first
             if "tree" in self.__dict__:
                 left.__dict__["tree"] = self.__dict__["tree"]
         return left

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from slicing import emit
+from slicing import buckets, emit
 from slicing.bounds import BEGIN, END, FOREVER
 from slicing.cells import Cells
 from slicing.emit import Answers
@@ -59,7 +59,9 @@ def close(state: State, reached: int | None, flush: bool = False, at_most: int |
     due, quick = state.postponed, None
     if len(state.store) and _may_close(state, after, until, flush):
         store = state.store
-        if plan.adds_up and (state.keys is not None or plan.eager) and at_most is None and not due:
+        if plan.buckets:
+            quick = buckets.answers(plan, store.runs, state.keys, after, until)
+        elif plan.adds_up and (state.keys is not None or plan.eager) and at_most is None and not due:
             quick = emit.few_answers(plan, store.runs, state.keys, after, until)
             if quick is None and state.keys is not None:
                 quick = stacked_answers(plan, store.runs, state.keys, after, until)

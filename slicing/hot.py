@@ -129,12 +129,16 @@ def begun(state: State, rows: Rows) -> Hot | None:
 
 def fullest(state: State) -> float:
     """The share of all keys that the fullest slice has, at most."""
+    if state.keys is None:
+        return state.fill
     slices = (np.diff(np.append(run.slices(), len(run))) for run in state.store.runs)
-    return sum(int(cells.max(initial=0)) for cells in slices) / max(1 if state.keys is None else len(state.keys), 1)
+    return sum(int(cells.max(initial=0)) for cells in slices) / max(len(state.keys), 1)
 
 
 def _fits(plan: Plan) -> bool:
-    plain = plan.adds_up and plan.gapless and not (plan.keeps_rows or plan.ranked or plan.spec.revises)
+    plain = (
+        plan.adds_up and plan.gapless and not plan.buckets and not (plan.keeps_rows or plan.ranked or plan.spec.revises)
+    )
     return plain and plan.edges.regular_width(0) is not None
 
 

@@ -17,13 +17,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slicing import results
+from slicing import buckets, results
 from slicing.admit import admit, encoded, too_far
 from slicing.arrow_io import one_batch
 from slicing.batch import Rows
 from slicing.bounds import BEGIN, END, LIMIT
 from slicing.close import advance_to, close, stays_open
-from slicing.combining import checked
+from slicing.combining import AUTO, BUCKETS, checked
 from slicing.emit import Answers
 from slicing.heap import keep_freed_memory
 from slicing.hot import Hot, begun, suits, with_cells
@@ -86,6 +86,8 @@ class Operator:
             raise ValueError("threads must be a whole number of at least 1; got None")
         self._threads = _at_least_one(threads, "threads") or 1
         self._combine = checked(combine, spec)
+        if combine == BUCKETS and max_windows_per_push is not None:
+            raise ValueError("combine='buckets' gives out each window as it closes; it takes no max_windows_per_push")
         self._plain: State | None = None
         self._hot: Hot | None = None  # cells beside those of the state
         self._advanced: tuple[object, ...] = ()  # watermarks given before the first push, which tells their type
@@ -125,7 +127,10 @@ class Operator:
             state, earlier = close(state, state.watermark)
         state, revised = revise(state, admitted.changing)
         # cells of windows that close now need no merging
-        store, arrived = state.store.beside(admitted.cells), state.arrived + given.num_rows
+        cells = admitted.cells
+        if state.plan.buckets:
+            cells = buckets.of_slices(state.plan, cells, state.horizon)
+        store, arrived = state.store.beside(cells), state.arrived + given.num_rows
         state = state.but(store=store, arrived=arrived, given=given.schema)
         state, older = keep(state, admitted.in_time, admitted.tardy, self._reached(state))
         state, answers, revised = advance_to(state, self._reached(state), older, revised, self._at_most)
@@ -229,6 +234,8 @@ class Operator:
             raise RuntimeError("the operator was flushed, which ends its stream; build a new Operator to go on")
         if added is not None and added in self.spec.windows:
             raise ValueError(f"add_window: there is a window {added!r} already; remove it first or choose another name")
+        if self._combine == BUCKETS:
+            raise ValueError("combine='buckets' keeps no slices that another window could be answered from")
         spec = with_windows(self.spec, windows)
         state = None if self._state is None else replanned(self._state, spec, added)
         if state is not None:
@@ -249,9 +256,17 @@ class Operator:
         from slicing import snapshot
 
         operator = Operator(spec, max_windows_per_push=max_windows_per_push, threads=threads, combine=combine)
-        operator._state, operator._advanced, operator._ended = snapshot.read(spec, blob)
-        if operator._state is not None:
-            operator._state.plan.combining(operator._combine)
+        state, operator._advanced, operator._ended = snapshot.read(spec, blob)
+        if state is not None and not (state.plan.buckets and combine in (AUTO, BUCKETS)):
+            if state.plan.buckets:
+                what = f"windows, as combine={BUCKETS!r} keeps them; got combine={combine!r}"
+                raise snapshot.SnapshotError(f"the snapshot holds {what}")
+            if combine == BUCKETS:
+                raise snapshot.SnapshotError(f"the snapshot holds slices; it cannot go on with combine={combine!r}")
+            state.plan.combining(combine)
+        elif state is not None:
+            operator._combine = BUCKETS
+        operator._state = state
         return operator
 
     # --- its parts --------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import pyarrow as pa
 from slicing.aggs import BoundAggregate, Lane
 from slicing.blocks import ListKind, Words, kind_of
 from slicing.bounds import BEGIN, LONGEST, Bound
-from slicing.combining import AUTO, EAGER, check_types, deep, removable
+from slicing.combining import AUTO, BUCKETS, EAGER, check_types, deep, removable
 from slicing.decide import Context, Decision, Workload, decide
 from slicing.edges import EdgeSet
 from slicing.kernels import combine as kinds
@@ -263,6 +263,11 @@ class Plan:
     def eager(self) -> bool:
         """Whether the runs of the store have trees for windows of very many slices."""
         return self.combine == EAGER or (self.combine == AUTO and self._deep)
+
+    @property
+    def buckets(self) -> bool:
+        """Whether the store keeps windows, not slices."""
+        return self.combine == BUCKETS
 
     @lazy
     def _deep(self) -> bool:

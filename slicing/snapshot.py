@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from slicing.blocks import Block, Lists
 from slicing.cells import Cells
+from slicing.combining import AUTO, BUCKETS
 from slicing.keys import KeyTable
 from slicing.plan import Plan
 from slicing.postpone import Postponed
@@ -58,6 +59,7 @@ def write(spec: Spec, state: State | None, advanced: tuple[object, ...], ended: 
             "agg_since": state.plan.agg_since,
             "newest": state.newest,
             "watermark": state.watermark,
+            "buckets": state.plan.buckets,
             "progress": state.progress.to_json(),
             "arrived": state.arrived,
             "crowded": state.crowded,
@@ -107,10 +109,11 @@ def read(
     take = iter(tables)
     given = next(take).schema
     stands = header["arrival"], header["since"], header.get("agg_since") or {}
-    if known is not None and given == known.given and stands == _stands(known.plan):
+    of_buckets = header.get("buckets", False)
+    if known is not None and given == known.given and stands == _stands(known.plan) and not of_buckets:
         plan = known.plan
     else:
-        plan = Plan(spec, given, *stands)
+        plan = Plan(spec, given, *stands).combining(BUCKETS if of_buckets else AUTO)
     keys = None
     if spec.by:
         keys = KeyTable(plan.key_types)

@@ -97,6 +97,8 @@ class Store:
 
     def _left(self, table: Cells, h: int) -> Cells:
         """A run without the windows that end by ``h``."""
+        if self.plan.buckets:
+            return table.after(int(np.searchsorted(table.end, h, "right")))
         if not (self.plan.fragments or self.plan.edges.coarsens):  # what is dead is a prefix: later cells are a view
             first = int(np.searchsorted(table.end, self.plan.edges.held_from(h), "right"))
             return table.after(first) if first else table
