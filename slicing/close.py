@@ -8,6 +8,7 @@ import numpy.typing as npt
 from slicing import buckets, emit
 from slicing.bounds import BEGIN, END, FOREVER
 from slicing.cells import Cells
+from slicing.combining import AUTO
 from slicing.emit import Answers
 from slicing.fill import Filled, by_instance, with_empty
 from slicing.hot import fullest
@@ -63,7 +64,7 @@ def close(state: State, reached: int | None, flush: bool = False, at_most: int |
             quick = buckets.answers(plan, store.runs, state.keys, after, until)
         elif plan.adds_up and (state.keys is not None or plan.eager) and at_most is None and not due:
             quick = emit.few_answers(plan, store.runs, state.keys, after, until)
-            if quick is None and state.keys is not None:
+            if quick is None and state.keys is not None and plan.combine == AUTO:
                 quick = stacked_answers(plan, store.runs, state.keys, after, until)
         if quick is None:
             store = store.consolidated()
