@@ -2,7 +2,9 @@
 
 from itertools import product
 
+import pyarrow as pa
 import pytest
+from harness import FastVisit, Squares, user_defined
 
 import slicing as sl
 from slicing.decide import Workload, decide
@@ -50,8 +52,10 @@ WINDOWS = {
     "frame": sl.frame("p", "q"),
     "per row": sl.per_row(5),
     "last": sl.last_rows(2, 10),
+    "own edges": Squares(),
+    "own rows": FastVisit(3, 9),  # what it opens with a row it may close at any time before a later one
 }
-ASKS = {YES: {"per row", "last"}, NO: {"count", "mark", "frame", "per row", "last"}}
+ASKS = {YES: {"per row", "last", "own rows"}, NO: {"count", "mark", "frame", "per row", "last", "own rows"}}
 
 
 @pytest.mark.parametrize("ordered", [YES, NO])
@@ -76,6 +80,20 @@ def test_an_aggregate_that_needs_order_keeps_rows_of_slices_out_of_order_only():
     assert [Plan(s, _likely_schema(s)).decisions["m"].rows for s in (ordered, not_ordered)] == [NO, YES]
 
 
-def test_integers_may_be_subtracted():
-    spec = sl.Spec(time="t", windows={"r": sl.rows(3)}, aggs={"n": sl.count()}, watermark=sl.bounded(3))
-    assert Plan(spec, _likely_schema(spec)).decisions["r"].removal == "subtract"
+@pytest.mark.parametrize(
+    ("agg", "removal"),
+    [
+        (sl.count(), "subtract"),
+        (sl.sum("v"), "recompute"),
+        (sl.max("v"), "recompute"),
+        (sl.median("v"), "recompute"),
+        (user_defined("remainder", "i"), "subtract"),
+        (user_defined("weighted", "i"), "recompute"),  # floats, and no invert
+        (user_defined("polynomial", "i"), "recompute"),
+    ],
+)
+def test_what_is_exact_and_has_an_inverse_may_be_subtracted(agg, removal):
+    aggs = {"a": agg, "n": sl.count()}
+    spec = sl.Spec(time="t", windows={"r": sl.rows(3)}, aggs=aggs, watermark=sl.bounded(3))
+    schema = pa.schema({"t": pa.int64(), "v": pa.float64(), "i": pa.int64(), "flag": pa.bool_()})
+    assert Plan(spec, schema).decisions["r"].removal == removal
