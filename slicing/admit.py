@@ -16,7 +16,6 @@ from slicing.plan import Plan
 from slicing.reduce import reduce_rows, reduce_suspects
 from slicing.spec import Spec
 from slicing.state import State
-from slicing.store import ranks_used
 from slicing.values import NOWHERE, plain, ranks
 
 Ints = npt.NDArray[np.int64]
@@ -44,8 +43,9 @@ def encoded(state: State, batch: pa.RecordBatch, times: Ints, threads: int = 1) 
     for name in plan.ranked:
         pool, store = state.pools[name], state.store
         crowded = len(pool) > 2 * (store.values + state.rows.values) + 1024 and not state.postponed
-        held = [*store.runs, *(run.cells for run in state.rows.runs)]
-        used = ranks_used(plan, held, name, len(pool)) if crowded else np.arange(len(pool))
+        used = np.arange(len(pool))
+        if crowded:
+            used = np.union1d(store.ranks_used(name, len(pool)), state.rows.ranks_used(name, len(pool)))
         (ranked[name],), pool, moved = ranks([columns[name]], pool, used)
         if not np.array_equal(moved, np.arange(moved.size)):
             postponed = tuple(replace(p, store=p.store.reranked(name, moved)) for p in state.postponed)

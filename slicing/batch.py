@@ -99,9 +99,9 @@ class Rows:
     @lazy
     def _parts(self) -> list[Rows]:
         pieces = parts(len(self), self.threads)
-        return [] if len(pieces) == 1 else [self._part(piece) for piece in pieces]
+        return [] if len(pieces) == 1 else [self.part(piece) for piece in pieces]
 
-    def _part(self, piece: slice) -> Rows:
+    def part(self, piece: slice) -> Rows:
         size = piece.stop - piece.start
         return replace(
             self,

@@ -14,7 +14,7 @@ from slicing.fill import Filled, by_instance, with_empty
 from slicing.hot import fullest
 from slicing.plan import ENDLESS
 from slicing.postpone import Postponed, given_out
-from slicing.row_store import RowStore, closed
+from slicing.row_close import Kept, closed
 from slicing.sessions import chains, runs
 from slicing.stacks import stacked_answers
 from slicing.state import State
@@ -26,7 +26,7 @@ Ints = npt.NDArray[np.int64]
 def advance_to(
     state: State,
     reached: int | None,
-    older: RowStore | None = None,
+    older: Kept | None = None,
     revised: tuple[Answers, Ints] | None = None,
     at_most: int | None = None,
     flush: bool = False,

@@ -172,7 +172,7 @@ def _rows_kept(plan: Plan) -> str:
             asked = plan.decisions[name]
             until = "" if asked.rows else "; all the same its rows are kept until its windows close"
             if plan.bucket:
-                until = f"; rows that come in order are aggregated up to every {plan.bucket}. rank once they are final"
+                until = f"; rows are aggregated up to every {plan.bucket}. rank once they are final"
             found.append(f"{name}: {asked.why}{until}")
         return "\n".join(found)
     kinds = [lane.kind for lane in plan.lanes if isinstance(lane.kind, ListKind)]

@@ -31,7 +31,7 @@ from slicing.measure import Measure
 from slicing.plan import Plan
 from slicing.replan import replanned, with_windows
 from slicing.revise import revise
-from slicing.row_store import keep
+from slicing.row_close import keep
 from slicing.row_windows import RowWindow
 from slicing.spec import ProcessingTime, Spec
 from slicing.state import State, forgotten
@@ -132,7 +132,7 @@ class Operator:
             cells = buckets.of_slices(state.plan, cells, state.horizon)
         store, arrived = state.store.beside(cells), state.arrived + given.num_rows
         state = state.but(store=store, arrived=arrived, given=given.schema)
-        state, older = keep(state, admitted.in_time, admitted.tardy, self._reached(state))
+        state, older = keep(state, admitted.in_time, admitted.tardy)
         state, answers, revised = advance_to(state, self._reached(state), older, revised, self._at_most)
         windows = results.windows(state, Answers.together([earlier, answers]) if len(earlier) else answers, revised)
         late = (

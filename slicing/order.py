@@ -20,7 +20,7 @@ def order_by(*keys: Ints) -> Ints:
     return np.arange(keys[0].size) if order is None else order
 
 
-def stable_order(key: Ints) -> Ints:
+def stable_order(key: Ints | npt.NDArray[np.int32]) -> Ints:
     """The stable order of numbers; numpy sorts 16 bits by counting."""
     low, high = int(key.min(initial=0)), int(key.max(initial=0))
     if high - low >= 1 << 32:

@@ -34,11 +34,12 @@ from slicing.fill import Filled
 from slicing.keys import KeyTable
 from slicing.operator import Operator, Output
 from slicing.revise import Revisions, revise
-from slicing.row_store import RowStore, keep, together
+from slicing.row_close import fresh as no_rows
+from slicing.row_close import keep, together
 from slicing.row_windows import RowWindow
 from slicing.spec import ProcessingTime, Spec
 from slicing.state import State, forgotten
-from slicing.store import Store, ranks_used
+from slicing.store import Store
 from slicing.values import ranks, taken
 from slicing.watermark import Ordered, Progress, Seen
 
@@ -180,7 +181,7 @@ def _one(fresh: State, parts: list[State]) -> State:
 def split(state: State, parts: int) -> list[State]:
     """A state by keys, into so many; a key is always in the same part. Codes are in the order of the keys."""
     if state.keys is None:
-        nothing = replace(state, store=Store(state.plan), rows=RowStore(state.plan), revisions=Revisions(), filled={})
+        nothing = replace(state, store=Store(state.plan), rows=no_rows(state.plan), revisions=Revisions(), filled={})
         return [state, *[nothing] * (parts - 1)]
     codes = np.arange(len(state.keys))
     target = (state.keys.hashes(codes) % np.uint64(parts)).astype(np.int64)
@@ -208,7 +209,7 @@ def _own_pools(state: State) -> State:
     """Only the values that the state's cells hold."""
     pools, store, rows = dict(state.pools), state.store, state.rows
     for name, pool in state.pools.items():
-        used = ranks_used(state.plan, [*store.runs, *(run.cells for run in rows.runs)], name, len(pool))
+        used = np.union1d(store.ranks_used(name, len(pool)), rows.ranks_used(name, len(pool)))
         if used.size < len(pool):
             _, pools[name], moved = ranks([], pool, used)
             store, rows = store.reranked(name, moved), rows.reranked(name, moved)

@@ -213,14 +213,27 @@ class Plan:
         return bool(self.row_windows)
 
     @lazy
+    def by_key(self) -> bool:
+        """Whether only keys with rows that became final need a look: their windows go by time, and no row is late."""
+        alone = (w.by_key and w.origin == BEGIN and not w.notes for w in self.row_windows)
+        return self.idle is None and all(alone)
+
+    @lazy
     def bucket(self) -> int:
-        """Rows in order may be aggregated up to multiples of this rank; 0: rows are kept one by one."""
-        spec = self.spec
-        counts = [w for w in self.row_windows if isinstance(w, BoundRowCount) and not w.by_arrival and not w.notes]
-        if spec.by or spec.sequence or spec.revises or self.idle is not None or len(counts) < len(self.row_windows):
+        """Final rows may be aggregated up to multiples of this rank of their key; 0: they are kept one by one."""
+        counts = [w for w in self.row_windows if isinstance(w, BoundRowCount)]
+        if self.spec.revises or not self.by_key or not counts or len(counts) < len(self.row_windows):
             return 0
         size = math.gcd(*(number for w in counts for number in (w.n, w.every)))
         return size if size >= FEWEST_IN_BUCKET else 0
+
+    @lazy
+    def row_columns(self) -> tuple[str, ...]:
+        """The columns that are asked of a row once it is final."""
+        feeds = [f.column for lane in self.lanes for f in lane.feeds]
+        flags = [lane.flag for lane in self.lanes]
+        names = (*feeds, *flags, *self.row_flags, *self.row_values, self.spec.sequence)
+        return tuple(dict.fromkeys(name for name in names if name is not None))
 
     @property
     def keeps_slices(self) -> bool:

@@ -126,8 +126,9 @@ class _Scattered:
 
 
 def lift_ranges(rows: Rows, first: Ints, last: Ints) -> Cells:
-    """Rows in order, without keys, as cells side by side (END: the last time)."""
-    cells = _lift(rows, rows.time[last - 1], np.zeros(first.size, np.int64), _Segments(first, last))
+    """Rows in order, each range of a key alone, as cells side by side (END: the last time)."""
+    code = np.zeros(first.size, np.int64) if rows.code is None else rows.code[first]
+    cells = _lift(rows, rows.time[last - 1], code, _Segments(first, last))
     return replace(cells, meta=np.ascontiguousarray(cells.meta[:, : ROWS + 1]))
 
 

@@ -21,9 +21,11 @@ from slicing.bounds import BEGIN, END, Bound, BoundFixed, BoundLandmark
 from slicing.cells import Cells, fused, sorted_cells
 from slicing.edges import EdgeSet
 from slicing.kernels.cells import FIRST, LAST, LEVEL
+from slicing.key_rows import KeyRows
 from slicing.plan import Plan
 from slicing.revise import Revisions
-from slicing.row_store import RowStore
+from slicing.row_close import Kept
+from slicing.row_close import fresh as no_rows
 from slicing.row_values import in_form, values_of
 from slicing.row_windows import PerRow, RowCount, RowWindow
 from slicing.rows import FLAGS, WITNESS, RowTable
@@ -241,36 +243,38 @@ def _levels(old: Sequence[int], new: Sequence[int]) -> Ints:
     return np.array([0, *between, *([len(new)] if old else [])], np.int64)
 
 
-def _rows(store: RowStore, plan: Plan, number: Ints) -> RowStore:
+def _rows(store: Kept, plan: Plan, number: Ints) -> Kept:
     if not plan.keeps_rows:
-        return RowStore(plan)
-    old = store.plan
-    runs = []
-    for run in store.runs:
-        facts = run.facts.copy()
-        facts[:, FLAGS] &= WITNESS
-        for bit, name in enumerate(plan.row_flags):
-            if name in old.row_flags:
-                facts[:, FLAGS] |= (run.facts[:, FLAGS] >> old.row_flags.index(name) & 1) << bit
-        seen = dict(zip(old.row_values, run.values, strict=True))
-        values = tuple(
-            in_form(seen[name], form, plan.types[name])
-            if name in seen
-            else values_of(pa.nulls(len(run), plan.types[name]), form)  # of rows that no window sees who asks for it
-            for name, form in plan.row_values.items()
-        )
-        cells = Cells(run.cells.meta, _blocks(old, plan, run.cells))
-        runs.append(RowTable(cells, facts, values))
+        return no_rows(plan)
+    if isinstance(store, KeyRows):
+        final = replace(store.final, runs=tuple(_run(run, store.plan, plan) for run in store.final.runs))
+        return store.replanned(plan, final)
     contexts = {int(number[n]): known for n, known in store.contexts.items() if number[n] >= 0}
     none = np.empty(0, np.int64)
     return replace(
         store,
         plan=plan,
-        runs=tuple(runs),
+        runs=tuple(_run(run, store.plan, plan) for run in store.runs),
         gone=store.gone if plan.counts_rows else none,
         of_key=store.of_key if plan.counts_arrivals else none,
         contexts=contexts,
     )
+
+
+def _run(run: RowTable, old: Plan, plan: Plan) -> RowTable:
+    facts = run.facts.copy()
+    facts[:, FLAGS] &= WITNESS
+    for bit, name in enumerate(plan.row_flags):
+        if name in old.row_flags:
+            facts[:, FLAGS] |= (run.facts[:, FLAGS] >> old.row_flags.index(name) & 1) << bit
+    seen = dict(zip(old.row_values, run.values, strict=True))
+    values = tuple(
+        in_form(seen[name], form, plan.types[name])
+        if name in seen
+        else values_of(pa.nulls(len(run), plan.types[name]), form)  # of rows that no window sees who asks for it
+        for name, form in plan.row_values.items()
+    )
+    return RowTable(Cells(run.cells.meta, _blocks(old, plan, run.cells)), facts, values)
 
 
 def _renumbered(revisions: Revisions, number: Ints) -> Revisions:

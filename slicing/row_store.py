@@ -1,13 +1,15 @@
-"""The kept rows of an operator: runs of them merged geometrically, what outlives them, and the windows they close.
+"""Kept rows where a window may ask for those of every key at once: of the whole stream, by arrival, or of quiet keys.
 
-Values throughout: each change returns a new store, so a failed push costs nothing to undo.
+Runs of rows merged geometrically, what outlives them, and all of them shown to the windows at each step (where each
+key's windows go by the time of its rows, ``slicing.key_rows`` does less). Values throughout: each change returns a new
+store, so a failed push costs nothing to undo.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,12 +17,12 @@ import numpy.typing as npt
 from slicing.batch import Rows
 from slicing.blocks import Lists
 from slicing.bounds import BEGIN, FOREVER
-from slicing.emit import Answers, combined
 from slicing.kernels.cells import CODE
 from slicing.plan import Plan
-from slicing.reduce import lift_ranges, lift_rows
+from slicing.reduce import lift_rows
 from slicing.rows import (
     ARRIVAL,
+    FACTS,
     FLAGS,
     OF_ALL,
     OF_KEY,
@@ -31,15 +33,11 @@ from slicing.rows import (
     WITNESS,
     BoundRows,
     Context,
-    Found,
     RowTable,
     View,
 )
-from slicing.store import reranked
+from slicing.store import ranks_used, reranked
 from slicing.user_windows import BoundContextAware
-
-if TYPE_CHECKING:
-    from slicing.state import State
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -78,14 +76,12 @@ class RowStore:
         blocks = [block for run in self.runs for block in run.cells.blocks if isinstance(block, Lists)]
         return len(self) + sum(block.size for block in blocks)
 
-    def add(self, rows: Rows, late: bool = False, final: int = BEGIN) -> RowStore:
-        """One more run of a batch's rows; ``late`` ones are witnesses, those before ``final`` keep their ranks."""
+    def add(self, rows: Rows, late: bool = False) -> RowStore:
+        """One more run of a batch's rows; ``late`` ones are witnesses."""
         if not len(rows):
             return self
-        if self.plan.bucket and rows.span[2] and rows.span[0] < final and self._ends_before(rows.span[0]):
-            return self._with(self._in_buckets(rows, final), len(rows))
         cells = lift_rows(rows)
-        facts = np.zeros((len(rows), 7), np.int64)
+        facts = np.zeros((len(rows), len(FACTS)), np.int64)
         facts[:, SEQUENCE], facts[:, ARRIVAL] = rows.sequence(), rows.arrivals()
         facts[:, FLAGS] = WITNESS if late else 0
         for bit, name in enumerate(self.plan.row_flags):
@@ -109,21 +105,6 @@ class RowStore:
             runs.append(older.merged(newer))
         of_key = self.of_key if of_key is None else of_key
         return replace(self, runs=tuple(runs), of_key=of_key, arrived=self.arrived + arrived)
-
-    def _ends_before(self, time: int) -> bool:
-        return all(run.time[-1] <= time for run in self.runs)
-
-    def _in_buckets(self, rows: Rows, final: int) -> RowTable:
-        """Rows in order, without keys: cells cut at the ranks where windows begin and end, from ``final`` on rows."""
-        known = int(self.gone[:1].sum()) + sum(int(run.cells.rows.sum()) for run in self.runs)
-        settled, size = int(np.searchsorted(rows.time, final)), self.plan.bucket
-        cuts = np.arange(size - known % size, settled, size)
-        first = np.concatenate([[0], cuts, np.arange(max(settled, 1), len(rows))])
-        cells = lift_ranges(rows, first, np.append(first[1:], len(rows)))
-        facts = np.zeros((first.size, 7), np.int64)
-        facts[:, ARRIVAL], facts[:, OF_ALL] = rows.arrivals()[first], self.arrived + first
-        facts[:, PLACE], facts[:, SINCE] = UNPLACED, rows.time[first]
-        return RowTable(cells, facts)
 
     def consolidated(self) -> RowStore:
         runs = list(self.runs)
@@ -241,26 +222,51 @@ class RowStore:
         runs = (replace(run, cells=reranked(self.plan, run.cells, column, rank)) for run in self.runs)
         return replace(self, runs=tuple(runs))
 
+    def ranks_used(self, column: str, size: int) -> Ints:
+        """The ranks of a column's values that a row holds."""
+        return ranks_used(self.plan, [run.cells for run in self.runs], column, size)
 
-def together(stores: Sequence[RowStore]) -> RowStore:
-    """Stores of different keys, in the same codes and ranks, as one."""
-    whole = stores[0]
-    for other in stores[1:]:
-        size = max(whole.gone.size, other.gone.size), max(whole.of_key.size, other.of_key.size)
-        numbers = whole.contexts.keys() | other.contexts.keys()
-        contexts = {n: {**whole.contexts.get(n, {}), **other.contexts.get(n, {})} for n in sorted(numbers)}
+    def beside(self, other: RowStore) -> RowStore:
+        """With the rows of other keys, in the same codes and ranks."""
+        size = max(self.gone.size, other.gone.size), max(self.of_key.size, other.of_key.size)
+        numbers = self.contexts.keys() | other.contexts.keys()
+        contexts = {n: {**self.contexts.get(n, {}), **other.contexts.get(n, {})} for n in sorted(numbers)}
         whole = replace(
-            whole,
-            gone=_grown(whole.gone, size[0]) + _grown(other.gone, size[0]),
-            of_key=_grown(whole.of_key, size[1]) + _grown(other.of_key, size[1]),
-            arrived=max(whole.arrived, other.arrived),
-            placed=max(whole.placed, other.placed),
-            settled=max(whole.settled, other.settled),
+            self,
+            gone=_grown(self.gone, size[0]) + _grown(other.gone, size[0]),
+            of_key=_grown(self.of_key, size[1]) + _grown(other.of_key, size[1]),
+            arrived=max(self.arrived, other.arrived),
+            placed=max(self.placed, other.placed),
+            settled=max(self.settled, other.settled),
             contexts=contexts,
         )
         for run in other.runs:
             whole = whole._with(run, 0)
-    return whole
+        return whole
+
+    def look(self, until: int, flush: bool, also: View | None = None) -> Look | None:
+        """The rows that windows are shown; None where there are none."""
+        if not self.runs:
+            return None
+        store = self.consolidated()
+        whole = store.view(until, flush)
+        return Look(store, whole, _without(whole, (whole.rows.facts[:, FLAGS] & WITNESS) != 0)[0])
+
+
+@dataclass(frozen=True)
+class Look:
+    """The rows that windows are shown, and what is to be kept of them."""
+
+    store: RowStore
+    whole: View
+    view: View
+
+    def seen_by(self, window: BoundRows) -> View:
+        return self.view if window.origin == BEGIN else seen_since(window, self.whole)[0]
+
+    def let_go(self, h: int) -> RowStore:
+        """The store without the rows that no window needs any more, which closes at ``h`` or later."""
+        return self.store.released(self.whole, h)
 
 
 class _Real(NamedTuple):
@@ -299,11 +305,6 @@ def _without(view: View, witness: Mask) -> tuple[View, _Real]:
     return real, _Real(rows, groups, bounds[1:])
 
 
-def seen(view: View) -> View:
-    """The rows that windows see."""
-    return _without(view, (view.rows.facts[:, FLAGS] & WITNESS) != 0)[0]
-
-
 def seen_since(window: BoundRows, view: View) -> tuple[View, _Real]:
     """The rows that a window sees which was added while the stream ran, with what it has noted of those let go."""
     mine, where = _without(view, ((view.rows.facts[:, FLAGS] & WITNESS) != 0) | (view.time < window.origin))
@@ -329,94 +330,6 @@ def _noted(view: View, noted: Ints, before: Mapping[int, Context]) -> dict[int, 
     found = {c: known for c, known in before.items() if c not in here}
     pairs = zip(codes.tolist(), noted[going[first]].tolist(), strict=True)
     return found | {c: Context(note, ()) for c, note in pairs if note}
-
-
-@dataclass(frozen=True)
-class Due:
-    """Windows of one type that are due."""
-
-    window: int
-    view: View
-    found: Found
-
-    @staticmethod
-    def of(window: BoundRows, view: View, after: int, until: int) -> Due:
-        found = window.find(view, until)
-        due = (found.closes < until) | view.over[found.group]
-        return Due(window.number, view, found.take(due & (found.closes >= after)))
-
-    def take(self, index: Mask) -> Due:
-        return replace(self, found=self.found.take(index))
-
-    def code(self) -> Ints:
-        return self.view.rows.code[self.view.first[self.found.group]]
-
-    def identity(self) -> Ints:
-        """What tells one window from another, its content included: rows are only ever added between others."""
-        f, none = self.found, np.full(self.found.first.size, -1, np.int64)
-        arrival = self.view.fact(ARRIVAL) if f.order is None else self.view.fact(ARRIVAL)[f.order]
-        ranks = (none if f.rank_start is None else f.rank_start, none if f.rank_end is None else f.rank_end)
-        ends = (arrival[f.first], arrival[f.last - 1], f.last - f.first)
-        return np.stack([self.code(), f.start, f.end, f.anchor, *ranks, *ends], axis=1)
-
-    def answers(self, plan: Plan) -> Answers:
-        f = self.found
-        cells = self.view.rows.cells if f.order is None else self.view.rows.cells.take(f.order)
-        window = np.full(f.first.size, self.window, np.int64)
-        ranks = None if f.rank_start is None or f.rank_end is None else np.stack([f.rank_start, f.rank_end], axis=1)
-        return Answers(window, f.start, f.end, self.code(), combined(plan, cells, f.first, f.last), ranks=ranks)
-
-
-def keep(state: State, in_time: Rows, tardy: Rows | None, reaching: int | None = None) -> tuple[State, RowStore | None]:
-    """Add the rows that windows ask for one by one; the rows as they were if windows given out may have changed."""
-    plan, before, reached = state.plan, state.rows, state.watermark
-    if not plan.keeps_rows:
-        return state, None
-    rows = before.add(in_time, final=BEGIN if reaching is None else reaching - plan.lateness)
-    if plan.idle is not None and tardy is not None:
-        rows = rows.add(tardy, late=True)
-    changed = plan.spec.revises and reached is not None and len(in_time) > 0 and in_time.span[0] < reached
-    return replace(state, rows=rows), before if changed else None
-
-
-def closed(
-    state: State, older: RowStore | None, reached: int | None, flush: bool
-) -> tuple[RowStore, list[Answers], Answers | None]:
-    """Windows that the watermark completes; with ``older`` (the rows before late ones came) also those that changed.
-
-    Gives the rows without what is needed no more, the windows, and those they replace.
-    """
-    if reached is None or not len(state.rows):
-        return state.rows, [], None
-    plan, store, left = state.plan, state.rows.consolidated(), state.horizon
-    after = BEGIN if state.watermark is None else state.watermark - state.patience
-    until = FOREVER if flush else reached - state.patience
-    whole = store.view(until, flush)
-    view = seen(whole)
-    found, gone = [], []
-    was = None if older is None else seen(older.consolidated().view(after, False))
-    for window in plan.row_windows:
-        mine = view if window.origin == BEGIN else seen_since(window, whole)[0]
-        due = Due.of(window, mine, after if was is None else left, until)
-        if was is not None:
-            earlier = was if window.origin == BEGIN else seen_since(window, was)[0]
-            before = Due.of(window, earlier, left, after)
-            kept, still = _common(before.identity(), due.identity())
-            before, due = before.take(~kept), due.take(~still)
-            if before.found.first.size:
-                gone.append(before.answers(plan))
-        if due.found.first.size:
-            found.append(due.answers(plan))
-    store = RowStore(plan) if flush else store.released(whole, reached - plan.lateness)
-    return store, found, Answers.together(gone) if gone else None
-
-
-def _common(a: Ints, b: Ints) -> tuple[Mask, Mask]:
-    """Which rows of each table are in the other one."""
-    _, number = np.unique(np.concatenate([a, b]), axis=0, return_inverse=True)
-    number = number.reshape(-1)
-    mine, other = number[: len(a)], number[len(a) :]
-    return np.isin(mine, other), np.isin(other, mine)
 
 
 def _grown(count: Ints, size: int) -> Ints:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from slicing.bounds import BEGIN, FOREVER
 from slicing.decide import Context
-from slicing.kernels.rows import cover, frames, recent
+from slicing.kernels.rows import counted, cover, frames, recent
 from slicing.kernels.windows import window_ranges
 from slicing.measure import Duration, Measure, parse_span
 from slicing.rows import ARRIVAL, OF_ALL, OF_KEY, SINCE, BoundRows, Found, View
@@ -123,26 +123,28 @@ class BoundRowCount(BoundRows):
         self.per_key = window.per_key or not binding.keyed
         self.by_arrival = window.by_arrival
         self.notes, self.origin = binding.added, BEGIN if binding.since is None else binding.since
-        self.counts = self.per_key and not self.by_arrival and not self.notes
+        self.by_key = self.per_key and not self.by_arrival
+        self.counts = self.by_key and not self.notes
 
     def find(self, view: View, until: int) -> Found:
         if not len(view.rows):
             return _nothing()
         rank, total = self._ranks(view)
         order, of, ranks = self._in_order(view, rank)
-        sizes = view.rows.cells.rows
-        several = self.per_key and not self.by_arrival and bool((sizes > 1).any())
-        first, last = self._full_of_cells(ranks, sizes) if several else self._full(of, ranks)
+        if self.by_key:
+            first, last, low = self._whole(view)
+        else:
+            first, last = self._full(of, ranks)
+            low = ranks[first]
         time, since = (c if order is None else c[order] for c in (view.time, view.fact(SINCE)))
         start, end = _span(since, time, first, last, self.by_arrival)
         closes = end
         if self.partial:
             short = np.flatnonzero((ranks % self.every == 0) & (ranks + self.n > total[of]))
             ends = np.searchsorted(of, of[short], "right")
-            first, last = np.append(first, short), np.append(last, ends)
+            first, last, low = np.append(first, short), np.append(last, ends), np.append(low, ranks[short])
             start, end = _span(since, time, first, last, self.by_arrival)
             closes = np.append(closes, np.full(short.size, FOREVER))
-        low = ranks[first]
         if not self.per_key:
             return self._split(view, rank, low, start, end, closes)
         return Found(order, first, last, of[first], start, end, closes, low, low + self.n, low)
@@ -154,11 +156,9 @@ class BoundRowCount(BoundRows):
         if self.by_arrival:
             return view.first_of(self._held(view, rank, total, h))
         if self.per_key:
-            sizes, settled = view.rows.cells.rows, view.base + view.before(h) - view.first
-            if (sizes > 1).any():
-                settled = view.base + int(sizes[: view.before(h)[0]].sum())
-                return np.searchsorted(rank, self._next_start(settled))
-            return np.maximum(view.first + self._next_start(settled) - view.base, view.first)
+            settled = view.before(h)
+            sizes = np.append(0, np.cumsum(view.rows.cells.rows))
+            return view.first_of(rank >= self._next_start(view.base + sizes[settled] - sizes[view.first])[view.group])
         settled = np.array([view.placed + int(((view.time < h) & (rank >= view.placed)).sum())])
         return view.first_of(rank >= self._next_start(settled)[0])
 
@@ -173,13 +173,10 @@ class BoundRowCount(BoundRows):
         """Each row's rank, and how many rows there are by now in each group (in the stream)."""
         if self.per_key and self.by_arrival:
             return view.fact(OF_KEY), view.of_key
-        sizes = view.rows.cells.rows
-        if self.per_key and (sizes > 1).any():  # of the one group there is
-            after = view.base[0] + np.cumsum(sizes)
-            return after - sizes, after[-1:]
         if self.per_key:
-            rank = np.arange(len(view.rows)) + (view.base - view.first)[view.group]
-            return rank, view.base + view.last - view.first
+            sizes = np.append(0, np.cumsum(view.rows.cells.rows))
+            origin = view.base - sizes[view.first]
+            return sizes[:-1] + origin[view.group], sizes[view.last] + origin
         if self.by_arrival:
             return view.fact(OF_ALL), np.array([view.arrived])
         return view.place, np.array([int(view.place.max()) + 1])
@@ -199,13 +196,12 @@ class BoundRowCount(BoundRows):
         full = (of[first] == of[last]) & (ranks[first] == ranks[last] - (self.n - 1))
         return first[full], last[full] + 1
 
-    def _full_of_cells(self, ranks: Ints, sizes: Ints) -> tuple[Ints, Ints]:
-        """The same where cells may be several rows, of one group: windows begin and end where cells do."""
-        after = ranks + sizes
-        last = np.flatnonzero((after >= self.n) & ((after - self.n) % self.every == 0))
-        first = np.searchsorted(ranks, after[last] - self.n)
-        full = ranks[first] == after[last] - self.n
-        return first[full], last[full] + 1
+    def _whole(self, view: View) -> tuple[Ints, Ints, Ints]:
+        """The same of keys' rows by time, where cells may be several rows; with the first rank of each."""
+        first, last, low = np.empty((3, len(view.rows)), np.int64)
+        sizes, each = np.ascontiguousarray(view.rows.cells.rows), (np.int64(self.n), np.int64(self.every))
+        found = counted(view.bounds, view.base, sizes, *each, first, last, low)
+        return first[:found], last[:found], low[:found]
 
     def _held(self, view: View, rank: Ints, total: Ints, h: int) -> Mask:
         """Rows of windows that close at ``h`` or later, where ranks do not follow time."""
@@ -283,7 +279,7 @@ class BoundPunctuation(BoundRows):
 
     def __init__(self, window: Punctuation, binding: Binding) -> None:
         self.number, self.flag = binding.number, binding.flags[window.column]
-        self.per_key = window.per_key or not binding.keyed
+        self.per_key = self.by_key = window.per_key or not binding.keyed
         self.added = binding.added  # then what comes before a mark is part of a window, and not known whole
 
     def find(self, view: View, until: int) -> Found:
@@ -367,7 +363,7 @@ def frame(enter: str, leave: str, *, partial: bool = False) -> Frame:
 
 
 class BoundFrame(BoundRows):
-    counts = False
+    counts, by_key = False, True
 
     def __init__(self, window: Frame, binding: Binding) -> None:
         self.number, self.partial = binding.number, window.partial
@@ -434,13 +430,15 @@ def per_row(range: object, every: int = 1, *, order: str = "time") -> PerRow:
 
 
 class BoundPerRow(BoundRows):
+    wakes = True
+
     def __init__(self, window: PerRow, binding: Binding) -> None:
         self.number, self.every, self.by_arrival = binding.number, window.every, window.by_arrival
         self.range = binding.measure.ticks(window.range, "range")
-        self.notes = binding.since is not None and self.every > 1
+        self.notes, self.by_key = binding.since is not None and self.every > 1, not self.by_arrival
         if binding.since is not None and self.notes:
             self.origin = binding.since - self.range + 1  # it is whole from a range later
-        self.counts = self.every > 1 and not self.by_arrival and not self.notes
+        self.counts = self.every > 1 and self.by_key and not self.notes
 
     def note(self, view: View, settled: Ints, left: Ints) -> Ints:
         return view.base + left
@@ -454,6 +452,10 @@ class BoundPerRow(BoundRows):
         recent(view.bounds, view.group, view.time, made_by, np.int64(self.range), first, last)
         group, start, time = view.group[made_by], view.time[first], view.time[made_by]
         return Found(None, first, last, group, start, time, time, None, None, view.fact(ARRIVAL)[made_by])
+
+    def wake(self, view: View, until: int, h: int) -> Ints:
+        last = view.time[view.last - 1] + self.range - 1
+        return np.where(last < h, FOREVER, last + (until - h))
 
     def needs(self, view: View, h: int) -> Ints:
         return view.before(h - self.range + 1)
@@ -482,7 +484,7 @@ def last_rows(n: int, every: object) -> LastRows:
 
 
 class BoundLastRows(BoundRows):
-    counts = False
+    counts, by_key, wakes = False, True, True
 
     def __init__(self, window: LastRows, binding: Binding) -> None:
         self.number, self.n = binding.number, window.n
@@ -498,6 +500,10 @@ class BoundLastRows(BoundRows):
         first = np.maximum(last - self.n, view.first[group])
         found = Found(None, first, last, group, view.time[first], edge, edge - 1, None, None, edge)
         return found.take(last - first == self.n) if self.added else found
+
+    def wake(self, view: View, until: int, h: int) -> Ints:
+        closes = (view.time[view.last - 1] // self.every + 1) * self.every - 1
+        return np.where(closes < until, FOREVER, closes)
 
     def needs(self, view: View, h: int) -> Ints:
         return np.maximum(view.before(h) - self.n, view.first)

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slicing.aggs import Lane
-from slicing.bounds import BEGIN
+from slicing.bounds import BEGIN, FOREVER
 from slicing.cells import Cells, concatenated
 from slicing.kernels.rows import merge_order
 from slicing.lazy import lazy
@@ -27,9 +27,10 @@ Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 # what is kept of a row beside its cell
-SEQUENCE, ARRIVAL, FLAGS, OF_KEY, OF_ALL, PLACE, SINCE = range(7)
+SEQUENCE, ARRIVAL, FLAGS, OF_KEY, OF_ALL, PLACE, SINCE, RANK = FACTS = range(8)
 # OF_KEY, OF_ALL: how many rows of the key, and of the stream, had arrived before; PLACE: its rank among the whole
-# stream by time, once the watermark has passed it; SINCE: its time (of a cell of several rows the first one's)
+# stream by time, once the watermark has passed it; SINCE: its time (of a cell of several rows the first one's); RANK:
+# of a plan by key, how many rows of the key are before it
 UNPLACED = -1
 WITNESS = 1 << 62  # a flag: too late for the windows here, kept to tell how long its key was quiet
 
@@ -38,8 +39,8 @@ WITNESS = 1 << 62  # a flag: too late for the windows here, kept to tell how lon
 class RowTable:
     """Rows as cells (END: the time, CODE, ROWS: 1), sorted by (code, time, sequence, arrival).
 
-    Where nothing but counts is asked of a stream without keys, rows in order are one cell up to the next rank at which
-    a window begins or ends (ROWS: how many).
+    Where nothing but counts is asked, rows that are final are one cell up to the next rank at which a window begins or
+    ends (ROWS: how many, END: the last one's time).
     """
 
     cells: Cells
@@ -57,6 +58,11 @@ class RowTable:
     def code(self) -> Ints:
         return self.cells.code
 
+    @lazy
+    def codes(self) -> Ints:
+        """The codes in one piece, to be searched."""
+        return np.ascontiguousarray(self.code)
+
     @property
     def nbytes(self) -> int:
         return self.cells.nbytes + self.facts.nbytes + sum(v.nbytes for v in self.values)
@@ -66,7 +72,9 @@ class RowTable:
 
     @staticmethod
     def empty(lanes: Sequence[Lane], columns: int) -> RowTable:
-        return RowTable(Cells.empty(lanes, False), np.empty((0, 7), np.int64), (np.empty(0, object),) * columns)
+        return RowTable(
+            Cells.empty(lanes, False), np.empty((0, len(FACTS)), np.int64), (np.empty(0, object),) * columns
+        )
 
     def sorted(self) -> RowTable:
         return self.take(order_by(self.facts[:, ARRIVAL], self.facts[:, SEQUENCE], self.time, self.code))
@@ -136,6 +144,8 @@ class BoundRows(Protocol):
     in_python: bool = False  # whether it is a user's and sees rows one by one
     origin: int = BEGIN  # added while the stream ran, it sees rows from this time on
     notes: bool = False  # whether something has to be known of a key's rows that were let go since then
+    by_key: bool = False  # whether a key's windows go by the time of its rows, and ask for no row that is not final
+    wakes: bool = False  # whether time alone may complete a window or let rows go
 
     def note(self, view: View, settled: Ints, left: Ints) -> Ints:
         """For windows that note: what is to be known of each group from now on; ``settled`` of its rows are final, and
@@ -147,6 +157,11 @@ class BoundRows(Protocol):
 
         Those that closed before the horizon may be anything."""
         raise NotImplementedError
+
+    def wake(self, view: View, until: int, h: int) -> Ints:
+        """For each group after when, at or after ``until``, a window may be complete, or rows needed no more by what
+        closes at ``h`` or later, without another row; FOREVER: never."""
+        return np.full(view.first.size, FOREVER)
 
     def needs(self, view: View, h: int) -> Ints:
         """For each group the position from which on a window that closes at ``h`` or later may need its rows."""

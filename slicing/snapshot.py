@@ -20,13 +20,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from slicing.batch import Rows
 from slicing.blocks import Block, Lists
 from slicing.cells import Cells
 from slicing.combining import AUTO, BUCKETS
+from slicing.final_rows import FinalRows
+from slicing.key_rows import KeyRows
 from slicing.keys import KeyTable
 from slicing.plan import Plan
 from slicing.postpone import Postponed
 from slicing.revise import Revisions
+from slicing.row_close import Kept
 from slicing.row_store import RowStore
 from slicing.row_values import as_arrow, values_of
 from slicing.rows import Context, Opened, RowTable
@@ -204,9 +208,29 @@ def _cells(plan: Plan, table: pa.Table) -> Cells:
     return Cells(meta, tuple(blocks))
 
 
-def _row_tables(store: RowStore) -> list[pa.Table]:
-    counts = [pa.table({"count": count}) for count in (store.gone, store.of_key)]
-    return [*counts, *(t for run in store.runs for t in (_cells_table(run.cells), _facts_table(store.plan, run)))]
+def _row_tables(store: Kept) -> list[pa.Table]:
+    runs = store.final.runs if isinstance(store, KeyRows) else store.runs
+    tables = [t for run in runs for t in (_cells_table(run.cells), _facts_table(store.plan, run))]
+    if isinstance(store, KeyRows):
+        final = store.final
+        counts = pa.table({"gone": final.gone, "ranked": final.ranked, "wakes": final.wakes})
+        return [counts, *tables, *map(_waiting_table, store.waiting)]
+    return [*(pa.table({"count": count}) for count in (store.gone, store.of_key)), *tables]
+
+
+def _waiting_table(run: Rows) -> pa.Table:
+    words = {"time": run.time, "arrival": run.arrivals()} | ({} if run.code is None else {"code": run.code})
+    ranks = {f"rank of {name}": rank for name, rank in run.ranks.items()}
+    return pa.table(words | ranks | {f"column {name}": column for name, column in run.columns.items()})
+
+
+def _waiting(plan: Plan, table: pa.Table) -> Rows:
+    found = {name: _whole(column) for name, column in zip(*_columns(table), strict=True)}
+    columns = {name: found[f"column {name}"] for name in plan.row_columns}
+    ranks = {name: found[f"rank of {name}"].to_numpy() for name in plan.ranked}
+    code = found["code"].to_numpy() if "code" in found else None
+    codes = 1 if code is None else int(code.max(initial=-1)) + 1
+    return Rows(plan, columns, found["time"].to_numpy(), code, codes, found["arrival"].to_numpy(), ranks)
 
 
 def _facts_table(plan: Plan, run: RowTable) -> pa.Table:
@@ -214,7 +238,9 @@ def _facts_table(plan: Plan, run: RowTable) -> pa.Table:
     return pa.table([_lists(run.facts), *values], names=["words", *map(str, range(len(values)))])
 
 
-def _rows_header(store: RowStore) -> dict[str, Any]:
+def _rows_header(store: Kept) -> dict[str, Any]:
+    if isinstance(store, KeyRows):
+        return {"runs": len(store.final.runs), "waiting": len(store.waiting), "alive": store.final.alive}
     return {
         "runs": len(store.runs),
         "counts": [store.arrived, store.placed, store.settled],
@@ -226,20 +252,27 @@ def _rows_header(store: RowStore) -> dict[str, Any]:
     }
 
 
-def _rows(plan: Plan, header: dict[str, Any], take: Iterator[pa.Table]) -> RowStore:
-    gone, of_key = (next(take)["count"].to_numpy().copy() for _ in range(2))
-    runs = []
-    for _ in range(header["runs"]):
-        cells, facts = _cells(plan, next(take)), next(take)
-        seen = zip(facts.columns[1:], plan.row_values.values(), strict=True)
-        values = tuple(values_of(_whole(column), form) for column, form in seen)
-        runs.append(RowTable(cells, _words(facts["words"]), values))
+def _rows(plan: Plan, header: dict[str, Any], take: Iterator[pa.Table]) -> Kept:
+    counts = [c.to_numpy().copy() for c in next(take).columns]
+    if "waiting" in header:
+        runs = tuple(_run(plan, take) for _ in range(header["runs"]))
+        waiting = tuple(_waiting(plan, next(take)) for _ in range(header["waiting"]))
+        return KeyRows(plan, waiting, FinalRows(runs, header["alive"], *counts))
+    gone, of_key = *counts, next(take)["count"].to_numpy().copy()
+    runs = tuple(_run(plan, take) for _ in range(header["runs"]))
     contexts: dict[int, dict[int, Context]] = {}
     for number, code, value, opened in header["contexts"]:
         known = contexts.setdefault(number, {})
         known[code] = Context(context_value(value), tuple(Opened(*o) for o in opened))
     arrived, placed, settled = header["counts"]
-    return RowStore(plan, tuple(runs), gone, of_key, arrived, placed, settled, contexts)
+    return RowStore(plan, runs, gone, of_key, arrived, placed, settled, contexts)
+
+
+def _run(plan: Plan, take: Iterator[pa.Table]) -> RowTable:
+    cells, facts = _cells(plan, next(take)), next(take)
+    seen = zip(facts.columns[1:], plan.row_values.values(), strict=True)
+    values = tuple(values_of(_whole(column), form) for column, form in seen)
+    return RowTable(cells, _words(facts["words"]), values)
 
 
 def _lists(words: Ints) -> pa.Array:

@@ -14,7 +14,7 @@ from slicing.keys import KeyTable
 from slicing.plan import Plan
 from slicing.postpone import Postponed
 from slicing.revise import Revisions
-from slicing.row_store import RowStore
+from slicing.row_close import Kept, fresh
 from slicing.spec import Spec
 from slicing.store import Store
 from slicing.values import storable
@@ -27,7 +27,7 @@ class State:
 
     plan: Plan
     store: Store
-    rows: RowStore
+    rows: Kept
     keys: KeyTable | None
     watermark: int | None = None
     progress: Progress = field(default_factory=Progress)
@@ -45,7 +45,7 @@ class State:
     def fresh(spec: Spec, schema: pa.Schema, arrival: bool = True) -> State:
         plan = Plan(spec, schema, arrival)
         pools = {name: pa.array([], storable(plan.value_types[name].type)) for name in plan.ranked}
-        return State(plan, Store(plan), RowStore(plan), KeyTable(plan.key_types) if spec.by else None, pools=pools)
+        return State(plan, Store(plan), fresh(plan), KeyTable(plan.key_types) if spec.by else None, pools=pools)
 
     def but(self, **changes: Any) -> State:
         """``replace``, without its costs: a small push makes several states."""

@@ -10,6 +10,7 @@ import pytest
 from harness import Delta, Visit
 
 import slicing as sl
+from slicing.key_rows import KeyRows
 
 N = {"n": sl.count(), "total": sl.sum("v"), "seen": sl.collect("v")}
 WINDOWS = {
@@ -227,3 +228,55 @@ def test_counts_of_a_stream_in_order_keep_no_rows_but_the_last():
         op.push(pa.table({"t": range(at, at + 777), "v": range(777)})).stats["kept"] for at in range(0, 30_000, 777)
     ]
     assert max(kept) <= 2 * (1000 // 100) + 2
+
+
+@pytest.mark.parametrize(
+    "window", [sl.per_row(50), sl.frame("mark", "leave"), sl.rows(1), sl.last_rows(1, 10)], ids=repr
+)
+def test_rows_of_keys_that_never_come_again_are_let_go(window):
+    """But for the last row of each, which last_rows may be asked for."""
+    op = sl.Operator(sl.Spec(time="t", by=["k"], windows={"w": window}, aggs=N, watermark=sl.bounded(20)))
+    kept = []
+    for at in range(0, 20_000, 1000):
+        rows = stream(1000, at).drop_columns("k").append_column("k", pa.array(np.arange(at, at + 1000) // 100))
+        kept.append(op.push(rows).stats["kept"])
+    assert max(kept) <= 230
+
+
+def test_a_push_looks_only_at_the_keys_whose_rows_became_final(monkeypatch):
+    """1000 keys keep 50 rows each; one row makes one row final, and its key's windows see no other key's rows."""
+    shown = []
+    look = KeyRows.look
+
+    def counted(self, *args):
+        found = look(self, *args)
+        shown.append(0 if found is None else len(found.view.rows))
+        return found
+
+    monkeypatch.setattr(KeyRows, "look", counted)
+    windows = {"w": sl.rows(100, every=50), "q": sl.per_row(10), "f": sl.frame("mark", "leave")}
+    op = sl.Operator(sl.Spec(time="t", by=["k"], windows=windows, aggs=N, watermark=sl.ordered()))
+    whole = stream(50_010, 0, by=1000).sort_by("t")
+    assert op.push(whole.slice(0, 50_000)).stats["kept"] > 40_000
+    for at in range(50_000, 50_010):
+        op.push(whole.slice(at, 1))
+        assert 0 < shown[-1] <= 110  # of that key, and of one whose last row per_row asks for no more
+
+
+def test_late_rows_revise_what_time_alone_has_completed():
+    """The window of the quiet key a came out at the edge; b's late row changes b's window and not a's."""
+    spec = sl.Spec(
+        time="t",
+        by=["k"],
+        windows={"w": sl.last_rows(2, 10)},
+        aggs={"seen": sl.collect("v")},
+        watermark=sl.bounded(0),
+        allowed_lateness=20,
+        emit="changes",
+    )
+    op, told = sl.Operator(spec), []
+    for time, key in ((1, "a"), (2, "b"), (12, "b"), (3, "b")):
+        found = op.push(pa.table({"t": [time], "k": [key], "v": [time]})).windows
+        told.append([(w["k"], w["window_end"], w["seen"], w["op"]) for w in found.to_pylist()])
+    first = [("a", 10, [1], "+"), ("b", 10, [2], "+")]
+    assert told == [[], [], first, [("b", 10, [2], "-"), ("b", 10, [2, 3], "+")]]

@@ -86,3 +86,89 @@ def recent(bounds, group, time, chosen, reach, first, last):
             b += 1
         first[i] = a
         last[i] = b
+
+
+@njit(cache=True, nogil=True)
+def stragglers(time, steady, late):
+    """Where the rows are that are as late as any before, and the others. Returns how many others."""
+    n = np.int64(0)
+    latest = time[0]
+    for i in range(time.size):  # both are written, and one of them is overwritten: no branch to foretell
+        t = time[i]
+        steady[i - n] = i
+        late[n] = i
+        n += np.int64(t < latest)
+        latest = max(latest, t)
+    return n
+
+
+@njit(cache=True, nogil=True)
+def interleave(time, steady, late, out):
+    """Two ascending sets of rows as one; of rows alike the earlier one comes first."""
+    i = np.int64(0)
+    j = np.int64(0)
+    n = np.int64(0)
+    while i < steady.size and j < late.size:  # no branch to foretell
+        a, b = steady[i], late[j]
+        s, t = time[a], time[b]
+        first = (s < t) | ((s == t) & (a < b))
+        out[n] = a if first else b
+        i += np.int64(first)
+        j += np.int64(not first)
+        n += 1
+    for k in range(i, steady.size):
+        out[n + k - i] = steady[k]
+    for k in range(j, late.size):
+        out[n + k - j] = late[k]
+
+
+@njit(cache=True, nogil=True)
+def buckets(code, known, size, first, rank):
+    """Rows sorted by code: where cells of up to ``size`` ranks begin, and the rank of each one's first row.
+
+    ``known``: how many rows of each code came before. Returns how many cells there are.
+    """
+    n = np.int64(0)
+    last = np.int64(-1)
+    at = np.int64(0)
+    left = np.int64(0)
+    for i in range(code.size):
+        c = np.int64(code[i])
+        if c != last:
+            last = c
+            at = known[c]
+            left = np.int64(0)
+        elif left == 0:
+            at = rank[n - 1] // size * size + size
+        if left == 0:
+            first[n] = i
+            rank[n] = at
+            n += 1
+            left = size - at % size
+        left -= 1
+    return n
+
+
+@njit(cache=True, nogil=True)
+def counted(bounds, base, sizes, n, every, first, last, low):
+    """Windows of ``n`` rows, all of them here, of cells of so many rows by group; ``base``: rows that were let go.
+
+    No cell lies across the beginning or the end of a window. Returns how many there are.
+    """
+    found = np.int64(0)
+    for g in range(bounds.size - 1):
+        a = np.int64(bounds[g])
+        begin = np.int64(base[g])  # the rank of cell a
+        start = -(-begin // every) * every  # of the next window that may be whole
+        after = begin
+        for i in range(bounds[g], bounds[g + 1]):
+            after += sizes[i]
+            if after != start + n:
+                continue
+            while begin < start:
+                begin += sizes[a]
+                a += 1
+            first[found], last[found], low[found] = a, i + 1, start
+            found += 1
+            start += every
+    return found
