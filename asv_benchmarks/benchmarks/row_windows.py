@@ -1,0 +1,77 @@
+"""Windows that rows decide: pushes of 1 M rows, and small ones beside many keys whose rows are kept."""
+
+from __future__ import annotations
+
+import time
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+import slicing as sl
+
+from . import measuring, streams
+from .push import AGGS
+
+WINDOWS = {
+    "rows": sl.rows(1000),
+    "per_row": sl.per_row("10ms"),
+    "last_rows": sl.last_rows(1000, "1s"),
+    "punctuation": sl.punctuation("mark"),
+    "frame": sl.frame("mark", "leave"),
+}
+
+
+class RowWindows:
+    """100,000 rows a second: in order, or 20 % of them up to 2 s late; without keys or of 1000."""
+
+    params: ClassVar = [list(WINDOWS), ["in order", "out of order"], [0, 1000]]
+    param_names: ClassVar = ["window", "stream", "keys"]
+    timer = time.process_time
+    rows = 2_000_000
+
+    def setup(self, window: str, stream: str, keys: int) -> None:
+        rows = streams.sized(self.rows)
+        times, late = streams.times(rows, 100_000), stream == "out of order"
+        if late:
+            times = streams.disordered(times, 0.2, 2 * streams.SECOND)
+        batch = streams.batch(times, streams.keys(rows, keys) if keys else None)
+        for at, name in ((0, "mark"), (500, "leave")):
+            batch = batch.append_column(name, pa.array(np.arange(rows) % 1000 == at))
+        self.batches = streams.cut(batch, streams.sized(1_000_000))
+        watermark = sl.bounded("2s") if late else sl.ordered()
+        by = ["key"] if keys else []
+        self.spec = sl.Spec("ts", {"w": WINDOWS[window]}, AGGS, by=by, watermark=watermark)
+        self.push_all()
+
+    def push_all(self) -> None:
+        operator = sl.Operator(self.spec)
+        for batch in self.batches:
+            operator.push(batch)
+
+    def time_push(self, window: str, stream: str, keys: int) -> None:
+        self.push_all()
+
+    def track_rows_per_second(self, window: str, stream: str, keys: int) -> float:
+        return sum(b.num_rows for b in self.batches) / measuring.seconds(self.push_all, wanted=3)[0]
+
+    track_rows_per_second.unit = "rows/s"
+
+
+class SmallPushesBesideKeptRows:
+    """``rows(100)`` of 10,000 keys, some 500,000 rows of which were given no window yet: pushes of 10 rows."""
+
+    def setup(self) -> None:
+        rows = streams.sized(1_000_000)
+        whole = streams.batch(streams.times(rows + 1000, 100_000), streams.keys(rows + 1000, streams.sized(10_000)))
+        self.operator = sl.Operator(sl.Spec("ts", {"w": sl.rows(100)}, AGGS, by=["key"], watermark=sl.ordered()))
+        self.operator.push(whole.slice(0, rows))
+        self.batches = streams.cut(whole.slice(rows), 10)
+
+    def track_milliseconds_a_push(self) -> float:
+        start = time.process_time()
+        for batch in self.batches:
+            self.operator.push(batch)
+        return (time.process_time() - start) / len(self.batches) * 1e3
+
+    track_milliseconds_a_push.unit = "ms"
