@@ -258,6 +258,47 @@ def numpy_panes(size: int, every: int) -> Plan:
     return plan
 
 
+# counts: so many rows are a window, from its first row's time to its last one's
+
+
+def sql_counts(size: int) -> Plan:
+    return sql(f"""
+        SELECT min(ts) AS start, max(ts) AS "end", {SQL_AGGS} FROM stream
+        GROUP BY rowid // {size} HAVING count(*) = {size}
+    """)
+
+
+def polars_counts(size: int) -> Plan:
+    bounds = pl.col("ts").first().alias("start"), pl.col("ts").last().alias("end")
+
+    def plan(data: Data) -> Work:
+        def work() -> pl.DataFrame:
+            numbered = data.polars.with_columns(pl.int_range(pl.len()).set_sorted().alias("row"))
+            found = numbered.group_by_dynamic("row", every=f"{size}i")
+            return found.agg(*bounds, *POLARS_AGGS).filter(pl.col("n") == size)
+
+        return work
+
+    return plan
+
+
+def numpy_counts(size: int) -> Plan:
+    """Rows are in order and none is late: a window is a row of a matrix."""
+
+    def plan(data: Data) -> Work:
+        ts, value = data.arrays.values()
+        count = ts.size // size
+
+        def work() -> dict[str, np.ndarray]:
+            times, values = ts[: count * size].reshape(count, size), value[: count * size].reshape(count, size)
+            over = {"total": values.sum(axis=1), "low": values.min(axis=1), "high": values.max(axis=1)}
+            return {"start": times[:, 0], "end": times[:, -1], "n": np.full(count, size), **over}
+
+        return work
+
+    return plan
+
+
 # --- the workloads --------------------------------------------------------------------------------------------------
 
 
@@ -353,6 +394,15 @@ WORKLOADS = {
         {
             "polars group_by, streaming": polars_groups(SECOND, "key", engine="streaming"),
             "duckdb": sql_groups(SECOND, "key"),
+        },
+    ),
+    "count windows of 1000 rows": Workload(
+        lambda rows: Data(streams.times(rows, 100_000)),
+        sl.Spec("ts", {"w": sl.rows(1000)}, AGGS, watermark=sl.ordered()),
+        {
+            "polars group_by_dynamic": polars_counts(1000),
+            "duckdb": sql_counts(1000),
+            "numpy matrix": numpy_counts(1000),
         },
     ),
     "1000 keys, sessions of 3 s": Workload(
