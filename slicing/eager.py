@@ -29,7 +29,7 @@ FANOUT = 8  # 360,000 slices are 7 levels; a window takes at most 14 nodes of ea
 DEEP = 64  # slides a window spans at least before a tree is worth its making
 FEWEST = 64  # slices a run has at least, likewise
 SHRINKS = 2  # times fewer cells a level has at least: keys that are in few slices do not add up
-LARGEST = 1 << 17  # cells of runs that are merged: 17 ms where nothing else is done
+LARGEST = 1 << 17  # cells: larger runs are not merged with the next one, so that no push moves much more
 
 
 class Tree:

@@ -252,7 +252,7 @@ def _subtracted(plan: Plan) -> str:
 # One row a slice, M rows/s of slices and of buckets: 60 s every 40 s 12.0 and 13.5, every 20 s 20 and 13, every 7 s 7.3
 # and 2.8; 100 k keys, every 40 s, 2.6 and 1.3.
 _NO_BUCKETS = (
-    "buckets (combine='buckets') pay at most a tenth, where windows overlap less than twice, and cost up to 3x"
+    "buckets (combine='buckets') pay at most a seventh, where windows overlap less than twice, and cost up to 3.3x"
 )
 _BUCKETS = "each row goes into all its windows at once, for streams with about a row a slice and little overlap"
 _EAGER = "windows slide over very many slices: a few partials of each level of a tree over them, kept between pushes"

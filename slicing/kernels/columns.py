@@ -81,7 +81,7 @@ def _long(x, size, wide, out, room, other, narrow, suffix):
     """Van Herk down the rows of a table of ``wide`` columns, over the least of the next ``wide`` values.
 
     Doubling alone takes log2(size) passes, 0.94 against 1.6 G/s. What the rows leave over of a window is covered from
-    its end. Loops run over numbers, not over ``view.size``: 1.6 against 0.56 G/s.
+    its end. Lengths are numbers, not ``view.size``: with both in loops and slices it came to 0.56 G/s.
     """
     rows = size // wide * wide
     prefix = np.empty_like(x[:wide])
