@@ -52,7 +52,7 @@ def replanned(state: State, spec: Spec, added: str | None = None) -> State:
     assert state.given is not None
     since: dict[str, int] = {}
     if added is not None and state.newest is not None:
-        since[added] = _whole_from(state, Plan(spec, state.given, state.plan.arrival), added)
+        since[added] = _since(state, Plan(spec, state.given, state.plan.arrival), added)
     return moved(state, spec, state.given, since, {})
 
 
@@ -99,10 +99,7 @@ def whole_from(state: State, spec: Spec, given: pa.Schema) -> tuple[dict[str, in
     fresh = [n for n, agg in plan.aggs.items() if n not in state.plan.aggs and {*agg.lanes} - {*state.plan.lanes}]
     if state.newest is None:
         return {}, {}
-    day = 86_400_000 if pa.types.is_date64(plan.measure.type) else 1  # milliseconds, and a start is a whole day
-    since = {name: _whole_from(state, plan, name) for name in added}
-    since = {name: tick if tick <= BEGIN else -(-tick // day) * day for name, tick in since.items()}
-    return since, dict.fromkeys(fresh, state.newest + 1)
+    return {name: _since(state, plan, name) for name in added}, dict.fromkeys(fresh, state.newest + 1)
 
 
 def check_change(old: Spec, new: Spec) -> None:
@@ -147,6 +144,12 @@ def moved(state: State, spec: Spec, given: pa.Schema, since: Mapping[str, int], 
 
 
 # --- from when a new window is whole --------------------------------------------------------------------------------
+
+
+def _since(state: State, plan: Plan, name: str) -> int:
+    """The same, of a date64 a whole day: it is kept in milliseconds."""
+    tick, day = _whole_from(state, plan, name), 86_400_000 if pa.types.is_date64(plan.measure.type) else 1
+    return tick if tick <= BEGIN else -(-tick // day) * day
 
 
 def _whole_from(state: State, plan: Plan, name: str) -> int:
