@@ -224,7 +224,7 @@ def _combine(plan: Plan) -> str:
     ends = plan.edges.between(0, 2 * longest - 1, np.arange(0, 2 * longest, width), 0, limit=8 * MOST_SHOWN)
     edge = int(plan.edges.next_live(np.array([longest]), BEGIN)[0])
     one, many = plan.edges.due(ends, edge - 1, edge), plan.edges.due(ends, longest, 2 * longest)
-    exact = bool(plan.removable)
+    exact = len(plan.removable) == len(plan.lanes)
     few = _cheapest(one, ends.size, exact)
     if plan.eager:
         few = f"eager store, as long as its cells are fewer than those that are live ({_EAGER})"

@@ -92,6 +92,7 @@ class Operator:
         self._hot: Hot | None = None  # cells beside those of the state
         self._advanced: tuple[object, ...] = ()  # watermarks given before the first push, which tells their type
         self._ended = False
+        self._torn = False  # a push was interrupted while it added rows to the hot block
 
     # --- the flow ---------------------------------------------------------------------------------------------------
 
@@ -100,6 +101,7 @@ class Operator:
         given = one_batch(data)
         if self._ended:
             raise RuntimeError("the operator was flushed, which ends its stream; build a new Operator to go on")
+        self._check_whole()
         before = self._plain if self._plain is not None else self._first_state(given.schema)
         known = 0 if before.keys is None else len(before.keys)
         try:
@@ -164,16 +166,27 @@ class Operator:
         late = results.late_rows(given, null_time, NOWHERE) if null_time.size else results.none_late(state)
         counts = _NO_ROWS | {"rows": given.num_rows, "windowed": len(rows), "null_time": null_time.size}
         windows = results.windows(state, Answers.none(state.plan), None)
-        hot.filling(rows)()
+        fill = hot.filling(rows)
+        self._torn = True  # by an interrupt only: nothing else can fail
+        fill()
+        self._torn = False
         return self._done(state, windows, late, counts, hot)
 
     def _with_hot(self, state: State) -> State:
         """With the cells of the hot block."""
         return state if self._hot is None else with_cells(state, self._hot)
 
+    def _check_whole(self) -> None:
+        if self._torn:
+            raise RuntimeError(
+                "a push was interrupted while it added its rows, and some of them are in; go on from the last snapshot "
+                "with Operator.restore, or build a new Operator"
+            )
+
     @property
     def _state(self) -> State | None:
         """Everything; pushes that add to the hot block begin a new one after this was asked for."""
+        self._check_whole()
         if self._hot is not None and self._plain is not None:
             self._state = self._with_hot(self._plain)
         return self._plain

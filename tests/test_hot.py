@@ -152,6 +152,26 @@ def test_a_push_that_fails_leaves_the_block_as_it_was() -> None:
     assert hurt.snapshot() == kept.snapshot()
 
 
+def test_an_operator_that_was_interrupted_in_the_middle_of_a_block_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = stream(3000, 40)
+    op = sl.Operator(query())
+    blobs = [op.push(table.slice(at, 25)) and op.snapshot() for at in range(0, 1000, 25)]
+    op.push(table.slice(1000, 25))
+    assert op._hot is not None
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("slicing.hot.Lifted.scatter", interrupted)
+        op.push(table.slice(1025, 25))
+    for use in (lambda: op.push(table.slice(1025, 25)), op.snapshot, op.flush):
+        with pytest.raises(RuntimeError, match="a push was interrupted while it added its rows"):
+            use()
+    again = sl.Operator.restore(query(), blobs[-1])
+    assert again.push(table.slice(1000, 50)).stats.rows == 50
+
+
 def test_stats_count_the_cells_of_the_block() -> None:
     table = stream(3000, 40)
     op = sl.Operator(query(watermark=sl.manual()))

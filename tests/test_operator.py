@@ -92,8 +92,8 @@ def test_explain_says_what_a_query_comes_to():
     assert told["fragments"].startswith("yes: within a slice a key's rows split where they are more than 30m apart")
     assert told["rows kept"].startswith("no: ")
     assert told["combine"].splitlines()[1] == (
-        "a push that spans 1h: recompute, 960 combinations a key for 75 windows "  # 15 of 60 slices, 60 of 1
-        "(1755 by sparse table, 1965 by two stacks)"
+        "a push that spans 1h: sparse table, 753 combinations a key for 75 windows "  # 15 of 60 slices, 60 of 1
+        "(960 by recompute, 1965 by two stacks): many windows of mixed lengths: a few partials each"
     )
     assert told["bytes per live key"].startswith("96 bytes a cell (48 of bounds, 48 of 2 partial blocks)")
     assert "all (whole() keeps every key until flush)" in told["state"]
