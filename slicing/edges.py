@@ -60,6 +60,7 @@ class EdgeSet:
         self._few = 0 < len(self.progressions) <= 8 and not self.marks and not self.irregular
         self._next = (0, 0, _NONE)  # the only edge after any time from the one up to the other, with this grid
         self._alone = self._periodic_numbers.tolist() == list(range(len(bounds)))
+        self.periodic = all(b.periodic is not None for b in bounds)
         self._others = [i for i, b in enumerate(bounds) if b.periodic is None]
         self._asks_slices = [b for b in bounds if b.irregular and b.first_live_start(0) == BEGIN]
         # with one progression every edge lives as long as any slice beside it, but for windows that never let go

@@ -154,8 +154,11 @@ def _due_of_runs(plan: Plan, runs: Sequence[Cells], after: int, until: int) -> t
     """Type, start and end of the windows due for any of the runs, in the order of results; None where one is due only
     with a slice that is not its first."""
     found = []
-    for run in runs:
-        due = plan.edges.due(run.slice_ends, after, until)
+    slices = [run.slice_ends for run in runs]
+    if not plan.edges.periodic:  # a run alone does not tell whether the slice a window needs is its first
+        slices = [np.unique(np.concatenate(slices))]
+    for ends in slices:
+        due = plan.edges.due(ends, after, until)
         if (due.need != due.low).any():
             return None
         found.append(np.stack([due.end, due.type, due.start]))

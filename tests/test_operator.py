@@ -144,3 +144,12 @@ def test_a_push_leaves_nothing_to_the_garbage_collector(kind, emit):
         gc.garbage.clear()
         gc.enable()
     assert not held, "these wait for the collector, and with them the memory of a batch"
+
+
+def test_a_window_that_needs_a_new_row_of_each_key_looks_at_all_runs():
+    spec = sl.Spec("t", by=["k"], windows={"w": sl.landmark(2, start=-1)}, aggs={"n": sl.count()})
+    op = sl.Operator(spec)
+    first = op.push(pa.table({"t": [-1, -1, -1], "k": [0, 1, 0]})).windows
+    later = op.push(pa.table({"t": [2, 10**12, 10**12 + 1], "k": [0, 0, 0]})).windows
+    found = [(row["window_end"], row["k"], row["n"]) for out in (first, later) for row in out.to_pylist()]
+    assert found == [(0, 0, 2), (0, 1, 1), (4, 0, 3)]
