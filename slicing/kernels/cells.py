@@ -5,8 +5,8 @@
 """
 
 import numpy as np
-from numba import njit
 
+from slicing.kernels.kernel import kernel
 from slicing.kernels.prefetch import prefetch
 
 END, CODE, ROWS, LEVEL, FIRST, LAST = range(6)
@@ -14,7 +14,7 @@ AHEAD = 128  # cells asked for before they are read
 ORDER = (END, CODE, LEVEL, FIRST)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def merge(table, older, gaps, fragments, out, into):
     """Merge the sorted tables table[:older] and table[older:], fusing what is one cell. Returns how many there are.
 
@@ -58,7 +58,7 @@ def merge(table, older, gaps, fragments, out, into):
     return n
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def ascending(meta, fragments):
     """Whether a table is in its order."""
     for i in range(1, meta.shape[0]):
@@ -70,7 +70,7 @@ def ascending(meta, fragments):
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def gather(cells, order, columns):
     """columns[w, i] = cells[order[i], w]: out of their order and out of their rows at once.
 
@@ -86,7 +86,7 @@ def gather(cells, order, columns):
                 column[i] = cells[np.uint64(some[i]), w]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def chain(code, first, last, taken, gap, latest, reach, run_of, into, start, end):
     """Number the runs of each code's cells whose neighbours are at most ``gap`` apart; cells not taken get -1.
 
@@ -116,7 +116,7 @@ def chain(code, first, last, taken, gap, latest, reach, run_of, into, start, end
     return n
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def slice_starts(end, out):
     """Where each slice of a table begins, found in leaps: a slice of many keys is many cells. Returns how many."""
     n = np.int64(0)

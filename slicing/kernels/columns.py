@@ -5,7 +5,8 @@ overlap, as only these vectorise; figures are of int32 in cache, window 1024, sl
 """
 
 import numpy as np
-from numba import njit
+
+from slicing.kernels.kernel import kernel
 
 WIDE = 64  # columns of the table that long windows are: 16: 0.8, 64: 1.3, 256: 1.2 G/s
 
@@ -55,7 +56,7 @@ def pane_sum(x, slide, out):
     return _sum(x, np.int64(slide), out)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _short(x, size, out, room, other):
     """Doubling: the least of 2, 4, 8, ... from each place on, in blocks that stay in L1; two of these are a window."""
     block = room.size - size
@@ -76,7 +77,7 @@ def _short(x, size, out, room, other):
             z[i] = min(a[i], b[i])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _long(x, size, wide, out, room, other, narrow, suffix):
     """Van Herk down the rows of a table of ``wide`` columns, over the least of the next ``wide`` values.
 
@@ -128,7 +129,7 @@ def _long(x, size, wide, out, room, other, narrow, suffix):
         _cover(x, size, wide, out, room)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _cover(x, size, wide, out, room):
     """Windows that lack up to WIDE of their last values: the least of these, from the end."""
     block = np.int64(room.size - wide)
@@ -140,7 +141,7 @@ def _cover(x, size, wide, out, room):
                 z[i] = min(z[i], a[i])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _running(x, size, out):
     total = x[0] - x[0]
     for i in range(size):
@@ -152,7 +153,7 @@ def _running(x, size, out):
         rest[i] = total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _doubled(x, table):
     table[0, :] = x
     for k in range(1, table.shape[0]):
@@ -163,7 +164,7 @@ def _doubled(x, table):
             o[i] = min(a[i], b[i])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _looked_up(table, sizes, out):
     for j in range(sizes.size):
         size = sizes[j]
@@ -177,19 +178,19 @@ def _looked_up(table, sizes, out):
             o[i] = min(a[i], b[i])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _least_of_four(x, out):
     for i in range(out.size):
         out[i] = min(min(x[4 * i], x[4 * i + 1]), min(x[4 * i + 2], x[4 * i + 3]))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _sum_of_four(x, out):
     for i in range(out.size):
         out[i] = (x[4 * i] + x[4 * i + 1]) + (x[4 * i + 2] + x[4 * i + 3])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _least(x, slide, out):
     for p in range(out.size):
         y = x[p * slide : (p + 1) * slide]
@@ -199,7 +200,7 @@ def _least(x, slide, out):
         out[p] = least
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _sum(x, slide, out):
     for p in range(out.size):
         y = x[p * slide : (p + 1) * slide]

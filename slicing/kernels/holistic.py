@@ -6,16 +6,16 @@ neighbours overlap; what is known of one is carried on to the next by the cells 
 """
 
 import numpy as np
-from numba import njit
 
 from slicing.kernels.combine import TOP, earlier
+from slicing.kernels.kernel import kernel
 
 SMALL = 256  # items that are kept sorted; more cost less by buckets unless hardly any come or go
 COARSE = 64
 MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def nth(value, weight, n, rank):
     """The value of row ``rank`` (from 0) among n items in ascending order; items are moved about."""
     low, high = 0, n
@@ -48,7 +48,7 @@ def nth(value, weight, n, rank):
             low = more
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def select(begin, first, last, low, high, at, value, before, pivot, built, bucket, room, weight, out):
     """The values of rows ``low[j]`` and ``high[j]`` (it or the next) of each window, from window ``begin`` on.
 
@@ -147,7 +147,7 @@ def select(begin, first, last, low, high, at, value, before, pivot, built, bucke
     return first.size
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def select_small(first, last, low, high, at, value, before, room, weight, out):
     """The same of windows of at most SMALL items. One that overlaps the next keeps its values sorted, with their rows:
     what a cell brings or takes is moved in or out."""
@@ -218,7 +218,7 @@ def select_small(first, last, low, high, at, value, before, room, weight, out):
         out[j, 1] = room[p]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def number_values(value, slot_value, slot_number, shift, number):
     """Equal values get equal numbers, from 0; slots are a power of two, at most half used. How many there are."""
     n = 0
@@ -236,7 +236,7 @@ def number_values(value, slot_value, slot_number, shift, number):
     return n
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def distinct(first, last, at, number, count, out):
     """How many values each window has."""
     a, b = np.int64(0), np.int64(0)
@@ -279,7 +279,7 @@ def distinct(first, last, at, number, count, out):
         out[j] = n
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def heavy(first, last, at, number, before, share, count, seen, out_at, out, out_count):
     """Items of the values that make up at least a ``share`` of each window's rows, and how many rows have them.
 
@@ -327,7 +327,7 @@ def heavy(first, last, at, number, before, share, count, seen, out_at, out, out_
     return n
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def modes(first, last, at, number, items, begins, count, having, out):
     """The item of each window's most frequent value; of several the one that came first, or the smaller one.
 
@@ -381,7 +381,7 @@ def modes(first, last, at, number, items, begins, count, having, out):
         out[j] = best
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def largest(first, last, at, value, before, k, has_nan, out_at, out):
     """The k largest rows of each window, in descending order; NaN (the largest word, if ``has_nan``) after them."""
     n = 0

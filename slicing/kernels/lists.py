@@ -6,14 +6,14 @@ earliest (time, sequence, arrival) of them; for MOST word 1 is the largest of th
 """
 
 import numpy as np
-from numba import njit
 
 from slicing.kernels.combine import TOP, earlier
+from slicing.kernels.kernel import kernel
 
 KEEP, ADD, MOST = range(3)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def group(cell, place, x, out):
     """Rows by cell, in their order within each; ``place`` begins as the first position of every cell."""
     for i in range(cell.size):
@@ -22,7 +22,7 @@ def group(cell, place, x, out):
         place[c] += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def copied(values, first, last, to, out):
     """Each of the ranges of values to where it begins in ``out``."""
     for r in range(first.size):
@@ -32,7 +32,7 @@ def copied(values, first, last, to, out):
             place[i] = stretch[i]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def spread(values, start, size, matrix):
     """Each stretch of values as a row of the matrix, filled up with the largest word."""
     for r in range(start.size):
@@ -44,7 +44,7 @@ def spread(values, start, size, matrix):
             row[i] = TOP
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def gathered(matrix, start, size, values):
     """The rows of the matrix back to where they came from."""
     for r in range(start.size):
@@ -54,7 +54,7 @@ def gathered(matrix, start, size, values):
             stretch[i] = row[i]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def run_lengths(values, start, at, items):
     """Sorted values of each cell as (value, count)."""
     n = 0
@@ -72,7 +72,7 @@ def run_lengths(values, start, at, items):
     return n
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def run_largest(values, start, at, items):
     """Sorted values ``register * 64 + rank`` of each cell as (register, largest rank)."""
     n = 0
@@ -88,7 +88,7 @@ def run_largest(values, start, at, items):
     return n
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def run_earliest(rows, start, x, t, s, a, at, items):
     """Rows of each cell by value as (value, count, earliest row of it)."""
     n = 0
@@ -111,7 +111,7 @@ def run_earliest(rows, start, x, t, s, a, at, items):
     return n
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def merge_lists(members, bounds, at, items, keys, fuse, out_at, out):
     """One list of each group of lists: those of the cells ``members[bounds[g] : bounds[g + 1]]``. Returns the items.
 

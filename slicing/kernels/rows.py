@@ -1,10 +1,11 @@
 """Rows kept one by one: merging sorted tables of them, and the windows that only rows can tell."""
 
 import numpy as np
-from numba import njit
+
+from slicing.kernels.kernel import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def merge_order(code, time, sequence, arrival, older, out):
     """The order that merges the sorted rows [:older] and [older:], by (code, time, sequence, arrival)."""
     i = 0
@@ -28,7 +29,7 @@ def merge_order(code, time, sequence, arrival, older, out):
             i += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def cover(first, last, size, out):
     """Mark what any of the ranges first[r] : last[r] holds."""
     depth = np.zeros(size + 1, np.int64)
@@ -41,7 +42,7 @@ def cover(first, last, size, out):
         out[i] = held > 0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def frames(bounds, time, enter, leave, h, first, last, is_open, needed):
     """Each group's frames. ``needed``: where the frame begins that is open before ``h``, or else the first row then."""
     n = 0
@@ -70,7 +71,7 @@ def frames(bounds, time, enter, leave, h, first, last, is_open, needed):
     return n
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def recent(bounds, group, time, chosen, reach, first, last):
     """For each chosen row (ascending), its group's rows with ``time - reach < their time <= time``."""
     a = np.int64(0)
@@ -88,7 +89,7 @@ def recent(bounds, group, time, chosen, reach, first, last):
         last[i] = b
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def stragglers(time, steady, late):
     """Where the rows are that are as late as any before, and the others. Returns how many others."""
     n = np.int64(0)
@@ -102,7 +103,7 @@ def stragglers(time, steady, late):
     return n
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def interleave(time, steady, late, out):
     """Two ascending sets of rows as one; of rows alike the earlier one comes first."""
     i = np.int64(0)
@@ -122,7 +123,7 @@ def interleave(time, steady, late, out):
         out[n + k - j] = late[k]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def buckets(code, known, size, first, rank):
     """Rows sorted by code: where cells of up to ``size`` ranks begin, and the rank of each one's first row.
 
@@ -149,7 +150,7 @@ def buckets(code, known, size, first, rank):
     return n
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def counted(bounds, base, sizes, n, every, first, last, low):
     """Windows of ``n`` rows, all of them here, of cells of so many rows by group; ``base``: rows that were let go.
 

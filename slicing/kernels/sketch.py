@@ -3,14 +3,15 @@
 import math
 
 import numpy as np
-from numba import njit
+
+from slicing.kernels.kernel import kernel
 
 BITS = 12
 REGISTERS = 1 << BITS  # standard error 1.04 / sqrt(registers) = 1.6 %
 RANKS = 64 - BITS  # the largest rank is one more
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def register_words(hashed, out):
     """register * 64 + rank of each hash: the register from its first bits, the rank from the zeros after them."""
     for i in range(out.size):
@@ -23,7 +24,7 @@ def register_words(hashed, out):
         out[i] = np.int64(h >> np.uint64(64 - BITS)) * 64 + rank
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def too_small(at, items, reach, beyond, least):
     """How many items are buckets of numbers that are too small beside the largest of their cell: those less than
     ``least`` of it, the number of a bucket that is ``reach`` below (buckets from ``beyond`` on are of no number)."""
@@ -40,7 +41,7 @@ def too_small(at, items, reach, beyond, least):
     return n
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def narrowed(at, items, least, out_at, out):
     """Lists of buckets with those that are too small in the bucket of 0."""
     n = np.int64(0)
@@ -58,7 +59,7 @@ def narrowed(at, items, least, out_at, out):
     return n
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def estimates(first, last, at, items, out):
     """How many different values each window (a range of cells) has, by Ertl's estimator: without bias at any size."""
     registers = np.zeros(REGISTERS, np.int64)

@@ -1,9 +1,9 @@
 """Times to slices: edges of a span, the next edge of a time, the slot of a row."""
 
 import numpy as np
-from numba import njit
 
 from slicing.kernels.combine import BOTTOM
+from slicing.kernels.kernel import kernel
 from slicing.kernels.prefetch import prefetch
 
 NEAR = 128  # rows
@@ -12,7 +12,7 @@ AHEAD = 1024  # rows that are on their way from memory
 EXACT = np.int64(1) << np.int64(50)  # a quotient below is off by one at most when it is made with floats
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def scan(t, block, lows, highs):
     """Whether times ascend, and the smallest and the largest of each block of them."""
     ordered = True
@@ -35,7 +35,7 @@ def scan(t, block, lows, highs):
     return ordered
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def next_edges(t, h, every, phase, horizon, out):
     """The smallest live edge after each time, over a set of progressions (edge + horizon > h lives)."""
     if t.size == 0:
@@ -62,7 +62,7 @@ def next_edges(t, h, every, phase, horizon, out):
                 out[i] = min(out[i], base // width * width + width + phase[p])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def cut(t, edges, block, out):
     """How many of the ascending times lie before each edge. Returns how many rows are known to be in order: all, or
     ``out`` is good for nothing.
@@ -114,7 +114,7 @@ def cut(t, edges, block, out):
     return size
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def grid_cells(t, edges, width, codes, keys, out):
     """cell = slot * keys + code, where the slot is the number of edges at or before the time (never all).
 
@@ -152,7 +152,7 @@ def grid_cells(t, edges, width, codes, keys, out):
             out[i] += codes[i]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def pieces(rows, block, lows, highs, edges, found):
     """Rows in any order as pieces of at most a block: (first, last, slot, low, high) are the rows first..last-1 with
     low <= time < high, all of one slot (maybe none). Returns how many, or -1 when there is no room.

@@ -18,6 +18,7 @@ from numba import njit, types
 from numba import uint64 as u64
 from numba.extending import intrinsic
 
+from slicing.kernels.kernel import kernel
 from slicing.kernels.prefetch import prefetch
 
 BLOCK = 512
@@ -52,7 +53,7 @@ def _drop_nulls(valid, null, code, missed, misses):
     return kept
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def encode_words(words, valid, null, slots, shift, multiplier, patience, keys, given, grow, out):
     """Codes of int64 words. A slot is a code + 1, 0 when free; ``keys[code + 1]`` is the code's word.
 
@@ -94,7 +95,7 @@ def encode_words(words, valid, null, slots, shift, multiplier, patience, keys, g
     return out.size, given, FINISHED
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def look_up(place, codes, out):
     """``codes`` at each place; returns how many are none, -1."""
     none = np.int64(0)
@@ -104,7 +105,7 @@ def look_up(place, codes, out):
     return none
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def place_words(keys, null, slots, shift, multiplier):
     """Fill free slots with the codes of ``keys``."""
     mask = u64(slots.size - 1)
@@ -154,7 +155,7 @@ def _tag(length):
     return u64(min(length, 1 << 30) + 1) << u64(32)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def encode_bytes(offsets, data, valid, null, slots, shift, multiplier, patience, pool, starts, given, grow, out):
     """Codes of byte strings. A slot is (two words, tag | code); code c is pool[starts[c] : starts[c + 1]]."""
     mask = u64(slots.shape[0] - 1)
@@ -236,7 +237,7 @@ def encode_bytes(offsets, data, valid, null, slots, shift, multiplier, patience,
     return out.size, given, FINISHED
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def place_bytes(pool, starts, null, slots, shift, multiplier):
     """Fill free slots with the codes of a pool, which is at least 16 bytes longer than its values."""
     mask = u64(slots.shape[0] - 1)
@@ -256,7 +257,7 @@ def place_bytes(pool, starts, null, slots, shift, multiplier):
 # --- hashes that mean the same in every process ---------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def hash_words(words, hashed):
     """Mix one more word into each hash (the finalizer of splitmix64)."""
     for i in range(words.size):
@@ -266,7 +267,7 @@ def hash_words(words, hashed):
         hashed[i] = h ^ (h >> u64(31))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def hash_bytes(pool, starts, hashed):
     """FNV-1a of pool[starts[i] : starts[i + 1]]."""
     for i in range(hashed.size):

@@ -4,11 +4,12 @@ Counters start as np.int64(0): a literal makes type inference go round, half the
 """
 
 import numpy as np
-from numba import njit
+
+from slicing.kernels.kernel import kernel
 
 
 # Not inlined: a call costs little beside a window, and every copy of it 0.1 s of compilation.
-@njit(cache=True, nogil=True)
+@kernel
 def first_after(ends, value, at, stop):
     """First position in ends[at:stop] whose value is greater; it is likely near ``at``."""
     step = np.int64(1)
@@ -25,7 +26,7 @@ def first_after(ends, value, at, stop):
     return at
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def periodic_due(families, size, ends, after, until, lows, found):
     """Windows with after < end <= until that hold a slice, a family after the other, by end and type.
 
@@ -73,7 +74,7 @@ def periodic_due(families, size, ends, after, until, lows, found):
     return n
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def positions_after(ends, values, out):
     """How many of the ascending ``ends`` are at or before each value (values come in ascending stretches)."""
     at = np.int64(0)
@@ -85,7 +86,7 @@ def positions_after(ends, values, out):
         out[i] = at
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def window_ranges(type_first, windows, high, ascending, group_first, slice_of, at, out):
     """Each (window, group) that has rows: its range of cells.
 

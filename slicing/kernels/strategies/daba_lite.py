@@ -15,8 +15,8 @@ nothing to be combined. Partials are overwritten as the queue moves, so an answe
 """
 
 import numpy as np
-from numba import njit
 
+from slicing.kernels.kernel import kernel
 from slicing.kernels.strategies.interface import NONE, Combinations, Strategy
 
 
@@ -43,7 +43,7 @@ def _lists(first, last, cells):
     return Combinations(scratch, into[:n], source[:n], seed, NONE, NONE), most
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def queued(first, last):
     """How many cells enter the queue, anew in each run."""
     size = np.int64(0)
@@ -57,7 +57,7 @@ def queued(first, last):
     return size
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _daba(first, last, base, size, scratch, into, source, seed):
     """The queue's partials are those from ``base`` on, the prefixes of back .. end ``size`` further. Returns how many
     combinations there are, and the most of a step."""

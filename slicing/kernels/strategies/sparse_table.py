@@ -6,8 +6,8 @@ blocks, what lies between a block and the middle of its group; level 0 is the bl
 """
 
 import numpy as np
-from numba import njit
 
+from slicing.kernels.kernel import kernel
 from slicing.kernels.strategies.interface import Combinations, Strategy
 
 BLOCK = 16  # cells; half or twice as many cost the same for 1000 windows of mixed lengths
@@ -42,7 +42,7 @@ def levels(first, last):
     return max(int((first // BLOCK ^ (last - 1) // BLOCK).max(initial=0)).bit_length(), 1)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _table(blocks, levels, base, into, source):
     n = np.int64(0)
     for k in range(1, levels):
@@ -58,7 +58,7 @@ def _table(blocks, levels, base, into, source):
     return n
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _answers(first, last, cells, blocks, levels, seed, more, rest):
     start = np.full(1 << levels, 3 * cells)  # by the bits in which two blocks differ: where their level starts
     for x in range(2, start.size):

@@ -5,8 +5,8 @@ one a cell, side by side in scratch. When a range leaves the front, or a new run
 """
 
 import numpy as np
-from numba import njit
 
+from slicing.kernels.kernel import kernel
 from slicing.kernels.strategies.interface import Combinations, Strategy
 
 
@@ -22,7 +22,7 @@ def cost(first, last, cells):
     return 2 * int(stacked(first, last)) + first.size
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def stacked(first, last):
     """How many scratch partials two stacks take."""
     size = np.int64(0)
@@ -37,7 +37,7 @@ def stacked(first, last):
     return size
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _stacks(first, last, cells, scratch, into, source, seed, rest):
     n = np.int64(0)
     used = np.int64(0)

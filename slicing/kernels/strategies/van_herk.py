@@ -4,8 +4,8 @@ Made for windows of one length over cells without holes; a range inside one bloc
 """
 
 import numpy as np
-from numba import njit
 
+from slicing.kernels.kernel import kernel
 from slicing.kernels.strategies.interface import Combinations, Strategy
 
 
@@ -27,7 +27,7 @@ def cost(first, last, cells):
     return 4 * cells + first.size + int(_inside(first, last, size))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _inside(first, last, size):
     """How many cells the ranges inside of a block have."""
     n = np.int64(0)
@@ -38,7 +38,7 @@ def _inside(first, last, size):
     return n
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _answers(first, last, size, cells, seed, more, rest):
     n = np.int64(0)
     for r in range(first.size):

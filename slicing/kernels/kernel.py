@@ -1,0 +1,64 @@
+"""How kernels are compiled, and kept on disk for the next process.
+
+Numba's own cache numbers the files of a function's signatures in an index that every process rewrites. One killed in
+between, or two that compile at once, can leave an index that names another signature's code, or that of an older
+source; it would be called with arrays it was not made for. Here each signature has a file of its own, which says what
+it was made from, and a change in any kernel makes all of them anew: one may be part of another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+from functools import cache, partial
+
+import numba
+from numba import njit
+from numba.core.caching import FunctionCache, IndexDataCacheFile
+
+
+def kernel(function=None, **options):
+    """As ``numba.njit``: without the GIL, kept on disk, and without the wrapper for callers in C (a tenth of the
+    time to compile)."""
+    if function is None:
+        return partial(kernel, **options)
+    dispatcher = njit(nogil=True, no_cfunc_wrapper=True, **options)(function)
+    dispatcher._cache = _Cache(function)  # as ``cache=True`` does
+    return dispatcher
+
+
+@cache
+def source() -> tuple[object, ...]:
+    """What all kernels are made from."""
+    folder = os.path.dirname(__file__)
+    if not os.path.isdir(folder):  # in an archive, which numba looks at
+        return (numba.__version__,)
+    found = [os.path.join(at, name) for at, _, names in os.walk(folder) for name in names if name.endswith(".py")]
+    return (numba.__version__, *((path, os.stat(path).st_mtime_ns, os.stat(path).st_size) for path in sorted(found)))
+
+
+class _Files(IndexDataCacheFile):
+    def __init__(self, cache_path, filename_base, source_stamp):
+        super().__init__(cache_path, filename_base, source_stamp)
+        self._base, self._made_from = filename_base, (source(), source_stamp)
+
+    def save(self, key, data):
+        self._save_data(self._file(key), (self._made_from, key, data))
+
+    def load(self, key):
+        try:
+            made_from, found, data = self._load_data(self._file(key))
+        except (OSError, EOFError, ValueError, TypeError, pickle.UnpicklingError):
+            return None
+        return data if (made_from, found) == (self._made_from, key) else None
+
+    def _file(self, key):
+        return f"{self._base}.{hashlib.blake2b(repr(key).encode(), digest_size=12).hexdigest()}.nbc"
+
+
+class _Cache(FunctionCache):
+    def __init__(self, function):
+        super().__init__(function)
+        file = self._cache_file
+        self._cache_file = _Files(self._cache_path, self._impl.filename_base, file._source_stamp)
