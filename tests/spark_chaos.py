@@ -11,6 +11,7 @@ same batches: nothing lost, nothing twice.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import random
 import signal
@@ -73,13 +74,30 @@ def rows_of(tables: list[pa.Table]) -> list[tuple]:
     return sorted(tuple(row.values()) for table in tables for row in table.to_pylist())
 
 
-def undisturbed(batches: int) -> list[tuple]:
+def composition(checkpoint: Path) -> list[list[int]]:
+    """The files of each batch. A driver killed between writing down which files come next and that they are a batch of
+    their own begins with two of them."""
+    of_offset: dict[int, set[int]] = {}
+    for log in (checkpoint / "sources" / "0").iterdir():
+        if not log.name.startswith("."):
+            for entry in map(json.loads, log.read_text().splitlines()[1:]):
+                of_offset.setdefault(entry["batchId"], set()).add(int(Path(entry["path"]).stem))
+    batches, last = [], -1
+    for log in sorted((p for p in (checkpoint / "offsets").iterdir() if p.name.isdigit()), key=lambda p: int(p.name)):
+        offset = json.loads(log.read_text().splitlines()[2])["logOffset"]
+        batches.append(sorted(set().union(*(of_offset[o] for o in range(last + 1, offset + 1)))))
+        last = offset
+    return batches
+
+
+def undisturbed(batches: list[list[int]]) -> list[tuple]:
     """What one process answers, batch by batch."""
     schema = readings(0).schema
     operator, found = start(SPEC, schema), []
-    for batch in range(batches):
+    for files in batches:
         collector = Collector(SPEC, schema, state_of(operator).watermark)
-        collector.push(readings(batch))
+        for number in files:
+            collector.push(readings(number))
         found.append(admit(operator, packed(collector.parts(), 1)).windows)
     return rows_of([*found, operator.flush().windows])
 
@@ -97,6 +115,7 @@ def drive(base: Path, sink: str) -> None:
     more = {
         "spark.task.maxFailures": 1000,
         "spark.stage.maxConsecutiveAttempts": 1000,
+        "spark.sql.streaming.minBatchesToRetain": "100000",  # the files of every batch are looked at in the end
         "spark.deploy.maxExecutorRetries": -1,
         "spark.executor.memory": "512m",
         "spark.python.daemon.module": "spark_warm_daemon",
@@ -313,7 +332,10 @@ class Chaos:
         if self.driver.wait(timeout=600) != 0 or not (self.base / "done").exists():
             raise SystemExit(f"the driver failed:\n{self.tail()}")
         found = [pq.read_table(self.base / name) for name in ("closed.parquet", "rest.parquet")]
-        return rows_of(found), undisturbed(self.batches)
+        batches = composition(self.base / "checkpoint")
+        if sorted(number for files in batches for number in files) != list(range(self.batches)):
+            raise SystemExit(f"{self.batches} files were delivered, and read were {batches}")
+        return rows_of(found), undisturbed(batches)
 
     def tail(self) -> str:
         return (self.base / "driver.log").read_text(errors="replace")[-6000:]

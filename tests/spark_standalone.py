@@ -136,7 +136,7 @@ def run() -> str:
             spark.stop()
         finally:
             cluster.stop()
-        expected = undisturbed(BATCHES)
+        expected = undisturbed([[batch] for batch in range(BATCHES)])
         lost, extra = Counter(expected) - Counter(found), Counter(found) - Counter(expected)
         published = list((base / "marks").glob("*-published"))
         assert all("slicing.zip" in mark.read_text() for mark in published), "the package was not the one shipped"
