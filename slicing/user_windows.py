@@ -175,11 +175,15 @@ class Walks:
     def contexts(self, view: View, before: Mapping[int, Context]) -> dict[int, Context]:
         """Of several groups of a key the first one that goes on."""
         code = view.rows.code[view.first].tolist()
+        begins = [True, *(c != d for c, d in zip(code[1:], code, strict=False))]
         here = set(code)
         found = {c: known for c, known in before.items() if c not in here}
         for g in np.flatnonzero(~view.over).tolist():
             walk = self.walks.get(g)
-            known = before.get(code[g]) if walk is None else Context(walk.context, tuple(walk.open.values()))
+            if walk is None:  # no rows yet; only a key's first group goes on from what was known
+                known = before.get(code[g]) if begins[g] else None
+            else:
+                known = Context(walk.context, tuple(walk.open.values()))
             if known is not None:
                 found.setdefault(code[g], known)
         return found

@@ -324,7 +324,7 @@ def quantile(values: list, q: float, error: float = 0.0) -> Near:
     if isinf(below) or isinf(above):
         return Near(below + above, 0.0)  # NaN between the two infinities
     exact = fits(Fraction(below) + (Fraction(above) - Fraction(below)) * Fraction(share))
-    return Near(exact, (1e-12 + 1.000001 * error) * max(abs(below), abs(above)) + max(least, 5e-324 if error else 0.0))
+    return Near(exact, (1e-12 + 1.000001 * error) * max(abs(below), abs(above)) + max(least, 5e-324))
 
 
 def tally(values: list) -> list[tuple[Any, int]]:
