@@ -246,8 +246,8 @@ def _rows_header(store: Kept) -> dict[str, Any]:
         "counts": [store.arrived, store.placed, store.settled],
         "contexts": [
             [number, code, context_json(context.value), [list(o) for o in context.open]]
-            for number, known in store.contexts.items()
-            for code, context in known.items()
+            for number, known in sorted(store.contexts.items())
+            for code, context in sorted(known.items(), key=lambda item: item[0])
         ],
     }
 
