@@ -1,7 +1,7 @@
 """Windowed aggregation of event streams by stream slicing: cut once, aggregate each slice once, answer any windows."""
 
-from slicing.aggs import (
-    Aggregate,
+from slicing.aggregates.aggregate import Aggregate
+from slicing.aggregates.builtin import (
     all,
     any,
     argmax,
@@ -21,18 +21,16 @@ from slicing.aggs import (
     sum,
     var,
 )
+from slicing.aggregates.holistic import collect, count_distinct, heavy_hitters, median, mode, quantile, top_k
+from slicing.aggregates.sketches import approx_count_distinct, approx_quantile
+from slicing.aggregates.udaf import udaf
 from slicing.api import aggregate
 from slicing.explain import Explanation, explain
-from slicing.holistic import collect, count_distinct, heavy_hitters, median, mode, quantile, top_k
 from slicing.operator import Operator, Output
-from slicing.row_windows import frame, last_rows, per_row, punctuation, rows
-from slicing.sketches import approx_count_distinct, approx_quantile
 from slicing.snapshot import SnapshotError
 from slicing.spec import Spec, processing_time
-from slicing.udaf import udaf
-from slicing.user_windows import ContextAwareWindow
 from slicing.watermark import bounded, manual, ordered, per_source, punctuated
-from slicing.windows import (
+from slicing.windows.builtin import (
     ContextFreeWindow,
     calendar,
     cumulate,
@@ -43,6 +41,9 @@ from slicing.windows import (
     tumbling,
     whole,
 )
+from slicing.windows.counted import last_rows, per_row, rows
+from slicing.windows.marked import frame, punctuation
+from slicing.windows.users import ContextAwareWindow
 
 __version__ = "0.1.0"
 

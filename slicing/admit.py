@@ -10,13 +10,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.batch import Rows
-from slicing.bounds import BEGIN, LIMIT
-from slicing.cells import Cells, merged
+from slicing.columns.values import NOWHERE, plain, ranks
 from slicing.plan import Plan
 from slicing.reduce import reduce_rows, reduce_suspects
+from slicing.slices.cells import Cells, merged
 from slicing.spec import Spec
 from slicing.state import State
-from slicing.values import NOWHERE, plain, ranks
+from slicing.windows.bounds import BEGIN, LIMIT
 
 Ints = npt.NDArray[np.int64]
 

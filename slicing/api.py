@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from slicing.arrow_io import batches
+from slicing.columns.arrow_io import batches
 from slicing.operator import Operator
 from slicing.spec import ProcessingTime, Spec
 from slicing.watermark import manual

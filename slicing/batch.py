@@ -10,16 +10,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from slicing import sketches
-from slicing.aggs import Feed
-from slicing.bounds import LIMIT
+from slicing.aggregates import sketches
+from slicing.columns.key_tables import Codes
+from slicing.columns.lazy import lazy
+from slicing.columns.row_values import Values, values_of
+from slicing.columns.values import SIGN_BIT, TOP, float_words
 from slicing.kernels.slice import cut, scan
-from slicing.key_tables import Codes
-from slicing.lazy import lazy
 from slicing.plan import Plan
-from slicing.row_values import Values, values_of
-from slicing.threads import parts, side_by_side
-from slicing.values import SIGN_BIT, TOP, float_words
+from slicing.slices.lanes import Feed
+from slicing.system.threads import parts, side_by_side
+from slicing.windows.bounds import LIMIT
 
 Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]

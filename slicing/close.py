@@ -5,20 +5,20 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from slicing import buckets, emit
-from slicing.bounds import BEGIN, END, FOREVER
-from slicing.cells import Cells
-from slicing.combining import AUTO
-from slicing.emit import Answers
-from slicing.fill import Filled, by_instance, with_empty
+from slicing.answers import buckets, emit
+from slicing.answers.emit import Answers
+from slicing.answers.fill import Filled, by_instance, with_empty
+from slicing.answers.postpone import Postponed, given_out
+from slicing.answers.stacks import stacked_answers
 from slicing.hot import fullest
+from slicing.kept_rows.close import Kept, closed
 from slicing.plan import ENDLESS
-from slicing.postpone import Postponed, given_out
-from slicing.row_close import Kept, closed
-from slicing.sessions import chains, runs
-from slicing.stacks import stacked_answers
+from slicing.slices.cells import Cells
+from slicing.slices.combining import AUTO
+from slicing.slices.sessions import chains, runs
 from slicing.state import State
 from slicing.store import Store
+from slicing.windows.bounds import BEGIN, END, FOREVER
 
 Ints = npt.NDArray[np.int64]
 

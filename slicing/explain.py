@@ -9,18 +9,20 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from slicing.blocks import ListKind, identity
-from slicing.bounds import BEGIN, Progression
-from slicing.combining import AUTO, BUCKETS, EAGER, checked, costs
-from slicing.edges import DueWindows, fused
-from slicing.emit import worth_adding_up
+from slicing.answers.emit import worth_adding_up
+from slicing.answers.stacks import stacked_cells, worth_stacking
 from slicing.kernels.strategies import STRATEGIES
 from slicing.plan import Plan
-from slicing.row_windows import Frame, LastRows, Punctuation, RowCount, RowWindow
+from slicing.slices.blocks import ListKind, identity
+from slicing.slices.combining import AUTO, BUCKETS, EAGER, checked, costs
 from slicing.spec import ProcessingTime, Spec
-from slicing.stacks import stacked_cells, worth_stacking
-from slicing.user_windows import BoundContextAware
-from slicing.windows import Calendar, ContextFreeWindow, Landmark, Whole, Window
+from slicing.windows.bounds import BEGIN, Progression
+from slicing.windows.builtin import Calendar, ContextFreeWindow, Landmark, Whole, Window
+from slicing.windows.counted import LastRows, RowCount
+from slicing.windows.edges import DueWindows, fused
+from slicing.windows.marked import Frame, Punctuation
+from slicing.windows.row_windows import RowWindow
+from slicing.windows.users import BoundContextAware
 
 _UNBOUNDED = (
     (Landmark, "landmark keeps every key"),

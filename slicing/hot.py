@@ -14,14 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from slicing.batch import Rows
-from slicing.bounds import BEGIN
-from slicing.cells import Cells
 from slicing.kernels import combine as kinds
 from slicing.kernels import reduce as k
 from slicing.kernels.cells import CODE, END, ROWS
 from slicing.plan import Plan
 from slicing.reduce import Grid, Lifted, Order
+from slicing.slices.cells import Cells
 from slicing.state import State
+from slicing.windows.bounds import BEGIN
 
 Ints = npt.NDArray[np.int64]
 

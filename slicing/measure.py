@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from slicing.lazy import lazy
+from slicing.columns.lazy import lazy
 
 Words = NDArray[np.int64]
 

@@ -17,27 +17,27 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slicing import buckets, results
 from slicing.admit import admit, encoded, too_far
-from slicing.arrow_io import one_batch
+from slicing.answers import buckets, results
+from slicing.answers.emit import Answers
+from slicing.answers.revise import revise
 from slicing.batch import Rows
-from slicing.bounds import BEGIN, END, LIMIT
 from slicing.close import advance_to, close, stays_open
-from slicing.combining import AUTO, BUCKETS, checked
-from slicing.emit import Answers
-from slicing.heap import keep_freed_memory
+from slicing.columns.arrow_io import one_batch
+from slicing.columns.values import NOWHERE, taken
 from slicing.hot import Hot, begun, suits, with_cells
+from slicing.kept_rows.close import keep
 from slicing.measure import Measure
 from slicing.plan import Plan
 from slicing.replan import replanned, with_windows
-from slicing.revise import revise
-from slicing.row_close import keep
-from slicing.row_windows import RowWindow
+from slicing.slices.combining import AUTO, BUCKETS, checked
 from slicing.spec import ProcessingTime, Spec
 from slicing.state import State, forgotten
-from slicing.values import NOWHERE, taken
+from slicing.system.heap import keep_freed_memory
 from slicing.watermark import Seen
-from slicing.windows import ContextFreeWindow, Window
+from slicing.windows.bounds import BEGIN, END, LIMIT
+from slicing.windows.builtin import ContextFreeWindow, Window
+from slicing.windows.row_windows import RowWindow
 
 Ints = npt.NDArray[np.int64]
 

@@ -23,25 +23,26 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slicing import results, snapshot
+from slicing import snapshot
 from slicing.admit import admit as admit_rows
 from slicing.admit import encoded
-from slicing.arrow_io import one_batch
-from slicing.bounds import BEGIN
-from slicing.cells import Cells
+from slicing.answers import results
+from slicing.answers.fill import Filled
+from slicing.answers.revise import Revisions, revise
 from slicing.close import advance_to
-from slicing.fill import Filled
-from slicing.keys import KeyTable
+from slicing.columns.arrow_io import one_batch
+from slicing.columns.keys import KeyTable
+from slicing.columns.values import ranks, taken
+from slicing.kept_rows.close import fresh as no_rows
+from slicing.kept_rows.close import keep, together
 from slicing.operator import Operator, Output
-from slicing.revise import Revisions, revise
-from slicing.row_close import fresh as no_rows
-from slicing.row_close import keep, together
-from slicing.row_windows import RowWindow
+from slicing.slices.cells import Cells
 from slicing.spec import ProcessingTime, Spec
 from slicing.state import State, forgotten
 from slicing.store import Store
-from slicing.values import ranks, taken
 from slicing.watermark import Ordered, Progress, Seen
+from slicing.windows.bounds import BEGIN
+from slicing.windows.row_windows import RowWindow
 
 Ints = npt.NDArray[np.int64]
 

@@ -11,23 +11,25 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from slicing.aggs import BoundAggregate, Lane
-from slicing.blocks import ListKind, Words, kind_of
-from slicing.bounds import BEGIN, LONGEST, Bound
-from slicing.combining import AUTO, BUCKETS, EAGER, check_types, deep, removable
+from slicing.aggregates.aggregate import BoundAggregate
+from slicing.columns.keys import check_key_type
+from slicing.columns.lazy import lazy
+from slicing.columns.row_values import number_form
+from slicing.columns.values import ValueType, is_plain
 from slicing.decide import Context, Decision, Workload, decide
-from slicing.edges import EdgeSet
 from slicing.kernels import combine as kinds
-from slicing.keys import check_key_type
-from slicing.lazy import lazy
 from slicing.measure import Measure
-from slicing.row_values import number_form
-from slicing.row_windows import Binding, BoundRowCount, PerRow, RowWindow
-from slicing.rows import BoundRows
+from slicing.slices.blocks import ListKind, Words, kind_of
+from slicing.slices.combining import AUTO, BUCKETS, EAGER, check_types, deep, removable
+from slicing.slices.lanes import Lane
 from slicing.spec import ProcessingTime, Spec
-from slicing.values import ValueType, is_plain
 from slicing.watermark import Ordered
-from slicing.windows import ContextFreeWindow, Session, Whole, Window
+from slicing.windows.bounds import BEGIN, LONGEST, Bound
+from slicing.windows.builtin import ContextFreeWindow, Session, Whole, Window
+from slicing.windows.counted import BoundRowCount, PerRow
+from slicing.windows.edges import EdgeSet
+from slicing.windows.row_view import BoundRows
+from slicing.windows.row_windows import Binding, RowWindow
 
 Ints = npt.NDArray[np.int64]
 

@@ -17,20 +17,20 @@ from functools import reduce
 import numpy as np
 import numpy.typing as npt
 
-from slicing.aggs import Lane
 from slicing.batch import ALL_VALID, BLOCK, Rows
-from slicing.blocks import Lifting
-from slicing.bounds import BEGIN
-from slicing.cells import Cells, fused, merged, sorted_cells
+from slicing.columns.key_tables import Codes, numbered
+from slicing.columns.lazy import lazy
+from slicing.columns.order import order_by
+from slicing.columns.values import NOWHERE, SIGN_BIT, TOP
 from slicing.kernels import combine as kinds
 from slicing.kernels import reduce as k
 from slicing.kernels.cells import CODE, END, FIRST, LAST, LEVEL, ROWS
 from slicing.kernels.slice import grid_cells, pieces
-from slicing.key_tables import Codes, numbered
-from slicing.lazy import lazy
-from slicing.order import order_by
-from slicing.threads import side_by_side
-from slicing.values import NOWHERE, SIGN_BIT, TOP
+from slicing.slices.blocks import Lifting
+from slicing.slices.cells import Cells, fused, merged, sorted_cells
+from slicing.slices.lanes import Lane
+from slicing.system.threads import side_by_side
+from slicing.windows.bounds import BEGIN
 
 Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]

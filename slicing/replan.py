@@ -16,23 +16,24 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from slicing.blocks import Block, identity
-from slicing.bounds import BEGIN, END, Bound, BoundFixed, BoundLandmark
-from slicing.cells import Cells, fused, sorted_cells
-from slicing.edges import EdgeSet
+from slicing.answers.revise import Revisions
+from slicing.columns.row_values import in_form, values_of
+from slicing.columns.values import storable
+from slicing.kept_rows.by_key import KeyRows
+from slicing.kept_rows.close import Kept
+from slicing.kept_rows.close import fresh as no_rows
 from slicing.kernels.cells import FIRST, LAST, LEVEL
-from slicing.key_rows import KeyRows
 from slicing.plan import Plan
-from slicing.revise import Revisions
-from slicing.row_close import Kept
-from slicing.row_close import fresh as no_rows
-from slicing.row_values import in_form, values_of
-from slicing.row_windows import PerRow, RowCount, RowWindow
-from slicing.rows import FLAGS, WITNESS, RowTable
+from slicing.slices.blocks import Block, identity
+from slicing.slices.cells import Cells, fused, sorted_cells
 from slicing.spec import Spec, _stable
 from slicing.store import Store
-from slicing.values import storable
-from slicing.windows import ContextFreeWindow, Session, Window
+from slicing.windows.bounds import BEGIN, END, Bound, BoundFixed, BoundLandmark
+from slicing.windows.builtin import ContextFreeWindow, Session, Window
+from slicing.windows.counted import PerRow, RowCount
+from slicing.windows.edges import EdgeSet
+from slicing.windows.row_view import FLAGS, WITNESS, RowTable
+from slicing.windows.row_windows import RowWindow
 
 if TYPE_CHECKING:
     from slicing.state import State

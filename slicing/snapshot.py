@@ -20,25 +20,25 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from slicing.answers.postpone import Postponed
+from slicing.answers.revise import Revisions
 from slicing.batch import Rows
-from slicing.blocks import Block, Lists
-from slicing.cells import Cells
-from slicing.combining import AUTO, BUCKETS
-from slicing.final_rows import FinalRows
-from slicing.key_rows import KeyRows
-from slicing.keys import KeyTable
+from slicing.columns.keys import KeyTable
+from slicing.columns.row_values import as_arrow, values_of
+from slicing.kept_rows.by_key import KeyRows
+from slicing.kept_rows.close import Kept
+from slicing.kept_rows.final import FinalRows
+from slicing.kept_rows.store import RowStore
 from slicing.plan import Plan
-from slicing.postpone import Postponed
-from slicing.revise import Revisions
-from slicing.row_close import Kept
-from slicing.row_store import RowStore
-from slicing.row_values import as_arrow, values_of
-from slicing.rows import Context, Opened, RowTable
+from slicing.slices.blocks import Block, Lists
+from slicing.slices.cells import Cells
+from slicing.slices.combining import AUTO, BUCKETS
 from slicing.spec import Spec
 from slicing.state import State
 from slicing.store import Store
-from slicing.user_windows import context_json, context_value
 from slicing.watermark import Progress
+from slicing.windows.row_view import Context, Opened, RowTable
+from slicing.windows.users import context_json, context_value
 
 Ints = npt.NDArray[np.int64]
 

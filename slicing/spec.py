@@ -8,11 +8,11 @@ from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
-from slicing.aggs import Aggregate
+from slicing.aggregates.aggregate import Aggregate
 from slicing.measure import Duration, parse_span
-from slicing.row_windows import RowWindow
 from slicing.watermark import Bounded, Watermark
-from slicing.windows import Calendar, ContextFreeWindow, Session, Window
+from slicing.windows.builtin import Calendar, ContextFreeWindow, Session, Window
+from slicing.windows.row_windows import RowWindow
 
 V = TypeVar("V")
 Span = Duration | int

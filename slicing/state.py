@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from slicing.bounds import BEGIN
-from slicing.fill import Filled
-from slicing.keys import KeyTable
+from slicing.answers.fill import Filled
+from slicing.answers.postpone import Postponed
+from slicing.answers.revise import Revisions
+from slicing.columns.keys import KeyTable
+from slicing.columns.values import storable
+from slicing.kept_rows.close import Kept, fresh
 from slicing.plan import Plan
-from slicing.postpone import Postponed
-from slicing.revise import Revisions
-from slicing.row_close import Kept, fresh
 from slicing.spec import Spec
 from slicing.store import Store
-from slicing.values import storable
 from slicing.watermark import Progress
+from slicing.windows.bounds import BEGIN
 
 
 @dataclass(frozen=True)

@@ -13,15 +13,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from slicing import eager
-from slicing.aggs import Lane
-from slicing.blocks import ListKind, Lists
-from slicing.cells import NEVER, Cells, fused, merged, sorted_cells
 from slicing.kernels.cells import CODE, END, LEVEL
 from slicing.kernels.combine import ARG as _ARG
 from slicing.kernels.combine import LAST as _LAST
 from slicing.plan import RANK_FORMS, RANK_WORDS, TIE_WORDS, Plan
-from slicing.sessions import chains
+from slicing.slices import eager
+from slicing.slices.blocks import ListKind, Lists
+from slicing.slices.cells import NEVER, Cells, fused, merged, sorted_cells
+from slicing.slices.lanes import Lane
+from slicing.slices.sessions import chains
 
 Ints = npt.NDArray[np.int64]
 

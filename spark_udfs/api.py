@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from slicing import Spec, manual
-from slicing.filesystems import filesystem
 from slicing.partials import check, state_of
+from slicing.system.filesystems import filesystem
 from spark_udfs import stages
 from spark_udfs.files import FileRows
 from spark_udfs.progress import watch

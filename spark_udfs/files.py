@@ -11,7 +11,7 @@ from pyarrow import fs
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType, TimestampType
 
-from slicing.filesystems import filesystem
+from slicing.system.filesystems import filesystem
 from spark_udfs.types import arrow_schema, given_schema
 
 FORMATS = ("parquet", "arrow", "csv", "json")

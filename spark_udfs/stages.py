@@ -18,9 +18,10 @@ import pyarrow.parquet as pq
 from pyspark import TaskContext
 from pyspark.cloudpickle import dumps, loads
 
-from slicing import Operator, Output, Spec, results
-from slicing.filesystems import filesystem, publish
+from slicing import Operator, Output, Spec
+from slicing.answers import results
 from slicing.partials import COUNTS, Collector, admit, packed, start, state_of
+from slicing.system.filesystems import filesystem, publish
 from spark_udfs.files import read
 from spark_udfs.progress import Step, judged_by
 from spark_udfs.state import Files, StateError

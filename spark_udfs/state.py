@@ -23,7 +23,6 @@ from pyarrow import fs
 from pyspark.sql.types import StructType
 
 from slicing import Operator, SnapshotError, Spec
-from slicing.filesystems import filesystem, publish
 from slicing.partials import (
     admit,
     bundled,
@@ -35,8 +34,9 @@ from slicing.partials import (
     unbundled,
 )
 from slicing.replan import changed, complete_from
-from slicing.sealed import SealError, content_of, header_of, sealed
 from slicing.state import State
+from slicing.system.filesystems import filesystem, publish
+from slicing.system.sealed import SealError, content_of, header_of, sealed
 from spark_udfs.types import arrow_schema
 
 MAGIC = b"SLICESTA"

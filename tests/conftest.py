@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from slicing import combining, eager, emit, stacks
+from slicing.answers import emit, stacks
+from slicing.slices import combining, eager
 
 
 @pytest.fixture(autouse=True)

@@ -16,8 +16,9 @@ from oracle import Near, Oracle, Out, Refused, Values, rank, same
 from strategies import Case
 
 import slicing as sl
-from slicing import combining, eager, emit, stacks
+from slicing.answers import emit, stacks
 from slicing.kernels.strategies import STRATEGIES
+from slicing.slices import combining, eager
 
 INT64_MAX = 2**63 - 1
 DAY = 86_400_000  # date64 holds milliseconds; here dates are days

@@ -20,9 +20,9 @@ from strategies import OF_ROWS, Case, Kit, calendar_cases, cases
 
 import slicing
 import slicing.batch
-import slicing.key_tables
+import slicing.columns.key_tables
 import slicing.reduce
-import slicing.threads
+import slicing.system.threads
 
 IDLE = os.environ.get("SLICING_IDLE", "1") == "1"
 
@@ -128,8 +128,8 @@ def test_windows_that_are_postponed_come_all_the_same(case: Case, most: int) -> 
 @pytest.fixture
 def few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks, chunks and parts of threads of some rows each, and three threads to every operator."""
-    monkeypatch.setattr(slicing.threads, "ENOUGH", 2)
-    monkeypatch.setattr(slicing.key_tables, "CHUNK", 2)
+    monkeypatch.setattr(slicing.system.threads, "ENOUGH", 2)
+    monkeypatch.setattr(slicing.columns.key_tables, "CHUNK", 2)
     for name, few in {"CHUNK": 3, "BLOCK": 4, "MOST_PIECES": 3}.items():
         monkeypatch.setattr(slicing.reduce, name, few)
     monkeypatch.setattr(slicing.batch, "BLOCK", 4)

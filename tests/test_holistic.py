@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 import slicing as sl
-from slicing import holistic
-from slicing.aggs import Lane
-from slicing.blocks import COUNTED, EARLIEST, Lists, Picked, identity, together
+from slicing.aggregates import holistic
+from slicing.slices.blocks import COUNTED, EARLIEST, Lists, Picked, identity, together
+from slicing.slices.lanes import Lane
 
 SHAPES = {
     "normal": lambda rng, n: rng.normal(size=n),

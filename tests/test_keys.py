@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from slicing.columns.keys import KeyTable, check_key_type
 from slicing.kernels.table import MIX
-from slicing.keys import KeyTable, check_key_type
 
 Row = tuple[Any, ...]
 

@@ -16,9 +16,9 @@ import pytest
 from numba import njit
 
 import slicing as sl
-from slicing import combining, eager
 from slicing.kernels import combine as kinds
 from slicing.kernels.strategies import STRATEGIES
+from slicing.slices import combining, eager
 
 STEPS = int(os.environ.get("SLICING_STEPS", "20000"))
 CHUNK = 4000

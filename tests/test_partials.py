@@ -19,7 +19,7 @@ from strategies import CONTEXT_FREE, OF_ROWS, Case, Kit, cases
 
 import slicing as sl
 from slicing import partials
-from slicing.keys import KeyTable
+from slicing.columns.keys import KeyTable
 from slicing.partials import Collector, admit, joined, operator_of, packed, split, start, state_of
 from slicing.replan import changed
 

@@ -10,7 +10,7 @@ import pytest
 from harness import Delta, Visit
 
 import slicing as sl
-from slicing.key_rows import KeyRows
+from slicing.kept_rows.by_key import KeyRows
 
 N = {"n": sl.count(), "total": sl.sum("v"), "seen": sl.collect("v")}
 WINDOWS = {

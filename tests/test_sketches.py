@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import slicing as sl
-from slicing.sketches import LARGEST, SMALLEST, buckets, middles
+from slicing.aggregates.sketches import LARGEST, SMALLEST, buckets, middles
 
 
 def answer(values: object, *aggs: sl.Aggregate, size: int = 100, every: int | None = None) -> list[dict]:

@@ -20,8 +20,8 @@ import slicing as sl
 
 pytest.importorskip("pyspark")
 
-from slicing import filesystems
-from slicing.filesystems import filesystem, publish
+from slicing.system import filesystems
+from slicing.system.filesystems import filesystem, publish
 from spark_udfs import stages, state
 from spark_udfs.progress import Step
 from spark_udfs.stages import Job

@@ -12,9 +12,9 @@ import pytest
 
 import slicing as sl
 from slicing.batch import Rows
-from slicing.cells import merged
 from slicing.plan import Plan
 from slicing.reduce import reduce_suspects
+from slicing.slices.cells import merged
 from slicing.state import State
 
 LEAP = 10**15

@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import slicing as sl
-import slicing.threads
+import slicing.system.threads
 
 AGGS = {
     "n": sl.count(),
@@ -31,7 +31,7 @@ WINDOWS = {
 
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slicing.threads, "ENOUGH", 50)
+    monkeypatch.setattr(slicing.system.threads, "ENOUGH", 50)
 
 
 def stream(disorder: int, keys: int, seed: int) -> list[pa.RecordBatch]:
@@ -79,10 +79,10 @@ def same(found: sl.Output, expected: sl.Output) -> None:
 
 
 def test_parts_are_worth_a_thread() -> None:
-    enough = slicing.threads.ENOUGH
-    assert slicing.threads.parts(2 * enough - 1, 4) == [slice(0, 2 * enough - 1)]
-    assert [p.stop - p.start for p in slicing.threads.parts(3 * enough, 2)] == [3 * enough // 2] * 2
-    assert len(slicing.threads.parts(100 * enough, 3)) == 3
+    enough = slicing.system.threads.ENOUGH
+    assert slicing.system.threads.parts(2 * enough - 1, 4) == [slice(0, 2 * enough - 1)]
+    assert [p.stop - p.start for p in slicing.system.threads.parts(3 * enough, 2)] == [3 * enough // 2] * 2
+    assert len(slicing.system.threads.parts(100 * enough, 3)) == 3
 
 
 @pytest.mark.parametrize("threads", [0, -1, 1.5, True, None, "2"])

@@ -7,10 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from slicing.columns.keys import KeyTable
 from slicing.kernels import combine as kinds
 from slicing.kernels import reduce as k
 from slicing.kernels.slice import cut, grid_cells, pieces, scan
-from slicing.keys import KeyTable
 
 from . import measuring, streams
 from .streams import SECOND

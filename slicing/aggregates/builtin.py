@@ -1,0 +1,427 @@
+"""The aggregates whose partials are a few words: what each keeps in a slice, and how it reads its answer out."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from slicing.aggregates.aggregate import Aggregate, BoundAggregate, Lowered, Pools, _column, define
+from slicing.columns import values as v
+from slicing.columns.values import BOOL, DECIMAL, FLOAT, NUMERIC, RANKED, TIME, UNSIGNED, ValueType
+from slicing.kernels import combine as kinds
+from slicing.slices.lanes import Feed, Lane
+
+Ints = npt.NDArray[np.int64]
+Block = Any  # see slicing.slices.blocks
+Mask = npt.NDArray[np.bool_]
+
+
+def _lane(agg: Aggregate, kind: int, *feeds: Feed) -> Lane:
+    return Lane(kind, feeds, agg.flag)
+
+
+def _values(agg: Aggregate, value: ValueType) -> Lane:
+    """The shared lane of a column: count, sum where it has one, min and max."""
+    assert agg.column is not None
+    if value.family == FLOAT:
+        return _lane(agg, kinds.BASIC_F, Feed(agg.column, "float"))
+    if value.family in (TIME, RANKED) or value.ranked:
+        return _lane(agg, kinds.EXTREMES, Feed(agg.column, "word"))
+    return _lane(agg, kinds.BASIC_I, Feed(agg.column, "int"))
+
+
+def _sums(agg: Aggregate, value: ValueType) -> tuple[Lane, ...]:
+    """The lanes that hold a column's sum: two for a decimal too wide for a word."""
+    assert agg.column is not None
+    if value.family == DECIMAL and value.ranked:
+        return tuple(_lane(agg, kinds.BASIC_I, Feed(agg.column, f"limb{k}")) for k in (0, 1))
+    return (_values(agg, value),)
+
+
+# --- exact integer totals -----------------------------------------------------------------------------------------
+
+
+class Total(NamedTuple):
+    """128-bit sums: value = high * 2**64 + low (unsigned)."""
+
+    low: npt.NDArray[np.uint64]
+    high: Ints
+
+
+def _total(block: Ints, offset: bool) -> Total:
+    """The sum of a BASIC_I block, plus 2**63 for each value where the words were shifted by that."""
+    low32, high = block[:, 1], block[:, 2]
+    high = high + (low32 >> 32)  # carry, then value = high * 2**32 + low32
+    low32 = low32 & 0xFFFFFFFF
+    top = high >> 32
+    low = ((high & 0xFFFFFFFF) << 32 | low32).view(np.uint64)
+    if offset:
+        half = block[:, 0].astype(np.uint64) << np.uint64(63)
+        carried = low + half
+        top = top + (block[:, 0] >> 1) + (carried < low)
+        low = carried
+    return Total(low, top)
+
+
+def _decimal_total(blocks: list[Ints], value: ValueType) -> tuple[Total, Mask]:
+    """The sum of a decimal column; the mask tells where even 128 bits do not hold it."""
+    if not value.ranked:
+        return _total(blocks[0], False), np.zeros(len(blocks[0]), np.bool_)
+    low, upper = _total(blocks[0], True), _total(blocks[1], False)
+    high = low.high + upper.low.view(np.int64)
+    carry = (high.view(np.uint64) < upper.low).astype(np.int64)
+    beyond = upper.high + carry
+    return Total(low.low, high), beyond != (high >> 63)
+
+
+def _objects(total: Total) -> npt.NDArray[np.object_]:
+    """The sums as Python integers, for decimal division only."""
+    return total.high.astype(object) * (1 << 64) + total.low.astype(object)
+
+
+def _exceeds(total: Total, limit: int) -> Mask:
+    """|total| >= limit"""
+    negative = total.high < 0
+    low = np.where(negative, ~total.low + np.uint64(1), total.low)
+    high = np.where(negative, ~total.high + (total.low == 0), total.high)
+    top, rest = np.int64(limit >> 64), np.uint64(limit & (2**64 - 1))
+    return (high > top) | ((high == top) & (low >= rest))
+
+
+# --- definitions -----------------------------------------------------------------------------------------------------
+
+
+def _count(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> BoundAggregate:
+    feeds = () if agg.column is None else (Feed(agg.column, "valid"),)
+    return BoundAggregate(
+        (_lane(agg, kinds.COUNT, *feeds),), pa.int64(), lambda b, pools: Lowered(pa.array(b[0][:, 0]), None)
+    )
+
+
+def _sum(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> BoundAggregate:
+    lanes = _sums(agg, value)
+    if value.family == FLOAT:
+        return BoundAggregate(lanes, pa.float64(), lambda b, pools: _floats(b[0], _float_sum(b[0])))
+    if value.family == DECIMAL:
+        type = pa.decimal128(builtins.min(value.type.precision + 10, 38), value.type.scale)
+
+        def lower_decimal(b: list[Ints], pools: Pools) -> Lowered:
+            total, beyond = _decimal_total(b, value)
+            valid = b[0][:, 0] > 0
+            overflow = beyond | _exceeds(total, 10**type.precision)
+            return Lowered(v.decimals(total.low.view(np.int64), total.high, valid & ~overflow, type), overflow)
+
+        return BoundAggregate(lanes, type, lower_decimal)
+
+    unsigned = value.family == UNSIGNED
+
+    def lower(b: list[Ints], pools: Pools) -> Lowered:
+        total = _total(b[0], value.type == pa.uint64())
+        overflow = total.high != (0 if unsigned else total.low.view(np.int64) >> 63)
+        return _whole(b[0], total.low if unsigned else total.low.view(np.int64), overflow)
+
+    return BoundAggregate(lanes, pa.uint64() if unsigned else pa.int64(), lower)
+
+
+def _mean(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> BoundAggregate:
+    lanes = _sums(agg, value)
+    if value.family == FLOAT:
+        return BoundAggregate(
+            lanes, pa.float64(), lambda b, pools: _floats(b[0], _divide(_float_sum(b[0]), b[0][:, 0]))
+        )
+    if value.family == DECIMAL:
+        p, s = value.type.precision, value.type.scale
+        scale = builtins.min(s + 4, 38)
+        type = pa.decimal128(builtins.min(p + 4, 38), scale)
+
+        def lower_decimal(b: list[Ints], pools: Pools) -> Lowered:
+            total, beyond = _decimal_total(b, value)
+            count = np.maximum(b[0][:, 0], 1).astype(object)
+            scaled = _objects(total) * 10 ** (scale - s)
+            sign = np.where(total.high < 0, -1, 1).astype(object)
+            mean = (abs(scaled) * 2 + count) // (count * 2) * sign  # half away from zero, as Spark rounds
+            overflow = beyond | (abs(mean) >= 10**type.precision).astype(np.bool_)
+            mean[overflow] = 0
+            low, high = (mean & (2**64 - 1)).astype(np.uint64).view(np.int64), (mean >> 64).astype(np.int64)
+            return Lowered(v.decimals(low, high, (b[0][:, 0] > 0) & ~overflow, type), overflow)
+
+        return BoundAggregate(lanes, type, lower_decimal)
+
+    def lower(b: list[Ints], pools: Pools) -> Lowered:
+        total = _total(b[0], value.type == pa.uint64())
+        approximate = total.high * 2.0**64 + total.low.astype(np.float64)
+        exact = total.high == total.low.view(np.int64) >> 63
+        numbers = np.where(exact, total.low.view(np.int64).astype(np.float64), approximate)
+        return _floats(b[0], _divide(numbers, b[0][:, 0]))
+
+    return BoundAggregate(lanes, pa.float64(), lower)
+
+
+def _extreme(pick: str) -> Callable[[Aggregate, ValueType, Mapping[str, pa.DataType]], BoundAggregate]:
+    def build(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> BoundAggregate:
+        lane = _values(agg, value)
+
+        def lower(b: list[Ints], pools: Pools) -> Lowered:
+            valid = b[0][:, 0] > 0
+            words = b[0][:, -2 if pick == "min" else -1]  # of floats that are all NaN it still is the identity: NaN
+            if lane.kind != kinds.BASIC_F and not valid.all():
+                words = np.where(valid, words, 0)
+            return Lowered(value.array(words, valid, pools.get(agg.column or "")), None)
+
+        return BoundAggregate((lane,), value.type, lower)
+
+    return build
+
+
+def _moment(root: bool) -> Callable[[Aggregate, ValueType, Mapping[str, pa.DataType]], BoundAggregate]:
+    def build(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> BoundAggregate:
+        assert agg.column is not None
+        ddof = agg.ddof or 0
+
+        def lower(b: list[Ints], pools: Pools) -> Lowered:
+            count = b[0][:, 0]
+            with np.errstate(invalid="ignore"):
+                var = _divide(np.maximum(b[0].view(np.float64)[:, 2], 0.0), count - ddof)
+                numbers = np.sqrt(var) if root else var
+            enough = count > ddof
+            return Lowered(pa.array(numbers, mask=None if enough.all() else ~enough), None)
+
+        return BoundAggregate((_lane(agg, kinds.MOMENTS, Feed(agg.column, "float")),), pa.float64(), lower)
+
+    return build
+
+
+def _product(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> BoundAggregate:
+    assert agg.column is not None
+    if value.family in (FLOAT, DECIMAL):
+        lane = _lane(agg, kinds.PRODUCT_F, Feed(agg.column, "float"))
+        return BoundAggregate((lane,), pa.float64(), lambda b, pools: _floats(b[0], b[0].view(np.float64)[:, 1]))
+    unsigned = value.family == UNSIGNED
+    lane = _lane(agg, kinds.PRODUCT_I, Feed(agg.column, "unsigned" if unsigned else "int"), Feed(agg.column, "float"))
+
+    def lower(b: list[Ints], pools: Pools) -> Lowered:
+        words, approximate = b[0][:, 1], b[0].view(np.float64)[:, 2]
+        # A factor 0 makes the product 0 whatever went before (then inf * 0 = NaN). Otherwise the float tells the
+        # magnitude, and near the limit the sign (or the top bit) of the wrapped product tells the rest.
+        zero = np.isnan(approximate) | (approximate == 0)
+        if unsigned:
+            overflow = (approximate > 2.0**64.5) | ((approximate > 2.0**63.5) & (words >= 0))
+        else:
+            overflow = (abs(approximate) > 2.0**63.5) | (
+                (abs(approximate) > 2.0**62) & ((words < 0) != (approximate < 0))
+            )
+        words = np.where(zero, 0, words)
+        return _whole(b[0], words.view(np.uint64) if unsigned else words, overflow & ~zero)
+
+    return BoundAggregate((lane,), pa.uint64() if unsigned else pa.int64(), lower)
+
+
+def _geometric_mean(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> BoundAggregate:
+    assert agg.column is not None
+
+    def lower(b: list[Ints], pools: Pools) -> Lowered:
+        return _floats(b[0], np.exp(_divide(_float_sum(b[0]), b[0][:, 0])))
+
+    return BoundAggregate((_lane(agg, kinds.BASIC_F, Feed(agg.column, "log")),), pa.float64(), lower)
+
+
+def _edge(kind: int) -> Callable[[Aggregate, ValueType, Mapping[str, pa.DataType]], BoundAggregate]:
+    def build(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> BoundAggregate:
+        assert agg.column is not None
+
+        def lower(b: list[Ints], pools: Pools) -> Lowered:
+            return Lowered(value.array(b[0][:, 4], b[0][:, 0] > 0, pools.get(agg.column or "")), None)
+
+        return BoundAggregate((_lane(agg, kind, Feed(agg.column, "word")),), value.type, lower)
+
+    return build
+
+
+def _arg(pick: str) -> Callable[[Aggregate, ValueType, Mapping[str, pa.DataType]], BoundAggregate]:
+    def build(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> BoundAggregate:
+        assert agg.column is not None and agg.return_ is not None
+        result = ValueType.of(types[agg.return_], agg.return_)
+
+        def lower(b: list[Ints], pools: Pools) -> Lowered:
+            valid = (b[0][:, 0] > 0) & (b[0][:, 6] > 0)
+            return Lowered(result.array(b[0][:, 5], valid, pools.get(agg.return_ or "")), None)
+
+        lane = _lane(agg, kinds.ARG, Feed(agg.column, pick), Feed(agg.return_, "word"))
+        return BoundAggregate((lane,), result.type, lower)
+
+    return build
+
+
+def _extreme_count(pick: str) -> Callable[[Aggregate, ValueType, Mapping[str, pa.DataType]], BoundAggregate]:
+    def build(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> BoundAggregate:
+        assert agg.column is not None
+        lane = _lane(agg, kinds.EXTREME_COUNT, Feed(agg.column, pick))
+        return BoundAggregate((lane,), pa.int64(), lambda b, pools: Lowered(pa.array(b[0][:, 2]), None))
+
+    return build
+
+
+def _m4(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> BoundAggregate:
+    builds = {"min": _extreme("min"), "max": _extreme("max"), "first": _edge(kinds.FIRST), "last": _edge(kinds.LAST)}
+    parts = {name: build(agg, value, types) for name, build in builds.items()}
+    lanes = tuple(dict.fromkeys(lane for part in parts.values() for lane in part.lanes))
+    type = pa.struct([(name, part.type) for name, part in parts.items()])
+
+    def lower(b: list[Ints], pools: Pools) -> Lowered:
+        blocks = dict(zip(lanes, b, strict=True))
+        arrays = [p.lower([blocks[lane] for lane in p.lanes], pools).array for p in parts.values()]
+        empty = pa.array(b[0][:, 0] == 0)
+        return Lowered(pa.StructArray.from_arrays(arrays, fields=list(type), mask=empty), None)
+
+    return BoundAggregate(lanes, type, lower)
+
+
+def _float_sum(block: Ints) -> npt.NDArray[np.float64]:
+    """The sum of a BASIC_F block, with what its additions lost."""
+    words = block.view(np.float64)
+    total: npt.NDArray[np.float64] = words[:, 1] + words[:, 2]
+    return total
+
+
+def _divide(a: npt.NDArray[np.float64], b: Ints) -> npt.NDArray[np.float64]:
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        quotient: npt.NDArray[np.float64] = a / b
+        return quotient
+
+
+def _floats(block: Ints, numbers: npt.NDArray[np.float64]) -> Lowered:
+    empty = block[:, 0] == 0
+    return Lowered(pa.array(numbers, mask=empty if empty.any() else None), None)
+
+
+def _whole(block: Ints, numbers: npt.NDArray[np.int64] | npt.NDArray[np.uint64], overflow: Mask) -> Lowered:
+    empty = block[:, 0] == 0
+    overflow = overflow & ~empty
+    return Lowered(pa.array(numbers, mask=empty if empty.any() else None), overflow if overflow.any() else None)
+
+
+_ORDERED = (*NUMERIC, TIME, RANKED)
+
+
+define("count", _ORDERED, _count)
+define("sum", NUMERIC, _sum)
+define("product", NUMERIC, _product)
+define("min", _ORDERED, _extreme("min"))
+define("max", _ORDERED, _extreme("max"))
+define("mean", NUMERIC, _mean)
+define("geometric_mean", NUMERIC, _geometric_mean)
+define("var", NUMERIC, _moment(root=False))
+define("std", NUMERIC, _moment(root=True))
+define("first", _ORDERED, _edge(kinds.FIRST))
+define("last", _ORDERED, _edge(kinds.LAST))
+define("argmin", _ORDERED, _arg("low"))
+define("argmax", _ORDERED, _arg("high"))
+define("min_count", _ORDERED, _extreme_count("low"))
+define("max_count", _ORDERED, _extreme_count("high"))
+define("m4", _ORDERED, _m4)
+define("any", (BOOL,), _extreme("max"))
+define("all", (BOOL,), _extreme("min"))
+
+
+# --- the public constructors ------------------------------------------------------------------------------------------
+
+
+def count(column: str | None = None) -> Aggregate:
+    """Rows, or with a column its values that are not null."""
+    return Aggregate("count", None if column is None else _column(column, "count's column"))
+
+
+def sum(column: str) -> Aggregate:
+    """Sum: exact for integers and decimals, float64 for floats."""
+    return Aggregate("sum", _column(column, "sum's column"))
+
+
+def product(column: str) -> Aggregate:
+    """Product: exact for integers, float64 for floats and decimals."""
+    return Aggregate("product", _column(column, "product's column"))
+
+
+def min(column: str) -> Aggregate:
+    """Smallest value, in the column's type; NaN only where all values are NaN."""
+    return Aggregate("min", _column(column, "min's column"))
+
+
+def max(column: str) -> Aggregate:
+    """Largest value, in the column's type; NaN only where all values are NaN."""
+    return Aggregate("max", _column(column, "max's column"))
+
+
+def mean(column: str) -> Aggregate:
+    """Arithmetic mean: float64, for decimals four digits more, rounded half up."""
+    return Aggregate("mean", _column(column, "mean's column"))
+
+
+def geometric_mean(column: str) -> Aggregate:
+    """exp(mean(log(x))): 0 where a value is 0, NaN where one is negative."""
+    return Aggregate("geometric_mean", _column(column, "geometric_mean's column"))
+
+
+def var(column: str, ddof: int = 1) -> Aggregate:
+    """Variance with ``ddof`` degrees of freedom less; null for fewer than ``ddof + 1`` values."""
+    return Aggregate("var", _column(column, "var's column"), ddof=_ddof(ddof, "var"))
+
+
+def std(column: str, ddof: int = 1) -> Aggregate:
+    """Standard deviation; null for fewer than ``ddof + 1`` values."""
+    return Aggregate("std", _column(column, "std's column"), ddof=_ddof(ddof, "std"))
+
+
+def first(column: str) -> Aggregate:
+    """The value of the earliest row by (time, sequence, arrival) whose value is not null."""
+    return Aggregate("first", _column(column, "first's column"))
+
+
+def last(column: str) -> Aggregate:
+    """The value of the latest row by (time, sequence, arrival) whose value is not null."""
+    return Aggregate("last", _column(column, "last's column"))
+
+
+def argmin(column: str, return_: str) -> Aggregate:
+    """``return_`` of the row with the smallest ``column``; of several, the earliest."""
+    return Aggregate("argmin", _column(column, "argmin's column"), _column(return_, "argmin's return_"))
+
+
+def argmax(column: str, return_: str) -> Aggregate:
+    """``return_`` of the row with the largest ``column``; of several, the earliest."""
+    return Aggregate("argmax", _column(column, "argmax's column"), _column(return_, "argmax's return_"))
+
+
+def min_count(column: str) -> Aggregate:
+    """How many rows hold the smallest value."""
+    return Aggregate("min_count", _column(column, "min_count's column"))
+
+
+def max_count(column: str) -> Aggregate:
+    """How many rows hold the largest value."""
+    return Aggregate("max_count", _column(column, "max_count's column"))
+
+
+def m4(column: str) -> Aggregate:
+    """A struct of min, max, first and last: what a line chart of one pixel's width needs."""
+    return Aggregate("m4", _column(column, "m4's column"))
+
+
+def any(column: str) -> Aggregate:
+    """Whether any value is true; null where all are null."""
+    return Aggregate("any", _column(column, "any's column"))
+
+
+def all(column: str) -> Aggregate:
+    """Whether all values are true; null where all are null."""
+    return Aggregate("all", _column(column, "all's column"))
+
+
+def _ddof(ddof: object, function: str) -> int:
+    if isinstance(ddof, bool) or not isinstance(ddof, int) or ddof < 0:
+        raise ValueError(f"{function}'s ddof must be a whole number of at least 0; got {ddof!r}")
+    return ddof

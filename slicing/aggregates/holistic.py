@@ -1,0 +1,351 @@
+"""Holistic aggregates: answers that need every value of a window, from sorted values kept once a slice.
+
+A slice keeps, for each column with such an aggregate, its values sorted and counted (``blocks.COUNTED``); ``mode`` also
+the earliest row of each (``blocks.EARLIEST``); ``collect`` rows in their order. A window is a range of slices, and its
+answer is read out of their lists (``kernels.holistic``): quantiles by counting rows in buckets, distinct and frequent
+values by counting them as slices enter and leave. Windows that overlap share the sorting and the counting.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Mapping
+from numbers import Real
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from slicing.aggregates.aggregate import Aggregate, BoundAggregate, Lowered, Pools, _column, define
+from slicing.columns import values as v
+from slicing.columns.values import FLOAT, NUMERIC, RANKED, TIME, ValueType
+from slicing.kernels import holistic as k
+from slicing.kernels.lists import copied
+from slicing.slices.blocks import COUNTED, EARLIEST, Block, ListKind, Lists, Picked, in_order, interleaved, rows_of
+from slicing.slices.lanes import Feed, Lane
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Types = Mapping[str, pa.DataType]
+
+BUCKETS = 4096  # at most
+
+
+# --- windows over sorted lists ----------------------------------------------------------------------------------------
+
+
+class Windows:
+    """The windows of a lane's answers that have values, in an order in which neighbours overlap."""
+
+    def __init__(self, block: Picked) -> None:
+        lists = block.lists.whole()
+        rows = np.append(0, np.cumsum(lists.items[:, 1]))
+        filled = rows[lists.at[block.last]] > rows[lists.at[block.first]]
+        some = np.flatnonzero(filled)
+        first, last = block.first[some], block.last[some]
+        # windows of about one length side by side: those of one type, mostly
+        length = np.frexp((last - first).astype(np.float64))[1]
+        order = np.lexsort((last, first, length))
+        self.size, self.filled, self.place = len(block), filled, some[order]
+        self.first, self.last = first[order], last[order]
+        self.at, self.items, self.before = lists.at, lists.items, rows
+        self.value = np.ascontiguousarray(lists.items[:, 0])
+        self._number: tuple[Ints, int] | None = None
+
+    @staticmethod
+    def of(block: Block) -> Windows:
+        picked = Picked.of(block)
+        if "windows" not in picked.known:
+            picked.known["windows"] = Windows(picked)
+        windows: Windows = picked.known["windows"]
+        return windows
+
+    def some(self, which: Ints) -> Windows:
+        """Some of the windows, over the same lists."""
+        chosen = copy.copy(self)
+        chosen.first, chosen.last = self.first[which], self.last[which]
+        return chosen
+
+    @property
+    def count(self) -> Ints:
+        """Rows with a value, of each window that has any."""
+        return self.before[self.at[self.last]] - self.before[self.at[self.first]]
+
+    def of_largest(self, beyond: int) -> Ints:
+        """The largest magnitude of each window's values, those from ``beyond`` on aside."""
+        size = np.abs(self.value)
+        size[(size >= beyond) | (self.value == v.SIGN_BIT)] = 0
+        cells, held = np.zeros(self.at.size, np.int64), np.flatnonzero(np.diff(self.at))
+        if held.size:
+            cells[held] = np.maximum.reduceat(size, self.at[held])
+        spans = np.stack([self.first, self.last], axis=1).ravel()
+        found: Ints = np.maximum.reduceat(cells, spans)[::2] if spans.size else spans
+        return found
+
+    def number(self) -> tuple[Ints, int]:
+        """Values as numbers from 0, and how many there are."""
+        if self._number is None:
+            bits = max(2 * self.value.size - 1, 1).bit_length()
+            slot_value, slot_number = np.empty(1 << bits, np.int64), np.zeros(1 << bits, np.int64)
+            number = np.empty(self.value.size, np.int64)
+            n = k.number_values(self.value, slot_value, slot_number, np.uint64(64 - bits), number)
+            self._number = number, int(n)
+        return self._number
+
+    def spread(self, words: Ints, empty: int = 0) -> Ints:
+        """A word a window, from those of the windows that have values."""
+        out = np.full(self.size, empty, np.int64)
+        out[self.place] = words
+        return out
+
+    def lists(self, at: Ints, words: Ints, value: ValueType, pool: pa.Array | None) -> pa.Array:
+        """A list a window, null where it has no values."""
+        sizes = np.diff(at)
+        starts = np.append(0, np.cumsum(self.spread(sizes)))
+        moved = np.empty(words.size, np.int64)
+        target = np.repeat(starts[self.place] - at[:-1], sizes) + np.arange(words.size)
+        moved[target] = words
+        return _list_array(starts, value.array(moved, None, pool), ~self.filled)
+
+
+def _list_array(starts: Ints, values: pa.Array, empty: npt.NDArray[np.bool_]) -> pa.Array:
+    if starts[-1] >= 2**31:
+        raise OverflowError(f"lists of {starts[-1]} values in all do not fit one column; close fewer windows at a time")
+    offsets = pa.array(starts.astype(np.int32), mask=np.append(empty, False) if empty.any() else None)
+    return pa.ListArray.from_arrays(offsets, values)
+
+
+def _ranked(windows: Windows, low: Ints, high: Ints) -> Ints:
+    """The values of the rows ``low`` and ``high`` (it or the next) of each window, in ascending order."""
+    items = windows.at[windows.last] - windows.at[windows.first]
+    room, weight = np.empty((2, 2 * int(items.max(initial=0)) + 1), np.int64)  # cells come before others go
+    lists = windows.at, windows.value, windows.before
+    small = items <= k.SMALL
+    if small.all():
+        out = np.empty((low.size, 2), np.int64)
+        k.select_small(windows.first, windows.last, low, high, *lists, room, weight, out)
+        return out
+    if small.any():
+        out = np.empty((low.size, 2), np.int64)
+        for which in (np.flatnonzero(small), np.flatnonzero(~small)):
+            out[which] = _ranked(windows.some(which), low[which], high[which])
+        return out
+    out, begin = np.empty((low.size, 2), np.int64), 0
+    pivots, built, bucket = np.empty(0, np.int64), 0, np.empty(windows.value.size, np.int32)
+    while begin < low.size:
+        begin = k.select(
+            np.int64(begin), windows.first, windows.last, low, high, *lists, pivots, np.int64(built), bucket, room,
+            weight, out,
+        )  # fmt: skip
+        if begin < low.size:
+            built = int(items[begin])
+            pivots = _pivots(windows.value[windows.at[windows.first[begin]] :][:built])
+    return out
+
+
+def _pivots(values: Ints) -> Ints:
+    """Values that cut these into buckets of about the same size: few, as a cell's items are merged with them, but not
+    too few, as all items of one are looked at (measured: 2 sqrt(n) is best or near it from 600 to 300,000 items)."""
+    buckets = min(max(2 * math.isqrt(values.size), 2), BUCKETS)
+    step = max(values.size // (8 * buckets), 1)
+    spots = np.arange(0, values.size - step + 1, step)
+    spots += (spots * 0x9E3779B1 >> 7) % step  # not at the same place of every slice
+    sample = np.sort(values[spots])
+    return np.unique(sample[np.linspace(0, sample.size - 1, buckets).astype(np.int64)[1:]])
+
+
+# --- definitions -----------------------------------------------------------------------------------------------------
+
+
+def _lane(agg: Aggregate, kind: ListKind, form: str = "low") -> Lane:
+    assert agg.column is not None
+    return Lane(kind, (Feed(agg.column, form),), agg.flag)
+
+
+def quantiles(block: Block, q: float | None, floats: Callable[[Ints, Windows], Floats], has_nan: bool) -> Lowered:
+    """The quantile of each window (without ``q`` the median); ``floats`` turns words of windows into numbers."""
+    windows = Windows.of(block)
+    at = (0.5 if q is None else q) * (windows.count - 1)
+    low = np.floor(at).astype(np.int64)
+    share = at - low
+    words = _ranked(windows, low, low + (share > 0))
+    below, above = (floats(np.ascontiguousarray(w), windows) for w in words.T)
+    numbers = np.full(windows.size, np.nan)
+    numbers[windows.place] = _between(below, above, None if q is None else share)
+    if has_nan and windows.value.max(initial=0) == v.TOP:  # NaN is the largest word
+        last = windows.count - 1
+        numbers[windows.place[_ranked(windows, last, last)[:, 0] == v.TOP]] = np.nan
+    empty = ~windows.filled
+    return Lowered(pa.array(numbers, mask=empty if empty.any() else None), None)
+
+
+def _quantile(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
+    def lower(b: list[Block], pools: Pools) -> Lowered:
+        pool = pools.get(agg.column or "")
+        q, has_nan = dict(agg.options).get("q"), value.family == FLOAT
+        return quantiles(b[0], q, lambda words, _: value.floats(value.array(words, None, pool)), has_nan)
+
+    return BoundAggregate((_lane(agg, COUNTED),), pa.float64(), lower)
+
+
+def _between(a: Floats, b: Floats, share: Floats | None) -> Floats:
+    """From a to b as numpy interpolates (without a share: their mean); a neighbour that has no share has no say."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        if share is None:
+            return np.where(np.isinf(a + b), a / 2 + b / 2, (a + b) / 2)
+        step = b - a
+        numbers = np.where(share < 0.5, a + step * share, b - step * (1 - share))
+        numbers = np.where(np.isinf(step), a * (1 - share) + b * share, numbers)
+    return np.where((share == 0) | (a == b), a, numbers)
+
+
+def _count_distinct(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
+    def lower(b: list[Block], pools: Pools) -> Lowered:
+        windows = Windows.of(b[0])
+        number, n = windows.number()
+        out = np.empty(windows.first.size, np.int64)
+        k.distinct(windows.first, windows.last, windows.at, number, np.zeros(n, np.int64), out)
+        return Lowered(pa.array(windows.spread(out)), None)
+
+    return BoundAggregate((_lane(agg, COUNTED),), pa.int64(), lower)
+
+
+def _mode(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
+    def lower(b: list[Block], pools: Pools) -> Lowered:
+        windows = Windows.of(b[0])
+        number, n = windows.number()
+        begins = np.full(windows.at.size - 1, v.TOP)
+        held = np.flatnonzero(np.diff(windows.at))
+        if held.size:
+            begins[held] = np.minimum.reduceat(windows.items[:, 2], windows.at[held])
+        having = np.zeros(2 * int(windows.count.max(initial=0)) + 1, np.int64)  # on the way two windows are counted
+        out = np.empty(windows.first.size, np.int64)
+        lists = windows.at, number, windows.items, begins
+        k.modes(windows.first, windows.last, *lists, np.zeros(n, np.int64), having, out)
+        words = windows.spread(windows.value[out])
+        return Lowered(value.array(words, windows.filled, pools.get(agg.column or "")), None)
+
+    return BoundAggregate((_lane(agg, EARLIEST),), value.type, lower)
+
+
+def _heavy_hitters(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
+    share = float(dict(agg.options)["share"])
+
+    def lower(b: list[Block], pools: Pools) -> Lowered:
+        windows = Windows.of(b[0])
+        number, n = windows.number()
+        items = windows.at[windows.last] - windows.at[windows.first]
+        at = np.empty(items.size + 1, np.int64)
+        out, count = np.empty((2, int(np.minimum(items, int(1 / share) + 1).sum())), np.int64)
+        lists, seen = (windows.at, number, windows.before), np.full(n, -1)
+        k.heavy(windows.first, windows.last, *lists, share, np.zeros(n, np.int64), seen, at, out, count)
+        words, count = windows.value[out[: at[-1]]], count[: at[-1]]
+        order = np.lexsort((words, -count, np.repeat(np.arange(at.size - 1), np.diff(at))))
+        return Lowered(windows.lists(at, words[order], value, pools.get(agg.column or "")), None)
+
+    return BoundAggregate((_lane(agg, COUNTED),), pa.list_(value.type), lower)
+
+
+def _top_k(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
+    wanted = int(dict(agg.options)["k"])
+
+    def lower(b: list[Block], pools: Pools) -> Lowered:
+        windows = Windows.of(b[0])
+        at = np.empty(windows.first.size + 1, np.int64)
+        out = np.empty(int(np.minimum(windows.count, wanted).sum()), np.int64)
+        ends = windows.first, windows.last, windows.at
+        k.largest(*ends, windows.value, windows.before, np.int64(wanted), value.family == FLOAT, at, out)
+        return Lowered(windows.lists(at, out, value, pools.get(agg.column or "")), None)
+
+    return BoundAggregate((_lane(agg, COUNTED),), pa.list_(value.type), lower)
+
+
+def _collect(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
+    kind, is_float = in_order(1), value.type == pa.float64()
+
+    def given(rows: Lists) -> Ints:
+        """The values; floats as they are, so that each is turned once, however many windows have it."""
+        words = np.ascontiguousarray(rows.items[:, 3])
+        return v.word_floats(words).view(np.int64) if is_float else words
+
+    def lower(b: list[Block], pools: Pools) -> Lowered:
+        picked = Picked.of(b[0])
+        lists = picked.lists.whole()
+        first, last = lists.at[picked.first], lists.at[picked.last]
+        starts = np.append(0, np.cumsum(last - first))
+        words = np.empty(starts[-1], np.int64)
+        tangled = interleaved(picked)
+        copied(given(lists), first[~tangled], last[~tangled], starts[:-1][~tangled], words)
+        if tangled.any():
+            rows = rows_of(picked[tangled], kind)
+            copied(given(rows), rows.at[:-1], rows.at[1:], starts[:-1][tangled], words)
+        pool = pools.get(agg.column or "")
+        values = pa.array(words.view(np.float64)) if is_float else value.array(words, None, pool)
+        return Lowered(_list_array(starts, values, starts[1:] == starts[:-1]), None)
+
+    return BoundAggregate((_lane(agg, kind, "word"),), pa.list_(value.type), lower)
+
+
+_ANY = (*NUMERIC, TIME, RANKED)
+define("median", NUMERIC, _quantile)
+define("quantile", NUMERIC, _quantile)
+define("count_distinct", _ANY, _count_distinct)
+define("mode", _ANY, _mode)
+define("collect", _ANY, _collect)
+define("top_k", _ANY, _top_k)
+define("heavy_hitters", _ANY, _heavy_hitters)
+
+
+# --- the public constructors ------------------------------------------------------------------------------------------
+
+
+def median(column: str) -> Aggregate:
+    """The middle value, or the mean of the two: exact, float64. NaN where a value is NaN."""
+    return Aggregate("median", _column(column, "median's column"))
+
+
+def quantile(column: str, q: float) -> Aggregate:
+    """The value below which a share ``q`` of the rows lies: exact, float64, interpolated between neighbours as numpy
+    does by default. NaN where a value is NaN."""
+    return Aggregate("quantile", _column(column, "quantile's column"), options=(("q", share_of(q, "quantile's q")),))
+
+
+def count_distinct(column: str) -> Aggregate:
+    """How many different values, nulls aside: exact. NaN is one value, -0.0 is 0.0."""
+    return Aggregate("count_distinct", _column(column, "count_distinct's column"))
+
+
+def mode(column: str) -> Aggregate:
+    """The most frequent value; of several, the one that came first by (time, sequence, arrival)."""
+    return Aggregate("mode", _column(column, "mode's column"))
+
+
+def collect(column: str) -> Aggregate:
+    """The values as a list, by (time, sequence, arrival), nulls left out; null where there are none."""
+    return Aggregate("collect", _column(column, "collect's column"))
+
+
+def top_k(column: str, k: int) -> Aggregate:
+    """The ``k`` largest values as a list, in descending order, fewer where there are fewer rows; a value that occurs
+    several times is in it as often. NaN comes last: like ``max``, it counts only for want of others."""
+    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+        raise ValueError(f"top_k's k must be a whole number of at least 1; got {k!r}")
+    if k >= 1 << 62:
+        raise ValueError(f"top_k's k must be a whole number below 2**62; got {k!r}")
+    return Aggregate("top_k", _column(column, "top_k's column"), options=(("k", k),))
+
+
+def heavy_hitters(column: str, share: float) -> Aggregate:
+    """The values that make up at least ``share`` of the rows (those that are not null) as a list, the most frequent
+    first, of equally frequent ones the smaller. Empty where no value does, null where all are null."""
+    checked = share_of(share, "heavy_hitters's share")
+    if checked == 0:
+        raise ValueError("heavy_hitters's share must be above 0; got 0")
+    return Aggregate("heavy_hitters", _column(column, "heavy_hitters's column"), options=(("share", checked),))
+
+
+def share_of(number: object, argument: str) -> float:
+    if isinstance(number, bool) or not isinstance(number, Real) or not 0 <= float(number) <= 1:
+        raise ValueError(f"{argument} must be a number from 0 to 1; got {number!r}")
+    return float(number)

@@ -1,0 +1,245 @@
+"""User-defined aggregates: lift, combine and lower as plain Python functions, compiled with the library's loops.
+
+A commutative aggregate keeps one partial a slice: a count and its states, combined like any other (``UserWords``). One
+that is not keeps the rows of a slice in order (``blocks.in_order``): each slice is folded when it is asked for, and the
+windows combine slices; only where slices interleave in time are the rows of a window put in order and folded anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from slicing.aggregates.aggregate import Aggregate, BoundAggregate, Lowered, Pools, _column, define
+from slicing.columns.values import DECIMAL, FLOAT, NUMERIC, TIME, UNSIGNED, ValueType, word_floats
+from slicing.kernels.strategies import STRATEGIES, Combinations
+from slicing.slices import combining
+from slicing.slices.blocks import Block, Lifting, Lists, Picked, in_order, interleaved, rows_of
+from slicing.slices.lanes import Feed, Lane
+from slicing.user_functions import STATES, Functions, check, digest, lift_takes
+
+Ints = npt.NDArray[np.int64]
+
+
+# --- blocks -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class UserWords:
+    """Partials of a commutative aggregate: a count and its states."""
+
+    functions: Functions
+    forms: str
+
+    def identity(self, lane: Lane, size: int) -> Ints:
+        return self.functions.empty(size)
+
+    def lifted(self, lane: Lane, rows: Lifting) -> Ints:
+        block = self.functions.empty(rows.cells)
+        kernels = self.functions.kernels(self.forms)
+        kernels.scatter(rows.cell(), rows.valid, *rows.feeds, block, block.view(np.float64))
+        return block
+
+    def merged(self, lane: Lane, into: Ints, size: int, older: Ints, newer: Ints) -> Ints:
+        block, every, split = self.functions.empty(size), np.arange(into.size), len(older)
+        self.combine(into[:split], every[:split], block, older)
+        self.combine(into[split:], every[: into.size - split], block, newer)
+        return block
+
+    def answered(
+        self, lane: Lane, block: Ints, first: Ints, last: Ints, combinations: Callable[[], Combinations]
+    ) -> Ints:
+        if not self.functions.evicts:
+            return self.ranges(block, combinations())
+        answer = self.functions.empty(first.size)
+        floats = answer.view(np.float64), block.view(np.float64)
+        self.functions.kernels(self.forms).slide(first, last, answer, floats[0], block, floats[1])
+        return answer
+
+    def ranges(self, block: Ints, plan: Combinations) -> Ints:
+        """As the combinations say, each in the order of the cells."""
+        partials = block
+        if plan.scratch is not None:
+            partials = np.concatenate([block, block.take(plan.scratch, axis=0), self.functions.empty(1)])
+            self.combine(plan.into, plan.source, partials, partials, ordered=True)
+        answer = partials.take(plan.seed, axis=0)
+        self.combine(plan.more, plan.rest, answer, partials)
+        return answer
+
+    def combine(self, into: Ints, source: Ints, out: Ints, cells: Ints, ordered: bool = False) -> None:
+        floats = out.view(np.float64), cells.view(np.float64)
+        self.functions.kernels(self.forms).merge(into, source, ordered, out, floats[0], cells, floats[1])
+
+
+def _folded(kind: UserWords, rows: Lists, keyed: Sequence[bool]) -> Ints:
+    """The rows of each list, combined in their order."""
+    block = kind.functions.empty(len(rows))
+    items = np.ascontiguousarray(rows.items)
+    for k, is_key in enumerate(keyed):
+        if is_key:
+            items = items.copy() if items is rows.items else items
+            items[:, 3 + k] = word_floats(np.ascontiguousarray(items[:, 3 + k])).view(np.int64)
+    kernels = kind.functions.kernels(kind.forms)
+    kernels.fold(rows.at, items, items.view(np.float64), block, block.view(np.float64))
+    return block
+
+
+def _in_turn(kind: UserWords, picked: Picked, keyed: Sequence[bool]) -> Ints:
+    """The answer of each window: its slices combined in their order, or its rows where these interleave."""
+    lists = picked.lists.whole()
+    tangled = interleaved(picked)
+    answer = kind.functions.empty(len(picked))
+    some = np.flatnonzero(tangled)
+    if some.size:
+        answer[some] = _folded(kind, rows_of(picked[some], in_order(len(keyed))), keyed)
+    rest = np.flatnonzero(~tangled & (picked.last > picked.first))
+    first, last = picked.first[rest], picked.last[rest]
+    order = np.lexsort((last, first, np.frexp((last - first).astype(np.float64))[1]))
+    first, last = first[order], last[order]
+    lists_of: Callable[[Ints, Ints, int], Combinations] = STRATEGIES[combining.choose(first, last, len(lists))].lists
+    answer[rest[order]] = kind.ranges(_folded(kind, lists, keyed), lists_of(first, last, len(lists)))
+    return answer
+
+
+# --- the definition ---------------------------------------------------------------------------------------------------
+
+
+def _bind(agg: Aggregate, value: ValueType, columns: Mapping[str, pa.DataType]) -> BoundAggregate:
+    functions: Functions = agg.user
+    values = {name: ValueType.of(columns[name], name) for name in functions.inputs}
+    for name, found in values.items():
+        if found.family not in (*NUMERIC, TIME):
+            raise TypeError(
+                f"{agg!r}: column {name!r} has type {columns[name]}; udaf takes numbers, booleans and times"
+            )
+    floats = [found.family in (FLOAT, DECIMAL) for found in values.values()]
+    forms = "".join("f" if is_float else "i" for is_float in floats)
+    lift_takes(functions, forms)
+    kind = UserWords(functions, forms)
+
+    def lowered(block: Ints) -> Lowered:
+        type = functions.result()
+        out = np.zeros(len(block), type.to_pandas_dtype())
+        functions.kernels(forms).lowered(block, block.view(np.float64), out)
+        empty = block[:, 0] == 0
+        return Lowered(pa.array(out, mask=empty if empty.any() else None), None)
+
+    integer = ["unsigned" if found.family == UNSIGNED else "int" for found in values.values()]
+    plain = ["float" if is_float else form for is_float, form in zip(floats, integer, strict=True)]
+    if functions.commutative:
+        feeds = tuple(Feed(name, form) for name, form in zip(values, plain, strict=True))
+        return BoundAggregate((Lane(kind, feeds, agg.flag),), functions.result(), lambda b, pools: lowered(b[0]))
+    # as words that order as the values do, where there is no arrival to order rows of one time by
+    keyed = [found.family == FLOAT for found in values.values()]
+    feeds = tuple(Feed(name, "word" if k else form) for name, form, k in zip(values, plain, keyed, strict=True))
+
+    def lower(b: list[Block], pools: Pools) -> Lowered:
+        return lowered(_in_turn(kind, Picked.of(b[0]), keyed))
+
+    return BoundAggregate((Lane(in_order(len(feeds)), feeds, agg.flag),), functions.result(), lower)
+
+
+define("udaf", (), _bind)
+
+
+# --- the public constructor, and what it refuses --------------------------------------------------------------------
+
+
+def udaf(
+    name: str,
+    lift: Callable[..., Any],
+    combine: Callable[[Any, Any], Any],
+    lower: Callable[[Any], Any],
+    identity: Any,
+    invert: Callable[[Any, Any], Any] | None = None,
+    commutative: bool = False,
+    state: Sequence[object] = ("float64",),
+    inputs: Sequence[str] = (),
+) -> Aggregate:
+    """An aggregate of your own, from plain Python functions that the library compiles.
+
+    ``lift(*values)``
+        the state of one row, from its values of the columns ``inputs`` (floats and decimals as float64, integers,
+        booleans and times as int64). Rows where one of them is null are left out.
+    ``combine(a, b)``
+        one state from two; it must be associative, and ``identity`` must leave the other as it is.
+    ``lower(state)``
+        the answer: a float, an integer or a bool.
+
+    ``state`` lists what a state is made of ('float64', 'int64', 'bool'): with one entry a plain value, with several a
+    tuple. With ``commutative=False`` rows and states are combined in the order of (time, sequence, arrival), however
+    they arrive; that keeps the rows of open windows. ``invert(combine(a, b), b)`` gives ``a`` back: what leaves a
+    sliding window is then taken away, and not all the rest combined anew, where that is exact and order does not matter
+    (commutative, with a state of integers and bools: of floats an infinity or a rounding would stay).
+
+    Functions may use what numba compiles: numbers, tuples, math, numpy. Wrong ones are refused here.
+    """
+    functions = Functions(
+        name=_name(name),
+        **{what: _function(name, what, f) for what, f in (("lift", lift), ("combine", combine), ("lower", lower))},
+        invert=None if invert is None else _function(name, "invert", invert),
+        state=_states(name, state),
+        identity=_identity(name, identity, _states(name, state)),
+        inputs=_inputs(name, inputs),
+        commutative=_flag(name, commutative),
+        digest=digest(*map(_plain, (lift, combine, lower, invert))),
+    )
+    check(functions)
+    return Aggregate("udaf", user=functions)
+
+
+def _plain(function: Any) -> Any:
+    return getattr(function, "py_func", function)
+
+
+def _name(name: object) -> str:
+    if not isinstance(name, str) or not name:
+        raise TypeError(f"udaf's name must be a string that is not empty; got {name!r}")
+    return name
+
+
+def _function(name: str, what: str, function: Any) -> FunctionType:
+    found = _plain(function)
+    if not isinstance(found, FunctionType):
+        raise TypeError(f"udaf {name!r}: {what} must be a function written in Python (def or lambda); got {function!r}")
+    return found
+
+
+def _states(name: str, state: object) -> tuple[str, ...]:
+    names = {float: "float64", int: "int64", bool: "bool"}
+    given = [state] if isinstance(state, str | type) else state
+    if not isinstance(given, list | tuple) or not given:
+        raise TypeError(f"udaf {name!r}: state must be a list of 'float64', 'int64' or 'bool'; got {state!r}")
+    found = [names.get(s, s) if isinstance(s, type) else str(s) for s in given]
+    for s in found:
+        if s not in STATES:
+            raise TypeError(f"udaf {name!r}: state must be made of 'float64', 'int64' or 'bool'; got {s!r}")
+    return tuple(map(str, found))
+
+
+def _identity(name: str, identity: Any, state: tuple[str, ...]) -> tuple[float | int | bool, ...]:
+    given = tuple(identity) if isinstance(identity, list | tuple) else (identity,)
+    if len(given) != len(state) or not all(isinstance(v, int | float | np.number | np.bool_) for v in given):
+        wanted = "one number" if len(state) == 1 else f"a tuple of {len(state)} numbers"
+        raise TypeError(f"udaf {name!r}: identity must be {wanted}, as state={list(state)!r} says; got {identity!r}")
+    casts: dict[str, Callable[[Any], Any]] = {"float64": float, "int64": int, "bool": bool}
+    return tuple(casts[s](v) for s, v in zip(state, given, strict=True))
+
+
+def _inputs(name: str, inputs: object) -> tuple[str, ...]:
+    given = [inputs] if isinstance(inputs, str) else inputs
+    if not isinstance(given, list | tuple) or not given:
+        raise TypeError(f"udaf {name!r}: inputs must be a list of at least one column; got {inputs!r}")
+    return tuple(_column(c, f"each of the inputs of udaf {name!r}") for c in given)
+
+
+def _flag(name: str, commutative: object) -> bool:
+    if not isinstance(commutative, bool):
+        raise TypeError(f"udaf {name!r}: commutative must be True or False; got {commutative!r}")
+    return commutative

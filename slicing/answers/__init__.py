@@ -1,0 +1,1 @@
+"""Windows on their way out: which are due, their partials, corrections, empty ones, as Arrow."""

@@ -1,0 +1,170 @@
+"""Answers to Arrow: the columns of ``out.windows``, in their order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from slicing.aggregates.aggregate import Pools
+from slicing.answers.emit import Answers
+from slicing.columns.arrow_io import empty
+from slicing.columns.keys import KeyTable, ranks_among
+from slicing.columns.order import order_by
+from slicing.columns.values import NOWHERE, taken
+from slicing.plan import Plan
+from slicing.slices.blocks import by_column
+from slicing.windows.bounds import BEGIN
+
+if TYPE_CHECKING:
+    from slicing.state import State
+
+Ints = npt.NDArray[np.int64]
+
+
+def schema(plan: Plan) -> pa.Schema:
+    """The columns of ``out.windows``."""
+    return plan.once("schema", lambda: _schema(plan))
+
+
+def _schema(plan: Plan) -> pa.Schema:
+    time = plan.measure.type
+    fields = [pa.field("window", pa.string()), pa.field("window_start", time), pa.field("window_end", time)]
+    fields += [pa.field(n, t) for n, t in zip(plan.spec.by, plan.key_types, strict=True)]
+    if plan.spec.ranks_rows:
+        fields += [pa.field("rank_start", pa.int64()), pa.field("rank_end", pa.int64())]
+    fields += [pa.field(n, a.type) for n, a in plan.aggs.items()]
+    if plan.spec.emit == "updates":
+        fields.append(pa.field("revision", pa.int64()))
+    if plan.spec.emit == "changes":
+        fields.append(pa.field("op", pa.string()))
+    return pa.schema(fields)
+
+
+def in_order(answers: Answers, keys: KeyTable | None, last: Ints | None = None) -> Ints | None:
+    """The order of rows: end, window, start, keys (null first), rank, then ``last``; None where they are in it."""
+    if answers.ordered and last is None:
+        return None
+    rank = ranks_among(answers.code, keys)[answers.code]
+    before = [] if last is None else [last]
+    before += [] if answers.ranks is None else [answers.ranks[:, 0]]
+    return order_by(*before, rank, answers.start, answers.window, answers.end)
+
+
+def to_table(plan: Plan, answers: Answers, keys: KeyTable | None, pools: Pools, mark: Ints | None = None) -> pa.Table:
+    """``mark`` is the revision of each row or, for changes, 0 for '-' and 1 for '+'."""
+    if not len(answers):
+        return plan.once("no windows", schema(plan).empty_table)
+    order = in_order(answers, keys, mark)
+    if order is not None:
+        answers = answers.take(order)
+        mark = None if mark is None else mark[order]
+    no_start = answers.start == BEGIN if plan.open_start or plan.keeps_rows else None
+    if no_start is not None and not no_start.any():
+        no_start = None
+    columns = [
+        plan.named(answers.window),
+        plan.measure.array(answers.start, no_start),
+        plan.measure.array(answers.end),
+    ]
+    if keys is not None:
+        columns += keys.columns(answers.code)
+    if plan.spec.ranks_rows:
+        ranks = np.full((len(answers), 2), -1) if answers.ranks is None else answers.ranks
+        columns += [pa.array(rank, mask=rank < 0) for rank in ranks.T]
+    columns += aggregates(plan, answers, pools)
+    if plan.spec.emit == "updates":
+        columns.append(pa.array(np.zeros(len(answers), np.int64) if mark is None else mark))
+    if plan.spec.emit == "changes":
+        sign = np.ones(len(answers), np.int64) if mark is None else mark
+        columns.append(pa.array(["-", "+"]).take(pa.array(sign)))
+    return pa.Table.from_arrays(columns, schema=schema(plan))
+
+
+def windows(state: State, answers: Answers, revised: tuple[Answers, Ints] | None) -> pa.Table:
+    """``out.windows``: windows that closed and, with their marks, those that changed."""
+    if state.plan.since:
+        answers = answers.take(~state.plan.missed(answers.window, answers.start, answers.end))
+        if revised is not None:
+            again, mark = revised
+            whole = ~state.plan.missed(again.window, again.start, again.end)
+            revised = again.take(whole), mark[whole]
+    if revised is None:
+        return to_table(state.plan, answers, state.keys, state.pools)
+    again, mark = revised
+    first_mark = np.full(len(answers), 1 if state.plan.spec.emit == "changes" else 0, np.int64)
+    both = Answers.together([again, answers])
+    return to_table(state.plan, both, state.keys, state.pools, np.append(mark, first_mark))
+
+
+def late_rows(batch: pa.RecordBatch, null_time: Ints, late: Ints) -> pa.Table:
+    """The input's columns and the reason, in the order the rows came; ``late`` counts rows that have a time."""
+    name = "reason" if "reason" not in batch.schema.names else "late_reason"
+    if not late.size and not null_time.size:
+        return pa.Table.from_batches([batch.slice(0, 0)]).append_column(name, pa.array([], pa.string()))
+    if null_time.size:
+        late = np.delete(np.arange(batch.num_rows), null_time)[late]
+    chosen = np.append(late, null_time)
+    order = np.argsort(chosen)
+    reason = pa.array(["late", "null time"]).take(pa.array((order >= late.size).astype(np.int8)))
+    return pa.Table.from_batches([taken(batch, chosen[order])]).append_column(name, reason)
+
+
+def none_late(state: State) -> pa.Table:
+    """``late`` where no rows came."""
+    given = state.given
+    assert given is not None
+    schema, table = state.plan.once("no late rows", lambda: (given, late_rows(empty(given), NOWHERE, NOWHERE)))
+    if schema is given or schema.equals(given, check_metadata=True):
+        return table
+    return late_rows(empty(given), NOWHERE, NOWHERE)
+
+
+def aggregates(plan: Plan, answers: Answers, pools: Pools) -> list[pa.Array]:
+    blocks = [by_column(block) for block in answers.blocks]
+    columns = []
+    for name, agg in plan.aggs.items():
+        array, overflow = agg.lower([blocks[i] for i in plan.lanes_of[name]], pools)
+        if name in plan.agg_since:  # added while the stream ran: it has not seen the rows of windows that had begun
+            missed = answers.start < plan.agg_since[name]
+            array = array.take(pa.array(np.arange(len(answers)), mask=missed))
+            overflow = None if overflow is None else overflow & ~missed
+        if overflow is not None and overflow.any():
+            array = _overflown(plan, answers, name, array, overflow)
+        columns.append(array)
+    return columns
+
+
+def _overflown(plan: Plan, answers: Answers, name: str, array: pa.Array, overflow: npt.NDArray[np.bool_]) -> pa.Array:
+    if plan.spec.on_overflow == "error":
+        row = int(np.argmax(overflow))
+        start, end = (plan.measure.value(int(c[row])) for c in (answers.start, answers.end))
+        raise OverflowError(
+            f"{plan.spec.aggs[name]!r} (output column {name!r}) does not fit {array.type} in window "
+            f"{plan.names[int(answers.window[row])]!r} from {start} to {end}; use on_overflow='null' or 'wrap'"
+        )
+    if plan.spec.on_overflow == "wrap" and not pa.types.is_decimal(array.type):
+        return array
+    kept = array.is_valid().to_numpy(zero_copy_only=False) & ~overflow
+    return (
+        pa.array(array.fill_null(0).to_numpy(zero_copy_only=False), mask=~kept)
+        if not pa.types.is_decimal(array.type)
+        else array
+    )
+
+
+def among(answers: Answers, others: Answers) -> npt.NDArray[np.bool_]:
+    """Which of the answers are windows of ``others`` too."""
+    n = len(others)
+    names = ("window", "start", "end", "code")
+    columns = [np.append(getattr(others, c), getattr(answers, c)) for c in names]
+    order = np.lexsort(columns)
+    same = np.append(False, np.logical_and.reduce([c[order][1:] == c[order][:-1] for c in columns]))[: order.size]
+    group = np.cumsum(~same) - 1
+    held = np.zeros(order.size, np.bool_)
+    held[group[order < n]] = True
+    out = np.empty(order.size, np.bool_)
+    out[order] = held[group]
+    return out[n:]

@@ -1,0 +1,136 @@
+"""Revisions: windows already given out that a late row, within the allowed lateness, has changed.
+
+Only keys that such rows touch are looked at. A touched window comes out again as it is now; for ``emit="changes"``
+after the row it replaces.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.answers import emit
+from slicing.answers.emit import Answers
+from slicing.answers.results import among
+from slicing.slices.cells import Cells, merged
+from slicing.slices.sessions import Runs, chains, runs
+
+if TYPE_CHECKING:
+    from slicing.state import State
+
+Ints = npt.NDArray[np.int64]
+
+
+def _none() -> Ints:
+    return np.empty(0, np.int64)
+
+
+@dataclass(frozen=True)
+class Revisions:
+    """How often windows came out again: (window, start, end, code) -> count, for those that did."""
+
+    window: Ints = field(default_factory=_none)
+    start: Ints = field(default_factory=_none)
+    end: Ints = field(default_factory=_none)
+    code: Ints = field(default_factory=_none)
+    count: Ints = field(default_factory=_none)
+
+    def without(self, horizon: int) -> Revisions:
+        """Windows that have left are not revised any more."""
+        return self._take(self.end > horizon) if self.count.size else self
+
+    def recoded(self, code: Ints) -> Revisions:
+        return replace(self, code=code[self.code])
+
+    def bumped(self, answers: Answers, again: npt.NDArray[np.bool_]) -> tuple[Revisions, Ints]:
+        """Count these windows once more; their revision numbers (0 for one that comes for the first time)."""
+        columns = [
+            np.concatenate([getattr(self, name), getattr(answers, name)]) for name in ("code", "start", "end", "window")
+        ]
+        fresh = np.append(np.zeros(self.count.size, np.bool_), np.ones(len(answers), np.bool_))
+        order = np.lexsort((fresh, *columns))
+        same = np.append(False, np.logical_and.reduce([c[order][1:] == c[order][:-1] for c in columns]))
+        count = np.append(self.count, again.astype(np.int64))[order]
+        follows = np.flatnonzero(same)
+        count[follows] += count[follows - 1]
+        kept = np.append(~same[1:], True)[: order.size]
+        number = np.empty(order.size, np.int64)
+        number[order] = count
+        code, start, end, window = (c[order][kept] for c in columns)
+        return Revisions(window, start, end, code, count[kept]), number[self.count.size :]
+
+    def _take(self, index: npt.NDArray[np.bool_]) -> Revisions:
+        return Revisions(self.window[index], self.start[index], self.end[index], self.code[index], self.count[index])
+
+
+def revise(state: State, changing: Cells) -> tuple[State, tuple[Answers, Ints] | None]:
+    """Add the cells of rows behind the watermark; the windows they change, and each one's mark.
+
+    The mark is the revision for "updates" and 0 ('-') or 1 ('+') for "changes".
+    """
+    until = state.watermark
+    if not len(changing) or until is None:
+        return state, None
+    store = state.store.consolidated()
+    touched = np.zeros(1 if state.keys is None else len(state.keys), np.bool_)
+    touched[changing.code] = True
+    table = store.table()
+    old = table.take(touched[table.code])
+    new = merged(old, changing, state.plan.lanes, state.plan.gaps)
+    state = replace(state, store=store.add(changing))
+    after = state.horizon
+    was = [emit.time_answers(state.plan, old, state.keys, after, until)]
+    now = [emit.time_answers(state.plan, new, state.keys, after, until)]
+    hit = emit.time_answers(state.plan, changing, state.keys, after, until, windows_of=new)
+    was[0] = was[0].take(among(was[0], hit))
+    now[0] = now[0].take(among(now[0], hit))
+    for answers_was, answers_now in _sessions(state, old, new, changing, until):
+        was.append(answers_was)
+        now.append(answers_now)
+    before, current = Answers.together(was), Answers.together(now)
+    if state.plan.spec.emit == "changes":
+        mark = np.append(np.zeros(len(before), np.int64), np.ones(len(current), np.int64))
+        return state, (Answers.together([before, current]), mark)
+    revisions, number = state.revisions.bumped(current, among(current, before))
+    return replace(state, revisions=revisions), (current, number)
+
+
+def _sessions(state: State, old: Cells, new: Cells, changing: Cells, until: int) -> list[tuple[Answers, Answers]]:
+    """For each session window: complete sessions that changed, and what they have become so far."""
+    plan, found = state.plan, []
+    for session in plan.sessions:
+        gap = plan.session_gaps[session.level]
+        was, now, by = (
+            runs(c, state.keys, chains(c, gap, c.level % plan.levels <= session.level)) for c in (old, new, changing)
+        )
+        # a run of the late rows lies within one new run, and so does every old one
+        changed = np.zeros(now.first.size, np.bool_)
+        changed[_run_holding(now, by)] = True
+        of_old = _run_holding(now, was)
+        gone = changed[of_old] & (was.end() + gap < until)
+        back = changed & (now.end() + gap < until)
+        found.append(
+            (
+                emit.session_answers(plan, was.chosen(gone), session.window, session.gap),
+                emit.session_answers(plan, now.chosen(back), session.window, session.gap),
+            )
+        )
+    return found
+
+
+def _run_holding(runs: Runs, others: Runs) -> Ints:
+    """For each of the other runs, the one of ``runs`` it is a part of (same key, around its first row)."""
+    code = np.append(runs.code, others.code)
+    start = np.append(runs.start(), others.start())
+    is_other = np.append(np.zeros(runs.first.size, np.int64), np.ones(others.first.size, np.int64))
+    order = np.lexsort((is_other, start, code))
+    # the newest run at or before, in this order, is the holder
+    position = np.where(is_other[order] == 0, np.arange(order.size), 0)
+    holder = order[np.maximum.accumulate(position)] if order.size else order
+    out = np.empty(others.first.size, np.int64)
+    mine = is_other[order] == 1
+    out[order[mine] - runs.first.size] = holder[mine]
+    return out

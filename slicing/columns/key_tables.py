@@ -1,0 +1,192 @@
+"""Distinct values to ids 0, 1, 2... in order of first appearance: hash tables of 64-bit words and of bytes."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.kernels.table import (
+    CROWDED,
+    FINISHED,
+    MIX,
+    NO_BYTES,
+    encode_bytes,
+    encode_words,
+    place_bytes,
+    place_words,
+)
+from slicing.system.threads import parts, side_by_side
+
+Array = npt.NDArray[Any]
+Ints = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.int32]  # there are never 2**31 of them
+Mask = npt.NDArray[np.bool_]
+
+CHUNK = 1 << 15  # rows looked up at a time by one of several threads
+NOTHING = np.frombuffer(b"", np.uint8)
+
+
+class Table:
+    """Distinct values to ids: what the tables of words and of bytes share."""
+
+    slots: Array
+    shift: np.uint64  # from a hash to its slot
+
+    def __init__(self) -> None:
+        self.given = 0
+        self.null = -1
+        self.limit = 1024  # ids there is room for
+        self.multiplier, self.patience = MIX, 64
+        self.rebuild()
+
+    def encode(
+        self, rows: Array, count: int, valid: Mask | None = None, data: Array = NOTHING, threads: int = 1
+    ) -> Codes:
+        """Ids of ``count`` rows: words, or offsets into ``data``. ``valid`` is given where rows are null.
+
+        ``threads`` look up together what is known; chunks with values that are new go through once more, in turn.
+        """
+        rows.setflags(write=False)  # as Arrow's buffers are: a kernel is compiled once
+        out = np.empty(count, np.int32)
+        share = parts(count, threads)
+
+        def whole(chunk: slice) -> bool:
+            return self._step(rows, valid, data, out, chunk, grow=False)[2] == FINISHED
+
+        def unknown(part: slice) -> list[slice]:
+            chunks = (slice(a, min(a + CHUNK, part.stop)) for a in range(part.start, part.stop, CHUNK))
+            return [chunk for chunk in chunks if not whole(chunk)]
+
+        if len(share) == 1 or not self.given or (valid is not None and self.null < 0):
+            self._encode(rows, valid, data, out, slice(0, count))
+        else:
+            for chunks in side_by_side(unknown, share):
+                for chunk in chunks:
+                    self._encode(rows, valid, data, out, chunk)
+        return out
+
+    def _encode(self, rows: Array, valid: Mask | None, data: Array, out: Codes, chunk: slice) -> None:
+        if valid is not None and self.null < 0:
+            first = chunk.start + int(valid[chunk].argmin())
+            self._grow(rows, None, data, out, slice(chunk.start, first))
+            if self.given == self.limit:
+                self.make_room(FINISHED)
+            self.add_null()
+            self.null, self.given = self.given, self.given + 1
+            chunk = slice(first, chunk.stop)
+        self._grow(rows, valid, data, out, chunk)
+
+    def _grow(self, rows: Array, valid: Mask | None, data: Array, out: Codes, chunk: slice) -> None:
+        while True:
+            done, self.given, stop = self._step(rows, valid, data, out, chunk, grow=True)
+            if stop == FINISHED:
+                return
+            self.make_room(stop)
+            chunk = slice(chunk.start + done, chunk.stop)
+
+    def _step(
+        self, rows: Array, valid: Mask | None, data: Array, out: Codes, chunk: slice, grow: bool
+    ) -> tuple[int, int, int]:
+        mask = None if valid is None else valid[chunk]
+        return self.step(rows[chunk.start :], mask, data, out[chunk], grow)
+
+    def make_room(self, stop: int) -> None:
+        if stop == CROWDED:
+            self.multiplier = np.uint64(int.from_bytes(os.urandom(8), "little") | 1)
+            self.patience *= 2
+        else:
+            self.limit *= 2
+        self.rebuild()
+
+    def free_slots(self, slots: Array) -> None:
+        self.slots = slots
+        self.shift = np.uint64(65 - len(slots).bit_length())
+
+    def step(self, rows: Array, valid: Mask | None, data: Array, out: Codes, grow: bool) -> tuple[int, int, int]:
+        """(rows done, ids given, why it stopped); without ``grow`` it stops at a value that is new."""
+        raise NotImplementedError
+
+    def rebuild(self) -> None:
+        """Room for ``limit`` ids, and slots anew."""
+        raise NotImplementedError
+
+    def add_null(self) -> None:
+        """A value for the next id, which will be null's."""
+        raise NotImplementedError
+
+
+class WordTable(Table):
+    def __init__(self) -> None:
+        self._words = np.zeros(1, np.int64)  # the word of each id, after one place of none
+        super().__init__()
+
+    @property
+    def keys(self) -> Ints:
+        """The word of each id."""
+        return self._words[1:]
+
+    def step(self, rows: Array, valid: Mask | None, data: Array, out: Codes, grow: bool) -> tuple[int, int, int]:
+        hashing = self.slots, self.shift, self.multiplier, self.patience
+        return encode_words(rows, valid, self.null, *hashing, self._words, self.given, grow, out)
+
+    def rebuild(self) -> None:
+        self._words = longer(self._words, self.limit + 1)
+        self.free_slots(np.zeros(8 * self.limit, np.int32))
+        if self.given:
+            place_words(self.keys[: self.given], self.null, self.slots, self.shift, self.multiplier)
+
+    def add_null(self) -> None:
+        self.keys[self.given] = 0
+
+    @property
+    def nbytes(self) -> int:
+        return self.slots.nbytes + self._words.nbytes
+
+
+class ByteTable(Table):
+    def __init__(self) -> None:
+        self.starts = np.zeros(1, np.int64)  # id i is pool[starts[i] : starts[i + 1]]
+        self.pool = np.empty(4096, np.uint8)
+        super().__init__()
+
+    def step(self, rows: Array, valid: Mask | None, data: Array, out: Codes, grow: bool) -> tuple[int, int, int]:
+        hashing = self.slots, self.shift, self.multiplier, self.patience
+        stored = self.pool, self.starts, self.given
+        return encode_bytes(rows, data, valid, self.null, *hashing, *stored, grow, out)
+
+    def make_room(self, stop: int) -> None:
+        if stop == NO_BYTES:
+            self.pool = longer(self.pool, 2 * self.pool.size)
+        else:
+            super().make_room(stop)
+
+    def rebuild(self) -> None:
+        self.starts = longer(self.starts, self.limit + 1)
+        self.free_slots(np.zeros((4 * self.limit, 3), np.uint64))
+        starts = self.starts[: self.given + 1]
+        if self.given:
+            place_bytes(self.pool, starts, self.null, self.slots, self.shift, self.multiplier)
+
+    def add_null(self) -> None:
+        self.starts[self.given + 1] = self.starts[self.given]
+
+    @property
+    def nbytes(self) -> int:
+        return self.slots.nbytes + self.starts.nbytes + self.pool.nbytes
+
+
+def numbered(words: Ints) -> tuple[Codes, Ints]:
+    """Each word's number, in order of first appearance, and the word of each number."""
+    table = WordTable()
+    numbers = table.encode(words, words.size)
+    return numbers, table.keys[: table.given]
+
+
+def longer(array: Array, size: int) -> Array:
+    """A copy with room for so many."""
+    copy = np.empty(size, array.dtype)
+    copy[: array.size] = array
+    return copy

@@ -1,0 +1,1 @@
+"""Rows kept one by one, for windows that rows decide."""

@@ -1,0 +1,125 @@
+"""Windows of rows out: which of them the watermark completes or late rows change, and their answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.answers.emit import Answers, combined
+from slicing.batch import Rows
+from slicing.kept_rows.by_key import KeyRows
+from slicing.kept_rows.store import RowStore
+from slicing.plan import Plan
+from slicing.windows.bounds import BEGIN, FOREVER
+from slicing.windows.row_view import ARRIVAL, BoundRows, Found, View
+
+if TYPE_CHECKING:
+    from slicing.state import State
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+Kept = KeyRows | RowStore
+
+
+@dataclass(frozen=True)
+class Due:
+    """Windows of one type that are due."""
+
+    window: int
+    view: View
+    found: Found
+
+    @staticmethod
+    def of(window: BoundRows, view: View, after: int, until: int) -> Due:
+        found = window.find(view, until)
+        due = (found.closes < until) | view.over[found.group]
+        return Due(window.number, view, found.take(due & (found.closes >= after)))
+
+    def take(self, index: Mask) -> Due:
+        return replace(self, found=self.found.take(index))
+
+    def code(self) -> Ints:
+        return self.view.rows.code[self.view.first[self.found.group]]
+
+    def identity(self) -> Ints:
+        """What tells one window from another, its content included: rows are only ever added between others."""
+        f, none = self.found, np.full(self.found.first.size, -1, np.int64)
+        arrival = self.view.fact(ARRIVAL) if f.order is None else self.view.fact(ARRIVAL)[f.order]
+        ranks = (none if f.rank_start is None else f.rank_start, none if f.rank_end is None else f.rank_end)
+        ends = (arrival[f.first], arrival[f.last - 1], f.last - f.first)
+        return np.stack([self.code(), f.start, f.end, f.anchor, *ranks, *ends], axis=1)
+
+    def answers(self, plan: Plan) -> Answers:
+        f = self.found
+        cells = self.view.rows.cells if f.order is None else self.view.rows.cells.take(f.order)
+        window = np.full(f.first.size, self.window, np.int64)
+        ranks = None if f.rank_start is None or f.rank_end is None else np.stack([f.rank_start, f.rank_end], axis=1)
+        return Answers(window, f.start, f.end, self.code(), combined(plan, cells, f.first, f.last), ranks=ranks)
+
+
+def fresh(plan: Plan) -> Kept:
+    """No rows yet."""
+    return KeyRows(plan) if plan.by_key else RowStore(plan)
+
+
+def together(stores: Sequence[Kept]) -> Kept:
+    """Rows of different keys, in the same codes and ranks, as one."""
+    whole: Any = stores[0]
+    for other in stores[1:]:
+        whole = whole.beside(other)
+    return whole
+
+
+def keep(state: State, in_time: Rows, tardy: Rows | None) -> tuple[State, Kept | None]:
+    """Add the rows that windows ask for one by one; the rows as they were if windows given out may have changed."""
+    plan, before, reached = state.plan, state.rows, state.watermark
+    if not plan.keeps_rows:
+        return state, None
+    rows = before.add(in_time)
+    if plan.idle is not None and tardy is not None:
+        rows = rows.add(tardy, late=True)
+    changed = plan.spec.revises and reached is not None and len(in_time) > 0 and in_time.span[0] < reached
+    return state.but(rows=rows), before if changed else None
+
+
+def closed(
+    state: State, older: Kept | None, reached: int | None, flush: bool
+) -> tuple[Kept, list[Answers], Answers | None]:
+    """Windows that the watermark completes; with ``older`` (the rows before late ones came) also those that changed.
+
+    Gives the rows without what is needed no more, the windows, and those they replace.
+    """
+    if reached is None or not len(state.rows):
+        return state.rows, [], None
+    plan, left = state.plan, state.horizon
+    after = BEGIN if state.watermark is None else state.watermark - state.patience
+    until = FOREVER if flush else reached - state.patience
+    look = state.rows.look(until, flush)
+    if look is None:
+        return state.rows, [], None
+    found, gone = [], []
+    was = None if older is None else older.look(after, False, look.view)
+    for window in plan.row_windows:
+        due = Due.of(window, look.seen_by(window), after if older is None else left, until)
+        if was is not None:
+            before = Due.of(window, was.seen_by(window), left, after)
+            kept, still = _common(before.identity(), due.identity())
+            before, due = before.take(~kept), due.take(~still)
+            if before.found.first.size:
+                gone.append(before.answers(plan))
+        if due.found.first.size:
+            found.append(due.answers(plan))
+    rows = fresh(plan) if flush else look.let_go(reached - plan.lateness)
+    return rows, found, Answers.together(gone) if gone else None
+
+
+def _common(a: Ints, b: Ints) -> tuple[Mask, Mask]:
+    """Which rows of each table are in the other one."""
+    _, number = np.unique(np.concatenate([a, b]), axis=0, return_inverse=True)
+    number = number.reshape(-1)
+    mine, other = number[: len(a)], number[len(a) :]
+    return np.isin(mine, other), np.isin(other, mine)

@@ -1,0 +1,134 @@
+"""Rows that are final and that open windows still need, by key.
+
+A row becomes final once the watermark (and the lateness) has passed it; rows after it are later, so each batch of final
+rows is one more run behind the others, and its rows have the rank among their key's that they will always have. How
+many rows of a key were let go tells which rows of the runs are still alive: letting go moves nothing, and the dead
+leave when runs are merged, before they are more than the living. Values throughout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.columns.order import stable_order
+from slicing.kernels.cells import CODE
+from slicing.slices.cells import concatenated
+from slicing.windows.bounds import FOREVER
+from slicing.windows.row_view import RANK, RowTable
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+FEW = 256  # dead rows that are not worth a merge
+
+
+def _none() -> Ints:
+    return np.empty(0, np.int64)
+
+
+@dataclass(frozen=True)
+class FinalRows:
+    """``gone``, ``ranked``: by code, how many rows were let go, and how many became final; ``wakes``: when to look at
+    the key though it has no new row."""
+
+    runs: tuple[RowTable, ...] = ()
+    alive: int = 0
+    gone: Ints = field(default_factory=_none)
+    ranked: Ints = field(default_factory=_none)
+    wakes: Ints = field(default_factory=_none)
+
+    def __len__(self) -> int:
+        return self.alive
+
+    @property
+    def nbytes(self) -> int:
+        return sum(run.nbytes for run in self.runs) + self.gone.nbytes + self.ranked.nbytes + self.wakes.nbytes
+
+    def known(self, codes: int) -> FinalRows:
+        """With room for so many codes."""
+        if self.gone.size >= codes:
+            return self
+        more = max(codes, 2 * self.gone.size) - self.gone.size
+        gone, ranked = (np.append(count, np.zeros(more, np.int64)) for count in (self.gone, self.ranked))
+        wakes = np.append(self.wakes, np.full(more, FOREVER))
+        return replace(self, gone=gone, ranked=ranked, wakes=wakes)
+
+    def of(self, codes: Ints | None) -> list[RowTable]:
+        """The living rows of some keys (None: of all), run by run; ``codes`` ascend."""
+        found = []
+        for run in self.runs:
+            if codes is None or 4 * codes.size > len(run):
+                chosen: Mask | Ints = run.facts[:, RANK] >= self.gone[run.code]
+                if codes is not None:
+                    asked = np.zeros(self.gone.size, np.bool_)
+                    asked[codes] = True
+                    chosen &= asked[run.code]
+            else:
+                first, last = (np.searchsorted(run.codes, codes, side) for side in ("left", "right"))
+                size = last - first
+                chosen = np.repeat(first - np.cumsum(size) + size, size) + np.arange(size.sum())
+                chosen = chosen[run.facts[chosen, RANK] >= self.gone[run.code[chosen]]]
+            found.append(run.take(chosen))
+        return [run for run in found if len(run)]
+
+    def after(self, rows: RowTable, alive: int) -> FinalRows:
+        """With a run more, of rows behind the others of their keys; ``alive`` rows in all."""
+        runs = [*self.runs, *([rows] if len(rows) else [])]
+        while len(runs) > 1 and len(runs[-2]) < 2 * len(runs[-1]):
+            newer, older = runs.pop(), runs.pop()
+            runs.append(by_code([*replace(self, runs=(older,)).of(None), *replace(self, runs=(newer,)).of(None)], rows))
+        if sum(map(len, runs)) > 2 * alive + FEW:
+            runs = [by_code(replace(self, runs=tuple(runs)).of(None), rows)]
+        return replace(self, runs=tuple(run for run in runs if len(run)), alive=alive)
+
+    def uses(self, used: Mask, counts: bool) -> None:
+        """Mark the codes that are needed; with ``counts`` also those whose rows are but counted."""
+        for run in self.of(None):
+            used[run.code] = True
+        if counts:
+            used[: self.ranked.size] |= self.ranked[: used.size] != 0
+
+    def recoded(self, code: Ints) -> FinalRows:
+        """Codes renumbered: ``code[old]`` is the new one, -1 for one that is not used any more."""
+        new = code[: self.gone.size]
+        size = int(code.max(initial=-1)) + 1
+
+        def moved(count: Ints, none: int) -> Ints:
+            out = np.full(size, none, np.int64)
+            out[new[new >= 0]] = count[: new.size][new >= 0]
+            return out
+
+        runs = []
+        for run in self.of(None):
+            to = code[run.code]
+            run = replace(run, cells=run.cells.with_meta(CODE, to)).take(to >= 0)
+            runs.append(run.take(stable_order(run.code)))
+        counts = moved(self.gone, 0), moved(self.ranked, 0), moved(self.wakes, FOREVER)
+        runs = [run for run in runs if len(run)]
+        return FinalRows(tuple(runs), sum(map(len, runs)), *counts)
+
+    def beside(self, other: FinalRows) -> FinalRows:
+        """With the rows of other keys."""
+        size = max(self.gone.size, other.gone.size)
+        mine, theirs = self.known(size), other.known(size)
+        gone, ranked = mine.gone[:size] + theirs.gone[:size], mine.ranked[:size] + theirs.ranked[:size]
+        whole = replace(mine, gone=gone, ranked=ranked, wakes=np.minimum(mine.wakes[:size], theirs.wakes[:size]))
+        for run in other.runs:
+            whole = whole.after(run, whole.alive + other.alive)
+        return replace(whole, alive=self.alive + other.alive)
+
+
+def by_code(runs: Sequence[RowTable], like: RowTable) -> RowTable:
+    """Runs of which each is behind the ones before, as one table sorted by code."""
+    if not runs:
+        return like.take(slice(0, 0))
+    if len(runs) == 1:
+        return runs[0]
+    cells, facts = concatenated([run.cells for run in runs]), np.concatenate([run.facts for run in runs])
+    table = RowTable(cells, facts)
+    code = table.codes
+    return table if (code[1:] >= code[:-1]).all() else table.take(stable_order(code))

@@ -1,0 +1,209 @@
+"""Cells: a table of partial slices, the currency of the system.
+
+A cell is one key's rows of one slice (with sessions: one run of them): the slice's end, the key's code, the number of
+rows, for plans with fragments the level and the first and last time, and a block of partials for every lane. A batch
+becomes such a table, the store is made of them, a snapshot is them. Tables are never changed in place, so an operator
+can drop what a failed push made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.columns.lazy import lazy
+from slicing.columns.order import order_by
+from slicing.kernels.cells import CODE, END, FIRST, LAST, LEVEL, ROWS, ascending, merge, slice_starts
+from slicing.slices import blocks as b
+from slicing.slices.blocks import Block
+from slicing.slices.lanes import Lane
+
+Ints = npt.NDArray[np.int64]
+
+NEVER = (1 << 63) - 1
+MANY = 1 << 16  # cells whose slices are found by leaps
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Sorted by (end, code, level, first) unless said otherwise."""
+
+    meta: Ints
+    blocks: tuple[Block, ...]
+
+    @staticmethod
+    def empty(lanes: Sequence[Lane], fragments: bool) -> Cells:
+        return Cells(np.empty((0, 6 if fragments else 3), np.int64), tuple(b.identity(lane, 0) for lane in lanes))
+
+    def __len__(self) -> int:
+        return len(self.meta)
+
+    @property
+    def end(self) -> Ints:
+        return self.meta[:, END]
+
+    @property
+    def code(self) -> Ints:
+        return self.meta[:, CODE]
+
+    @property
+    def rows(self) -> Ints:
+        return self.meta[:, ROWS]
+
+    @property
+    def level(self) -> Ints:
+        return self.meta[:, LEVEL]
+
+    @property
+    def first(self) -> Ints:
+        return self.meta[:, FIRST]
+
+    @property
+    def last(self) -> Ints:
+        return self.meta[:, LAST]
+
+    @property
+    def fragments(self) -> bool:
+        return self.meta.shape[1] > 3
+
+    @lazy
+    def earliest_last(self) -> int:
+        """No session of these cells can have ended before this and a gap."""
+        return int(self.last.min()) if len(self) else NEVER
+
+    @lazy
+    def nbytes(self) -> int:
+        return int(self.meta.nbytes + sum(block.nbytes for block in self.blocks))
+
+    @lazy
+    def weight(self) -> int:
+        """What merging goes over: cells, and the items of their lists."""
+        return len(self) + sum(block.size for block in self.blocks if isinstance(block, b.Lists))
+
+    def take(self, index: npt.NDArray[np.int64] | npt.NDArray[np.bool_] | slice) -> Cells:
+        return Cells(self.meta[index], tuple(block[index] for block in self.blocks))
+
+    def after(self, first: int) -> Cells:
+        """A view without the first cells, which are whole slices; what is known of the others is known of it."""
+        left = self.take(slice(first, None))
+        if first and len(left):
+            if "slice_ends" in self.__dict__:
+                gone = int(np.searchsorted(self.slice_ends, left.end[0]))
+                left.__dict__["slice_ends"] = self.slice_ends[gone:]
+                if 8 * self.slice_ends.size < len(self):
+                    left.__dict__["_slices"] = self.slices()[gone:] - first
+            if "tree" in self.__dict__:
+                left.__dict__["tree"] = self.__dict__["tree"]
+        return left
+
+    def only_meta(self, index: Ints) -> Cells:
+        """Some of the cells, for a look at their meta alone."""
+        return Cells(self.meta[index], ())
+
+    def with_meta(self, column: int, values: Ints) -> Cells:
+        meta = self.meta.copy()
+        meta[:, column] = values
+        return Cells(meta, self.blocks)
+
+    def slices(self) -> Ints:
+        """The first cell of each slice, in order."""
+        return self._slices
+
+    @lazy
+    def slice_ends(self) -> Ints:
+        ends: Ints = self.end[self.slices()]
+        return ends
+
+    def slices_beside(self, older: tuple[Cells, ...]) -> int:
+        """How many of its slices none of the older tables has. Counted once for the same tables."""
+        known: tuple[tuple[Cells, ...], int] | None = self.__dict__.get("_beside")
+        if (
+            known is None
+            or len(known[0]) != len(older)
+            or any(a is not b for a, b in zip(known[0], older, strict=True))
+        ):
+            ends = self.slice_ends
+            for theirs in (table.slice_ends for table in older if len(table)):
+                if not ends.size:
+                    break
+                if theirs[-1] <= ends[0]:  # as time goes on
+                    ends = ends[int(theirs[-1] == ends[0]) :]
+                    continue
+                ends = ends[theirs[np.minimum(np.searchsorted(theirs, ends), theirs.size - 1)] != ends]
+            known = self.__dict__["_beside"] = older, ends.size
+        return known[1]
+
+    @lazy
+    def _slices(self) -> Ints:
+        if len(self) <= 1:
+            return np.arange(len(self))
+        if len(self) > MANY:
+            starts = np.empty(len(self), np.int64)
+            return starts[: slice_starts(self.end, starts)].copy()
+        others = (self.end[1:] != self.end[:-1]).nonzero()[0]
+        starts = np.zeros(others.size + 1, np.int64)
+        np.add(others, 1, out=starts[1:])
+        return starts
+
+
+def concatenated(tables: Sequence[Cells]) -> Cells:
+    """Tables one after the other, nothing sorted and nothing fused."""
+    blocks = zip(*(t.blocks for t in tables), strict=True)
+    return Cells(np.concatenate([t.meta for t in tables]), tuple(map(b.together, blocks)))
+
+
+def sorted_cells(cells: Cells) -> Cells:
+    """Put a table into its order."""
+    if ascending(cells.meta, cells.fragments):
+        return cells
+    finer = (cells.first, cells.level) if cells.fragments else ()
+    return cells.take(order_by(*finer, cells.code, cells.end))
+
+
+def merged(older: Cells, newer: Cells, lanes: Sequence[Lane], gaps: Ints) -> Cells:
+    """Both tables as one; neighbours that are one cell are fused. Pure, associative and commutative in value."""
+    if len(older) and len(newer):
+        shared = _follows(older.meta[-1].tolist(), newer.meta[0].tolist(), gaps)
+        if shared is not None:
+            return _appended(older, newer, shared, lanes)
+    table = np.concatenate([older.meta, newer.meta])
+    size = len(table)
+    meta, into = np.empty_like(table), np.empty(size, np.int64)
+    n = merge(table, len(older), gaps, older.fragments, meta, into)
+    if n == size == len(older):
+        return older
+    pairs = zip(lanes, older.blocks, newer.blocks, strict=True)
+    blocks = tuple(b.kind_of(lane).merged(lane, into, n, one, other) for lane, one, other in pairs)
+    return Cells(meta[:n].copy() if n < size else meta, blocks)
+
+
+def _follows(last: list[int], first: list[int], gaps: Ints) -> bool | None:
+    """Whether the cell that starts a table is the one that ends another; None where it does not even come after it."""
+    if last[:ROWS] != first[:ROWS]:
+        return False if last[:ROWS] < first[:ROWS] else None
+    if len(first) <= LEVEL:
+        return True
+    if last[LEVEL] != first[LEVEL]:
+        return False if last[LEVEL] < first[LEVEL] else None
+    # from the last time on: what the newer table keeps apart stays apart
+    return bool(first[FIRST] - last[LAST] <= gaps[first[LEVEL]]) if first[FIRST] >= last[LAST] else None
+
+
+def _appended(older: Cells, newer: Cells, shared: bool, lanes: Sequence[Lane]) -> Cells:
+    """As ``merged`` where time goes on, which is most pushes of a stream: nothing is compared, one cell is combined."""
+    at = len(older) - 1
+    meta = b.after(older.meta, newer.meta, shared)
+    if shared:
+        meta[at, ROWS] += newer.meta[0, ROWS]
+        if older.fragments:
+            meta[at, LAST] = newer.meta[0, LAST]
+    pairs = zip(lanes, older.blocks, newer.blocks, strict=True)
+    return Cells(meta, tuple(b.appended(lane, one, other, shared) for lane, one, other in pairs))
+
+
+def fused(cells: Cells, lanes: Sequence[Lane], gaps: Ints) -> Cells:
+    """A sorted table with neighbours that are one cell fused."""
+    return merged(cells, cells.take(slice(0, 0)), lanes, gaps)

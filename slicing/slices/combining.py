@@ -1,0 +1,102 @@
+"""Which strategy combines cells into windows: the cheapest by what it makes and combines, or the one asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.kernels.combine import REMOVABLE
+from slicing.kernels.strategies import STRATEGIES
+from slicing.slices import eager
+from slicing.slices.lanes import Lane
+
+if TYPE_CHECKING:
+    from slicing.plan import Plan
+    from slicing.spec import Spec
+
+Ints = npt.NDArray[np.int64]
+
+AUTO = "auto"
+EAGER = "eager store"
+BUCKETS = "buckets"
+NAMES = (AUTO, *STRATEGIES, EAGER, BUCKETS)
+FEW = 1 << 14  # combinations that are done before another strategy's kernels are loaded
+ADDED = ("count", "sum", "mean")  # aggregates that read nothing of a lane but what can be removed from it
+
+
+def checked(name: object, spec: Spec) -> str:
+    """The name of a strategy; refuses one that cannot answer the spec, whatever the types of its columns."""
+    if not isinstance(name, str) or name not in NAMES:
+        raise ValueError(f"combine must be {', '.join(map(repr, NAMES[:-1]))} or {NAMES[-1]!r}; got {name!r}")
+    if name == BUCKETS and (len(spec.windows) != 1 or spec.revises):
+        raise ValueError(f"combine={name!r} {_ONE_WINDOW}; got {spec!r}")
+    if name in STRATEGIES and STRATEGIES[name].removes:
+        for agg, asked in spec.aggs.items():
+            if asked.function not in ADDED and not getattr(asked.user, "invertible", False):
+                raise ValueError(_refusal(name, agg, repr(asked)))
+    return name
+
+
+def check_types(name: str, plan: Plan) -> None:
+    """Refuse what ``checked`` could not know of: a strategy that removes needs exact sums."""
+    if name == EAGER and not plan.adds_up:
+        raise ValueError(
+            f"combine={name!r} keeps coarser partials of slices: it takes time windows alone, without sessions, "
+            f"whole(), fill and idle, and aggregates whose partials have a fixed size; got {plan.spec!r}"
+        )
+    alone = len(plan.bounds) == 1 and plan.bounds[0].periodic is not None
+    if name == BUCKETS and not (alone and not (plan.fragments or plan.fill or plan.keeps_rows)):
+        raise ValueError(f"combine={name!r} {_ONE_WINDOW}; got {plan.spec!r}")
+    if name in STRATEGIES and STRATEGIES[name].removes:
+        for agg, bound in plan.aggs.items():
+            if not plan.removable.issuperset(bound.lanes):
+                columns = ", ".join(f"{c} {plan.types[c]}" for c in plan.spec.aggs[agg].columns())
+                raise ValueError(_refusal(name, agg, f"{plan.spec.aggs[agg]!r} ({columns})"))
+
+
+_ONE_WINDOW = (
+    "keeps one partial a window: it takes one periodic window (tumbling or sliding) without fill and idle, with "
+    'emit="final"'
+)
+
+
+def _refusal(name: str, agg: str, what: str) -> str:
+    return (
+        f"combine={name!r} removes what leaves a window, which is exact only for counts and for sums and means of "
+        f"integers and decimals; aggs[{agg!r}] is {what}"
+    )
+
+
+def removable(plan: Plan) -> frozenset[Lane]:
+    """The lanes whose partials may be removed from one another: whoever reads them reads only what is exact then."""
+    reads_more = {
+        lane for name, agg in plan.aggs.items() if plan.spec.aggs[name].function not in ADDED for lane in agg.lanes
+    }
+    exact = (lane for lane in plan.lanes if isinstance(lane.kind, int) and lane.kind in REMOVABLE)
+    by_user = (lane for lane in plan.lanes if getattr(lane.kind, "removable", False))
+    return frozenset({lane for lane in exact if lane not in reads_more or len(REMOVABLE[lane.kind]) == 0} | {*by_user})
+
+
+def deep(plan: Plan) -> bool:
+    """Whether a window slides over so many slices that few windows are worth a tree over them."""
+    periodic = [bound.periodic for bound in plan.bounds if bound.periodic is not None]
+    return plan.adds_up and any(size >= eager.DEEP * every for size, every, _ in periodic)
+
+
+def choose(first: Ints, last: Ints, cells: int, removes: bool = False) -> str:
+    """The cheapest strategy; ``removes``: for lanes whose partials can be removed from one another."""
+    if int((last - first).sum()) <= 3 * first.size + FEW:
+        return "recompute"
+    found = costs(first, last, cells, removes)
+    return min(found, key=found.__getitem__)
+
+
+def costs(first: Ints, last: Ints, cells: int, removes: bool = False) -> dict[str, int]:
+    """How many partials each strategy that may be chosen makes and combines."""
+    names = ["sparse table", "recompute", *(["prefix difference"] if removes else [])]
+    found = {name: STRATEGIES[name].cost(first, last, cells) for name in names}
+    if min(found.values()) > 2 * first.size:  # worth asking: one pass over the ranges
+        found["two stacks"] = STRATEGIES["two stacks"].cost(first, last, cells)
+    return found

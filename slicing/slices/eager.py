@@ -1,0 +1,104 @@
+"""The eager store: coarser and coarser partials over the slices of a store's runs, for windows of very many slices.
+
+Each run of the store carries a tree: a node of a level holds ``FANOUT`` nodes of the level below, as a table of cells
+by (node, code). A window is a few nodes of each level, whatever its length. Runs never change, so neither do their
+trees: a late row comes in a run of its own, and when runs are merged the tree of what they become is built. Large runs
+are not merged any more, so that no push builds a large tree. Trees are made from the runs when they are first asked
+for; a snapshot does not hold them, and a push that fails leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.columns.order import stable_order
+from slicing.slices import blocks as b
+from slicing.slices.cells import Cells
+
+if TYPE_CHECKING:
+    from slicing.plan import Plan
+
+Ints = npt.NDArray[np.int64]
+Part = tuple[Cells, Ints, Ints]  # for each window the cells first : last of a table, often none
+
+FANOUT = 8  # 360,000 slices are 7 levels; a window takes at most 14 nodes of each, the tree a seventh more memory
+DEEP = 64  # slides a window spans at least before a tree is worth its making
+FEWEST = 64  # slices a run has at least, likewise
+SHRINKS = 2  # times fewer cells a level has at least: keys that are in few slices do not add up
+LARGEST = 1 << 17  # cells: larger runs are not merged with the next one, so that no push moves much more
+
+
+class Tree:
+    """A run of cells sorted by slice and code, and its levels."""
+
+    def __init__(self, plan: Plan, run: Cells, fewest: int) -> None:
+        self.ends = run.slice_ends
+        self.levels = [(run, np.append(run.slices(), len(run)))]
+        while self.levels[-1][1].size > max(fewest, FANOUT):
+            coarser = _coarser(plan, *self.levels[-1])
+            if SHRINKS * len(coarser[0]) > len(self.levels[-1][0]):
+                break
+            self.levels.append(coarser)
+
+    @property
+    def nbytes(self) -> int:
+        """Beside the run itself."""
+        return sum(cells.nbytes + starts.nbytes for cells, starts in self.levels[1:])
+
+    def parts(self, start: Ints, end: Ints) -> list[Part]:
+        """The cells of windows: of each level a stretch before the nodes of the next one, and a stretch after them."""
+        low, high = np.searchsorted(self.ends, start, "right"), np.searchsorted(self.ends, end, "right")
+        found = []
+        for cells, starts in self.levels[:-1]:
+            inner = np.minimum(-(-low // FANOUT) * FANOUT, high)
+            outer = np.maximum(high // FANOUT * FANOUT, inner)
+            found += [(cells, starts[low], starts[inner]), (cells, starts[outer], starts[high])]
+            low, high = -(-inner // FANOUT), outer // FANOUT
+            high = np.maximum(low, high)
+        cells, starts = self.levels[-1]
+        return [*found, (cells, starts[low], starts[high])]
+
+
+def tree(plan: Plan, run: Cells, fewest: int) -> Tree:
+    """The run's tree, which it shares with the runs that later lack its first slices."""
+    known: Tree | None = run.__dict__.get("tree")
+    if known is None:
+        known = run.__dict__["tree"] = Tree(plan, run, fewest)
+    return known
+
+
+def parts(plan: Plan, runs: Sequence[Cells], start: Ints, end: Ints, fewest: int) -> list[Part]:
+    """The cells of windows in the trees of the runs."""
+    return [part for run in runs for part in tree(plan, run, fewest).parts(start, end)]
+
+
+def size(found: Sequence[Part]) -> int:
+    """How many cells these are."""
+    return sum(int((last - first).sum()) for _, first, last in found)
+
+
+def _coarser(plan: Plan, cells: Cells, starts: Ints) -> tuple[Cells, Ints]:
+    """The next level: the cells of ``FANOUT`` nodes by code, and where each of its nodes starts."""
+    nodes = -(-(starts.size - 1) // FANOUT)
+    node = np.repeat(np.arange(starts.size - 1) // FANOUT, np.diff(starts))
+    codes = int(cells.code.max()) + 1
+    if codes == 1 and node.size == starts.size - 1:
+        into, meta = node, np.zeros((nodes, 3), np.int64)
+        meta[:, 0] = np.arange(nodes)
+    else:
+        number = node * codes + cells.code
+        order = stable_order(number)
+        change = np.append(True, np.diff(number[order]) != 0)
+        into = np.empty(number.size, np.int64)
+        into[order] = np.cumsum(change) - 1
+        held = number[order[change]]
+        meta = np.stack([held // codes, held % codes, np.zeros_like(held)], axis=1)
+    none = [block[:0] for block in cells.blocks]
+    pairs = zip(plan.lanes, cells.blocks, none, strict=True)
+    merged = tuple(b.kind_of(lane).merged(lane, into, len(meta), one, other) for lane, one, other in pairs)
+    coarser = Cells(meta, merged)
+    return coarser, np.searchsorted(coarser.end, np.arange(nodes + 1))

@@ -1,0 +1,1 @@
+"""Window types, and the arithmetic of their edges."""

@@ -1,0 +1,326 @@
+"""Bound windows: what a window type's edges are, in ticks, and which of its windows hold given slices.
+
+A window of a spec, resolved against the time column, answers the few questions the engine asks:
+
+* where are the edges (``progressions``, ``marks``, ``next_live_edge``), and until when does each one live;
+* which windows hold a slice (``due``, ``covers``), a slice being named by the edge that ends it;
+* from which start on are windows still open (``first_live_start``).
+
+Everything is in ticks of the time column. A *horizon* ``h`` is the watermark less the allowed lateness: a window
+whose ``end <= h`` has left the store.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.measure import CalendarEdges
+
+if TYPE_CHECKING:
+    from slicing.windows.builtin import ContextFreeWindow
+
+Ints = npt.NDArray[np.int64]
+
+# Times lie within LIMIT and spans within LONGEST, so that no edge reaches BEGIN or END, and none overflows.
+LIMIT = (1 << 62) + (1 << 61)  # in nanoseconds the year 2189
+LONGEST = 1 << 59
+BEGIN = -(1 << 63) + (1 << 60)
+END = (1 << 63) - (1 << 60)
+FOREVER = (1 << 63) - 1  # a flush closes what ends at any time at all
+
+
+class Progression(NamedTuple):
+    """Edges at every ``phase + k * every``; each lives for ``horizon`` ticks after it (END: for ever)."""
+
+    every: int
+    phase: int
+    horizon: int
+
+
+class Mark(NamedTuple):
+    """A single edge that lives for ``horizon`` ticks after it."""
+
+    edge: int
+    horizon: int
+
+
+class Due(NamedTuple):
+    """Windows that hold rows, by end and start. ``need``: a row after this edge is required (else ``start``)."""
+
+    start: Ints
+    end: Ints
+    need: Ints
+
+
+class Bound:
+    """A window type in ticks. ``periodic`` ones are answered by kernels from ``(size, every, offset)``."""
+
+    progressions: tuple[Progression, ...] = ()
+    marks: tuple[Mark, ...] = ()
+    periodic: tuple[int, int, int] | None = None
+    irregular = False  # has edges that only ``next_live_edge`` knows
+    gapless = True  # every time is in at least one window
+    open_start = False  # window_start is null
+    longest = 0  # the longest span its arithmetic adds to a time
+
+    def next_live_edge(self, times: Ints, h: int) -> Ints:
+        raise NotImplementedError
+
+    def covers(self, ends: Ints) -> npt.NDArray[np.bool_]:
+        """Whether any window holds the slice that ends there."""
+        return np.ones(ends.size, np.bool_)
+
+    def first_live_start(self, h: int) -> int:
+        """Windows that have not left (``end > h``) start here or later."""
+        raise NotImplementedError
+
+    def last_end(self, ends: Ints) -> Ints:
+        """The largest end of a window that holds the slice; BEGIN where none does."""
+        raise NotImplementedError
+
+    def due(self, ends: Ints, after: int, until: int) -> Due:
+        """Windows with ``after < end <= until`` that hold one of the slices (``ends`` ascending)."""
+        raise NotImplementedError
+
+    def all_ends(self, low: int, high: int) -> Ints:
+        """The ends of all windows, empty or not, with ``low <= end <= high`` (fill)."""
+        raise NotImplementedError
+
+    def start_of(self, ends: Ints) -> Ints:
+        """Where the windows that end there start (fill)."""
+        raise NotImplementedError
+
+
+class BoundPeriodic(Bound):
+    def __init__(self, size: int, every: int, offset: int) -> None:
+        self.size, self.every, self.offset = size, every, offset % every
+        self.longest = max(size, every)
+        self.periodic = (size, every, self.offset)
+        self.gapless = every <= size
+        self.progressions = (
+            Progression(every, self.offset, size),
+            Progression(every, (offset + size) % every, 0),
+        )
+
+    def first_live_start(self, h: int) -> int:
+        return (h - self.size - self.offset) // self.every * self.every + self.every + self.offset
+
+    def last_end(self, ends: Ints) -> Ints:
+        start = (ends - 1 - self.offset) // self.every * self.every + self.offset
+        return np.where(start + self.size >= ends, start + self.size, BEGIN)
+
+    def covers(self, ends: Ints) -> npt.NDArray[np.bool_]:
+        return self.last_end(ends) > BEGIN
+
+    def all_ends(self, low: int, high: int) -> Ints:
+        first = -((self.offset + self.size - low) // self.every) * self.every + self.offset + self.size
+        return np.arange(first, high + 1, self.every)
+
+    def start_of(self, ends: Ints) -> Ints:
+        return ends - self.size
+
+
+class BoundCumulate(Bound):
+    def __init__(self, size: int, every: int, offset: int) -> None:
+        self.size, self.every, self.offset = size, every, offset % size
+        self.longest = size
+        self.progressions = (Progression(size, self.offset, size), Progression(every, offset % every, 0))
+
+    def _cycle(self, ends: Ints) -> Ints:
+        return (ends - 1 - self.offset) // self.size * self.size + self.offset
+
+    def first_live_start(self, h: int) -> int:
+        return (h - self.offset) // self.size * self.size + self.offset
+
+    def last_end(self, ends: Ints) -> Ints:
+        return self._cycle(ends) + self.size
+
+    def due(self, ends: Ints, after: int, until: int) -> Due:
+        cycle, earliest = np.unique(self._cycle(ends), return_index=True)  # windows that hold later slices hold it too
+        first = -((self.offset - ends[earliest]) // self.every) * self.every + self.offset
+        last = cycle + self.size
+        end = _steps(np.maximum(first, _next_multiple(after, self.every, self.offset)), last, self.every, until)
+        start = self._cycle(end)
+        return Due(start, end, start)
+
+    def all_ends(self, low: int, high: int) -> Ints:
+        return np.arange(-((self.offset - low) // self.every) * self.every + self.offset, high + 1, self.every)
+
+    def start_of(self, ends: Ints) -> Ints:
+        return self._cycle(ends)
+
+
+class BoundLandmark(Bound):
+    def __init__(self, every: int, start: int | None) -> None:
+        self.every, self.start, self.longest = every, start, every
+        self.gapless = self.open_start = start is None
+        # An edge is asked for once more by the next window: has the key had a row since?
+        self.progressions = (Progression(every, 0, every),)
+        if start is not None:
+            self.marks = (Mark(start, END),)
+
+    def first_live_start(self, h: int) -> int:
+        return BEGIN if self.start is None else self.start
+
+    def covers(self, ends: Ints) -> npt.NDArray[np.bool_]:
+        return np.ones(ends.size, np.bool_) if self.start is None else ends > self.start
+
+    def last_end(self, ends: Ints) -> Ints:
+        return np.where(self.covers(ends), END, BEGIN)
+
+    def due(self, ends: Ints, after: int, until: int) -> Due:
+        end = np.unique(-(-ends[self.covers(ends)] // self.every) * self.every)
+        end = end[(end > after) & (end <= until)]
+        start = np.full(end.size, BEGIN if self.start is None else self.start, np.int64)
+        return Due(start, end, np.maximum(end - self.every, start))
+
+
+class BoundFixed(Bound):
+    gapless = False
+
+    def __init__(self, start: int, end: int) -> None:
+        self.start, self.end = start, end
+        self.marks = (Mark(start, end - start), Mark(end, 0))
+
+    def first_live_start(self, h: int) -> int:
+        return self.start if self.end > h else END
+
+    def covers(self, ends: Ints) -> npt.NDArray[np.bool_]:
+        return (ends > self.start) & (ends <= self.end)
+
+    def last_end(self, ends: Ints) -> Ints:
+        return np.where(self.covers(ends), self.end, BEGIN)
+
+    def due(self, ends: Ints, after: int, until: int) -> Due:
+        if not (after < self.end <= until and self.covers(ends).any()):
+            return _no_windows()
+        start = np.array([self.start], np.int64)
+        return Due(start, np.array([self.end], np.int64), start)
+
+
+class BoundCalendar(Bound):
+    irregular = True
+
+    def __init__(self, table: CalendarEdges) -> None:
+        self.table = table
+
+    def _floor(self, h: int) -> int:
+        return int(self.table.previous_edge(np.array([h], np.int64))[0]) if BEGIN < h < END else h
+
+    def next_live_edge(self, times: Ints, h: int) -> Ints:
+        # The newest edge at or before h still starts an open window; older ones are dead.
+        floor = times if (times >= h).all() else np.maximum(times, self._floor(h) - 1)
+        return self.table.next_edge(floor)
+
+    def first_live_start(self, h: int) -> int:
+        return self._floor(h)
+
+    def last_end(self, ends: Ints) -> Ints:
+        return self.table.next_edge(ends - 1)
+
+    def due(self, ends: Ints, after: int, until: int) -> Due:
+        end = np.unique(self.table.next_edge(ends - 1))
+        end = end[(end > after) & (end <= until)]
+        start = self.start_of(end)
+        return Due(start, end, start)
+
+    def all_ends(self, low: int, high: int) -> Ints:
+        return self.table.edges(low - 1, high)
+
+    def start_of(self, ends: Ints) -> Ints:
+        return self.table.previous_edge(ends - 1)
+
+
+class BoundUser(Bound):
+    """Any ``ContextFreeWindow`` of a user, asked once for each distinct slice."""
+
+    irregular = True
+    gapless = False
+
+    def __init__(self, window: ContextFreeWindow) -> None:
+        self.window = window
+        self._held: dict[int, tuple[tuple[int, int], ...]] = {}
+
+    def _containing(self, time: int) -> tuple[tuple[int, int], ...]:
+        held = self._held.get(time)
+        if held is None:
+            if len(self._held) >= 1 << 16:
+                self._held.clear()
+            given = self.window.containing(time)
+            try:
+                held = tuple((int(a), int(b)) for a, b in given)
+            except (TypeError, ValueError):
+                raise TypeError(
+                    f"{self.window!r}.containing({time}) gave {given!r}; it must give (start, end) pairs of "
+                    "whole numbers"
+                ) from None
+            for start, end in held:
+                if not start <= time < end:
+                    raise ValueError(
+                        f"{self.window!r}.containing({time}) gave the window [{start}, {end}), which does not "
+                        "contain that time; every window must hold start <= time < end"
+                    )
+            self._held[time] = held
+        return held
+
+    def _next_edge(self, times: Ints) -> Ints:
+        edges = np.asarray(self.window.next_edge(times))
+        if edges.dtype.kind not in "iu":
+            raise TypeError(f"{self.window!r}.next_edge gave {edges.dtype} values; edges must be whole numbers (int64)")
+        edges = edges.astype(np.int64)
+        if edges.shape != times.shape or not (edges > times).all():
+            raise ValueError(
+                f"{self.window!r}.next_edge gave edges that are not later than their times; it must return one "
+                "int64 edge for each time, strictly greater than it"
+            )
+        return edges
+
+    def next_live_edge(self, times: Ints, h: int) -> Ints:
+        edges = self._next_edge(times)
+        dead = np.flatnonzero(edges <= h)
+        while dead.size:
+            kept = {e for e in np.unique(edges[dead]).tolist() if not self._lives(e, h)}
+            dead = dead[[e in kept for e in edges[dead].tolist()]]
+            edges[dead] = self._next_edge(edges[dead])
+            dead = dead[edges[dead] <= h]
+        return edges
+
+    def _lives(self, edge: int, h: int) -> bool:
+        return edge > h or any(end > h for _, end in self._containing(edge))
+
+    def covers(self, ends: Ints) -> npt.NDArray[np.bool_]:
+        return np.array([bool(self._containing(e - 1)) for e in ends.tolist()], np.bool_)
+
+    def first_live_start(self, h: int) -> int:
+        return BEGIN  # only the slices themselves can tell: see last_end
+
+    def last_end(self, ends: Ints) -> Ints:
+        found = (max((b for _, b in self._containing(e - 1)), default=BEGIN) for e in ends.tolist())
+        return np.fromiter(found, np.int64, ends.size)
+
+    def due(self, ends: Ints, after: int, until: int) -> Due:
+        found = {w for e in ends.tolist() for w in self._containing(e - 1) if after < w[1] <= until}
+        if not found:
+            return _no_windows()
+        start, end = np.array(sorted(found, key=lambda w: (w[1], w[0])), np.int64).T
+        return Due(start, end, start)
+
+
+def _no_windows() -> Due:
+    none = np.empty(0, np.int64)
+    return Due(none, none, none)
+
+
+def _next_multiple(after: int, every: int, phase: int) -> int:
+    return max((after - phase) // every * every + every + phase, BEGIN)
+
+
+def _steps(first: Ints, last: Ints, every: int, until: int) -> Ints:
+    """The distinct values of all ranges ``first, first + every .. last`` that are at most ``until``."""
+    count = np.maximum((np.minimum(last, until) - first) // every + 1, 0)
+    offset = np.cumsum(count) - count
+    steps = np.arange(count.sum()) - np.repeat(offset, count)
+    return np.unique(np.repeat(first, count) + steps * every)

@@ -1,0 +1,278 @@
+"""Window types as users write them: frozen descriptions that bind to a time column (``slicing.windows.bounds``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import MISSING, dataclass, fields
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.measure import CalendarEdges, Duration, Measure, parse_span
+from slicing.windows.bounds import (
+    BEGIN,
+    END,
+    Bound,
+    BoundCalendar,
+    BoundCumulate,
+    BoundFixed,
+    BoundLandmark,
+    BoundPeriodic,
+    BoundUser,
+)
+
+Ints = npt.NDArray[np.int64]
+Span = Duration | int
+
+
+@dataclass(frozen=True)
+class Window:
+    """A window type of a :class:`~slicing.Spec`; frozen, hashable, prints as the code that builds it."""
+
+    _constructor: ClassVar[str] = ""
+    spans: ClassVar[tuple[str, ...]] = ("size", "every", "offset", "gap")  # arguments that are spans of time
+
+    def __repr__(self) -> str:
+        parts: list[str] = []
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if value == f.default:
+                continue
+            shown = repr(str(value)) if isinstance(value, Duration) else repr(value)
+            named = f.default is not MISSING or (f.name == "every" and parts)
+            parts.append(f"{f.name}={shown}" if named else shown)
+        return f"sl.{self._constructor}({', '.join(parts)})"
+
+
+class ContextFreeWindow:
+    """Base class of a user's own window type whose edges are known without data.
+
+    A subclass gives two methods, both in ticks of the time column:
+
+    ``next_edge(times)``
+        for an int64 array, the smallest edge strictly greater than each time. Every start and every end of a
+        window is an edge.
+    ``containing(time)``
+        the ``(start, end)`` of every window with ``start <= time < end``; none, one or many.
+
+    Make it a frozen dataclass (or give it ``__eq__``, ``__hash__`` and ``__repr__``), so that specs compare, print
+    and are recognised in a snapshot.
+    """
+
+    def next_edge(self, times: Ints) -> Ints:
+        raise NotImplementedError(f"{type(self).__name__} must define next_edge(times)")
+
+    def containing(self, time: int) -> Iterable[tuple[int, int]]:
+        raise NotImplementedError(f"{type(self).__name__} must define containing(time)")
+
+    def bind(self, measure: Measure) -> Bound:
+        return BoundUser(self)
+
+
+@dataclass(frozen=True, repr=False)
+class _BuiltIn(Window, ContextFreeWindow):
+    """Built-in context-free windows answer the questions of the public base class too, in plain ticks."""
+
+    def bind(self, measure: Measure) -> Bound:
+        raise NotImplementedError
+
+    def _in_ticks(self) -> Bound:
+        import pyarrow as pa
+
+        return self.bind(Measure.of(pa.int64(), "time"))
+
+    def next_edge(self, times: Ints) -> Ints:
+        from slicing.windows.edges import EdgeSet  # the engine's own arithmetic, asked about one window
+
+        return EdgeSet([self._in_ticks()]).next_live(np.asarray(times, np.int64), BEGIN)
+
+    def containing(self, time: int) -> Iterable[tuple[int, int]]:
+        from slicing.windows.edges import EdgeSet
+
+        bound = self._in_ticks()
+        end = EdgeSet([bound]).next_live(np.array([time], np.int64), BEGIN)
+        due = EdgeSet([bound]).due(end, BEGIN, END)
+        return list(zip(due.start.tolist(), due.end.tolist(), strict=True))
+
+
+@dataclass(frozen=True, repr=False)
+class Sliding(_BuiltIn):
+    _constructor: ClassVar[str] = "sliding"
+    size: Span
+    every: Span
+    offset: Span = 0
+    fill: bool = False
+
+    def bind(self, measure: Measure) -> Bound:
+        size, every = measure.ticks(self.size, "size"), measure.ticks(self.every, "every")
+        return BoundPeriodic(size, every, measure.ticks(self.offset, "offset"))
+
+
+@dataclass(frozen=True, repr=False)
+class Tumbling(_BuiltIn):
+    _constructor: ClassVar[str] = "tumbling"
+    size: Span
+    offset: Span = 0
+    fill: bool = False
+
+    def bind(self, measure: Measure) -> Bound:
+        size = measure.ticks(self.size, "size")
+        return BoundPeriodic(size, size, measure.ticks(self.offset, "offset"))
+
+
+@dataclass(frozen=True, repr=False)
+class Cumulate(_BuiltIn):
+    _constructor: ClassVar[str] = "cumulate"
+    size: Span
+    every: Span
+    offset: Span = 0
+    fill: bool = False
+
+    def bind(self, measure: Measure) -> Bound:
+        size, every = measure.ticks(self.size, "size"), measure.ticks(self.every, "every")
+        return BoundCumulate(size, every, measure.ticks(self.offset, "offset"))
+
+
+@dataclass(frozen=True, repr=False)
+class Landmark(_BuiltIn):
+    _constructor: ClassVar[str] = "landmark"
+    every: Span
+    start: object = None
+
+    def bind(self, measure: Measure) -> Bound:
+        start = None if self.start is None else measure.instant(self.start, "landmark's start")
+        return BoundLandmark(measure.ticks(self.every, "every"), start)
+
+
+@dataclass(frozen=True, repr=False)
+class Fixed(_BuiltIn):
+    _constructor: ClassVar[str] = "fixed"
+    start: object
+    end: object
+
+    def bind(self, measure: Measure) -> Bound:
+        start, end = measure.instant(self.start, "fixed's start"), measure.instant(self.end, "fixed's end")
+        if start >= end:
+            raise ValueError(f"fixed's end must be later than its start; got {self.start!r} to {self.end!r}")
+        return BoundFixed(start, end)
+
+
+@dataclass(frozen=True, repr=False)
+class Calendar(Window, ContextFreeWindow):
+    _constructor: ClassVar[str] = "calendar"
+    unit: str
+    tz: str = "UTC"
+    fill: bool = False
+
+    def bind(self, measure: Measure) -> Bound:
+        return BoundCalendar(CalendarEdges(self.unit, self.tz, measure))
+
+
+@dataclass(frozen=True, repr=False)
+class Session(Window):
+    _constructor: ClassVar[str] = "session"
+    gap: Span
+
+
+@dataclass(frozen=True, repr=False)
+class Whole(Window):
+    _constructor: ClassVar[str] = "whole"
+
+
+def tumbling(size: object, offset: object = 0, *, fill: bool = False) -> Tumbling:
+    """Windows of one size, side by side: ``[k*size + offset, ... + size)``."""
+    return Tumbling(_positive(size, "size"), parse_span(offset, "offset"), flag_argument(fill, "fill"))
+
+
+def sliding(size: object, every: object, offset: object = 0, *, fill: bool = False) -> Sliding:
+    """Windows of ``size`` that start at every multiple of ``every``; ``every > size`` leaves gaps."""
+    size, every = _positive(size, "size"), _positive(every, "every")
+    _same_kind(size, every, "size", "every")
+    return Sliding(size, every, parse_span(offset, "offset"), flag_argument(fill, "fill"))
+
+
+def cumulate(size: object, every: object, offset: object = 0, *, fill: bool = False) -> Cumulate:
+    """Windows that grow by ``every`` until they are ``size`` long, then start anew."""
+    size, every = _positive(size, "size"), _positive(every, "every")
+    _same_kind(size, every, "size", "every")
+    if _amount(size) % _amount(every):
+        raise ValueError(f"cumulate's size must be a whole multiple of every; got size={size}, every={every}")
+    return Cumulate(size, every, parse_span(offset, "offset"), flag_argument(fill, "fill"))
+
+
+def landmark(every: object, start: object = None) -> Landmark:
+    """Windows from one start to every multiple of ``every`` after it, never reset."""
+    return Landmark(_positive(every, "every"), None if start is None else _point(start, "landmark's start"))
+
+
+def fixed(start: object, end: object) -> Fixed:
+    """One band of time, ``[start, end)``."""
+    if start is None or end is None:
+        raise TypeError(f"fixed needs a start and an end; got start={start!r}, end={end!r}")
+    start, end = _point(start, "fixed's start"), _point(end, "fixed's end")
+    if isinstance(start, int) and isinstance(end, int) and start >= end:
+        raise ValueError(f"fixed's end must be later than its start; got {start!r} to {end!r}")
+    return Fixed(start, end)
+
+
+def calendar(unit: str, tz: str = "UTC", *, fill: bool = False) -> Calendar:
+    """Local days, weeks (from Monday), months, quarters or years of a time zone, 23 h and 25 h days included."""
+    import pyarrow as pa
+
+    CalendarEdges(unit, tz, Measure.of(pa.timestamp("us", "UTC"), "time"))  # refuses a wrong unit or zone
+    return Calendar(unit, tz, flag_argument(fill, "fill"))
+
+
+def session(gap: object) -> Session:
+    """Maximal runs of a key's rows whose neighbours are at most ``gap`` apart: ``[first, last + gap)``."""
+    return Session(_positive(gap, "gap"))
+
+
+def whole() -> Whole:
+    """The whole stream of a key as one window, answered at flush, from its first row's time to its last row's."""
+    return Whole()
+
+
+def _positive(value: object, argument: str) -> Span:
+    return parse_span(value, argument, positive=True)
+
+
+def _point(value: object, argument: str) -> object:
+    """A point in time: a whole number for integer measures, otherwise what says a moment."""
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        return int(value)
+    import pyarrow as pa
+
+    Measure.of(pa.timestamp("ns", "UTC"), "time").moment_ns(value, argument)  # refuses what is no moment at all
+    return value
+
+
+def flag_argument(value: object, argument: str) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"{argument} must be True or False; got {value!r}")
+    return value
+
+
+def _amount(span: Span) -> int:
+    return span.ns if isinstance(span, Duration) else span
+
+
+def _same_kind(a: Span, b: Span, name_a: str, name_b: str) -> None:
+    if isinstance(a, Duration) != isinstance(b, Duration):
+        raise TypeError(
+            f"{name_a} and {name_b} must both be durations or both be whole numbers; got {str(a)!r} and {str(b)!r}"
+        )
+
+
+__all__ = [
+    "ContextFreeWindow",
+    "calendar",
+    "cumulate",
+    "fixed",
+    "landmark",
+    "session",
+    "sliding",
+    "tumbling",
+    "whole",
+]

@@ -1,0 +1,287 @@
+"""Windows that count rows: ``rows``, ``per_row`` and ``last_rows``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.decide import Context
+from slicing.kernels.rows import counted, cover, recent
+from slicing.measure import Duration, parse_span
+from slicing.windows.bounds import BEGIN, FOREVER
+from slicing.windows.builtin import Window, flag_argument
+from slicing.windows.row_view import ARRIVAL, OF_ALL, OF_KEY, SINCE, BoundRows, Found, View
+from slicing.windows.row_windows import Binding, RowWindow, by_group, nothing, order_argument, whole_number
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+Span = Duration | int
+
+
+# --- counts ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class RowCount(RowWindow, Window):
+    _constructor: ClassVar[str] = "rows"
+    context: ClassVar[Context] = "forward free"
+    ranked: ClassVar[bool] = True
+    n: int
+    every: int
+    order: str = "time"
+    per_key: bool = True
+    partial: bool = False
+
+    def bind_rows(self, binding: Binding) -> BoundRows:
+        return BoundRowCount(self, binding)
+
+
+def rows(
+    n: int, every: int | None = None, *, order: str = "time", per_key: bool = True, partial: bool = False
+) -> RowCount:
+    """Windows of ``n`` rows, one every ``every`` (default: side by side): the ranks ``[k*every, k*every + n)``.
+
+    Rows are ranked by (time, sequence, arrival) or, with ``order="arrival"``, as they came; each key's rows, or with
+    ``per_key=False`` those of the whole stream, and the window is then split by key. ``partial=True`` gives windows
+    that are short of rows when the stream (or the key, with ``idle``) ends.
+    """
+    n = whole_number(n, "rows' n")
+    return RowCount(
+        n,
+        n if every is None else whole_number(every, "rows' every"),
+        order_argument(order, "rows"),
+        flag_argument(per_key, "per_key"),
+        flag_argument(partial, "partial"),
+    )
+
+
+class BoundRowCount(BoundRows):
+    def __init__(self, window: RowCount, binding: Binding) -> None:
+        self.number = binding.number
+        self.n, self.every, self.partial = window.n, window.every, window.partial
+        self.per_key = window.per_key or not binding.keyed
+        self.by_arrival = window.by_arrival
+        self.notes, self.origin = binding.added, BEGIN if binding.since is None else binding.since
+        self.by_key = self.per_key and not self.by_arrival
+        self.counts = self.by_key and not self.notes
+
+    def find(self, view: View, until: int) -> Found:
+        if not len(view.rows):
+            return nothing()
+        rank, total = self._ranks(view)
+        order, of, ranks = self._in_order(view, rank)
+        if self.by_key:
+            first, last, low = self._whole(view)
+        else:
+            first, last = self._full(of, ranks)
+            low = ranks[first]
+        time, since = (c if order is None else c[order] for c in (view.time, view.fact(SINCE)))
+        start, end = _span(since, time, first, last, self.by_arrival)
+        closes = end
+        if self.partial:
+            short = np.flatnonzero((ranks % self.every == 0) & (ranks + self.n > total[of]))
+            ends = np.searchsorted(of, of[short], "right")
+            first, last, low = np.append(first, short), np.append(last, ends), np.append(low, ranks[short])
+            start, end = _span(since, time, first, last, self.by_arrival)
+            closes = np.append(closes, np.full(short.size, FOREVER))
+        if not self.per_key:
+            return self._split(view, rank, low, start, end, closes)
+        return Found(order, first, last, of[first], start, end, closes, low, low + self.n, low)
+
+    def needs(self, view: View, h: int) -> Ints:
+        if not len(view.rows):
+            return view.first
+        rank, total = self._ranks(view)
+        if self.by_arrival:
+            return view.first_of(self._held(view, rank, total, h))
+        if self.per_key:
+            settled = view.before(h)
+            sizes = np.append(0, np.cumsum(view.rows.cells.rows))
+            return view.first_of(rank >= self._next_start(view.base + sizes[settled] - sizes[view.first])[view.group])
+        settled = np.array([view.placed + int(((view.time < h) & (rank >= view.placed)).sum())])
+        return view.first_of(rank >= self._next_start(settled)[0])
+
+    def note(self, view: View, settled: Ints, left: Ints) -> Ints:
+        return view.base + left
+
+    def _next_start(self, settled: Ints) -> Ints:
+        """The first rank that a window needs which so many settled rows do not complete, or that is not settled."""
+        return np.minimum(np.maximum((settled - self.n) // self.every + 1, 0) * self.every, settled)
+
+    def _ranks(self, view: View) -> tuple[Ints, Ints]:
+        """Each row's rank, and how many rows there are by now in each group (in the stream)."""
+        if self.per_key and self.by_arrival:
+            return view.fact(OF_KEY), view.of_key
+        if self.per_key:
+            sizes = np.append(0, np.cumsum(view.rows.cells.rows))
+            origin = view.base - sizes[view.first]
+            return sizes[:-1] + origin[view.group], sizes[view.last] + origin
+        if self.by_arrival:
+            return view.fact(OF_ALL), np.array([view.arrived])
+        return view.place, np.array([int(view.place.max()) + 1])
+
+    def _in_order(self, view: View, rank: Ints) -> tuple[Ints | None, Ints, Ints]:
+        """Rows by rank: (order, group, rank)."""
+        if self.per_key and not self.by_arrival:
+            return None, view.group, rank
+        order = np.lexsort((rank, view.group)) if self.per_key else np.argsort(rank)
+        return order, view.group[order] if self.per_key else np.zeros(rank.size, np.int64), rank[order]
+
+    def _full(self, of: Ints, ranks: Ints) -> tuple[Ints, Ints]:
+        """Windows all of whose rows are here, by their last one."""
+        last = np.flatnonzero((ranks >= self.n - 1) & ((ranks + 1 - self.n) % self.every == 0))
+        last = last[last >= self.n - 1]  # earlier ones are of windows that have left, with their first rows
+        first = last - (self.n - 1)
+        full = (of[first] == of[last]) & (ranks[first] == ranks[last] - (self.n - 1))
+        return first[full], last[full] + 1
+
+    def _whole(self, view: View) -> tuple[Ints, Ints, Ints]:
+        """The same of keys' rows by time, where cells may be several rows; with the first rank of each."""
+        first, last, low = np.empty((3, len(view.rows)), np.int64)
+        sizes, each = np.ascontiguousarray(view.rows.cells.rows), (np.int64(self.n), np.int64(self.every))
+        found = counted(view.bounds, view.base, sizes, *each, first, last, low)
+        return first[:found], last[:found], low[:found]
+
+    def _held(self, view: View, rank: Ints, total: Ints, h: int) -> Mask:
+        """Rows of windows that close at ``h`` or later, where ranks do not follow time."""
+        order, of, ranks = self._in_order(view, rank)
+        assert order is not None
+        first, last = self._full(of, ranks)
+        waits = _span(view.time[order], view.time[order], first, last, True)[1] >= h
+        held = np.empty(rank.size, np.bool_)
+        cover(first[waits], last[waits], rank.size, held)
+        held |= ranks >= (np.maximum((total - self.n) // self.every + 1, 0) * self.every)[of]
+        out = np.empty(rank.size, np.bool_)
+        out[order] = held
+        return out
+
+    def _split(self, view: View, rank: Ints, low: Ints, start: Ints, end: Ints, closes: Ints) -> Found:
+        """Windows of the whole stream, by key."""
+        order = np.lexsort((rank, view.group)) if self.by_arrival else None
+        value = rank if order is None else rank[order]
+        which, group, first, last = by_group(view, value, low, low + self.n)
+        low = low[which]
+        return Found(order, first, last, group, start[which], end[which], closes[which], low, low + self.n, low)
+
+
+def _span(since: Ints, time: Ints, first: Ints, last: Ints, disordered: bool) -> tuple[Ints, Ints]:
+    """The times of the first and the last row of each range."""
+    if not disordered or not first.size:
+        return since[first], time[last - 1]
+    pairs = np.stack([first, last], axis=1).ravel()
+    low = np.minimum.reduceat(np.append(time, FOREVER), pairs)[::2]
+    return low, np.maximum.reduceat(np.append(time, -FOREVER), pairs)[::2]
+
+
+# --- a window for each row ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class PerRow(RowWindow, Window):
+    _constructor: ClassVar[str] = "per_row"
+    spans: ClassVar[tuple[str, ...]] = ("range",)
+    range: Span
+    every: int = 1
+    order: str = "time"
+
+    @property
+    def breaks_ties(self) -> bool:
+        return self.every > 1
+
+    def bind_rows(self, binding: Binding) -> BoundRows:
+        return BoundPerRow(self, binding)
+
+
+def per_row(range: object, every: int = 1, *, order: str = "time") -> PerRow:
+    """A window for each of a key's rows, or every ``every``-th: the rows of the last ``range``, ``(t - range, t]``.
+
+    Rows of equal time see each other. From the first row's time to that of the row that made it. Which row is the
+    ``every``-th goes by (time, sequence, arrival) or, with ``order="arrival"``, as they came.
+    """
+    span = parse_span(range, "per_row's range", positive=True)
+    return PerRow(span, whole_number(every, "per_row's every"), order_argument(order, "per_row"))
+
+
+class BoundPerRow(BoundRows):
+    wakes = True
+
+    def __init__(self, window: PerRow, binding: Binding) -> None:
+        self.number, self.every, self.by_arrival = binding.number, window.every, window.by_arrival
+        self.range = binding.measure.ticks(window.range, "range")
+        self.notes, self.by_key = binding.since is not None and self.every > 1, not self.by_arrival
+        if binding.since is not None and self.notes:
+            self.origin = binding.since - self.range + 1  # it is whole from a range later
+        self.counts = self.every > 1 and self.by_key and not self.notes
+
+    def note(self, view: View, settled: Ints, left: Ints) -> Ints:
+        return view.base + left
+
+    def find(self, view: View, until: int) -> Found:
+        rank = np.arange(len(view.rows)) + (view.base - view.first)[view.group]
+        if self.by_arrival:
+            rank = view.fact(OF_KEY)
+        made_by = np.flatnonzero(rank % self.every == self.every - 1)
+        first, last = np.empty((2, made_by.size), np.int64)
+        recent(view.bounds, view.group, view.time, made_by, np.int64(self.range), first, last)
+        group, start, time = view.group[made_by], view.time[first], view.time[made_by]
+        return Found(None, first, last, group, start, time, time, None, None, view.fact(ARRIVAL)[made_by])
+
+    def wake(self, view: View, until: int, h: int) -> Ints:
+        last = view.time[view.last - 1] + self.range - 1
+        return np.where(last < h, FOREVER, last + (until - h))
+
+    def needs(self, view: View, h: int) -> Ints:
+        return view.before(h - self.range + 1)
+
+
+# --- the last rows at an edge ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class LastRows(RowWindow, Window):
+    _constructor: ClassVar[str] = "last_rows"
+    spans: ClassVar[tuple[str, ...]] = ("every",)
+    n: int
+    every: Span
+
+    def bind_rows(self, binding: Binding) -> BoundRows:
+        return BoundLastRows(self, binding)
+
+
+def last_rows(n: int, every: object) -> LastRows:
+    """At every multiple of ``every``, the key's last ``n`` rows before it (all, while there are fewer).
+
+    An edge gives a row only if the key had one since the edge before. From the first row's time to the edge.
+    """
+    return LastRows(whole_number(n, "last_rows' n"), parse_span(every, "last_rows' every", positive=True))
+
+
+class BoundLastRows(BoundRows):
+    counts, by_key, wakes = False, True, True
+
+    def __init__(self, window: LastRows, binding: Binding) -> None:
+        self.number, self.n = binding.number, window.n
+        self.added = binding.added  # then fewer rows are not known to be all
+        self.every = binding.measure.ticks(window.every, "every")
+
+    def find(self, view: View, until: int) -> Found:
+        edge = (view.time // self.every + 1) * self.every
+        closing = np.append(edge[1:] != edge[:-1], True)[: edge.size]
+        closing[view.last - 1] = True
+        last = np.flatnonzero(closing) + 1
+        group, edge = view.group[last - 1], edge[last - 1]
+        first = np.maximum(last - self.n, view.first[group])
+        found = Found(None, first, last, group, view.time[first], edge, edge - 1, None, None, edge)
+        return found.take(last - first == self.n) if self.added else found
+
+    def wake(self, view: View, until: int, h: int) -> Ints:
+        closes = (view.time[view.last - 1] // self.every + 1) * self.every - 1
+        return np.where(closes < until, FOREVER, closes)
+
+    def needs(self, view: View, h: int) -> Ints:
+        return np.maximum(view.before(h) - self.n, view.first)

@@ -1,0 +1,285 @@
+"""The slicer's arithmetic: all edges of all time windows, in as few progressions as they fuse into.
+
+The next edge after a time, the edges of a span, and which windows a set of slices is due for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.columns.order import order_by
+from slicing.kernels.slice import next_edges
+from slicing.kernels.windows import periodic_due, positions_after
+from slicing.windows.bounds import BEGIN, END, Bound, Progression
+
+Ints = npt.NDArray[np.int64]
+
+
+_NONE = np.empty(0, np.int64)
+
+
+class DueWindows(NamedTuple):
+    """Windows by their type's number; each holds the slices low..high-1 and is due only with one from need on."""
+
+    type: Ints
+    start: Ints
+    end: Ints
+    low: Ints
+    need: Ints
+    high: Ints
+
+    def take(self, index: npt.NDArray[np.int64] | npt.NDArray[np.bool_]) -> DueWindows:
+        return DueWindows(*(column[index] for column in self))
+
+    def over(self, ends: Ints) -> DueWindows:
+        """The same windows over other slices, needing any of them; without those that hold none."""
+        low, high = np.empty_like(self.low), np.empty_like(self.high)
+        positions_after(ends, self.start, low)
+        positions_after(ends, self.end, high)
+        return self._replace(low=low, need=low, high=high).take(low < high)
+
+
+class EdgeSet:
+    """The edges of a set of time windows. An edge lives while a window that uses it has not left the store."""
+
+    def __init__(self, bounds: Sequence[Bound]) -> None:
+        self.bounds = list(bounds)
+        self.progressions = fused([p for b in bounds for p in b.progressions])
+        every, phase, horizon = np.array(self.progressions or np.empty((0, 3)), np.int64).reshape(-1, 3).T.copy()
+        self._every, self._phase, self._horizon = every, phase, horizon
+        self.marks = sorted({m for b in bounds for m in b.marks})
+        self.irregular = [b for b in bounds if b.irregular]
+        self.gapless = not bounds or any(b.gapless for b in bounds)
+        self._families, self._sizes, self._periodic_numbers = _families(bounds)
+        self._due_before = 64
+        self._quiet = (0, 0)  # no edge lies between the one and the other
+        self._few = 0 < len(self.progressions) <= 8 and not self.marks and not self.irregular
+        self._next = (0, 0, _NONE)  # the only edge after any time from the one up to the other, with this grid
+        self._alone = self._periodic_numbers.tolist() == list(range(len(bounds)))
+        self.periodic = all(b.periodic is not None for b in bounds)
+        self._others = [i for i, b in enumerate(bounds) if b.periodic is None]
+        self._asks_slices = [b for b in bounds if b.irregular and b.first_live_start(0) == BEGIN]
+        # with one progression every edge lives as long as any slice beside it, but for windows that never let go
+        endless = any(b.open_start for b in bounds)
+        self.coarsens = len(self.progressions) > 1 or bool(self.marks) or bool(self.irregular) or endless
+        # of windows that start alike only the longest can keep a slice alive
+        longest: dict[tuple[int, int], int] = {}
+        for b in bounds:
+            if b.periodic is not None:
+                size, step, offset = b.periodic
+                longest[step, offset] = max(longest.get((step, offset), 0), size)
+        kept = [(size, step, offset) for (step, offset), size in longest.items()]
+        self._kept = np.array(kept or np.empty((0, 3)), np.int64).reshape(-1, 3).T.copy()
+        self._kept_alone: list[int] = self._kept[:, 0].tolist() if kept else []
+        self._kept_others = [bounds[i] for i in self._others if bounds[i] not in self._asks_slices]
+
+    def next_live(self, times: Ints, h: int) -> Ints:
+        """The next live edge after each time (END where there is none); with h = BEGIN every edge lives."""
+        out = np.full(times.size, END, np.int64)
+        low = np.maximum(times.min(initial=END), h - self._horizon)  # live edges of a progression come after it
+        count = np.maximum(times.max(initial=BEGIN) - low, 0) // self._every + 2
+        if int(count.sum()) < times.size * count.size // 4:  # few edges live among many: list them
+            edges = _distinct(_listed(self._every, self._phase, low, count))
+            out[:] = edges[np.searchsorted(edges, times, "right")]
+        else:
+            next_edges(times, np.int64(h), self._every, self._phase, self._horizon, out)
+        live = [m.edge for m in self.marks if m.edge + m.horizon > h]
+        if live:
+            edges = np.array([*live, END], np.int64)
+            np.minimum(out, edges[np.searchsorted(edges[:-1], times, "right")], out=out)
+        for bound in self.irregular:
+            np.minimum(out, bound.next_live_edge(times, h), out=out)
+        return out
+
+    def any_between(self, after: int, until: int) -> bool:
+        """Whether an edge of any window lies in (after, until]: without one nothing closes and nothing dies."""
+        quiet_from, edge = self._quiet
+        if not quiet_from <= after < edge:
+            if self._few:
+                edge = min((after - p.phase) // p.every * p.every + p.every + p.phase for p in self.progressions)
+            else:
+                edge = int(self.next_live(np.array([after], np.int64), BEGIN)[0])
+            self._quiet = after, edge  # a stream asks on from here
+        return edge <= until
+
+    def listed(self, low: int, high: int, grid: int, limit: int) -> Ints | None:
+        """The same where rows need not be looked at: edges come at regular steps, at most ``limit`` of them."""
+        known, regular = self._known(low, high, grid), self.regular_width(grid)
+        if known is not None:
+            return known
+        if regular is not None:
+            many = (high - low) // regular[0] > limit
+        else:
+            many = bool(self.irregular) or int(self._counted(low, high, grid)[2].sum()) > limit
+        return None if many else self.between(low, high, _NONE, grid, limit)
+
+    def _counted(self, low: int, high: int, grid: int) -> tuple[Ints, Ints, Ints]:
+        """Progressions (every, phase), the grid among them, and how many edges of each ``between`` gives."""
+        every, phase = self._every, self._phase
+        if grid:
+            every, phase = np.append(every, grid), np.append(phase, 0)
+        return every, phase, (high - phase) // every - (low - phase) // every + 1
+
+    def between(self, low: int, high: int, times: Ints, grid: int, limit: int) -> Ints:
+        """Ascending edges after ``low`` up to the first one after ``high``, where rows at ``times`` need one.
+
+        ``grid`` adds an edge every so many ticks (0: none). When the regular edges are more than ``limit`` only those
+        next to a row are given, so that a jump in time costs nothing.
+        """
+        known = self._known(low, high, grid)
+        if known is not None:
+            return known
+        edges = self._between(low, high, times, grid, limit)
+        if edges.size == 1:
+            self._next = low, grid, edges
+        return edges
+
+    def _known(self, low: int, high: int, grid: int) -> Ints | None:
+        known_from, of_grid, edge = self._next
+        return edge if edge.size and grid == of_grid and known_from <= low and high < edge[0] else None
+
+    def _between(self, low: int, high: int, times: Ints, grid: int, limit: int) -> Ints:
+        regular = self.regular_width(grid)
+        if regular is not None and (high - low) // regular[0] <= limit:
+            width, origin = regular
+            first = (low - origin) // width + 1
+            return np.arange(first, (high - origin) // width + 2) * width + origin
+        every, phase, count = self._counted(low, high, grid)
+        if int(count.sum()) > limit:
+            edges = self.next_live(times, BEGIN)
+            if grid:
+                edges = np.minimum(edges, times // grid * grid + grid)
+            return _distinct(edges)
+        listed = _listed(every, phase, np.full(every.size, low), count)
+        marks = np.array([*(m.edge for m in self.marks if m.edge > low), END], np.int64)
+        parts = [listed, marks, *(b.next_live_edge(times, BEGIN) for b in self.irregular)]
+        edges = _distinct(np.concatenate(parts))
+        return edges[: int(np.searchsorted(edges, high, "right")) + 1]
+
+    def regular_width(self, grid: int) -> tuple[int, int] | None:
+        """(width, phase) where all edges are one progression."""
+        if self.marks or self.irregular or len(self.progressions) + bool(grid) != 1:
+            return None
+        return (grid, 0) if grid else (self.progressions[0].every, self.progressions[0].phase)
+
+    def covers(self, ends: Ints) -> npt.NDArray[np.bool_]:
+        """Whether any window holds each slice."""
+        if self.gapless:
+            return np.ones(ends.size, np.bool_)
+        found = np.zeros(ends.size, np.bool_)
+        for bound in self.bounds:
+            found |= bound.covers(ends)
+        return found
+
+    def lives(self, ends: Ints, h: int) -> npt.NDArray[np.bool_]:
+        """Whether a window that has not left (end > h) holds each slice."""
+        # A slice that ends after h is in a live window (it is in one at all). One that ends before is in the live
+        # windows that start before its end.
+        live = (ends > h) | (ends > self._first_live_start(h))
+        for bound in self._asks_slices:
+            dead = np.flatnonzero(~live)
+            live[dead] = bound.last_end(ends[dead]) > h
+        return live
+
+    def held_from(self, h: int) -> int:
+        """No slice after this time has ever been let go (see ``lives``)."""
+        return min(h, self._first_live_start(h))
+
+    def _first_live_start(self, h: int) -> int:
+        """Where the earliest window starts that has not left."""
+        if self._kept.shape[1] == 1 and not self._kept_others:
+            longest, step, origin = self._kept_alone
+            return ((h - longest - origin) // step + 1) * step + origin
+        size, every, offset = self._kept
+        starts = ((h - size - offset) // every + 1) * every + offset
+        return min(int(starts.min(initial=END)), min((b.first_live_start(h) for b in self._kept_others), default=END))
+
+    def holds(self, ends: Ints, h: int) -> npt.NDArray[np.bool_]:
+        """Whether a live window holds each slice, where slices may be in none at all."""
+        if self.gapless:
+            return self.lives(ends, h)
+        last = np.full(ends.size, BEGIN, np.int64)
+        for bound in self.bounds:
+            np.maximum(last, bound.last_end(ends), out=last)
+        return last > h
+
+    def due(self, ends: Ints, after: int, until: int) -> DueWindows:
+        """The windows with ``after < end <= until`` that hold one of the slices, by end, type and start."""
+        parts = [self._periodic_due(ends, after, until)] if self._sizes.size and ends.size else []
+        for i in self._others:
+            start, end, need = self.bounds[i].due(ends, after, until)
+            edges = np.concatenate([start, end, need])
+            positions = np.empty_like(edges)
+            positions_after(ends, edges, positions)
+            low, high, need = positions.reshape(3, -1)
+            parts.append(DueWindows(np.full(end.size, i, np.int64), start, end, low, need, high))
+        if not parts:
+            return DueWindows(*[_NONE] * 6)
+        due = parts[0] if len(parts) == 1 else DueWindows(*map(np.concatenate, zip(*parts, strict=True)))
+        if len(parts) == 1 and len(self._families) <= 1:
+            return due
+        return due.take(order_by(due.start, due.type, due.end))
+
+    def _periodic_due(self, ends: Ints, after: int, until: int) -> DueWindows:
+        room = np.empty(self._sizes.size, np.int64)
+        capacity = self._due_before
+        while True:
+            found = np.empty((4, capacity), np.int64)
+            n = periodic_due(self._families, self._sizes, ends, np.int64(after), np.int64(until), room, found)
+            if n <= capacity:
+                break
+            capacity = n + n // 4
+        self._due_before = capacity  # a stream closes about as many windows in each push
+        type, end, low, high = found[:, :n]
+        numbers = type if self._alone else self._periodic_numbers[type]
+        size = self._sizes[0] if self._sizes.size == 1 else self._sizes[type]
+        return DueWindows(numbers, end - size, end, low, low, high)
+
+
+def _listed(every: Ints, phase: Ints, after: Ints, count: Ints) -> Ints:
+    """The first ``count`` edges after a time, of one progression after the other."""
+    first: Ints = (after - phase) // every * every + every + phase
+    if every.size == 1:
+        return first + np.arange(int(count[0])) * every
+    each = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
+    return np.repeat(first, count) + each * np.repeat(every, count)
+
+
+def _distinct(edges: Ints) -> Ints:
+    """In order, each once; ``np.unique`` goes by a hash table, ten times slower."""
+    edges = np.sort(edges)
+    return edges[np.append(True, edges[1:] != edges[:-1])[: edges.size]]
+
+
+def _families(bounds: Sequence[Bound]) -> tuple[Ints, Ints, Ints]:
+    """Periodic types that end together, side by side: (first, last, every, phase) of each family, sizes, numbers."""
+    keyed = []
+    for number, bound in enumerate(bounds):
+        if bound.periodic is not None:
+            size, every, offset = bound.periodic
+            keyed.append((every, (offset + size) % every, number, size))
+    table: Ints = np.array(sorted(keyed) or np.empty((0, 4)), np.int64).reshape(-1, 4).T.copy()
+    every, phase, numbers, sizes = table
+    first = np.flatnonzero(np.append(True, (every[1:] != every[:-1]) | (phase[1:] != phase[:-1]))[: every.size])
+    last = np.append(first[1:], every.size)[: first.size]
+    return np.stack([first, last, every[first], phase[first]], axis=1), sizes, numbers
+
+
+def fused(progressions: list[Progression]) -> list[Progression]:
+    """As few progressions as possible: one whose edges another one has, living as long, is left out."""
+    longest: dict[tuple[int, int], int] = {}
+    for p in progressions:
+        key = (p.every, p.phase % p.every)
+        longest[key] = max(longest.get(key, 0), p.horizon)
+    kept: list[Progression] = []
+    table = np.empty((3, len(longest)), np.int64)
+    for (every, phase), horizon in sorted(longest.items(), key=lambda item: (item[0][0], -item[1])):
+        e, f, h = table[:, : len(kept)]
+        if not ((every % e == 0) & ((phase - f) % e == 0) & (h >= horizon)).any():
+            table[:, len(kept)] = every, phase, horizon
+            kept.append(Progression(every, phase, horizon))
+    return kept

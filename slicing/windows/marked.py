@@ -1,0 +1,173 @@
+"""Windows that rows begin and end: ``punctuation`` and ``frame``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.decide import Context
+from slicing.kernels.rows import frames
+from slicing.windows.bounds import BEGIN, FOREVER
+from slicing.windows.builtin import Window, flag_argument
+from slicing.windows.row_view import BoundRows, Found, View
+from slicing.windows.row_windows import Binding, RowWindow, by_group, flag_column, nothing
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+# --- marks ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class Punctuation(RowWindow, Window):
+    _constructor: ClassVar[str] = "punctuation"
+    context: ClassVar[Context] = "forward free"
+    flags: ClassVar[tuple[str, ...]] = ("column",)
+    column: str
+    per_key: bool = True
+
+    @property
+    def breaks_ties(self) -> bool:
+        return False
+
+    def bind_rows(self, binding: Binding) -> BoundRows:
+        return BoundPunctuation(self, binding)
+
+
+def punctuation(column: str, *, per_key: bool = True) -> Punctuation:
+    """Windows from mark to mark: a row whose boolean ``column`` is true begins one, ``[p, next p)``.
+
+    Marks of equal time are one mark. Rows before the first mark form ``[first row, p)``; the rows since the last one
+    come at the end of the stream, up to the last row's time. ``per_key=False``: a mark is one for every key.
+    """
+    return Punctuation(flag_column(column, "punctuation's column"), flag_argument(per_key, "per_key"))
+
+
+class BoundPunctuation(BoundRows):
+    counts = False
+
+    def __init__(self, window: Punctuation, binding: Binding) -> None:
+        self.number, self.flag = binding.number, binding.flags[window.column]
+        self.per_key = self.by_key = window.per_key or not binding.keyed
+        self.added = binding.added  # then what comes before a mark is part of a window, and not known whole
+
+    def find(self, view: View, until: int) -> Found:
+        if not len(view.rows):
+            return nothing()
+        found = self._of_keys(view) if self.per_key else self._of_stream(view)
+        if self.added:
+            marks = self._marks(view) if not self.per_key else None
+            found = found.take(np.isin(found.start, marks) if marks is not None else self._marked(view)[found.first])
+        return found
+
+    def _of_keys(self, view: View) -> Found:
+        first = np.flatnonzero(self._begins(view))
+        group, last = view.group[first], np.append(first[1:], len(view.rows))
+        ended = last < view.last[group]
+        closes = np.where(ended, view.time[np.minimum(last, len(view.rows) - 1)], FOREVER)
+        end = np.where(ended, closes, view.time[last - 1])
+        start = view.time[first]
+        return Found(None, first, last, group, start, end, closes, None, None, start)
+
+    def needs(self, view: View, h: int) -> Ints:
+        if not self.per_key:
+            marks = self._marks(view)
+            settled = marks[marks < h]
+            return view.before(int(settled[-1])) if settled.size else view.first
+        begins = np.where(self._begins(view) & (view.time < h), np.arange(len(view.rows)), -1)
+        return np.maximum(np.maximum.reduceat(begins, view.first), view.first) if view.first.size else view.first
+
+    def _begins(self, view: View) -> Mask:
+        """Rows that begin a window: the first of each group, and the first of those as late as a mark."""
+        begins = self._marked(view)
+        begins[view.first] = True
+        return begins
+
+    def _marked(self, view: View) -> Mask:
+        """The first row of those of a group that are as late as a mark."""
+        time, group = view.time, view.group
+        marked = np.append(True, (time[1:] != time[:-1]) | (group[1:] != group[:-1]))
+        at = np.flatnonzero(marked)
+        marked[at] = np.logical_or.reduceat(view.flagged(self.flag), at)
+        return marked
+
+    def _marks(self, view: View) -> Ints:
+        return np.unique(view.time[view.flagged(self.flag)])
+
+    def _of_stream(self, view: View) -> Found:
+        earliest, latest = int(view.time.min()), int(view.time.max())
+        marks = self._marks(view)
+        low = np.unique(np.append(marks, earliest))
+        high = np.append(low[1:], FOREVER)
+        which, group, first, last = by_group(view, view.time, low, high)
+        closes, start = high[which], low[which]
+        end = np.where(closes < FOREVER, closes, latest)
+        return Found(None, first, last, group, start, end, closes, None, None, start)
+
+
+# --- frames ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class Frame(RowWindow, Window):
+    _constructor: ClassVar[str] = "frame"
+    context: ClassVar[Context] = "forward free"
+    flags: ClassVar[tuple[str, ...]] = ("enter", "leave")
+    enter: str
+    leave: str
+    partial: bool = False
+
+    def bind_rows(self, binding: Binding) -> BoundRows:
+        return BoundFrame(self, binding)
+
+
+def frame(enter: str, leave: str, *, partial: bool = False) -> Frame:
+    """Windows from a row where ``enter`` is true to the first one, itself included, where ``leave`` is.
+
+    Each key has frames of its own; ``enter`` in an open frame means nothing. From its first row's time to its last
+    one's. ``partial=True`` gives a frame that is open when the stream (or the key, with ``idle``) ends.
+    """
+    columns = flag_column(enter, "frame's enter"), flag_column(leave, "frame's leave")
+    return Frame(*columns, flag_argument(partial, "partial"))
+
+
+class BoundFrame(BoundRows):
+    counts, by_key = False, True
+
+    def __init__(self, window: Frame, binding: Binding) -> None:
+        self.number, self.partial = binding.number, window.partial
+        self.enter, self.leave = binding.flags[window.enter], binding.flags[window.leave]
+        # added, it does not know whether a frame is open before it has seen a row that leaves
+        self.notes, self.origin = binding.added, BEGIN if binding.since is None else binding.since
+
+    def _frames(self, view: View, h: int) -> tuple[Ints, Ints, Mask, Ints]:
+        n = len(view.rows)
+        first, last = np.empty((2, n), np.int64)
+        open_, needed = np.empty(n, np.bool_), view.last.copy()
+        flags = view.flagged(self.enter), view.flagged(self.leave)
+        found = frames(view.bounds, view.time, *flags, np.int64(h), first, last, open_, needed)
+        return first[:found], last[:found], open_[:found], needed
+
+    def find(self, view: View, until: int) -> Found:
+        first, last, open_, _ = self._frames(view, FOREVER)
+        if view.noted is not None:
+            known = (view.noted[view.group[first]] > 0) | (
+                first > view.first_of(view.flagged(self.leave))[view.group[first]]
+            )
+            first, last, open_ = first[known], last[known], open_[known]
+        if not self.partial:
+            first, last, open_ = first[~open_], last[~open_], open_[~open_]
+        start, end = view.time[first], view.time[last - 1]
+        closes = np.where(open_, FOREVER, end)
+        return Found(None, first, last, view.group[first], start, end, closes, None, None, start)
+
+    def note(self, view: View, settled: Ints, left: Ints) -> Ints:
+        assert view.noted is not None
+        return view.noted | (view.first_of(view.flagged(self.leave)) < view.first + settled)
+
+    def needs(self, view: View, h: int) -> Ints:
+        return self._frames(view, h)[3]

@@ -1,0 +1,232 @@
+"""Rows kept one by one, for the windows that only rows can tell: counts, marks, frames, rows of their own.
+
+Beside the slice store an operator keeps a second table: cells of a single row, sorted by (key, time, sequence,
+arrival), with what these windows ask of a row (``slicing.kept_rows.store`` keeps it). A window type
+(``slicing.windows.row_windows``) is given the rows as a ``View`` and says which ranges of them are windows
+(``Found``), when each is complete, and from where on it still needs a key's rows. All that is needed by none is let go
+at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.columns.lazy import lazy
+from slicing.columns.order import order_by
+from slicing.columns.row_values import Values
+from slicing.kernels.rows import merge_order
+from slicing.slices.cells import Cells, concatenated
+from slicing.slices.lanes import Lane
+from slicing.windows.bounds import BEGIN, FOREVER
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+# what is kept of a row beside its cell
+SEQUENCE, ARRIVAL, FLAGS, OF_KEY, OF_ALL, PLACE, SINCE, RANK = FACTS = range(8)
+# OF_KEY, OF_ALL: how many rows of the key, and of the stream, had arrived before; PLACE: its rank among the whole
+# stream by time, once the watermark has passed it; SINCE: its time (of a cell of several rows the first one's); RANK:
+# of a plan by key, how many rows of the key are before it
+UNPLACED = -1
+WITNESS = 1 << 62  # a flag: too late for the windows here, kept to tell how long its key was quiet
+
+
+@dataclass(frozen=True)
+class RowTable:
+    """Rows as cells (END: the time, CODE, ROWS: 1), sorted by (code, time, sequence, arrival).
+
+    Where nothing but counts is asked, rows that are final are one cell up to the next rank at which a window begins or
+    ends (ROWS: how many, END: the last one's time).
+    """
+
+    cells: Cells
+    facts: Ints
+    values: tuple[Values, ...] = ()  # of the columns that a user's windows want to see
+
+    def __len__(self) -> int:
+        return len(self.facts)
+
+    @property
+    def time(self) -> Ints:
+        return self.cells.end
+
+    @property
+    def code(self) -> Ints:
+        return self.cells.code
+
+    @lazy
+    def codes(self) -> Ints:
+        """The codes in one piece, to be searched."""
+        return np.ascontiguousarray(self.code)
+
+    @property
+    def nbytes(self) -> int:
+        return self.cells.nbytes + self.facts.nbytes + sum(v.nbytes for v in self.values)
+
+    def take(self, index: Ints | Mask | slice) -> RowTable:
+        return RowTable(self.cells.take(index), self.facts[index], tuple(v[index] for v in self.values))
+
+    @staticmethod
+    def empty(lanes: Sequence[Lane], columns: int) -> RowTable:
+        return RowTable(
+            Cells.empty(lanes, False), np.empty((0, len(FACTS)), np.int64), (np.empty(0, object),) * columns
+        )
+
+    def sorted(self) -> RowTable:
+        return self.take(order_by(self.facts[:, ARRIVAL], self.facts[:, SEQUENCE], self.time, self.code))
+
+    def merged(self, newer: RowTable) -> RowTable:
+        cells, facts = concatenated([self.cells, newer.cells]), np.concatenate([self.facts, newer.facts])
+        both = RowTable(cells, facts, tuple(map(np.concatenate, zip(self.values, newer.values, strict=True))))
+        if not len(self) or not len(newer) or _before(self, newer):
+            return both
+        order = np.empty(len(both), np.int64)
+        merge_order(both.code, both.time, facts[:, SEQUENCE], facts[:, ARRIVAL], len(self), order)
+        return both.take(order)
+
+
+def _before(older: RowTable, newer: RowTable) -> bool:
+    """Whether the one ends where the other begins, as without keys and in order."""
+
+    def place(table: RowTable, row: int) -> tuple[int, ...]:
+        facts = table.facts[row]
+        return int(table.code[row]), int(table.time[row]), int(facts[SEQUENCE]), int(facts[ARRIVAL])
+
+    return place(older, -1) < place(newer, 0)
+
+
+class Found(NamedTuple):
+    """Windows as ranges ``first : last`` of the rows in ``order`` (None: as they are).
+
+    ``closes`` is the time of the row that completed it, FOREVER where none has; it is complete once the watermark is
+    later. ``anchor`` tells windows apart that are alike otherwise.
+    """
+
+    order: Ints | None
+    first: Ints
+    last: Ints
+    group: Ints
+    start: Ints
+    end: Ints
+    closes: Ints
+    rank_start: Ints | None
+    rank_end: Ints | None
+    anchor: Ints
+
+    def take(self, index: Ints | Mask) -> Found:
+        return Found(self.order, *(None if c is None else c[index] for c in self[1:]))  # type: ignore[arg-type]
+
+
+class Opened(NamedTuple):
+    """A window that is open: its start, and the row that opened it."""
+
+    id: int | str
+    start: int
+    arrival: int
+
+
+class Context(NamedTuple):
+    """What a user's window remembers of a key."""
+
+    value: Any
+    open: tuple[Opened, ...]
+
+
+class BoundRows(Protocol):
+    """A window type over rows, in ticks."""
+
+    number: int  # among the windows of the spec
+    counts: bool  # whether it asks how many rows of a key were let go
+    in_python: bool = False  # whether it is a user's and sees rows one by one
+    origin: int = BEGIN  # added while the stream ran, it sees rows from this time on
+    notes: bool = False  # whether something has to be known of a key's rows that were let go since then
+    by_key: bool = False  # whether a key's windows go by the time of its rows, and ask for no row that is not final
+    wakes: bool = False  # whether time alone may complete a window or let rows go
+
+    def note(self, view: View, settled: Ints, left: Ints) -> Ints:
+        """For windows that note: what is to be known of each group from now on; ``settled`` of its rows are final, and
+        ``left`` are let go."""
+        return view.base
+
+    def find(self, view: View, until: int) -> Found:
+        """The windows of these rows, at least those that close before ``until``.
+
+        Those that closed before the horizon may be anything."""
+        raise NotImplementedError
+
+    def wake(self, view: View, until: int, h: int) -> Ints:
+        """For each group after when, at or after ``until``, a window may be complete, or rows needed no more by what
+        closes at ``h`` or later, without another row; FOREVER: never."""
+        return np.full(view.first.size, FOREVER)
+
+    def needs(self, view: View, h: int) -> Ints:
+        """For each group the position from which on a window that closes at ``h`` or later may need its rows."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class View:
+    """Kept rows in order, by group: a key, or with ``idle`` the rows of it between two times of quiet."""
+
+    rows: RowTable
+    bounds: Ints  # of the groups: group g has the rows bounds[g] : bounds[g + 1]
+    base: Ints  # for each group how many of its rows were let go
+    over: Mask  # groups that no row can join any more
+    of_key: Ints  # for each group how many rows of its key arrived
+    arrived: int
+    placed: int
+    settled: int  # rows before this time are final
+    contexts: Mapping[int, Mapping[int, Context]]  # of users' windows and added ones: number -> code -> context
+    noted: Ints | None = None  # for a window that notes: what is noted of each group
+    memo: dict[Any, Any] = field(default_factory=dict)
+
+    @lazy
+    def group(self) -> Ints:
+        return np.repeat(np.arange(self.bounds.size - 1), np.diff(self.bounds))
+
+    @property
+    def first(self) -> Ints:
+        return self.bounds[:-1]
+
+    @property
+    def last(self) -> Ints:
+        return self.bounds[1:]
+
+    @property
+    def time(self) -> Ints:
+        return self.rows.time
+
+    def fact(self, column: int) -> Ints:
+        return self.rows.facts[:, column]
+
+    def flagged(self, flag: int) -> Mask:
+        return (self.fact(FLAGS) >> flag) & 1 == 1
+
+    def before(self, time: int) -> Ints:
+        """For each group the position of its first row at or after a time."""
+        return self.first_of(self.time >= time)
+
+    def first_of(self, mask: Mask) -> Ints:
+        """For each group the position of its first row of the mask; its end where there is none."""
+        if not self.first.size:
+            return self.first
+        at = np.where(mask, np.arange(mask.size), mask.size)
+        return np.minimum(np.minimum.reduceat(at, self.first), self.last)
+
+    @lazy
+    def place(self) -> Ints:
+        """Each row's rank by time in the whole stream."""
+        known = self.fact(PLACE)
+        rest = np.flatnonzero(known == UNPLACED)
+        if not rest.size:
+            return known
+        facts = self.rows.facts[rest]
+        place = known.copy()
+        order = np.lexsort((facts[:, ARRIVAL], facts[:, SEQUENCE], self.time[rest]))
+        place[rest[order]] = self.placed + np.arange(rest.size)
+        return place
