@@ -309,6 +309,6 @@ def _timed(plan: Plan) -> list[tuple[int, ContextFreeWindow | RowWindow | Window
 
 
 def _span(plan: Plan, ticks: int) -> str:
-    from slicing.measure import Duration
+    from slicing.durations import Duration
 
     return str(ticks) if plan.measure.is_integer else str(Duration(ticks * plan.measure.word_ns))

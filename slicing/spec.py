@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from slicing.aggregates.aggregate import Aggregate
-from slicing.measure import Duration, parse_span
+from slicing.durations import Duration, parse_span
 from slicing.watermark import Bounded, Watermark
 from slicing.windows.builtin import Calendar, ContextFreeWindow, Session, Window
 from slicing.windows.row_windows import RowWindow

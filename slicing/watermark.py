@@ -15,7 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slicing.measure import Duration, Measure, parse_span
+from slicing.durations import Duration, parse_span
+from slicing.measure import Measure
 
 Ints = npt.NDArray[np.int64]
 Span = Duration | int

@@ -17,8 +17,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import slicing.measure as measure_room
-from slicing.measure import CalendarEdges, Duration, Measure, parse_span
+import slicing.calendars
+from slicing.calendars import CalendarEdges
+from slicing.durations import Duration, parse_span
+from slicing.measure import Measure
 
 SECONDS, MILLIS, MICROS, NANOS = (Measure(pa.timestamp(unit)) for unit in ("s", "ms", "us", "ns"))
 BERLIN = Measure(pa.timestamp("us", "Europe/Berlin"))
@@ -587,9 +589,9 @@ def test_a_table_begun_around_new_year_has_the_edges_on_both_sides(unit: str, tz
     for hours in range(-60, 60, 5):
         now = np.array([SECONDS.instant("2024-01-01", "t") + hours * 3600])
         at = np.searchsorted(full, now, side="right")
-        measure_room._table.cache_clear()
+        slicing.calendars._table.cache_clear()
         assert CalendarEdges(unit, tz, SECONDS).next_edge(now) == full[at]
-        measure_room._table.cache_clear()
+        slicing.calendars._table.cache_clear()
         assert CalendarEdges(unit, tz, SECONDS).previous_edge(now) == full[at - 1]
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from slicing.measure import CalendarEdges
+from slicing.calendars import CalendarEdges
 
 if TYPE_CHECKING:
     from slicing.windows.builtin import ContextFreeWindow

@@ -9,7 +9,9 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from slicing.measure import CalendarEdges, Duration, Measure, parse_span
+from slicing.calendars import CalendarEdges
+from slicing.durations import Duration, parse_span
+from slicing.measure import Measure
 from slicing.windows.bounds import (
     BEGIN,
     END,

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from slicing.decide import Context
+from slicing.durations import Duration, parse_span
 from slicing.kernels.rows import counted, cover, recent
-from slicing.measure import Duration, parse_span
 from slicing.windows.bounds import BEGIN, FOREVER
 from slicing.windows.builtin import Window, flag_argument
 from slicing.windows.row_view import ARRIVAL, OF_ALL, OF_KEY, SINCE, BoundRows, Found, View

@@ -1,0 +1,103 @@
+"""Spans of time as users write them: exact, in nanoseconds."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import timedelta
+
+import numpy as np
+
+SECOND = 10**9
+NS = {
+    "w": 7 * 86_400 * SECOND,
+    "d": 86_400 * SECOND,
+    "h": 3_600 * SECOND,
+    "m": 60 * SECOND,
+    "s": SECOND,
+    "ms": 10**6,
+    "us": 10**3,
+    "ns": 1,
+}
+_NUMPY_UNITS = {"W": "w", "D": "d", "h": "h", "m": "m", "s": "s", "ms": "ms", "us": "us", "ns": "ns"}
+_NUMPY_FRACTIONS = {"ps": 10**3, "fs": 10**6, "as": 10**9}
+
+# Largest unit first, each at most once: "1h30m" is a span, "30m1h" and "1m1m" are slips of the pen.
+_SPAN = re.compile(
+    r"(-)?(?=[0-9])" + "".join(rf"(?:(?P<{unit}>[0-9]+){'[uµμ]s' if unit == 'us' else unit})?" for unit in NS)
+)
+_CALENDAR_SPAN = re.compile(r"[0-9](mo|q|y)")
+
+MAX_WORD = 2**63 - 1
+
+
+@dataclass(frozen=True, order=True)
+class Duration:
+    """An exact span of time, printed as the shortest string that makes it: 90 s is "1m30s", a week "7d"."""
+
+    ns: int
+
+    def __str__(self) -> str:
+        rest, parts = abs(self.ns), ["-" if self.ns < 0 else ""]
+        for unit in ("d", "h", "m", "s", "ms", "us", "ns"):
+            count, rest = divmod(rest, NS[unit])
+            if count:
+                parts.append(f"{count}{unit}")
+        return "".join(parts) if self.ns else "0s"
+
+
+def parse_span(value: object, argument: str, *, positive: bool = False) -> Duration | int:
+    """What a user wrote for a span: a `Duration` for strings and timedeltas, an int for integer measures."""
+    sign = "positive " if positive else ""
+    allowed = (
+        f"{argument} must be a {sign}duration such as '1m', a timedelta or, for integer measures, a {sign}whole number"
+    )
+    span: Duration | int | None
+    if isinstance(value, Duration):
+        span = value
+    elif isinstance(value, str):
+        if (ns := _span_ns(value)) is None:
+            if _CALENDAR_SPAN.search(value):
+                raise ValueError(
+                    f"{argument} must be a duration of fixed length, and months, quarters and years differ: "
+                    f"use sl.calendar('1mo' | '1q' | '1y') for those; got {value!r}"
+                )
+            raise ValueError(f"{allowed}; got {value!r} (units, from the largest: w, d, h, m, s, ms, us, ns)")
+        span = Duration(ns)
+    elif isinstance(value, timedelta):
+        # pandas' Timedelta is a timedelta with nanoseconds beside it
+        micros = (value.days * 86_400 + value.seconds) * 10**6 + value.microseconds
+        span = Duration(micros * 10**3 + int(getattr(value, "nanoseconds", 0)))
+    elif isinstance(value, np.timedelta64):
+        if (exact := numpy_ns(value)) is None:
+            raise ValueError(f"{allowed}; got {value!r}, which is not a whole number of nanoseconds")
+        span = Duration(exact)
+    elif isinstance(value, int | np.integer) and not isinstance(value, bool):
+        span = int(value)
+    else:
+        raise TypeError(f"{allowed}; got {value!r} of type {type(value).__name__}")
+    if positive and (span.ns if isinstance(span, Duration) else span) <= 0:
+        raise ValueError(f"{allowed}; got {value!r}")
+    return span
+
+
+def _span_ns(text: str) -> int | None:
+    match = _SPAN.fullmatch(text)
+    if match is None:
+        return None
+    size = sum(int(count) * NS[unit] for unit, count in match.groupdict().items() if count)
+    return -size if match[1] else size
+
+
+def numpy_ns(value: np.datetime64 | np.timedelta64) -> int | None:
+    """Nanoseconds of a numpy time, or None where no number is exact (NaT, years as a span, picoseconds)."""
+    if np.isnat(value):
+        return None
+    unit, count = np.datetime_data(value.dtype)
+    if unit in ("Y", "M") and isinstance(value, np.datetime64):
+        value, unit, count = value.astype("M8[D]"), "D", 1
+    number = int(value.astype(np.int64)) * count
+    if unit in _NUMPY_UNITS:
+        return number * NS[_NUMPY_UNITS[unit]]
+    whole, rest = divmod(number, _NUMPY_FRACTIONS.get(unit, MAX_WORD))
+    return None if rest or unit not in _NUMPY_FRACTIONS else whole
