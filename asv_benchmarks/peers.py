@@ -1,19 +1,20 @@
 """The same questions to this library, Polars, DuckDB, pandas and numpy: ``python -m asv_benchmarks.peers``.
 
-One thread each. Each peer has its best plan that we found, its data in its own form and ready before the clock
-starts; answers are compared window by window. Times are CPU time of the process, the median of runs in which all
-take turns.
+Each peer has its best plan that we found, its data in its own form and ready before the clock starts; answers are
+compared window by window. One thread each, and CPU time of the process; with ``--all-threads`` as many as there are
+cores, and time on the wall. The median of runs in which all take turns.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 
-os.environ["POLARS_MAX_THREADS"] = "1"  # read when polars is imported
+# read when polars is imported
+os.environ["POLARS_MAX_THREADS"] = str(os.cpu_count()) if "--all-threads" in sys.argv else "1"
 
 import argparse
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,6 +33,7 @@ from asv_benchmarks.benchmarks.streams import SECOND
 
 AGGS = {"n": sl.count(), "total": sl.sum("value"), "low": sl.min("value"), "high": sl.max("value")}
 BATCH = 1_000_000
+THREADS = int(os.environ["POLARS_MAX_THREADS"])
 READ = "plain read"
 
 
@@ -66,7 +68,7 @@ class Data:
     def duckdb(self) -> duckdb.DuckDBPyConnection:
         """A table of its own: quicker than scanning Arrow."""
         connection = duckdb.connect()
-        connection.execute("SET threads = 1")
+        connection.execute(f"SET threads = {THREADS}")
         connection.register("arrow", self.table)
         connection.execute("CREATE TABLE stream AS SELECT * FROM arrow")
         return connection
@@ -88,13 +90,13 @@ class Workload:
 
     def engines(self, data: Data) -> Iterator[tuple[str, Work]]:
         yield "slicing, push by 1 M", lambda: _pushed(self.spec, data.batches)
-        yield "slicing, aggregate", lambda: sl.aggregate(data.table, self.spec)
+        yield "slicing, aggregate", lambda: sl.aggregate(data.table, self.spec, threads=THREADS)
         for name, plan in self.peers.items():
             yield name, plan(data)
 
 
 def _pushed(spec: sl.Spec, batches: Sequence[pa.RecordBatch]) -> pa.Table:
-    operator = sl.Operator(spec)
+    operator = sl.Operator(spec, threads=THREADS)
     found = [operator.push(batch).windows for batch in batches]
     return pa.concat_tables([*found, operator.flush().windows])
 
@@ -480,11 +482,12 @@ def run(workload: Workload, rows: int, runs: int) -> list[Row]:
     measuring.read(times, data.arrays["value"])
     engines[READ] = lambda: measuring.read(times, data.arrays["value"])
     spent: dict[str, list[float]] = {name: [] for name in engines}
+    clock = time.process_time if THREADS == 1 else time.perf_counter
     for _ in range(runs):
         for name, work in engines.items():
-            start = time.process_time()
+            start = clock()
             work()
-            spent[name].append(max(time.process_time() - start, 1e-9))
+            spent[name].append(max(clock() - start, 1e-9))
     return [Row(n, count / statistics.median(s), n.startswith("slicing")) for n, s in spent.items()]
 
 
@@ -505,14 +508,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--runs", type=int, help="runs, of which the median counts (5)")
     parser.add_argument("--quick", action="store_true", help="100,000 rows, one run: do answers agree?")
     parser.add_argument("--only", default="", help="workloads whose name holds this")
+    parser.add_argument("--all-threads", action="store_true", help="a thread a core for each that can, wall time")
     given = parser.parse_args(arguments)
     rows = given.rows or (100_000 if given.quick else 10_000_000)
     runs = given.runs or (1 if given.quick else 5)
     chosen = {title: w for title, w in WORKLOADS.items() if given.only in title}
     if not chosen:
         parser.error(f"no workload's name holds {given.only!r}; there are: {'; '.join(WORKLOADS)}")
-    pa.set_cpu_count(1)
-    print(f"{rows:,} rows, one thread each, CPU time, median of {runs}; answers agree where a table is shown")
+    pa.set_cpu_count(THREADS)
+    clock = "one thread each, CPU time" if THREADS == 1 else f"{THREADS} threads for each that can, wall time"
+    print(f"{rows:,} rows, {clock}, median of {runs}; answers agree where a table is shown")
     failed = False
     for title, workload in chosen.items():
         try:

@@ -10,16 +10,16 @@ from slicing.spec import ProcessingTime, Spec
 from slicing.watermark import manual
 
 
-def aggregate(data: object, spec: Spec) -> pa.Table:
+def aggregate(data: object, spec: Spec, *, threads: int = 1) -> pa.Table:
     """The windows of all the data, which is seen whole before anything closes: nothing is late.
 
     ``data`` is anything with the Arrow C interface: a pyarrow, polars, pandas or duckdb table, a reader, a dataset.
-    A reader is streamed batch by batch, so a dataset larger than memory works.
+    A reader is streamed batch by batch, so a dataset larger than memory works. ``threads`` as of :class:`Operator`.
     """
     if not isinstance(spec, Spec):
         raise TypeError(f"aggregate takes the data and a sl.Spec; got {type(spec).__name__}")
     patient = _without_progress(spec)
-    operator = Operator(patient)
+    operator = Operator(patient, threads=threads)
     for batch in batches(data):
         operator.push(batch)
     return operator.flush().windows

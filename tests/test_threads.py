@@ -65,6 +65,17 @@ def test_as_many_threads_as_one_likes(small_parts: None, disorder: int, by: list
     same(many.flush(), one.flush())
 
 
+def test_all_data_at_once_on_several_threads(small_parts: None) -> None:
+    table = pa.Table.from_batches(stream(0, 40, 7))
+    aggs = {name: agg for name, agg in AGGS.items() if name not in ("total", "spread")}
+    spec = sl.Spec("ts", WINDOWS, aggs, by=["key"])
+    windows = sl.aggregate(table, spec, threads=2)
+    assert windows.num_rows > 1000
+    assert windows.equals(sl.aggregate(table, spec))
+    with pytest.raises(ValueError, match="threads must be a whole number of at least 1"):
+        sl.aggregate(table, spec, threads=0)
+
+
 def same(found: sl.Output, expected: sl.Output) -> None:
     assert found.late.equals(expected.late)
     assert found.stats == expected.stats | {"bytes": found.stats["bytes"]}
