@@ -5,8 +5,12 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3 python;
 	&& echo "$$python" && break; done)
 PY := .venv/bin/python
 CASES ?= 20000
+ASV := $(PY) -m asv --config asv_benchmarks/asv.conf.json
+BENCH ?= .
+A ?= HEAD~1
+B ?= HEAD
 
-.PHONY: help demo demo-here test fuzz bench lint format clean distclean
+.PHONY: help demo demo-here test fuzz bench compare lint format clean distclean
 .DELETE_ON_ERROR:
 
 help:
@@ -14,7 +18,8 @@ help:
 	@echo "make demo-here a stream in this process, its windows, and what they cost"
 	@echo "make test      ruff, mypy and all tests"
 	@echo "make fuzz      CASES=$(CASES) random cases against the oracle (some 25 minutes of one core)"
-	@echo "make bench     the benchmarks (asv)"
+	@echo "make bench     the benchmarks (asv); BENCH=push: those whose name matches. Figures are kept by commit"
+	@echo "make compare   the figures of two commits, A=$(A) B=$(B)"
 	@echo "make lint      ruff and mypy alone; make format rewrites"
 	@echo "make clean     removes caches and builds; make distclean also .venv"
 
@@ -36,8 +41,12 @@ fuzz: .venv/.test
 	@SLICING_CASES=$(CASES) $(PY) -m pytest tests/test_agreement.py
 
 bench: .venv/.bench
-	@$(PY) -m asv --config asv_benchmarks/asv.conf.json machine --yes >/dev/null
-	@$(PY) -m asv --config asv_benchmarks/asv.conf.json run --show-stderr --environment existing:$(CURDIR)/$(PY)
+	@$(ASV) machine --yes >/dev/null
+	@$(ASV) run --show-stderr --environment existing:$(CURDIR)/$(PY) \
+		--bench '$(BENCH)' --set-commit-hash $$(git rev-parse HEAD)
+
+compare: .venv/.bench
+	@$(ASV) compare $(A) $(B)
 
 lint: .venv/.test
 	@$(PY) -m ruff check .
