@@ -120,10 +120,10 @@ def _edges(plan: Plan) -> str:
     if len(found) > 6:
         found = [*found[:5], f"and {len(found) - 5} more progressions"]
     found += [f"at {plan.measure.value(m.edge)}" for m in edges.marks[:6]]
-    found += [f"of {window!r}" for i, window in _timed(plan) if edges.bounds[i].irregular]
-    asked = sum(len(b.progressions) for b in edges.bounds)
+    found += [f"of {window!r}" for i, window in _timed(plan) if plan.bounds[i].irregular]
+    asked = sum(len(b.progressions) for b in plan.bounds)
     kept = len(_progressions(plan))
-    together = f" ({asked} progressions of {len(edges.bounds)} windows fused into {kept})"
+    together = f" ({asked} progressions of {len(plan.bounds)} windows fused into {kept})"
     return ("; ".join(found) or "none") + (together if asked > kept else "")
 
 

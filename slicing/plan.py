@@ -34,6 +34,7 @@ from slicing.windows.row_windows import Binding, RowWindow
 Ints = npt.NDArray[np.int64]
 
 FEWEST_IN_BUCKET = 2
+FEWEST_NAMES = 2  # a type has, on average, for its rows to be repeated rather than worked out again
 ENDLESS = np.int64(0x7FFFFFFFFFFFFFFF)
 Made = TypeVar("Made")
 
@@ -91,7 +92,8 @@ class Plan:
         self.timed = [i for i, w in enumerate(windows) if isinstance(w, ContextFreeWindow)]
         self.bounds = [_named(self.names[i], _bind, windows[i], self.measure) for i in self.timed]
         self.fill = [k for k, i in enumerate(self.timed) if getattr(windows[i], "fill", False)]
-        self.edges = EdgeSet(self.bounds)
+        self.types_of, distinct = _fused(self.bounds, [windows[i] for i in self.timed], bool(self.fill))
+        self.edges = EdgeSet(distinct)
         self.open_start = any(bound.open_start for bound in self.bounds)
         self.wholes = [i for i, w in enumerate(windows) if isinstance(w, Whole)]
         gap_of = {
@@ -250,8 +252,13 @@ class Plan:
         return made
 
     def numbered(self, types: Ints) -> Ints:
-        """Numbers of time window types as numbers among all windows."""
-        return types if self.timed == list(range(len(self.timed))) else np.array(self.timed, np.int64)[types]
+        """Numbers of time windows as numbers among all windows."""
+        return types if len(self.timed) == len(self.names) else np.array(self.timed, np.int64)[types]
+
+    @lazy
+    def shares(self) -> Ints:
+        """How many names each type of time windows has."""
+        return np.bincount(self.types_of)
 
     def in_session(self, level: Ints) -> npt.NDArray[np.bool_]:
         """Whether some session still takes a cell of this level."""
@@ -312,6 +319,18 @@ P = ParamSpec("P")
 def _bind(window: ContextFreeWindow | RowWindow | Window, measure: Measure) -> Bound:
     assert isinstance(window, ContextFreeWindow)
     return window.bind(measure)
+
+
+def _fused(bounds: Sequence[Bound], windows: Sequence[object], fill: bool) -> tuple[Ints, list[Bound]]:
+    """Windows that are the same under different names are one type: its answers are worked out once and shown by all
+    of them. Each window's type, and the types; each its own where few are the same, or what is empty is looked for."""
+    known: dict[object, int] = {}
+    alike = (w if isinstance(w, Window) else id(w) for w in windows)  # a user's own may have no hash
+    keys = (bound.periodic or other for bound, other in zip(bounds, alike, strict=True))
+    types = [known.setdefault(key, len(known)) for key in keys]
+    if fill or len(bounds) < FEWEST_NAMES * len(known):
+        return np.arange(len(bounds)), list(bounds)
+    return np.array(types, np.int64), [bounds[types.index(t)] for t in range(len(known))]
 
 
 def _named(name: str, resolve: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

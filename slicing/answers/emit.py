@@ -8,7 +8,7 @@ aggregates but no windows.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 
 import numpy as np
@@ -18,7 +18,7 @@ from slicing.columns.keys import KeyTable, ranks_among
 from slicing.columns.order import stable_order
 from slicing.kernels.combine import combine
 from slicing.kernels.strategies import STRATEGIES, Combinations
-from slicing.kernels.windows import window_ranges
+from slicing.kernels.windows import named_rows, window_ranges
 from slicing.plan import Plan
 from slicing.slices import blocks as b
 from slicing.slices import combining, eager
@@ -41,14 +41,16 @@ class Answers:
     blocks: tuple[Block, ...]
     ordered: bool = False  # by end, window, start, key
     ranks: Ints | None = None  # of windows of rows: the first, and the one they end before (-1: of other windows)
+    shows: Ints | None = None  # which of the partials each has, where windows of several names share them
 
     def __len__(self) -> int:
         return self.window.size
 
     def take(self, index: npt.NDArray[np.int64] | npt.NDArray[np.bool_]) -> Answers:
-        blocks = tuple(block[index] for block in self.blocks)
-        ranks = None if self.ranks is None else self.ranks[index]
-        return Answers(self.window[index], self.start[index], self.end[index], self.code[index], blocks, ranks=ranks)
+        blocks = tuple(block[index] for block in self.blocks) if self.shows is None else self.blocks
+        ranks, shows = (None if c is None else c[index] for c in (self.ranks, self.shows))
+        columns = (self.window[index], self.start[index], self.end[index], self.code[index])
+        return Answers(*columns, blocks, ranks=ranks, shows=shows)
 
     @staticmethod
     def together(parts: Sequence[Answers]) -> Answers:
@@ -62,7 +64,30 @@ class Answers:
         ranks = None
         if any(p.ranks is not None for p in parts):
             ranks = np.concatenate([np.full((len(p), 2), -1) if p.ranks is None else p.ranks for p in parts])
-        return Answers(column("window"), column("start"), column("end"), column("code"), blocks, ranks=ranks)
+        shows = None
+        if any(p.shows is not None for p in parts):
+            before = np.cumsum([0, *(len(p.blocks[0]) if p.blocks else 0 for p in parts)])
+            shown = (np.arange(len(p)) if p.shows is None else p.shows for p in parts)
+            shows = np.concatenate([some + n for some, n in zip(shown, before, strict=False)])
+        columns = (column("window"), column("start"), column("end"), column("code"))
+        return Answers(*columns, blocks, ranks=ranks, shows=shows)
+
+    @staticmethod
+    def of_types(
+        plan: Plan, due: tuple[Ints, Ints, Ints], each: Ints | None, code: Ints, blocks: tuple[Block, ...]
+    ) -> Answers:
+        """Types, starts and ends of windows, in order, as answers; each has so many rows (None: one)."""
+        type, start, end = due
+        if plan.types_of.size == len(plan.edges.bounds):
+            if each is not None:
+                type, start, end = (np.repeat(column, each) for column in due)
+            return Answers(plan.numbered(type), start, end, code, blocks, True)
+        first = np.arange(type.size + 1) if each is None else np.append(0, np.cumsum(each))
+        rows = int((plan.shares[type] * (1 if each is None else each)).sum())
+        name, which, shows = out = np.empty((3, rows), np.int64)
+        named_rows(type, end, first, plan.types_of, out)
+        code = np.zeros(rows, np.int64) if each is None else code[shows]
+        return Answers(plan.numbered(name), start[which], end[which], code, blocks, True, shows=shows)
 
     @staticmethod
     def none(plan: Plan) -> Answers:
@@ -93,7 +118,7 @@ def time_answers(
     if keys is None and not plan.fragments and windows_of is None:  # a cell a slice
         due = plan.edges.due(np.ascontiguousarray(table.end), after, until)
         blocks = combined(plan, table, due.low, due.high)
-        return Answers(plan.numbered(due.type), due.start, due.end, np.zeros_like(due.end), blocks, True)
+        return Answers.of_types(plan, due[:3], None, np.zeros_like(due.end), blocks)
     starts = table.slices()
     ends = table.end[starts]
     if windows_of is None:
@@ -139,15 +164,14 @@ def few_answers(plan: Plan, runs: Sequence[Cells], keys: KeyTable | None, after:
         return None
     if keys is None:
         blocks = _added_up_at_once(plan, parts, windows.size)
-        return Answers(plan.numbered(windows), start, end, np.zeros_like(end), blocks, True)
+        return Answers.of_types(plan, due, None, np.zeros_like(end), blocks)
     found = [
         _added_up(plan, keys, [(cells, int(first[w]), int(last[w])) for cells, first, last in parts])
         for w in range(windows.size)
     ]
     each = np.array([code.size for code, _ in found])
     blocks = tuple(map(b.together, zip(*(blocks for _, blocks in found), strict=True)))
-    window, start, end = (np.repeat(column, each) for column in (plan.numbered(windows), start, end))
-    return Answers(window, start, end, np.concatenate([code for code, _ in found]), blocks, True)
+    return Answers.of_types(plan, due, each, np.concatenate([code for code, _ in found]), blocks)
 
 
 def _due_of_runs(plan: Plan, runs: Sequence[Cells], after: int, until: int) -> tuple[Ints, Ints, Ints] | None:
@@ -234,7 +258,7 @@ def instance_answers(plan: Plan, instances: Runs, after: int, until: int) -> Ans
     found = scope.grouped(
         instances.cells, np.searchsorted(ends, instances.cells.end), np.append(instances.first, instances.last[-1])
     )
-    return Answers(found.window, found.start, found.end, found.code, found.blocks)
+    return replace(found, ordered=False)
 
 
 class _Scope:
@@ -254,17 +278,17 @@ class _Scope:
 
     def ungrouped(self) -> Answers:
         """One global group: a window's cells are its slices' cells, and none of the windows is empty."""
-        due, size = self.due, self.due.type.size
+        due = self.due
         if self._starts.size == self._starts[-1] - self._starts[0] + 1:  # a cell a slice
             first, last = due.low + self._starts[0], due.high + self._starts[0]
         else:
             first, last = self._starts[due.low], self._starts[due.high]
         blocks = combined(self.plan, self.cells, first, last)
-        return Answers(self.plan.numbered(due.type), due.start, due.end, np.zeros(size, np.int64), blocks, True)
+        return Answers.of_types(self.plan, due[:3], None, np.zeros_like(due.end), blocks)
 
     def grouped(self, cells: Cells, slice_of: Ints, group_first: Ints) -> Answers:
         """``cells`` sorted by group and slice."""
-        types, size = len(self.plan.bounds), self.due.type.size
+        types, size = len(self.plan.edges.bounds), self.due.type.size
         rank = stable_order(self.due.type)  # a type after the other; the place of each in the order of results
         due = self.due.take(rank)
         type_first = np.searchsorted(due.type, np.arange(types + 1))
@@ -275,15 +299,13 @@ class _Scope:
         at = np.zeros(size + 1, np.int64)
         n = window_ranges(*fixed, at[1:], np.empty((4, 0), np.int64))
         np.cumsum(at, out=at)
-        which, first, last, place = found = np.empty((4, n), np.int64)
+        _, first, last, place = found = np.empty((4, n), np.int64)
         window_ranges(*fixed, at[:-1].copy(), found)
         by_type = combined(self.plan, cells, first, last)  # as runs of windows that move forward
         order = np.empty(n, np.int64)
         order[place] = np.arange(n)
-        which = which[order]
-        window = self.plan.numbered(due.type[which])
         blocks = tuple(block.take(order, axis=0) for block in by_type)
-        return Answers(window, due.start[which], due.end[which], cells.code[first[order]], blocks, True)
+        return Answers.of_types(self.plan, self.due[:3], np.diff(at), cells.code[first[order]], blocks)
 
 
 def combined(plan: Plan, cells: Cells, first: Ints, last: Ints) -> tuple[Block, ...]:

@@ -6,6 +6,8 @@ for it is small: for each code (of a quiet key too, unless the spec has ``idle``
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 
@@ -91,7 +93,7 @@ def by_instance(plan: Plan, instances: Runs, filled: Filled, after: int, until: 
             over, BEGIN, _resized(last, runs.size)[: runs.size]
         )  # in order: the last run of a key stays
         given[k] = kept
-    return Answers(answers.window, answers.start, answers.end, code_of[answers.code], answers.blocks), given
+    return replace(answers, code=code_of[answers.code], ordered=False), given
 
 
 def _resized(last: Ints | None, size: int) -> Ints:

@@ -66,7 +66,8 @@ def _share(plan: Plan, whole: Postponed, room: int | None) -> tuple[Postponed, t
     table = whole.store.table()
     if room is None:
         return (whole.rest() if whole.code else whole), ()
-    due = np.sort(plan.edges.due(np.unique(table.end), whole.after, whole.until).end)
+    windows = plan.edges.due(np.unique(table.end), whole.after, whole.until)
+    due = np.sort(np.repeat(windows.end, plan.shares[windows.type]))
     # a key that was idle gives out all its windows at once
     if due.size > room and due[room - 1] < due[-1] and plan.idle is None:
         cut = int(due[room - 1])

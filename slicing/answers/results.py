@@ -127,6 +127,9 @@ def aggregates(plan: Plan, answers: Answers, pools: Pools) -> list[pa.Array]:
     columns = []
     for name, agg in plan.aggs.items():
         array, overflow = agg.lower([blocks[i] for i in plan.lanes_of[name]], pools)
+        if answers.shows is not None:
+            array = array.take(pa.array(answers.shows))
+            overflow = None if overflow is None else overflow[answers.shows]
         if name in plan.agg_since:  # added while the stream ran: it has not seen the rows of windows that had begun
             missed = answers.start < plan.agg_since[name]
             array = array.take(pa.array(np.arange(len(answers)), mask=missed))

@@ -54,8 +54,7 @@ def stacked_answers(plan: Plan, runs: Sequence[Cells], keys: KeyTable, after: in
             found[window] = answer
     each = np.array([code.size for code, _ in found])
     blocks = tuple(map(b.together, zip(*(blocks for _, blocks in found), strict=True)))
-    types, start, end = (np.repeat(column, each) for column in (plan.numbered(due.type), due.start, due.end))
-    return Answers(types, start, end, np.concatenate([code for code, _ in found]), blocks, True)
+    return Answers.of_types(plan, due[:3], each, np.concatenate([code for code, _ in found]), blocks)
 
 
 def _where(run: Cells, ends: Ints) -> Ints:

@@ -86,6 +86,45 @@ def positions_after(ends, values, out):
         out[i] = at
 
 
+@kernel
+def named_rows(type, end, first, type_of, out):
+    """Rows of windows that several names share, by end, name and start: (name, window, row of the window) each.
+
+    Windows are in order of their ends, and those of a type in order of their starts; window w has the rows
+    ``first[w] : first[w + 1]``, shown by each name of its type. Names go by, each over its type's windows: nothing
+    is sorted.
+    """
+    types = np.int64(0)
+    for w in range(type.size):
+        types = max(types, type[w] + 1)
+    names = np.zeros(types, np.int64)
+    for name in range(type_of.size):
+        if type_of[name] < types:
+            names[type_of[name]] += 1
+    at, newest, next = np.empty(type.size, np.int64), np.full(types, -1), np.empty(type.size, np.int64)
+    n = np.int64(0)
+    group = np.int64(0)  # where `at` has the next row of the windows that end together
+    place = np.empty(type.size, np.int64)
+    for w in range(type.size):
+        if w == 0 or end[w] != end[w - 1]:
+            group = w
+            at[w] = n
+        place[w] = group
+        n += names[type[w]] * (first[w + 1] - first[w])
+    for w in range(type.size - 1, -1, -1):
+        next[w] = newest[type[w]]
+        newest[type[w]] = w
+    for name in range(type_of.size):
+        w = newest[type_of[name]] if type_of[name] < types else np.int64(-1)
+        while w >= 0:
+            row = at[place[w]]
+            for r in range(first[w], first[w + 1]):
+                out[0, row], out[1, row], out[2, row] = name, w, r
+                row += 1
+            at[place[w]] = row
+            w = next[w]
+
+
 @kernel(error_model="numpy")
 def window_ranges(type_first, windows, high, ascending, group_first, slice_of, at, out):
     """Each (window, group) that has rows: its range of cells.

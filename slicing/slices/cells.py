@@ -88,8 +88,10 @@ class Cells:
 
     def after(self, first: int) -> Cells:
         """A view without the first cells, which are whole slices; what is known of the others is known of it."""
+        if not first:
+            return self
         left = self.take(slice(first, None))
-        if first and len(left):
+        if len(left):
             if "slice_ends" in self.__dict__:
                 gone = int(np.searchsorted(self.slice_ends, left.end[0]))
                 left.__dict__["slice_ends"] = self.slice_ends[gone:]

@@ -187,7 +187,7 @@ class EdgeSet:
 
     def held_from(self, h: int) -> int:
         """No slice after this time has ever been let go (see ``lives``)."""
-        return min(h, self._first_live_start(h))
+        return BEGIN if self._asks_slices else min(h, self._first_live_start(h))
 
     def _first_live_start(self, h: int) -> int:
         """Where the earliest window starts that has not left."""

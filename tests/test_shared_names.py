@@ -1,0 +1,73 @@
+"""Windows that are the same under several names: worked out once, shown by each name."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from harness import check, check_postponed, share
+from hypothesis import given
+from strategies import CONTEXT_FREE, Case, Kit, cases
+
+import slicing as sl
+from slicing.plan import Plan
+
+FREE = Kit(kinds=(*CONTEXT_FREE, "session"), rich_values=False)
+
+
+def doubled(case: Case) -> Case:
+    """Each window under three names, that do not lie side by side in the order of results."""
+    windows = case.query["windows"]
+    return case.asking(windows={f"{n}{name}": w for n in (2, 0, 1) for name, w in windows.items()})
+
+
+@share(20)
+@given(cases(FREE))
+def test_every_name_shows_what_the_rows_say(case: Case) -> None:
+    check(doubled(case))
+
+
+@share(10)
+@given(cases(Kit(kinds=CONTEXT_FREE, emits=("final",), idle=False, rich_values=False)))
+def test_a_flush_is_spread_over_all_names(case: Case) -> None:
+    check_postponed(doubled(case), 5)
+
+
+@pytest.mark.parametrize("by", [[], ["k"]])
+@pytest.mark.parametrize("combine", ["auto", "eager store", "two stacks"])
+def test_a_name_more_is_a_row_more(by: list[str], combine: str) -> None:
+    rng = np.random.default_rng(3)
+    rows = pa.table({"t": np.arange(4000), "k": rng.integers(0, 7, 4000), "v": rng.random(4000)})
+    one = {"s": sl.sliding(700, every=5), "t": sl.tumbling(31), "c": sl.cumulate(90, 10)}
+    aggs = {"n": sl.count(), "low": sl.min("v"), "mean": sl.mean("v")}
+
+    def answers(windows: dict) -> pa.Table:
+        op = sl.Operator(sl.Spec("t", windows, aggs, by=by, watermark=sl.ordered()), combine=combine)
+        outs = [op.push(rows.slice(at, 100)).windows for at in range(0, 4000, 100)]
+        return pa.concat_tables([*outs, op.flush().windows])
+
+    found = answers({f"{name}{n}": w for n in range(4) for name, w in one.items()})
+    alone = answers(one)
+    assert found.num_rows == 4 * alone.num_rows > 4000
+    order = found.select(["window_end", "window", "window_start", *by]).to_pylist()
+    assert order == sorted(order, key=lambda row: tuple(row.values()))
+    for n in range(4):
+        mine = found.filter(pa.compute.ends_with(found["window"], str(n)))
+        assert mine.drop_columns("window").equals(alone.drop_columns("window"))
+
+
+def test_windows_that_are_the_same_have_one_type() -> None:
+    windows = {"a": sl.tumbling("60s"), "b": sl.sliding("1h", every="1m"), "c": sl.tumbling("1m"), "d": sl.tumbling(60)}
+    schema = pa.schema({"t": pa.timestamp("s"), "v": pa.int64()})
+    same = {name: windows[name] for name in "ac"} | {"e": sl.tumbling("1m")}
+    assert len(Plan(sl.Spec("t", same, {"n": sl.count()}), schema).edges.bounds) == 1
+    few = {name: windows[name] for name in "abc"}  # not worth repeating rows for
+    assert len(Plan(sl.Spec("t", few, {"n": sl.count()}), schema).edges.bounds) == 3
+
+
+def test_what_does_not_fit_is_named_by_window() -> None:
+    spec = sl.Spec("t", {"a": sl.tumbling(5), "b": sl.tumbling(5)}, {"s": sl.sum("v")}, watermark=sl.manual())
+    op = sl.Operator(spec)
+    op.push(pa.table({"t": [1, 7, 8], "v": [1, 2**62, 2**62]}))
+    with pytest.raises(OverflowError, match="in window 'a' from 5 to 10"):
+        op.flush()
