@@ -19,7 +19,7 @@ from slicing.columns.values import ValueType, is_plain
 from slicing.decide import Context, Decision, Workload, decide
 from slicing.kernels import combine as kinds
 from slicing.measure import Measure
-from slicing.slices.blocks import ListKind, Words, kind_of
+from slicing.slices.blocks import ListKind, Words, kind_of, width
 from slicing.slices.combining import AUTO, BUCKETS, EAGER, check_types, deep, removable
 from slicing.slices.lanes import Lane
 from slicing.spec import ProcessingTime, Spec
@@ -276,10 +276,17 @@ class Plan:
         """The lanes whose partials may be removed from one another."""
         return removable(self)
 
+    def words_read(self, lane: Lane) -> frozenset[int]:
+        """The words of a lane's partials that an aggregate reads."""
+        return self._words_read[lane]
+
     @lazy
-    def removes(self) -> tuple[bool, ...]:
-        """The same for each lane."""
-        return tuple(lane in self.removable for lane in self.lanes)
+    def _words_read(self) -> dict[Lane, frozenset[int]]:
+        read: dict[Lane, frozenset[int]] = dict.fromkeys(self.lanes, frozenset())
+        for agg in self.aggs.values():
+            for lane in agg.lanes:
+                read[lane] |= frozenset(range(width(lane.kind))) if agg.words is None else agg.words
+        return read
 
     @property
     def eager(self) -> bool:

@@ -10,7 +10,7 @@ cells that occur when it is.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -125,10 +125,10 @@ class _Scattered:
             yield chunk, self.of_row[chunk].astype(np.int32), 0
 
 
-def lift_ranges(rows: Rows, first: Ints, last: Ints) -> Cells:
-    """Rows in order, each range of a key alone, as cells side by side (END: the last time)."""
+def lift_ranges(rows: Rows, first: Ints, last: Ints, lanes: Sequence[Lane] | None = None) -> Cells:
+    """Rows in order, each range of a key alone, as cells side by side (END: the last time), of some lanes or all."""
     code = np.zeros(first.size, np.int64) if rows.code is None else rows.code[first]
-    cells = _lift(rows, rows.time[last - 1], code, _Segments(first, last))
+    cells = _lift(rows, rows.time[last - 1], code, _Segments(first, last), lanes)
     return replace(cells, meta=np.ascontiguousarray(cells.meta[:, : ROWS + 1]))
 
 
@@ -257,7 +257,7 @@ def _assemble(rows: Rows, ends: Ints, code: Ints, place: _Place) -> Cells:
     return cells
 
 
-def _lift(rows: Rows, ends: Ints, code: Ints | Codes, place: _Place) -> Cells:
+def _lift(rows: Rows, ends: Ints, code: Ints | Codes, place: _Place, chosen: Sequence[Lane] | None = None) -> Cells:
     """Ends and codes of the cells may be given as the sides of a grid."""
     plan = rows.plan
     shape = ends.shape if ends.shape == code.shape else np.broadcast_shapes(ends.shape, code.shape)
@@ -270,7 +270,7 @@ def _lift(rows: Rows, ends: Ints, code: Ints | Codes, place: _Place) -> Cells:
         Lifted(rows, lane, size, order)
         if isinstance(lane.kind, int)
         else lane.kind.lifted(lane, _lifting(rows, lane, place, size, order))
-        for lane in plan.lanes
+        for lane in (plan.lanes if chosen is None else chosen)
     ]
     lanes = [lane for lane in made if isinstance(lane, Lifted)]
     waiting = [lane for lane in lanes if not lane.by_runs(place)]

@@ -22,6 +22,7 @@ from slicing.columns.values import storable
 from slicing.kept_rows.by_key import KeyRows
 from slicing.kept_rows.close import Kept
 from slicing.kept_rows.close import fresh as no_rows
+from slicing.kept_rows.plain import PlainRows
 from slicing.kernels.cells import FIRST, LAST, LEVEL
 from slicing.plan import Plan
 from slicing.slices.blocks import Block, identity
@@ -251,7 +252,7 @@ def _rows(store: Kept, plan: Plan, number: Ints) -> Kept:
     if not plan.keeps_rows:
         return no_rows(plan)
     if isinstance(store, KeyRows):
-        final = replace(store.final, runs=tuple(_run(run, store.plan, plan) for run in store.final.runs))
+        final = replace(store.final, runs=tuple(_final(run, store.plan, plan) for run in store.final.runs))
         return store.replanned(plan, final)
     contexts = {int(number[n]): known for n, known in store.contexts.items() if number[n] >= 0}
     none = np.empty(0, np.int64)
@@ -263,6 +264,10 @@ def _rows(store: Kept, plan: Plan, number: Ints) -> Kept:
         of_key=store.of_key if plan.counts_arrivals else none,
         contexts=contexts,
     )
+
+
+def _final(run: RowTable | PlainRows, old: Plan, plan: Plan) -> RowTable | PlainRows:
+    return run.replanned(plan) if isinstance(run, PlainRows) else _run(run, old, plan)
 
 
 def _run(run: RowTable, old: Plan, plan: Plan) -> RowTable:

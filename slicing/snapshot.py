@@ -27,7 +27,8 @@ from slicing.columns.keys import KeyTable
 from slicing.columns.row_values import as_arrow, values_of
 from slicing.kept_rows.by_key import KeyRows
 from slicing.kept_rows.close import Kept
-from slicing.kept_rows.final import FinalRows
+from slicing.kept_rows.final import FinalRows, Run
+from slicing.kept_rows.plain import PlainRows
 from slicing.kept_rows.store import RowStore
 from slicing.plan import Plan
 from slicing.slices.blocks import Block, Lists
@@ -210,12 +211,18 @@ def _cells(plan: Plan, table: pa.Table) -> Cells:
 
 def _row_tables(store: Kept) -> list[pa.Table]:
     runs = store.final.runs if isinstance(store, KeyRows) else store.runs
-    tables = [t for run in runs for t in (_cells_table(run.cells), _facts_table(store.plan, run))]
+    tables = [t for run in runs for t in _run_tables(store.plan, run)]
     if isinstance(store, KeyRows):
         final = store.final
         counts = pa.table({"gone": final.gone, "ranked": final.ranked, "wakes": final.wakes})
         return [counts, *tables, *map(_waiting_table, store.waiting)]
     return [*(pa.table({"count": count}) for count in (store.gone, store.of_key)), *tables]
+
+
+def _run_tables(plan: Plan, run: RowTable | PlainRows) -> list[pa.Table]:
+    if isinstance(run, RowTable):
+        return [_cells_table(run.cells), _facts_table(plan, run)]
+    return [_waiting_table(run.rows).append_column("rank", pa.array(run.ranks()))]
 
 
 def _waiting_table(run: Rows) -> pa.Table:
@@ -240,7 +247,8 @@ def _facts_table(plan: Plan, run: RowTable) -> pa.Table:
 
 def _rows_header(store: Kept) -> dict[str, Any]:
     if isinstance(store, KeyRows):
-        return {"runs": len(store.final.runs), "waiting": len(store.waiting), "alive": store.final.alive}
+        plain = [isinstance(run, PlainRows) for run in store.final.runs]
+        return {"plain": plain, "waiting": len(store.waiting), "alive": store.final.alive}
     return {
         "runs": len(store.runs),
         "counts": [store.arrived, store.placed, store.settled],
@@ -255,9 +263,9 @@ def _rows_header(store: Kept) -> dict[str, Any]:
 def _rows(plan: Plan, header: dict[str, Any], take: Iterator[pa.Table]) -> Kept:
     counts = [c.to_numpy().copy() for c in next(take).columns]
     if "waiting" in header:
-        runs = tuple(_run(plan, take) for _ in range(header["runs"]))
+        final: tuple[Run, ...] = tuple((_plain if plain else _run)(plan, take) for plain in header["plain"])
         waiting = tuple(_waiting(plan, next(take)) for _ in range(header["waiting"]))
-        return KeyRows(plan, waiting, FinalRows(runs, header["alive"], *counts))
+        return KeyRows(plan, waiting, FinalRows(final, header["alive"], *counts))
     gone, of_key = *counts, next(take)["count"].to_numpy().copy()
     runs = tuple(_run(plan, take) for _ in range(header["runs"]))
     contexts: dict[int, dict[int, Context]] = {}
@@ -273,6 +281,12 @@ def _run(plan: Plan, take: Iterator[pa.Table]) -> RowTable:
     seen = zip(facts.columns[1:], plan.row_values.values(), strict=True)
     values = tuple(values_of(_whole(column), form) for column, form in seen)
     return RowTable(cells, _words(facts["words"]), values)
+
+
+def _plain(plan: Plan, take: Iterator[pa.Table]) -> PlainRows:
+    table = next(take)
+    rank = table["rank"].to_numpy()
+    return PlainRows(_waiting(plan, table), rank if plan.spec.by else int(rank[0]))
 
 
 def _lists(words: Ints) -> pa.Array:

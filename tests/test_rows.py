@@ -280,3 +280,58 @@ def test_late_rows_revise_what_time_alone_has_completed():
         told.append([(w["k"], w["window_end"], w["seen"], w["op"]) for w in found.to_pylist()])
     first = [("a", 10, [1], "+"), ("b", 10, [2], "+")]
     assert told == [[], [], first, [("b", 10, [2], "-"), ("b", 10, [2, 3], "+")]]
+
+
+@pytest.mark.parametrize("by", [[], ["k"]], ids=["no keys", "keys"])
+@pytest.mark.parametrize("window", [sl.per_row(50), sl.rows(7, 1), sl.last_rows(5, 3)], ids=repr)
+def test_windows_at_every_row_are_answered_from_columns_as_from_cells(window, by):
+    """``combine="recompute"`` makes cells of the rows; otherwise sums and extremes come from columns as they are."""
+    chance = np.random.default_rng(5)
+    rows, missing = 3000, chance.random(3000) < 0.1
+    floats = np.where(
+        chance.random(rows) < 0.05, np.nan, chance.normal(size=rows) * 10.0 ** chance.integers(-9, 9, rows)
+    )
+    columns = {
+        "f": pa.array(floats, mask=missing),
+        "i": pa.array(chance.integers(-(2**62), 2**62, rows), mask=missing),
+        "u": pa.array(chance.integers(0, 2**63, rows).astype(np.uint64) * 2),
+        "d": pa.array(chance.integers(0, 10**6, rows)).cast(pa.decimal128(25, 2)),
+        "s": pa.array(chance.integers(0, 99, rows).astype(str), mask=missing),
+        "ok": pa.array(chance.random(rows) < 0.7),
+        "k": pa.array(chance.integers(0, 5, rows)),
+        "t": pa.array(np.cumsum(chance.integers(0, 3, rows))),
+    }
+    kinds = {"count": sl.count, "sum": sl.sum, "mean": sl.mean, "min": sl.min, "max": sl.max}
+    aggs = {f"{n} {c}": kind(c) for c in "fiud" for n, kind in kinds.items()}
+    aggs |= {
+        "some": sl.sum("f").where("ok"),
+        "most": sl.max("f").where("ok"),
+        "least": sl.min("s"),
+        "spread": sl.std("f"),
+    }
+    for chosen in (aggs, {"low": sl.min("f")}, {"high": sl.max("i")}, {"total": sl.sum("f")}):
+        spec = sl.Spec("t", {"w": window}, chosen, by=by, watermark=sl.ordered(), on_overflow="null")
+        told = []
+        for combine in ("auto", "recompute"):
+            op = sl.Operator(spec, combine=combine)
+            parts = [op.push(batch).windows for batch in pa.table(columns).to_batches(max_chunksize=700)]
+            told.append(pa.concat_tables([*parts, op.flush().windows]))
+        assert told[0].num_rows > 1000
+        for name in told[0].column_names:
+            one, other = (table[name].combine_chunks() for table in told)
+            if pa.types.is_floating(one.type):
+                assert one.is_valid().equals(other.is_valid())
+                pair = (c.fill_null(0).to_numpy(zero_copy_only=False) for c in (one, other))
+                np.testing.assert_allclose(*pair, rtol=1e-12, atol=1e-5)
+            else:
+                assert one.equals(other), name
+
+
+@pytest.mark.parametrize("window", [sl.per_row(1000), sl.rows(1000, 1), sl.last_rows(1000, 1)], ids=repr)
+def test_a_final_row_is_kept_as_its_columns(window):
+    """A time, a value and the number of rows before it: not a cell of some 20 words."""
+    spec = sl.Spec("t", {"w": window}, {"low": sl.min("v"), "total": sl.sum("v")}, by=["k"], watermark=sl.ordered())
+    op = sl.Operator(spec)
+    for at in range(0, 20_000, 1000):
+        stats = op.push(stream(1000, at).sort_by("t")).stats
+    assert stats["kept"] > 900 and stats["bytes"] < 100 * stats["kept"] + 5000

@@ -37,6 +37,7 @@ class BoundAggregate:
     lanes: tuple[Lane, ...]
     type: pa.DataType
     lower: Lower
+    words: frozenset[int] | None = None  # of each lane's partials that ``lower`` reads; None: all
 
 
 @dataclass(frozen=True, repr=False)

@@ -14,6 +14,7 @@ from slicing.aggregates.aggregate import Aggregate, BoundAggregate, Lowered, Poo
 from slicing.columns import values as v
 from slicing.columns.values import BOOL, DECIMAL, FLOAT, NUMERIC, RANKED, TIME, UNSIGNED, ValueType
 from slicing.kernels import combine as kinds
+from slicing.slices.blocks import width
 from slicing.slices.lanes import Feed, Lane
 
 Ints = npt.NDArray[np.int64]
@@ -41,6 +42,9 @@ def _sums(agg: Aggregate, value: ValueType) -> tuple[Lane, ...]:
     if value.family == DECIMAL and value.ranked:
         return tuple(_lane(agg, kinds.BASIC_I, Feed(agg.column, f"limb{k}")) for k in (0, 1))
     return (_values(agg, value),)
+
+
+TOTAL = frozenset({0, 1, 2})  # the words of a BASIC partial that are its count and its sum
 
 
 # --- exact integer totals -----------------------------------------------------------------------------------------
@@ -106,7 +110,7 @@ def _count(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -
 def _sum(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> BoundAggregate:
     lanes = _sums(agg, value)
     if value.family == FLOAT:
-        return BoundAggregate(lanes, pa.float64(), lambda b, pools: _floats(b[0], _float_sum(b[0])))
+        return BoundAggregate(lanes, pa.float64(), lambda b, pools: _floats(b[0], _float_sum(b[0])), TOTAL)
     if value.family == DECIMAL:
         type = pa.decimal128(builtins.min(value.type.precision + 10, 38), value.type.scale)
 
@@ -116,7 +120,7 @@ def _sum(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> 
             overflow = beyond | _exceeds(total, 10**type.precision)
             return Lowered(v.decimals(total.low.view(np.int64), total.high, valid & ~overflow, type), overflow)
 
-        return BoundAggregate(lanes, type, lower_decimal)
+        return BoundAggregate(lanes, type, lower_decimal, TOTAL)
 
     unsigned = value.family == UNSIGNED
 
@@ -125,14 +129,14 @@ def _sum(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> 
         overflow = total.high != (0 if unsigned else total.low.view(np.int64) >> 63)
         return _whole(b[0], total.low if unsigned else total.low.view(np.int64), overflow)
 
-    return BoundAggregate(lanes, pa.uint64() if unsigned else pa.int64(), lower)
+    return BoundAggregate(lanes, pa.uint64() if unsigned else pa.int64(), lower, TOTAL)
 
 
 def _mean(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> BoundAggregate:
     lanes = _sums(agg, value)
     if value.family == FLOAT:
         return BoundAggregate(
-            lanes, pa.float64(), lambda b, pools: _floats(b[0], _divide(_float_sum(b[0]), b[0][:, 0]))
+            lanes, pa.float64(), lambda b, pools: _floats(b[0], _divide(_float_sum(b[0]), b[0][:, 0])), TOTAL
         )
     if value.family == DECIMAL:
         p, s = value.type.precision, value.type.scale
@@ -150,7 +154,7 @@ def _mean(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) ->
             low, high = (mean & (2**64 - 1)).astype(np.uint64).view(np.int64), (mean >> 64).astype(np.int64)
             return Lowered(v.decimals(low, high, (b[0][:, 0] > 0) & ~overflow, type), overflow)
 
-        return BoundAggregate(lanes, type, lower_decimal)
+        return BoundAggregate(lanes, type, lower_decimal, TOTAL)
 
     def lower(b: list[Ints], pools: Pools) -> Lowered:
         total = _total(b[0], value.type == pa.uint64())
@@ -159,21 +163,22 @@ def _mean(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) ->
         numbers = np.where(exact, total.low.view(np.int64).astype(np.float64), approximate)
         return _floats(b[0], _divide(numbers, b[0][:, 0]))
 
-    return BoundAggregate(lanes, pa.float64(), lower)
+    return BoundAggregate(lanes, pa.float64(), lower, TOTAL)
 
 
 def _extreme(pick: str) -> Callable[[Aggregate, ValueType, Mapping[str, pa.DataType]], BoundAggregate]:
     def build(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> BoundAggregate:
         lane = _values(agg, value)
+        word = width(lane.kind) - (2 if pick == "min" else 1)
 
         def lower(b: list[Ints], pools: Pools) -> Lowered:
             valid = b[0][:, 0] > 0
-            words = b[0][:, -2 if pick == "min" else -1]  # of floats that are all NaN it still is the identity: NaN
+            words = b[0][:, word]  # of floats that are all NaN it still is the identity: NaN
             if lane.kind != kinds.BASIC_F and not valid.all():
                 words = np.where(valid, words, 0)
             return Lowered(value.array(words, valid, pools.get(agg.column or "")), None)
 
-        return BoundAggregate((lane,), value.type, lower)
+        return BoundAggregate((lane,), value.type, lower, frozenset({0, word}))
 
     return build
 

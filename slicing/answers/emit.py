@@ -24,6 +24,7 @@ from slicing.slices import blocks as b
 from slicing.slices import combining, eager
 from slicing.slices.blocks import Block
 from slicing.slices.cells import Cells
+from slicing.slices.lanes import Lane
 from slicing.slices.sessions import Runs
 from slicing.windows.edges import DueWindows
 
@@ -310,21 +311,26 @@ class _Scope:
 
 def combined(plan: Plan, cells: Cells, first: Ints, last: Ints) -> tuple[Block, ...]:
     """Each lane's partials over the ranges of cells ``first[r] : last[r]``, none of them empty."""
+    return answered(plan, plan.lanes, cells.blocks, first, last)
 
+
+def answered(plan: Plan, lanes: Sequence[Lane], blocks: Sequence[Block], first: Ints, last: Ints) -> tuple[Block, ...]:
+    """The same of some lanes."""
+    cells = len(blocks[0]) if blocks else 0
+    pairs = zip(lanes, blocks, strict=True)
     if int((last - first).sum()) == first.size:
         alone = Combinations(None, _NONE, _NONE, first, _NONE, _NONE)
-        pairs = zip(plan.lanes, cells.blocks, strict=True)
         return tuple(b.kind_of(lane).answered(lane, block, first, last, lambda: alone) for lane, block in pairs)
 
     @cache
     def combinations(removes: bool) -> Combinations:
-        name = plan.combine if plan.combine in STRATEGIES else combining.choose(first, last, len(cells), removes)
+        name = plan.combine if plan.combine in STRATEGIES else combining.choose(first, last, cells, removes)
         lists: Callable[[Ints, Ints, int], Combinations] = STRATEGIES[name].lists
-        return lists(first, last, len(cells))
+        return lists(first, last, cells)
 
     return tuple(
-        b.kind_of(lane).answered(lane, block, first, last, partial(combinations, removes))
-        for lane, block, removes in zip(plan.lanes, cells.blocks, plan.removes, strict=True)
+        b.kind_of(lane).answered(lane, block, first, last, partial(combinations, lane in plan.removable))
+        for lane, block in pairs
     )
 
 

@@ -12,7 +12,7 @@ from slicing.aggregates.aggregate import Pools
 from slicing.answers.emit import Answers
 from slicing.columns.arrow_io import empty
 from slicing.columns.keys import KeyTable, ranks_among
-from slicing.columns.order import order_by
+from slicing.columns.order import sorting
 from slicing.columns.values import NOWHERE, taken
 from slicing.plan import Plan
 from slicing.slices.blocks import by_column
@@ -47,10 +47,10 @@ def in_order(answers: Answers, keys: KeyTable | None, last: Ints | None = None) 
     """The order of rows: end, window, start, keys (null first), rank, then ``last``; None where they are in it."""
     if answers.ordered and last is None:
         return None
-    rank = ranks_among(answers.code, keys)[answers.code]
     before = [] if last is None else [last]
     before += [] if answers.ranks is None else [answers.ranks[:, 0]]
-    return order_by(*before, rank, answers.start, answers.window, answers.end)
+    before += [] if keys is None else [ranks_among(answers.code, keys)[answers.code]]
+    return sorting(*before, answers.start, answers.window, answers.end)
 
 
 def to_table(plan: Plan, answers: Answers, keys: KeyTable | None, pools: Pools, mark: Ints | None = None) -> pa.Table:

@@ -18,21 +18,19 @@ from slicing.batch import Rows
 from slicing.columns.order import stable_order
 from slicing.columns.row_values import values_of
 from slicing.kept_rows import waiting
-from slicing.kept_rows.final import FinalRows, by_code
+from slicing.kept_rows.final import FinalRows, Run, by_code
+from slicing.kept_rows.plain import PlainRows
 from slicing.kept_rows.store import RowStore
 from slicing.kernels.rows import buckets
 from slicing.plan import Plan
-from slicing.reduce import lift_ranges, lift_rows
-from slicing.slices.cells import concatenated
+from slicing.reduce import lift_ranges
 from slicing.store import ranks_used, reranked
 from slicing.windows.bounds import BEGIN, FOREVER
 from slicing.windows.row_view import (
     ARRIVAL,
     FACTS,
-    FLAGS,
     PLACE,
     RANK,
-    SEQUENCE,
     SINCE,
     UNPLACED,
     BoundRows,
@@ -60,7 +58,7 @@ class KeyRows:
     @property
     def values(self) -> int:
         """How many values of a column there may be at most, roughly."""
-        return sum(run.cells.weight for run in self.final.runs) + sum(map(len, self.waiting))
+        return sum(run.weight for run in self.final.runs) + sum(map(len, self.waiting))
 
     def add(self, rows: Rows, late: bool = False) -> KeyRows:
         """One more run of a batch's rows."""
@@ -71,66 +69,55 @@ class KeyRows:
         None where none has."""
         plan, final = self.plan, self.final
         runs, rest = waiting.taken(self.waiting, until)
-        codes, fresh = None, None
+        codes: Ints | None = None
+        fresh = list[Run]()
         final = final.known(max((run.codes for run in runs), default=0))
         if runs:
             fresh = self._lifted(runs, final.ranked)
-            code = fresh.codes
-            codes = code[np.append(True, code[1:] != code[:-1])]
+            codes = fresh[0].codes[fresh[0].groups()[:-1]].astype(np.int64)
         if final.wakes.size and any(w.wakes for w in plan.row_windows):
             awake = np.flatnonzero(final.wakes < until)
             codes = awake if codes is None else np.union1d(codes, awake)
         if also is not None:
-            more = also.rows.codes[also.first]
+            more = also.rows.code[also.first]
             codes = more if codes is None else np.union1d(codes, more)
             final = final.known(int(codes[-1]) + 1)
         if codes is None and not flush:
             return None
         older = [] if not len(final) else final.of(None if flush or not plan.spec.by else codes)
-        if fresh is None and not older:
+        if not fresh and not older:
             return None
-        parts = [*older, *([] if fresh is None else [fresh])]
+        parts = [*older, *fresh]
         table = by_code(parts, parts[0])
-        bounds = np.append(np.flatnonzero(np.append(True, table.codes[1:] != table.codes[:-1])), len(table))
+        bounds = table.groups()
         code = table.codes[bounds[:-1]]
         over, none = np.full(code.size, flush), np.zeros(code.size, np.int64)
         view = View(table, bounds, final.gone[code], over, none, 0, 0, BEGIN, {})
-        return KeyLook(replace(self, final=final), view, table.facts[:, RANK] >= final.ranked[table.code], until, rest)
+        return KeyLook(replace(self, final=final), view, table.ranked(bounds, final.ranked[code]), until, rest)
 
-    def _lifted(self, runs: list[Rows], ranked: Ints) -> RowTable:
-        """Rows by key, as cells."""
+    def _lifted(self, runs: list[Rows], ranked: Ints) -> list[Run]:
+        """Rows by key, as cells where several become one."""
         if not waiting.in_turn(runs):
             runs = [waiting.in_order(waiting.joined(runs))]
         if runs[0].code is not None:
             rows = waiting.joined(runs)
             code = rows.code
             assert code is not None
-            return self._cells(rows.take(stable_order(code)), ranked)
-        cells, facts, known = [], [], int(ranked[0])
+            rows = rows.take(stable_order(code))
+            return [self._cells(rows, ranked) if self.plan.bucket else PlainRows.of(rows, ranked)]
+        found, known = list[Run](), int(ranked[0])
         for rows in runs:  # one after the other, as they lie
-            table = self._cells(rows, np.array([known]))
+            found.append(self._cells(rows, np.array([known])) if self.plan.bucket else PlainRows(rows, known))
             known += len(rows)
-            cells.append(table.cells)
-            facts.append(table.facts)
-        return RowTable(cells[0], facts[0]) if len(runs) == 1 else RowTable(concatenated(cells), np.concatenate(facts))
+        return found
 
     def _cells(self, rows: Rows, ranked: Ints) -> RowTable:
-        """Rows sorted by key as cells of several ranks, or each as one; ``ranked``: how many their keys had before."""
-        if self.plan.bucket:
-            first, rank = self._buckets(rows, ranked)
-            cells = lift_ranges(rows, first, np.append(first[1:], len(rows)))
-            facts = np.zeros((first.size, len(FACTS)), np.int64)
-            facts[:, ARRIVAL] = first + rows.arrival if isinstance(rows.arrival, int) else rows.arrival[first]
-            facts[:, SINCE] = rows.time[first]
-        else:
-            cells, facts = lift_rows(rows), np.zeros((len(rows), len(FACTS)), np.int64)
-            code = cells.code
-            first = np.flatnonzero(np.append(True, code[1:] != code[:-1]))
-            rank = np.arange(len(rows)) + np.repeat(ranked[code[first]] - first, np.diff(np.append(first, len(rows))))
-            facts[:, SEQUENCE], facts[:, ARRIVAL], facts[:, SINCE] = rows.sequence(), rows.arrivals(), rows.time
-            for bit, name in enumerate(self.plan.row_flags):
-                facts[:, FLAGS] |= rows.flag(name).astype(np.int64) << bit
-        facts[:, PLACE], facts[:, RANK] = UNPLACED, rank
+        """Rows sorted by key as cells of several ranks; ``ranked``: how many their keys had before."""
+        first, rank = self._buckets(rows, ranked)
+        cells = lift_ranges(rows, first, np.append(first[1:], len(rows)))
+        facts = np.zeros((first.size, len(FACTS)), np.int64)
+        facts[:, ARRIVAL] = first + rows.arrival if isinstance(rows.arrival, int) else rows.arrival[first]
+        facts[:, SINCE], facts[:, PLACE], facts[:, RANK] = rows.time[first], UNPLACED, rank
         return RowTable(cells, facts)
 
     def _buckets(self, rows: Rows, ranked: Ints) -> tuple[Ints, Ints]:
@@ -168,7 +155,12 @@ class KeyRows:
 
     def reranked(self, column: str, rank: Ints) -> KeyRows:
         """Ranks of a column's values renumbered, as in the slice store."""
-        runs = (replace(run, cells=reranked(self.plan, run.cells, column, rank)) for run in self.final.runs)
+        runs = (
+            run.reranked(column, rank)
+            if isinstance(run, PlainRows)
+            else replace(run, cells=reranked(self.plan, run.cells, column, rank))
+            for run in self.final.runs
+        )
         final = replace(self.final, runs=tuple(runs))
         return replace(self, waiting=waiting.reranked(self.waiting, column, rank), final=final)
 
@@ -183,14 +175,16 @@ class KeyRows:
         if look is None:
             return RowStore(plan, (), gone)
         table = look.view.rows
+        table = table.as_cells() if isinstance(table, PlainRows) else table
         unseen = (values_of(pa.nulls(len(table), plan.types[name]), form) for name, form in plan.row_values.items())
         return RowStore(plan, (replace(table, values=tuple(unseen)),), gone)
 
     def ranks_used(self, column: str, size: int) -> Ints:
         """The ranks of a column's values that a row holds."""
         used = np.zeros(size, np.bool_)
-        used[ranks_used(self.plan, [run.cells for run in self.final.runs], column, size)] = True
-        for run in self.waiting:
+        cells = [run.cells for run in self.final.runs if isinstance(run, RowTable)]
+        used[ranks_used(self.plan, cells, column, size)] = True
+        for run in (*self.waiting, *(run.rows for run in self.final.runs if isinstance(run, PlainRows))):
             used[run.ranks[column] if size else slice(0)] = True
         return np.flatnonzero(used)
 
@@ -201,7 +195,7 @@ class KeyLook:
 
     store: KeyRows
     view: View
-    fresh: Mask  # which of the rows have been waiting
+    fresh: Ints  # for each group the position of its first row that has been waiting
     until: int
     rest: tuple[Rows, ...]
 
@@ -216,22 +210,20 @@ class KeyLook:
         cut = settled
         for window in plan.row_windows:
             cut = np.minimum(cut, window.needs(view, h))
-        at = np.arange(len(table))
-        keep = at >= cut[view.group]
-        if self.until > h:
-            keep &= at < settled[view.group]
-        sizes = np.append(0, np.cumsum(table.cells.rows))
-        code, origin = table.codes[view.first], view.base - sizes[view.first]
+        code, origin = table.code[view.first], view.base - table.counted(view.first)
         gone, ranked = final.gone.copy(), final.ranked.copy()
-        gone[code], ranked[code] = sizes[cut] + origin, sizes[settled] + origin
+        gone[code], ranked[code] = table.counted(cut) + origin, table.counted(settled) + origin
         wakes = final.wakes
         if any(w.wakes for w in plan.row_windows):
             wakes = wakes.copy()
             wakes[code] = np.minimum.reduce([w.wake(view, self.until, h) for w in plan.row_windows if w.wakes])
         rest = self.rest if self.until <= h else waiting.taken(store.waiting, h)[1]
-        fresh = keep & self.fresh
-        alive = final.alive - int((~self.fresh & ~keep).sum())
         final = replace(final, gone=gone, ranked=ranked, wakes=wakes)
-        added = int(fresh.sum())
-        final = final.after(table.take(fresh) if added < len(table) else table, alive + added)
-        return replace(store, waiting=rest, final=final)
+        left = np.maximum(cut, self.fresh)
+        added = np.maximum(settled - left, 0)
+        alive = final.alive - int(np.minimum(cut, self.fresh).sum() - view.first.sum()) + int(added.sum())
+        if added.size == 1:
+            new = table.take(slice(int(left[0]), int(left[0] + added[0])))
+        else:
+            new = table.take(np.repeat(left - np.cumsum(added) + added, added) + np.arange(added.sum()))
+        return replace(store, waiting=rest, final=final.after(new, alive))

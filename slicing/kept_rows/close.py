@@ -10,8 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from slicing.answers.emit import Answers, combined
+from slicing.answers.over_rows import over_rows
 from slicing.batch import Rows
 from slicing.kept_rows.by_key import KeyRows
+from slicing.kept_rows.plain import PlainRows
 from slicing.kept_rows.store import RowStore
 from slicing.plan import Plan
 from slicing.windows.bounds import BEGIN, FOREVER
@@ -37,28 +39,39 @@ class Due:
     def of(window: BoundRows, view: View, after: int, until: int) -> Due:
         found = window.find(view, until)
         due = (found.closes < until) | view.over[found.group]
-        return Due(window.number, view, found.take(due & (found.closes >= after)))
+        return Due(window.number, view, found).take(due & (found.closes >= after))
 
     def take(self, index: Mask) -> Due:
-        return replace(self, found=self.found.take(index))
+        """Those of a mask, which is often all of it or a stretch."""
+        first, size = int(np.argmax(index)) if index.size else 0, int(np.count_nonzero(index))
+        one = slice(first, first + size) if index[first : first + size].all() else None
+        return self if size == index.size else replace(self, found=self.found.take(index if one is None else one))
 
     def code(self) -> Ints:
-        return self.view.rows.code[self.view.first[self.found.group]]
+        code: Ints = self.view.rows.code[self.view.first]
+        if code.size == 1:
+            return np.broadcast_to(code, self.found.first.size)
+        return code[self.found.group]
 
     def identity(self) -> Ints:
         """What tells one window from another, its content included: rows are only ever added between others."""
         f, none = self.found, np.full(self.found.first.size, -1, np.int64)
         arrival = self.view.fact(ARRIVAL) if f.order is None else self.view.fact(ARRIVAL)[f.order]
+        made_by = none if f.made_by is None else self.view.fact(ARRIVAL)[f.made_by]
         ranks = (none if f.rank_start is None else f.rank_start, none if f.rank_end is None else f.rank_end)
         ends = (arrival[f.first], arrival[f.last - 1], f.last - f.first)
-        return np.stack([self.code(), f.start, f.end, f.anchor, *ranks, *ends], axis=1)
+        return np.stack([self.code(), f.start, f.end, made_by, *ranks, *ends], axis=1)
 
     def answers(self, plan: Plan) -> Answers:
         f = self.found
-        cells = self.view.rows.cells if f.order is None else self.view.rows.cells.take(f.order)
-        window = np.full(f.first.size, self.window, np.int64)
+        rows = self.view.rows
+        if isinstance(rows, PlainRows):
+            blocks = over_rows(plan, rows.rows, f.first, f.last)
+        else:
+            blocks = combined(plan, rows.cells if f.order is None else rows.cells.take(f.order), f.first, f.last)
+        window = np.broadcast_to(np.int64(self.window), f.first.size)
         ranks = None if f.rank_start is None or f.rank_end is None else np.stack([f.rank_start, f.rank_end], axis=1)
-        return Answers(window, f.start, f.end, self.code(), combined(plan, cells, f.first, f.last), ranks=ranks)
+        return Answers(window, f.start, f.end, self.code(), blocks, ranks=ranks)
 
 
 def fresh(plan: Plan) -> Kept:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slicing.columns.order import stable_order
-from slicing.kernels.cells import CODE
+from slicing.kept_rows.plain import PlainRows, joined
 from slicing.slices.cells import concatenated
 from slicing.windows.bounds import FOREVER
 from slicing.windows.row_view import RANK, RowTable
@@ -24,6 +24,8 @@ Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 FEW = 256  # dead rows that are not worth a merge
+
+Run = RowTable | PlainRows
 
 
 def _none() -> Ints:
@@ -35,7 +37,7 @@ class FinalRows:
     """``gone``, ``ranked``: by code, how many rows were let go, and how many became final; ``wakes``: when to look at
     the key though it has no new row."""
 
-    runs: tuple[RowTable, ...] = ()
+    runs: tuple[Run, ...] = ()
     alive: int = 0
     gone: Ints = field(default_factory=_none)
     ranked: Ints = field(default_factory=_none)
@@ -57,25 +59,25 @@ class FinalRows:
         wakes = np.append(self.wakes, np.full(more, FOREVER))
         return replace(self, gone=gone, ranked=ranked, wakes=wakes)
 
-    def of(self, codes: Ints | None) -> list[RowTable]:
+    def of(self, codes: Ints | None) -> list[Run]:
         """The living rows of some keys (None: of all), run by run; ``codes`` ascend."""
-        found = []
+        found: list[Run] = []
         for run in self.runs:
-            if codes is None or 4 * codes.size > len(run):
-                chosen: Mask | Ints = run.facts[:, RANK] >= self.gone[run.code]
-                if codes is not None:
-                    asked = np.zeros(self.gone.size, np.bool_)
-                    asked[codes] = True
-                    chosen &= asked[run.code]
+            if codes is None or run.of_one_key:
+                found.append(run.alive(self.gone))
+                continue
+            if 4 * codes.size > len(run):
+                asked = np.zeros(self.gone.size, np.bool_)
+                asked[codes] = True
+                chosen = np.flatnonzero(asked[run.code])
             else:
                 first, last = (np.searchsorted(run.codes, codes, side) for side in ("left", "right"))
                 size = last - first
                 chosen = np.repeat(first - np.cumsum(size) + size, size) + np.arange(size.sum())
-                chosen = chosen[run.facts[chosen, RANK] >= self.gone[run.code[chosen]]]
-            found.append(run.take(chosen))
+            found.append(run.take(chosen[run.fact(RANK)[chosen] >= self.gone[run.code[chosen]]]))
         return [run for run in found if len(run)]
 
-    def after(self, rows: RowTable, alive: int) -> FinalRows:
+    def after(self, rows: Run, alive: int) -> FinalRows:
         """With a run more, of rows behind the others of their keys; ``alive`` rows in all."""
         runs = [*self.runs, *([rows] if len(rows) else [])]
         while len(runs) > 1 and len(runs[-2]) < 2 * len(runs[-1]):
@@ -102,11 +104,7 @@ class FinalRows:
             out[new[new >= 0]] = count[: new.size][new >= 0]
             return out
 
-        runs = []
-        for run in self.of(None):
-            to = code[run.code]
-            run = replace(run, cells=run.cells.with_meta(CODE, to)).take(to >= 0)
-            runs.append(run.take(stable_order(run.code)))
+        runs = [run.recoded(code) for run in self.of(None)]
         counts = moved(self.gone, 0), moved(self.ranked, 0), moved(self.wakes, FOREVER)
         runs = [run for run in runs if len(run)]
         return FinalRows(tuple(runs), sum(map(len, runs)), *counts)
@@ -122,13 +120,17 @@ class FinalRows:
         return replace(whole, alive=self.alive + other.alive)
 
 
-def by_code(runs: Sequence[RowTable], like: RowTable) -> RowTable:
-    """Runs of which each is behind the ones before, as one table sorted by code."""
+def by_code(runs: Sequence[Run], like: Run) -> Run:
+    """Runs of which each is behind the ones before, as one table sorted by code; cells where any has cells."""
     if not runs:
         return like.take(slice(0, 0))
     if len(runs) == 1:
         return runs[0]
-    cells, facts = concatenated([run.cells for run in runs]), np.concatenate([run.facts for run in runs])
+    plain = [run for run in runs if isinstance(run, PlainRows)]
+    if len(plain) == len(runs):
+        return joined(plain)
+    tables = [run.as_cells() if isinstance(run, PlainRows) else run for run in runs]
+    cells, facts = concatenated([run.cells for run in tables]), np.concatenate([run.facts for run in tables])
     table = RowTable(cells, facts)
     code = table.codes
     return table if (code[1:] >= code[:-1]).all() else table.take(stable_order(code))

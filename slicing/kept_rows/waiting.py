@@ -71,9 +71,17 @@ def joined(runs: Sequence[Rows]) -> Rows:
         time=np.concatenate([run.time for run in runs]),
         code=None if first.code is None else np.concatenate([run.code for run in runs if run.code is not None]),
         codes=max(run.codes for run in runs),
-        arrival=np.concatenate([run.arrivals() for run in runs]),
+        arrival=_arrivals(runs),
         ranks={name: np.concatenate([run.ranks[name] for run in runs]) for name in first.ranks},
     )
+
+
+def _arrivals(runs: Sequence[Rows]) -> int | Ints:
+    arrivals = [run.arrival for run in runs if isinstance(run.arrival, int)]
+    lengths = [len(run) for run in runs]
+    if len(arrivals) == len(runs) and all(b == a + n for (a, b), n in zip(pairwise(arrivals), lengths, strict=False)):
+        return arrivals[0]  # one after the other
+    return np.concatenate([run.arrivals() for run in runs])
 
 
 def in_order(rows: Rows) -> Rows:

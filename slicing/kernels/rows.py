@@ -72,21 +72,33 @@ def frames(bounds, time, enter, leave, h, first, last, is_open, needed):
 
 
 @kernel
-def recent(bounds, group, time, chosen, reach, first, last):
-    """For each chosen row (ascending), its group's rows with ``time - reach < their time <= time``."""
-    a = np.int64(0)
-    b = np.int64(0)
-    for i in range(chosen.size):
-        row = chosen[i]
-        g = group[row]
-        a = max(a, bounds[g])
-        b = max(b, row + 1)
-        while time[a] <= time[row] - reach:
-            a += 1
-        while b < bounds[g + 1] and time[b] == time[row]:
-            b += 1
-        first[i] = a
-        last[i] = b
+def first_at(bounds, time, least, out):
+    """For each group its first row at or after a time; its end where there is none."""
+    for g in range(bounds.size - 1):
+        low, high = np.int64(bounds[g]), np.int64(bounds[g + 1])
+        while low < high:
+            middle = (low + high) >> 1
+            if time[middle] < least:
+                low = middle + 1
+            else:
+                high = middle
+        out[g] = low
+
+
+@kernel
+def recent(bounds, time, reach, first, last, start):
+    """For each row its group's rows with ``time - reach < their time <= time``, and the time of the first of them."""
+    for g in range(bounds.size - 1):
+        a, stop = np.int64(bounds[g]), np.int64(bounds[g + 1])
+        b = a
+        for i in range(a, stop):
+            t = time[np.uint64(i)]
+            while time[np.uint64(a)] <= t - reach:
+                a += 1
+            b = max(b, i + 1)
+            while b < stop and time[np.uint64(b)] == t:
+                b += 1
+            first[np.uint64(i)], last[np.uint64(i)], start[np.uint64(i)] = a, b, time[np.uint64(a)]
 
 
 @kernel

@@ -265,6 +265,11 @@ def kind_of(lane: Lane) -> Kind:
     return _WORDS if isinstance(lane.kind, int) else lane.kind
 
 
+def width(kind: object) -> int:
+    """How many words a partial of fixed size has."""
+    return len(words.IDENTITY[kind]) if isinstance(kind, int) else 0
+
+
 def identity(lane: Lane, size: int) -> Block:
     """A block of empty partials."""
     return kind_of(lane).identity(lane, size)

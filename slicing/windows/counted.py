@@ -13,7 +13,7 @@ from slicing.durations import Duration, parse_span
 from slicing.kernels.rows import counted, cover, recent
 from slicing.windows.bounds import BEGIN, FOREVER
 from slicing.windows.builtin import Window, flag_argument
-from slicing.windows.row_view import ARRIVAL, OF_ALL, OF_KEY, SINCE, BoundRows, Found, View
+from slicing.windows.row_view import OF_ALL, OF_KEY, SINCE, BoundRows, Found, View
 from slicing.windows.row_windows import Binding, RowWindow, by_group, nothing, order_argument, whole_number
 
 Ints = npt.NDArray[np.int64]
@@ -73,6 +73,10 @@ class BoundRowCount(BoundRows):
     def find(self, view: View, until: int) -> Found:
         if not len(view.rows):
             return nothing()
+        if self.by_key and not self.partial:
+            first, last, low = self._whole(view)
+            start, end = view.fact(SINCE)[first], view.time[last - 1]
+            return Found(None, first, last, view.group[first], start, end, end, low, low + self.n)
         rank, total = self._ranks(view)
         order, of, ranks = self._in_order(view, rank)
         if self.by_key:
@@ -91,7 +95,7 @@ class BoundRowCount(BoundRows):
             closes = np.append(closes, np.full(short.size, FOREVER))
         if not self.per_key:
             return self._split(view, rank, low, start, end, closes)
-        return Found(order, first, last, of[first], start, end, closes, low, low + self.n, low)
+        return Found(order, first, last, of[first], start, end, closes, low, low + self.n)
 
     def needs(self, view: View, h: int) -> Ints:
         if not len(view.rows):
@@ -100,9 +104,9 @@ class BoundRowCount(BoundRows):
         if self.by_arrival:
             return view.first_of(self._held(view, rank, total, h))
         if self.per_key:
-            settled = view.before(h)
-            sizes = np.append(0, np.cumsum(view.rows.cells.rows))
-            return view.first_of(rank >= self._next_start(view.base + sizes[settled] - sizes[view.first])[view.group])
+            counted = view.rows.counted
+            settled = view.base + counted(view.before(h)) - counted(view.first)
+            return view.first_of(rank >= self._next_start(settled)[view.group])
         settled = np.array([view.placed + int(((view.time < h) & (rank >= view.placed)).sum())])
         return view.first_of(rank >= self._next_start(settled)[0])
 
@@ -118,9 +122,9 @@ class BoundRowCount(BoundRows):
         if self.per_key and self.by_arrival:
             return view.fact(OF_KEY), view.of_key
         if self.per_key:
-            sizes = np.append(0, np.cumsum(view.rows.cells.rows))
-            origin = view.base - sizes[view.first]
-            return sizes[:-1] + origin[view.group], sizes[view.last] + origin
+            counted = view.rows.counted
+            origin = view.base - counted(view.first)
+            return counted(np.arange(len(view.rows))) + origin[view.group], counted(view.last) + origin
         if self.by_arrival:
             return view.fact(OF_ALL), np.array([view.arrived])
         return view.place, np.array([int(view.place.max()) + 1])
@@ -143,8 +147,8 @@ class BoundRowCount(BoundRows):
     def _whole(self, view: View) -> tuple[Ints, Ints, Ints]:
         """The same of keys' rows by time, where cells may be several rows; with the first rank of each."""
         first, last, low = np.empty((3, len(view.rows)), np.int64)
-        sizes, each = np.ascontiguousarray(view.rows.cells.rows), (np.int64(self.n), np.int64(self.every))
-        found = counted(view.bounds, view.base, sizes, *each, first, last, low)
+        each = np.int64(self.n), np.int64(self.every)
+        found = counted(view.bounds, view.base, view.rows.sizes, *each, first, last, low)
         return first[:found], last[:found], low[:found]
 
     def _held(self, view: View, rank: Ints, total: Ints, h: int) -> Mask:
@@ -166,7 +170,7 @@ class BoundRowCount(BoundRows):
         value = rank if order is None else rank[order]
         which, group, first, last = by_group(view, value, low, low + self.n)
         low = low[which]
-        return Found(order, first, last, group, start[which], end[which], closes[which], low, low + self.n, low)
+        return Found(order, first, last, group, start[which], end[which], closes[which], low, low + self.n)
 
 
 def _span(since: Ints, time: Ints, first: Ints, last: Ints, disordered: bool) -> tuple[Ints, Ints]:
@@ -222,14 +226,14 @@ class BoundPerRow(BoundRows):
         return view.base + left
 
     def find(self, view: View, until: int) -> Found:
-        rank = np.arange(len(view.rows)) + (view.base - view.first)[view.group]
-        if self.by_arrival:
-            rank = view.fact(OF_KEY)
-        made_by = np.flatnonzero(rank % self.every == self.every - 1)
-        first, last = np.empty((2, made_by.size), np.int64)
-        recent(view.bounds, view.group, view.time, made_by, np.int64(self.range), first, last)
-        group, start, time = view.group[made_by], view.time[first], view.time[made_by]
-        return Found(None, first, last, group, start, time, time, None, None, view.fact(ARRIVAL)[made_by])
+        time, made_by = view.time, np.arange(len(view.rows))
+        first, last, start = np.empty((3, made_by.size), np.int64)
+        recent(view.bounds, time, np.int64(self.range), first, last, start)
+        found = Found(None, first, last, view.group, start, time, time, made_by=made_by)
+        if self.every == 1:
+            return found
+        rank = view.fact(OF_KEY) if self.by_arrival else made_by + (view.base - view.first)[view.group]
+        return found.take(rank % self.every == self.every - 1)
 
     def wake(self, view: View, until: int, h: int) -> Ints:
         last = view.time[view.last - 1] + self.range - 1
@@ -276,7 +280,7 @@ class BoundLastRows(BoundRows):
         last = np.flatnonzero(closing) + 1
         group, edge = view.group[last - 1], edge[last - 1]
         first = np.maximum(last - self.n, view.first[group])
-        found = Found(None, first, last, group, view.time[first], edge, edge - 1, None, None, edge)
+        found = Found(None, first, last, group, view.time[first], edge, edge - 1)
         return found.take(last - first == self.n) if self.added else found
 
     def wake(self, view: View, until: int, h: int) -> Ints:

@@ -10,16 +10,17 @@ at once.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from slicing.columns.lazy import lazy
-from slicing.columns.order import order_by
+from slicing.columns.order import order_by, stable_order
 from slicing.columns.row_values import Values
-from slicing.kernels.rows import merge_order
+from slicing.kernels.cells import CODE
+from slicing.kernels.rows import first_at, merge_order
 from slicing.slices.cells import Cells, concatenated
 from slicing.slices.lanes import Lane
 from slicing.windows.bounds import BEGIN, FOREVER
@@ -36,14 +37,52 @@ UNPLACED = -1
 WITNESS = 1 << 62  # a flag: too late for the windows here, kept to tell how long its key was quiet
 
 
+class ShownRows(Protocol):
+    """Kept rows as windows see them, sorted by (code, time, sequence, arrival)."""
+
+    @property
+    def time(self) -> Ints:
+        raise NotImplementedError
+
+    @property
+    def code(self) -> npt.NDArray[Any]:
+        raise NotImplementedError
+
+    @property
+    def nbytes(self) -> int:
+        raise NotImplementedError
+
+    @property
+    def weight(self) -> int:
+        """How many values of a column there may be at most, roughly."""
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    def fact(self, column: int) -> Ints:
+        """What is kept of each beside its values."""
+        raise NotImplementedError
+
+    def counted(self, positions: Ints) -> Ints:
+        """How many rows there are before each of these positions: one that is shown may be several."""
+        raise NotImplementedError
+
+    @property
+    def sizes(self) -> Ints:
+        """How many rows each of them is."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True)
-class RowTable:
+class RowTable(ShownRows):
     """Rows as cells (END: the time, CODE, ROWS: 1), sorted by (code, time, sequence, arrival).
 
     Where nothing but counts is asked, rows that are final are one cell up to the next rank at which a window begins or
     ends (ROWS: how many, END: the last one's time).
     """
 
+    of_one_key: ClassVar[bool] = False  # known to be
     cells: Cells
     facts: Ints
     values: tuple[Values, ...] = ()  # of the columns that a user's windows want to see
@@ -68,6 +107,31 @@ class RowTable:
     def nbytes(self) -> int:
         return self.cells.nbytes + self.facts.nbytes + sum(v.nbytes for v in self.values)
 
+    @property
+    def weight(self) -> int:
+        return self.cells.weight
+
+    def fact(self, column: int) -> Ints:
+        return self.facts[:, column]
+
+    def groups(self) -> Ints:
+        """Where keys begin, and the end."""
+        code = self.codes
+        return np.append(np.flatnonzero(np.append(True, code[1:] != code[:-1]))[: code.size], code.size)
+
+    def ranked(self, bounds: Ints, rank: Ints) -> Ints:
+        """For each group the position of its first row of this rank or later."""
+        later = self.facts[:, RANK] >= np.repeat(rank, np.diff(bounds))
+        at = np.where(later, np.arange(len(self)), len(self))
+        return np.minimum(np.minimum.reduceat(at, bounds[:-1]), bounds[1:]) if rank.size else rank
+
+    def counted(self, positions: Ints) -> Ints:
+        return np.append(0, np.cumsum(self.cells.rows))[positions]
+
+    @property
+    def sizes(self) -> Ints:
+        return np.ascontiguousarray(self.cells.rows)
+
     def take(self, index: Ints | Mask | slice) -> RowTable:
         return RowTable(self.cells.take(index), self.facts[index], tuple(v[index] for v in self.values))
 
@@ -76,6 +140,16 @@ class RowTable:
         return RowTable(
             Cells.empty(lanes, False), np.empty((0, len(FACTS)), np.int64), (np.empty(0, object),) * columns
         )
+
+    def alive(self, gone: Ints) -> RowTable:
+        """Without the first rows of keys, of which so many have been let go."""
+        return self.take(self.facts[:, RANK] >= gone[self.code])
+
+    def recoded(self, code: Ints) -> RowTable:
+        """Codes renumbered: ``code[old]`` is the new one, -1 for one that goes; still sorted by them."""
+        to = code[self.code]
+        run = replace(self, cells=self.cells.with_meta(CODE, to)).take(to >= 0)
+        return run.take(stable_order(run.code))
 
     def sorted(self) -> RowTable:
         return self.take(order_by(self.facts[:, ARRIVAL], self.facts[:, SEQUENCE], self.time, self.code))
@@ -104,7 +178,7 @@ class Found(NamedTuple):
     """Windows as ranges ``first : last`` of the rows in ``order`` (None: as they are).
 
     ``closes`` is the time of the row that completed it, FOREVER where none has; it is complete once the watermark is
-    later. ``anchor`` tells windows apart that are alike otherwise.
+    later. ``made_by``: the row that made it, which tells windows apart that are alike otherwise.
     """
 
     order: Ints | None
@@ -114,11 +188,11 @@ class Found(NamedTuple):
     start: Ints
     end: Ints
     closes: Ints
-    rank_start: Ints | None
-    rank_end: Ints | None
-    anchor: Ints
+    rank_start: Ints | None = None
+    rank_end: Ints | None = None
+    made_by: Ints | None = None
 
-    def take(self, index: Ints | Mask) -> Found:
+    def take(self, index: Ints | Mask | slice) -> Found:
         return Found(self.order, *(None if c is None else c[index] for c in self[1:]))  # type: ignore[arg-type]
 
 
@@ -173,7 +247,7 @@ class BoundRows(Protocol):
 class View:
     """Kept rows in order, by group: a key, or with ``idle`` the rows of it between two times of quiet."""
 
-    rows: RowTable
+    rows: Any  # ShownRows; those of users' windows are a RowTable
     bounds: Ints  # of the groups: group g has the rows bounds[g] : bounds[g + 1]
     base: Ints  # for each group how many of its rows were let go
     over: Mask  # groups that no row can join any more
@@ -187,6 +261,8 @@ class View:
 
     @lazy
     def group(self) -> Ints:
+        if self.bounds.size == 2:
+            return np.broadcast_to(np.int64(0), len(self.rows))
         return np.repeat(np.arange(self.bounds.size - 1), np.diff(self.bounds))
 
     @property
@@ -199,17 +275,21 @@ class View:
 
     @property
     def time(self) -> Ints:
-        return self.rows.time
+        time: Ints = self.rows.time
+        return time
 
     def fact(self, column: int) -> Ints:
-        return self.rows.facts[:, column]
+        fact: Ints = self.rows.fact(column)
+        return fact
 
     def flagged(self, flag: int) -> Mask:
         return (self.fact(FLAGS) >> flag) & 1 == 1
 
     def before(self, time: int) -> Ints:
         """For each group the position of its first row at or after a time."""
-        return self.first_of(self.time >= time)
+        at = np.empty(self.first.size, np.int64)
+        first_at(self.bounds, self.time, np.int64(time), at)
+        return at
 
     def first_of(self, mask: Mask) -> Ints:
         """For each group the position of its first row of the mask; its end where there is none."""

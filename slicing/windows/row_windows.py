@@ -81,7 +81,7 @@ def by_group(view: View, value: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints
 
 
 def nothing() -> Found:
-    return Found(None, _NONE, _NONE, _NONE, _NONE, _NONE, _NONE, None, None, _NONE)
+    return Found(None, _NONE, _NONE, _NONE, _NONE, _NONE, _NONE)
 
 
 _NONE = np.empty(0, np.int64)

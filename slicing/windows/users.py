@@ -120,7 +120,7 @@ class BoundContextAware(BoundRows):
         walked = self._walked(view, until)
         unfinished = np.flatnonzero(view.over & self.window.partial)
         group, first, last, start, end, closes = walked.windows(view, unfinished).T.copy()
-        return Found(None, first, last, group, start, end, closes, None, None, start)
+        return Found(None, first, last, group, start, end, closes)
 
     def needs(self, view: View, h: int) -> Ints:
         return self._walked(view, h).needed

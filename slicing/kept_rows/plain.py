@@ -1,0 +1,179 @@
+"""Final rows as the columns they came in, sorted by key: nothing is made of them until a window asks for them.
+
+What ``RowTable`` is to rows as cells: 16 bytes of a row with one value instead of 130, and no pass over all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.batch import Rows
+from slicing.columns.key_tables import Codes
+from slicing.columns.order import stable_order
+from slicing.kept_rows import waiting
+from slicing.plan import Plan
+from slicing.reduce import lift_rows
+from slicing.windows.row_view import (
+    ARRIVAL,
+    FACTS,
+    FLAGS,
+    PLACE,
+    RANK,
+    SEQUENCE,
+    SINCE,
+    UNPLACED,
+    RowTable,
+    ShownRows,
+)
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class PlainRows(ShownRows):
+    """``rank``: how many rows of its key were before each; of rows without keys, before the first of them."""
+
+    rows: Rows
+    rank: int | Ints
+
+    @staticmethod
+    def of(rows: Rows, ranked: Ints) -> PlainRows:
+        """Rows sorted by key; ``ranked``: how many each key had before."""
+        assert rows.code is not None
+        code = rows.code
+        first = _begins(code)
+        shift = np.repeat(ranked[code[first]] - first, np.diff(np.append(first, len(rows))))
+        return PlainRows(rows, np.arange(len(rows)) + shift)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def time(self) -> Ints:
+        return self.rows.time
+
+    @property
+    def code(self) -> Codes | Ints:
+        return np.broadcast_to(np.int64(0), len(self)) if self.rows.code is None else self.rows.code
+
+    codes = code
+
+    @property
+    def of_one_key(self) -> bool:
+        return isinstance(self.rank, int)
+
+    @property
+    def nbytes(self) -> int:
+        return waiting.nbytes([self.rows]) + (0 if isinstance(self.rank, int) else self.rank.nbytes)
+
+    @property
+    def weight(self) -> int:
+        return len(self)
+
+    def ranks(self) -> Ints:
+        return self.rank + np.arange(len(self)) if isinstance(self.rank, int) else self.rank
+
+    def fact(self, column: int) -> Ints:
+        rows = self.rows
+        if column == ARRIVAL:
+            return rows.arrivals()
+        if column == SINCE:
+            return rows.time
+        if column == SEQUENCE:
+            return rows.sequence()
+        if column == RANK:
+            return self.ranks()
+        flags = np.zeros(len(self), np.int64)
+        if column == FLAGS:
+            for bit, name in enumerate(rows.plan.row_flags):
+                flags |= rows.flag(name).astype(np.int64) << bit
+        return flags
+
+    def groups(self) -> Ints:
+        """Where keys begin, and the end."""
+        first = np.zeros(min(len(self), 1), np.int64) if self.rows.code is None else _begins(self.rows.code)
+        return np.append(first, len(self))
+
+    def ranked(self, bounds: Ints, rank: Ints) -> Ints:
+        """For each group the position of its first row of this rank or later."""
+        first = bounds[:-1]
+        known = self.rank if isinstance(self.rank, int) else self.rank[first]
+        return np.clip(first + rank - known, first, bounds[1:])
+
+    def counted(self, positions: Ints) -> Ints:
+        return positions
+
+    @property
+    def sizes(self) -> Ints:
+        return np.ones(len(self), np.int64)
+
+    def take(self, index: Ints | Mask | slice) -> PlainRows:
+        """A slice that is less than half is a copy: a view would keep all the rest."""
+        if isinstance(index, slice):
+            start, stop, _ = index.indices(len(self))
+            if start == 0 and stop == len(self):
+                return self
+            if 2 * (stop - start) >= len(self):
+                rank = self.rank + start if isinstance(self.rank, int) else self.rank[index]
+                return PlainRows(self.rows.part(slice(start, max(start, stop))), rank)
+            index = np.arange(start, stop)
+        at = np.flatnonzero(index) if index.dtype == np.bool_ else index.astype(np.int64, copy=False)
+        if isinstance(self.rank, int):  # without keys only the first of them ever leave
+            return PlainRows(self.rows.take(at), self.rank + int(at[0] if at.size else 0))
+        return PlainRows(self.rows.take(at), self.rank[at])
+
+    def alive(self, gone: Ints) -> PlainRows:
+        """Without the first rows of keys, of which so many have been let go."""
+        if isinstance(self.rank, int):
+            return self.take(slice(max(int(gone[0]) - self.rank, 0), len(self)))
+        return self.take(self.rank >= gone[self.codes])
+
+    def recoded(self, code: Ints) -> PlainRows:
+        """Codes renumbered: ``code[old]`` is the new one, -1 for one that goes."""
+        if isinstance(self.rank, int):
+            return self
+        new = code[self.codes].astype(np.int32)
+        kept = np.flatnonzero(new >= 0)
+        new = new[kept]
+        order = kept[stable_order(new)]
+        moved = self.take(order)
+        return replace(moved, rows=replace(moved.rows, code=np.sort(new), codes=int(new.max(initial=-1)) + 1))
+
+    def reranked(self, column: str, rank: Ints) -> PlainRows:
+        """Ranks of a column's values renumbered."""
+        (rows,) = waiting.reranked([self.rows], column, rank)
+        return replace(self, rows=rows)
+
+    def replanned(self, plan: Plan) -> PlainRows:
+        (rows,) = waiting.replanned([self.rows], plan)
+        return replace(self, rows=rows)
+
+    def as_cells(self) -> RowTable:
+        """Each row as a cell of its own."""
+        cells = lift_rows(self.rows)
+        facts = np.zeros((len(self), len(FACTS)), np.int64)
+        for column in (SEQUENCE, ARRIVAL, FLAGS, SINCE, RANK):
+            facts[:, column] = self.fact(column)
+        facts[:, PLACE] = UNPLACED
+        return RowTable(cells, facts)
+
+
+def joined(runs: Sequence[PlainRows]) -> PlainRows:
+    """Runs of which each is behind the ones before, as one sorted by key."""
+    if len(runs) == 1:
+        return runs[0]
+    rows, first = waiting.joined([run.rows for run in runs]), runs[0]
+    if isinstance(first.rank, int):
+        return PlainRows(rows, first.rank)
+    whole = PlainRows(rows, np.concatenate([run.ranks() for run in runs]))
+    code = whole.codes
+    return whole if (code[1:] >= code[:-1]).all() else whole.take(stable_order(code))
+
+
+def _begins(code: Codes | Ints) -> Ints:
+    return np.flatnonzero(np.append(True, code[1:] != code[:-1]))[: code.size]
