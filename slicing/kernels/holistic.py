@@ -6,6 +6,7 @@ neighbours overlap; what is known of one is carried on to the next by the cells 
 """
 
 import numpy as np
+from numba import njit
 
 from slicing.kernels.combine import TOP, earlier
 from slicing.kernels.kernel import kernel
@@ -48,6 +49,18 @@ def nth(value, weight, n, rank):
             low = more
 
 
+@njit
+def turn(a, b, first, last):
+    """Cells ``a:b`` are counted, ``first:last`` shall be: the next to come (1) or go (-1), and those counted then."""
+    if b < last:
+        return b, 1, a, b + 1
+    if a > first:
+        return a - 1, 1, a - 1, b
+    if b > last:
+        return b - 1, -1, a, b - 1
+    return a, -1, a + 1, b
+
+
 @kernel
 def select(begin, first, last, low, high, at, value, before, pivot, built, bucket, room, weight, out):
     """The values of rows ``low[j]`` and ``high[j]`` (it or the next) of each window, from window ``begin`` on.
@@ -73,21 +86,7 @@ def select(begin, first, last, low, high, at, value, before, pivot, built, bucke
             coarse[:] = 0
             a, b = f, f
         while a != f or b != e:
-            sign = 1
-            if b < e:
-                c = b
-                b += 1
-            elif a > f:
-                a -= 1
-                c = a
-            else:
-                sign = -1
-                if b > e:
-                    b -= 1
-                    c = b
-                else:
-                    c = a
-                    a += 1
+            c, sign, a, b = turn(a, b, f, e)
             if sign < 0:
                 for i in range(at[c], at[c + 1]):
                     w = before[i + 1] - before[i]
@@ -168,19 +167,7 @@ def select_small(first, last, low, high, at, value, before, room, weight, out):
                 m = 0
                 continue
         while a != f or b != e:
-            comes = b < e or a > f
-            if b < e:
-                c = b
-                b += 1
-            elif a > f:
-                a -= 1
-                c = a
-            elif b > e:
-                b -= 1
-                c = b
-            else:
-                c = a
-                a += 1
+            c, sign, a, b = turn(a, b, f, e)
             for i in range(at[c], at[c + 1]):
                 v, w = value[i], before[i + 1] - before[i]
                 p, stop = 0, m
@@ -190,7 +177,7 @@ def select_small(first, last, low, high, at, value, before, room, weight, out):
                         p = middle + 1
                     else:
                         stop = middle
-                if not comes:
+                if sign < 0:
                     weight[p] -= w
                     if weight[p] == 0:
                         m -= 1
@@ -254,28 +241,12 @@ def distinct(first, last, at, number, count, out):
         if a == b:
             a, b = f, f
         while a != f or b != e:
-            if b < e or a > f:
-                if b < e:
-                    c = b
-                    b += 1
-                else:
-                    a -= 1
-                    c = a
-                for i in range(at[c], at[c + 1]):
-                    k = number[i]
-                    n += count[k] == 0
-                    count[k] += 1
-            else:
-                if b > e:
-                    b -= 1
-                    c = b
-                else:
-                    c = a
-                    a += 1
-                for i in range(at[c], at[c + 1]):
-                    k = number[i]
-                    count[k] -= 1
-                    n -= count[k] == 0
+            c, sign, a, b = turn(a, b, f, e)
+            for i in range(at[c], at[c + 1]):
+                k = number[i]
+                n += sign > 0 and count[k] == 0
+                count[k] += sign
+                n -= sign < 0 and count[k] == 0
         out[j] = n
 
 
@@ -294,21 +265,7 @@ def heavy(first, last, at, number, before, share, count, seen, out_at, out, out_
                 count[number[i]] = 0
             a, b = f, f
         while a != f or b != e:
-            sign = 1
-            if b < e:
-                c = b
-                b += 1
-            elif a > f:
-                a -= 1
-                c = a
-            else:
-                sign = -1
-                if b > e:
-                    b -= 1
-                    c = b
-                else:
-                    c = a
-                    a += 1
+            c, sign, a, b = turn(a, b, f, e)
             for i in range(at[c], at[c + 1]):
                 count[number[i]] += sign * (before[i + 1] - before[i])
         out_at[j] = n
@@ -345,21 +302,7 @@ def modes(first, last, at, number, items, begins, count, having, out):
             a, b = f, f
             most = 0
         while a != f or b != e:
-            sign = 1
-            if b < e:
-                c = b
-                b += 1
-            elif a > f:
-                a -= 1
-                c = a
-            else:
-                sign = -1
-                if b > e:
-                    b -= 1
-                    c = b
-                else:
-                    c = a
-                    a += 1
+            c, sign, a, b = turn(a, b, f, e)
             for i in range(at[c], at[c + 1]):
                 k = number[i]
                 having[count[k]] -= 1
