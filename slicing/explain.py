@@ -19,7 +19,7 @@ from slicing.spec import ProcessingTime, Spec
 from slicing.windows.bounds import BEGIN, Progression
 from slicing.windows.builtin import Calendar, ContextFreeWindow, Landmark, Whole, Window
 from slicing.windows.counted import LastRows, RowCount
-from slicing.windows.edges import DueWindows, fused
+from slicing.windows.edges import DueWindows
 from slicing.windows.marked import Frame, Punctuation
 from slicing.windows.row_windows import RowWindow
 from slicing.windows.users import BoundContextAware
@@ -129,7 +129,7 @@ def _edges(plan: Plan) -> str:
 
 def _progressions(plan: Plan) -> list[Progression]:
     """Where the regular edges are, however long each lives."""
-    return fused([p._replace(horizon=0) for b in plan.bounds for p in b.progressions])
+    return plan.edges.cuts
 
 
 def _hyper_period(plan: Plan) -> str:

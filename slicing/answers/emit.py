@@ -88,6 +88,9 @@ class Answers:
         name, which, shows = out = np.empty((3, rows), np.int64)
         named_rows(type, end, first, plan.types_of, out)
         code = np.zeros(rows, np.int64) if each is None else code[shows]
+        if rows < b.FEW and all(isinstance(block, np.ndarray) for block in blocks):  # less work than columns of answers
+            blocks = tuple(block.take(shows, axis=0) for block in blocks)
+            return Answers(plan.numbered(name), start[which], end[which], code, blocks, True)
         return Answers(plan.numbered(name), start[which], end[which], code, blocks, True, shows=shows)
 
     @staticmethod
@@ -323,13 +326,17 @@ def answered(plan: Plan, lanes: Sequence[Lane], blocks: Sequence[Block], first: 
         return tuple(b.kind_of(lane).answered(lane, block, first, last, lambda: alone) for lane, block in pairs)
 
     @cache
-    def combinations(removes: bool) -> Combinations:
-        name = plan.combine if plan.combine in STRATEGIES else combining.choose(first, last, cells, removes)
+    def listed(name: str) -> Combinations:
         lists: Callable[[Ints, Ints, int], Combinations] = STRATEGIES[name].lists
         return lists(first, last, cells)
 
+    @cache
+    def combinations(removes: bool) -> Combinations:
+        forced = plan.combine in STRATEGIES
+        return listed(plan.combine if forced else combining.choose(first, last, cells, removes))
+
     return tuple(
-        b.kind_of(lane).answered(lane, block, first, last, partial(combinations, lane in plan.removable))
+        b.kind_of(lane).answered(lane, block, first, last, partial(combinations, lane in plan.subtracted))
         for lane, block in pairs
     )
 

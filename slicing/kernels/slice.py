@@ -36,6 +36,32 @@ def scan(t, block, lows, highs):
 
 
 @kernel(error_model="numpy")
+def list_edges(every, phase, after, until, out):
+    """The edges of each progression after its time and up to ``until``, a progression after the other, and the first
+    edge of any that comes after both.
+
+    Returns how many there are (where that is more than ``out`` has room for: call again with more).
+    """
+    n = np.int64(1)
+    next = np.int64((1 << 63) - 1)
+    for p in range(every.size):
+        step = every[p]
+        edge = (after[p] - phase[p]) // step * step + step + phase[p]
+        if edge <= until:
+            first = n
+            n += (until - edge) // step + 1
+            if n <= out.size:
+                for i in range(first, n):
+                    out[i] = edge
+                    edge += step
+            else:
+                edge += (n - first) * step
+        next = min(next, edge)
+    out[0] = next
+    return n
+
+
+@kernel(error_model="numpy")
 def next_edges(t, h, every, phase, horizon, out):
     """The smallest live edge after each time, over a set of progressions (edge + horizon > h lives)."""
     if t.size == 0:

@@ -7,6 +7,8 @@ import numpy as np
 
 from slicing.kernels.kernel import kernel
 
+AHEAD = 64  # windows that another one goes ahead of, at most
+
 
 # Not inlined: a call costs little beside a window, and every copy of it 0.1 s of compilation.
 @kernel
@@ -26,15 +28,33 @@ def first_after(ends, value, at, stop):
     return at
 
 
+@kernel
+def index_of(ends, near):
+    """For each of equal stretches of time, as many as ``near`` has, the first slice that ends in it or after it.
+
+    Returns how many bits of a time after the first end are within a stretch.
+    """
+    shift = np.int64(0)
+    while (ends[-1] - ends[0]) >> shift >= near.size:
+        shift += 1
+    at = np.int64(0)
+    for k in range(near.size):
+        while at < ends.size and (ends[at] - ends[0]) >> shift < k:
+            at += 1
+        near[k] = at
+    return shift
+
+
 @kernel(error_model="numpy")
-def periodic_due(families, size, ends, after, until, lows, found):
+def periodic_due(families, size, ends, after, until, near, shift, lows, found):
     """Windows with after < end <= until that hold a slice, a family after the other, by end and type.
 
     A family is (first, last, every, phase): the types first..last-1, whose windows end together, at
     ``phase + k * every``. Slices are named by their ascending ``ends``. A column of ``found`` is (type, end, low,
     high): the window holds the slices low..high-1. Work goes with the windows found, not with the span of time: where
-    all of a family are empty, the first end after the next slice is taken. Returns how many there are (more than
-    ``found`` has room for: call again with more). ``lows`` is room for a number a type.
+    all of a family are empty, the first end after the next slice is taken. ``near`` and ``shift`` are an index of the
+    slices (see ``index_of``) or empty. Returns how many windows there are (more than ``found`` has room for: call again
+    with more). ``lows`` is room for a number a type.
     """
     n = np.int64(0)
     count = np.int64(ends.size)
@@ -49,6 +69,8 @@ def periodic_due(families, size, ends, after, until, lows, found):
             if b < count and ends[b] <= stop:
                 b += 1
                 if b < count and ends[b] <= stop:  # a call costs as much as the rest of a window
+                    if near.size > 0:
+                        b = max(b, near[min((stop - ends[0]) >> shift, near.size - 1)])
                     b = first_after(ends, stop, b, count)
             none = n
             for w in range(x, y):
@@ -72,6 +94,34 @@ def periodic_due(families, size, ends, after, until, lows, found):
                     break
                 stop = max(stop, (ends[b] - o - 1) // e * e + e + o)
     return n
+
+
+@kernel
+def by_end(found, size, number, slices, out):
+    """Windows as ``periodic_due`` finds them, as (number of the type, start, end, low, high) by end and number.
+
+    Each is counted into place by how many of the slices end with it or before, and goes ahead of those alike that come
+    after it. False where these are many, as at the end of a stream.
+    """
+    first = np.zeros(slices + 2, np.int64)
+    for i in range(found.shape[1]):
+        first[found[3, i] + 1] += 1
+    for s in range(slices):
+        first[s + 1] += first[s]
+    next = first.copy()
+    for i in range(found.shape[1]):
+        type, end, high = number[found[0, i]], found[1, i], found[3, i]
+        start = end - size[found[0, i]]
+        at = next[high]
+        while at > first[high] and (out[2, at - 1] > end or (out[2, at - 1] == end and out[0, at - 1] > type)):
+            if next[high] - at == AHEAD:
+                return False
+            for column in range(5):
+                out[column, at] = out[column, at - 1]
+            at -= 1
+        next[high] += 1
+        out[0, at], out[1, at], out[2, at], out[3, at], out[4, at] = type, start, end, found[2, i], high
+    return True
 
 
 @kernel(error_model="numpy")
@@ -123,6 +173,20 @@ def named_rows(type, end, first, type_of, out):
                 row += 1
             at[place[w]] = row
             w = next[w]
+
+
+@kernel
+def write_names(numbers, at, text, ends, out):
+    """The names of these numbers one after the other, and where each ends; name n is ``text[at[n] : at[n + 1]]``."""
+    n = np.int64(0)
+    ends[0] = 0
+    for i in range(numbers.size):
+        first, size = np.int64(at[numbers[i]]), np.int64(at[numbers[i] + 1] - at[numbers[i]])
+        for c in range(size):
+            out[np.uint64(n + c)] = text[np.uint64(first + c)]
+        n += size
+        ends[i + 1] = n
+    return n
 
 
 @kernel(error_model="numpy")

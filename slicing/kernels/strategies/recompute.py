@@ -2,13 +2,23 @@
 
 import numpy as np
 
+from slicing.kernels.kernel import kernel
 from slicing.kernels.strategies.interface import NONE, Combinations, Strategy
 
 
 def recompute(first, last, cells):
-    count = last - first - 1
-    rest = np.repeat(first + 1 - np.cumsum(count) + count, count) + np.arange(count.sum())
-    return Combinations(None, NONE, NONE, first, np.repeat(np.arange(first.size), count), rest)
+    more, rest = np.empty((2, int((last - first).sum()) - first.size), np.int64)
+    _others(first, last, more, rest)
+    return Combinations(None, NONE, NONE, first, more, rest)
+
+
+@kernel
+def _others(first, last, more, rest):
+    n = np.int64(0)
+    for r in range(first.size):
+        for c in range(first[r] + 1, last[r]):
+            more[n], rest[n] = r, c
+            n += 1
 
 
 def cost(first, last, cells):

@@ -14,37 +14,52 @@ BLOCK = 16  # cells; half or twice as many cost the same for 1000 windows of mix
 
 
 def sparse_table(first, last, cells):
-    every = np.arange(cells)
-    ends = np.minimum(every[::BLOCK] + BLOCK, cells) - 1
-    high = levels(first, last)
-    scratch = np.concatenate([every, every, np.tile(ends, high)])  # suffixes, prefixes, the table
-    back, ahead = every[:-1][(every[:-1] + 1) % BLOCK != 0][::-1], every[1:][every[1:] % BLOCK != 0]
-    whole = np.arange(3 * cells, cells + scratch.size)  # each starts as the last cell of its block
-    begun = scratch[2 * cells :] % BLOCK != 0
-    between = np.empty((2, whole.size), np.int64)
-    n = _table(ends.size, high, 3 * cells + ends.size, *between)
-    into = np.concatenate([cells + back, 2 * cells + ahead, whole[begun], between[0, :n]])
-    source = np.concatenate(
-        [cells + back + 1, 2 * cells + ahead - 1, 2 * cells + scratch[2 * cells :][begun] - 1, between[1, :n]]
-    )
+    blocks, high = (cells + BLOCK - 1) // BLOCK, int(levels(first, last))
+    scratch = np.empty(2 * cells + high * blocks, np.int64)  # suffixes, prefixes, the table
+    into, source = np.empty((2, 2 * cells + 2 * high * blocks), np.int64)
+    m = _scratch(cells, blocks, high, scratch, into, source)
     seed = np.empty(first.size, np.int64)
     more, rest = np.empty((2, max(BLOCK, 3) * first.size), np.int64)
-    n = _answers(first, last, cells, ends.size, high, seed, more, rest)
-    return Combinations(scratch, into, source, seed, more[:n], rest[:n])
+    n = _answers(first, last, cells, blocks, high, seed, more, rest)
+    return Combinations(scratch, into[:m], source[:m], seed, more[:n], rest[:n])
 
 
 def cost(first, last, cells):
-    return 4 * cells + 2 * levels(first, last) * (cells // BLOCK + 1) + 3 * first.size
-
-
-def levels(first, last):
-    """How many levels of a table of blocks the ranges ask for."""
-    return max(int((first // BLOCK ^ (last - 1) // BLOCK).max(initial=0)).bit_length(), 1)
+    return 4 * cells + 2 * int(levels(first, last)) * (cells // BLOCK + 1) + 3 * first.size
 
 
 @kernel
-def _table(blocks, levels, base, into, source):
+def levels(first, last):
+    """How many levels of a table of blocks the ranges ask for."""
+    apart = np.int64(1)  # the bits in which the first and the last block of some range differ
+    for r in range(first.size):
+        apart |= first[r] // BLOCK ^ (last[r] - 1) // BLOCK
+    found = np.int64(0)
+    while apart >> found:
+        found += 1
+    return found
+
+
+@kernel
+def _scratch(cells, blocks, levels, scratch, into, source):
     n = np.int64(0)
+    for c in range(cells):
+        scratch[c] = scratch[cells + c] = c
+    for c in range(cells - 2, -1, -1):
+        if (c + 1) % BLOCK != 0:
+            into[n], source[n] = cells + c, cells + c + 1
+            n += 1
+    for c in range(1, cells):
+        if c % BLOCK != 0:
+            into[n], source[n] = 2 * cells + c, 2 * cells + c - 1
+            n += 1
+    for i in range(levels * blocks):  # whole blocks: each starts as the last cell of its block
+        c = min((i % blocks + 1) * BLOCK, cells) - 1
+        scratch[2 * cells + i] = c
+        if c % BLOCK != 0:
+            into[n], source[n] = 3 * cells + i, 2 * cells + c - 1
+            n += 1
+    base = 3 * cells + blocks
     for k in range(1, levels):
         half = 1 << k
         for middle in range(half, blocks, 2 * half):
