@@ -76,13 +76,13 @@ def follow(query: StreamingQuery, until: int) -> None:
 
 
 def report(progress: Any) -> None:
-    seen = progress.observedMetrics["windows"]
-    reached = "-" if seen.watermark is None else f"{seen.watermark}"[11:19]
+    seen = progress.observedMetrics["windows"].stats
+    reached = "-" if seen["watermark"] is None else f"{seen['watermark']}"[11:19]
     took = progress.durationMs["triggerExecution"]
     print(
-        f"  batch {progress.batchId:>2}: {seen.rows:>7,} rows, {seen.late:>2} late; watermark {reached:>8}; holds "
-        f"{seen.cells:>6,} partial slices, {seen.state_bytes / 1e3:>4,.0f} kB on disk; "
-        f"closed {seen.windows:>5,} windows in {took:>5,} ms",
+        f"  batch {progress.batchId:>2}: {seen['rows']:>7,} rows, {seen['late']:>2} late; watermark {reached:>8}; "
+        f"holds {seen['cells']:>6,} partial slices, {seen['state_bytes'] / 1e3:>4,.0f} kB on disk; "
+        f"closed {seen['windows']:>5,} windows in {took:>5,} ms",
         flush=True,
     )
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyarrow import fs
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from slicing import Spec, manual
@@ -43,7 +43,7 @@ def window_aggregate(
     Batch b of a stream judges its rows by the watermark of batch b - 1 and closes the windows that its own has reached:
     the spec's watermark over all rows of the batches before it, as Spark's own aggregations do. Rows late for all their
     windows go to Parquet files under ``late_path``, once each. The accounting of each batch is in the query's progress,
-    ``observedMetrics[name]``. The last ``keep_versions`` batches can be returned to.
+    ``observedMetrics[name].stats``, a dict. The last ``keep_versions`` batches can be returned to.
     """
     if not isinstance(spec, Spec):
         raise TypeError(f"window_aggregate takes a DataFrame and a sl.Spec; got {type(spec).__name__}")
@@ -151,9 +151,19 @@ def _seeing_all(spec: Spec) -> Spec:
 
 
 def _observed(windows: DataFrame, name: str) -> DataFrame:
-    """The partitions' accounting as the query's observed metrics, and only windows as its rows."""
-    sums = [sf.sum(f"{STATS}.{column}").alias(column) for column in COUNTED]
-    seen = windows.observe(name, *sums, sf.max(f"{STATS}.watermark").alias("watermark"))
+    """The partitions' accounting as the query's observed metrics, and only windows as its rows.
+
+    One aggregate: Spark writes code for each anew in every task of every batch, 60 ms of CPU a batch for 13 sums.
+    """
+    watermark = windows.schema[STATS].dataType["watermark"].dataType  # type: ignore[index]
+    none = [sf.lit(0).cast("long").alias(count) for count in COUNTED]
+
+    def together(a: Column, b: Column) -> Column:
+        counts = [(a[count] + b[count]).alias(count) for count in COUNTED]
+        return sf.struct(*counts, sf.greatest(a["watermark"], b["watermark"]).alias("watermark"))
+
+    empty = sf.struct(*none, sf.lit(None).cast(watermark).alias("watermark"))
+    seen = windows.observe(name, sf.aggregate(sf.collect_list(STATS), empty, together).alias("stats"))
     return seen.where(sf.col(STATS).isNull()).drop(STATS)
 
 

@@ -103,14 +103,14 @@ def observe(minutes: float, base: Path, spec: sl.Spec, batches: float) -> list[S
         members = family(os.getpid())
         workers = [pid for pid, (_, command) in members.items() if "pyspark.daemon" in command]
         now = sum(cpu(pid) for pid in [os.getpid(), *members])
-        held = new[-1].observedMetrics["windows"]
+        held = new[-1].observedMetrics["windows"].stats
         figures = {
             "batch_ms": statistics.median(p.durationMs["triggerExecution"] for p in new),
             "cpu_ms": (now - used) * 1e3 / (seen - known or 1),
             "worker_mb": max(map(memory, workers), default=0.0),
-            "cells": held.cells,
+            "cells": held["cells"],
             "keys": held["keys"],
-            "state_bytes": held.state_bytes,
+            "state_bytes": held["state_bytes"],
             "state_files": sum(1 for _ in (base / "state").rglob("*.slices")),
             "batches": seen + 1,
         }

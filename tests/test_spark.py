@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import os
 from collections.abc import Callable, Iterator
 from decimal import Decimal
@@ -21,6 +22,7 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
+from pyspark.sql.streaming.listener import QueryProgressEvent
 
 from spark_udfs import StateError, drain, read_files, stages, window_aggregate
 from spark_udfs.local import session
@@ -190,9 +192,9 @@ def test_streams_with_late_rows_equal_native_windows(spark: SparkSession, tmp_pa
     folder = write(tmp_path / "in", [*map(readings, range(5)), closing(0), closing(1)])
     query = run(window_aggregate(stream(spark, folder), SPEC, str(tmp_path / "state"), 2), tmp_path)
     found = [row for row in written(spark, tmp_path) if row["k"] != "end"]
-    metrics = [p.observedMetrics["windows"] for p in query.recentProgress]
-    assert sum(m.rows for m in metrics) == 5 * 300 + 2
-    assert sum(m.late for m in metrics) > 3
+    metrics = [p.observedMetrics["windows"].stats for p in query.recentProgress]
+    assert sum(m["rows"] for m in metrics) == 5 * 300 + 2
+    assert sum(m["late"] for m in metrics) > 3
     columns = {
         "tumble": sf.window("ts", "10 seconds"),
         "slide": sf.window("ts", "30 seconds", "7 seconds"),
@@ -320,14 +322,29 @@ def test_files_read_by_workers_are_the_same_stream(spark: SparkSession, tmp_path
     late = str(tmp_path / "late")
     query = run(window_aggregate(rows, SPEC, str(tmp_path / "state"), 2, late_path=late), tmp_path)
     assert written(spark, tmp_path) == written(spark, tmp_path / "rows") != []
-    metrics = [p.observedMetrics["windows"] for p in query.recentProgress]
-    assert pq.read_table(late).num_rows == sum(m.late for m in metrics) > 0
+    metrics = [p.observedMetrics["windows"].stats for p in query.recentProgress]
+    assert pq.read_table(late).num_rows == sum(m["late"] for m in metrics) > 0
     batch = window_aggregate(read_files(spark, folder, streaming=False), SPEC, partitions=2).toArrow()
     expected = sl.aggregate(pa.concat_tables(map(readings, range(4))), SPEC)
     assert in_order(batch) == in_order(expected.cast(batch.schema))
 
 
 # --- refusals ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_batch_is_watched_for_nothing(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither is its progress taken apart in the driver, nor its accounting added up by more than one aggregate."""
+    taken_apart: list[Any] = []
+    monkeypatch.setattr(QueryProgressEvent, "fromJObject", taken_apart.append)
+    frame = stream(spark, write(tmp_path / "in", [readings(0)]))
+    windows = window_aggregate(frame, SPEC, str(tmp_path / "state"), 2)
+    query = run(windows, tmp_path)
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+    assert not taken_apart
+    assert windows._jdf.queryExecution().logical().toString().count("collect_list") == 1
+    observed = query.lastProgress.observedMetrics["windows"]
+    assert observed.stats["rows"] == 300
+    assert json.loads(query.lastProgress.json)["observedMetrics"]["windows"]["stats"]["rows"] == 300
 
 
 def test_asynchronous_progress_is_refused(spark: SparkSession, tmp_path: Path) -> None:
