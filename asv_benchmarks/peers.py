@@ -44,6 +44,8 @@ class Data:
         columns = {"ts": pa.array(ts), "value": pa.array(streams.values(ts.size))}
         if key is not None:
             columns["key"] = pa.array(key)
+        row = np.arange(ts.size)
+        columns |= {"mark": pa.array(row % 1000 == 0), "leave": pa.array(row % 1000 == 500)}
         self.table = pa.table(columns)
         self.in_order = in_order
 
@@ -87,6 +89,7 @@ class Workload:
     peers: Mapping[str, Plan]
     size: int = 0
     share: float = 1.0  # of the rows asked for
+    compared: tuple[str, ...] = ()  # the columns of answers; all
 
     def engines(self, data: Data) -> Iterator[tuple[str, Work]]:
         yield "slicing, push by 1 M", lambda: _pushed(self.spec, data.batches)
@@ -301,6 +304,125 @@ def numpy_counts(size: int) -> Plan:
     return plan
 
 
+# windows that rows decide
+
+
+def sql_ranked_counts(size: int) -> Plan:
+    return sql(f"""
+        SELECT min(ts) AS start, max(ts) AS "end", {SQL_AGGS} FROM (
+            SELECT *, row_number() OVER (ORDER BY ts, rowid) - 1 AS rank FROM stream
+        ) GROUP BY rank // {size} HAVING count(*) = {size}
+    """)
+
+
+def polars_ranked_counts(size: int) -> Plan:
+    bounds = pl.col("ts").first().alias("start"), pl.col("ts").last().alias("end")
+
+    def plan(data: Data) -> Work:
+        def work() -> pl.DataFrame:
+            ranked = data.polars.sort("ts", maintain_order=True)
+            ranked = ranked.with_columns(pl.int_range(pl.len()).set_sorted().alias("rank"))
+            found = ranked.group_by_dynamic("rank", every=f"{size}i")
+            return found.agg(*bounds, *POLARS_AGGS).filter(pl.col("n") == size)
+
+        return work
+
+    return plan
+
+
+def polars_rolling(span: int) -> Plan:
+    def plan(data: Data) -> Work:
+        frame = data.polars.rename({"ts": "end"})
+        return lambda: frame.rolling("end", period=f"{span}i").agg(pl.col("value").min().alias("low"))
+
+    return plan
+
+
+def pandas_rolling(span: int) -> Plan:
+    def plan(data: Data) -> Work:
+        column = data.pandas.set_index(pd.to_datetime(data.pandas["ts"], unit="us"))["value"]
+        return lambda: {"end": data.arrays["ts"], "low": column.rolling(f"{span}us").min().to_numpy()}
+
+    return plan
+
+
+def sql_rolling(span: int) -> Plan:
+    return sql(f"""
+        SELECT ts AS "end", min(value) OVER (ORDER BY ts RANGE BETWEEN {span - 1} PRECEDING AND CURRENT ROW) AS low
+        FROM stream
+    """)
+
+
+def polars_tails(rows: int, every: int) -> Plan:
+    """Every edge has as many rows before it and none of an earlier one is asked for."""
+    value, time = pl.col("value").tail(rows), pl.col("ts").tail(rows)
+    aggs = time.first().alias("start"), value.len().alias("n"), value.sum().alias("total")
+    aggs = *aggs, value.min().alias("low"), value.max().alias("high")
+
+    def plan(data: Data) -> Work:
+        frame = data.polars.with_columns(pl.col("ts").alias("edge"))
+        found = frame.set_sorted("edge").group_by_dynamic
+        return lambda: (
+            found("edge", every=f"{every}i").agg(*aggs).with_columns(pl.col("edge") + every).rename({"edge": "end"})
+        )
+
+    return plan
+
+
+def sql_tails(rows: int, every: int) -> Plan:
+    return sql(f"""
+        SELECT min(ts) AS start, edge AS "end", {SQL_AGGS} FROM (
+            SELECT *, (ts // {every} + 1) * {every} AS edge FROM stream
+            QUALIFY row_number() OVER (PARTITION BY ts // {every} ORDER BY ts DESC, rowid DESC) <= {rows}
+        ) GROUP BY edge
+    """)
+
+
+def polars_marks(only_inside: bool) -> Plan:
+    """Rows numbered by the marks before them; ``only_inside``: up to the row that leaves."""
+    number, left = pl.col("mark").cum_sum(), pl.col("leave").cum_sum().shift(1).fill_null(0)
+
+    def plan(data: Data) -> Work:
+        def work() -> pl.DataFrame:
+            rows = data.polars.lazy().filter(number > left) if only_inside else data.polars.lazy()
+            grouped = rows.with_columns(number.set_sorted().alias("number")).group_by("number")
+            return grouped.agg(pl.col("ts").first().alias("start"), *POLARS_AGGS).collect()
+
+        return work
+
+    return plan
+
+
+def sql_marks(only_inside: bool) -> Plan:
+    inside = "WHERE number > gone" if only_inside else ""
+    return sql(f"""
+        SELECT min(ts) AS start, {SQL_AGGS} FROM (
+            SELECT *, sum(mark::int) OVER (ORDER BY rowid ROWS UNBOUNDED PRECEDING) AS number,
+                sum(leave::int) OVER (ORDER BY rowid ROWS UNBOUNDED PRECEDING) - leave::int AS gone FROM stream
+        ) {inside} GROUP BY number
+    """)
+
+
+def numpy_marks(only_inside: bool) -> Plan:
+    """Rows are in order: marks are where to cut."""
+
+    def plan(data: Data) -> Work:
+        (ts, value), flags = data.arrays.values(), [data.table[name].to_numpy() for name in ("mark", "leave")]
+
+        def work() -> dict[str, np.ndarray]:
+            first = np.flatnonzero(flags[0])
+            last = np.flatnonzero(flags[1])[: first.size] + 1 if only_inside else np.append(first[1:], ts.size)
+            first, over = first[: last.size], (np.add, np.minimum, np.maximum)
+            at = np.stack([first, last], axis=1).ravel() if only_inside else first
+            at, step = at[at < ts.size], 2 if only_inside else 1
+            total, low, high = (f.reduceat(value, at)[::step] for f in over)
+            return {"start": ts[first], "n": last - first, "total": total, "low": low, "high": high}
+
+        return work
+
+    return plan
+
+
 # --- the workloads --------------------------------------------------------------------------------------------------
 
 
@@ -407,6 +529,47 @@ WORKLOADS = {
             "numpy matrix": numpy_counts(1000),
         },
     ),
+    "count windows of 1000 rows, 20 % out of order": Workload(
+        lambda rows: Data(_disorder(rows), in_order=False),
+        sl.Spec("ts", {"w": sl.rows(1000)}, AGGS, watermark=sl.bounded(2 * SECOND)),
+        {"polars sort": polars_ranked_counts(1000), "duckdb": sql_ranked_counts(1000)},
+    ),
+    "min of the last 10 ms (1000 rows) at each row": Workload(
+        lambda rows: Data(streams.times(rows, 100_000)),
+        sl.Spec("ts", {"w": sl.per_row(10_000)}, {"low": AGGS["low"]}, watermark=sl.ordered()),
+        {
+            "polars rolling": polars_rolling(10_000),
+            "pandas rolling": pandas_rolling(10_000),
+            "duckdb window functions": sql_rolling(10_000),
+        },
+        share=0.5,
+        compared=("end", "low"),
+    ),
+    "last 1000 rows, every 1 s": Workload(
+        lambda rows: Data(streams.times(rows, 100_000)),
+        sl.Spec("ts", {"w": sl.last_rows(1000, SECOND)}, AGGS, watermark=sl.ordered()),
+        {"polars group_by_dynamic, tail": polars_tails(1000, SECOND), "duckdb row_number": sql_tails(1000, SECOND)},
+    ),
+    "punctuation, 1000 rows a window": Workload(
+        lambda rows: Data(streams.times(rows, 100_000)),
+        sl.Spec("ts", {"w": sl.punctuation("mark")}, AGGS, watermark=sl.ordered()),
+        {
+            "polars cum_sum, group_by": polars_marks(False),
+            "duckdb window functions": sql_marks(False),
+            "numpy reduceat": numpy_marks(False),
+        },
+        compared=("start", *AGGS),
+    ),
+    "frames of 500 rows in 1000": Workload(
+        lambda rows: Data(streams.times(rows, 100_000)),
+        sl.Spec("ts", {"w": sl.frame("mark", "leave")}, AGGS, watermark=sl.ordered()),
+        {
+            "polars cum_sum, group_by": polars_marks(True),
+            "duckdb window functions": sql_marks(True),
+            "numpy reduceat": numpy_marks(True),
+        },
+        compared=("start", *AGGS),
+    ),
     "1000 keys, sessions of 3 s": Workload(
         lambda rows: Data(streams.times(rows, 1000), streams.keys(rows, 1000)),
         _spec(sl.session(GAP), keyed=True),
@@ -423,19 +586,20 @@ class Disagreement(Exception):
     """Two engines gave different answers."""
 
 
-def canonical(answer: object, size: int, span: tuple[int, int]) -> pa.Table:
+def canonical(answer: object, size: int, span: tuple[int, int], compared: Sequence[str] = ()) -> pa.Table:
     """Columns start, [end], [key], aggregates, in order; of sliding windows those that lie in the data."""
     table = answer if isinstance(answer, pa.Table) else pa.table(answer)
     ours = {"window_start": "start", "window_end": "end"}
     table = table.rename_columns([ours.get(name, name) for name in table.column_names])
     names = [n for n in ("start", "end", "key", "n", "total", "low", "high", "middle") if n in table.column_names]
+    names = [n for n in names if n in (compared or names)]
     columns = {n: table[n].cast(_plain(table[n].type)).combine_chunks() for n in names}
     table = pa.table(columns)
     if size:
         start = table["start"]
         inside = pc.and_(pc.greater_equal(start, span[0]), pc.less_equal(start, span[1] - size))
         table = table.filter(inside)
-    return table.sort_by([(n, "ascending") for n in ("start", "key") if n in names])
+    return table.sort_by([(n, "ascending") for n in ("start", "key", "end") if n in names])
 
 
 def _plain(type: pa.DataType) -> pa.DataType:
@@ -475,7 +639,7 @@ def run(workload: Workload, rows: int, runs: int) -> list[Row]:
     span = -(-int(times.min()) // SECOND) * SECOND - SECOND, int(times.max()) // SECOND * SECOND + SECOND
     expected = None
     for name, work in engines.items():  # also the warm-up
-        answer = canonical(work(), workload.size, span)
+        answer = canonical(work(), workload.size, span, workload.compared)
         if expected is None:
             expected = answer
         compare(name, answer, expected)

@@ -103,7 +103,7 @@ class Rows:
 
     def part(self, piece: slice) -> Rows:
         size = piece.stop - piece.start
-        return replace(
+        part = replace(
             self,
             columns={name: column.slice(piece.start, size) for name, column in self.columns.items()},
             time=self.time[piece],
@@ -112,6 +112,9 @@ class Rows:
             ranks={name: ranks[piece] for name, ranks in self.ranks.items()},
             threads=1,
         )
+        if size and "span" in self.__dict__ and self.span[2]:
+            part.__dict__["span"] = int(part.time[0]), int(part.time[-1]), True
+        return part
 
     def take(self, index: Ints) -> Rows:
         chosen = pa.array(index)

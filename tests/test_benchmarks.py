@@ -88,7 +88,7 @@ def test_peers_agree() -> None:
     )
     assert told.returncode == 0, told.stdout + told.stderr
     assert "ANSWERS DIFFER" not in told.stdout
-    assert told.stdout.count("plain read") == 14
+    assert told.stdout.count("plain read") == 19
 
 
 def test_peers_name_the_workloads_they_have() -> None:

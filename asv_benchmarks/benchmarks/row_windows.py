@@ -9,6 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 import slicing as sl
+from slicing.kernels.ranges import extreme_keys, least_of
+from slicing.kernels.rows import recent
 
 from . import measuring, streams
 from .push import AGGS
@@ -54,6 +56,41 @@ class RowWindows:
 
     def track_rows_per_second(self, window: str, stream: str, keys: int) -> float:
         return sum(b.num_rows for b in self.batches) / measuring.seconds(self.push_all, wanted=3)[0]
+
+    track_rows_per_second.unit = "rows/s"
+
+
+class PerRow:
+    """The least of the 1000 rows up to each: the kernels alone, and pushes of 1 M rows."""
+
+    params: ClassVar = ["kernels", "push"]
+    param_names: ClassVar = ["what"]
+
+    def setup(self, what: str) -> None:
+        self.rows = streams.sized(100_000 if what == "kernels" else 5_000_000)
+        times, values = streams.times(self.rows, 100_000), streams.values(self.rows)
+        first, last, start, keys, room, out = np.empty((6, self.rows), np.int64)
+        bounds = np.array([0, self.rows])
+
+        def kernels() -> None:
+            for _ in range(20):
+                recent(bounds, times, np.int64(10_000), first, last, start)
+                extreme_keys(values.view(np.int64), False, keys)
+                least_of(keys, first, last, room, out)
+
+        spec = sl.Spec("ts", {"w": sl.per_row("10ms")}, {"low": sl.min("value")}, watermark=sl.ordered())
+        batches = streams.cut(streams.batch(times), streams.sized(1_000_000))
+
+        def push() -> None:
+            operator = sl.Operator(spec)
+            for batch in batches:
+                operator.push(batch)
+
+        self.work, self.turns = (kernels, 20) if what == "kernels" else (push, 1)
+        self.work()
+
+    def track_rows_per_second(self, what: str) -> float:
+        return self.turns * self.rows / measuring.seconds(self.work, wanted=5)[0]
 
     track_rows_per_second.unit = "rows/s"
 

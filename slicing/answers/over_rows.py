@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from slicing.answers.emit import answered
 from slicing.batch import ALL_VALID, Rows
-from slicing.columns.values import TOP, float_words
+from slicing.columns.values import TOP
 from slicing.kernels import combine as kinds
-from slicing.kernels.ranges import least_of, sums_of
+from slicing.kernels.ranges import extreme_keys, least_of, sums_of
 from slicing.plan import Plan
 from slicing.reduce import lift_ranges
 from slicing.slices.blocks import Block
@@ -26,26 +26,28 @@ from slicing.slices.lanes import Lane
 
 Ints = npt.NDArray[np.int64]
 
-FEWEST = 4  # rows a cell on average, or it is not worth being one
+FEWEST = 4  # rows a window on average, or cells are not worth it
 
 
 def over_rows(plan: Plan, rows: Rows, first: Ints, last: Ints) -> tuple[Block, ...]:
     """Each lane's partials over the ranges of sorted rows ``first[r] : last[r]``, none of them empty."""
-    bottom, top = int(first.min()), int(last.max())
-    if top - bottom < len(rows):
-        rows, first, last = rows.part(slice(bottom, top)), first - bottom, last - bottom
-    is_cut = np.zeros(len(rows) + 1, np.bool_)
-    is_cut[first], is_cut[last] = True, True
-    few = FEWEST * int(np.count_nonzero(is_cut)) <= len(rows) or plan.combine != AUTO
+    few = FEWEST * first.size <= len(rows) or plan.combine != AUTO
     dense = {} if few else {lane: _DENSE[lane.kind] for lane in plan.lanes if lane.kind in _DENSE}
     found = {lane: of(plan, rows, lane, first, last) for lane, of in dense.items()}
     others = [lane for lane in plan.lanes if lane not in found]
     if others:
-        cuts = np.flatnonzero(is_cut)
-        cells = lift_ranges(rows, cuts[:-1], cuts[1:], others)
-        low, high = np.searchsorted(cuts, first), np.searchsorted(cuts, last)
-        found |= zip(others, answered(plan, others, cells.blocks, low, high), strict=True)
+        found |= zip(others, _from_cells(plan, others, rows, first, last), strict=True)
     return tuple(found[lane] for lane in plan.lanes)
+
+
+def _from_cells(plan: Plan, lanes: list[Lane], rows: Rows, first: Ints, last: Ints) -> tuple[Block, ...]:
+    bottom, top = int(first.min()), int(last.max())
+    rows, first, last = rows.part(slice(bottom, top)), first - bottom, last - bottom
+    is_cut = np.zeros(len(rows) + 1, np.bool_)
+    is_cut[first], is_cut[last] = True, True
+    cuts = np.flatnonzero(is_cut)
+    cells = lift_ranges(rows, cuts[:-1], cuts[1:], lanes)
+    return answered(plan, lanes, cells.blocks, np.searchsorted(cuts, first), np.searchsorted(cuts, last))
 
 
 def _counts(plan: Plan, rows: Rows, lane: Lane, first: Ints, last: Ints) -> Ints:
@@ -77,11 +79,14 @@ def _basic_f(plan: Plan, rows: Rows, lane: Lane, first: Ints, last: Ints) -> Int
         held = x if valid is ALL_VALID else np.where(valid, x, 0.0)
         floats = block.view(np.float64)
         sums_of(held, first, last, np.empty((2, held.size)), floats[:, 1], floats[:, 2])
-    nan = np.isnan(x)
-    if nan.any():
-        valid = (~nan).view(np.uint8) & (1 if valid is ALL_VALID else valid)
-    if {3, 4} & plan.words_read(lane):
-        _least_and_most(plan, lane, float_words(x), valid, first, last, block)
+    words = plan.words_read(lane)
+    room = np.empty((2, x.size), np.int64) if {3, 4} & words else None
+    for word in (3, 4):
+        if room is not None and word in words:
+            extreme_keys(x.view(np.int64), word == 4, room[0])
+            _least(room[0], valid, first, last, room[1], block[:, word])
+    if 4 in words:
+        np.invert(block[:, 4], out=block[:, 4])
     return block
 
 
@@ -119,10 +124,13 @@ def _least_and_most(
     plan: Plan, lane: Lane, x: Ints, valid: npt.NDArray[np.uint8], first: Ints, last: Ints, block: Ints
 ) -> None:
     """The last two words of a block: of the words ``x`` that are valid."""
-    words, room = block.shape[1], np.empty(x.size, np.int64)
-    if words - 2 in plan.words_read(lane):
-        least_of(x if valid is ALL_VALID else np.where(valid, x, TOP), first, last, room, block[:, words - 2])
-    if words - 1 in plan.words_read(lane):
-        below = ~x
-        least_of(below if valid is ALL_VALID else np.where(valid, below, TOP), first, last, room, block[:, words - 1])
-        np.invert(block[:, words - 1], out=block[:, words - 1])
+    low, high, room = block.shape[1] - 2, block.shape[1] - 1, np.empty(x.size, np.int64)
+    if low in plan.words_read(lane):
+        _least(x, valid, first, last, room, block[:, low])
+    if high in plan.words_read(lane):
+        _least(~x, valid, first, last, room, block[:, high])
+        np.invert(block[:, high], out=block[:, high])
+
+
+def _least(x: Ints, valid: npt.NDArray[np.uint8], first: Ints, last: Ints, room: Ints, out: Ints) -> None:
+    least_of(x if valid is ALL_VALID else np.where(valid, x, TOP), first, last, room, out)

@@ -61,9 +61,8 @@ def to_table(plan: Plan, answers: Answers, keys: KeyTable | None, pools: Pools, 
     if order is not None:
         answers = answers.take(order)
         mark = None if mark is None else mark[order]
-    no_start = answers.start == BEGIN if plan.open_start or plan.keeps_rows else None
-    if no_start is not None and not no_start.any():
-        no_start = None
+    starts = not (plan.open_start or plan.keeps_rows) or answers.start.min() > BEGIN
+    no_start = None if starts else answers.start == BEGIN
     columns = [
         plan.named(answers.window),
         plan.measure.array(answers.start, no_start),

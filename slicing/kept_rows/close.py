@@ -38,14 +38,19 @@ class Due:
     @staticmethod
     def of(window: BoundRows, view: View, after: int, until: int) -> Due:
         found = window.find(view, until)
-        due = (found.closes < until) | view.over[found.group]
-        return Due(window.number, view, found).take(due & (found.closes >= after))
+        whole, closes = Due(window.number, view, found), found.closes
+        if closes.size:
+            in_turn = found.in_order and view.first.size == 1
+            low, high = (closes[0], closes[-1]) if in_turn else (closes.min(), closes.max())
+            if after <= low and (high < until or view.over.all()):
+                return whole
+        return whole.take(((closes < until) | view.over[found.group]) & (closes >= after))
 
     def take(self, index: Mask) -> Due:
-        """Those of a mask, which is often all of it or a stretch."""
+        """Those of a mask, which is often a stretch."""
         first, size = int(np.argmax(index)) if index.size else 0, int(np.count_nonzero(index))
         one = slice(first, first + size) if index[first : first + size].all() else None
-        return self if size == index.size else replace(self, found=self.found.take(index if one is None else one))
+        return replace(self, found=self.found.take(index if one is None else one))
 
     def code(self) -> Ints:
         code: Ints = self.view.rows.code[self.view.first]
@@ -71,7 +76,8 @@ class Due:
             blocks = combined(plan, rows.cells if f.order is None else rows.cells.take(f.order), f.first, f.last)
         window = np.broadcast_to(np.int64(self.window), f.first.size)
         ranks = None if f.rank_start is None or f.rank_end is None else np.stack([f.rank_start, f.rank_end], axis=1)
-        return Answers(window, f.start, f.end, self.code(), blocks, ranks=ranks)
+        in_order = self.view.first.size == 1 and f.in_order
+        return Answers(window, f.start, f.end, self.code(), blocks, in_order, ranks)
 
 
 def fresh(plan: Plan) -> Kept:

@@ -113,7 +113,10 @@ def _bare(rows: Rows) -> Rows:
     for name in rows.plan.row_columns:
         column = rows.columns[name]
         columns[name] = column.cast(decoded(column.type)) if pa.types.is_dictionary(column.type) else column
-    return replace(rows, columns=columns, threads=1)
+    bare = replace(rows, columns=columns, threads=1)
+    if "span" in rows.__dict__:
+        bare.__dict__["span"] = rows.span
+    return bare
 
 
 def nbytes(runs: Iterable[Rows]) -> int:

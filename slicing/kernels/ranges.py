@@ -8,6 +8,16 @@ import numpy as np
 
 from slicing.kernels.combine import TOP, summed
 from slicing.kernels.kernel import kernel
+from slicing.kernels.reduce import is_nan, order_key
+
+
+@kernel
+def extreme_keys(bits, most, out):
+    """Floats as integers whose least is the float that is the least (the ``most``); NaN is the largest."""
+    flip = np.int64(-1) if most else np.int64(0)
+    for i in range(bits.size):
+        u = bits[i]
+        out[i] = TOP if is_nan(u) else order_key(u) ^ flip
 
 
 @kernel

@@ -76,7 +76,7 @@ class BoundRowCount(BoundRows):
         if self.by_key and not self.partial:
             first, last, low = self._whole(view)
             start, end = view.fact(SINCE)[first], view.time[last - 1]
-            return Found(None, first, last, view.group[first], start, end, end, low, low + self.n)
+            return Found(None, first, last, view.group[first], start, end, end, low, low + self.n, in_order=True)
         rank, total = self._ranks(view)
         order, of, ranks = self._in_order(view, rank)
         if self.by_key:
@@ -229,7 +229,7 @@ class BoundPerRow(BoundRows):
         time, made_by = view.time, np.arange(len(view.rows))
         first, last, start = np.empty((3, made_by.size), np.int64)
         recent(view.bounds, time, np.int64(self.range), first, last, start)
-        found = Found(None, first, last, view.group, start, time, time, made_by=made_by)
+        found = Found(None, first, last, view.group, start, time, time, made_by=made_by, in_order=True)
         if self.every == 1:
             return found
         rank = view.fact(OF_KEY) if self.by_arrival else made_by + (view.base - view.first)[view.group]
@@ -280,7 +280,7 @@ class BoundLastRows(BoundRows):
         last = np.flatnonzero(closing) + 1
         group, edge = view.group[last - 1], edge[last - 1]
         first = np.maximum(last - self.n, view.first[group])
-        found = Found(None, first, last, group, view.time[first], edge, edge - 1)
+        found = Found(None, first, last, group, view.time[first], edge, edge - 1, in_order=True)
         return found.take(last - first == self.n) if self.added else found
 
     def wake(self, view: View, until: int, h: int) -> Ints:

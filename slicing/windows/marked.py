@@ -71,7 +71,7 @@ class BoundPunctuation(BoundRows):
         closes = np.where(ended, view.time[np.minimum(last, len(view.rows) - 1)], FOREVER)
         end = np.where(ended, closes, view.time[last - 1])
         start = view.time[first]
-        return Found(None, first, last, group, start, end, closes)
+        return Found(None, first, last, group, start, end, closes, in_order=True)
 
     def needs(self, view: View, h: int) -> Ints:
         if not self.per_key:
@@ -163,7 +163,7 @@ class BoundFrame(BoundRows):
             first, last, open_ = first[~open_], last[~open_], open_[~open_]
         start, end = view.time[first], view.time[last - 1]
         closes = np.where(open_, FOREVER, end)
-        return Found(None, first, last, view.group[first], start, end, closes)
+        return Found(None, first, last, view.group[first], start, end, closes, in_order=True)
 
     def note(self, view: View, settled: Ints, left: Ints) -> Ints:
         assert view.noted is not None

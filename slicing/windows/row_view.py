@@ -191,9 +191,11 @@ class Found(NamedTuple):
     rank_start: Ints | None = None
     rank_end: Ints | None = None
     made_by: Ints | None = None
+    in_order: bool = False  # those of a group: by end, start and rank, and by when they close
 
     def take(self, index: Ints | Mask | slice) -> Found:
-        return Found(self.order, *(None if c is None else c[index] for c in self[1:]))  # type: ignore[arg-type]
+        columns = (None if c is None else c[index] for c in self[1:-1])
+        return Found(self.order, *columns, in_order=self.in_order)  # type: ignore[arg-type, misc]
 
 
 class Opened(NamedTuple):
