@@ -5,16 +5,15 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from slicing.answers import buckets, emit
-from slicing.answers.emit import Answers
+from slicing.answers import emit
+from slicing.answers.answers import Answers
 from slicing.answers.fill import Filled, by_instance, with_empty
 from slicing.answers.postpone import Postponed, given_out
-from slicing.answers.stacks import stacked_answers
+from slicing.answers.ways import Closing, quick_answers
 from slicing.hot import fullest
 from slicing.kept_rows.close import Kept, closed
 from slicing.plan import ENDLESS
 from slicing.slices.cells import Cells
-from slicing.slices.combining import AUTO
 from slicing.slices.sessions import chains, runs
 from slicing.state import State
 from slicing.store import Store
@@ -60,12 +59,8 @@ def close(state: State, reached: int | None, flush: bool = False, at_most: int |
     due, quick = state.postponed, None
     if len(state.store) and _may_close(state, after, until, flush):
         store = state.store
-        if plan.buckets:
-            quick = buckets.answers(plan, store.runs, state.keys, after, until)
-        elif plan.adds_up and (state.keys is not None or plan.eager) and at_most is None and not due:
-            quick = emit.few_answers(plan, store.runs, state.keys, after, until)
-            if quick is None and state.keys is not None and plan.combine == AUTO:
-                quick = stacked_answers(plan, store.runs, state.keys, after, until)
+        if at_most is None and not due:
+            quick = quick_answers(Closing(plan, store.runs, state.keys, after, until))
         if quick is None:
             store = store.consolidated()
             due = (*due, Postponed(store, after, until))

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from slicing.answers.emit import worth_adding_up
-from slicing.answers.stacks import stacked_cells, worth_stacking
+from slicing.answers.ways import pays, stacks
 from slicing.kernels.strategies import STRATEGIES
 from slicing.plan import Plan
 from slicing.slices.blocks import ListKind, identity
@@ -230,10 +229,11 @@ def _combine(plan: Plan) -> str:
     few = _cheapest(one, ends.size, exact)
     if plan.eager:
         few = f"eager store, as long as its cells are fewer than those that are live ({_EAGER})"
-    elif plan.adds_up and plan.spec.by and worth_adding_up(int((one.high - one.low).sum()), ends.size):
+    elif plan.adds_up and plan.spec.by and pays("as they lie", int((one.high - one.low).sum()), ends.size):
         few = "each window's cells added up as they lie, whatever the number of keys"
     at_once = _cheapest(many, ends.size, exact)
-    if plan.adds_up and plan.spec.by and worth_stacking(stacked_cells(many, [np.arange(ends.size + 1)], 1), ends.size):
+    stacked = stacks.stacked_cells(many, [np.arange(ends.size + 1)], 1)
+    if plan.adds_up and plan.spec.by and pays("stacks", stacked, ends.size):
         at_once = f"two stacks of whole slices, where most keys have rows in most of them; else {at_once}"
     at_once = f"a push that spans {_span(plan, longest)}: {at_once}"
     return "\n".join([f"a push that closes one edge: {few}", at_once, *others, _subtracted(plan)])

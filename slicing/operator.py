@@ -18,9 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slicing.admit import admit, encoded, too_far
-from slicing.answers import buckets, results
-from slicing.answers.emit import Answers
+from slicing.answers import results
+from slicing.answers.answers import Answers
 from slicing.answers.revise import revise
+from slicing.answers.ways import buckets
 from slicing.batch import Rows
 from slicing.close import advance_to, close, stays_open
 from slicing.columns.arrow_io import one_batch

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from slicing.answers import emit, stacks
+from slicing.answers import ways
 from slicing.slices import combining, eager
 
 
 @pytest.fixture(autouse=True)
 def the_engine_chooses() -> Iterator[None]:
     """Random cases force a strategy (``harness.choose_strategies``); the next test has its own again."""
-    chosen = combining.choose, emit.worth_adding_up, stacks.worth_stacking
+    chosen = combining.choose, ways.pays
     trees = eager.DEEP, eager.FANOUT, eager.FEWEST, eager.LARGEST
     yield
-    combining.choose, emit.worth_adding_up, stacks.worth_stacking = chosen
+    combining.choose, ways.pays = chosen
     eager.DEEP, eager.FANOUT, eager.FEWEST, eager.LARGEST = trees

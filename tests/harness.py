@@ -16,7 +16,7 @@ from oracle import Near, Oracle, Out, Refused, Values, rank, same
 from strategies import Case
 
 import slicing as sl
-from slicing.answers import emit, stacks
+from slicing.answers import ways
 from slicing.kernels.strategies import STRATEGIES
 from slicing.slices import combining, eager
 
@@ -535,8 +535,8 @@ def choose_strategies(case: Case) -> None:
     name = sorted(STRATEGIES)[len(repr(case)) % len(STRATEGIES)]
     plain = "recompute" if STRATEGIES[name].removes else name
     combining.choose = lambda first, last, cells, removes=False: name if removes else plain
-    emit.worth_adding_up = lambda cells, live: len(repr(case)) % 3 == 0
-    stacks.worth_stacking = lambda cells, live: len(repr(case)) % 3 == 1
+    way = ("as they lie", "stacks", "one table")[len(repr(case)) % 3]
+    ways.pays = lambda name, cost, live: name == way or cost == 0
     eager.DEEP = 1 if len(repr(case)) % 2 == 0 else 10**6  # trees over a few slices, in runs of a few cells
     eager.FANOUT, eager.FEWEST, eager.LARGEST = 2, 2, 8
 

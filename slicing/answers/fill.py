@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slicing.answers import emit
-from slicing.answers.emit import Answers
+from slicing.answers.answers import Answers
 from slicing.answers.results import among
 from slicing.kernels.cells import CODE
 from slicing.plan import Plan

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from slicing.answers.emit import Answers
+from slicing.answers.answers import Answers
 from slicing.answers.fill import Filled
 from slicing.plan import Plan
 from slicing.slices.cells import Cells

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.aggregates.aggregate import Pools
-from slicing.answers.emit import Answers
+from slicing.answers.answers import Answers
 from slicing.columns.arrow_io import empty
 from slicing.columns.keys import KeyTable, ranks_among
 from slicing.columns.order import sorting

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slicing.answers import emit
-from slicing.answers.emit import Answers
+from slicing.answers.answers import Answers
 from slicing.answers.results import among
 from slicing.slices.cells import Cells, merged
 from slicing.slices.sessions import Runs, chains, runs

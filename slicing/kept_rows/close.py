@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from slicing.answers.emit import Answers, combined
+from slicing.answers.answers import Answers
+from slicing.answers.emit import combined
 from slicing.answers.over_rows import over_rows
 from slicing.batch import Rows
 from slicing.kept_rows.by_key import KeyRows

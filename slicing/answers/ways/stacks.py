@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from slicing.answers.emit import Answers
+from slicing.answers.answers import Answers
+from slicing.answers.ways.interface import Closing, Offer, Way
 from slicing.columns.keys import KeyTable
 from slicing.kernels import combine as kinds
 from slicing.kernels.cells import ROWS
@@ -30,42 +31,41 @@ Found = tuple[Ints, tuple[Block, ...]]  # codes in the order of their keys, and 
 PIECE = 1 << 14  # cells that are added up at a time, lane by lane: they stay in cache
 
 
-def stacked_answers(plan: Plan, runs: Sequence[Cells], keys: KeyTable, after: int, until: int) -> Answers | None:
-    """All time windows with ``after < end <= until`` that have rows; None where merging and sorting is the better way.
+def can(closing: Closing) -> bool:
+    return closing.plan.adds_up and closing.plan.combine == AUTO and closing.keys is not None
 
-    1000 keys, 60 s / 1 s, pushes of 10 s: 54 -> 93 M rows/s a whole push.
-    """
-    if plan.combine != AUTO:
-        return None
+
+def offer(closing: Closing) -> Offer | None:
+    """1000 keys, 60 s / 1 s, pushes of 10 s: 54 -> 93 M rows/s a whole push."""
+    plan, runs, keys = closing.plan, closing.runs, closing.keys
+    assert keys is not None
     ends = np.unique(np.concatenate([run.slice_ends for run in runs]))
-    due = plan.edges.due(ends, after, until)
+    due = plan.edges.due(ends, closing.after, closing.until)
     if (due.need != due.low).any() or not _forward(due):
         return None
-    lie = [_where(run, ends) for run in runs]
-    if not worth_stacking(stacked_cells(due, lie, len(keys)), sum(map(len, runs))):
-        return None
     if not due.type.size:
-        return Answers.none(plan)
-    stacks = _Stacks(plan, keys, runs, lie)
-    found: list[Found] = [(_NONE, ())] * due.type.size
-    for type in np.unique(due.type):
-        of_type = np.flatnonzero(due.type == type)
-        for window, answer in zip(of_type, stacks.answers(due.low[of_type], due.high[of_type]), strict=True):
-            found[window] = answer
-    each = np.array([code.size for code, _ in found])
-    blocks = tuple(map(b.together, zip(*(blocks for _, blocks in found), strict=True)))
-    return Answers.of_types(plan, due[:3], each, np.concatenate([code for code, _ in found]), blocks)
+        return Offer(0, lambda: Answers.none(plan))
+    lie = [_where(run, ends) for run in runs]
+
+    def answers() -> Answers:
+        stacks = _Stacks(plan, keys, runs, lie)
+        found: list[Found] = [(_NONE, ())] * due.type.size
+        for type in np.unique(due.type):
+            of_type = np.flatnonzero(due.type == type)
+            for window, answer in zip(of_type, stacks.answers(due.low[of_type], due.high[of_type]), strict=True):
+                found[window] = answer
+        return Answers.of_windows(plan, due[:3], found)
+
+    return Offer(stacked_cells(due, lie, len(keys)), answers)
+
+
+WAY = Way("stacks", can, offer)
 
 
 def _where(run: Cells, ends: Ints) -> Ints:
     """Where the cells of each slice begin in a run, and where the last one's end."""
     starts = np.append(run.slices(), len(run))
     return np.append(starts[np.searchsorted(run.slice_ends, ends)], len(run))
-
-
-def worth_stacking(cells: int, live: int) -> bool:
-    """Whether to go over so many cells, of slices and of windows, rather than sort and gather all that are live."""
-    return cells <= 6 * live
 
 
 def _forward(due: DueWindows) -> bool:

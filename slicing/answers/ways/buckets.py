@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from slicing.answers import emit
-from slicing.answers.emit import Answers
+from slicing.answers.answers import Answers
+from slicing.answers.ways.interface import Closing, Offer, Way
 from slicing.columns.keys import KeyTable, ranks_among
 from slicing.kernels.cells import END
 from slicing.slices.cells import Cells, fused, merged, sorted_cells
@@ -43,7 +44,18 @@ def of_slices(plan: Plan, cells: Cells, h: int) -> Cells:
     return fused(sorted_cells(spread), plan.lanes, plan.gaps)
 
 
-def answers(plan: Plan, runs: Sequence[Cells], keys: KeyTable | None, after: int, until: int) -> Answers:
+def can(closing: Closing) -> bool:
+    return closing.plan.buckets
+
+
+def offer(closing: Closing) -> Offer:
+    return Offer(0, lambda: _answers(*closing))
+
+
+WAY = Way("buckets", can, offer)
+
+
+def _answers(plan: Plan, runs: Sequence[Cells], keys: KeyTable | None, after: int, until: int) -> Answers:
     """The windows with ``after < end <= until``: the cells that are named so."""
     spans = [(run, *np.searchsorted(run.end, [after, until], "right").tolist()) for run in runs]
     parts = [run.take(slice(low, high)) for run, low, high in spans if low < high]

@@ -1,0 +1,97 @@
+"""Answers: windows that come out, with their combined partials."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.kernels.windows import named_rows
+from slicing.plan import Plan
+from slicing.slices import blocks as b
+from slicing.slices.blocks import Block
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Windows with rows: their number (in name order), bounds, key and combined partials."""
+
+    window: Ints
+    start: Ints
+    end: Ints
+    code: Ints
+    blocks: tuple[Block, ...]
+    ordered: bool = False  # by end, window, start, key
+    ranks: Ints | None = None  # of windows of rows: the first, and the one they end before (-1: of other windows)
+    shows: Ints | None = None  # which of the partials each has, where windows of several names share them
+
+    def __len__(self) -> int:
+        return self.window.size
+
+    def take(self, index: npt.NDArray[np.int64] | npt.NDArray[np.bool_]) -> Answers:
+        blocks = tuple(block[index] for block in self.blocks) if self.shows is None else self.blocks
+        ranks, shows = (None if c is None else c[index] for c in (self.ranks, self.shows))
+        columns = (self.window[index], self.start[index], self.end[index], self.code[index])
+        return Answers(*columns, blocks, ranks=ranks, shows=shows)
+
+    @staticmethod
+    def together(parts: Sequence[Answers]) -> Answers:
+        if len(parts) == 1:
+            return parts[0]
+
+        def column(name: str) -> Ints:
+            return np.concatenate([getattr(p, name) for p in parts])
+
+        blocks = tuple(map(b.together, zip(*(p.blocks for p in parts), strict=True)))
+        ranks = None
+        if any(p.ranks is not None for p in parts):
+            ranks = np.concatenate([np.full((len(p), 2), -1) if p.ranks is None else p.ranks for p in parts])
+        shows = None
+        if any(p.shows is not None for p in parts):
+            before = np.cumsum([0, *(len(p.blocks[0]) if p.blocks else 0 for p in parts)])
+            shown = (np.arange(len(p)) if p.shows is None else p.shows for p in parts)
+            shows = np.concatenate([some + n for some, n in zip(shown, before, strict=False)])
+        columns = (column("window"), column("start"), column("end"), column("code"))
+        return Answers(*columns, blocks, ranks=ranks, shows=shows)
+
+    @staticmethod
+    def of_types(
+        plan: Plan, due: tuple[Ints, Ints, Ints], each: Ints | None, code: Ints, blocks: tuple[Block, ...]
+    ) -> Answers:
+        """Types, starts and ends of windows, in order, as answers; each has so many rows (None: one)."""
+        type, start, end = due
+        if plan.types_of.size == len(plan.edges.bounds):
+            if each is not None:
+                type, start, end = (np.repeat(column, each) for column in due)
+            return Answers(plan.numbered(type), start, end, code, blocks, True)
+        first = np.arange(type.size + 1) if each is None else np.append(0, np.cumsum(each))
+        rows = int((plan.shares[type] * (1 if each is None else each)).sum())
+        name, which, shows = out = np.empty((3, rows), np.int64)
+        named_rows(type, end, first, plan.types_of, out)
+        code = np.zeros(rows, np.int64) if each is None else code[shows]
+        if rows < b.FEW and all(isinstance(block, np.ndarray) for block in blocks):  # less work than columns of answers
+            blocks = tuple(block.take(shows, axis=0) for block in blocks)
+            return Answers(plan.numbered(name), start[which], end[which], code, blocks, True)
+        return Answers(plan.numbered(name), start[which], end[which], code, blocks, True, shows=shows)
+
+    @staticmethod
+    def none(plan: Plan) -> Answers:
+        return plan.once("no answers", lambda: Answers._none(plan))
+
+    @staticmethod
+    def _none(plan: Plan) -> Answers:
+        empty = np.empty(0, np.int64)
+        return Answers(empty, empty, empty, empty, tuple(b.identity(lane, 0) for lane in plan.lanes), True)
+
+    @staticmethod
+    def of_windows(
+        plan: Plan, due: tuple[Ints, Ints, Ints], found: Sequence[tuple[Ints, tuple[Block, ...]]]
+    ) -> Answers:
+        """The same from the codes and the partials of each window."""
+        each = np.array([code.size for code, _ in found])
+        blocks = tuple(map(b.together, zip(*(blocks for _, blocks in found), strict=True)))
+        return Answers.of_types(plan, due, each, np.concatenate([code for code, _ in found]), blocks)

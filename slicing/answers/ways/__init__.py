@@ -1,0 +1,36 @@
+"""The ways to answer the windows that a push closes, one a file; all give the same answers.
+
+=============  =========================================================================================================
+buckets        the store holds windows, not slices: cells are read as they lie
+as they lie    the cells of each window, or nodes of trees over them, are added up from the runs: for few windows
+stacks         sliding windows of most keys: two stacks of whole slices, a cell a key
+one table      all live cells merged, sorted by key and combined by a strategy (``kernels.strategies``): answers
+               everything, also sessions, empty windows and a flush that is spread over pushes (``close``, ``emit``)
+=============  =========================================================================================================
+
+They are asked in this order, and the first one that costs less than one table is taken.
+"""
+
+from __future__ import annotations
+
+from slicing.answers.answers import Answers
+from slicing.answers.ways import as_they_lie, buckets, stacks
+from slicing.answers.ways.interface import Closing
+
+__all__ = ["WAYS", "Closing", "pays", "quick_answers"]
+
+WAYS = (buckets.WAY, as_they_lie.WAY, stacks.WAY)
+
+
+def pays(name: str, cost: int, live: int) -> bool:
+    """Whether to go over so many cells, rather than merge, sort and gather all that are live."""
+    return cost <= 6 * live
+
+
+def quick_answers(closing: Closing) -> Answers | None:
+    """The answers of the first way that pays; None where one table is the best."""
+    for way in WAYS:
+        offer = way.offer(closing) if way.can(closing) else None
+        if offer is not None and pays(way.name, offer.cost, sum(map(len, closing.runs))):
+            return offer.answers()
+    return None
