@@ -17,9 +17,11 @@ from slicing.batch import Rows
 from slicing.kernels import combine as kinds
 from slicing.kernels import reduce as k
 from slicing.kernels.cells import CODE, END, ROWS
+from slicing.lift import Lifted, Order, Quads
+from slicing.places import Grid
 from slicing.plan import Plan
-from slicing.reduce import Grid, Lifted, Order
 from slicing.slices.cells import Cells
+from slicing.slices.lanes import Lane
 from slicing.state import State
 from slicing.windows.bounds import BEGIN
 
@@ -40,9 +42,7 @@ class Hot:
         self._begun = np.zeros(ends.size, np.bool_)  # slots that have rows
         self._rows = np.zeros((self.size, 1), np.int64)
         # one cell more takes the rows that do not count
-        self._blocks = [
-            self._rows if lane.counts_all else kinds.identity(lane.kind, self.size + 1) for lane in plan.lanes
-        ]
+        self._blocks = [self._rows if lane.counts_all else _block(lane, self.size + 1) for lane in plan.lanes]
 
     @property
     def nbytes(self) -> int:
@@ -91,11 +91,9 @@ class Hot:
         held = self._rows[:, 0].nonzero()[0]
         meta = np.empty((held.size, 3), np.int64)
         meta[:, END], meta[:, CODE], meta[:, ROWS] = self.ends[held // self.room], held % self.room, self._rows[held, 0]
-        blocks = tuple(block.take(held, axis=0) for block in self._blocks)
-        for lane, block in zip(self.plan.lanes, blocks, strict=True):
-            if lane.kind == kinds.BASIC_F:
-                k.settle(block.view(np.float64))
-        return Cells(meta, blocks)
+        return Cells(
+            meta, tuple(b.partials(held) if isinstance(b, Quads) else b.take(held, axis=0) for b in self._blocks)
+        )
 
 
 def with_cells(state: State, hot: Hot) -> State:
@@ -133,6 +131,10 @@ def fullest(state: State) -> float:
         return state.fill
     slices = (np.diff(np.append(run.slices(), len(run))) for run in state.store.runs)
     return sum(int(cells.max(initial=0)) for cells in slices) / max(len(state.keys), 1)
+
+
+def _block(lane: Lane, size: int) -> Ints | Quads:
+    return Quads(size) if lane.kind == kinds.BASIC_F else kinds.identity(lane.kind, size)
 
 
 def _fits(plan: Plan) -> bool:

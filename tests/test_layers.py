@@ -20,6 +20,8 @@ LAYERS = [
     ["spec"],
     ["plan"],
     ["batch"],
+    ["places"],
+    ["lift"],
     ["reduce"],
     ["store"],
     ["answers"],

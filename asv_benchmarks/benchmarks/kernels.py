@@ -11,6 +11,7 @@ from slicing.columns.keys import KeyTable
 from slicing.kernels import combine as kinds
 from slicing.kernels import reduce as k
 from slicing.kernels.slice import cut, grid_cells, pieces, scan
+from slicing.lift import Quads
 
 from . import measuring, streams
 from .streams import SECOND
@@ -35,6 +36,7 @@ class Reduce:
         floats, integers = kinds.identity(kinds.BASIC_F, cells), kinds.identity(kinds.BASIC_I, cells)
         edges = np.arange(time[0] // SECOND + 1, time[-1] // SECOND + 2) * SECOND
         positions, found = np.empty(edges.size, np.int64), np.empty((rows // 16 + 16, 5), np.int64)
+        quads = Quads(cells)
         run, out = (np.array([0]), np.array([rows])), np.empty(rows, np.int64)
         lows, highs = np.empty((2, -(-rows // 512)), np.int64)
         scan(time, 512, lows, highs)
@@ -50,7 +52,7 @@ class Reduce:
             "grid": lambda: grid_cells(time, edges, np.int64(SECOND), cell, np.int64(cells), out),
             "segment": lambda: k.segment_basic_f(*run, *columns),
             "masked": lambda: k.masked_basic_f(runs, time, every, *columns),
-            "scatter": lambda: k.scatter_basic_f(cell, *columns),
+            "scatter": lambda: k.scatter_basic_f(cell, x.view(np.int64), quads.words, quads.spilt),
             "integers": lambda: k.scatter_basic_i(cell, whole, integers),
             "encode": lambda: table.encode([column]),
         }

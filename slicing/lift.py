@@ -1,0 +1,198 @@
+"""Rows of one batch into partials, a lane at a time: whole runs where that is quicker, or scattered over cells."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.batch import ALL_VALID, Rows
+from slicing.columns.key_tables import Codes
+from slicing.columns.lazy import lazy
+from slicing.columns.values import SIGN_BIT
+from slicing.kernels import combine as kinds
+from slicing.kernels import reduce as k
+from slicing.places import Pieces, Place, Segments
+from slicing.slices.lanes import Lane
+
+Ints = npt.NDArray[np.int64]
+
+LINE = 64  # bytes of a cache line
+
+
+class Order:
+    """The columns that order rows, made once where a lane asks for them."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        self._made: tuple[Ints, Ints, Ints] | None = None
+
+    def __call__(self) -> tuple[Ints, Ints, Ints]:
+        if self._made is None:
+            self._made = self._rows.time, self._rows.sequence(), self._rows.arrivals()
+        return self._made
+
+
+class Quads:
+    """Partials of kind BASIC_F in the making, as ``scatter_basic_f`` has them: two cells a cache line."""
+
+    def __init__(self, size: int) -> None:
+        room = np.empty(4 * size + LINE // 8, np.int64)
+        first = -room.ctypes.data % LINE // 8
+        self.words = room[first : first + 4 * size].reshape(size, 4)
+        self.words[:] = _NO_ROWS
+        self.spilt = np.zeros((size, 2))  # memory that nothing is written to costs nothing
+
+    @property
+    def nbytes(self) -> int:
+        return self.words.nbytes + self.spilt.nbytes
+
+    def partials(self, which: Ints | slice) -> Ints:
+        words = self.words[which]
+        block: Ints = kinds.room(kinds.BASIC_F, len(words))
+        k.settle(words, self.spilt[which], block)
+        return block
+
+
+_NO_ROWS = np.array([0, 0, SIGN_BIT, SIGN_BIT], np.int64)
+
+
+class Lifted:
+    """The partials of one lane in the making."""
+
+    def __init__(self, rows: Rows, lane: Lane, size: int, order: Order, block: Ints | Quads | None = None) -> None:
+        """``block``: partials to go on with, of one cell more."""
+        self._rows, self._lane, self._size, self._order = rows, lane, size, order
+        self._valid = rows.valid(lane.feeds[0].column if lane.feeds else None, lane.flag)
+        self._feeds = [rows.feed(f) for f in lane.feeds if f.form != "valid"]
+        self._all_valid = self._valid is ALL_VALID
+        self._returned = rows.valid(lane.feeds[1].column, None) if lane.kind == kinds.ARG else ALL_VALID
+        if isinstance(block, Quads):
+            self.quads = block
+        elif block is not None:
+            self.block = block
+
+    @lazy
+    def block(self) -> Ints:
+        """Empty partials at first; one cell more takes the rows that do not count."""
+        block: Ints = kinds.identity(self._lane.kind, self._room)
+        return block
+
+    @lazy
+    def quads(self) -> Quads:
+        """The same, where rows are scattered to floats' basic partials."""
+        return Quads(self._room)
+
+    @property
+    def _room(self) -> int:
+        return self._size if self._all_valid else self._size + 1
+
+    def counts(self) -> Ints:
+        """How many rows are in each cell."""
+        counts: Ints = (self.quads.words if "quads" in self.__dict__ else self.block)[:, 0]
+        return counts
+
+    @property
+    def counts_rows(self) -> bool:
+        """Whether its kernel counts all rows of each cell."""
+        return self._all_valid and self._lane.kind != kinds.COUNT
+
+    def by_runs(self, place: Place) -> bool:
+        """Reduce all rows if that needs no cell for each."""
+        kind = self._lane.kind
+        if kind == kinds.COUNT and self._all_valid:
+            return True
+        if isinstance(place, Segments) and self._all_valid:
+            return self._by_segments(place)
+        if kind not in _MASKED or not isinstance(place, Segments | Pieces):
+            return False
+        block, masked = self.block, (place.runs(), self._rows.time, self._valid)
+        if kind == kinds.COUNT:
+            k.masked_count(*masked, block)
+            return True
+        x = self._feeds[0]
+        if kind == kinds.BASIC_F:
+            k.masked_basic_f(*masked, x, x.view(np.int64), block, block.view(np.float64))
+        elif kind == kinds.BASIC_I:
+            k.masked_basic_i(*masked, x, block)
+        else:
+            k.masked_extremes(*masked, x, block)
+        return True
+
+    def _by_segments(self, place: Segments) -> bool:
+        kind, rows = self._lane.kind, self._rows
+        runs, x = (place.first, place.last), self._feeds[0]
+        if kind in _SEGMENTED:
+            self.block = block = kinds.room(kind, self._size)
+        if kind == kinds.BASIC_F:
+            k.segment_basic_f(*runs, x, x.view(np.int64), block, block.view(np.float64))
+        elif kind == kinds.BASIC_I:
+            k.segment_basic_i(*runs, x, block)
+        elif kind == kinds.EXTREMES:
+            k.segment_extremes(*runs, x, block)
+        elif kind == kinds.MOMENTS:
+            k.segment_moments(*runs, x, block, block.view(np.float64))
+        elif kind in (kinds.FIRST, kinds.LAST) and rows.plan.arrival and rows.plan.spec.sequence is None:
+            row = place.first if kind == kinds.FIRST else place.last - 1  # of rows in order, as they came
+            arrival = row + rows.arrival if isinstance(rows.arrival, int) else rows.arrival[row]
+            self.block = block = kinds.room(kind, self._size)
+            block[:, 0], block[:, 1], block[:, 2] = place.counts(), rows.time[row], 0
+            block[:, 3], block[:, 4] = arrival, x[row]
+        else:
+            return False
+        return True
+
+    def scatter(self, chunk: slice, cell: Codes, base: int) -> None:
+        """Reduce some rows, whose cells, counted from ``base``, these are."""
+        kind, feeds = self._lane.kind, [feed[chunk] for feed in self._feeds]
+        if not self._all_valid:
+            cell = np.where(self._valid[chunk].view(np.bool_), cell, self._size - base)
+        if kind == kinds.BASIC_F:
+            quads = self.quads
+            k.scatter_basic_f(cell, feeds[0].view(np.int64), quads.words[base:], quads.spilt[base:])
+            return
+        block = self.block[base:]
+        floats = block.view(np.float64)
+        if kind == kinds.COUNT:
+            k.scatter_count(cell, block)
+        elif kind == kinds.BASIC_I:
+            k.scatter_basic_i(cell, feeds[0], block)
+        elif kind == kinds.EXTREMES:
+            k.scatter_extremes(cell, feeds[0], block)
+        elif kind == kinds.MOMENTS:
+            k.scatter_moments(cell, feeds[0], block, floats)
+        elif kind == kinds.PRODUCT_F:
+            k.scatter_product_f(cell, feeds[0], block, floats)
+        elif kind == kinds.PRODUCT_I:
+            k.scatter_product_i(cell, *feeds, block, floats)
+        elif kind in (kinds.FIRST, kinds.LAST):
+            time, sequence, arrival = self._ordered(chunk)
+            if not self._rows.plan.arrival:
+                arrival = feeds[0].view(np.int64) if kind == kinds.FIRST else ~feeds[0].view(np.int64)
+            k.scatter_edge(kind == kinds.LAST, cell, time, sequence, arrival, feeds[0], block)
+        elif kind == kinds.ARG:
+            time, sequence, arrival = self._ordered(chunk)
+            if not self._rows.plan.arrival:
+                arrival = feeds[1].view(np.int64)
+                if self._returned is not ALL_VALID:
+                    arrival = np.where(self._returned[chunk].view(np.bool_), arrival, SIGN_BIT)
+            k.scatter_arg(cell, feeds[0], time, sequence, arrival, feeds[1], self._returned[chunk], block)
+        elif kind == kinds.EXTREME_COUNT:
+            k.scatter_extreme_count(cell, feeds[0], block)
+        else:
+            raise AssertionError(f"no kernel reduces rows to partials of kind {kind}")
+
+    def _ordered(self, chunk: slice) -> tuple[Ints, Ints, Ints]:
+        times, sequence, arrivals = self._order()
+        return times[chunk], sequence[chunk], arrivals[chunk]
+
+    def partials(self, counts: Ints) -> Ints:
+        """When all rows are in: one partial a cell, of so many rows."""
+        if self._lane.kind == kinds.COUNT and self._all_valid:
+            return np.ascontiguousarray(counts).reshape(-1, 1)
+        if "quads" in self.__dict__:
+            return self.quads.partials(slice(self._size))
+        return self.block[: self._size]
+
+
+_SEGMENTED = (kinds.BASIC_F, kinds.BASIC_I, kinds.EXTREMES, kinds.MOMENTS)
+_MASKED = (kinds.COUNT, kinds.BASIC_F, kinds.BASIC_I, kinds.EXTREMES)
