@@ -19,7 +19,7 @@ Chunk = tuple[slice, Codes, int]  # some rows, their cells, and what to add to t
 
 CHUNK = 1 << 15  # rows scattered at a time
 LONG = 4096  # rows of a slot that are worth a turn of their own
-MOST_PIECES = 12  # slots a block of rows may touch before scattering is cheaper than a masked pass for each
+MOST_PIECES = 2  # slots a block of rows may touch before scattering is cheaper than a masked pass for each
 NO_CODES: Codes = np.empty(0, np.int32)
 
 
@@ -68,7 +68,7 @@ class Segments:
 
 @dataclass(frozen=True)
 class Grid:
-    """Cells slot * keys + code, made as they are asked for."""
+    """Cells slot * keys + code, made as they are asked for. Without codes ``keys`` cells of a slot take turns."""
 
     of: Rows
     edges: Ints
@@ -101,14 +101,14 @@ class Grid:
                     chunk = slice(first, min(first + CHUNK, bounds[slot + 1]))
                     yield chunk, code[chunk], slot * self.keys
             return
-        buffer = np.empty(min(CHUNK, rows), np.int64)
+        buffer = np.empty(min(CHUNK, rows), np.int32)
         for first in range(0, rows, CHUNK):
             chunk = slice(first, first + CHUNK)
             cell = buffer[: rows - first]
             self._fill(chunk, cell)
-            yield chunk, cell.astype(np.int32), 0
+            yield chunk, cell, 0
 
-    def _fill(self, chunk: slice, out: Ints) -> None:
+    def _fill(self, chunk: slice, out: Ints | Codes) -> None:
         code = NO_CODES if self.of.code is None else self.of.code[chunk]
         grid_cells(self.of.time[chunk], self.edges, self._width, code, np.int64(self.keys), out)
 

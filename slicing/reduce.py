@@ -34,6 +34,9 @@ from slicing.windows.bounds import BEGIN
 Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
+TURNS = 8  # cells a slot that rows without keys take turns at
+SHORT = 16  # rows of such a cell that are not worth it
+
 
 def _numbered(cell: Ints, size: int) -> tuple[Scattered, Ints]:
     """Cells of a grid that few rows fill: numbered as they occur, in order; and the ones that do."""
@@ -77,10 +80,14 @@ def reduce_rows(rows: Rows) -> Cells:
             return _assemble(rows, ends[found % edges.size], found // edges.size, some)
         some, found = _numbered(grid.cell(), edges.size * keys)
         return _assemble(rows, ends[found // keys], found % keys, some)
-    place = grid if rows.code is not None else (Pieces.of(grid) or grid)
-    if keys == 1:
-        return _assemble(rows, ends, np.zeros(ends.size, np.int64), place)
-    return _assemble(rows, ends[:, None], np.arange(keys), place)
+    if rows.code is not None:
+        return _assemble(rows, ends[:, None], np.arange(keys), grid)
+    place: Place = Pieces.of(grid) or grid
+    plain = all(isinstance(lane.kind, int) for lane in plan.lanes)
+    if plain and place is grid and edges.size * TURNS * SHORT <= len(rows):
+        cells = _assemble(rows, ends[:, None], np.zeros(TURNS, np.int64), Grid(rows, edges, TURNS))
+        return fused(sorted_cells(cells), plan.lanes, plan.gaps)
+    return _assemble(rows, ends, np.zeros(ends.size, np.int64), place)
 
 
 def reduce_suspects(rows: Rows, ends: Ints, level: Ints) -> Cells:

@@ -21,6 +21,7 @@ from strategies import OF_ROWS, Case, Kit, calendar_cases, cases
 import slicing
 import slicing.batch
 import slicing.columns.key_tables
+import slicing.places
 import slicing.reduce
 import slicing.system.threads
 
@@ -131,7 +132,9 @@ def few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slicing.system.threads, "ENOUGH", 2)
     monkeypatch.setattr(slicing.columns.key_tables, "CHUNK", 2)
     for name, few in {"CHUNK": 3, "BLOCK": 4, "MOST_PIECES": 3}.items():
-        monkeypatch.setattr(slicing.reduce, name, few)
+        monkeypatch.setattr(slicing.places, name, few)
+    monkeypatch.setattr(slicing.reduce, "TURNS", 2)
+    monkeypatch.setattr(slicing.reduce, "SHORT", 1)
     monkeypatch.setattr(slicing.batch, "BLOCK", 4)
     monkeypatch.setattr(slicing.Operator, "__init__", partialmethod(slicing.Operator.__init__, threads=3))
 

