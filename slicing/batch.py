@@ -80,7 +80,7 @@ class Rows:
     def cut_at_once(self) -> bool:
         """See to the cuts where that is also the quickest way to learn whether rows are in order; whether they are."""
         plan, low, high = self.plan, int(self.time[0]), int(self.time[-1])
-        if self.code is not None or not plan.keeps_slices or not -LIMIT <= low <= high <= LIMIT:
+        if not plan.keeps_slices or not -LIMIT <= low <= high <= LIMIT:
             return False
         edges = plan.edges.listed(low, high, plan.grid, max(1024, 2 * len(self)))
         if edges is None:

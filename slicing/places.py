@@ -21,6 +21,13 @@ CHUNK = 1 << 15  # rows scattered at a time
 LONG = 4096  # rows of a slot that are worth a turn of their own
 MOST_PIECES = 2  # slots a block of rows may touch before scattering is cheaper than a masked pass for each
 NO_CODES: Codes = np.empty(0, np.int32)
+NO_CODES.setflags(write=False)
+
+
+def _fixed(cells: Codes) -> Codes:
+    """Not writeable, as the indices of a dictionary are: a kernel is compiled once."""
+    cells.setflags(write=False)
+    return cells
 
 
 @dataclass(frozen=True)
@@ -36,10 +43,11 @@ class Scattered:
     def cell(self) -> Ints:
         return self.of_row
 
-    def chunks(self) -> Iterator[Chunk]:
+    def chunks(self, together: int = 2) -> Iterator[Chunk]:
+        """``together``: how many kernels take each chunk in turn, for which it should stay in the cache."""
         for first in range(0, self.of_row.size, CHUNK):
             chunk = slice(first, first + CHUNK)
-            yield chunk, self.of_row[chunk].astype(np.int32), 0
+            yield chunk, _fixed(self.of_row[chunk].astype(np.int32)), 0
 
 
 @dataclass(frozen=True)
@@ -55,7 +63,7 @@ class Segments:
     def cell(self) -> Ints:
         return np.repeat(np.arange(self.first.size), self.counts())
 
-    def chunks(self) -> Iterator[Chunk]:
+    def chunks(self, together: int = 2) -> Iterator[Chunk]:
         return Scattered(self.cell(), None).chunks()
 
     def runs(self) -> Ints:
@@ -88,28 +96,28 @@ class Grid:
         grid_cells(self.of.time, self.edges, self._width, NO_CODES, np.int64(1), slot)
         return slot
 
-    def chunks(self) -> Iterator[Chunk]:
+    def chunks(self, together: int = 2) -> Iterator[Chunk]:
         rows, code = len(self.of), self.of.code
+        bounds = None
         if code is not None and self.edges.size == 1:
-            for first in range(0, rows, CHUNK):
-                yield slice(first, first + CHUNK), code[first : first + CHUNK], 0
-            return
-        if code is not None and self.of.span[2] and self.edges.size * LONG <= rows:
-            bounds = np.append(0, np.searchsorted(self.of.time, self.edges)).tolist()
+            bounds = [0, rows]
+        elif code is not None and self.of.span[2] and self.edges.size * LONG <= rows:
+            bounds = self.of.cuts[1].tolist()
+        if code is not None and bounds is not None:
+            step = CHUNK if together > 1 else rows
             for slot in range(self.edges.size):  # the codes are cells of the slot
-                for first in range(bounds[slot], bounds[slot + 1], CHUNK):
-                    chunk = slice(first, min(first + CHUNK, bounds[slot + 1]))
-                    yield chunk, code[chunk], slot * self.keys
+                for first in range(bounds[slot], bounds[slot + 1], step):
+                    chunk = slice(first, min(first + step, bounds[slot + 1]))
+                    yield chunk, _fixed(code[chunk]), slot * self.keys
             return
-        buffer = np.empty(min(CHUNK, rows), np.int32)
         for first in range(0, rows, CHUNK):
             chunk = slice(first, first + CHUNK)
-            cell = buffer[: rows - first]
+            cell = np.empty(min(CHUNK, rows - first), np.int32)
             self._fill(chunk, cell)
-            yield chunk, cell, 0
+            yield chunk, _fixed(cell), 0
 
     def _fill(self, chunk: slice, out: Ints | Codes) -> None:
-        code = NO_CODES if self.of.code is None else self.of.code[chunk]
+        code = NO_CODES if self.of.code is None else _fixed(self.of.code[chunk])
         grid_cells(self.of.time[chunk], self.edges, self._width, code, np.int64(self.keys), out)
 
     @lazy
@@ -142,8 +150,8 @@ class Pieces:
     def cell(self) -> Ints:
         return self.grid.cell()
 
-    def chunks(self) -> Iterator[Chunk]:
-        return self.grid.chunks()
+    def chunks(self, together: int = 2) -> Iterator[Chunk]:
+        return self.grid.chunks(together)
 
     def runs(self) -> Ints:
         return self.found

@@ -167,8 +167,9 @@ def _lift(rows: Rows, ends: Ints, code: Ints | Codes, place: Place, chosen: Sequ
         else:
             spans = np.empty((size, 2), np.int64)
             spans[:, 0], spans[:, 1] = TOP, ~TOP
-    if waiting or counted is not None or spans is not None:
-        for chunk, cell, base in place.chunks():
+    together = len(waiting) + (counted is not None) + (spans is not None)
+    if together:
+        for chunk, cell, base in place.chunks(together):
             for lane in waiting:
                 lane.scatter(chunk, cell, base)
             if counted is not None:

@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 import pytest
 
 import slicing as sl
+from slicing import places
 
 AGGS = {
     "n": sl.count(),
@@ -93,6 +94,14 @@ def test_small_pushes_answer_as_arrow_groups(windows: str, disorder: int, keys: 
     found, hot = pushed(sl.Operator(query(windows, disorder)), table, 25)
     assert hot > 100
     assert_same(found, grouped(table, windows))
+
+
+def test_pushes_of_several_chunks_go_in_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(places, "CHUNK", 7)
+    table = stream(6000, 40, 60)
+    found, hot = pushed(sl.Operator(query(late=60)), table, 25)
+    assert hot > 100
+    assert_same(found, grouped(table, "tumbling"))
 
 
 def test_keys_that_come_later_find_room() -> None:

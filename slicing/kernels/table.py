@@ -58,22 +58,29 @@ def encode_words(words, valid, null, slots, shift, multiplier, patience, keys, g
     """Codes of int64 words. A slot is a code + 1, 0 when free; ``keys[code + 1]`` is the code's word.
 
     Slots of four bytes keep 1000 keys at an eighth of the slots in the first cache: 2.5 -> 1.0 ns a row against slots
-    that hold the word too; the same at 100 k and 1 M keys (4.5 -> 3.9, 9.7 -> 9.3).
+    that hold the word too; the same at 100 k and 1 M keys (4.5 -> 3.9, 9.7 -> 9.3). Rows that miss are told by their
+    code and listed after: 1.8 -> 1.4 ns at 1000 keys; 2.7 -> 2.3 at 100 k.
     """
-    mask = u64(slots.size - 1)
+    mask, far = u64(slots.size - 1), slots.size > FAR_SLOTS
     missed = np.empty(BLOCK, np.int64)
     for start in range(0, out.size, BLOCK):
         word, code = words[start : start + BLOCK], out[start : start + BLOCK]
-        for i in range(code.size):
-            code[i] = slots[(u64(word[i]) * multiplier) >> shift]
+        if far:
+            for i in range(code.size):
+                code[i] = slots[(u64(word[i]) * multiplier) >> shift]
+            for i in range(code.size):
+                code[i] = code[i] - 1 if keys[u64(code[i])] == word[i] else -1
+        else:
+            for i in range(code.size):
+                found = slots[(u64(word[i]) * multiplier) >> shift]
+                code[i] = found - 1 if keys[u64(found)] == word[i] else -1
+        if valid is not None:
+            for i in range(code.size):
+                code[i] = code[i] if valid[start + i] else null
         misses = np.int64(0)
         for i in range(code.size):
-            found = code[i]
-            code[i] = found - 1
             missed[misses] = i
-            misses += np.int64((keys[u64(found)] != word[i]) | (found == 0))
-        if valid is not None:
-            misses = _drop_nulls(valid[start : start + BLOCK], null, code, missed, misses)
+            misses += np.int64(code[i] < 0)
         for j in range(misses):
             i = u64(missed[j])
             slot = (u64(word[i]) * multiplier) >> shift

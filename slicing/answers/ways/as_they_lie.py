@@ -6,7 +6,7 @@ of very many slices these are cells of the runs' trees, the eager store.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ from slicing.slices.cells import Cells
 from slicing.slices.combining import AUTO, EAGER
 
 Ints = npt.NDArray[np.int64]
+_Stretch = tuple[Ints, Ints, tuple[Block, ...]]  # of windows: how many keys each has, these in order, their partials
 
 PIECE = 1 << 14  # cells that are added up at a time, lane by lane: they stay in cache
 
@@ -50,11 +51,10 @@ def offer(closing: Closing) -> Offer | None:
     def answers() -> Answers:
         if keys is None:
             return Answers.of_types(plan, due, None, np.zeros_like(end), _added_up_at_once(plan, parts, end.size))
-        found = [
-            _added_up(plan, keys, [(cells, int(first[w]), int(last[w])) for cells, first, last in parts])
-            for w in range(end.size)
-        ]
-        return Answers.of_windows(plan, due, found)
+        found = list(_by_key(plan, keys, parts, end.size))
+        each, code = (np.concatenate(columns) for columns in list(zip(*found, strict=True))[:2])
+        blocks = tuple(map(b.together, zip(*(blocks for _, _, blocks in found), strict=True)))
+        return Answers.of_types(plan, due, each, code, blocks)
 
     return Offer(0 if plan.combine == EAGER else eager.size(parts), answers)
 
@@ -95,6 +95,40 @@ def _added_up_at_once(plan: Plan, parts: Sequence[eager.Part], windows: int) -> 
             for lane, block, added in zip(plan.lanes, blocks, cells.blocks, strict=True):
                 combine(lane.kind, into, source, block, added)
     return blocks
+
+
+def _by_key(plan: Plan, keys: KeyTable, parts: Sequence[eager.Part], windows: int) -> Iterator[_Stretch]:
+    """Window by window; those in a row that are slices of one part, with most keys in each, all together."""
+    alone, w = _one_slice_each(parts), 0
+    while w < windows:
+        stop, at = w + 1, int(alone[w])
+        while at >= 0 and stop < windows and alone[stop] == at and parts[at][1][stop] == parts[at][2][stop - 1]:
+            stop += 1
+        if stop > w + 1 and 4 * (parts[at][2][stop - 1] - parts[at][1][w]) >= len(keys) * (stop - w):
+            cells, first, last = parts[at]
+            yield _side_by_side(keys, cells.take(slice(first[w], last[stop - 1])), (last - first)[w:stop])
+            w = stop
+        else:
+            code, blocks = _added_up(plan, keys, [(cells, int(first[w]), int(last[w])) for cells, first, last in parts])
+            yield np.array([code.size]), code, blocks
+            w += 1
+
+
+def _one_slice_each(parts: Sequence[eager.Part]) -> Ints:
+    """For each window the part that has all its cells, if these are of one slice; otherwise -1."""
+    count = np.stack([last - first for _, first, last in parts])
+    alone = np.where((count > 0).sum(axis=0) == 1, count.argmax(axis=0), -1)
+    for at, (cells, first, last) in enumerate(parts):
+        mine = np.flatnonzero(alone == at)
+        alone[mine[cells.end[first[mine]] != cells.end[last[mine] - 1]]] = -1
+    return alone
+
+
+def _side_by_side(keys: KeyTable, cells: Cells, each: Ints) -> _Stretch:
+    """Slices that are windows, of so many cells each. At once: 10 slices of 1000 keys 0.8 -> 0.2 ms."""
+    code = np.ascontiguousarray(cells.code)
+    order = keys.order_of_groups(code, np.repeat(np.arange(each.size), each), each.size)
+    return each, code[order], tuple(b.gathered(block, order) for block in cells.blocks)
 
 
 def _added_up(plan: Plan, keys: KeyTable, spans: Sequence[tuple[Cells, int, int]]) -> tuple[Ints, tuple[Block, ...]]:
