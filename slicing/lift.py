@@ -46,10 +46,9 @@ class Quads:
     def nbytes(self) -> int:
         return self.words.nbytes + self.spilt.nbytes
 
-    def partials(self, which: Ints | slice) -> Ints:
-        words = self.words[which]
-        block: Ints = kinds.room(kinds.BASIC_F, len(words))
-        k.settle(words, self.spilt[which], block)
+    def partials(self, which: Ints) -> Ints:
+        block: Ints = kinds.room(kinds.BASIC_F, which.size)
+        k.settle(which, self.words, self.spilt, block)
         return block
 
 
@@ -185,13 +184,13 @@ class Lifted:
         times, sequence, arrivals = self._order()
         return times[chunk], sequence[chunk], arrivals[chunk]
 
-    def partials(self, counts: Ints) -> Ints:
-        """When all rows are in: one partial a cell, of so many rows."""
+    def partials(self, counts: Ints, held: Ints | None) -> Ints:
+        """When all rows are in: one partial a cell, of so many rows; of all cells or of some."""
         if self._lane.kind == kinds.COUNT and self._all_valid:
-            return np.ascontiguousarray(counts).reshape(-1, 1)
+            return np.ascontiguousarray(counts if held is None else counts[held]).reshape(-1, 1)
         if "quads" in self.__dict__:
-            return self.quads.partials(slice(self._size))
-        return self.block[: self._size]
+            return self.quads.partials(np.arange(self._size) if held is None else held)
+        return self.block[: self._size] if held is None else self.block.take(held, axis=0)
 
 
 _SEGMENTED = (kinds.BASIC_F, kinds.BASIC_I, kinds.EXTREMES, kinds.MOMENTS)

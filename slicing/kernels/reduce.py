@@ -87,17 +87,17 @@ def scatter_basic_f(cell, bits, Q, spilt):
 
 
 @kernel
-def settle(Q, spilt, A):
-    """What ``scatter_basic_f`` made, as partials."""
+def settle(which, Q, spilt, A):
+    """Some cells of what ``scatter_basic_f`` made, as partials."""
     F, G = Q.view(np.float64), A.view(np.float64)
-    for c in range(A.shape[0]):
+    for i in range(which.size):
+        c = np.uint64(which[i])
         n = Q[c, 0]
-        A[c, 0] = n
+        A[i, 0] = n
+        G[i, 1], G[i, 2] = F[c, 1], 0.0
         if n > OFTEN:
-            G[c, 1], G[c, 2] = summed(spilt[c, 0], spilt[c, 1], F[c, 1])
-        else:
-            G[c, 1], G[c, 2] = F[c, 1], 0.0
-        A[c, 3], A[c, 4] = ~Q[c, 2], Q[c, 3]
+            G[i, 1], G[i, 2] = summed(spilt[c, 0], spilt[c, 1], F[c, 1])
+        A[i, 3], A[i, 4] = ~Q[c, 2], Q[c, 3]
 
 
 @kernel
