@@ -77,7 +77,7 @@ def _short(x, size, out, room, other):
             z[i] = min(a[i], b[i])
 
 
-@kernel
+@kernel(allocates=True)
 def _long(x, size, wide, out, room, other, narrow, suffix):
     """Van Herk down the rows of a table of ``wide`` columns, over the least of the next ``wide`` values.
 
@@ -153,7 +153,7 @@ def _running(x, size, out):
         rest[i] = total
 
 
-@kernel
+@kernel(allocates=True)
 def _doubled(x, table):
     table[0, :] = x
     for k in range(1, table.shape[0]):

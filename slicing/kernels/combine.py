@@ -25,7 +25,7 @@ EXTREME_COUNT         count, key, rows that have it          (smallest key)
 import numpy as np
 from numba import njit
 
-from slicing.kernels.kernel import kernel
+from slicing.kernels.kernel import helper, kernel
 
 COUNT, BASIC_F, BASIC_I, EXTREMES, MOMENTS, PRODUCT_F, PRODUCT_I, FIRST, LAST, ARG, EXTREME_COUNT = range(11)
 
@@ -77,7 +77,7 @@ def earlier(t, s, a, u, r, b):
 
 
 # Neither inlined nor without a fastmath of its own: either way that of a caller would take the arithmetic away.
-@njit(nogil=True, fastmath=False)
+@helper(fastmath=False)
 def summed(total, lost, x):
     """total + x, and what all roundings so far have lost; a sum that is inf or NaN loses nothing."""
     s = total + x

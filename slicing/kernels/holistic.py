@@ -6,10 +6,9 @@ neighbours overlap; what is known of one is carried on to the next by the cells 
 """
 
 import numpy as np
-from numba import njit
 
 from slicing.kernels.combine import TOP, earlier
-from slicing.kernels.kernel import kernel
+from slicing.kernels.kernel import helper, kernel
 
 SMALL = 256  # items that are kept sorted; more cost less by buckets unless hardly any come or go
 COARSE = 64
@@ -49,7 +48,7 @@ def nth(value, weight, n, rank):
             low = more
 
 
-@njit
+@helper
 def turn(a, b, first, last):
     """Cells ``a:b`` are counted, ``first:last`` shall be: the next to come (1) or go (-1), and those counted then."""
     if b < last:
@@ -61,7 +60,7 @@ def turn(a, b, first, last):
     return a, -1, a + 1, b
 
 
-@kernel
+@kernel(allocates=True)
 def select(begin, first, last, low, high, at, value, before, pivot, built, bucket, room, weight, out):
     """The values of rows ``low[j]`` and ``high[j]`` (it or the next) of each window, from window ``begin`` on.
 

@@ -17,12 +17,25 @@ import numba
 from numba import njit
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 
+from slicing.kernels.compiler import KernelCompiler
 
-def kernel(function=None, **options):
-    """As ``numba.njit``: without the GIL, kept on disk, and without the wrapper for callers in C (a tenth of the
-    time to compile)."""
+PLAIN = {"_nrt": False, "pipeline_class": KernelCompiler}
+
+
+def helper(function=None, **options):
+    """A function that only kernels call, where they are compiled: not from Python, nor inlined before LLVM sees it."""
     if function is None:
-        return partial(kernel, **options)
+        return partial(helper, **options)
+    return njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **PLAIN, **options)(function)
+
+
+def kernel(function=None, allocates=False, **options):
+    """As ``numba.njit``: without the GIL, kept on disk, and without the wrapper for callers in C (a tenth of the
+    time to compile). One that makes arrays of its own says so: references are counted in it."""
+    if function is None:
+        return partial(kernel, allocates=allocates, **options)
+    if not allocates:
+        options |= PLAIN
     dispatcher = njit(nogil=True, no_cfunc_wrapper=True, **options)(function)
     dispatcher._cache = _Cache(function)  # as ``cache=True`` does
     return dispatcher

@@ -111,7 +111,7 @@ def run_earliest(rows, start, x, t, s, a, at, items):
     return n
 
 
-@kernel
+@kernel(allocates=True)
 def merge_lists(members, bounds, at, items, keys, fuse, out_at, out):
     """One list of each group of lists: those of the cells ``members[bounds[g] : bounds[g + 1]]``. Returns the items.
 

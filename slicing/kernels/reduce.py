@@ -11,7 +11,9 @@ from numba import njit
 
 from slicing.kernels.at_once import add_basic_f
 from slicing.kernels.combine import BOTTOM, LOW, SHIFT, TOP, earlier, summed
+from slicing.kernels.floats import floats
 from slicing.kernels.kernel import kernel
+from slicing.kernels.on_stack import on_stack
 from slicing.kernels.prefetch import prefetch
 from slicing.kernels.wide import wide
 
@@ -71,7 +73,7 @@ def scatter_basic_f(cell, bits, Q, spilt):
 
     Cells that fit no cache are asked for some rows ahead: 1 M cells 8 -> 3 ns a row.
     """
-    F = Q.view(np.float64)
+    F = floats(Q)
     far = Q.shape[0] > FAR
     step = TOGETHER if far else max(cell.size, 1)
     for start in range(0, cell.size, step):
@@ -89,7 +91,7 @@ def scatter_basic_f(cell, bits, Q, spilt):
 @kernel
 def settle(which, Q, spilt, A):
     """Some cells of what ``scatter_basic_f`` made, as partials."""
-    F, G = Q.view(np.float64), A.view(np.float64)
+    F, G = floats(Q), floats(A)
     for i in range(which.size):
         c = np.uint64(which[i])
         n = Q[c, 0]
@@ -291,22 +293,22 @@ def segment_moments(first, last, x, A, F):
 
 
 @njit(inline="always")
-def times_of_valid(t, valid, room):
+def times_of_valid(t, valid, spare):
     if valid.size == 0:
         return t
     for i in range(t.size):
-        room[i] = t[i] if valid[i] else TOP
-    return room[: t.size]
+        spare[i] = t[i] if valid[i] else TOP
+    return spare[: t.size]
 
 
 @kernel
 def masked_count(runs, t, valid, A):
-    room = np.empty(BLOCK, np.int64)
+    spare = on_stack(BLOCK, np.int64)
     for p in range(runs.shape[0]):
         after, until = runs[p, 3], runs[p, 4]
         for start in range(runs[p, 0], runs[p, 1], BLOCK):
             stop = min(start + BLOCK, runs[p, 1])
-            w = times_of_valid(t[start:stop], valid[start:stop], room)
+            w = times_of_valid(t[start:stop], valid[start:stop], spare)
             n = np.int64(0)
             for i in range(w.size):
                 n += np.int64((w[i] >= after) & (w[i] < until))
@@ -331,13 +333,13 @@ def masked_span(runs, t, first, last):
 @kernel(fastmath=REORDER)
 def masked_basic_f(runs, t, valid, x, bits, A, F):
     wide()
-    room = np.empty(BLOCK, np.int64)
+    spare = on_stack(BLOCK, np.int64)
     for p in range(runs.shape[0]):
         after, until = runs[p, 3], runs[p, 4]
         c = runs[p, 2]
         for start in range(runs[p, 0], runs[p, 1], BLOCK):
             stop = min(start + BLOCK, runs[p, 1])
-            w = times_of_valid(t[start:stop], valid[start:stop], room)
+            w = times_of_valid(t[start:stop], valid[start:stop], spare)
             y = x[start:stop]
             z = bits[start:stop]
             n = np.int64(0)
@@ -366,14 +368,14 @@ def masked_basic_f(runs, t, valid, x, bits, A, F):
 @kernel
 def masked_basic_i(runs, t, valid, x, A):
     wide()
-    room = np.empty(BLOCK, np.int64)
+    spare = on_stack(BLOCK, np.int64)
     for p in range(runs.shape[0]):
         after, until = runs[p, 3], runs[p, 4]
         c = runs[p, 2]
         n, low_sum, high_sum, low, high = A[c, 0], A[c, 1], A[c, 2], A[c, 3], A[c, 4]
         for start in range(runs[p, 0], runs[p, 1], BLOCK):
             stop = min(start + BLOCK, runs[p, 1])
-            w = times_of_valid(t[start:stop], valid[start:stop], room)
+            w = times_of_valid(t[start:stop], valid[start:stop], spare)
             y = x[start:stop]
             for i in range(y.size):
                 held = (w[i] >= after) & (w[i] < until)
@@ -389,14 +391,14 @@ def masked_basic_i(runs, t, valid, x, A):
 @kernel
 def masked_extremes(runs, t, valid, x, A):
     wide()
-    room = np.empty(BLOCK, np.int64)
+    spare = on_stack(BLOCK, np.int64)
     for p in range(runs.shape[0]):
         after, until = runs[p, 3], runs[p, 4]
         c = runs[p, 2]
         n, low, high = A[c, 0], A[c, 1], A[c, 2]
         for start in range(runs[p, 0], runs[p, 1], BLOCK):
             stop = min(start + BLOCK, runs[p, 1])
-            w = times_of_valid(t[start:stop], valid[start:stop], room)
+            w = times_of_valid(t[start:stop], valid[start:stop], spare)
             y = x[start:stop]
             for i in range(y.size):
                 held = (w[i] >= after) & (w[i] < until)

@@ -29,7 +29,7 @@ def merge_order(code, time, sequence, arrival, older, out):
             i += 1
 
 
-@kernel
+@kernel(allocates=True)
 def cover(first, last, size, out):
     """Mark what any of the ranges first[r] : last[r] holds."""
     depth = np.zeros(size + 1, np.int64)

@@ -59,7 +59,7 @@ def narrowed(at, items, least, out_at, out):
     return n
 
 
-@kernel
+@kernel(allocates=True)
 def estimates(first, last, at, items, out):
     """How many different values each window (a range of cells) has, by Ertl's estimator: without bias at any size."""
     registers = np.zeros(REGISTERS, np.int64)

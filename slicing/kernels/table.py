@@ -14,11 +14,12 @@ harmless: the keys it added are found.
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba import uint64 as u64
 from numba.extending import intrinsic
 
-from slicing.kernels.kernel import kernel
+from slicing.kernels.kernel import helper, kernel
+from slicing.kernels.on_stack import on_stack
 from slicing.kernels.prefetch import prefetch
 
 BLOCK = 512
@@ -41,7 +42,7 @@ def _load(_, address):
     return types.uint64(types.uint64), build
 
 
-@njit(nogil=True)
+@helper
 def _drop_nulls(valid, null, code, missed, misses):
     """Null rows were looked up like others, whatever they hold: give them their code, forget their misses."""
     for i in range(code.size):
@@ -62,7 +63,7 @@ def encode_words(words, valid, null, slots, shift, multiplier, patience, keys, g
     code and listed after: 1.8 -> 1.4 ns at 1000 keys; 2.7 -> 2.3 at 100 k.
     """
     mask, far = u64(slots.size - 1), slots.size > FAR_SLOTS
-    missed = np.empty(BLOCK, np.int64)
+    missed = on_stack(BLOCK, np.int64)
     for start in range(0, out.size, BLOCK):
         word, code = words[start : start + BLOCK], out[start : start + BLOCK]
         if far:
@@ -125,7 +126,7 @@ def place_words(keys, null, slots, shift, multiplier):
 
 
 # Helpers of the bytes table take addresses, as numba counts references to an array passed on: 12 ns a row.
-@njit(nogil=True)
+@helper
 def _fingerprint(address, length, multiplier):
     """(two words, hash) of the first 16 bytes, which must be readable; with the length the words are them."""
     half = u64(4) * u64(min(length, 8))  # half the bits to keep, as a shift by all 64 is undefined
@@ -137,7 +138,7 @@ def _fingerprint(address, length, multiplier):
     return first, second, (h ^ (h >> u64(32))) * multiplier
 
 
-@njit(nogil=True)
+@helper
 def _long_hash(address, length, h, multiplier):
     """The hash of more than 16 bytes, which also stands for the second word."""
     for i in range(16, length - 8, 8):
@@ -147,7 +148,7 @@ def _long_hash(address, length, h, multiplier):
     return (h ^ (h >> u64(32))) * multiplier
 
 
-@njit(nogil=True)
+@helper
 def _same(one, other, length):
     """Equality of the bytes at two addresses that agree in the first 8."""
     for i in range(8, length - 8, 8):
@@ -156,7 +157,7 @@ def _same(one, other, length):
     return _load(one + u64(length - 8)) == _load(other + u64(length - 8))
 
 
-@njit(nogil=True)
+@helper
 def _tag(length):
     """What a slot says of the length, above the code; never zero."""
     return u64(min(length, 1 << 30) + 1) << u64(32)
@@ -166,9 +167,9 @@ def _tag(length):
 def encode_bytes(offsets, data, valid, null, slots, shift, multiplier, patience, pool, starts, given, grow, out):
     """Codes of byte strings. A slot is (two words, tag | code); code c is pool[starts[c] : starts[c + 1]]."""
     mask = u64(slots.shape[0] - 1)
-    homes, missed = np.empty(BLOCK, np.uint64), np.empty(BLOCK, np.int64)
-    prints = np.empty((BLOCK, 3), np.uint64)
-    tail = np.zeros(32, np.uint8)  # the end of ``data``, so that 16 bytes can be read of any value
+    homes, missed = on_stack(BLOCK, np.uint64), on_stack(BLOCK, np.int64)
+    firsts, seconds, tags = on_stack(BLOCK, np.uint64), on_stack(BLOCK, np.uint64), on_stack(BLOCK, np.uint64)
+    tail = on_stack(32, np.uint8)  # the end of ``data``, so that 16 bytes can be read of any value
     cut = max(data.size - 16, 0)
     for b in range(cut, data.size):
         tail[b - cut] = data[b]
@@ -180,15 +181,15 @@ def encode_bytes(offsets, data, valid, null, slots, shift, multiplier, patience,
         for i in range(code.size):
             at, length = np.int64(offset[i]), np.int64(offset[i + 1]) - np.int64(offset[i])
             address = u64(at) + (base if at + 16 <= data.size else spare)
-            prints[i, 0], prints[i, 1], h = _fingerprint(address, length, multiplier)
-            prints[i, 2] = _tag(length)
+            firsts[i], seconds[i], h = _fingerprint(address, length, multiplier)
+            tags[i] = _tag(length)
             home[i] = h
             longest = max(longest, length)
         if longest > 16:
             for i in range(code.size):
                 at, length = np.int64(offset[i]), np.int64(offset[i + 1]) - np.int64(offset[i])
                 if length > 16:
-                    home[i] = prints[i, 1] = _long_hash(base + u64(at), length, home[i], multiplier)
+                    home[i] = seconds[i] = _long_hash(base + u64(at), length, home[i], multiplier)
         for i in range(code.size):
             home[i] >>= shift
         if slots.shape[0] > FAR_SLOTS:
@@ -199,8 +200,8 @@ def encode_bytes(offsets, data, valid, null, slots, shift, multiplier, patience,
             slot = home[i]
             code[i] = np.int64(slots[slot, 2] & CODE)
             missed[misses] = i
-            same = (slots[slot, 0] == prints[i, 0]) & (slots[slot, 1] == prints[i, 1])
-            same &= (slots[slot, 2] & ~CODE == prints[i, 2]) & (prints[i, 2] <= SHORT)
+            same = (slots[slot, 0] == firsts[i]) & (slots[slot, 1] == seconds[i])
+            same &= (slots[slot, 2] & ~CODE == tags[i]) & (tags[i] <= SHORT)
             misses += np.int64(not same)
         if valid is not None:
             misses = _drop_nulls(valid[start : start + BLOCK], null, code, missed, misses)
@@ -210,8 +211,8 @@ def encode_bytes(offsets, data, valid, null, slots, shift, multiplier, patience,
             slot = home[i]
             steps = np.int64(0)
             while slots[slot, 2] != 0:
-                same = (slots[slot, 0] == prints[i, 0]) & (slots[slot, 1] == prints[i, 1])
-                if same & (slots[slot, 2] & ~CODE == prints[i, 2]):
+                same = (slots[slot, 0] == firsts[i]) & (slots[slot, 1] == seconds[i])
+                if same & (slots[slot, 2] & ~CODE == tags[i]):
                     found = slots[slot, 2] & CODE
                     begin = starts[found]
                     if length <= 16 or (
@@ -234,9 +235,9 @@ def encode_bytes(offsets, data, valid, null, slots, shift, multiplier, patience,
                 for b in range(length):
                     pool[u64(begin + b)] = data[u64(at + b)]
                 slots[slot, 0], slots[slot, 1], slots[slot, 2] = (
-                    prints[i, 0],
-                    prints[i, 1],
-                    prints[i, 2] | u64(given),
+                    firsts[i],
+                    seconds[i],
+                    tags[i] | u64(given),
                 )
                 given += 1
                 starts[given] = begin + length

@@ -5,13 +5,13 @@ Counters start as np.int64(0): a literal makes type inference go round, half the
 
 import numpy as np
 
-from slicing.kernels.kernel import kernel
+from slicing.kernels.kernel import helper, kernel
 
 AHEAD = 64  # windows that another one goes ahead of, at most
 
 
 # Not inlined: a call costs little beside a window, and every copy of it 0.1 s of compilation.
-@kernel
+@helper
 def first_after(ends, value, at, stop):
     """First position in ends[at:stop] whose value is greater; it is likely near ``at``."""
     step = np.int64(1)
@@ -96,7 +96,7 @@ def periodic_due(families, size, ends, after, until, near, shift, lows, found):
     return n
 
 
-@kernel
+@kernel(allocates=True)
 def by_end(found, size, number, slices, out):
     """Windows as ``periodic_due`` finds them, as (number of the type, start, end, low, high) by end and number.
 
@@ -136,7 +136,7 @@ def positions_after(ends, values, out):
         out[i] = at
 
 
-@kernel
+@kernel(allocates=True)
 def named_rows(type, end, first, type_of, out):
     """Rows of windows that several names share, by end, name and start: (name, window, row of the window) each.
 

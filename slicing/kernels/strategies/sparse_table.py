@@ -73,7 +73,7 @@ def _scratch(cells, blocks, levels, scratch, into, source):
     return n
 
 
-@kernel
+@kernel(allocates=True)
 def _answers(first, last, cells, blocks, levels, seed, more, rest):
     start = np.full(1 << levels, 3 * cells)  # by the bits in which two blocks differ: where their level starts
     for x in range(2, start.size):

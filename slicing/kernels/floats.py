@@ -1,0 +1,27 @@
+"""8-byte words as the floats they are."""
+
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numba.np.arrayobj import make_array, populate_array
+
+
+@intrinsic
+def floats(_, words):
+    """``words.view(np.float64)``, which takes numba 75 ms to compile."""
+    seen = words.copy(dtype=types.float64)
+
+    def build(context, builder, signature, args):
+        given = make_array(words)(context, builder, args[0])
+        made = make_array(seen)(context, builder)
+        populate_array(
+            made,
+            data=builder.bitcast(given.data, made.data.type),
+            shape=cgutils.unpack_tuple(builder, given.shape),
+            strides=cgutils.unpack_tuple(builder, given.strides),
+            itemsize=given.itemsize,
+            meminfo=None,
+        )
+        return made._getvalue()
+
+    return seen(words), build

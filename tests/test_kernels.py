@@ -1,0 +1,125 @@
+"""What kernels are compiled with: not the results of any one of them."""
+
+import gc
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from slicing.kernels.floats import floats
+from slicing.kernels.kernel import kernel
+from slicing.kernels.on_stack import on_stack
+
+FIRST_QUERY = """
+import json, sys
+import numpy as np, pyarrow as pa, slicing as sl
+from numba.core import event
+
+class Compiled(event.Listener):
+    def on_start(self, given):
+        names.append(given.data["dispatcher"].py_func.__module__)
+    def on_end(self, given):
+        pass
+
+names = []
+event.register("numba:compile", Compiled())
+rows, keyed = np.arange(1000), sys.argv[1]
+key = {"int": rows % 7, "string": pa.array([f"k{i % 7}" for i in range(1000)])}.get(keyed)
+data = {"t": rows, "v": rows / 8} | ({} if key is None else {"k": key})
+spec = sl.Spec(time="t", by=[] if key is None else ["k"], windows={"w": sl.tumbling(100), "s": sl.sliding(300, 100)},
+               aggs={"n": sl.count(), "sum": sl.sum("v"), "low": sl.min("v")}, watermark=sl.bounded(10))
+assert sl.Operator(spec).push(pa.table(data)).windows.num_rows
+print(json.dumps(names))
+"""
+
+
+@pytest.mark.parametrize("keyed, most", [("", 9), ("int", 11), ("string", 15)])
+def test_a_first_query_compiles_its_own_kernels_and_none_of_numbas_functions(
+    keyed: str, most: int, tmp_path: Path
+) -> None:
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
+    ran = subprocess.run(
+        [sys.executable, "-c", FIRST_QUERY, keyed], env=environment, capture_output=True, text=True, check=True
+    )
+    modules = json.loads(ran.stdout)
+    assert all(name.startswith("slicing.kernels.") for name in modules), modules
+    assert len(modules) <= most
+
+
+@kernel
+def _extremes(a, b, low, high):
+    for i in range(a.size):
+        low[i], high[i] = min(a[i], b[i]), max(a[i], b[i])
+
+
+@pytest.mark.parametrize("one, other", [("i8", "i8"), ("u8", "u8"), ("f8", "f8"), ("i4", "i8"), ("i8", "f8")])
+def test_the_smaller_and_the_larger_of_two_numbers_are_those_of_numpy(one: str, other: str) -> None:
+    values = np.array([0, 1, 5, 2**31 - 1])
+    lowest = [np.iinfo(t).min if t[0] == "i" else 0 for t in (one, other)]
+    a = np.array([*values, lowest[0]]).astype(one).repeat(5)
+    b = np.tile(np.array([*values, lowest[1]]).astype(other), 5)
+    wanted = np.minimum(a, b), np.maximum(a, b)
+    low, high = np.empty_like(wanted[0]), np.empty_like(wanted[1])
+    _extremes(a, b, low, high)
+    assert low.tolist() == wanted[0].tolist()
+    assert high.tolist() == wanted[1].tolist()
+
+
+@kernel
+def _through_rooms(x, out):
+    some, others = on_stack(64, np.int64), on_stack(64, np.uint8)
+    for start in range(0, x.size, 64):
+        y = x[start : start + 64]
+        for i in range(y.size):
+            some[i], others[i] = y[i], y[i]
+        for i in range(y.size):
+            out[start + i] = some[y.size - 1 - i] + others[i]
+
+
+def test_a_kernel_has_room_of_its_own() -> None:
+    x, out = np.arange(1000), np.empty(1000, np.int64)
+    _through_rooms(x, out)
+    blocks = [x[at : at + 64] for at in range(0, 1000, 64)]
+    assert out.tolist() == np.concatenate([block[::-1] + block % 256 for block in blocks]).tolist()
+
+
+@pytest.mark.parametrize("collecting", [True, False])
+def test_python_does_not_collect_while_a_kernel_is_compiled(collecting: bool) -> None:
+    before, seen = gc.isenabled(), []
+
+    @kernel
+    def one(x):
+        return x + 1
+
+    def noted(phase: str, about: object) -> None:
+        seen.append(phase)
+
+    one._cache.disable()
+    gc.callbacks.append(noted)
+    (gc.enable if collecting else gc.disable)()
+    try:
+        assert one(1) == 2
+        assert gc.isenabled() is collecting
+        assert len(seen) <= 2  # started and stopped once, afterwards
+    finally:
+        gc.callbacks.remove(noted)
+        (gc.enable if before else gc.disable)()
+
+
+@kernel
+def _doubled_floats(words):
+    seen = floats(words)
+    for i in range(seen.shape[0]):
+        seen[i, 1] *= 2.0
+
+
+def test_words_are_seen_as_floats() -> None:
+    words = np.zeros((5, 3), np.int64)
+    words.view(np.float64)[:, 1] = np.arange(5) + 0.5
+    _doubled_floats(words[1:4])
+    assert words.view(np.float64)[:, 1].tolist() == [0.5, 3.0, 5.0, 7.0, 4.5]
+    assert not words[:, [0, 2]].any()
