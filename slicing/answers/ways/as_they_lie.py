@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from slicing.answers.answers import Answers
-from slicing.answers.ways.interface import Closing, Offer, Way
+from slicing.answers.ways.interface import WINDOW, Closing, Offer, Way
 from slicing.columns.keys import KeyTable
+from slicing.columns.order import distinct
 from slicing.kernels.combine import combine
 from slicing.plan import Plan
 from slicing.slices import blocks as b
@@ -56,7 +57,10 @@ def offer(closing: Closing) -> Offer | None:
         blocks = tuple(map(b.together, zip(*(blocks for _, _, blocks in found), strict=True)))
         return Answers.of_types(plan, due, each, code, blocks)
 
-    return Offer(0 if plan.combine == EAGER else eager.size(parts), answers)
+    if plan.combine == EAGER:
+        return Offer(0, answers)
+    calls = 0 if keys is None else end.size * (WINDOW + len(keys) // 32)  # which keys have cells: a byte each
+    return Offer(eager.size(parts) + calls, answers)
 
 
 WAY = Way("as they lie", can, offer)
@@ -68,7 +72,7 @@ def _due_of_runs(plan: Plan, runs: Sequence[Cells], after: int, until: int) -> t
     found = []
     slices = [run.slice_ends for run in runs]
     if not plan.edges.periodic:  # a run alone does not tell whether the slice a window needs is its first
-        slices = [np.unique(np.concatenate(slices))]
+        slices = [distinct(np.concatenate(slices))]
     for ends in slices:
         due = plan.edges.due(ends, after, until)
         if (due.need != due.low).any():

@@ -1,8 +1,10 @@
 """The bucket path: one partial a window and key, as Li's window ids have it, instead of slices that windows share.
 
-A row's cell goes into every window that holds it at once, so a window that closes is read as it lies. It is for
-``Operator(spec, combine="buckets")``: streams so sparse that most slices would hold a row or none, and windows that
-overlap little. A bucket's cell is named by the end of its window. Windows that have left take no rows any more, so
+A row's cell goes into every window that holds it at once, so a window that closes is read as it lies. Only where the
+operator is told so (``combine="buckets"``): slices that are spread when windows close (``spread``) serve any
+context-free windows and leave the state as it is. They are slower only where a row comes every few windows (a row every
+200 s, tumbling 60 s, 1000 keys: 3.3 and 3.9 M rows/s), up to 4x faster elsewhere; without keys slices are faster even
+then (18 and 14). A bucket's cell is named by the end of its window. Windows that have left take no rows any more, so
 what is late is late for the same windows as with slices.
 """
 
@@ -49,7 +51,7 @@ def can(closing: Closing) -> bool:
 
 
 def offer(closing: Closing) -> Offer:
-    return Offer(0, lambda: _answers(*closing))
+    return Offer(0, lambda: _answers(closing.plan, closing.runs, closing.keys, closing.after, closing.until))
 
 
 WAY = Way("buckets", can, offer)

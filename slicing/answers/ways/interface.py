@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from slicing.answers.answers import Answers
 from slicing.columns.keys import KeyTable
+from slicing.columns.lazy import lazy
+from slicing.columns.order import distinct
 from slicing.plan import Plan
 from slicing.slices.cells import Cells
+from slicing.windows.edges import DueWindows
+
+Ints = npt.NDArray[np.int64]
 
 
-class Closing(NamedTuple):
+@dataclass(frozen=True)
+class Closing:
     """The windows with ``after < end <= until`` of a store's runs, all of them at once."""
 
     plan: Plan
@@ -20,9 +30,32 @@ class Closing(NamedTuple):
     after: int
     until: int
 
+    @lazy
+    def ends(self) -> Ints:
+        """The slices of all runs."""
+        return distinct(np.concatenate([run.slice_ends for run in self.runs]))
+
+    @lazy
+    def due(self) -> DueWindows:
+        """The windows, over these slices."""
+        return self.plan.edges.due(self.ends, self.after, self.until)
+
+    @lazy
+    def needs_any(self) -> bool:
+        """Whether any of its slices makes a window due: not of windows that ask whether there were rows lately."""
+        return not (self.due.need != self.due.low).any()
+
+    def lie(self, run: Cells) -> Ints:
+        """Where the cells of each slice begin in a run, and where the last one's end."""
+        starts = np.append(run.slices(), len(run))
+        return np.append(starts[np.searchsorted(run.slice_ends, self.ends)], len(run))
+
+
+WINDOW = 2400  # cells' worth of calls that a window takes which is answered by itself: 24 us
+
 
 class Offer(NamedTuple):
-    cost: int  # how many cells it goes over
+    cost: int  # how many cells it goes over, and what its calls are worth
     answers: Callable[[], Answers]
 
 

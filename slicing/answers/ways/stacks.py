@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slicing.answers.answers import Answers
-from slicing.answers.ways.interface import Closing, Offer, Way
+from slicing.answers.ways.interface import WINDOW, Closing, Offer, Way
 from slicing.columns.keys import KeyTable
 from slicing.kernels import combine as kinds
 from slicing.kernels.cells import ROWS
@@ -39,13 +39,12 @@ def offer(closing: Closing) -> Offer | None:
     """1000 keys, 60 s / 1 s, pushes of 10 s: 54 -> 93 M rows/s a whole push."""
     plan, runs, keys = closing.plan, closing.runs, closing.keys
     assert keys is not None
-    ends = np.unique(np.concatenate([run.slice_ends for run in runs]))
-    due = plan.edges.due(ends, closing.after, closing.until)
-    if (due.need != due.low).any() or not _forward(due):
+    due = closing.due
+    if not closing.needs_any or not _forward(due):
         return None
     if not due.type.size:
         return Offer(0, lambda: Answers.none(plan))
-    lie = [_where(run, ends) for run in runs]
+    lie = [closing.lie(run) for run in runs]
 
     def answers() -> Answers:
         stacks = _Stacks(plan, keys, runs, lie)
@@ -56,16 +55,10 @@ def offer(closing: Closing) -> Offer | None:
                 found[window] = answer
         return Answers.of_windows(plan, due[:3], found)
 
-    return Offer(stacked_cells(due, lie, len(keys)), answers)
+    return Offer(stacked_cells(due, lie, len(keys)) + WINDOW * due.type.size, answers)
 
 
 WAY = Way("stacks", can, offer)
-
-
-def _where(run: Cells, ends: Ints) -> Ints:
-    """Where the cells of each slice begin in a run, and where the last one's end."""
-    starts = np.append(run.slices(), len(run))
-    return np.append(starts[np.searchsorted(run.slice_ends, ends)], len(run))
 
 
 def _forward(due: DueWindows) -> bool:
