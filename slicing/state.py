@@ -20,6 +20,8 @@ from slicing.store import Store
 from slicing.watermark import Progress
 from slicing.windows.bounds import BEGIN
 
+FEW_KEYS = 256  # not worth a look
+
 
 @dataclass(frozen=True)
 class State:
@@ -39,7 +41,7 @@ class State:
     postponed: tuple[Postponed, ...] = ()
     newest: int | None = None  # the latest time of all rows
     fill: float = 1.0  # the share of all keys that the fullest slice had when something closed last
-    crowded: int = 4096  # at so many codes look which keys are still alive
+    crowded: int = FEW_KEYS  # at so many codes look which keys are still alive
 
     @staticmethod
     def fresh(spec: Spec, schema: pa.Schema, arrival: bool = True) -> State:
@@ -73,7 +75,10 @@ class State:
 
 
 def forgotten(state: State) -> State:
-    """Give up the codes of keys that have no cell left, once they are most of the table."""
+    """Give up the codes of keys that have no cell left, once they are half of the table.
+
+    Looking costs a pass over all cells: it waits until a quarter of the keys are new since the last time.
+    """
     if state.keys is None or len(state.keys) < state.crowded:
         return state
     used = np.zeros(len(state.keys), np.bool_)
@@ -88,7 +93,7 @@ def forgotten(state: State) -> State:
         used[p.store.table().code] = True
     live = np.flatnonzero(used)
     if 2 * live.size > len(state.keys):
-        return replace(state, crowded=2 * len(state.keys))
+        return replace(state, crowded=len(state.keys) + len(state.keys) // 4)
     code = np.full(len(state.keys), -1, np.int64)
     code[live] = np.arange(live.size)
     filled = {k: last[live[live < last.size]] for k, last in state.filled.items()}
@@ -100,5 +105,5 @@ def forgotten(state: State) -> State:
         revisions=state.revisions.recoded(code),
         filled=filled,
         postponed=tuple(p.recoded(code) for p in postponed),
-        crowded=max(4 * live.size, 4096),
+        crowded=max(2 * live.size, FEW_KEYS),
     )

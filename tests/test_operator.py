@@ -60,6 +60,13 @@ def test_many_keys_come_and_go_and_few_are_remembered():
     assert out.stats.cells == 8_000
 
 
+def test_keys_that_come_slowly_are_forgotten_too():
+    spec = sl.Spec(time="t", by=["k"], windows={"w": sl.tumbling(1)}, aggs=N, watermark=sl.bounded(0))
+    op = sl.Operator(spec)
+    most = [op.push(pa.table({"t": [t] * 10, "k": range(5 * t, 5 * t + 10)})).stats["keys"] for t in range(500)]
+    assert max(most) < 300 < len(most)  # 2,505 were seen
+
+
 def test_a_spec_prints_as_code_hashes_and_pickles():
     spec = sl.Spec(
         time="ts",
