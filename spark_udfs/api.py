@@ -7,13 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
-from pyarrow import fs
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from slicing import Spec, manual
 from slicing.partials import check, state_of
-from slicing.system.filesystems import filesystem
+from slicing.system.filesystems import filesystem, listed
 from spark_udfs import stages
 from spark_udfs.files import FileRows
 from spark_udfs.progress import watch
@@ -170,5 +169,4 @@ def _observed(windows: DataFrame, name: str) -> DataFrame:
 def _newest(log: str) -> int | None:
     """The last batch in one of a checkpoint's logs."""
     system, path = filesystem(log)
-    found = system.get_file_info(fs.FileSelector(path, allow_not_found=True))
-    return max((int(f.base_name) for f in found if f.base_name.isdigit()), default=None)
+    return max((int(f.base_name) for f in listed(system, path) if f.base_name.isdigit()), default=None)

@@ -35,7 +35,7 @@ from slicing.partials import (
 )
 from slicing.replan import changed, complete_from
 from slicing.state import State
-from slicing.system.filesystems import filesystem, publish
+from slicing.system.filesystems import filesystem, listed, publish
 from slicing.system.sealed import SealError, content_of, header_of, sealed
 from spark_udfs.types import arrow_schema
 
@@ -144,7 +144,7 @@ class Files:
     def versions(self, partition: int) -> list[int]:
         """The batches a partition has state of, in order."""
         system, root = filesystem(self.root)
-        found = system.get_file_info(fs.FileSelector(f"{root}/{self._folder(partition)}", allow_not_found=True))
+        found = listed(system, f"{root}/{self._folder(partition)}")
         return sorted(int(f.base_name[: -len(SUFFIX)]) for f in found if f.base_name.endswith(SUFFIX))
 
     def last(self) -> list[int]:
@@ -247,7 +247,7 @@ class Files:
             oldest = self.header(partition, oldest, None)["base"]  # what it builds on stays
         except StateError:  # it cannot be returned to, but the stream goes on
             return
-        for file in system.get_file_info(fs.FileSelector(folder)):
+        for file in listed(system, folder):
             unfinished = file.base_name.startswith(".")  # of an attempt that was killed
             name = file.base_name.lstrip(".").partition(SUFFIX)[0]
             if name.isdigit() and int(name) < (batch - 1 if unfinished else oldest):
@@ -264,8 +264,7 @@ def _few(before: dict[str, Any], changed: int) -> bool:
 def partitions_found(root: str, name: str) -> list[int]:
     """The numbers of partitions that a query's state is kept for."""
     system, inside = filesystem(root)
-    found = system.get_file_info(fs.FileSelector(f"{inside}/{name}", allow_not_found=True))
-    return sorted(int(f.base_name) for f in found if f.base_name.isdigit())
+    return sorted(int(f.base_name) for f in listed(system, f"{inside}/{name}") if f.base_name.isdigit())
 
 
 # --- another number of partitions, another spec -----------------------------------------------------------------------

@@ -21,7 +21,7 @@ import slicing as sl
 pytest.importorskip("pyspark")
 
 from slicing.system import filesystems
-from slicing.system.filesystems import filesystem, publish
+from slicing.system.filesystems import filesystem, listed, publish
 from spark_udfs import stages, state
 from spark_udfs.progress import Step
 from spark_udfs.stages import Job
@@ -325,6 +325,22 @@ def test_state_may_be_on_any_filesystem(
     assert not list(tmp_path.rglob(".*"))
     with pytest.raises(StateError, match="after batch 6 is missing"):
         run(query, 7, rows(7))
+
+
+def test_a_folder_may_come_while_it_is_looked_for(tmp_path: Path) -> None:
+    """Two first tasks at once: pyarrow found none to list, then one that is there, and raised in spite of
+    allow_not_found."""
+    folder = tmp_path / "new"
+
+    class Coming:
+        def get_file_info(self, wanted: fs.FileSelector) -> list[fs.FileInfo]:
+            if not folder.exists():
+                folder.mkdir()
+                raise FileNotFoundError(wanted.base_dir)
+            return fs.LocalFileSystem().get_file_info(wanted)
+
+    assert listed(Coming(), str(folder)) == []  # type: ignore[arg-type]
+    assert folder.exists()
 
 
 # --- a large state is not written with every batch --------------------------------------------------------------------

@@ -31,6 +31,15 @@ def filesystem(path: str) -> tuple[fs.FileSystem, str]:
         return fs.PyFileSystem(fs.FSSpecHandler(other)), inside.rstrip("/")
 
 
+def listed(system: fs.FileSystem, folder: str) -> list[fs.FileInfo]:
+    """What a folder holds; nothing where there is none."""
+    there = fs.FileSelector(folder, allow_not_found=True)
+    try:
+        return system.get_file_info(there)
+    except FileNotFoundError:  # it was made while pyarrow looked: missing at first, and then not to be allowed for
+        return system.get_file_info(there)
+
+
 def publish(system: fs.FileSystem, path: str, data: bytes) -> None:
     """Put a whole file in its place in one step, durable before it is seen."""
     folder, name = os.path.split(path)
