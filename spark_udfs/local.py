@@ -35,6 +35,7 @@ def session(master: str = "local[2]", **conf: object) -> SparkSession:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
         "spark.python.unix.domain.socket.enabled": "true",
+        "spark.sql.adaptive.streaming.stateless.enabled": "false",
         **{name: str(value) for name, value in conf.items()},
     }
     builder = SparkSession.builder.master(master).appName("slicing")

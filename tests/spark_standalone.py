@@ -1,5 +1,7 @@
 """``python tests/spark_standalone.py``: a standalone master and two worker processes, the package shipped as a zip.
 
+``--here`` has them import this checkout instead, whose kernels are compiled: CI has no time to compile those of a zip.
+
 Master and workers (on two addresses of this machine, which Spark takes for two machines) are those of PySpark's own
 distribution. A stateful query runs from files to files with speculation on, and in every batch the second attempt of a
 task is let run at the same time as the first, so that both publish the same version. What is written has to be what
@@ -11,6 +13,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 import tempfile
 import time
 import zipfile
@@ -40,8 +43,8 @@ def packed(base: Path) -> str:
 class Cluster:
     """A master and two workers; processes that end with it."""
 
-    def __init__(self, base: Path) -> None:
-        self.base, self.processes = base, list[subprocess.Popen[bytes]]()
+    def __init__(self, base: Path, path: str) -> None:
+        self.base, self.path, self.processes = base, path, list[subprocess.Popen[bytes]]()
         self.url = self.begun(
             "master", "org.apache.spark.deploy.master.Master --host 127.0.0.1 --port 0", r"spark://\S+"
         )
@@ -52,9 +55,13 @@ class Cluster:
     def begun(self, name: str, command: str, awaited: str) -> str:
         """A process of Spark's, once its log says that it is there; what it said."""
         home = os.path.dirname(pyspark.__file__)
-        known = {n: v for n, v in os.environ.items() if n != "PYTHONPATH"}  # the package has to come with the query
         log = self.base / f"{name}.log"
-        env = known | {"SPARK_HOME": home, "SPARK_DAEMON_MEMORY": "256m", "SPARK_DAEMON_JAVA_OPTS": JAVA}
+        env = os.environ | {
+            "PYTHONPATH": self.path,
+            "SPARK_HOME": home,
+            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": JAVA,
+        }
         env["SPARK_LOCAL_DIRS"] = str(self.base)
         with log.open("wb") as file:
             start = [f"{home}/bin/spark-class", *command.split(), "--webui-port", "0"]
@@ -97,7 +104,7 @@ def at_once(stage: Callable[..., Any], marks: str) -> Callable[..., Iterator[pa.
     return wrapped
 
 
-def run() -> str:
+def run(here: bool) -> str:
     from spark_udfs import drain, stages, window_aggregate
     from spark_udfs.local import session
 
@@ -107,12 +114,12 @@ def run() -> str:
             (base / name).mkdir()
         for batch in range(BATCHES):
             deliver(base / "in", batch)
-        cluster = Cluster(base)
+        cluster = Cluster(base, str(ROOT) if here else "")  # otherwise the package has to come with the query
         try:
             spark = session(
                 cluster.url,
+                **({} if here else {"spark.submit.pyFiles": packed(base)}),
                 **{
-                    "spark.submit.pyFiles": packed(base),
                     "spark.executor.memory": "512m",
                     "spark.driver.extraJavaOptions": JAVA,
                     "spark.executor.extraJavaOptions": JAVA,
@@ -139,7 +146,8 @@ def run() -> str:
         expected = undisturbed([[batch] for batch in range(BATCHES)])
         lost, extra = Counter(expected) - Counter(found), Counter(found) - Counter(expected)
         published = list((base / "marks").glob("*-published"))
-        assert all("slicing.zip" in mark.read_text() for mark in published), "the package was not the one shipped"
+        origin = str(ROOT) if here else "slicing.zip"
+        assert all(origin in mark.read_text() for mark in published), f"the package was not that of {origin}"
         twice = sum((base / "marks" / f"{b}-{n}").exists() for b in range(BATCHES) for n in (0, 1)) - BATCHES
     told = f"{len(expected):,} windows of {BATCHES} batches on two workers, {twice} tasks run twice at once, "
     told += f"{len(published)} of their attempts published: {lost.total()} lost, {extra.total()} extra"
@@ -150,4 +158,4 @@ def run() -> str:
 
 if __name__ == "__main__":
     begin = time.monotonic()
-    print(f"{run()}; {time.monotonic() - begin:.0f} s")
+    print(f"{run('--here' in sys.argv[1:])}; {time.monotonic() - begin:.0f} s")
