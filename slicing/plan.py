@@ -141,8 +141,8 @@ class Plan:
             if len(self._one_name) < numbers.size:
                 self._one_name = pa.repeat(self.names[0], 2 * numbers.size)
             return self._one_name.slice(0, numbers.size)
-        text, at = self.once("names", lambda: _text(self.names))
-        ends, out = np.empty(numbers.size + 1, np.int32), np.empty(numbers.size * int(np.diff(at).max()), np.uint8)
+        text, at, longest = self.once("names", lambda: _text(self.names))
+        ends, out = np.empty(numbers.size + 1, np.int32), np.empty(numbers.size * longest, np.uint8)
         if out.size > np.iinfo(np.int32).max:
             raise OverflowError(f"the names of {numbers.size} windows do not fit a column; push smaller batches")
         out = out[: write_names(numbers, at, text, ends, out)]
@@ -335,10 +335,11 @@ def _bind(window: ContextFreeWindow | RowWindow | Window, measure: Measure) -> B
     return window.bind(measure)
 
 
-def _text(names: Sequence[str]) -> tuple[npt.NDArray[np.uint8], Ints]:
-    """Names one after the other, and where each begins."""
+def _text(names: Sequence[str]) -> tuple[npt.NDArray[np.uint8], Ints, int]:
+    """Names one after the other, where each begins, and how long the longest is."""
     encoded = [name.encode() for name in names]
-    return np.frombuffer(b"".join(encoded), np.uint8), np.cumsum([0, *map(len, encoded)])
+    sizes = list(map(len, encoded))
+    return np.frombuffer(b"".join(encoded), np.uint8), np.cumsum([0, *sizes]), max(sizes)
 
 
 def _fused(bounds: Sequence[Bound], windows: Sequence[object], fill: bool) -> tuple[Ints, list[Bound]]:

@@ -97,6 +97,43 @@ class RandomSizes(_Windows):
         return random_sizes(count)
 
 
+class Tumbling:
+    """1000 tumbling windows of 1 to 20 s against one of 1 s: sizes at random, or in whole seconds (50 names each).
+
+    Pushes of a second (10,000 rows), and of 100 s. Every 10,000 rows give 151 and 180 rows of results; one window 1.
+    """
+
+    params: ClassVar = [["random", "aligned"], [10_000, 1_000_000]]
+    param_names: ClassVar = ["sizes", "batch"]
+    timer = time.process_time
+
+    def setup(self, sizes: str, batch: int) -> None:
+        self.many = (
+            random_sizes(1000) if sizes == "random" else {f"w{i}": sl.tumbling(f"{i % 20 + 1}s") for i in range(1000)}
+        )
+        pushes = streams.sized(100) if batch == 10_000 else 10
+        warm_up = streams.sized(40 * RATE)
+        whole = streams.batch(streams.times(warm_up + pushes * streams.sized(batch), RATE))
+        self.warm_up = streams.cut(whole.slice(0, warm_up), streams.sized(batch))
+        self.batches = streams.cut(whole.slice(warm_up), streams.sized(batch))
+
+    def seconds(self, windows: dict[str, sl.ContextFreeWindow]) -> float:
+        operator = sl.Operator(sl.Spec("ts", windows, AGGS))
+        for batch in self.warm_up:
+            operator.push(batch)
+        start = time.process_time()
+        for batch in self.batches:
+            operator.push(batch)
+        return max(time.process_time() - start, 1e-9)
+
+    def track_cost_against_one(self, sizes: str, batch: int) -> float:
+        one = {"w": sl.tumbling("1s")}
+        pairs = [(self.seconds(self.many), self.seconds(one)) for _ in range(measuring.runs())]
+        return min(many for many, _ in pairs) / min(one for _, one in pairs)
+
+    track_cost_against_one.unit = "times"
+
+
 class SpecCost:
     """What it takes to build a spec of many windows and to push its first row."""
 

@@ -7,9 +7,9 @@ aggregates but no windows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -146,15 +146,13 @@ def answered(plan: Plan, lanes: Sequence[Lane], blocks: Sequence[Block], first: 
         alone = Combinations(None, _NONE, _NONE, first, _NONE, _NONE)
         return tuple(b.kind_of(lane).answered(lane, block, first, last, lambda: alone) for lane, block in pairs)
 
-    @cache
-    def listed(name: str) -> Combinations:
-        lists: Callable[[Ints, Ints, int], Combinations] = STRATEGIES[name].lists
-        return lists(first, last, cells)
+    made: dict[bool, Combinations] = {}  # for all lanes alike
 
-    @cache
     def combinations(removes: bool) -> Combinations:
-        forced = plan.combine in STRATEGIES
-        return listed(plan.combine if forced else combining.choose(first, last, cells, removes))
+        if removes not in made:
+            name = plan.combine if plan.combine in STRATEGIES else combining.choose(first, last, cells, removes)
+            made[removes] = STRATEGIES[name].lists(first, last, cells)
+        return made[removes]
 
     return tuple(
         b.kind_of(lane).answered(lane, block, first, last, partial(combinations, lane in plan.subtracted))

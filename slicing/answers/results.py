@@ -127,7 +127,7 @@ def aggregates(plan: Plan, answers: Answers, pools: Pools) -> list[pa.Array]:
     for name, agg in plan.aggs.items():
         array, overflow = agg.lower([blocks[i] for i in plan.lanes_of[name]], pools)
         if answers.shows is not None:
-            array = array.take(pa.array(answers.shows))
+            array = _repeated(array, answers.shows)
             overflow = None if overflow is None else overflow[answers.shows]
         if name in plan.agg_since:  # added while the stream ran: it has not seen the rows of windows that had begun
             missed = answers.start < plan.agg_since[name]
@@ -137,6 +137,13 @@ def aggregates(plan: Plan, answers: Answers, pools: Pools) -> list[pa.Array]:
             array = _overflown(plan, answers, name, array, overflow)
         columns.append(array)
     return columns
+
+
+def _repeated(array: pa.Array, shows: Ints) -> pa.Array:
+    """Some elements of an array: plain numbers by numpy, 7 us for 18,000 where arrow takes 14."""
+    if array.null_count or not (pa.types.is_int64(array.type) or pa.types.is_float64(array.type)):
+        return array.take(pa.array(shows))
+    return pa.array(array.to_numpy().take(shows))
 
 
 def _overflown(plan: Plan, answers: Answers, name: str, array: pa.Array, overflow: npt.NDArray[np.bool_]) -> pa.Array:
