@@ -2,9 +2,10 @@
 
 Each tree is a function of a workload: whether the stream is declared in order, what the aggregates are, and what the
 window is. ``Plan.decisions`` holds the answers for a spec, ``explain`` tells them. Two things differ here, and never in
-the answers: nothing is ever removed from a slice, for ranks are given once the watermark has passed a row; and an
-ordered stream's rows are kept, too, until the windows that rows decide have closed (but for counts by time, whose final
-rows ``Plan.bucket`` aggregates between the ranks of windows).
+the answers: nothing is ever removed from a slice, for ranks are given once the watermark has passed a row; and rows it
+has passed are aggregated where ``Plan.fuses`` says so, whatever the order of the stream: for counts, a punctuation or a
+frame alone in a spec. Beside others that rows decide, they are kept until their windows have closed, in an ordered
+stream, too.
 """
 
 from __future__ import annotations

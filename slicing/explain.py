@@ -172,8 +172,9 @@ def _rows_kept(plan: Plan) -> str:
         for name in (plan.names[w.number] for w in plan.row_windows):
             asked = plan.decisions[name]
             until = "" if asked.rows else "; all the same its rows are kept until its windows close"
-            if plan.bucket:
-                until = f"; rows are aggregated up to every {plan.bucket}. rank once they are final"
+            if plan.fuses:
+                where = f"up to every {plan.bucket}. rank" if plan.bucket else "between where windows begin and end"
+                until = f"; rows are aggregated {where} once they are final"
             found.append(f"{name}: {asked.why}{until}")
         return "\n".join(found)
     kinds = [lane.kind for lane in plan.lanes if isinstance(lane.kind, ListKind)]

@@ -232,6 +232,12 @@ class Plan:
         return size if size >= FEWEST_IN_BUCKET else 0
 
     @lazy
+    def fuses(self) -> bool:
+        """Final rows are aggregated between where windows begin and end, and those of an open window into one cell."""
+        alone = len(self.row_windows) == 1 and self.row_windows[0].fuses
+        return bool(self.bucket) or (alone and self.by_key and not self.spec.revises)
+
+    @lazy
     def row_columns(self) -> tuple[str, ...]:
         """The columns that are asked of a row once it is final."""
         feeds = [f.column for lane in self.lanes for f in lane.feeds]

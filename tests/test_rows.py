@@ -335,3 +335,47 @@ def test_a_final_row_is_kept_as_its_columns(window):
     for at in range(0, 20_000, 1000):
         stats = op.push(stream(1000, at).sort_by("t")).stats
     assert stats["kept"] > 900 and stats["bytes"] < 100 * stats["kept"] + 5000
+
+
+MARKED = {"punctuation": sl.punctuation("mark"), "frame": sl.frame("mark", "leave"), "count": sl.rows(1000)}
+
+
+@pytest.mark.parametrize("size", [1, 500])
+@pytest.mark.parametrize("name", MARKED)
+def test_an_open_window_of_a_stream_in_order_is_a_cell_and_no_rows(name, size):
+    """However long it is and however small the pushes are, and so are those of rows that the watermark has passed."""
+    for watermark, waiting in ((sl.ordered(), 4), (sl.bounded(20), 30)):
+        op = sl.Operator(sl.Spec("t", {"w": MARKED[name]}, {"total": sl.sum("v")}, by=["k"], watermark=watermark))
+        held, windows = [], 0
+        for at in range(0, 3000, size):
+            time = np.arange(at, at + size)
+            rows = {"t": time, "k": time % 3, "v": time, "mark": time % 1500 < 3, "leave": time % 1500 == 1400}
+            out = op.push(pa.table(rows))
+            windows += out.windows.num_rows
+            held.append(out.stats)
+        assert max(s["kept"] for s in held) <= waiting + 2 * 3
+        assert max(s["bytes"] for s in held) < min(s["bytes"] for s in held) + 10_000
+        assert windows + op.flush().windows.num_rows == {"punctuation": 6, "frame": 2, "count": 3}[name]
+
+
+@pytest.mark.parametrize("case", range(40))
+def test_frames_and_marks_close_alike_however_rows_are_aggregated(case):
+    """Beside a window at every row they keep their rows; alone they are cells between marks."""
+    chance = np.random.default_rng(case)
+    rows, share = 400, (0.02, 0.3, 0.8)[case % 3]
+    time = np.cumsum(chance.integers(0, 3, rows))
+    columns = {"t": time, "k": chance.integers(0, 3, rows), "v": chance.integers(0, 99, rows)}
+    columns |= {name: chance.random(rows) < share for name in ("mark", "leave")}
+    stream, by = pa.table(columns), ["k"] if case % 2 else []
+    aggs = {"total": sl.sum("v"), "seen": sl.collect("v"), "low": sl.min("v").where("leave")}
+    for window in MARKED["punctuation"], MARKED["frame"], sl.frame("mark", "leave", partial=True):
+        told = []
+        for windows in ({"w": window}, {"w": window, "x": sl.per_row(1)}):
+            op, at, found = sl.Operator(sl.Spec("t", windows, aggs, by=by, watermark=sl.bounded(2))), 0, []
+            while at < rows:
+                to = at + int(chance.integers(1, 40))
+                found += op.push(stream.slice(at, to - at)).windows.to_pylist()
+                op, at = sl.Operator.restore(op.spec, op.snapshot()), to
+            found += op.flush().windows.to_pylist()
+            told.append([w for w in found if w["window"] == "w"])
+        assert told[0] == told[1] and told[0]

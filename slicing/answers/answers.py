@@ -33,8 +33,12 @@ class Answers:
         return self.window.size
 
     def take(self, index: npt.NDArray[np.int64] | npt.NDArray[np.bool_]) -> Answers:
-        blocks = tuple(block[index] for block in self.blocks) if self.shows is None else self.blocks
-        ranks, shows = (None if c is None else c[index] for c in (self.ranks, self.shows))
+        blocks, shown = self.blocks, self.shows
+        if shown is None and len(self) and all(map(_by_word, blocks)):  # what few words are read is taken then
+            shown = np.arange(len(self))
+        elif shown is None:
+            blocks = tuple(block[index] for block in blocks)
+        ranks, shows = (None if c is None else c[index] for c in (self.ranks, shown))
         columns = (self.window[index], self.start[index], self.end[index], self.code[index])
         return Answers(*columns, blocks, ranks=ranks, shows=shows)
 
@@ -95,3 +99,8 @@ class Answers:
         each = np.array([code.size for code, _ in found])
         blocks = tuple(map(b.together, zip(*(blocks for _, blocks in found), strict=True)))
         return Answers.of_types(plan, due, each, np.concatenate([code for code, _ in found]), blocks)
+
+
+def _by_word(block: Block) -> bool:
+    """Whether partials lie word by word: a partial of them is as many cache lines."""
+    return isinstance(block, np.ndarray) and block.shape[1] > 1 and block.flags.f_contiguous

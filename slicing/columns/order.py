@@ -7,6 +7,8 @@ import numpy.typing as npt
 
 Ints = npt.NDArray[np.int64]
 
+MANY, SAMPLE = 1 << 12, 64  # of so many rows, a key may be all different if so many of them are
+
 
 def order_by(*keys: Ints) -> Ints:
     """As ``np.lexsort``: the last key counts most, rows alike keep their order. 25 against 80 ns a row by two keys."""
@@ -16,6 +18,8 @@ def order_by(*keys: Ints) -> Ints:
 
 def sorting(*keys: Ints) -> Ints | None:
     """The same; None where they are in order by each key."""
+    if len(keys) > 1 and (alone := _by_one(keys[-1])) is not None:
+        return alone
     order = None
     for key in keys:
         key = key if order is None else key[order]
@@ -24,6 +28,15 @@ def sorting(*keys: Ints) -> Ints | None:
         step = stable_order(key)
         order = step if order is None else order[step]
     return order
+
+
+def _by_one(key: Ints) -> Ints | None:
+    """The order by a key that alone decides, of many rows whose last key is all different; None if it is not."""
+    if key.size < MANY or np.unique(key[:: key.size // SAMPLE]).size < SAMPLE or (key[1:] >= key[:-1]).all():
+        return None
+    order = stable_order(key)
+    ordered = key[order]
+    return order if (ordered[1:] > ordered[:-1]).all() else None
 
 
 def stable_order(key: Ints | npt.NDArray[np.int32]) -> Ints:

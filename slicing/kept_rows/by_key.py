@@ -9,6 +9,7 @@ kept. Answers that may still be revised are given before: their rows are shown, 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,7 @@ from slicing.batch import Rows
 from slicing.columns.order import stable_order
 from slicing.columns.row_values import values_of
 from slicing.kept_rows import waiting
-from slicing.kept_rows.final import FinalRows, Run, by_code
+from slicing.kept_rows.final import FinalRows, Run, by_code, fused
 from slicing.kept_rows.plain import PlainRows
 from slicing.kept_rows.store import RowStore
 from slicing.kernels.rows import buckets
@@ -29,6 +30,7 @@ from slicing.windows.bounds import BEGIN, FOREVER
 from slicing.windows.row_view import (
     ARRIVAL,
     FACTS,
+    FLAGS,
     PLACE,
     RANK,
     SINCE,
@@ -104,20 +106,29 @@ class KeyRows:
             code = rows.code
             assert code is not None
             rows = rows.take(stable_order(code))
-            return [self._cells(rows, ranked) if self.plan.bucket else PlainRows.of(rows, ranked)]
+            return [self._cells(rows, ranked) if self.plan.fuses else PlainRows.of(rows, ranked)]
+        if self.plan.fuses and not self.plan.bucket:  # rows alike in time must lie together
+            runs = [waiting.joined(runs)]
         found, known = list[Run](), int(ranked[0])
         for rows in runs:  # one after the other, as they lie
-            found.append(self._cells(rows, np.array([known])) if self.plan.bucket else PlainRows(rows, known))
+            found.append(self._cells(rows, np.array([known])) if self.plan.fuses else PlainRows(rows, known))
             known += len(rows)
         return found
 
     def _cells(self, rows: Rows, ranked: Ints) -> RowTable:
-        """Rows sorted by key as cells of several ranks; ``ranked``: how many their keys had before."""
-        first, rank = self._buckets(rows, ranked)
+        """Rows sorted by key as cells that no window splits; ``ranked``: how many their keys had before."""
+        if self.plan.bucket:
+            first, rank = self._buckets(rows, ranked)
+            flags = np.zeros(first.size, np.int64)
+        else:
+            plain = PlainRows(rows, int(ranked[0])) if rows.code is None else PlainRows.of(rows, ranked)
+            (window,) = self.plan.row_windows
+            first, flags = window.cells(plain.groups(), rows.time, plain.flagged)
+            rank = plain.rank + first if isinstance(plain.rank, int) else plain.rank[first]
         cells = lift_ranges(rows, first, np.append(first[1:], len(rows)))
         facts = np.zeros((first.size, len(FACTS)), np.int64)
         facts[:, ARRIVAL] = first + rows.arrival if isinstance(rows.arrival, int) else rows.arrival[first]
-        facts[:, SINCE], facts[:, PLACE], facts[:, RANK] = rows.time[first], UNPLACED, rank
+        facts[:, SINCE], facts[:, PLACE], facts[:, RANK], facts[:, FLAGS] = rows.time[first], UNPLACED, rank, flags
         return RowTable(cells, facts)
 
     def _buckets(self, rows: Rows, ranked: Ints) -> tuple[Ints, Ints]:
@@ -226,4 +237,5 @@ class KeyLook:
             new = table.take(slice(int(left[0]), int(left[0] + added[0])))
         else:
             new = table.take(np.repeat(left - np.cumsum(added) + added, added) + np.arange(added.sum()))
-        return replace(store, waiting=rest, final=final.after(new, alive))
+        fuse = partial(fused, plan) if plan.fuses else None
+        return replace(store, waiting=rest, final=final.after(new, alive, fuse))

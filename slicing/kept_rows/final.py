@@ -8,7 +8,7 @@ leave when runs are merged, before they are more than the living. Values through
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -16,7 +16,10 @@ import numpy.typing as npt
 
 from slicing.columns.order import stable_order
 from slicing.kept_rows.plain import PlainRows, joined
-from slicing.slices.cells import concatenated
+from slicing.kernels.cells import END, ROWS
+from slicing.plan import Plan
+from slicing.slices.blocks import identity, kind_of
+from slicing.slices.cells import Cells, concatenated
 from slicing.windows.bounds import FOREVER
 from slicing.windows.row_view import RANK, RowTable
 
@@ -77,14 +80,24 @@ class FinalRows:
             found.append(run.take(chosen[run.fact(RANK)[chosen] >= self.gone[run.code[chosen]]]))
         return [run for run in found if len(run)]
 
-    def after(self, rows: Run, alive: int) -> FinalRows:
-        """With a run more, of rows behind the others of their keys; ``alive`` rows in all."""
-        runs = [*self.runs, *([rows] if len(rows) else [])]
+    def after(self, rows: Run, alive: int, fuse: Callable[[Run], Run] | None = None) -> FinalRows:
+        """With a run more, of rows behind the others of their keys; ``alive`` rows in all. ``fuse`` makes fewer."""
+
+        def living(some: Sequence[Run]) -> Run:
+            nonlocal alive
+            whole = by_code(replace(self, runs=tuple(some)).of(None), rows)
+            if fuse is None:
+                return whole
+            fewer = fuse(whole)
+            alive -= len(whole) - len(fewer)
+            return fewer
+
+        runs = [*self.runs, *([living([rows])] if len(rows) else [])]
         while len(runs) > 1 and len(runs[-2]) < 2 * len(runs[-1]):
             newer, older = runs.pop(), runs.pop()
-            runs.append(by_code([*replace(self, runs=(older,)).of(None), *replace(self, runs=(newer,)).of(None)], rows))
+            runs.append(living([older, newer]))
         if sum(map(len, runs)) > 2 * alive + FEW:
-            runs = [by_code(replace(self, runs=tuple(runs)).of(None), rows)]
+            runs = [living(runs)]
         return replace(self, runs=tuple(run for run in runs if len(run)), alive=alive)
 
     def uses(self, used: Mask, counts: bool) -> None:
@@ -134,3 +147,22 @@ def by_code(runs: Sequence[Run], like: Run) -> Run:
     table = RowTable(cells, facts)
     code = table.codes
     return table if (code[1:] >= code[:-1]).all() else table.take(stable_order(code))
+
+
+def fused(plan: Plan, run: Run) -> Run:
+    """Settled rows that a plan ``fuses``: a key's cells as one, up to the ranks at which a window may begin or end."""
+    if not isinstance(run, RowTable) or len(run) < 2:
+        return run
+    code, rank = run.codes, run.facts[:, RANK]
+    begins = np.append(True, code[1:] != code[:-1])
+    if plan.bucket:
+        begins |= rank % plan.bucket == 0
+    if begins.all():
+        return run
+    first = np.flatnonzero(begins)
+    last, into = np.append(first[1:], len(run)) - 1, np.cumsum(begins) - 1
+    meta = run.cells.meta[first]
+    meta[:, END], meta[:, ROWS] = run.time[last], np.add.reduceat(run.cells.rows, first)
+    pairs = zip(plan.lanes, run.cells.blocks, strict=True)
+    blocks = tuple(kind_of(lane).merged(lane, into, first.size, block, identity(lane, 0)) for lane, block in pairs)
+    return RowTable(Cells(meta, blocks), run.facts[first])

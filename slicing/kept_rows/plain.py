@@ -94,6 +94,9 @@ class PlainRows(ShownRows):
                 flags |= rows.flag(name).astype(np.int64) << bit
         return flags
 
+    def flagged(self, flag: int) -> Mask:
+        return self.rows.flag(self.rows.plan.row_flags[flag])
+
     def groups(self) -> Ints:
         """Where keys begin, and the end."""
         first = np.zeros(min(len(self), 1), np.int64) if self.rows.code is None else _begins(self.rows.code)

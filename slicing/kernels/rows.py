@@ -106,6 +106,26 @@ def recent(bounds, time, reach, first, last, start):
 
 
 @kernel
+def alike(bounds, time, marked, out):
+    """The first row of each group's rows of one time any of which is marked; ``marked`` ascends. Returns how many."""
+    n, g, before = np.int64(0), np.int64(0), np.int64(0)
+    for m in range(marked.size):
+        i = marked[m]
+        while bounds[g + 1] <= i:
+            g += 1
+        low = max(bounds[g], before)
+        while i > low and time[i - 1] == time[marked[m]]:
+            i -= 1
+        if i == before and n > 0 and time[i] == time[out[n - 1]] and bounds[g] <= out[n - 1]:
+            before = marked[m]  # of the same time as the mark before
+            continue
+        out[n] = i
+        n += 1
+        before = marked[m]
+    return n
+
+
+@kernel
 def stragglers(time, steady, late):
     """Where the rows are that are as late as any before, and the others. Returns how many others."""
     n = np.int64(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -9,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from slicing.decide import Context
-from slicing.kernels.rows import frames
+from slicing.kernels.rows import alike, frames
 from slicing.windows.bounds import BEGIN, FOREVER
 from slicing.windows.builtin import Window, flag_argument
-from slicing.windows.row_view import BoundRows, Found, View
+from slicing.windows.row_view import SINCE, BoundRows, Found, View
 from slicing.windows.row_windows import Binding, RowWindow, by_group, flag_column, nothing
 
 Ints = npt.NDArray[np.int64]
@@ -52,7 +53,7 @@ class BoundPunctuation(BoundRows):
 
     def __init__(self, window: Punctuation, binding: Binding) -> None:
         self.number, self.flag = binding.number, binding.flags[window.column]
-        self.per_key = self.by_key = window.per_key or not binding.keyed
+        self.per_key = self.by_key = self.fuses = window.per_key or not binding.keyed
         self.added = binding.added  # then what comes before a mark is part of a window, and not known whole
 
     def find(self, view: View, until: int) -> Found:
@@ -68,9 +69,10 @@ class BoundPunctuation(BoundRows):
         first = np.flatnonzero(self._begins(view))
         group, last = view.group[first], np.append(first[1:], len(view.rows))
         ended = last < view.last[group]
-        closes = np.where(ended, view.time[np.minimum(last, len(view.rows) - 1)], FOREVER)
+        since = view.fact(SINCE)
+        closes = np.where(ended, since[np.minimum(last, len(view.rows) - 1)], FOREVER)
         end = np.where(ended, closes, view.time[last - 1])
-        start = view.time[first]
+        start = since[first]
         return Found(None, first, last, group, start, end, closes, in_order=True)
 
     def needs(self, view: View, h: int) -> Ints:
@@ -80,6 +82,16 @@ class BoundPunctuation(BoundRows):
             return view.before(int(settled[-1])) if settled.size else view.first
         begins = np.where(self._begins(view) & (view.time < h), np.arange(len(view.rows)), -1)
         return np.maximum(np.maximum.reduceat(begins, view.first), view.first) if view.first.size else view.first
+
+    def cells(self, bounds: Ints, time: Ints, flag: Callable[[int], Mask]) -> tuple[Ints, Ints]:
+        marked = np.flatnonzero(flag(self.flag))
+        begins = np.empty(marked.size, np.int64)
+        begins = begins[: alike(bounds, time, marked, begins)]
+        cut, marked_cut = np.zeros((2, time.size), np.bool_)
+        marked_cut[begins] = True
+        cut[begins] = cut[bounds[:-1]] = True
+        first = np.flatnonzero(cut)
+        return first, marked_cut[first].astype(np.int64) << self.flag
 
     def _begins(self, view: View) -> Mask:
         """Rows that begin a window: the first of each group, and the first of those as late as a mark."""
@@ -141,6 +153,7 @@ class BoundFrame(BoundRows):
     def __init__(self, window: Frame, binding: Binding) -> None:
         self.number, self.partial = binding.number, window.partial
         self.enter, self.leave = binding.flags[window.enter], binding.flags[window.leave]
+        self.fuses = self.enter != self.leave
         # added, it does not know whether a frame is open before it has seen a row that leaves
         self.notes, self.origin = binding.added, BEGIN if binding.since is None else binding.since
 
@@ -161,9 +174,23 @@ class BoundFrame(BoundRows):
             first, last, open_ = first[known], last[known], open_[known]
         if not self.partial:
             first, last, open_ = first[~open_], last[~open_], open_[~open_]
-        start, end = view.time[first], view.time[last - 1]
+        start, end = view.fact(SINCE)[first], view.time[last - 1]
         closes = np.where(open_, FOREVER, end)
         return Found(None, first, last, view.group[first], start, end, closes, in_order=True)
+
+    def cells(self, bounds: Ints, time: Ints, flag: Callable[[int], Mask]) -> tuple[Ints, Ints]:
+        """A row that enters may begin a frame unless the one before it did or was in one, and so with those that leave:
+        what is inside of a cell does neither."""
+        enter, leave, keys = flag(self.enter), flag(self.leave), bounds[:-1]
+        cut, after = enter.copy(), leave.copy()
+        cut[1:] &= ~enter[:-1] | leave[:-1]
+        after[1:] &= ~leave[:-1] | enter[1:]
+        after[keys] = leave[keys]
+        cut[1:] |= after[:-1]
+        cut[keys] = True
+        first = np.flatnonzero(cut)
+        last = np.append(first[1:], time.size) - 1
+        return first, enter[first].astype(np.int64) << self.enter | leave[last].astype(np.int64) << self.leave
 
     def note(self, view: View, settled: Ints, left: Ints) -> Ints:
         assert view.noted is not None

@@ -9,7 +9,7 @@ at once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -64,6 +64,9 @@ class ShownRows(Protocol):
         """What is kept of each beside its values."""
         raise NotImplementedError
 
+    def flagged(self, flag: int) -> Mask:
+        raise NotImplementedError
+
     def counted(self, positions: Ints) -> Ints:
         """How many rows there are before each of these positions: one that is shown may be several."""
         raise NotImplementedError
@@ -78,8 +81,8 @@ class ShownRows(Protocol):
 class RowTable(ShownRows):
     """Rows as cells (END: the time, CODE, ROWS: 1), sorted by (code, time, sequence, arrival).
 
-    Where nothing but counts is asked, rows that are final are one cell up to the next rank at which a window begins or
-    ends (ROWS: how many, END: the last one's time).
+    Where windows allow it, rows that are final are one cell up to where a window begins or ends (ROWS: how many, END:
+    the last one's time).
     """
 
     of_one_key: ClassVar[bool] = False  # known to be
@@ -113,6 +116,9 @@ class RowTable(ShownRows):
 
     def fact(self, column: int) -> Ints:
         return self.facts[:, column]
+
+    def flagged(self, flag: int) -> Mask:
+        return (self.facts[:, FLAGS] >> flag) & 1 == 1
 
     def groups(self) -> Ints:
         """Where keys begin, and the end."""
@@ -224,6 +230,13 @@ class BoundRows(Protocol):
     by_key: bool = False  # whether a key's windows go by the time of its rows, and ask for no row that is not final
     wakes: bool = False  # whether time alone may complete a window or let rows go
 
+    fuses: bool = False  # whether, alone in a spec, its rows may be aggregated between where windows begin and end
+
+    def cells(self, bounds: Ints, time: Ints, flag: Callable[[int], Mask]) -> tuple[Ints, Ints]:
+        """For windows that fuse: where the cells of final rows begin, no window of which begins or ends inside of one,
+        and the flags of each."""
+        return bounds[:-1], np.zeros_like(bounds[:-1])
+
     def note(self, view: View, settled: Ints, left: Ints) -> Ints:
         """For windows that note: what is to be known of each group from now on; ``settled`` of its rows are final, and
         ``left`` are let go."""
@@ -285,7 +298,8 @@ class View:
         return fact
 
     def flagged(self, flag: int) -> Mask:
-        return (self.fact(FLAGS) >> flag) & 1 == 1
+        flagged: Mask = self.rows.flagged(flag)
+        return flagged
 
     def before(self, time: int) -> Ints:
         """For each group the position of its first row at or after a time."""
