@@ -59,8 +59,9 @@ def close(state: State, reached: int | None, flush: bool = False, at_most: int |
     due, quick = state.postponed, None
     if len(state.store) and _may_close(state, after, until, flush):
         store = state.store
-        if at_most is None and not due:
-            quick = quick_answers(Closing(plan, store.runs, state.keys, after, until))
+        closing = Closing(plan, store.runs, state.keys, after, until)
+        if not due and (at_most is None or (plan.adds_up and closing.most <= at_most)):
+            quick = quick_answers(closing)
         if quick is None:
             store = store.consolidated()
             due = (*due, Postponed(store, after, until))

@@ -40,6 +40,11 @@ class Closing:
         """The windows, over these slices."""
         return self.plan.edges.due(self.ends, self.after, self.until)
 
+    @property
+    def most(self) -> int:
+        """How many answers there are at most."""
+        return int(self.plan.shares[self.due.type].sum()) * (1 if self.keys is None else len(self.keys))
+
     @lazy
     def needs_any(self) -> bool:
         """Whether any of its slices makes a window due: not of windows that ask whether there were rows lately."""
