@@ -25,7 +25,7 @@ spec = sl.Spec(time="t", by=["k"], windows={"w": sl.tumbling(100), "s": sl.slidi
                aggs={"n": sl.count(), "sum": sl.sum("v"), "low": sl.min("v")}, watermark=sl.bounded(10))
 out = sl.Operator(spec).push(pa.table({"t": rows, "k": rows % 7, "v": rows / 8}))
 sums = [sum(out.windows[c].to_pylist()) for c in ("n", "sum", "low")]
-print(out.windows.num_rows, *sums, time.perf_counter() - began)
+print(out.windows.num_rows, *sums, time.perf_counter() - began, time.process_time())
 """
 ANSWER = ["126", "3300", "171668.75", "5034.75"]  # by hand, over range(1000)
 
@@ -36,20 +36,26 @@ def started(cache: Path) -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, "-c", QUERY], env=environment, text=True, **pipes)
 
 
-def seconds(process: subprocess.Popen[str]) -> float | None:
-    """From the first import to the result; None, and a word on it, where the answer is wrong or there is none."""
+def seconds(process: subprocess.Popen[str]) -> tuple[float, float] | None:
+    """From the first import to the result, and of CPU time; None, and a word on it, where the answer is wrong or there
+    is none."""
     out, error = process.communicate(timeout=600)
-    *answer, took = out.split() or [""]
+    *answer, took, busy = out.split() or ["", ""]
     if process.returncode or answer != ANSWER:
         print(f"failed with {process.returncode}: {out}{error}", flush=True)
         return None
-    return float(took)
+    return float(took), float(busy)
 
 
-def round_of(processes: int) -> tuple[list[float | None], float | None]:
+def round_of(processes: int) -> tuple[list[tuple[float, float] | None], tuple[float, float] | None]:
     with tempfile.TemporaryDirectory() as folder:
         together = [seconds(p) for p in [started(Path(folder)) for _ in range(processes)]]
         return together, seconds(started(Path(folder)))
+
+
+def medians(found: list[tuple[float, float]]) -> str:
+    took, busy = (statistics.median(column) for column in zip(*(found or [(0, 0)]), strict=True))
+    return f"{took:.2f} s ({busy:.2f} s of CPU)"
 
 
 def main() -> int:
@@ -57,8 +63,8 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--processes", type=int, default=8)
     asked = parser.parse_args()
-    cold: list[float] = []
-    warm: list[float] = []
+    cold: list[tuple[float, float]] = []
+    warm: list[tuple[float, float]] = []
     failed = 0
     began = time.monotonic()
     for _ in range(asked.rounds):
@@ -68,7 +74,7 @@ def main() -> int:
         warm += [t for t in [after] if t is not None]
     print(
         f"{asked.rounds} rounds of {asked.processes} processes at once: {failed} failed; median "
-        f"{statistics.median(cold or [0]):.2f} s cold, {statistics.median(warm or [0]):.2f} s for one that follows; "
+        f"{medians(cold)} cold, {medians(warm)} for one that follows; "
         f"{time.monotonic() - began:.0f} s in all"
     )
     return bool(failed)

@@ -16,6 +16,7 @@ from functools import cache, partial
 import numba
 from numba import njit
 from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core.runtime import rtsys
 
 from slicing.kernels.compiler import KernelCompiler
 
@@ -75,3 +76,9 @@ class _Cache(FunctionCache):
         super().__init__(function)
         file = self._cache_file
         self._cache_file = _Files(self._cache_path, self._impl.filename_base, file._source_stamp)
+
+    def load_overload(self, signature, context):
+        """Numba first imports all that a kernel could be compiled from, 0.1 s: what is loaded is compiled."""
+        rtsys.initialize(context)
+        with self._guard_against_spurious_io_errors():
+            return self._load_overload(signature, context)
