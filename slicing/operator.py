@@ -266,7 +266,7 @@ class Operator:
     def restore(
         spec: Spec, blob: bytes, *, max_windows_per_push: int | None = None, threads: int = 1, combine: str = "auto"
     ) -> Operator:
-        """The operator that wrote the snapshot; refuses one of another spec, a newer format, or a damaged one."""
+        """The operator that wrote the snapshot; refuses one of another spec, another format, or a damaged one."""
         from slicing import snapshot
 
         operator = Operator(spec, max_windows_per_push=max_windows_per_push, threads=threads, combine=combine)

@@ -44,7 +44,7 @@ from slicing.windows.users import context_json, context_value
 Ints = npt.NDArray[np.int64]
 
 MAGIC = b"SLICESNP"
-FORMAT = 1
+FORMAT = 2
 _HEAD = struct.Struct("<8sI16s")  # magic, format, checksum of all that follows
 _LENGTH = struct.Struct("<Q")
 
@@ -71,6 +71,7 @@ def write(spec: Spec, state: State | None, advanced: tuple[object, ...], ended: 
             "pools": list(state.pools),
             "filled": list(state.filled),
             "runs": len(state.store.runs),
+            "coarse": state.store.coarse,
             "postponed": [[p.after, p.until, p.code] for p in state.postponed],
             "rows": _rows_header(state.rows),
         }
@@ -113,8 +114,8 @@ def read(
     tables = [pa.ipc.open_stream(section).read_all() for section in sections[1:]]
     take = iter(tables)
     given = next(take).schema
-    stands = header["arrival"], header["since"], header.get("agg_since") or {}
-    of_buckets = header.get("buckets", False)
+    stands = header["arrival"], header["since"], header["agg_since"]
+    of_buckets = header["buckets"]
     if known is not None and given == known.given and stands == _stands(known.plan) and not of_buckets:
         plan = known.plan
     else:
@@ -126,10 +127,8 @@ def read(
     pools = {name: _whole(next(take)["value"]) for name in header["pools"]}
     filled = {k: next(take)["end"].to_numpy().copy() for k in header["filled"]}
     revisions = Revisions(**{name: c.to_numpy() for name, c in zip(*_columns(next(take)), strict=True)})
-    store = Store(plan, tuple(_cells(plan, next(take)) for _ in range(header["runs"])))
-    postponed = tuple(
-        Postponed(Store(plan, (_cells(plan, next(take)),)), *bounds) for bounds in header.get("postponed", [])
-    )
+    store = Store(plan, tuple(_cells(plan, next(take)) for _ in range(header["runs"])), header["coarse"])
+    postponed = tuple(Postponed(Store(plan, (_cells(plan, next(take)),)), *bounds) for bounds in header["postponed"])
     rows = _rows(plan, header["rows"], take)
     state = State(
         plan,
@@ -159,9 +158,9 @@ def _sections(blob: memoryview) -> list[memoryview]:
         raise SnapshotError("the bytes are not a snapshot of this library (they do not begin as one)")
     _, version, checksum = _HEAD.unpack(blob[: _HEAD.size])
     body = blob[_HEAD.size :]
-    if version > FORMAT:
-        raise SnapshotError(f"the snapshot has format {version}; this version of the library reads up to {FORMAT}")
-    if version != FORMAT or _checksum(body) != checksum:
+    if version != FORMAT:
+        raise SnapshotError(f"the snapshot has format {version}; this version of the library reads {FORMAT}")
+    if _checksum(body) != checksum:
         raise SnapshotError("the snapshot is damaged: its checksum does not match its content")
     sections = []
     at = 0

@@ -40,7 +40,7 @@ from slicing.system.sealed import SealError, content_of, header_of, sealed
 from spark_udfs.types import arrow_schema
 
 MAGIC = b"SLICESTA"
-FORMAT = 1
+FORMAT = 2
 SUFFIX = ".slices"
 _PRUNE_EVERY = 16
 LARGE = 16 << 20  # bytes of a snapshot that is not written with every batch: about 200,000 slices

@@ -202,11 +202,13 @@ def test_only_the_treatment_of_overflow_may_change():
         assert eased.flush().windows["s"].to_pylist() == [total]
 
 
-def test_a_newer_format_is_refused():
+@pytest.mark.parametrize("other", [snapshot.FORMAT - 1, snapshot.FORMAT + 1])
+def test_another_format_is_refused(other):
     blob = bytearray(blob_of())
-    blob[8:12] = (snapshot.FORMAT + 1).to_bytes(4, "little")
-    newer = rf"format {snapshot.FORMAT + 1}; this version of the library reads up to {snapshot.FORMAT}$"
-    with pytest.raises(sl.SnapshotError, match=newer):
+    blob[8:12] = other.to_bytes(4, "little")
+    with pytest.raises(
+        sl.SnapshotError, match=rf"format {other}; this version of the library reads {snapshot.FORMAT}$"
+    ):
         sl.Operator.restore(spec("text"), bytes(blob))
 
 

@@ -36,9 +36,9 @@ def header_of(magic: bytes, version: int, data: bytes, what: str) -> tuple[dict[
         raise SealError(f"{what} was not written by this library, or is damaged (it does not begin as one)")
     _, found, length, checksum = _HEAD.unpack(data[: _HEAD.size])
     text = data[_HEAD.size : _HEAD.size + length]
-    if found > version:
-        raise SealError(f"{what} has format {found}; this version of the library reads up to {version}")
-    if found != version or len(text) != length or _checksum(text) != checksum:
+    if found != version:
+        raise SealError(f"{what} has format {found}; this version of the library reads {version}")
+    if len(text) != length or _checksum(text) != checksum:
         raise SealError(f"{what} is damaged: the checksum of its header does not match")
     return json.loads(text) | {"mark": checksum.hex()}, data[_HEAD.size + length :]
 
