@@ -239,6 +239,8 @@ def _combine(plan: Plan) -> str:
     if plan.adds_up and plan.spec.by and pays("stacks", stacked, ends.size):
         at_once = f"two stacks of whole slices, where most keys have rows in most of them; else {at_once}"
     at_once = f"a push that spans {_span(plan, longest)}: {at_once}"
+    if plan.adds_up and plan.spec.by:
+        others.append(f"slices, not buckets: {_NOT_BUCKETS}")
     return "\n".join([f"a push that closes one edge: {few}", at_once, *others, _subtracted(plan)])
 
 
@@ -254,7 +256,10 @@ def _subtracted(plan: Plan) -> str:
     return "\n".join(found or ["nothing is ever subtracted"])
 
 
-# Not chosen unasked: see answers/ways/buckets.
+_NOT_BUCKETS = (
+    "a partial a window and key (combine='buckets') is quicker only where a key has a row every few windows, "
+    "and then by a fifth"
+)
 _BUCKETS = "each row goes into all its windows at once, for streams with a row in every few windows"
 _EAGER = "windows slide over very many slices: a few partials of each level of a tree over them, kept between pushes"
 MOST_SHOWN = 20_000  # slices that explain works through

@@ -90,3 +90,5 @@ def test_explain_says_which_and_why() -> None:
         assert f"{name}, as the operator was told ({STRATEGIES[name].why})" in forced
     floats = sl.explain(spec(a=sl.sum("v")), pa.schema({"t": pa.int64(), "v": pa.float64()}))["combine"]
     assert "nothing is ever subtracted" in floats
+    keyed = sl.Spec("t", {"w": sl.sliding(60, every=10)}, {"n": sl.count()}, by=["v"])
+    assert "slices, not buckets" in sl.explain(keyed, schema)["combine"]
