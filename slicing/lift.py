@@ -17,6 +17,7 @@ from slicing.slices.lanes import Lane
 Ints = npt.NDArray[np.int64]
 
 LINE = 64  # bytes of a cache line
+PIECE = 256  # cells that are made at a time: 100 k of them 0.36 -> 0.1 ms
 
 
 class Order:
@@ -36,10 +37,11 @@ class Quads:
     """Partials of kind BASIC_F in the making, as ``scatter_basic_f`` has them: two cells a cache line."""
 
     def __init__(self, size: int) -> None:
-        room = np.empty(4 * size + LINE // 8, np.int64)
+        room = np.empty(4 * (size + PIECE) + LINE // 8, np.int64)
         first = -room.ctypes.data % LINE // 8
+        pieces = -(-size // PIECE)
+        room[first : first + 4 * pieces * PIECE].reshape(pieces, 4 * PIECE)[:] = _NO_ROWS
         self.words = room[first : first + 4 * size].reshape(size, 4)
-        self.words[:] = _NO_ROWS
         self.spilt = np.zeros((size, 2))  # memory that nothing is written to costs nothing
 
     @property
@@ -52,7 +54,7 @@ class Quads:
         return block
 
 
-_NO_ROWS = np.array([0, 0, SIGN_BIT, SIGN_BIT], np.int64)
+_NO_ROWS = np.tile(np.array([0, 0, SIGN_BIT, SIGN_BIT], np.int64), PIECE)
 
 
 class Lifted:

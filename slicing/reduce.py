@@ -150,13 +150,11 @@ def _lift(rows: Rows, ends: Ints, code: Ints | Codes, place: Place, chosen: Sequ
     first = last = spans = None
     if plan.fragments and isinstance(place, Segments):
         first, last = rows.time[place.first], rows.time[place.last - 1]
+    elif plan.fragments and isinstance(place, Pieces):
+        first, last = np.full(size, TOP), np.full(size, ~TOP)
+        k.masked_span(place.found, rows.time, first, last)
     elif plan.fragments:
-        spans = np.empty((size, 2), np.int64)
-        spans[:, 0], spans[:, 1] = TOP, ~TOP
-        first, last = spans.T
-        if isinstance(place, Pieces):
-            k.masked_span(place.found, rows.time, first, last)
-            spans = None
+        spans = np.full((size, 2), ~TOP)
     together = len(waiting) + (counted is not None) + (spans is not None)
     if together:
         for chunk, cell, base in place.chunks(together):
@@ -166,6 +164,8 @@ def _lift(rows: Rows, ends: Ints, code: Ints | Codes, place: Place, chosen: Sequ
                 k.scatter_count(cell, counted[base:])
             if spans is not None:
                 k.scatter_span(cell, rows.time[chunk], spans[base:])
+    if spans is not None:
+        first, last = ~spans[:, 0], spans[:, 1]
     if counts is None:
         assert counter is not None
         counts = counter.counts()
@@ -188,7 +188,9 @@ def _meta(ends: Ints, code: Ints | Codes, counts: Ints, held: Ints | None, fragm
         cells = meta.reshape(*np.broadcast_shapes(ends.shape, code.shape), meta.shape[1])
         cells[..., END], cells[..., CODE], meta[:, ROWS] = ends, code, counts
     else:
-        row, column = (held, held) if ends.shape == code.shape else divmod(held, code.size)
+        row, column = (held, held) if ends.shape == code.shape else (0, held)
+        if ends.size > 1 and ends.shape != code.shape:
+            row, column = divmod(held, code.size)
         meta[:, END], meta[:, CODE], meta[:, ROWS] = ends.ravel()[row], code[column], counts[held]
     return meta
 

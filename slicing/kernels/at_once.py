@@ -1,4 +1,4 @@
-"""A row into all words of a cell at once."""
+"""A row into all words of its cell at once."""
 
 from llvmlite import ir
 from numba import types
@@ -6,7 +6,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 _WORD = ir.IntType(64)
-_WORDS, _FLOATS = ir.VectorType(_WORD, 4), ir.VectorType(ir.DoubleType(), 4)
+_WORDS, _FLOATS, _PAIR = ir.VectorType(_WORD, 4), ir.VectorType(ir.DoubleType(), 4), ir.VectorType(_WORD, 2)
 
 
 @intrinsic
@@ -44,3 +44,22 @@ def add_basic_f(_, cells, c, bits):
         return builder.extract_element(counted, ir.IntType(32)(0))
 
     return types.int64(cells, types.uint64, types.int64), build
+
+
+@intrinsic
+def widen_span(_, spans, c, time):
+    """A time into span ``c``: ~first, last, both of them maxima. 0.8 -> 0.4 ns a row at 1000 cells."""
+
+    def build(context, builder, signature, args):
+        array = context.make_array(signature.args[0])(context, builder, args[0])
+        place = builder.gep(builder.bitcast(array.data, _PAIR.as_pointer()), [args[1]])
+        first = builder.insert_element(ir.Constant(_PAIR, ir.Undefined), args[2], ir.IntType(32)(0))
+        row = builder.shuffle_vector(first, first, ir.Constant(ir.VectorType(ir.IntType(32), 2), [0, 0]))
+        row = builder.xor(row, ir.Constant(_PAIR, [-1, 0]))
+        largest = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(_PAIR, [_PAIR, _PAIR]), "llvm.smax.v2i64"
+        )
+        builder.store(builder.call(largest, [builder.load(place, align=8), row]), place, align=8)
+        return context.get_dummy_value()
+
+    return types.void(spans, types.uint64, types.int64), build

@@ -9,7 +9,7 @@ of rows.
 import numpy as np
 from numba import njit
 
-from slicing.kernels.at_once import add_basic_f
+from slicing.kernels.at_once import add_basic_f, widen_span
 from slicing.kernels.combine import BOTTOM, LOW, SHIFT, TOP, earlier, summed
 from slicing.kernels.floats import floats
 from slicing.kernels.kernel import kernel
@@ -43,11 +43,9 @@ def is_nan(u):
 
 @kernel
 def scatter_span(cell, t, S):
-    """The first and the last time of each cell, side by side: 1.8 -> 0.95 ns a row at 20 k cells."""
+    """~first and last time of each cell."""
     for i in range(cell.size):
-        c = np.uint64(cell[i])
-        S[c, 0] = min(S[c, 0], t[i])
-        S[c, 1] = max(S[c, 1], t[i])
+        widen_span(S, np.uint64(cell[i]), t[i])
 
 
 @kernel

@@ -1,12 +1,15 @@
 """Times to slices: edges of a span, the next edge of a time, the slot of a row."""
 
 import numpy as np
+from numba import njit
 
 from slicing.kernels.combine import BOTTOM
 from slicing.kernels.kernel import kernel
 from slicing.kernels.prefetch import prefetch
 
 NEAR = 128  # rows
+TOGETHER = 512  # rows whose edges are looked for together
+FEW = 64  # edges that are sooner compared with, one by one, than searched
 STEP = 8  # of times, a cache line
 AHEAD = 1024  # rows that are on their way from memory
 EXACT = np.int64(1) << np.int64(50)  # a quotient below is off by one at most when it is made with floats
@@ -140,14 +143,27 @@ def cut(t, edges, block, out):
     return size
 
 
+@njit(inline="always")
+def edges_until(edges, time):
+    """How many edges are at or before a time."""
+    low, high = np.int64(0), np.int64(edges.size)
+    while low < high:
+        middle = (low + high) >> 1
+        if edges[middle] <= time:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
 @kernel(error_model="numpy")
 def grid_cells(t, edges, width, codes, keys, out):
     """cell = slot * keys + code, where the slot is the number of edges at or before the time (never all).
 
     Without codes the rows of a slot take turns (``keys`` is a power of two): an update waits for the one of its cell
     before it, so rows that mostly are of one slot are added up in 8 cells of it in 0.84 ns, in one in 3.3.
-    With ``width`` all edges are that far apart: a multiplication, corrected by one. Otherwise a search, which looks
-    at the slot of the row before first, as neighbours in a stream are near in time.
+    With ``width`` all edges are that far apart: a multiplication, corrected by one. Otherwise a comparison with each
+    edge that some hundred neighbours touch: 20 % of rows late by 4 edges 3.1 -> 0.5 ns, 90 % by 20 edges 15 -> 1.4.
     """
     if width > 0:
         inverse = 1.0 / width
@@ -158,23 +174,22 @@ def grid_cells(t, edges, width, codes, keys, out):
             r = distance - q * width
             out[i] = (q + np.int64(r >= width) - np.int64(r < 0)) * keys
     else:
-        slot = np.int64(0)
-        after, until = BOTTOM, edges[0]
-        for i in range(t.size):
-            v = t[i]
-            if (v < after) | (v >= until):
-                low = np.int64(0)
-                high = np.int64(edges.size)
-                while low < high:
-                    middle = (low + high) >> 1
-                    if edges[middle] <= v:
-                        low = middle + 1
-                    else:
-                        high = middle
-                slot = low
-                after = edges[slot - 1] if slot else BOTTOM
-                until = edges[slot]
-            out[i] = slot * keys
+        for start in range(0, t.size, TOGETHER):
+            a, o = t[start : start + TOGETHER], out[start : start + TOGETHER]
+            low = high = a[0]
+            for i in range(a.size):
+                low = min(low, a[i])
+                high = max(high, a[i])
+            first = edges_until(edges, low)
+            some = edges[first : edges_until(edges, high)]
+            for i in range(a.size):
+                o[i] = first if some.size <= FEW else first + edges_until(some, a[i])
+            for e in range(some.size if some.size <= FEW else 0):
+                edge = some[e]
+                for i in range(a.size):
+                    o[i] += a[i] >= edge
+            for i in range(a.size):
+                o[i] *= keys
     if codes.size:
         for i in range(t.size):
             out[i] += codes[i]
