@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from slicing.batch import ALL_VALID, Rows
 from slicing.columns.key_tables import Codes, numbered
-from slicing.columns.order import order_by
+from slicing.columns.order import order_by, sorting
 from slicing.columns.values import NOWHERE, TOP
 from slicing.kernels import reduce as k
 from slicing.kernels.cells import CODE, END, FIRST, LAST, LEVEL, ROWS
@@ -85,7 +85,7 @@ def reduce_rows(rows: Rows) -> Cells:
     place: Place = Pieces.of(grid) or grid
     plain = all(isinstance(lane.kind, int) for lane in plan.lanes)
     if plain and place is grid and edges.size * TURNS * SHORT <= len(rows):
-        cells = _assemble(rows, ends[:, None], np.zeros(TURNS, np.int64), Grid(rows, edges, TURNS))
+        cells = _lift(rows, ends[:, None], np.zeros(TURNS, np.int64), Grid(rows, edges, TURNS))
         return fused(sorted_cells(cells), plan.lanes, plan.gaps)
     return _assemble(rows, ends, np.zeros(ends.size, np.int64), place)
 
@@ -116,11 +116,12 @@ def lift_ranges(rows: Rows, first: Ints, last: Ints, lanes: Sequence[Lane] | Non
 
 
 def _assemble(rows: Rows, ends: Ints, code: Ints, place: Place) -> Cells:
-    """Reduce, and put slots that share a slice together."""
+    """Reduce, and put slots that share a slice together: a key's cells of a slice are made in time order."""
     plan = rows.plan
     cells = _lift(rows, ends, code, place)
     if plan.grid and len(cells) > 1:
-        return fused(sorted_cells(cells), plan.lanes, plan.gaps)
+        order = sorting(cells.code, cells.end)
+        return fused(cells if order is None else cells.take(order), plan.lanes, plan.gaps)
     return cells
 
 
@@ -198,7 +199,7 @@ def _meta(ends: Ints, code: Ints | Codes, counts: Ints, held: Ints | None, fragm
 def _of_lane(lane: Lifted | Block, counts: Ints, held: Ints | None) -> Block:
     if isinstance(lane, Lifted):
         return lane.partials(counts, held)
-    return lane if held is None else lane[held]
+    return lane if held is None else lane.take(held, axis=0)
 
 
 def _lifting(rows: Rows, lane: Lane, place: Place, size: int, order: Order) -> Lifting:

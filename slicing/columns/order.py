@@ -22,11 +22,11 @@ def sorting(*keys: Ints) -> Ints | None:
         return alone
     order = None
     for key in keys:
-        key = key if order is None else key[order]
+        key = key if order is None else key.take(order)
         if not key.size or (key[1:] >= key[:-1]).all():
             continue
         step = stable_order(key)
-        order = step if order is None else order[step]
+        order = step if order is None else order.take(step)
     return order
 
 
@@ -47,7 +47,7 @@ def stable_order(key: Ints | npt.NDArray[np.int32]) -> Ints:
     number = key - low
     order = np.argsort(number.astype(np.uint16), kind="stable")
     if high - low >= 1 << 16:
-        order = order[np.argsort((number >> 16)[order].astype(np.uint16), kind="stable")]
+        order = order.take(np.argsort((number >> 16).astype(np.uint16).take(order), kind="stable"))
     return order
 
 
