@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +12,7 @@ import numpy.typing as npt
 from slicing.batch import BLOCK, Rows
 from slicing.columns.key_tables import Codes
 from slicing.columns.lazy import lazy
-from slicing.columns.values import TOP
+from slicing.columns.values import NOWHERE, TOP
 from slicing.kernels.slice import grid_cells, pieces
 
 Ints = npt.NDArray[np.int64]
@@ -97,17 +98,18 @@ class Grid:
         return slot
 
     def chunks(self, together: int = 2) -> Iterator[Chunk]:
-        rows, code = len(self.of), self.of.code
-        bounds = None
+        rows, code, bounds = len(self.of), self.of.code, NOWHERE
         if code is not None and self.edges.size == 1:
-            bounds = [0, rows]
+            bounds = np.array([0, rows])
         elif code is not None and self.of.span[2] and self.edges.size * LONG <= rows:
-            bounds = self.of.cuts[1].tolist()
-        if code is not None and bounds is not None:
+            edges, bounds = self.of.cuts
+            if edges is not self.edges:  # but others, of more rows than these
+                bounds = np.append(0, np.searchsorted(self.of.time, self.edges))
+        if code is not None and bounds.size:
             step = CHUNK if together > 1 else rows
-            for slot in range(self.edges.size):  # the codes are cells of the slot
-                for first in range(bounds[slot], bounds[slot + 1], step):
-                    chunk = slice(first, min(first + step, bounds[slot + 1]))
+            for slot, (begin, end) in enumerate(pairwise(bounds.tolist())):  # the codes are cells of the slot
+                for first in range(begin, end, step):
+                    chunk = slice(first, min(first + step, end))
                     yield chunk, _fixed(code[chunk]), slot * self.keys
             return
         for first in range(0, rows, CHUNK):

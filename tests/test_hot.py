@@ -96,10 +96,12 @@ def test_small_pushes_answer_as_arrow_groups(windows: str, disorder: int, keys: 
     assert_same(found, grouped(table, windows))
 
 
-def test_pushes_of_several_chunks_go_in_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("disorder", [0, 60])
+def test_pushes_of_several_chunks_go_in_whole(monkeypatch: pytest.MonkeyPatch, disorder: int) -> None:
     monkeypatch.setattr(places, "CHUNK", 7)
-    table = stream(6000, 40, 60)
-    found, hot = pushed(sl.Operator(query(late=60)), table, 25)
+    monkeypatch.setattr(places, "LONG", 1)
+    table = stream(6000, 40, disorder)
+    found, hot = pushed(sl.Operator(query(late=60)), table, 25)  # several slots are open
     assert hot > 100
     assert_same(found, grouped(table, "tumbling"))
 
