@@ -175,20 +175,6 @@ def named_rows(type, end, first, type_of, out):
             w = next[w]
 
 
-@kernel
-def write_names(numbers, at, text, ends, out):
-    """The names of these numbers one after the other, and where each ends; name n is ``text[at[n] : at[n + 1]]``."""
-    n = np.int64(0)
-    ends[0] = 0
-    for i in range(numbers.size):
-        first, size = np.int64(at[numbers[i]]), np.int64(at[numbers[i] + 1] - at[numbers[i]])
-        for c in range(size):
-            out[np.uint64(n + c)] = text[np.uint64(first + c)]
-        n += size
-        ends[i + 1] = n
-    return n
-
-
 @kernel(error_model="numpy")
 def window_ranges(type_first, windows, high, ascending, group_first, slice_of, at, out):
     """Each (window, group) that has rows: its range of cells.
