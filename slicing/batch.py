@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.aggregates import sketches
+from slicing.columns.arrow_out import array_of
 from slicing.columns.key_tables import Codes
 from slicing.columns.lazy import lazy
 from slicing.columns.row_values import Values, values_of
@@ -117,7 +118,7 @@ class Rows:
         return part
 
     def take(self, index: Ints) -> Rows:
-        chosen = pa.array(index)
+        chosen = array_of(index)
         return replace(
             self,
             columns={name: column.take(chosen) for name, column in self.columns.items()},

@@ -31,6 +31,7 @@ from slicing.answers.fill import Filled
 from slicing.answers.revise import Revisions, revise
 from slicing.close import advance_to
 from slicing.columns.arrow_io import one_batch
+from slicing.columns.arrow_out import array_of
 from slicing.columns.keys import KeyTable
 from slicing.columns.values import ranks, taken
 from slicing.kept_rows.close import fresh as no_rows
@@ -266,7 +267,7 @@ def _by_key(state: State, rows: pa.Table, count: int) -> list[pa.Table]:
     keys = KeyTable(state.plan.key_types)
     codes = keys.encode([one_batch(rows).column(name) for name in state.plan.spec.by])
     target = (keys.hashes(np.arange(len(keys))) % np.uint64(count))[codes]
-    return [rows.filter(pa.array(target == p)) for p in range(count)]
+    return [rows.filter(array_of(target == p)) for p in range(count)]
 
 
 def bundled(parts: Iterable[bytes]) -> bytes:

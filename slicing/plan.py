@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.aggregates.aggregate import BoundAggregate
+from slicing.columns.arrow_out import array_of, texts
 from slicing.columns.keys import check_key_type
 from slicing.columns.lazy import lazy
 from slicing.columns.row_values import number_form
@@ -132,7 +133,7 @@ class Plan:
         ]
         self.types = types
         self.unlike = frozenset(name for name, type in types.items() if not is_plain(type))
-        self._one_name = pa.array([], pa.string())
+        self._one_name = texts([])
 
     def named(self, numbers: Ints) -> pa.Array:
         """The names of windows by their numbers."""
@@ -140,10 +141,10 @@ class Plan:
             if len(self._one_name) < numbers.size:
                 self._one_name = pa.repeat(self.names[0], 2 * numbers.size)
             return self._one_name.slice(0, numbers.size)
-        names, longest = self.once("names", lambda: (pa.array(self.names), max(len(n.encode()) for n in self.names)))
+        names, longest = self.once("names", lambda: (texts(self.names), max(len(n.encode()) for n in self.names)))
         if numbers.size * longest > np.iinfo(np.int32).max:
             raise OverflowError(f"the names of {numbers.size} windows do not fit a column; push smaller batches")
-        return names.take(pa.array(np.ascontiguousarray(numbers)))
+        return names.take(array_of(numbers))
 
     def _bind_rows(
         self, windows: Sequence[ContextFreeWindow | RowWindow | Window], types: dict[str, pa.DataType]

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from slicing.aggregates.aggregate import Aggregate, BoundAggregate, Lowered, Pools, _column, define
 from slicing.columns import values as v
+from slicing.columns.arrow_out import array_of
 from slicing.columns.values import BOOL, DECIMAL, FLOAT, NUMERIC, RANKED, TIME, UNSIGNED, ValueType
 from slicing.kernels import combine as kinds
 from slicing.slices.blocks import width
@@ -103,7 +104,7 @@ def _exceeds(total: Total, limit: int) -> Mask:
 def _count(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> BoundAggregate:
     feeds = () if agg.column is None else (Feed(agg.column, "valid"),)
     return BoundAggregate(
-        (_lane(agg, kinds.COUNT, *feeds),), pa.int64(), lambda b, pools: Lowered(pa.array(b[0][:, 0]), None)
+        (_lane(agg, kinds.COUNT, *feeds),), pa.int64(), lambda b, pools: Lowered(array_of(b[0][:, 0]), None)
     )
 
 
@@ -194,7 +195,7 @@ def _moment(root: bool) -> Callable[[Aggregate, ValueType, Mapping[str, pa.DataT
                 var = _divide(np.maximum(b[0].view(np.float64)[:, 2], 0.0), count - ddof)
                 numbers = np.sqrt(var) if root else var
             enough = count > ddof
-            return Lowered(pa.array(numbers, mask=None if enough.all() else ~enough), None)
+            return Lowered(array_of(numbers, ~enough), None)
 
         return BoundAggregate((_lane(agg, kinds.MOMENTS, Feed(agg.column, "float")),), pa.float64(), lower)
 
@@ -266,7 +267,7 @@ def _extreme_count(pick: str) -> Callable[[Aggregate, ValueType, Mapping[str, pa
     def build(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> BoundAggregate:
         assert agg.column is not None
         lane = _lane(agg, kinds.EXTREME_COUNT, Feed(agg.column, pick))
-        return BoundAggregate((lane,), pa.int64(), lambda b, pools: Lowered(pa.array(b[0][:, 2]), None))
+        return BoundAggregate((lane,), pa.int64(), lambda b, pools: Lowered(array_of(b[0][:, 2]), None))
 
     return build
 
@@ -301,13 +302,13 @@ def _divide(a: npt.NDArray[np.float64], b: Ints) -> npt.NDArray[np.float64]:
 
 def _floats(block: Ints, numbers: npt.NDArray[np.float64]) -> Lowered:
     empty = block[:, 0] == 0
-    return Lowered(pa.array(numbers, mask=empty if empty.any() else None), None)
+    return Lowered(array_of(numbers, empty), None)
 
 
 def _whole(block: Ints, numbers: npt.NDArray[np.int64] | npt.NDArray[np.uint64], overflow: Mask) -> Lowered:
     empty = block[:, 0] == 0
     overflow = overflow & ~empty
-    return Lowered(pa.array(numbers, mask=empty if empty.any() else None), overflow if overflow.any() else None)
+    return Lowered(array_of(numbers, empty), overflow if overflow.any() else None)
 
 
 _ORDERED = (*NUMERIC, TIME, RANKED)

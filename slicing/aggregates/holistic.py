@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from slicing.aggregates.aggregate import Aggregate, BoundAggregate, Lowered, Pools, _column, define
 from slicing.columns import values as v
+from slicing.columns.arrow_out import array_of
 from slicing.columns.values import FLOAT, NUMERIC, RANKED, TIME, ValueType
 from slicing.kernels import holistic as k
 from slicing.kernels.lists import copied
@@ -177,7 +178,7 @@ def quantiles(block: Block, q: float | None, floats: Callable[[Ints, Windows], F
         last = windows.count - 1
         numbers[windows.place[_ranked(windows, last, last)[:, 0] == v.TOP]] = np.nan
     empty = ~windows.filled
-    return Lowered(pa.array(numbers, mask=empty if empty.any() else None), None)
+    return Lowered(array_of(numbers, empty), None)
 
 
 def _quantile(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
@@ -206,7 +207,7 @@ def _count_distinct(agg: Aggregate, value: ValueType, types: Types) -> BoundAggr
         number, n = windows.number()
         out = np.empty(windows.first.size, np.int64)
         k.distinct(windows.first, windows.last, windows.at, number, np.zeros(n, np.int64), out)
-        return Lowered(pa.array(windows.spread(out)), None)
+        return Lowered(array_of(windows.spread(out)), None)
 
     return BoundAggregate((_lane(agg, COUNTED),), pa.int64(), lower)
 
@@ -281,7 +282,7 @@ def _collect(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
             rows = rows_of(picked[tangled], kind)
             copied(given(rows), rows.at[:-1], rows.at[1:], starts[:-1][tangled], words)
         pool = pools.get(agg.column or "")
-        values = pa.array(words.view(np.float64)) if is_float else value.array(words, None, pool)
+        values = array_of(words.view(np.float64)) if is_float else value.array(words, None, pool)
         return Lowered(_list_array(starts, values, starts[1:] == starts[:-1]), None)
 
     return BoundAggregate((_lane(agg, kind, "word"),), pa.list_(value.type), lower)

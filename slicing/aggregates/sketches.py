@@ -26,6 +26,7 @@ from slicing.aggregates import holistic
 from slicing.aggregates.aggregate import Aggregate, BoundAggregate, Lowered, Pools, _column, define
 from slicing.aggregates.holistic import Windows
 from slicing.columns import values as v
+from slicing.columns.arrow_out import array_of
 from slicing.columns.values import DECIMAL, FLOAT, NUMERIC, RANKED, TIME, ValueType
 from slicing.kernels import sketch as k
 from slicing.kernels.lists import ADD
@@ -164,7 +165,7 @@ def _approx_count_distinct(agg: Aggregate, value: ValueType, types: Mapping[str,
         picked = Picked.of(b[0])
         out = np.empty(len(picked), np.float64)
         k.estimates(picked.first, picked.last, picked.lists.at, picked.lists.items, out)
-        return Lowered(pa.array(np.rint(out).astype(np.int64)), None)
+        return Lowered(array_of(np.rint(out).astype(np.int64)), None)
 
     return BoundAggregate((Lane(REGISTERS, (Feed(agg.column, "hash:"),), agg.flag),), pa.int64(), lower)
 

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.aggregates.aggregate import Aggregate, BoundAggregate, Lowered, Pools, _column, define
+from slicing.columns.arrow_out import array_of
 from slicing.columns.values import DECIMAL, FLOAT, NUMERIC, TIME, UNSIGNED, ValueType, word_floats
 from slicing.kernels.strategies import STRATEGIES, Combinations
 from slicing.slices import combining
@@ -128,7 +129,7 @@ def _bind(agg: Aggregate, value: ValueType, columns: Mapping[str, pa.DataType]) 
         out = np.zeros(len(block), type.to_pandas_dtype())
         functions.kernels(forms).lowered(block, block.view(np.float64), out)
         empty = block[:, 0] == 0
-        return Lowered(pa.array(out, mask=empty if empty.any() else None), None)
+        return Lowered(array_of(out, empty), None)
 
     integer = ["unsigned" if found.family == UNSIGNED else "int" for found in values.values()]
     plain = ["float" if is_float else form for is_float, form in zip(floats, integer, strict=True)]

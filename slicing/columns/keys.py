@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as t
 
+from slicing.columns.arrow_out import array_of
 from slicing.columns.key_tables import NOTHING, ByteTable, Codes, Mask, WordTable
 from slicing.kernels.table import hash_bytes, hash_words, look_up
 
@@ -267,7 +268,7 @@ class _ByteColumn:
         table = self.table
         buffers = [None, pa.py_buffer(table.starts), pa.py_buffer(table.pool)]
         pool = pa.Array.from_buffers(pa.large_string() if self.text else pa.large_binary(), table.given, buffers)
-        values = pool.take(pa.array(ids, mask=None if table.null < 0 else ids == table.null))
+        values = pool.take(array_of(ids, None if table.null < 0 else ids == table.null))
         if t.is_decimal(self.type):
             return values.cast(pa.binary(self.type.bit_width // 8)).view(self.type)
         return values.cast(self.type)
@@ -306,7 +307,7 @@ class _Dictionary:
         out = np.empty(place.size, np.int32)
         if look_up(place, self._ids, out):
             new = np.flatnonzero(np.bincount(place[out < 0], minlength=1))
-            found = values.cast(column.type).take(pa.array(new, mask=new == len(values)))
+            found = values.cast(column.type).take(array_of(new, new == len(values)))
             ids = self._ids.copy()
             ids[new] = column.encode(found)
             self._ids, self._alike = ids, bool((ids[:-1] == np.arange(len(values))).all())
@@ -354,7 +355,7 @@ def _typed(column: _WordColumn | _ByteColumn, ids: Ints, type: pa.DataType) -> p
         dictionary = column.values(used).cast(type.value_type)
         places = np.zeros(ids.size, np.int64)
         places[known] = indices
-    indices = pa.array(places, mask=None if null < 0 else ~known).cast(type.index_type)
+    indices = array_of(places, None if null < 0 else ~known).cast(type.index_type)
     return pa.DictionaryArray.from_arrays(indices, dictionary, ordered=type.ordered)
 
 

@@ -15,6 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slicing.columns.arrow_out import array_of
+
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -58,7 +60,7 @@ def is_plain(type: pa.DataType) -> bool:
 
 def taken(batch: pa.RecordBatch, rows: Ints) -> pa.RecordBatch:
     """Some rows of a batch, whatever its columns: Arrow cannot take from views and run-end encoded ones."""
-    index = pa.array(rows)
+    index = array_of(rows)
 
     def take(column: pa.Array) -> pa.Array:
         if pa.types.is_run_end_encoded(column.type):
@@ -139,23 +141,23 @@ class ValueType:
         mask = None if valid is None or bool(valid.all()) else ~valid
         if self.ranked:
             assert pool is not None
-            values = pool.take(pa.array(words, mask=mask)) if len(pool) else pa.nulls(words.size, pool.type)
+            values = pool.take(array_of(words, mask)) if len(pool) else pa.nulls(words.size, pool.type)
             return values if values.type == self.type else values.cast(self.type)
         if self.family == FLOAT:
-            floats = pa.array(word_floats(words), mask=mask)
+            floats = array_of(word_floats(words), mask)
             return floats if self.type == floats.type else floats.cast(self.type)
         if self.family == BOOL:
-            return pa.array(words != 0, mask=mask)
+            return array_of(words != 0, mask)
         if self.family == DECIMAL:
             return decimals(words, words >> 63, valid, pa.decimal128(self.type.precision, self.type.scale)).cast(
                 self.type
             )
         if self.type == pa.uint64():
-            return pa.array((words ^ SIGN_BIT).view(np.uint64), mask=mask)
+            return array_of((words ^ SIGN_BIT).view(np.uint64), mask)
         if self.family in (INTEGER, UNSIGNED):
-            return pa.array(words.astype(self.type.to_pandas_dtype(), copy=False), mask=mask)
+            return array_of(words.astype(self.type.to_pandas_dtype(), copy=False), mask)
         width = pa.int64() if _width(self.type) == 8 else pa.int32()
-        return pa.array(words.astype(width.to_pandas_dtype(), copy=False), mask=mask).view(self.type)
+        return array_of(words.astype(width.to_pandas_dtype(), copy=False), mask).view(self.type)
 
 
 def float_words(x: Floats) -> Ints:
@@ -191,7 +193,7 @@ def ranks(arrays: list[pa.Array], pool: pa.Array, used: Ints) -> tuple[list[Ints
 
     Old values that no cell uses any more (``used`` lists the ranks that are) are forgotten on the way.
     """
-    kept = pool.take(pa.array(used))
+    kept = pool.take(array_of(used))
     encoded = [a.dictionary_encode() if not pa.types.is_dictionary(a.type) else a for a in arrays]
     fresh = [e.dictionary.cast(pool.type) for e in encoded]
     merged = pc.unique(pa.concat_arrays([kept, *fresh])).drop_null()
