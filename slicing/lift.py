@@ -189,7 +189,8 @@ class Lifted:
     def partials(self, counts: Ints, held: Ints | None) -> Ints:
         """When all rows are in: one partial a cell, of so many rows; of all cells or of some."""
         if self._lane.kind == kinds.COUNT and self._all_valid:
-            return np.ascontiguousarray(counts if held is None else counts[held]).reshape(-1, 1)
+            own = counts.copy() if held is None else counts[held]  # two lanes may be counted by one array
+            return own.reshape(-1, 1)
         if "quads" in self.__dict__:
             return self.quads.partials(np.arange(self._size) if held is None else held)
         return self.block[: self._size] if held is None else self.block.take(held, axis=0)

@@ -65,6 +65,14 @@ def test_as_many_threads_as_one_likes(small_parts: None, disorder: int, by: list
     same(many.flush(), one.flush())
 
 
+def test_a_cell_that_all_threads_share_is_counted_once_by_each_lane(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slicing.system.threads, "ENOUGH", 1)
+    aggs = {"n": sl.count(), "last": sl.last("i"), "some": sl.count("i")}
+    table = pa.table({"ts": [0, 0, 9, 9], "key": [1, 1, 1, 1], "i": [3, 4, 5, 6]})
+    (row,) = sl.aggregate(table, sl.Spec("ts", {"w": sl.whole()}, aggs, by=["key"]), threads=2).to_pylist()
+    assert (row["n"], row["last"], row["some"]) == (4, 6, 4)
+
+
 def test_all_data_at_once_on_several_threads(small_parts: None) -> None:
     table = pa.Table.from_batches(stream(0, 40, 7))
     aggs = {name: agg for name, agg in AGGS.items() if name not in ("total", "spread")}
