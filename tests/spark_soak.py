@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.listener import StreamingQueryProgress
 from spark_chaos import family
 
 import slicing as sl
@@ -84,6 +85,13 @@ def cpu(pid: int) -> float:
         return 0.0
 
 
+def told(progress: StreamingQueryProgress) -> dict[str, float]:
+    """What Spark tells of one batch."""
+    held = progress.observedMetrics["windows"].stats
+    figures = {name: float(held[name]) for name in ("cells", "keys", "state_bytes")}
+    return figures | {"batch_ms": progress.durationMs["triggerExecution"], "batches": progress.batchId + 1}
+
+
 def observe(minutes: float, base: Path, spec: sl.Spec, batches: float) -> list[Sample]:
     spark = session("local[2]", **{"spark.local.dir": str(base / "local")})
     frame = window_aggregate(stream(spark), spec, str(base / "state"), partitions=2, keep_versions=KEPT)
@@ -103,19 +111,13 @@ def observe(minutes: float, base: Path, spec: sl.Spec, batches: float) -> list[S
         members = family(os.getpid())
         workers = [pid for pid, (_, command) in members.items() if "pyspark.daemon" in command]
         now = sum(cpu(pid) for pid in [os.getpid(), *members])
-        held = new[-1].observedMetrics["windows"].stats
-        figures = {
-            "batch_ms": statistics.median(p.durationMs["triggerExecution"] for p in new),
+        outside = {
             "cpu_ms": (now - used) * 1e3 / (seen - known or 1),
             "worker_mb": max(map(memory, workers), default=0.0),
-            "cells": held["cells"],
-            "keys": held["keys"],
-            "state_bytes": held["state_bytes"],
             "state_files": sum(1 for _ in (base / "state").rglob("*.slices")),
-            "batches": seen + 1,
         }
         used, known = now, seen
-        samples.append(Sample(time.monotonic() - begun, figures))
+        samples += [Sample(time.monotonic() - begun, told(progress) | outside) for progress in new]
     query.stop()
     spark.stop()
     return samples

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import re
-import time
 import zoneinfo
 from datetime import UTC, date, datetime, timedelta, timezone
 from itertools import pairwise
@@ -574,9 +573,10 @@ def test_scattered_times_cost_their_own_years_only() -> None:
     """One row of the year 9000 beside today's does not build the days of seven thousand years."""
     table = CalendarEdges("1d", "America/Montevideo", SECONDS)
     times = np.array([SECONDS.instant(day, "t") for day in ("0033-04-03", "2024-05-01", "9000-01-01")])
-    begin = time.perf_counter()
     nexts, previous = table.next_edge(times), table.previous_edge(times)
-    assert time.perf_counter() - begin < 1
+    built = slicing.calendars._table("1d", "America/Montevideo")._years
+    assert {33, 2024, 9000} < built.keys()
+    assert len(built) <= 12
     assert (nexts - previous).tolist() == [DAY] * 3
     assert ((previous <= times) & (times < nexts)).all()
 
