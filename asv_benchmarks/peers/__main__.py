@@ -1,0 +1,95 @@
+"""The table: rates, beside the best peer and a plain read of the columns."""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from asv_benchmarks.benchmarks import measuring
+from asv_benchmarks.benchmarks.streams import SECOND
+from asv_benchmarks.peers import THREADS
+from asv_benchmarks.peers import __doc__ as purpose
+from asv_benchmarks.peers.answers import Disagreement, canonical, compare
+from asv_benchmarks.peers.workloads import WORKLOADS, Workload
+
+READ = "plain read"
+
+
+@dataclass
+class Row:
+    engine: str
+    rate: float
+    ours: bool
+    notes: list[str] = field(default_factory=list)
+
+
+def run(workload: Workload, rows: int, runs: int) -> list[Row]:
+    """The rate of each engine, once their answers agree."""
+    data = workload.data(max(int(rows * workload.share), 1000))
+    count = data.table.num_rows
+    engines = dict(workload.engines(data))
+    times = data.arrays["ts"]
+    span = -(-int(times.min()) // SECOND) * SECOND - SECOND, int(times.max()) // SECOND * SECOND + SECOND
+    expected = None
+    for name, work in engines.items():  # also the warm-up
+        answer = canonical(work(), workload.size, span, workload.compared)
+        if expected is None:
+            expected = answer
+        compare(name, answer, expected)
+    measuring.read(times, data.arrays["value"])
+    engines[READ] = lambda: measuring.read(times, data.arrays["value"])
+    spent: dict[str, list[float]] = {name: [] for name in engines}
+    clock = time.process_time if THREADS == 1 else time.perf_counter
+    for _ in range(runs):
+        for name, work in engines.items():
+            start = clock()
+            work()
+            spent[name].append(max(clock() - start, 1e-9))
+    return [Row(n, count / statistics.median(s), n.startswith("slicing")) for n, s in spent.items()]
+
+
+def show(title: str, rows: list[Row]) -> None:
+    ceiling = next(r.rate for r in rows if r.engine == READ)
+    best = max(r.rate for r in rows if not r.ours and r.engine != READ)
+    print(f"\n{title}")
+    print(f"  {'':34}{'M rows/s':>10}{'of best peer':>14}{'of read':>9}")
+    for row in sorted(rows, key=lambda r: -r.rate):
+        against = "" if row.engine == READ else f"{row.rate / best:.2f}"
+        note = "  behind" if row.ours and row.rate < best else ""
+        print(f"  {row.engine:34}{row.rate / 1e6:10.1f}{against:>14}{row.rate / ceiling:9.3f}{note}", flush=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m asv_benchmarks.peers", description=purpose.splitlines()[0])
+    parser.add_argument("--rows", type=int, help="rows of a stream (10,000,000)")
+    parser.add_argument("--runs", type=int, help="runs, of which the median counts (5)")
+    parser.add_argument("--quick", action="store_true", help="100,000 rows, one run: do answers agree?")
+    parser.add_argument("--only", default="", help="workloads whose name holds this")
+    parser.add_argument("--all-threads", action="store_true", help="a thread a core for each that can, wall time")
+    given = parser.parse_args(arguments)
+    rows = given.rows or (100_000 if given.quick else 10_000_000)
+    runs = given.runs or (1 if given.quick else 5)
+    chosen = {title: w for title, w in WORKLOADS.items() if given.only in title}
+    if not chosen:
+        parser.error(f"no workload's name holds {given.only!r}; there are: {'; '.join(WORKLOADS)}")
+    pa.set_cpu_count(THREADS)
+    clock = "one thread each, CPU time" if THREADS == 1 else f"{THREADS} threads for each that can, wall time"
+    print(f"{rows:,} rows, {clock}, median of {runs}; answers agree where a table is shown")
+    failed = False
+    for title, workload in chosen.items():
+        try:
+            show(title, run(workload, rows, runs))
+        except Disagreement as wrong:
+            failed = True
+            print(f"\n{title}\n  ANSWERS DIFFER: {wrong}", flush=True)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
