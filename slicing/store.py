@@ -25,6 +25,8 @@ from slicing.slices.sessions import chains
 
 Ints = npt.NDArray[np.int64]
 
+FEW = 256  # cells, or items of their lists, that are not worth a look which of them could be fused
+
 
 @dataclass(frozen=True)
 class Store:
@@ -98,9 +100,11 @@ class Store:
         dead = h if self.plan.buckets else self.plan.edges.held_from(h)  # slices that end by then: a prefix of each run
         runs = (run.after(int(np.searchsorted(run.end, dead, "right"))) for run in self.runs)
         left = Store(self.plan, tuple(run for run in runs if len(run)), self.coarse)
+        if not self.plan.edges.coarsens or sum(run.weight for run in left.runs) <= FEW:
+            return left
         # fusing goes over all slices: not before there are half as many again (1000 tumbling windows of random sizes,
         # 1600 slices and 158 more a push: 120 -> 25 us a push)
-        if not self.plan.edges.coarsens or 2 * left._slices_at_most() <= 3 * self.coarse:
+        if 2 * left._slices_at_most() <= 3 * self.coarse:
             return left
         return left._fused(left.runs, h)
 

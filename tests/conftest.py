@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from slicing import store
 from slicing.answers import ways
 from slicing.slices import combining, eager
 
@@ -13,8 +14,8 @@ from slicing.slices import combining, eager
 @pytest.fixture(autouse=True)
 def the_engine_chooses() -> Iterator[None]:
     """Random cases force a strategy (``harness.choose_strategies``); the next test has its own again."""
-    chosen = combining.choose, ways.pays
+    chosen, few = (combining.choose, ways.pays), store.FEW
     trees = eager.DEEP, eager.FANOUT, eager.FEWEST, eager.LARGEST
     yield
-    combining.choose, ways.pays = chosen
+    (combining.choose, ways.pays), store.FEW = chosen, few
     eager.DEEP, eager.FANOUT, eager.FEWEST, eager.LARGEST = trees

@@ -16,6 +16,7 @@ from oracle import Near, Oracle, Out, Refused, Values, rank, same
 from strategies import Case
 
 import slicing as sl
+from slicing import store
 from slicing.answers import ways
 from slicing.kernels.strategies import STRATEGIES
 from slicing.slices import combining, eager
@@ -539,6 +540,7 @@ def choose_strategies(case: Case) -> None:
     ways.pays = lambda name, cost, live: name == way or cost == 0
     eager.DEEP = 1 if len(repr(case)) % 2 == 0 else 10**6  # trees over a few slices, in runs of a few cells
     eager.FANOUT, eager.FEWEST, eager.LARGEST = 2, 2, 8
+    store.FEW = len(repr(case)) % 3  # slices fuse as they do where there are many
 
 
 def check(case: Case) -> None:

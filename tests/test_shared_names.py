@@ -10,6 +10,7 @@ from hypothesis import given
 from strategies import CONTEXT_FREE, Case, Kit, cases
 
 import slicing as sl
+from slicing.answers import answers
 from slicing.plan import Plan
 
 FREE = Kit(kinds=(*CONTEXT_FREE, "session"), rich_values=False)
@@ -71,3 +72,24 @@ def test_what_does_not_fit_is_named_by_window() -> None:
     op.push(pa.table({"t": [1, 7, 8], "v": [1, 2**62, 2**62]}))
     with pytest.raises(OverflowError, match="in window 'a' from 5 to 10"):
         op.flush()
+
+
+@pytest.mark.parametrize("most", [0, 30, 1 << 16])
+@pytest.mark.parametrize("names", [1, 3])
+def test_names_of_windows_that_end_together_are_those_of_their_types(
+    names: int, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows of the same types are kept; a spec changed meanwhile has others."""
+    monkeypatch.setattr(answers, "MOST_KNOWN", most)
+    sizes = {f"{chr(97 + (7 * n + size) % 26)}{size}.{n}": size for size in range(1, 13) for n in range(names)}
+    windows = {name: sl.tumbling(size) for name, size in sizes.items()}
+    op = sl.Operator(sl.Spec("t", windows, {"n": sl.count(), "s": sl.sum("t")}, watermark=sl.ordered()))
+    for t in range(60):
+        if t == 30:
+            op.remove_window(next(iter(sizes)))
+            sizes.pop(next(iter(sizes)))
+        found = op.push(pa.table({"t": [t]})).windows.to_pylist()
+        due = sorted((name, size) for name, size in sizes.items() if t and t % size == 0)
+        assert [tuple(row.values()) for row in found] == [
+            (name, t - size, t, size, sum(range(t - size, t))) for name, size in due
+        ]

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import slicing as sl
+from slicing import store
 from slicing.batch import Rows
 from slicing.plan import Plan
 from slicing.reduce import reduce_suspects
@@ -18,6 +19,12 @@ from slicing.slices.cells import merged
 from slicing.state import State
 
 LEAP = 10**15
+
+
+@pytest.fixture(autouse=True)
+def few_slices_fuse(monkeypatch):
+    """As many do."""
+    monkeypatch.setattr(store, "FEW", 0)
 
 
 def operator(windows, **changes):
@@ -410,3 +417,12 @@ def test_neither_batches_nor_the_order_of_runs_show(seed):
         op._state = replace(op._state, store=replace(op._state.store, runs=shuffle))
         op = sl.Operator.restore(spec, op.snapshot())
         assert op.flush().windows.equals(wanted)
+
+
+def test_slices_fuse_where_they_are_many(monkeypatch):
+    """Going over some slices costs more than they do."""
+    monkeypatch.setattr(store, "FEW", 256)
+    op = operator({"w": sl.tumbling(10), "long": sl.tumbling(1_000_000)}, watermark=sl.ordered())
+    held = [push(op, t).stats["slices"] for t in range(5, 10_000, 10)]
+    assert held[:258] == [*range(1, 257), 2, 3]
+    assert max(held) == 256

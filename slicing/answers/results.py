@@ -65,7 +65,7 @@ def to_table(plan: Plan, answers: Answers, keys: KeyTable | None, pools: Pools, 
     starts = not (plan.open_start or plan.keeps_rows) or answers.start.min() > BEGIN
     no_start = None if starts else answers.start == BEGIN
     columns = [
-        plan.named(answers.window),
+        plan.named(answers.window) if answers.names is None else answers.names,
         plan.measure.array(answers.start, no_start),
         plan.measure.array(answers.end),
     ]
