@@ -131,7 +131,7 @@ def few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks, chunks and parts of threads of some rows each, and three threads to every operator."""
     monkeypatch.setattr(slicing.system.threads, "ENOUGH", 2)
     monkeypatch.setattr(slicing.columns.key_tables, "CHUNK", 2)
-    for name, few in {"CHUNK": 3, "BLOCK": 4, "MOST_PIECES": 3, "LONG": 1}.items():
+    for name, few in {"CHUNK": 3, "BLOCK": 4, "MOST_PIECES": 6, "LONG": 1}.items():
         monkeypatch.setattr(slicing.places, name, few)
     monkeypatch.setattr(slicing.reduce, "TURNS", 2)
     monkeypatch.setattr(slicing.reduce, "SHORT", 1)

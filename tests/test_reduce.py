@@ -9,6 +9,9 @@ import pyarrow as pa
 import pytest
 
 import slicing as sl
+from slicing.columns.values import TOP
+from slicing.kernels import combine as kinds
+from slicing.kernels.reduce import masked_basic_f
 from slicing.kernels.slice import cut, grid_cells, next_edges, pieces, scan
 from slicing.reduce import _numbered
 
@@ -175,6 +178,32 @@ def test_pieces_hold_each_row_once() -> None:
         held[first:last] += inside
     assert (held == 1).all()
     assert pieces(times.size, 512, lows, highs, edges, found[: n - 1]) == -1
+
+
+def test_runs_of_the_same_rows_are_one_pass_and_come_to_what_each_does() -> None:
+    rng = np.random.default_rng(4)
+    times, x = rng.integers(0, 100, 9000), rng.normal(0, 1, 9000)
+    x[rng.random(9000) < 0.01] = math.nan
+    x[times // 10 == 7] = math.nan
+    x[times // 10 == 3] = math.inf
+    runs, slot = [], 0
+    for slots in (1, 2, 3, 4, 5, 9, 10):
+        runs += [(0, 9000, slot + k, 10 * k, 10 * k + 10) for k in range(slots)]
+        slot += slots
+    runs += [(0, last, slot + k, ~TOP, TOP) for k, last in enumerate((10, 9000, 100))]  # same start, no masks
+    table = np.array(runs)
+
+    def reduced(parts: list[np.ndarray], valid: np.ndarray) -> np.ndarray:
+        block = kinds.identity(kinds.BASIC_F, len(runs))
+        for part in parts:
+            masked_basic_f(part, times, valid, x, x.view(np.int64), block, block.view(np.float64))
+        return block
+
+    for valid in np.empty(0, np.uint8), (rng.random(9000) < 0.7).astype(np.uint8):
+        together, alone = reduced([table], valid), reduced([run[None] for run in table], valid)
+        np.testing.assert_array_equal(together[:, [0, 3, 4]], alone[:, [0, 3, 4]])
+        total, expected = (b.view(np.float64)[:, 1:3].sum(axis=1) for b in (together, alone))
+        np.testing.assert_allclose(total, expected, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("far", [0, 10**15, 4 * 10**18, -4 * 10**18])

@@ -12,7 +12,7 @@ from numba import njit
 from slicing.kernels.at_once import add_basic_f, widen_span
 from slicing.kernels.combine import BOTTOM, LOW, SHIFT, TOP, earlier, summed
 from slicing.kernels.floats import floats
-from slicing.kernels.kernel import kernel
+from slicing.kernels.kernel import helper, kernel
 from slicing.kernels.on_stack import on_stack
 from slicing.kernels.prefetch import prefetch
 from slicing.kernels.wide import wide
@@ -330,39 +330,74 @@ def masked_span(runs, t, first, last):
         last[c] = max(last[c], high)
 
 
+@njit(inline="always")
+def with_row(held, x, low_key, high_key, n, total, low, high):
+    return (
+        n + np.int64(held),
+        total + (x if held else 0.0),
+        min(low, low_key if held else TOP),
+        max(high, high_key if held else BOTTOM),
+    )
+
+
+@helper
+def add_part(A, F, c, n, total, low, high):
+    A[c, 0] += n
+    F[c, 1], F[c, 2] = summed(F[c, 1], F[c, 2], total)
+    A[c, 3] = min(A[c, 3], low)
+    A[c, 4] = max(A[c, 4], high)
+
+
+@njit(inline="always")
+def follows(run, next):
+    """Whether a run is of the same rows, those from where the one before ends."""
+    return run[0] == next[0] and run[4] == next[3]
+
+
 @kernel(fastmath=REORDER)
 def masked_basic_f(runs, t, valid, x, bits, A, F):
+    """Up to four runs of the same rows that follow each other are one pass. Where each block of rows touches three
+    slots: from memory 1.6 -> 0.6 ns a row, in cache 0.48 -> 0.43."""
     wide()
     spare = on_stack(BLOCK, np.int64)
-    for p in range(runs.shape[0]):
-        after, until = runs[p, 3], runs[p, 4]
-        c = runs[p, 2]
+    p = np.int64(0)
+    while p < runs.shape[0]:
+        more = np.int64(0)
+        while more < 3 and p + more + 1 < runs.shape[0] and follows(runs[p + more], runs[p + more + 1]):
+            more += 1
+        e0, e1 = runs[p, 3], runs[p, 4]
+        e2 = runs[p + 1, 4] if more > 0 else TOP
+        e3 = runs[p + 2, 4] if more > 1 else TOP
+        e4 = runs[p + 3, 4] if more > 2 else TOP
         for start in range(runs[p, 0], runs[p, 1], BLOCK):
             stop = min(start + BLOCK, runs[p, 1])
             w = times_of_valid(t[start:stop], valid[start:stop], spare)
             y = x[start:stop]
             z = bits[start:stop]
-            n = np.int64(0)
-            block = 0.0
-            low, high = TOP, BOTTOM
-            for i in range(y.size):
-                held = (w[i] >= after) & (w[i] < until)
-                k = order_key(z[i])
-                n += np.int64(held)
-                block += y[i] if held else 0.0
-                low = min(low, k if held else TOP)
-                high = max(high, k if held else BOTTOM)
-            if (low < ~INF_BITS) | (high > INF_BITS):
-                low, high = TOP, BOTTOM
+            n0, n1, n2, n3 = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+            f0, f1, f2, f3 = 0.0, 0.0, 0.0, 0.0
+            l0, l1, l2, l3 = TOP, TOP, TOP, TOP
+            h0, h1, h2, h3 = BOTTOM, BOTTOM, BOTTOM, BOTTOM
+            if more == 0:
                 for i in range(y.size):
-                    held = (w[i] >= after) & (w[i] < until) & (not is_nan(z[i]))
-                    k = order_key(z[i])
-                    low = min(low, k if held else TOP)
-                    high = max(high, k if held else BOTTOM)
-            A[c, 0] += n
-            F[c, 1], F[c, 2] = summed(F[c, 1], F[c, 2], block)
-            A[c, 3] = min(A[c, 3], low)
-            A[c, 4] = max(A[c, 4], high)
+                    k, nan = order_key(z[i]), is_nan(z[i])
+                    u, v = TOP if nan else k, BOTTOM if nan else k
+                    n0, f0, l0, h0 = with_row((w[i] >= e0) & (w[i] < e1), y[i], u, v, n0, f0, l0, h0)
+            else:
+                for i in range(y.size):
+                    k, nan = order_key(z[i]), is_nan(z[i])
+                    u, v = TOP if nan else k, BOTTOM if nan else k
+                    n0, f0, l0, h0 = with_row((w[i] >= e0) & (w[i] < e1), y[i], u, v, n0, f0, l0, h0)
+                    n1, f1, l1, h1 = with_row((w[i] >= e1) & (w[i] < e2), y[i], u, v, n1, f1, l1, h1)
+                    n2, f2, l2, h2 = with_row((w[i] >= e2) & (w[i] < e3), y[i], u, v, n2, f2, l2, h2)
+                    n3, f3, l3, h3 = with_row((w[i] >= e3) & (w[i] < e4), y[i], u, v, n3, f3, l3, h3)
+                add_part(A, F, runs[p + 1, 2], n1, f1, l1, h1)
+            add_part(A, F, runs[p, 2], n0, f0, l0, h0)
+            if more > 1:
+                add_part(A, F, runs[p + 2, 2], n2, f2, l2, h2)
+            if more > 2:
+                add_part(A, F, runs[p + 3, 2], n3, f3, l3, h3)
+        p += more + 1
 
 
 @kernel
