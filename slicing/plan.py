@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.aggregates.aggregate import BoundAggregate
-from slicing.columns.arrow_out import array_of, texts
+from slicing.columns.arrow_out import array_of, repeated, texts
 from slicing.columns.keys import check_key_type
 from slicing.columns.lazy import lazy
 from slicing.columns.row_values import number_form
@@ -137,13 +137,14 @@ class Plan:
 
     def named(self, numbers: Ints) -> pa.Array:
         """The names of windows by their numbers."""
-        if len(self.names) == 1:
-            if len(self._one_name) < numbers.size:
-                self._one_name = pa.repeat(self.names[0], 2 * numbers.size)
-            return self._one_name.slice(0, numbers.size)
         names, longest = self.once("names", lambda: (texts(self.names), max(len(n.encode()) for n in self.names)))
         if numbers.size * longest > np.iinfo(np.int32).max:
             raise OverflowError(f"the names of {numbers.size} windows do not fit a column; push smaller batches")
+        if len(names) == 1:
+            if len(self._one_name) < numbers.size:
+                most = np.iinfo(np.int32).max // max(longest, 1)
+                self._one_name = repeated(self.names[0], min(numbers.size + numbers.size // 8 + 64, most))
+            return self._one_name.slice(0, numbers.size)
         return names.take(array_of(numbers))
 
     def _bind_rows(

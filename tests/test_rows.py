@@ -10,6 +10,7 @@ import pytest
 from harness import Delta, Visit
 
 import slicing as sl
+from slicing.answers import over_rows
 from slicing.kept_rows.by_key import KeyRows
 
 N = {"n": sl.count(), "total": sl.sum("v"), "seen": sl.collect("v")}
@@ -283,9 +284,12 @@ def test_late_rows_revise_what_time_alone_has_completed():
 
 
 @pytest.mark.parametrize("by", [[], ["k"]], ids=["no keys", "keys"])
-@pytest.mark.parametrize("window", [sl.per_row(50), sl.rows(7, 1), sl.last_rows(5, 3)], ids=repr)
-def test_windows_at_every_row_are_answered_from_columns_as_from_cells(window, by):
-    """``combine="recompute"`` makes cells of the rows; otherwise sums and extremes come from columns as they are."""
+@pytest.mark.parametrize("window", [sl.per_row(50), sl.per_row(400), sl.rows(7, 1), sl.last_rows(5, 3)], ids=repr)
+@pytest.mark.parametrize("piece", [100, over_rows.PIECE])
+def test_windows_at_every_row_are_answered_from_columns_as_from_cells(window, piece, by, monkeypatch):
+    """``combine="recompute"`` makes cells of the rows; otherwise sums and extremes come from columns as they are, some
+    windows at a time."""
+    monkeypatch.setattr(over_rows, "PIECE", piece)
     chance = np.random.default_rng(5)
     rows, missing = 3000, chance.random(3000) < 0.1
     floats = np.where(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,9 @@ from slicing.kernels.windows import named_rows
 from slicing.plan import Plan
 from slicing.slices import blocks as b
 from slicing.slices.blocks import Block
+
+if TYPE_CHECKING:
+    from slicing.answers.over_rows import Ranges
 
 Ints = npt.NDArray[np.int64]
 
@@ -30,7 +34,7 @@ class Answers:
     start: Ints
     end: Ints
     code: Ints
-    blocks: tuple[Block, ...]
+    blocks: tuple[Block, ...] | Ranges
     ordered: bool = False  # by end, window, start, key
     ranks: Ints | None = None  # of windows of rows: the first, and the one they end before (-1: of other windows)
     shows: Ints | None = None  # which of the partials each has, where windows of several names share them
@@ -39,8 +43,18 @@ class Answers:
     def __len__(self) -> int:
         return self.window.size
 
+    def whole(self) -> tuple[Block, ...]:
+        """The partials of all windows."""
+        return self.blocks if isinstance(self.blocks, tuple) else self.blocks.whole()
+
+    def pieces(self, ranges: Ranges) -> Iterator[Answers]:
+        """A part after the other, with its partials."""
+        for piece, blocks in ranges.pieces():
+            columns = (self.window[piece], self.start[piece], self.end[piece], self.code[piece])
+            yield Answers(*columns, blocks, self.ordered, None if self.ranks is None else self.ranks[piece])
+
     def take(self, index: npt.NDArray[np.int64] | npt.NDArray[np.bool_]) -> Answers:
-        blocks, shown = self.blocks, self.shows
+        blocks, shown = self.whole(), self.shows
         if shown is None and len(self) and all(map(_by_word, blocks)):  # what few words are read is taken then
             shown = np.arange(len(self))
         elif shown is None:
@@ -57,13 +71,14 @@ class Answers:
         def column(name: str) -> Ints:
             return np.concatenate([getattr(p, name) for p in parts])
 
-        blocks = tuple(map(b.together, zip(*(p.blocks for p in parts), strict=True)))
+        wholes = [p.whole() for p in parts]
+        blocks = tuple(map(b.together, zip(*wholes, strict=True)))
         ranks = None
         if any(p.ranks is not None for p in parts):
             ranks = np.concatenate([np.full((len(p), 2), -1) if p.ranks is None else p.ranks for p in parts])
         shows = None
         if any(p.shows is not None for p in parts):
-            before = np.cumsum([0, *(len(p.blocks[0]) if p.blocks else 0 for p in parts)])
+            before = np.cumsum([0, *(len(whole[0]) if whole else 0 for whole in wholes)])
             shown = (np.arange(len(p)) if p.shows is None else p.shows for p in parts)
             shows = np.concatenate([some + n for some, n in zip(shown, before, strict=False)])
         columns = (column("window"), column("start"), column("end"), column("code"))

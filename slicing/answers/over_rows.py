@@ -7,7 +7,8 @@ that integers and floats have.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,23 +21,27 @@ from slicing.kernels import combine as kinds
 from slicing.kernels.ranges import extreme_keys, least_of, sums_of
 from slicing.plan import Plan
 from slicing.reduce import lift_ranges
-from slicing.slices.blocks import Block
+from slicing.slices.blocks import Block, together, width
 from slicing.slices.combining import AUTO
 from slicing.slices.lanes import Lane
 
 Ints = npt.NDArray[np.int64]
+Bytes = npt.NDArray[np.uint8]
 
 FEWEST = 4  # rows a window on average, or cells are not worth it
+PIECE = 1 << 16  # windows whose partials, with the rows they are made of, stay in cache
 
 
-def over_rows(plan: Plan, rows: Rows, first: Ints, last: Ints) -> tuple[Block, ...]:
+def over_rows(plan: Plan, rows: Rows, first: Ints, last: Ints) -> tuple[Block, ...] | Ranges:
     """Each lane's partials over the ranges of sorted rows ``first[r] : last[r]``, none of them empty."""
     few = FEWEST * first.size <= len(rows) or plan.combine != AUTO
-    dense = {} if few else {lane: _DENSE[lane.kind] for lane in plan.lanes if lane.kind in _DENSE}
-    found = {lane: of(plan, rows, lane, first, last) for lane, of in dense.items()}
-    others = [lane for lane in plan.lanes if lane not in found]
-    if others:
-        found |= zip(others, _from_cells(plan, others, rows, first, last), strict=True)
+    dense = [] if few else [lane for lane in plan.lanes if lane.kind in _FILL]
+    ranges = Ranges([_Column.of(plan, rows, lane) for lane in dense], first, last)
+    if len(dense) == len(plan.lanes):
+        return ranges
+    others = [lane for lane in plan.lanes if lane not in dense]
+    found = dict(zip(others, _from_cells(plan, others, rows, first, last), strict=True))
+    found |= zip(dense, ranges.whole(), strict=True)
     return tuple(found[lane] for lane in plan.lanes)
 
 
@@ -50,67 +55,101 @@ def _from_cells(plan: Plan, lanes: list[Lane], rows: Rows, first: Ints, last: In
     return answered(plan, lanes, cells.blocks, np.searchsorted(cuts, first), np.searchsorted(cuts, last))
 
 
-def _counts(plan: Plan, rows: Rows, lane: Lane, first: Ints, last: Ints) -> Ints:
-    return _block(plan, rows, lane, first, last, 1)
+@dataclass(frozen=True)
+class Ranges:
+    """Partials that are made when they are read, some windows at a time: all of them are never in memory."""
+
+    columns: Sequence[_Column]
+    first: Ints
+    last: Ints
+
+    def __len__(self) -> int:
+        return self.first.size
+
+    def pieces(self) -> Iterator[tuple[slice, tuple[Block, ...]]]:
+        at = 0
+        while at < len(self):
+            # at least as many as the first has rows, which its neighbours share
+            end = min(at + max(PIECE, int(self.last[at] - self.first[at])), len(self))
+            first, last = self.first[at:end], self.last[at:end]
+            bottom, top = int(first.min()), int(last.max())
+            first, last = first - bottom, last - bottom
+            yield slice(at, end), tuple(column.partials(bottom, top, first, last) for column in self.columns)
+            at = end
+
+    def whole(self) -> tuple[Block, ...]:
+        return tuple(together(blocks) for blocks in zip(*(blocks for _, blocks in self.pieces()), strict=True))
 
 
-def _extremes(plan: Plan, rows: Rows, lane: Lane, first: Ints, last: Ints) -> Ints:
-    block = _block(plan, rows, lane, first, last, 3)
-    x, valid = _column(rows, lane)
-    _least_and_most(plan, lane, x, valid, first, last, block)
-    return block
+@dataclass(frozen=True)
+class _Column:
+    """A lane's column: its values, which of them count, and the words of its partials that are read."""
+
+    lane: Lane
+    x: Any
+    valid: Bytes
+    words: frozenset[int]
+
+    @staticmethod
+    def of(plan: Plan, rows: Rows, lane: Lane) -> _Column:
+        feed = lane.feeds[0] if lane.feeds else None
+        x = rows.time if feed is None or feed.form == "valid" else rows.feed(feed)
+        valid = rows.valid(None if feed is None else feed.column, lane.flag)
+        return _Column(lane, x, valid, plan.words_read(lane))
+
+    def partials(self, bottom: int, top: int, first: Ints, last: Ints) -> Ints:
+        """Of ranges of the rows ``bottom : top``, word by word; what nobody reads is left as it is."""
+        block = np.empty((width(self.lane.kind), first.size), np.int64)
+        valid = self.valid[bottom:top]
+        np.subtract(last, first, out=block[0])
+        if self.valid is not ALL_VALID:
+            block[0] = _differences(valid.astype(np.int64), first, last)
+        _FILL[self.lane.kind](self.x[bottom:top], valid, self.words, first, last, block.T)
+        return block.T
 
 
-def _basic_i(plan: Plan, rows: Rows, lane: Lane, first: Ints, last: Ints) -> Ints:
-    block = _block(plan, rows, lane, first, last, 5)
-    x, valid = _column(rows, lane)
-    if 1 in plan.words_read(lane):
-        held = x if valid is ALL_VALID else np.where(valid, x, 0)
+def _counts(x: Any, valid: Bytes, words: frozenset[int], first: Ints, last: Ints, block: Ints) -> None:
+    """They are there."""
+
+
+def _extremes(x: Ints, valid: Bytes, words: frozenset[int], first: Ints, last: Ints, block: Ints) -> None:
+    """The last two words of a block: of the words ``x`` that are valid."""
+    low, high, room = block.shape[1] - 2, block.shape[1] - 1, np.empty(x.size, np.int64)
+    if low in words:
+        least_of(_or_top(x, valid), first, last, room, block[:, low])
+    if high in words:
+        least_of(_or_top(~x, valid), first, last, room, block[:, high])
+        np.invert(block[:, high], out=block[:, high])
+
+
+def _basic_i(x: Ints, valid: Bytes, words: frozenset[int], first: Ints, last: Ints, block: Ints) -> None:
+    if 1 in words:
+        held = np.where(valid, x, 0) if valid.size else x
         block[:, 1] = _differences(held & 0xFFFFFFFF, first, last)  # of halves, which fit
         block[:, 2] = _differences(held >> 32, first, last)
-    _least_and_most(plan, lane, x, valid, first, last, block)
-    return block
+    _extremes(x, valid, words, first, last, block)
 
 
-def _basic_f(plan: Plan, rows: Rows, lane: Lane, first: Ints, last: Ints) -> Ints:
-    block = _block(plan, rows, lane, first, last, 5)
-    x, valid = _column(rows, lane)
-    if 1 in plan.words_read(lane):
-        held = x if valid is ALL_VALID else np.where(valid, x, 0.0)
-        floats = block.view(np.float64)
+def _basic_f(
+    x: npt.NDArray[np.float64], valid: Bytes, words: frozenset[int], first: Ints, last: Ints, block: Ints
+) -> None:
+    if 1 in words:
+        held, floats = np.where(valid, x, 0.0) if valid.size else x, block.view(np.float64)
         sums_of(held, first, last, np.empty((2, held.size)), floats[:, 1], floats[:, 2])
-    words = plan.words_read(lane)
-    room = np.empty((2, x.size), np.int64) if {3, 4} & words else None
-    for word in (3, 4):
-        if room is not None and word in words:
-            extreme_keys(x.view(np.int64), word == 4, room[0])
-            _least(room[0], valid, first, last, room[1], block[:, word])
+    keys, room = np.empty((2, x.size if {3, 4} & words else 0), np.int64)
+    for word in {3, 4} & words:
+        extreme_keys(x.view(np.int64), word == 4, keys)
+        least_of(_or_top(keys, valid), first, last, room, block[:, word])
     if 4 in words:
         np.invert(block[:, 4], out=block[:, 4])
-    return block
 
 
-_DENSE: dict[object, Callable[[Plan, Rows, Lane, Ints, Ints], Ints]] = {
+_FILL: dict[object, Callable[[Any, Bytes, frozenset[int], Ints, Ints, Ints], None]] = {
     kinds.COUNT: _counts,
     kinds.BASIC_F: _basic_f,
     kinds.BASIC_I: _basic_i,
     kinds.EXTREMES: _extremes,
 }
-
-
-def _column(rows: Rows, lane: Lane) -> tuple[Any, npt.NDArray[np.uint8]]:
-    """A lane's values, and which of them count."""
-    return rows.feed(lane.feeds[0]), rows.valid(lane.feeds[0].column, lane.flag)
-
-
-def _block(plan: Plan, rows: Rows, lane: Lane, first: Ints, last: Ints, words: int) -> Ints:
-    """Partials with their counts, word by word; what nobody reads is left as it is."""
-    block = np.empty((words, first.size), np.int64)
-    valid = rows.valid(lane.feeds[0].column if lane.feeds else None, lane.flag)
-    np.subtract(last, first, out=block[0])
-    if valid is not ALL_VALID:
-        block[0] = _differences(valid.astype(np.int64), first, last)
-    return block.T
 
 
 def _differences(x: Ints, first: Ints, last: Ints) -> Ints:
@@ -120,17 +159,6 @@ def _differences(x: Ints, first: Ints, last: Ints) -> Ints:
     return difference
 
 
-def _least_and_most(
-    plan: Plan, lane: Lane, x: Ints, valid: npt.NDArray[np.uint8], first: Ints, last: Ints, block: Ints
-) -> None:
-    """The last two words of a block: of the words ``x`` that are valid."""
-    low, high, room = block.shape[1] - 2, block.shape[1] - 1, np.empty(x.size, np.int64)
-    if low in plan.words_read(lane):
-        _least(x, valid, first, last, room, block[:, low])
-    if high in plan.words_read(lane):
-        _least(~x, valid, first, last, room, block[:, high])
-        np.invert(block[:, high], out=block[:, high])
-
-
-def _least(x: Ints, valid: npt.NDArray[np.uint8], first: Ints, last: Ints, room: Ints, out: Ints) -> None:
-    least_of(x if valid is ALL_VALID else np.where(valid, x, TOP), first, last, room, out)
+def _or_top(x: Ints, valid: Bytes) -> Ints:
+    """With nothing less where a row does not count."""
+    return np.where(valid, x, TOP) if valid.size else x

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from slicing.aggregates.aggregate import Pools
 from slicing.answers.answers import Answers
+from slicing.answers.over_rows import Ranges
 from slicing.columns.arrow_io import empty
 from slicing.columns.arrow_out import array_of, texts
 from slicing.columns.keys import KeyTable, ranks_among
@@ -122,7 +123,10 @@ def none_late(state: State) -> pa.Table:
     return late_rows(empty(given), NOWHERE, NOWHERE)
 
 
-def aggregates(plan: Plan, answers: Answers, pools: Pools) -> list[pa.Array]:
+def aggregates(plan: Plan, answers: Answers, pools: Pools) -> list[pa.Array | pa.ChunkedArray]:
+    if isinstance(answers.blocks, Ranges):
+        parts = [aggregates(plan, piece, pools) for piece in answers.pieces(answers.blocks)]
+        return [pa.chunked_array(column) for column in zip(*parts, strict=True)]
     blocks = [by_column(block) for block in answers.blocks]
     columns = []
     for name, agg in plan.aggs.items():

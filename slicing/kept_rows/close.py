@@ -40,18 +40,14 @@ class Due:
     def of(window: BoundRows, view: View, after: int, until: int) -> Due:
         found = window.find(view, until)
         whole, closes = Due(window.number, view, found), found.closes
-        if closes.size:
-            in_turn = found.in_order and view.first.size == 1
-            low, high = (closes[0], closes[-1]) if in_turn else (closes.min(), closes.max())
-            if after <= low and (high < until or view.over.all()):
-                return whole
+        if found.in_order and view.first.size == 1:
+            first, last = np.searchsorted(closes, [after, until])
+            last = closes.size if view.over[0] else last
+            return whole if last - first == closes.size else whole.take(slice(first, last))
         return whole.take(((closes < until) | view.over[found.group]) & (closes >= after))
 
-    def take(self, index: Mask) -> Due:
-        """Those of a mask, which is often a stretch."""
-        first, size = int(np.argmax(index)) if index.size else 0, int(np.count_nonzero(index))
-        one = slice(first, first + size) if index[first : first + size].all() else None
-        return replace(self, found=self.found.take(index if one is None else one))
+    def take(self, index: Mask | slice) -> Due:
+        return replace(self, found=self.found.take(index))
 
     def code(self) -> Ints:
         code: Ints = self.view.rows.code[self.view.first]

@@ -7,7 +7,7 @@ before it, or behind its end, they begin anew. ``room`` is suffixes: the aggrega
 import numpy as np
 
 from slicing.kernels.combine import TOP, summed
-from slicing.kernels.kernel import kernel
+from slicing.kernels.kernel import helper, kernel
 from slicing.kernels.reduce import is_nan, order_key
 
 
@@ -20,24 +20,67 @@ def extreme_keys(bits, most, out):
         out[i] = TOP if is_nan(u) else order_key(u) ^ flip
 
 
+@helper
+def least_from(x, a, b, room):
+    """room[c] = the least of x[c : b], from a on."""
+    least = TOP
+    while b > a:
+        begin = max(b - 64, a)
+        lower = least
+        for c in range(begin, b):
+            lower = min(lower, x[np.uint64(c)])
+        if lower == least:
+            for c in range(begin, b):
+                room[np.uint64(c)] = least
+        else:
+            for c in range(b - 1, begin - 1, -1):
+                least = min(least, x[np.uint64(c)])
+                room[np.uint64(c)] = least
+        b = begin
+
+
+@helper
+def forward(first, last, r, end):
+    """Whether the ranges r : end begin and end in turn."""
+    back = np.int64(0)
+    for i in range(r + 1, end):
+        back |= np.int64(first[np.uint64(i)] < first[np.uint64(i - 1)])
+        back |= np.int64(last[np.uint64(i)] < last[np.uint64(i - 1)])
+    return back == 0
+
+
 @kernel
 def least_of(x, first, last, room, out):
-    """out[r] = the least of x[first[r] : last[r]]: 2.1 ns a row, a range for each, of 1000 rows."""
+    """out[r] = the least of x[first[r] : last[r]].
+
+    Of 64 ranges side by side, which mostly have one least: 0.9 ns a row, a range for each, of 1000 rows; 2.8 without.
+    """
     bottom, middle, reach = np.int64(0), np.int64(0), np.int64(0)
     back = TOP
-    for r in range(first.size):
-        a, b = first[r], last[r]
-        if a >= middle or a < bottom or b < reach:
-            back = TOP
-            for c in range(b - 1, a - 1, -1):
+    r, ranges = np.int64(0), np.int64(first.size)
+    while r < ranges:
+        end = min(r + 64, ranges)
+        a, b = first[np.uint64(end - 1)], last[np.uint64(end - 1)]
+        if first[r] >= bottom and a < middle and last[r] >= reach and forward(first, last, r, end):
+            lower = back
+            for c in range(reach, b):
+                lower = min(lower, x[np.uint64(c)])
+            least = min(room[np.uint64(first[r])], lower)
+            if least == min(room[np.uint64(a)], back):  # the least that any of them may have, and the most
+                for i in range(r, end):
+                    out[np.uint64(i)] = least
+                back, reach, r = lower, b, end
+        while r < end:
+            a, b = first[r], last[r]
+            if a >= middle or a < bottom or b < reach:
+                least_from(x, a, b, room)
+                back = TOP
+                bottom, middle, reach = a, b, b
+            for c in range(reach, b):
                 back = min(back, x[np.uint64(c)])
-                room[np.uint64(c)] = back
-            back = TOP
-            bottom, middle, reach = a, b, b
-        for c in range(reach, b):
-            back = min(back, x[np.uint64(c)])
-        reach = b
-        out[r] = min(room[np.uint64(a)], back)
+            reach = b
+            out[r] = min(room[np.uint64(a)], back)
+            r += 1
 
 
 @kernel

