@@ -26,6 +26,7 @@ Codes = npt.NDArray[np.int32]  # there are never 2**31 of them
 Mask = npt.NDArray[np.bool_]
 
 CHUNK = 1 << 15  # rows looked up at a time by one of several threads
+NO_HEAD = np.full(4, -1).view(np.uint64)  # as no value's head: see encode_bytes
 NOTHING = np.frombuffer(b"", np.uint8)
 
 
@@ -150,11 +151,12 @@ class ByteTable(Table):
     def __init__(self) -> None:
         self.starts = np.zeros(1, np.int64)  # id i is pool[starts[i] : starts[i + 1]]
         self.pool = np.empty(4096, np.uint8)
+        self._heads = NO_HEAD.reshape(1, 4)  # of each id, after one of none
         super().__init__()
 
     def step(self, rows: Array, valid: Mask | None, data: Array, out: Codes, grow: bool) -> tuple[int, int, int]:
         hashing = self.slots, self.shift, self.multiplier, self.patience
-        stored = self.pool, self.starts, self.given
+        stored = self._heads, self.pool, self.starts, self.given
         return encode_bytes(rows, data, valid, self.null, *hashing, *stored, grow, out)
 
     def make_room(self, stop: int) -> None:
@@ -164,18 +166,19 @@ class ByteTable(Table):
             super().make_room(stop)
 
     def rebuild(self) -> None:
-        self.starts = longer(self.starts, self.limit + 1)
-        self.free_slots(np.zeros((4 * self.limit, 3), np.uint64))
-        starts = self.starts[: self.given + 1]
+        self.starts, self._heads = longer(self.starts, self.limit + 1), longer(self._heads, self.limit + 1)
+        self.free_slots(np.zeros(8 * self.limit, np.int32))
         if self.given:
-            place_bytes(self.pool, starts, self.null, self.slots, self.shift, self.multiplier)
+            starts = self.starts[: self.given + 1]
+            place_bytes(self._heads, self.pool, starts, self.null, self.slots, self.shift, self.multiplier)
 
     def add_null(self) -> None:
         self.starts[self.given + 1] = self.starts[self.given]
+        self._heads[self.given + 1] = NO_HEAD
 
     @property
     def nbytes(self) -> int:
-        return self.slots.nbytes + self.starts.nbytes + self.pool.nbytes
+        return self.slots.nbytes + self._heads.nbytes + self.starts.nbytes + self.pool.nbytes
 
 
 def numbered(words: Ints) -> tuple[Codes, Ints]:
@@ -187,6 +190,6 @@ def numbered(words: Ints) -> tuple[Codes, Ints]:
 
 def longer(array: Array, size: int) -> Array:
     """A copy with room for so many."""
-    copy = np.empty(size, array.dtype)
-    copy[: array.size] = array
+    copy = np.empty((size, *array.shape[1:]), array.dtype)
+    copy[: len(array)] = array
     return copy
