@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+import slicing as sl
+from slicing.answers.emit import time_answers
+from slicing.plan import Plan
+from slicing.slices.blocks import identity
+from slicing.slices.cells import Cells
 from slicing.windows.bounds import BEGIN, BoundPeriodic
 from slicing.windows.edges import EdgeSet
 
@@ -41,6 +47,33 @@ def test_due_windows_come_by_end_and_type(seed: int) -> None:
         assert list(zip(found.end, found.type, found.start, found.low, found.high, strict=True)) == due_by_definition(
             bounds, ends, max(after, -100), until
         )
+
+
+@pytest.mark.parametrize("ends", [[7], [7, 17, 27], [7, 27], [7, 17, 37, 47], [8, 18], [7, 12, 27], [12, 17]], ids=str)
+@pytest.mark.parametrize("bound", [(10, 10, 7), (20, 10, 7), (10, 20, 7), (5, 5, 2)], ids=str)
+def test_slices_that_are_windows_are_the_windows_due(bound: tuple[int, int, int], ends: list[int]) -> None:
+    edges, slices = EdgeSet([BoundPeriodic(*bound)]), np.array(ends)
+    dense = ends == list(range(ends[0], ends[-1] + 1, bound[0])) and (ends[0] - bound[2]) % bound[0] == 0
+    assert edges.are_windows(slices) == (dense and bound[0] == bound[1])
+    if edges.are_windows(slices):
+        due = edges.due(slices, -100, 100)
+        assert due.end.tolist() == ends and due.low.tolist() == list(range(len(ends)))
+        assert (due.high == due.low + 1).all() and (due.start == due.end - bound[0]).all()
+    assert not EdgeSet([BoundPeriodic(*bound), BoundPeriodic(100, 100, 0)]).are_windows(slices)
+    assert not edges.are_windows(slices[:0])
+
+
+def test_cells_that_are_windows_are_answers_as_they_are() -> None:
+    aggs = {"n": sl.count(), "total": sl.sum("x"), "low": sl.min("i")}
+    schema = pa.schema({"ts": pa.int64(), "x": pa.float64(), "i": pa.int64()})
+    plan = Plan(sl.Spec("ts", {"w": sl.tumbling(10)}, aggs), schema)
+    meta = np.stack([np.arange(10, 110, 10), np.zeros(10, np.int64), np.ones(10, np.int64)], axis=1)
+    cells = Cells(meta, tuple(identity(lane, 10) for lane in plan.lanes))
+    found = time_answers(plan, cells, None, 30, 90)
+    assert found.end.tolist() == list(range(40, 91, 10)) and (found.start == found.end - 10).all() and found.ordered
+    assert all(np.shares_memory(a, b) and len(a) == 6 for a, b in zip(found.blocks, cells.blocks, strict=True))
+    gap = cells.take(np.delete(np.arange(10), 5))
+    assert time_answers(plan, gap, None, 30, 90).end.tolist() == [40, 50, 70, 80, 90]
 
 
 @pytest.mark.parametrize("seed", range(20))

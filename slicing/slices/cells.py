@@ -121,7 +121,7 @@ class Cells:
 
     @lazy
     def slice_ends(self) -> Ints:
-        ends: Ints = self.end[self.slices()]
+        ends: Ints = np.ascontiguousarray(self.end) if self.slices().size == len(self) else self.end[self.slices()]
         return ends
 
     def slices_beside(self, older: tuple[Cells, ...]) -> int:
@@ -149,7 +149,8 @@ class Cells:
             return np.arange(len(self))
         if len(self) > MANY:
             starts = np.empty(len(self), np.int64)
-            return starts[: slice_starts(self.end, starts)].copy()
+            n = slice_starts(self.end, starts)
+            return starts if n == starts.size else starts[:n].copy()
         others = (self.end[1:] != self.end[:-1]).nonzero()[0]
         starts = np.zeros(others.size + 1, np.int64)
         np.add(others, 1, out=starts[1:])
