@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 
 import numpy as np
@@ -41,6 +41,7 @@ class Rows:
     arrival: int | Ints
     ranks: Mapping[str, Ints]
     threads: int = 1
+    stamps: Mapping[int, Ints] = field(default_factory=dict)  # what was counted when they came, for windows of rows
 
     def __len__(self) -> int:
         return self.time.size
@@ -112,6 +113,7 @@ class Rows:
             arrival=self.arrival + piece.start if isinstance(self.arrival, int) else self.arrival[piece],
             ranks={name: ranks[piece] for name, ranks in self.ranks.items()},
             threads=1,
+            stamps={number: stamp[piece] for number, stamp in self.stamps.items()},
         )
         if size and "span" in self.__dict__ and self.span[2]:
             part.__dict__["span"] = int(part.time[0]), int(part.time[-1]), True
@@ -126,6 +128,7 @@ class Rows:
             code=None if self.code is None else self.code[index],
             arrival=self.arrivals()[index],
             ranks={name: ranks[index] for name, ranks in self.ranks.items()},
+            stamps={number: stamp[index] for number, stamp in self.stamps.items()},
         )
 
     def arrivals(self) -> Ints:

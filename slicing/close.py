@@ -11,7 +11,8 @@ from slicing.answers.fill import Filled, by_instance, with_empty
 from slicing.answers.postpone import Postponed, given_out
 from slicing.answers.ways import Closing, quick_answers
 from slicing.hot import fullest
-from slicing.kept_rows.close import Kept, closed
+from slicing.kept_rows.by_key import KeyRows
+from slicing.kept_rows.close import closed
 from slicing.plan import ENDLESS
 from slicing.slices.cells import Cells
 from slicing.slices.sessions import chains, runs
@@ -25,7 +26,7 @@ Ints = npt.NDArray[np.int64]
 def advance_to(
     state: State,
     reached: int | None,
-    older: Kept | None = None,
+    older: KeyRows | None = None,
     revised: tuple[Answers, Ints] | None = None,
     at_most: int | None = None,
     flush: bool = False,

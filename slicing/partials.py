@@ -34,7 +34,7 @@ from slicing.columns.arrow_io import one_batch
 from slicing.columns.arrow_out import array_of
 from slicing.columns.keys import KeyTable
 from slicing.columns.values import ranks, taken
-from slicing.kept_rows.close import fresh as no_rows
+from slicing.kept_rows.by_key import KeyRows
 from slicing.kept_rows.close import keep, together
 from slicing.operator import Operator, Output
 from slicing.slices.cells import Cells
@@ -183,7 +183,7 @@ def _one(fresh: State, parts: list[State]) -> State:
 def split(state: State, parts: int) -> list[State]:
     """A state by keys, into so many; a key is always in the same part. Codes are in the order of the keys."""
     if state.keys is None:
-        nothing = replace(state, store=Store(state.plan), rows=no_rows(state.plan), revisions=Revisions(), filled={})
+        nothing = replace(state, store=Store(state.plan), rows=KeyRows(state.plan), revisions=Revisions(), filled={})
         return [state, *[nothing] * (parts - 1)]
     codes = np.arange(len(state.keys))
     target = (state.keys.hashes(codes) % np.uint64(parts)).astype(np.int64)
@@ -203,7 +203,7 @@ def _some_keys(state: State, codes: Ints, rank: Ints) -> State:
     store = Store(state.plan, tuple(run for run in runs if len(run))).recoded(number)
     mine = number[state.revisions.code] >= 0
     filled = {k: _at(last, codes) for k, last in state.filled.items()}
-    part = replace(state, keys=keys, store=store, rows=state.rows.chosen(number), filled=filled)
+    part = replace(state, keys=keys, store=store, rows=state.rows.recoded(number), filled=filled)
     return _own_pools(replace(part, revisions=state.revisions._take(mine).recoded(number)))
 
 

@@ -29,7 +29,7 @@ from slicing.windows.bounds import BEGIN, LONGEST, Bound
 from slicing.windows.builtin import ContextFreeWindow, Session, Whole, Window
 from slicing.windows.counted import BoundRowCount, PerRow
 from slicing.windows.edges import EdgeSet
-from slicing.windows.row_view import BoundRows
+from slicing.windows.row_view import OF_ALL, OF_KEY, BoundRows
 from slicing.windows.row_windows import Binding, RowWindow
 
 Ints = npt.NDArray[np.int64]
@@ -175,6 +175,7 @@ class Plan:
         self.row_values = {name: None if name in in_python else number_form(types[name]) for name in seen}
         self.counts_rows = any(w.counts for w in self.row_windows)
         self.counts_arrivals = any(w.by_arrival and not (w.whole_stream and keyed) for _, w in of_rows)
+        self.counts_all = any(w.by_arrival and w.whole_stream and keyed for _, w in of_rows)
         self.places_rows = any(w.whole_stream and keyed and w.ranked and not w.by_arrival for _, w in of_rows)
 
     def missed(self, window: Ints, start: Ints, end: Ints) -> npt.NDArray[np.bool_]:
@@ -217,15 +218,26 @@ class Plan:
 
     @lazy
     def by_key(self) -> bool:
-        """Whether only keys with rows that became final need a look: their windows go by time, and no row is late."""
-        alone = (w.by_key and w.origin == BEGIN and not w.notes for w in self.row_windows)
-        return self.idle is None and all(alone)
+        """Whether each key's windows are told by its rows alone."""
+        return all(w.by_key for w in self.row_windows)
+
+    @lazy
+    def stamps(self) -> tuple[int, ...]:
+        """What is counted when a row comes."""
+        return (*([OF_KEY] if self.counts_arrivals else []), *([OF_ALL] if self.counts_all else []))
+
+    @lazy
+    def whole_cells(self) -> bool:
+        """Whether final rows may be aggregated at all: nothing is revised, no key ends, all windows see all rows."""
+        plain = all(w.origin == BEGIN and not w.notes for w in self.row_windows)
+        return plain and self.idle is None and not self.spec.revises
 
     @lazy
     def bucket(self) -> int:
         """Final rows may be aggregated up to multiples of this rank of their key; 0: they are kept one by one."""
         counts = [w for w in self.row_windows if isinstance(w, BoundRowCount)]
-        if self.spec.revises or not self.by_key or not counts or len(counts) < len(self.row_windows):
+        by_time = all(w.by_time for w in counts)
+        if not self.whole_cells or not by_time or not counts or len(counts) < len(self.row_windows):
             return 0
         size = math.gcd(*(number for w in counts for number in (w.n, w.every)))
         return size if size >= FEWEST_IN_BUCKET else 0
@@ -234,7 +246,7 @@ class Plan:
     def fuses(self) -> bool:
         """Final rows are aggregated between where windows begin and end, and those of an open window into one cell."""
         alone = len(self.row_windows) == 1 and self.row_windows[0].fuses
-        return bool(self.bucket) or (alone and self.by_key and not self.spec.revises)
+        return bool(self.bucket) or (alone and self.whole_cells)
 
     @lazy
     def row_columns(self) -> tuple[str, ...]:

@@ -20,8 +20,6 @@ from slicing.answers.revise import Revisions
 from slicing.columns.row_values import in_form, values_of
 from slicing.columns.values import storable
 from slicing.kept_rows.by_key import KeyRows
-from slicing.kept_rows.close import Kept
-from slicing.kept_rows.close import fresh as no_rows
 from slicing.kept_rows.plain import PlainRows
 from slicing.kernels.cells import FIRST, LAST, LEVEL
 from slicing.plan import Plan
@@ -33,7 +31,7 @@ from slicing.windows.bounds import BEGIN, END, Bound, BoundFixed, BoundLandmark
 from slicing.windows.builtin import ContextFreeWindow, Session, Window
 from slicing.windows.counted import PerRow, RowCount
 from slicing.windows.edges import EdgeSet
-from slicing.windows.row_view import FLAGS, WITNESS, RowTable
+from slicing.windows.row_view import FLAGS, RowTable
 from slicing.windows.row_windows import RowWindow
 
 if TYPE_CHECKING:
@@ -248,22 +246,13 @@ def _levels(old: Sequence[int], new: Sequence[int]) -> Ints:
     return np.array([0, *between, *([len(new)] if old else [])], np.int64)
 
 
-def _rows(store: Kept, plan: Plan, number: Ints) -> Kept:
+def _rows(store: KeyRows, plan: Plan, number: Ints) -> KeyRows:
     if not plan.keeps_rows:
-        return no_rows(plan)
-    if isinstance(store, KeyRows):
-        final = replace(store.final, runs=tuple(_final(run, store.plan, plan) for run in store.final.runs))
-        return store.replanned(plan, final)
+        return KeyRows(plan)
+    runs = tuple(_final(run, store.plan, plan) for run in store.final.runs)
     contexts = {int(number[n]): known for n, known in store.contexts.items() if number[n] >= 0}
-    none = np.empty(0, np.int64)
-    return replace(
-        store,
-        plan=plan,
-        runs=tuple(_run(run, store.plan, plan) for run in store.runs),
-        gone=store.gone if plan.counts_rows else none,
-        of_key=store.of_key if plan.counts_arrivals else none,
-        contexts=contexts,
-    )
+    notes = {int(number[n]): known for n, known in store.notes.items() if number[n] >= 0}
+    return store.replanned(plan, runs, contexts, notes)
 
 
 def _final(run: RowTable | PlainRows, old: Plan, plan: Plan) -> RowTable | PlainRows:
@@ -272,7 +261,7 @@ def _final(run: RowTable | PlainRows, old: Plan, plan: Plan) -> RowTable | Plain
 
 def _run(run: RowTable, old: Plan, plan: Plan) -> RowTable:
     facts = run.facts.copy()
-    facts[:, FLAGS] &= WITNESS
+    facts[:, FLAGS] = 0
     for bit, name in enumerate(plan.row_flags):
         if name in old.row_flags:
             facts[:, FLAGS] |= (run.facts[:, FLAGS] >> old.row_flags.index(name) & 1) << bit

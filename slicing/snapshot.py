@@ -26,10 +26,9 @@ from slicing.batch import Rows
 from slicing.columns.keys import KeyTable
 from slicing.columns.row_values import as_arrow, values_of
 from slicing.kept_rows.by_key import KeyRows
-from slicing.kept_rows.close import Kept
 from slicing.kept_rows.final import FinalRows, Run
 from slicing.kept_rows.plain import PlainRows
-from slicing.kept_rows.store import RowStore
+from slicing.kept_rows.remembered import Arrived, Quiet
 from slicing.plan import Plan
 from slicing.slices.blocks import Block, Lists
 from slicing.slices.cells import Cells
@@ -44,7 +43,7 @@ from slicing.windows.users import context_json, context_value
 Ints = npt.NDArray[np.int64]
 
 MAGIC = b"SLICESNP"
-FORMAT = 2
+FORMAT = 3
 _HEAD = struct.Struct("<8sI16s")  # magic, format, checksum of all that follows
 _LENGTH = struct.Struct("<Q")
 
@@ -208,14 +207,18 @@ def _cells(plan: Plan, table: pa.Table) -> Cells:
     return Cells(meta, tuple(blocks))
 
 
-def _row_tables(store: Kept) -> list[pa.Table]:
-    runs = store.final.runs if isinstance(store, KeyRows) else store.runs
-    tables = [t for run in runs for t in _run_tables(store.plan, run)]
-    if isinstance(store, KeyRows):
-        final = store.final
-        counts = pa.table({"gone": final.gone, "ranked": final.ranked, "wakes": final.wakes})
-        return [counts, *tables, *map(_waiting_table, store.waiting)]
-    return [*(pa.table({"count": count}) for count in (store.gone, store.of_key)), *tables]
+def _row_tables(store: KeyRows) -> list[pa.Table]:
+    final, quiet = store.final, store.quiet
+    counts = pa.table({"gone": final.gone, "ranked": final.ranked, "wakes": final.wakes})
+    others = pa.table({"of_key": store.arrived.of_key}), pa.table({"last": quiet.last, "began": quiet.began})
+    notes = (pa.table({"note": known}) for _, known in sorted(store.notes.items()))
+    return [
+        counts,
+        *others,
+        *notes,
+        *(t for run in final.runs for t in _run_tables(store.plan, run)),
+        *map(_waiting_table, store.waiting),
+    ]
 
 
 def _run_tables(plan: Plan, run: RowTable | PlainRows) -> list[pa.Table]:
@@ -227,7 +230,8 @@ def _run_tables(plan: Plan, run: RowTable | PlainRows) -> list[pa.Table]:
 def _waiting_table(run: Rows) -> pa.Table:
     words = {"time": run.time, "arrival": run.arrivals()} | ({} if run.code is None else {"code": run.code})
     ranks = {f"rank of {name}": rank for name, rank in run.ranks.items()}
-    return pa.table(words | ranks | {f"column {name}": column for name, column in run.columns.items()})
+    stamps = {f"stamp {number}": stamp for number, stamp in run.stamps.items()}
+    return pa.table(words | ranks | stamps | {f"column {name}": column for name, column in run.columns.items()})
 
 
 def _waiting(plan: Plan, table: pa.Table) -> Rows:
@@ -236,7 +240,9 @@ def _waiting(plan: Plan, table: pa.Table) -> Rows:
     ranks = {name: found[f"rank of {name}"].to_numpy() for name in plan.ranked}
     code = found["code"].to_numpy() if "code" in found else None
     codes = 1 if code is None else int(code.max(initial=-1)) + 1
-    return Rows(plan, columns, found["time"].to_numpy(), code, codes, found["arrival"].to_numpy(), ranks)
+    stamps = {int(n.split()[1]): column.to_numpy() for n, column in found.items() if n.startswith("stamp ")}
+    words = found["time"].to_numpy(), code, codes, found["arrival"].to_numpy()
+    return Rows(plan, columns, *words, ranks, stamps=stamps)
 
 
 def _facts_table(plan: Plan, run: RowTable) -> pa.Table:
@@ -244,13 +250,13 @@ def _facts_table(plan: Plan, run: RowTable) -> pa.Table:
     return pa.table([_lists(run.facts), *values], names=["words", *map(str, range(len(values)))])
 
 
-def _rows_header(store: Kept) -> dict[str, Any]:
-    if isinstance(store, KeyRows):
-        plain = [isinstance(run, PlainRows) for run in store.final.runs]
-        return {"plain": plain, "waiting": len(store.waiting), "alive": store.final.alive}
+def _rows_header(store: KeyRows) -> dict[str, Any]:
     return {
-        "runs": len(store.runs),
-        "counts": [store.arrived, store.placed, store.settled],
+        "plain": [isinstance(run, PlainRows) for run in store.final.runs],
+        "waiting": len(store.waiting),
+        "alive": store.final.alive,
+        "counts": [store.arrived.rows, store.placed, store.settled],
+        "notes": sorted(store.notes),
         "contexts": [
             [number, code, context_json(context.value), [list(o) for o in context.open]]
             for number, known in sorted(store.contexts.items())
@@ -259,20 +265,19 @@ def _rows_header(store: Kept) -> dict[str, Any]:
     }
 
 
-def _rows(plan: Plan, header: dict[str, Any], take: Iterator[pa.Table]) -> Kept:
-    counts = [c.to_numpy().copy() for c in next(take).columns]
-    if "waiting" in header:
-        final: tuple[Run, ...] = tuple((_plain if plain else _run)(plan, take) for plain in header["plain"])
-        waiting = tuple(_waiting(plan, next(take)) for _ in range(header["waiting"]))
-        return KeyRows(plan, waiting, FinalRows(final, header["alive"], *counts))
-    gone, of_key = *counts, next(take)["count"].to_numpy().copy()
-    runs = tuple(_run(plan, take) for _ in range(header["runs"]))
+def _rows(plan: Plan, header: dict[str, Any], take: Iterator[pa.Table]) -> KeyRows:
+    counts, of_key, quiet = ([c.to_numpy().copy() for c in next(take).columns] for _ in range(3))
+    notes = {number: next(take)["note"].to_numpy().copy() for number in header["notes"]}
+    final: tuple[Run, ...] = tuple((_plain if plain else _run)(plan, take) for plain in header["plain"])
+    waiting = tuple(_waiting(plan, next(take)) for _ in range(header["waiting"]))
     contexts: dict[int, dict[int, Context]] = {}
     for number, code, value, opened in header["contexts"]:
         known = contexts.setdefault(number, {})
         known[code] = Context(context_value(value), tuple(Opened(*o) for o in opened))
     arrived, placed, settled = header["counts"]
-    return RowStore(plan, runs, gone, of_key, arrived, placed, settled, contexts)
+    counted = Arrived(arrived, *of_key)
+    rows = FinalRows(final, header["alive"], *counts)
+    return KeyRows(plan, waiting, rows, counted, Quiet(*quiet), placed, settled, contexts, notes)
 
 
 def _run(plan: Plan, take: Iterator[pa.Table]) -> RowTable:

@@ -13,7 +13,7 @@ from slicing.answers.postpone import Postponed
 from slicing.answers.revise import Revisions
 from slicing.columns.keys import KeyTable
 from slicing.columns.values import storable
-from slicing.kept_rows.close import Kept, fresh
+from slicing.kept_rows.by_key import KeyRows
 from slicing.plan import Plan
 from slicing.spec import Spec
 from slicing.store import Store
@@ -29,7 +29,7 @@ class State:
 
     plan: Plan
     store: Store
-    rows: Kept
+    rows: KeyRows
     keys: KeyTable | None
     watermark: int | None = None
     progress: Progress = field(default_factory=Progress)
@@ -47,7 +47,7 @@ class State:
     def fresh(spec: Spec, schema: pa.Schema, arrival: bool = True) -> State:
         plan = Plan(spec, schema, arrival)
         pools = {name: pa.array([], storable(plan.value_types[name].type)) for name in plan.ranked}
-        return State(plan, Store(plan), fresh(plan), KeyTable(plan.key_types) if spec.by else None, pools=pools)
+        return State(plan, Store(plan), KeyRows(plan), KeyTable(plan.key_types) if spec.by else None, pools=pools)
 
     def but(self, **changes: Any) -> State:
         """``replace``, without its costs: a small push makes several states."""

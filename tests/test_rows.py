@@ -264,6 +264,36 @@ def test_a_push_looks_only_at_the_keys_whose_rows_became_final(monkeypatch):
         assert 0 < shown[-1] <= 110  # of that key, and of one whose last row per_row asks for no more
 
 
+SLOW = {
+    "by arrival": ({"w": sl.rows(50, order="arrival"), "p": sl.per_row(9, order="arrival")}, {}),
+    "of the stream": ({"w": sl.rows(50, per_key=False), "m": sl.punctuation("mark", per_key=False)}, {}),
+    "of the stream by arrival": ({"w": sl.rows(50, per_key=False, order="arrival")}, {}),
+    "visits": ({"w": Visit(3, 40)}, {}),
+    "deltas": ({"w": Delta("v", 40)}, {}),
+    "idle": ({"w": sl.rows(50), "f": sl.frame("mark", "leave")}, {"idle": 3000}),
+}
+
+
+@pytest.mark.parametrize("name", SLOW)
+def test_rows_that_wait_are_not_looked_at(monkeypatch, name):
+    """Ten thousand rows wait for lateness: a push shows those that became final, and what open windows keep."""
+    windows, more = SLOW[name]
+    shown = []
+    look = KeyRows.look
+
+    def counted(self, *args):
+        found = look(self, *args)
+        shown.append(0 if found is None or found.view is None else len(found.view.rows))
+        return found
+
+    op = sl.Operator(sl.Spec("t", windows, N, by=["k"], watermark=sl.bounded(20), allowed_lateness=10_000, **more))
+    assert op.push(stream(12_000, 0)).stats["kept"] > 10_000
+    monkeypatch.setattr(KeyRows, "look", counted)
+    for at in range(12_000, 13_000, 100):
+        assert op.push(stream(100, at)).stats["kept"] > 10_000
+    assert len(shown) >= 10 and 0 < max(shown) < 1000
+
+
 def test_late_rows_revise_what_time_alone_has_completed():
     """The window of the quiet key a came out at the edge; b's late row changes b's window and not a's."""
     spec = sl.Spec(

@@ -1,27 +1,27 @@
-"""Kept rows where each key's windows go by the time of its rows: a push looks only at keys whose rows became final.
+"""Kept rows: a push looks only at keys whose rows became final.
 
 Rows wait as they came (``slicing.kept_rows.waiting``) until the watermark has passed them. Then they are put by key,
-are lifted into cells, and stand behind what their keys have left of earlier ones (``slicing.kept_rows.final``): that
-and nothing more is shown to the windows. So a push costs its rows and those that become final, not those that are
-kept. Answers that may still be revised are given before: their rows are shown, and wait on.
+and stand behind what their keys have left of earlier ones (``slicing.kept_rows.final``): that and nothing more is shown
+to the windows. So a push costs its rows and those that become final, not those that are kept. Answers that may still be
+revised are given before: their rows are shown, and wait on. Windows of the whole stream are shown the rows of all keys.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from slicing.batch import Rows
+from slicing.columns.lazy import lazy
 from slicing.columns.order import stable_order
-from slicing.columns.row_values import values_of
-from slicing.kept_rows import waiting
+from slicing.kept_rows import remembered, waiting
 from slicing.kept_rows.final import FinalRows, Run, by_code, fused
 from slicing.kept_rows.plain import PlainRows
-from slicing.kept_rows.store import RowStore
+from slicing.kept_rows.remembered import Arrived, Contexts, Notes, Quiet, Seen
 from slicing.kernels.rows import buckets
 from slicing.plan import Plan
 from slicing.reduce import lift_ranges
@@ -31,14 +31,16 @@ from slicing.windows.row_view import (
     ARRIVAL,
     FACTS,
     FLAGS,
+    OF_ALL,
+    OF_KEY,
     PLACE,
     RANK,
     SINCE,
-    UNPLACED,
     BoundRows,
     RowTable,
     View,
 )
+from slicing.windows.users import BoundContextAware
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -46,16 +48,25 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class KeyRows:
+    """The kept rows of an operator, and what outlives them. Values throughout: a failed push costs nothing to undo."""
+
     plan: Plan
     waiting: tuple[Rows, ...] = ()
     final: FinalRows = field(default_factory=FinalRows)
+    arrived: Arrived = field(default_factory=Arrived)
+    quiet: Quiet = field(default_factory=Quiet)  # of a plan with ``idle``
+    placed: int = 0  # how many rows of the whole stream are final
+    settled: int = BEGIN  # rows before this time are final
+    contexts: Contexts = field(default_factory=dict)  # of users' windows
+    notes: Notes = field(default_factory=dict)  # of others
 
     def __len__(self) -> int:
         return sum(map(len, self.waiting)) + len(self.final)
 
     @property
     def nbytes(self) -> int:
-        return self.final.nbytes + waiting.nbytes(self.waiting)
+        counts = self.arrived.of_key.nbytes + self.quiet.last.nbytes + self.quiet.began.nbytes
+        return self.final.nbytes + waiting.nbytes(self.waiting) + counts
 
     @property
     def values(self) -> int:
@@ -63,44 +74,76 @@ class KeyRows:
         return sum(run.weight for run in self.final.runs) + sum(map(len, self.waiting))
 
     def add(self, rows: Rows, late: bool = False) -> KeyRows:
-        """One more run of a batch's rows."""
-        return replace(self, waiting=waiting.added(self.waiting, rows)) if len(rows) and not late else self
+        """One more run of a batch's rows; of ``late`` ones it is known that their keys are not quiet."""
+        if not len(rows):
+            return self
+        code = np.zeros(len(rows), np.int64) if rows.code is None else rows.code.astype(np.int64)
+        if late:
+            return replace(self, quiet=self.quiet.known(rows.codes).heard(code, rows.time))
+        arrived, stamps = self.arrived, dict[int, Ints]()
+        if OF_ALL in self.plan.stamps:
+            stamps[OF_ALL] = arrived.rows + np.arange(len(rows))
+        if OF_KEY in self.plan.stamps:
+            arrived, stamps[OF_KEY] = arrived.counted(code, rows.codes)
+        arrived = replace(arrived, rows=arrived.rows + len(rows))
+        return replace(self, waiting=waiting.added(self.waiting, replace(rows, stamps=stamps)), arrived=arrived)
 
     def look(self, until: int, flush: bool, also: View | None = None) -> KeyLook | None:
         """What windows that close before ``until`` may hold, of the keys that have any (and those that ``also`` has);
         None where none has."""
         plan, final = self.plan, self.final
         runs, rest = waiting.taken(self.waiting, until)
-        codes: Ints | None = None
-        fresh = list[Run]()
         final = final.known(max((run.codes for run in runs), default=0))
-        if runs:
-            fresh = self._lifted(runs, final.ranked)
-            codes = fresh[0].codes[fresh[0].groups()[:-1]].astype(np.int64)
-        if final.wakes.size and any(w.wakes for w in plan.row_windows):
-            awake = np.flatnonzero(final.wakes < until)
-            codes = awake if codes is None else np.union1d(codes, awake)
+        fresh = self._lifted(runs, final.ranked) if runs else []
+        asked = [run.codes[run.groups()[:-1]].astype(np.int64) for run in fresh[:1]]
+        awake = np.flatnonzero(final.wakes < until) if any(w.wakes for w in plan.row_windows) else _NONE
+        over = _NONE if plan.idle is None else self.quiet.over(plan.idle, until)
+        asked += [codes for codes in (awake, over) if codes.size]
         if also is not None:
-            more = also.rows.code[also.first]
-            codes = more if codes is None else np.union1d(codes, more)
+            asked.append(also.rows.code[also.first].astype(np.int64))
+        if not asked and not flush:
+            return None
+        codes = np.unique(np.concatenate(asked)) if asked else _NONE
+        if codes.size:
             final = final.known(int(codes[-1]) + 1)
-        if codes is None and not flush:
-            return None
-        older = [] if not len(final) else final.of(None if flush or not plan.spec.by else codes)
-        if not fresh and not older:
-            return None
-        parts = [*older, *fresh]
-        table = by_code(parts, parts[0])
+        everything = flush or not plan.spec.by or not plan.by_key
+        older = [] if not len(final) else final.of(None if everything else codes)
+        view = self._view(final, [*older, *fresh], until, flush) if older or fresh else None
+        quiet = self.quiet if plan.idle is None else self.quiet.known(final.gone.size)
+        return KeyLook(replace(self, final=final, quiet=quiet), view, until, rest, awake, over)
+
+    def _view(self, final: FinalRows, parts: list[Run], until: int, flush: bool) -> View:
+        """Rows by group: a key, or with ``idle`` its rows between two times of quiet."""
+        table, idle = by_code(parts, parts[0]), self.plan.idle
         bounds = table.groups()
-        code = table.codes[bounds[:-1]]
-        over, none = np.full(code.size, flush), np.zeros(code.size, np.int64)
-        view = View(table, bounds, final.gone[code], over, none, 0, 0, BEGIN, {})
-        return KeyLook(replace(self, final=final), view, table.ranked(bounds, final.ranked[code]), until, rest)
+        code = table.codes[bounds[:-1]].astype(np.int64)
+        base, over = final.gone[code], np.full(code.size, flush)
+        goes_on = np.ones(code.size, np.bool_)
+        if idle is not None:
+            quiet = self.quiet.known(final.gone.size)
+            of, rank, gap = table.codes.astype(np.int64), table.fact(RANK), np.zeros(len(table), np.int64)
+            gap[1:] = table.time[1:] - table.time[:-1]
+            first = rank == final.ranked[of]  # of its key's rows that are new
+            gap[first] = table.time[first] - quiet.last[of[first]]
+            anew = (gap > idle) & (rank >= final.ranked[of])
+            begins = anew.copy()
+            begins[bounds[:-1]] = True
+            bounds = np.append(np.flatnonzero(begins), len(table))
+            goes_on, code = ~anew[bounds[:-1]], of[bounds[:-1]]
+            base = np.where(goes_on, final.gone[code] - quiet.began[code], 0)
+            last = np.maximum(table.time[bounds[1:] - 1], np.where(goes_on, quiet.last[code], BEGIN))
+            over = (last + idle < until) | flush
+        of_key = remembered.grown(self.arrived.of_key, final.gone.size)[code]
+        counts = of_key, self.arrived.rows, self.placed, self.settled
+        return View(table, bounds, base, goes_on, over, *counts, self.contexts)
 
     def _lifted(self, runs: list[Rows], ranked: Ints) -> list[Run]:
         """Rows by key, as cells where several become one."""
         if not waiting.in_turn(runs):
             runs = [waiting.in_order(waiting.joined(runs))]
+        if self.plan.places_rows:
+            rows = waiting.joined(runs)
+            runs = [replace(rows, stamps={**rows.stamps, PLACE: self.placed + np.arange(len(rows))})]
         if runs[0].code is not None:
             rows = waiting.joined(runs)
             code = rows.code
@@ -128,7 +171,7 @@ class KeyRows:
         cells = lift_ranges(rows, first, np.append(first[1:], len(rows)))
         facts = np.zeros((first.size, len(FACTS)), np.int64)
         facts[:, ARRIVAL] = first + rows.arrival if isinstance(rows.arrival, int) else rows.arrival[first]
-        facts[:, SINCE], facts[:, PLACE], facts[:, RANK], facts[:, FLAGS] = rows.time[first], UNPLACED, rank, flags
+        facts[:, SINCE], facts[:, RANK], facts[:, FLAGS] = rows.time[first], rank, flags
         return RowTable(cells, facts)
 
     def _buckets(self, rows: Rows, ranked: Ints) -> tuple[Ints, Ints]:
@@ -146,23 +189,49 @@ class KeyRows:
         for run in self.waiting:
             if run.code is not None:
                 used[run.code] = True
-        self.final.uses(used, self.plan.counts_rows)
+        for living in self.final.of(None):
+            used[living.codes] = True
+        if self.plan.counts_rows:
+            ranked = self.final.ranked[:codes]
+            used[: ranked.size] |= ranked != remembered.grown(self.quiet.began, ranked.size)[: ranked.size]
+        for marked in (self.quiet.last[:codes] > BEGIN, self.arrived.of_key[:codes] > 0):
+            used[: marked.size] |= marked
+        for contexts in self.contexts.values():
+            used[list(contexts)] = True
+        for window in self.plan.row_windows:
+            if window.notes and window.by_key:
+                known = self.notes.get(window.number, _NONE)[:codes]
+                used[: known.size] |= known != 0
         return used
 
     def recoded(self, code: Ints) -> KeyRows:
         """Codes renumbered: ``code[old]`` is the new one, -1 for one that is not used any more."""
-        return replace(self, waiting=waiting.recoded(self.waiting, code), final=self.final.recoded(code))
-
-    def chosen(self, code: Ints) -> KeyRows:
-        """Of some keys alone: ``code[old]`` is the new one, -1 for one that goes."""
-        return self.recoded(code)
+        return replace(
+            self,
+            waiting=waiting.recoded(self.waiting, code),
+            final=self.final.recoded(code),
+            arrived=self.arrived.recoded(code),
+            quiet=self.quiet.recoded(code),
+            contexts=remembered.recoded(self.contexts, code),
+            notes=remembered.notes_recoded(self.notes, code, self.plan),
+        )
 
     def beside(self, other: KeyRows) -> KeyRows:
         """With the rows of other keys, in the same codes and ranks."""
         runs = self.waiting
         for rows in other.waiting:
             runs = waiting.added(runs, rows)
-        return replace(self, waiting=runs, final=self.final.beside(other.final))
+        return replace(
+            self,
+            waiting=runs,
+            final=self.final.beside(other.final),
+            arrived=self.arrived.beside(other.arrived),
+            quiet=self.quiet.beside(other.quiet),
+            placed=max(self.placed, other.placed),
+            settled=max(self.settled, other.settled),
+            contexts=remembered.beside(self.contexts, other.contexts),
+            notes=remembered.notes_beside(self.notes, other.notes),
+        )
 
     def reranked(self, column: str, rank: Ints) -> KeyRows:
         """Ranks of a column's values renumbered, as in the slice store."""
@@ -175,20 +244,20 @@ class KeyRows:
         final = replace(self.final, runs=tuple(runs))
         return replace(self, waiting=waiting.reranked(self.waiting, column, rank), final=final)
 
-    def replanned(self, plan: Plan, final: FinalRows) -> KeyRows | RowStore:
-        """The same rows (``final``: those that are) for a plan with a window more or less."""
+    def replanned(self, plan: Plan, runs: tuple[Run, ...], contexts: Contexts, notes: Notes) -> KeyRows:
+        """The same rows (``runs``: those that are final) for a plan with a window more or less."""
+        final = self.final
         wakes = np.where(final.gone < final.ranked, BEGIN, FOREVER)  # a new window has a look at what there is
-        rows = KeyRows(plan, waiting.replanned(self.waiting, plan), replace(final, wakes=wakes))
-        if plan.by_key:
-            return rows
-        look = rows.look(FOREVER, True)
-        gone = final.gone if plan.counts_rows else np.empty(0, np.int64)
-        if look is None:
-            return RowStore(plan, (), gone)
-        table = look.view.rows
-        table = table.as_cells() if isinstance(table, PlainRows) else table
-        unseen = (values_of(pa.nulls(len(table), plan.types[name]), form) for name, form in plan.row_values.items())
-        return RowStore(plan, (replace(table, values=tuple(unseen)),), gone)
+        arrived = self.arrived if OF_KEY in plan.stamps else replace(self.arrived, of_key=_NONE)
+        return replace(
+            self,
+            plan=plan,
+            waiting=waiting.replanned(self.waiting, plan, plan.stamps),
+            final=replace(final, runs=runs, wakes=wakes),
+            arrived=arrived,
+            contexts=contexts,
+            notes=notes,
+        )
 
     def ranks_used(self, column: str, size: int) -> Ints:
         """The ranks of a column's values that a row holds."""
@@ -200,42 +269,105 @@ class KeyRows:
         return np.flatnonzero(used)
 
 
+_NONE = np.empty(0, np.int64)
+Windows = Sequence[tuple[BoundRows, Seen]]
+
+
 @dataclass(frozen=True)
 class KeyLook:
     """The rows that windows are shown, and what is to be kept of them."""
 
     store: KeyRows
-    view: View
-    fresh: Ints  # for each group the position of its first row that has been waiting
+    view: View | None  # None: all that happened is that keys without rows were quiet for long enough
     until: int
     rest: tuple[Rows, ...]
+    awake: Ints  # keys that were to be looked at by now
+    over: Ints  # keys that have ended, unless new rows go on
 
-    def seen_by(self, window: BoundRows) -> View:
-        return self.view
+    @lazy
+    def seen(self) -> dict[int, Seen]:
+        """What each window is shown, by its number; nothing to one that is to see no row."""
+        if self.view is None:
+            return {}
+        found = {window.number: Seen.by(window, self.view, self.store.notes) for window in self.store.plan.row_windows}
+        return {number: seen for number, seen in found.items() if len(seen.view.rows)}
 
     def let_go(self, h: int) -> KeyRows:
         """The store without the rows that no window needs any more, which closes at ``h`` or later."""
-        store, view, final = self.store, self.view, self.store.final
-        plan, table = store.plan, view.rows
+        store, quiet = self.store, self.store.quiet
+        wakes, last, began = store.final.wakes, quiet.last, quiet.began
+        if self.awake.size:
+            wakes = wakes.copy()
+            wakes[self.awake] = FOREVER
+        if self.over.size:
+            last, began = last.copy(), began.copy()
+            last[self.over], began[self.over] = BEGIN, store.final.ranked[self.over]
+        over = self.over if self.view is None else np.setdiff1d(self.over, self.view.code)
+        contexts = remembered.without(store.contexts, over)
+        rest = self.rest if self.until <= h else waiting.taken(store.waiting, h)[1]
+        final = replace(store.final, wakes=wakes)
+        store = replace(store, final=final, quiet=Quiet(last, began), contexts=contexts, waiting=rest)
+        store = replace(store, settled=max(store.settled, h))
+        return store if self.view is None else self._shortened(store, self.view, h)
+
+    def _shortened(self, store: KeyRows, view: View, h: int) -> KeyRows:
+        plan, table, final, code = store.plan, view.rows, store.final, view.code
+        windows = [(window, self.seen[window.number]) for window in plan.row_windows if window.number in self.seen]
+        fresh = table.ranked(view.bounds, final.ranked[code])  # of each group the first row that has been waiting
         settled = view.last if self.until <= h else view.before(h)
         cut = settled
-        for window in plan.row_windows:
-            cut = np.minimum(cut, window.needs(view, h))
-        code, origin = table.code[view.first], view.base - table.counted(view.first)
+        for window, seen in windows:
+            cut = seen.lower(cut, window.needs(seen.view, h))
+        cut = np.where(view.over, view.last, cut)
+        origin = table.rank_at(view.first) - table.counted(view.first)
         gone, ranked = final.gone.copy(), final.ranked.copy()
-        gone[code], ranked[code] = table.counted(cut) + origin, table.counted(settled) + origin
-        wakes = final.wakes
-        if any(w.wakes for w in plan.row_windows):
-            wakes = wakes.copy()
-            wakes[code] = np.minimum.reduce([w.wake(view, self.until, h) for w in plan.row_windows if w.wakes])
-        rest = self.rest if self.until <= h else waiting.taken(store.waiting, h)[1]
-        final = replace(final, gone=gone, ranked=ranked, wakes=wakes)
-        left = np.maximum(cut, self.fresh)
+        gone[code], ranked[code] = (
+            table.counted(cut) + origin,
+            table.counted(settled) + origin,
+        )  # of groups the last one
+        left = np.maximum(cut, fresh)
         added = np.maximum(settled - left, 0)
-        alive = final.alive - int(np.minimum(cut, self.fresh).sum() - view.first.sum()) + int(added.sum())
+        alive = final.alive - int(np.minimum(cut, fresh).sum() - view.first.sum()) + int(added.sum())
         if added.size == 1:
             new = table.take(slice(int(left[0]), int(left[0] + added[0])))
         else:
             new = table.take(np.repeat(left - np.cumsum(added) + added, added) + np.arange(added.sum()))
-        fuse = partial(fused, plan) if plan.fuses else None
-        return replace(store, waiting=rest, final=final.after(new, alive, fuse))
+        final = replace(final, gone=gone, ranked=ranked, wakes=self._wakes(windows, view, final.wakes, h))
+        final = final.after(new, alive, partial(fused, plan) if plan.fuses else None)
+        placed = store.placed + (int(np.maximum(settled - fresh, 0).sum()) if plan.places_rows else 0)
+        quiet = store.quiet if plan.idle is None else self._quiet(store.quiet, view, ranked)
+        store = replace(store, final=final, quiet=quiet, placed=placed)
+        return self._remembering(windows, store, view, cut, h)
+
+    def _wakes(self, windows: Windows, view: View, wakes: Ints, h: int) -> Ints:
+        if any(window.wakes for window, _ in windows):
+            due = np.full(view.first.size, FOREVER)
+            for window, seen in windows:
+                if window.wakes:
+                    group = slice(None) if seen.group is None else seen.group
+                    due[group] = np.minimum(due[group], window.wake(seen.view, self.until, h))
+            wakes = wakes.copy()
+            wakes[view.code] = np.where(view.over, FOREVER, due)
+        return wakes
+
+    def _quiet(self, quiet: Quiet, view: View, ranked: Ints) -> Quiet:
+        code, began, last = view.code, quiet.began.copy(), quiet.last.copy()
+        known = np.where(view.goes_on, self.store.quiet.last[code], BEGIN)
+        last[code] = np.where(view.over, BEGIN, np.maximum(known, view.time[view.last - 1]))
+        anew = np.where(view.goes_on, self.store.quiet.began[code], view.rows.rank_at(view.first))
+        began[code] = np.where(view.over, ranked[code], anew)
+        return Quiet(last, began)
+
+    def _remembering(self, windows: Windows, store: KeyRows, view: View, cut: Ints, h: int) -> KeyRows:
+        contexts, notes = dict(store.contexts), dict(store.notes)
+        for window, seen in windows:
+            mine = seen.view
+            if isinstance(window, BoundContextAware):
+                contexts[window.number] = window.contexts(mine, h)
+            elif window.notes:
+                at = np.arange(len(mine.rows)) if seen.rows is None else seen.rows
+                gone = at < cut[view.group[at]]
+                left = np.bincount(mine.group, mine.rows.sizes * gone, mine.first.size).astype(np.int64)
+                known = notes.get(window.number, _NONE)
+                notes[window.number] = remembered.noted(window, mine, known, window.note(mine, h, left))
+        return replace(store, contexts=contexts, notes=notes)

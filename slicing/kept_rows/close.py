@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +15,8 @@ from slicing.answers.over_rows import over_rows
 from slicing.batch import Rows
 from slicing.kept_rows.by_key import KeyRows
 from slicing.kept_rows.plain import PlainRows
-from slicing.kept_rows.store import RowStore
 from slicing.plan import Plan
+from slicing.reduce import lift_rows
 from slicing.windows.bounds import BEGIN, FOREVER
 from slicing.windows.row_view import ARRIVAL, BoundRows, Found, View
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
-Kept = KeyRows | RowStore
 
 
 @dataclass(frozen=True)
@@ -66,31 +65,31 @@ class Due:
 
     def answers(self, plan: Plan) -> Answers:
         f = self.found
-        rows = self.view.rows
-        if isinstance(rows, PlainRows):
+        rows, order = self.view.rows, f.order
+        if order is None and isinstance(rows, PlainRows):
             blocks = over_rows(plan, rows.rows, f.first, f.last)
+        elif order is None:
+            blocks = combined(plan, rows.cells, f.first, f.last)
         else:
-            blocks = combined(plan, rows.cells if f.order is None else rows.cells.take(f.order), f.first, f.last)
+            low = int(f.first.min())
+            chosen = rows.take(order[low : int(f.last.max())])
+            cells = lift_rows(chosen.rows) if isinstance(chosen, PlainRows) else chosen.cells
+            blocks = combined(plan, cells, f.first - low, f.last - low)
         window = np.broadcast_to(np.int64(self.window), f.first.size)
         ranks = None if f.rank_start is None or f.rank_end is None else np.stack([f.rank_start, f.rank_end], axis=1)
         in_order = self.view.first.size == 1 and f.in_order
         return Answers(window, f.start, f.end, self.code(), blocks, in_order, ranks)
 
 
-def fresh(plan: Plan) -> Kept:
-    """No rows yet."""
-    return KeyRows(plan) if plan.by_key else RowStore(plan)
-
-
-def together(stores: Sequence[Kept]) -> Kept:
+def together(stores: Sequence[KeyRows]) -> KeyRows:
     """Rows of different keys, in the same codes and ranks, as one."""
-    whole: Any = stores[0]
+    whole = stores[0]
     for other in stores[1:]:
         whole = whole.beside(other)
     return whole
 
 
-def keep(state: State, in_time: Rows, tardy: Rows | None) -> tuple[State, Kept | None]:
+def keep(state: State, in_time: Rows, tardy: Rows | None) -> tuple[State, KeyRows | None]:
     """Add the rows that windows ask for one by one; the rows as they were if windows given out may have changed."""
     plan, before, reached = state.plan, state.rows, state.watermark
     if not plan.keeps_rows:
@@ -103,13 +102,13 @@ def keep(state: State, in_time: Rows, tardy: Rows | None) -> tuple[State, Kept |
 
 
 def closed(
-    state: State, older: Kept | None, reached: int | None, flush: bool
-) -> tuple[Kept, list[Answers], Answers | None]:
+    state: State, older: KeyRows | None, reached: int | None, flush: bool
+) -> tuple[KeyRows, list[Answers], Answers | None]:
     """Windows that the watermark completes; with ``older`` (the rows before late ones came) also those that changed.
 
     Gives the rows without what is needed no more, the windows, and those they replace.
     """
-    if reached is None or not len(state.rows):
+    if reached is None or not (len(state.rows) or state.plan.idle is not None):
         return state.rows, [], None
     plan, left = state.plan, state.horizon
     after = BEGIN if state.watermark is None else state.watermark - state.patience
@@ -120,16 +119,18 @@ def closed(
     found, gone = [], []
     was = None if older is None else older.look(after, False, look.view)
     for window in plan.row_windows:
-        due = Due.of(window, look.seen_by(window), after if older is None else left, until)
-        if was is not None:
-            before = Due.of(window, was.seen_by(window), left, after)
+        if window.number not in look.seen:
+            continue
+        due = Due.of(window, look.seen[window.number].view, after if older is None else left, until)
+        if was is not None and window.number in was.seen:
+            before = Due.of(window, was.seen[window.number].view, left, after)
             kept, still = _common(before.identity(), due.identity())
             before, due = before.take(~kept), due.take(~still)
             if before.found.first.size:
                 gone.append(before.answers(plan))
         if due.found.first.size:
             found.append(due.answers(plan))
-    rows = fresh(plan) if flush else look.let_go(reached - plan.lateness)
+    rows = KeyRows(plan) if flush else look.let_go(reached - plan.lateness)
     return rows, found, Answers.together(gone) if gone else None
 
 

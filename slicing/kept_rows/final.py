@@ -14,12 +14,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from slicing.columns.order import stable_order
 from slicing.kept_rows.plain import PlainRows, joined
 from slicing.kernels.cells import END, ROWS
 from slicing.plan import Plan
 from slicing.slices.blocks import identity, kind_of
-from slicing.slices.cells import Cells, concatenated
+from slicing.slices.cells import Cells
 from slicing.windows.bounds import FOREVER
 from slicing.windows.row_view import RANK, RowTable
 
@@ -142,11 +141,7 @@ def by_code(runs: Sequence[Run], like: Run) -> Run:
     plain = [run for run in runs if isinstance(run, PlainRows)]
     if len(plain) == len(runs):
         return joined(plain)
-    tables = [run.as_cells() if isinstance(run, PlainRows) else run for run in runs]
-    cells, facts = concatenated([run.cells for run in tables]), np.concatenate([run.facts for run in tables])
-    table = RowTable(cells, facts)
-    code = table.codes
-    return table if (code[1:] >= code[:-1]).all() else table.take(stable_order(code))
+    return RowTable.of([run.as_cells() if isinstance(run, PlainRows) else run for run in runs])
 
 
 def fused(plan: Plan, run: Run) -> Run:

@@ -13,7 +13,9 @@ import numpy.typing as npt
 
 from slicing.batch import Rows
 from slicing.columns.key_tables import Codes
+from slicing.columns.lazy import lazy
 from slicing.columns.order import stable_order
+from slicing.columns.row_values import Values
 from slicing.kept_rows import waiting
 from slicing.plan import Plan
 from slicing.reduce import lift_rows
@@ -21,11 +23,12 @@ from slicing.windows.row_view import (
     ARRIVAL,
     FACTS,
     FLAGS,
+    OF_ALL,
+    OF_KEY,
     PLACE,
     RANK,
     SEQUENCE,
     SINCE,
-    UNPLACED,
     RowTable,
     ShownRows,
 )
@@ -88,6 +91,8 @@ class PlainRows(ShownRows):
             return rows.sequence()
         if column == RANK:
             return self.ranks()
+        if column in (OF_KEY, OF_ALL, PLACE):
+            return rows.stamps[column]
         flags = np.zeros(len(self), np.int64)
         if column == FLAGS:
             for bit, name in enumerate(rows.plan.row_flags):
@@ -108,12 +113,19 @@ class PlainRows(ShownRows):
         known = self.rank if isinstance(self.rank, int) else self.rank[first]
         return np.clip(first + rank - known, first, bounds[1:])
 
+    def rank_at(self, positions: Ints) -> Ints:
+        return self.rank + positions if isinstance(self.rank, int) else self.rank[positions]
+
     def counted(self, positions: Ints) -> Ints:
         return positions
 
     @property
     def sizes(self) -> Ints:
         return np.ones(len(self), np.int64)
+
+    @lazy
+    def values(self) -> tuple[Values, ...]:
+        return tuple(self.rows.seen(name) for name in self.rows.plan.row_values)
 
     def take(self, index: Ints | Mask | slice) -> PlainRows:
         """A slice that is less than half is a copy: a view would keep all the rest."""
@@ -153,17 +165,16 @@ class PlainRows(ShownRows):
         return replace(self, rows=rows)
 
     def replanned(self, plan: Plan) -> PlainRows:
-        (rows,) = waiting.replanned([self.rows], plan)
+        (rows,) = waiting.replanned([self.rows], plan, [*plan.stamps, *([PLACE] if plan.places_rows else [])])
         return replace(self, rows=rows)
 
     def as_cells(self) -> RowTable:
         """Each row as a cell of its own."""
         cells = lift_rows(self.rows)
         facts = np.zeros((len(self), len(FACTS)), np.int64)
-        for column in (SEQUENCE, ARRIVAL, FLAGS, SINCE, RANK):
+        for column in (SEQUENCE, ARRIVAL, FLAGS, SINCE, RANK, *self.rows.stamps):
             facts[:, column] = self.fact(column)
-        facts[:, PLACE] = UNPLACED
-        return RowTable(cells, facts)
+        return RowTable(cells, facts, self.values)
 
 
 def joined(runs: Sequence[PlainRows]) -> PlainRows:

@@ -73,6 +73,7 @@ def joined(runs: Sequence[Rows]) -> Rows:
         codes=max(run.codes for run in runs),
         arrival=_arrivals(runs),
         ranks={name: np.concatenate([run.ranks[name] for run in runs]) for name in first.ranks},
+        stamps={number: np.concatenate([run.stamps[number] for run in runs]) for number in first.stamps},
     )
 
 
@@ -125,6 +126,7 @@ def nbytes(runs: Iterable[Rows]) -> int:
         total += (
             run.time.nbytes + sum(c.nbytes for c in run.columns.values()) + sum(r.nbytes for r in run.ranks.values())
         )
+        total += sum(stamp.nbytes for stamp in run.stamps.values())
         total += 0 if run.code is None else run.code.nbytes
         total += 0 if isinstance(run.arrival, int) else run.arrival.nbytes
     return total
@@ -152,8 +154,8 @@ def reranked(runs: Iterable[Rows], column: str, rank: Ints) -> tuple[Rows, ...]:
     return tuple(replace(run, ranks=dict(run.ranks) | {column: rank[run.ranks[column]]}) for run in runs)
 
 
-def replanned(runs: Iterable[Rows], plan: Plan) -> tuple[Rows, ...]:
-    """The same rows for another plan; columns that were not asked for before are null."""
+def replanned(runs: Iterable[Rows], plan: Plan, stamps: Sequence[int]) -> tuple[Rows, ...]:
+    """The same rows for another plan; columns that were not asked for before are null, ``stamps`` are 0."""
     found = []
     for run in runs:
         size = len(run)
@@ -161,5 +163,6 @@ def replanned(runs: Iterable[Rows], plan: Plan) -> tuple[Rows, ...]:
         nulls = {name: pa.nulls(size, decoded(storable(plan.types[name]))) for name in plan.row_columns}
         columns = {name: run.columns[name] if name in known else nulls[name] for name in plan.row_columns}
         ranks = {name: run.ranks[name] if name in known else np.zeros(size, np.int64) for name in plan.ranked}
-        found.append(replace(run, plan=plan, columns=columns, ranks=ranks))
+        known_stamps = {n: run.stamps.get(n, np.zeros(size, np.int64)) for n in stamps}
+        found.append(replace(run, plan=plan, columns=columns, ranks=ranks, stamps=known_stamps))
     return tuple(found)

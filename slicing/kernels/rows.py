@@ -1,45 +1,8 @@
-"""Rows kept one by one: merging sorted tables of them, and the windows that only rows can tell."""
+"""Rows kept one by one, and the windows that only rows can tell."""
 
 import numpy as np
 
 from slicing.kernels.kernel import helper, kernel
-
-
-@kernel
-def merge_order(code, time, sequence, arrival, older, out):
-    """The order that merges the sorted rows [:older] and [older:], by (code, time, sequence, arrival)."""
-    i = 0
-    j = older
-    for n in range(code.size):
-        newer = i == older
-        if not newer and j < code.size:
-            if code[i] != code[j]:
-                newer = code[j] < code[i]
-            elif time[i] != time[j]:
-                newer = time[j] < time[i]
-            elif sequence[i] != sequence[j]:
-                newer = sequence[j] < sequence[i]
-            else:
-                newer = arrival[j] < arrival[i]
-        if newer:
-            out[n] = j
-            j += 1
-        else:
-            out[n] = i
-            i += 1
-
-
-@kernel(allocates=True)
-def cover(first, last, size, out):
-    """Mark what any of the ranges first[r] : last[r] holds."""
-    depth = np.zeros(size + 1, np.int64)
-    for r in range(first.size):
-        depth[first[r]] += 1
-        depth[last[r]] -= 1
-    held = np.int64(0)
-    for i in range(size):
-        held += depth[i]
-        out[i] = held > 0
 
 
 @kernel

@@ -38,6 +38,10 @@ EXPIRED = """answer = expired(me, {state})
         n = put(found, n, g, row, i, start, end, due)
         row = -1"""
 
+WAKE = """due = deadline(me, {state})
+        if due is not None:
+            wakes[g] = due"""
+
 ALL_CLOSE = """{states} = {start}
     if row >= 0:
         n = put(found, n, g, row, i, start, end, due)
@@ -53,7 +57,7 @@ def shown(value, valid):
         return value
     return None
 
-def walk(me, bounds, time, arrival, settled, until, over, {columns}A, F, by, at, found, needed):
+def walk(me, bounds, time, arrival, settled, until, over, {columns}A, F, by, at, found, needed, wakes):
     n = 0
     for g in range(bounds.size - 1):
         c = np.uint64(g)
@@ -95,6 +99,8 @@ def walk(me, bounds, time, arrival, settled, until, over, {columns}A, F, by, at,
         needed[g] = i if row < 0 else row
         by[g] = -1 if row < 0 else arrival[row]
         at[g] = start
+        wakes[g] = FOREVER
+        {wake}
     return n
 """
 
@@ -150,6 +156,7 @@ def compiled(
         end=end["see"],
         expire_now=expire("now", 12),
         expire_limit=expire("limit", 8),
+        wake=WAKE.format(**words) if "deadline" in methods else "pass",
     )
     space: dict[str, Any] = {"np": np, "put": _put, "OPEN": OPEN, "CLOSE": CLOSE, "CLOSE_BEFORE": CLOSE_BEFORE}
     space |= {"FOREVER": FOREVER, "nan": np.nan, "inf": np.inf, **methods}

@@ -44,6 +44,7 @@ class Walked(NamedTuple):
     by: Ints  # the arrival of the row that opened what is open, or NOT_OPEN
     at: Ints  # when that began
     needed: Ints  # the first row of what is open, or the first that was not shown
+    wakes: Ints  # the deadline of each
 
     def windows(self, view: View, unfinished: Ints) -> Ints:
         """All windows, with those that are open in groups that are over."""
@@ -88,12 +89,12 @@ class CompiledWindow:
         kernel = self._kernel(nullable)
         if kernel is None:
             return None
-        needed = np.empty(size, np.int64)
+        needed, wakes = np.empty((2, size), np.int64)
         rows = (view.bounds, np.ascontiguousarray(view.time), np.ascontiguousarray(view.fact(ARRIVAL)))
         room = size + 64
         while True:
             found, kept = np.empty((room, 6), np.int64), (words.copy(), by.copy(), at.copy())
-            last = (kept[0], kept[0].view(np.float64), kept[1], kept[2], found, needed)
+            last = (kept[0], kept[0].view(np.float64), kept[1], kept[2], found, needed, wakes)
             try:
                 n = kernel(self.me, *rows, view.settled, until, view.over, *seen, *last)
             except NumbaError:
@@ -104,7 +105,7 @@ class CompiledWindow:
             if n < 0:
                 return None
             if n <= room:
-                return Walked(self, found[:n], *kept, needed)
+                return Walked(self, found[:n], *kept, needed, wakes)
             room = n
 
     def _values(self, view: View, values: Sequence[int]) -> list[npt.NDArray[Any]]:
@@ -121,7 +122,7 @@ class CompiledWindow:
         by, at = np.full(size, NOT_OPEN), np.zeros(size, np.int64)
         if before and size:
             table = Contexts.of(self, before)
-            begins = np.flatnonzero(np.append(True, code[1:] != code[:-1]))[:size]
+            begins = np.flatnonzero(view.goes_on)
             place = np.minimum(np.searchsorted(table.code, code[begins]), table.code.size - 1)
             known = table.code[place] == code[begins]
             group, place = begins[known], place[known]

@@ -10,14 +10,13 @@ import numpy.typing as npt
 
 from slicing.decide import Context
 from slicing.durations import Duration, parse_span
-from slicing.kernels.rows import counted, cover, recent
+from slicing.kernels.rows import counted, recent
 from slicing.windows.bounds import BEGIN, FOREVER
 from slicing.windows.builtin import Window, flag_argument
 from slicing.windows.row_view import OF_ALL, OF_KEY, SINCE, BoundRows, Found, View
 from slicing.windows.row_windows import Binding, RowWindow, by_group, nothing, order_argument, whole_number
 
 Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 
 Span = Duration | int
@@ -66,20 +65,22 @@ class BoundRowCount(BoundRows):
         self.n, self.every, self.partial = window.n, window.every, window.partial
         self.per_key = window.per_key or not binding.keyed
         self.by_arrival = window.by_arrival
-        self.notes, self.origin = binding.added, BEGIN if binding.since is None else binding.since
-        self.by_key = self.per_key and not self.by_arrival
-        self.counts = self.by_key and not self.notes
+        self.notes = binding.added or self.by_arrival  # rows that were let go, or windows that have closed
+        self.origin = BEGIN if binding.since is None else binding.since
+        self.by_key = self.per_key
+        self.by_time = self.per_key and not self.by_arrival
+        self.counts = self.by_time and not self.notes
 
     def find(self, view: View, until: int) -> Found:
         if not len(view.rows):
             return nothing()
-        if self.by_key and not self.partial:
+        if self.by_time and not self.partial:
             first, last, low = self._whole(view)
             start, end = view.fact(SINCE)[first], view.time[last - 1]
             return Found(None, first, last, view.group[first], start, end, end, low, low + self.n, in_order=True)
         rank, total = self._ranks(view)
         order, of, ranks = self._in_order(view, rank)
-        if self.by_key:
+        if self.by_time:
             first, last, low = self._whole(view)
         else:
             first, last = self._full(of, ranks)
@@ -100,9 +101,9 @@ class BoundRowCount(BoundRows):
     def needs(self, view: View, h: int) -> Ints:
         if not len(view.rows):
             return view.first
-        rank, total = self._ranks(view)
+        rank, _ = self._ranks(view)
         if self.by_arrival:
-            return view.first_of(self._held(view, rank, total, h))
+            return view.first_of(rank >= (self._done(view, h) * self.every)[view.group])
         if self.per_key:
             counted = view.rows.counted
             settled = view.base + counted(view.before(h)) - counted(view.first)
@@ -110,8 +111,8 @@ class BoundRowCount(BoundRows):
         settled = np.array([view.placed + int(((view.time < h) & (rank >= view.placed)).sum())])
         return view.first_of(rank >= self._next_start(settled)[0])
 
-    def note(self, view: View, settled: Ints, left: Ints) -> Ints:
-        return view.base + left
+    def note(self, view: View, h: int, left: Ints) -> Ints:
+        return self._done(view, h) if self.by_arrival else view.base + left
 
     def _next_start(self, settled: Ints) -> Ints:
         """The first rank that a window needs which so many settled rows do not complete, or that is not settled."""
@@ -151,18 +152,20 @@ class BoundRowCount(BoundRows):
         found = counted(view.bounds, view.base, view.rows.sizes, *each, first, last, low)
         return first[:found], last[:found], low[:found]
 
-    def _held(self, view: View, rank: Ints, total: Ints, h: int) -> Mask:
-        """Rows of windows that close at ``h`` or later, where ranks do not follow time."""
-        order, of, ranks = self._in_order(view, rank)
+    def _done(self, view: View, h: int) -> Ints:
+        """Where ranks do not follow time: how many windows of each group, from the first on, close before ``h``."""
+        assert view.noted is not None
+        order, of, ranks = self._in_order(view, self._ranks(view)[0])
         assert order is not None
         first, last = self._full(of, ranks)
-        waits = _span(view.time[order], view.time[order], first, last, True)[1] >= h
-        held = np.empty(rank.size, np.bool_)
-        cover(first[waits], last[waits], rank.size, held)
-        held |= ranks >= (np.maximum((total - self.n) // self.every + 1, 0) * self.every)[of]
-        out = np.empty(rank.size, np.bool_)
-        out[order] = held
-        return out
+        closed = _span(view.time[order], view.time[order], first, last, True)[1] < h
+        group, number = of[first][closed], ranks[first][closed] // self.every
+        known = view.noted if self.per_key else view.noted[:1]
+        group, number = (c[number >= known[group]] for c in (group, number))
+        place = np.arange(group.size) - np.searchsorted(group, group)
+        follows = group[number - known[group] == place]
+        done: Ints = known + np.bincount(follows, minlength=known.size)
+        return done if self.per_key else np.broadcast_to(done, view.first.size)
 
     def _split(self, view: View, rank: Ints, low: Ints, start: Ints, end: Ints, closes: Ints) -> Found:
         """Windows of the whole stream, by key."""
@@ -217,12 +220,12 @@ class BoundPerRow(BoundRows):
     def __init__(self, window: PerRow, binding: Binding) -> None:
         self.number, self.every, self.by_arrival = binding.number, window.every, window.by_arrival
         self.range = binding.measure.ticks(window.range, "range")
-        self.notes, self.by_key = binding.since is not None and self.every > 1, not self.by_arrival
+        self.notes = binding.since is not None and self.every > 1
         if binding.since is not None and self.notes:
             self.origin = binding.since - self.range + 1  # it is whole from a range later
-        self.counts = self.every > 1 and self.by_key and not self.notes
+        self.counts = self.every > 1 and not self.by_arrival and not self.notes
 
-    def note(self, view: View, settled: Ints, left: Ints) -> Ints:
+    def note(self, view: View, h: int, left: Ints) -> Ints:
         return view.base + left
 
     def find(self, view: View, until: int) -> Found:
@@ -266,7 +269,7 @@ def last_rows(n: int, every: object) -> LastRows:
 
 
 class BoundLastRows(BoundRows):
-    counts, by_key, wakes = False, True, True
+    counts, wakes = False, True
 
     def __init__(self, window: LastRows, binding: Binding) -> None:
         self.number, self.n = binding.number, window.n

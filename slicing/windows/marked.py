@@ -148,7 +148,7 @@ def frame(enter: str, leave: str, *, partial: bool = False) -> Frame:
 
 
 class BoundFrame(BoundRows):
-    counts, by_key = False, True
+    counts = False
 
     def __init__(self, window: Frame, binding: Binding) -> None:
         self.number, self.partial = binding.number, window.partial
@@ -192,9 +192,9 @@ class BoundFrame(BoundRows):
         last = np.append(first[1:], time.size) - 1
         return first, enter[first].astype(np.int64) << self.enter | leave[last].astype(np.int64) << self.leave
 
-    def note(self, view: View, settled: Ints, left: Ints) -> Ints:
+    def note(self, view: View, h: int, left: Ints) -> Ints:
         assert view.noted is not None
-        return view.noted | (view.first_of(view.flagged(self.leave)) < view.first + settled)
+        return view.noted | (view.first_of(view.flagged(self.leave)) < view.before(h))
 
     def needs(self, view: View, h: int) -> Ints:
         return self._frames(view, h)[3]

@@ -1,7 +1,7 @@
 """Rows kept one by one, for the windows that only rows can tell: counts, marks, frames, rows of their own.
 
-Beside the slice store an operator keeps a second table: cells of a single row, sorted by (key, time, sequence,
-arrival), with what these windows ask of a row (``slicing.kept_rows.store`` keeps it). A window type
+Beside the slice store an operator keeps a second table: rows, sorted by (key, time, sequence, arrival), with what
+these windows ask of a row (``slicing.kept_rows.by_key`` keeps it). A window type
 (``slicing.windows.row_windows``) is given the rows as a ``View`` and says which ranges of them are windows
 (``Found``), when each is complete, and from where on it still needs a key's rows. All that is needed by none is let go
 at once.
@@ -17,12 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from slicing.columns.lazy import lazy
-from slicing.columns.order import order_by, stable_order
+from slicing.columns.order import stable_order
 from slicing.columns.row_values import Values
 from slicing.kernels.cells import CODE
-from slicing.kernels.rows import first_at, merge_order
+from slicing.kernels.rows import first_at
 from slicing.slices.cells import Cells, concatenated
-from slicing.slices.lanes import Lane
 from slicing.windows.bounds import BEGIN, FOREVER
 
 Ints = npt.NDArray[np.int64]
@@ -31,10 +30,8 @@ Mask = npt.NDArray[np.bool_]
 # what is kept of a row beside its cell
 SEQUENCE, ARRIVAL, FLAGS, OF_KEY, OF_ALL, PLACE, SINCE, RANK = FACTS = range(8)
 # OF_KEY, OF_ALL: how many rows of the key, and of the stream, had arrived before; PLACE: its rank among the whole
-# stream by time, once the watermark has passed it; SINCE: its time (of a cell of several rows the first one's); RANK:
-# of a plan by key, how many rows of the key are before it
-UNPLACED = -1
-WITNESS = 1 << 62  # a flag: too late for the windows here, kept to tell how long its key was quiet
+# stream by time; SINCE: its time (of a cell of several rows the first one's); RANK: how many rows of the key are
+# before it
 
 
 class ShownRows(Protocol):
@@ -67,6 +64,10 @@ class ShownRows(Protocol):
     def flagged(self, flag: int) -> Mask:
         raise NotImplementedError
 
+    def rank_at(self, positions: Ints) -> Ints:
+        """How many rows of its key are before each."""
+        raise NotImplementedError
+
     def counted(self, positions: Ints) -> Ints:
         """How many rows there are before each of these positions: one that is shown may be several."""
         raise NotImplementedError
@@ -74,6 +75,11 @@ class ShownRows(Protocol):
     @property
     def sizes(self) -> Ints:
         """How many rows each of them is."""
+        raise NotImplementedError
+
+    @property
+    def values(self) -> tuple[Values, ...]:
+        """The columns that a user's windows want to see."""
         raise NotImplementedError
 
 
@@ -131,6 +137,9 @@ class RowTable(ShownRows):
         at = np.where(later, np.arange(len(self)), len(self))
         return np.minimum(np.minimum.reduceat(at, bounds[:-1]), bounds[1:]) if rank.size else rank
 
+    def rank_at(self, positions: Ints) -> Ints:
+        return self.facts[positions, RANK]
+
     def counted(self, positions: Ints) -> Ints:
         return np.append(0, np.cumsum(self.cells.rows))[positions]
 
@@ -140,12 +149,6 @@ class RowTable(ShownRows):
 
     def take(self, index: Ints | Mask | slice) -> RowTable:
         return RowTable(self.cells.take(index), self.facts[index], tuple(v[index] for v in self.values))
-
-    @staticmethod
-    def empty(lanes: Sequence[Lane], columns: int) -> RowTable:
-        return RowTable(
-            Cells.empty(lanes, False), np.empty((0, len(FACTS)), np.int64), (np.empty(0, object),) * columns
-        )
 
     def alive(self, gone: Ints) -> RowTable:
         """Without the first rows of keys, of which so many have been let go."""
@@ -157,27 +160,13 @@ class RowTable(ShownRows):
         run = replace(self, cells=self.cells.with_meta(CODE, to)).take(to >= 0)
         return run.take(stable_order(run.code))
 
-    def sorted(self) -> RowTable:
-        return self.take(order_by(self.facts[:, ARRIVAL], self.facts[:, SEQUENCE], self.time, self.code))
-
-    def merged(self, newer: RowTable) -> RowTable:
-        cells, facts = concatenated([self.cells, newer.cells]), np.concatenate([self.facts, newer.facts])
-        both = RowTable(cells, facts, tuple(map(np.concatenate, zip(self.values, newer.values, strict=True))))
-        if not len(self) or not len(newer) or _before(self, newer):
-            return both
-        order = np.empty(len(both), np.int64)
-        merge_order(both.code, both.time, facts[:, SEQUENCE], facts[:, ARRIVAL], len(self), order)
-        return both.take(order)
-
-
-def _before(older: RowTable, newer: RowTable) -> bool:
-    """Whether the one ends where the other begins, as without keys and in order."""
-
-    def place(table: RowTable, row: int) -> tuple[int, ...]:
-        facts = table.facts[row]
-        return int(table.code[row]), int(table.time[row]), int(facts[SEQUENCE]), int(facts[ARRIVAL])
-
-    return place(older, -1) < place(newer, 0)
+    @staticmethod
+    def of(tables: Sequence[RowTable]) -> RowTable:
+        """Tables of which each is behind the ones before, as one sorted by code."""
+        values = tuple(map(np.concatenate, zip(*(t.values for t in tables), strict=True)))
+        whole = RowTable(concatenated([t.cells for t in tables]), np.concatenate([t.facts for t in tables]), values)
+        code = whole.codes
+        return whole if (code[1:] >= code[:-1]).all() else whole.take(stable_order(code))
 
 
 class Found(NamedTuple):
@@ -226,8 +215,8 @@ class BoundRows(Protocol):
     counts: bool  # whether it asks how many rows of a key were let go
     in_python: bool = False  # whether it is a user's and sees rows one by one
     origin: int = BEGIN  # added while the stream ran, it sees rows from this time on
-    notes: bool = False  # whether something has to be known of a key's rows that were let go since then
-    by_key: bool = False  # whether a key's windows go by the time of its rows, and ask for no row that is not final
+    notes: bool = False  # whether something has to be known of a key (0 at first) when its rows have been let go
+    by_key: bool = True  # whether a key's windows are told by its rows alone
     wakes: bool = False  # whether time alone may complete a window or let rows go
 
     fuses: bool = False  # whether, alone in a spec, its rows may be aggregated between where windows begin and end
@@ -237,9 +226,9 @@ class BoundRows(Protocol):
         and the flags of each."""
         return bounds[:-1], np.zeros_like(bounds[:-1])
 
-    def note(self, view: View, settled: Ints, left: Ints) -> Ints:
-        """For windows that note: what is to be known of each group from now on; ``settled`` of its rows are final, and
-        ``left`` are let go."""
+    def note(self, view: View, h: int, left: Ints) -> Ints:
+        """For windows that note: what is to be known of each group when rows before ``h`` are final, and ``left`` of
+        its rows are let go."""
         return view.base
 
     def find(self, view: View, until: int) -> Found:
@@ -262,15 +251,16 @@ class BoundRows(Protocol):
 class View:
     """Kept rows in order, by group: a key, or with ``idle`` the rows of it between two times of quiet."""
 
-    rows: Any  # ShownRows; those of users' windows are a RowTable
+    rows: Any  # ShownRows
     bounds: Ints  # of the groups: group g has the rows bounds[g] : bounds[g + 1]
     base: Ints  # for each group how many of its rows were let go
+    goes_on: Mask  # groups that go on with what is remembered of their keys
     over: Mask  # groups that no row can join any more
     of_key: Ints  # for each group how many rows of its key arrived
     arrived: int
     placed: int
     settled: int  # rows before this time are final
-    contexts: Mapping[int, Mapping[int, Context]]  # of users' windows and added ones: number -> code -> context
+    contexts: Mapping[int, Mapping[int, Context]]  # of users' windows: number -> code -> context
     noted: Ints | None = None  # for a window that notes: what is noted of each group
     memo: dict[Any, Any] = field(default_factory=dict)
 
@@ -283,6 +273,11 @@ class View:
     @property
     def first(self) -> Ints:
         return self.bounds[:-1]
+
+    @lazy
+    def code(self) -> Ints:
+        """The key of each group."""
+        return self.rows.code[self.first].astype(np.int64)
 
     @property
     def last(self) -> Ints:
@@ -314,15 +309,7 @@ class View:
         at = np.where(mask, np.arange(mask.size), mask.size)
         return np.minimum(np.minimum.reduceat(at, self.first), self.last)
 
-    @lazy
+    @property
     def place(self) -> Ints:
         """Each row's rank by time in the whole stream."""
-        known = self.fact(PLACE)
-        rest = np.flatnonzero(known == UNPLACED)
-        if not rest.size:
-            return known
-        facts = self.rows.facts[rest]
-        place = known.copy()
-        order = np.lexsort((facts[:, ARRIVAL], facts[:, SEQUENCE], self.time[rest]))
-        place[rest[order]] = self.placed + np.arange(rest.size)
-        return place
+        return self.fact(PLACE)

@@ -110,6 +110,7 @@ class BoundContextAware(BoundRows):
         self.values = [binding.values[name] for name in window.columns()]
         self.types = [binding.types[name] for name in window.columns()]
         columns = list(zip(window.columns(), self.types, strict=True))
+        self.wakes = type(window).deadline is not ContextAwareWindow.deadline
         self.compiled = compiled_window(window, ContextAwareWindow, columns)
 
     @property
@@ -124,6 +125,13 @@ class BoundContextAware(BoundRows):
 
     def needs(self, view: View, h: int) -> Ints:
         return self._walked(view, h).needed
+
+    def wake(self, view: View, until: int, h: int) -> Ints:
+        settled = self._walked(view, h).wakes
+        if until == h:
+            return settled
+        later = np.where(settled < FOREVER, settled + (until - h), FOREVER)  # what is final by then is to be let go
+        return np.minimum(later, self._walked(view, until).wakes)
 
     def contexts(self, view: View, h: int) -> Mapping[int, Context]:
         """What is remembered of each key once all before ``h`` is final."""
@@ -150,22 +158,25 @@ class Walks:
 
     walks: dict[int, _Walk]
     needed: Ints
+    wakes: Ints  # the deadline of each group
 
     @staticmethod
     def of(bound: BoundContextAware, view: View, before: Mapping[int, Context], until: int) -> Walks:
         code, window = view.rows.code[view.first], bound.window
-        begins = np.append(True, code[1:] != code[:-1])[: code.size]
         fresh, end = view.before(view.settled), np.where(view.over, view.last, view.before(until))
-        timed = type(window).deadline is not ContextAwareWindow.deadline
+        timed, wakes = bound.wakes, np.full(code.size, FOREVER)
         needed, walks = fresh.copy(), {}
         for g in np.flatnonzero((end > fresh) | view.over | bool(before)).tolist():
-            context = before.get(int(code[g])) if begins[g] else None
+            context = before.get(int(code[g])) if view.goes_on[g] else None
             if end[g] > fresh[g] or view.over[g] or (timed and context is not None):
                 walks[g] = _Walk(bound, view, g, context, (int(fresh[g]), int(end[g])), until)
-                needed[g] = walks[g].needed()
+                needed[g], context = walks[g].needed(), Context(walks[g].context, ())
             elif context is not None and context.open:
                 needed[g] = min(_position(view, g, opened.arrival) for opened in context.open)
-        return Walks(walks, needed)
+            if timed and context is not None:
+                due = window.deadline(context.value)
+                wakes[g] = FOREVER if due is None else due
+        return Walks(walks, needed, wakes)
 
     def windows(self, view: View, unfinished: Ints) -> Ints:
         found = [w for walk in self.walks.values() for w in walk.found]
@@ -175,13 +186,12 @@ class Walks:
     def contexts(self, view: View, before: Mapping[int, Context]) -> dict[int, Context]:
         """Of several groups of a key the first one that goes on."""
         code = view.rows.code[view.first].tolist()
-        begins = [True, *(c != d for c, d in zip(code[1:], code, strict=False))]
         here = set(code)
         found = {c: known for c, known in before.items() if c not in here}
         for g in np.flatnonzero(~view.over).tolist():
             walk = self.walks.get(g)
-            if walk is None:  # no rows yet; only a key's first group goes on from what was known
-                known = before.get(code[g]) if begins[g] else None
+            if walk is None:  # no rows yet
+                known = before.get(code[g]) if view.goes_on[g] else None
             else:
                 known = Context(walk.context, tuple(walk.open.values()))
             if known is not None:

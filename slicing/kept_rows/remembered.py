@@ -1,0 +1,196 @@
+"""What outlives the kept rows: counts of what arrived, contexts of users' windows, when each key was last heard of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.columns.order import stable_order
+from slicing.plan import Plan
+from slicing.windows.bounds import BEGIN
+from slicing.windows.row_view import BoundRows, Context, View
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+Contexts = Mapping[int, Mapping[int, Context]]
+Notes = Mapping[int, Ints]  # by window: what it has noted of each code, or of the whole stream
+
+
+def _none() -> Ints:
+    return np.empty(0, np.int64)
+
+
+# --- counts of rows as they arrive ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """How many rows have come in time, and how many of each key (if that is asked for)."""
+
+    rows: int = 0
+    of_key: Ints = field(default_factory=_none)
+
+    def counted(self, code: Ints, codes: int) -> tuple[Arrived, Ints]:
+        """With rows of these keys, and for each how many of its key came before."""
+        of_key = grown(self.of_key, codes)
+        before = of_key[code] + occurrence(code)
+        return replace(self, of_key=of_key + np.bincount(code, minlength=of_key.size)), before
+
+    def recoded(self, code: Ints) -> Arrived:
+        return replace(self, of_key=moved(self.of_key, code, 0))
+
+    def beside(self, other: Arrived) -> Arrived:
+        size = max(self.of_key.size, other.of_key.size)
+        return Arrived(max(self.rows, other.rows), grown(self.of_key, size) + grown(other.of_key, size))
+
+
+# --- keys that go quiet -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Quiet:
+    """Of keys that end when they were quiet for ``idle``: the time of the last row of each, of rows late for the
+    windows here, too (BEGIN: of one that has ended), and how many rows it had when it began anew."""
+
+    last: Ints = field(default_factory=_none)
+    began: Ints = field(default_factory=_none)
+
+    def known(self, codes: int) -> Quiet:
+        return self if self.last.size >= codes else Quiet(grown(self.last, codes, BEGIN), grown(self.began, codes))
+
+    def heard(self, code: Ints, time: Ints) -> Quiet:
+        last = self.last.copy()
+        np.maximum.at(last, code, time)
+        return replace(self, last=last)
+
+    def over(self, idle: int, until: int) -> Ints:
+        """The keys that end before a time."""
+        return np.flatnonzero((self.last > BEGIN) & (self.last < until - idle))
+
+    def recoded(self, code: Ints) -> Quiet:
+        return Quiet(moved(self.last, code, BEGIN), moved(self.began, code, 0))
+
+    def beside(self, other: Quiet) -> Quiet:
+        size = max(self.last.size, other.last.size)
+        mine, theirs = self.known(size), other.known(size)
+        return Quiet(np.maximum(mine.last, theirs.last), mine.began + theirs.began)
+
+
+def grown(count: Ints, size: int, value: int = 0) -> Ints:
+    """With room for ``size`` codes."""
+    return count if count.size >= size else np.append(count, np.full(size - count.size, value))
+
+
+def moved(count: Ints, code: Ints, none: int) -> Ints:
+    """By new codes: ``code[old]``, -1 for one that goes."""
+    new = code[: count.size]
+    out = np.full(int(new.max(initial=-1)) + 1, none, np.int64)
+    out[new[new >= 0]] = count[: new.size][new >= 0]
+    return out
+
+
+def occurrence(code: Ints) -> Ints:
+    """How many rows before have the same code."""
+    order = stable_order(code)
+    ordered = code[order]
+    begins = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])[: code.size])
+    out = np.empty(code.size, np.int64)
+    out[order] = np.arange(code.size) - np.repeat(begins, np.diff(np.append(begins, code.size)))
+    return out
+
+
+# --- windows that see rows from some time on --------------------------------------------------------------------------
+
+
+class Seen(NamedTuple):
+    """What a window is shown of a view: where its rows and groups are in it (None: the view itself)."""
+
+    view: View
+    rows: Ints | None
+    group: Ints | None
+
+    @staticmethod
+    def by(window: BoundRows, view: View, notes: Notes) -> Seen:
+        """Of a window that was added while the stream ran the rows since, with what it has noted of those let go."""
+        if window.origin == BEGIN:
+            return Seen(_with_notes(window, view, notes), None, None)
+        rows = np.flatnonzero(view.time >= window.origin)
+        group = view.group[rows]
+        first = np.flatnonzero(np.append(True, group[1:] != group[:-1])[: group.size])
+        groups = group[first]
+        mine = replace(
+            view,
+            rows=view.rows.take(rows),
+            bounds=np.append(first, rows.size),
+            base=view.base[groups],
+            goes_on=view.goes_on[groups],
+            over=view.over[groups],
+            of_key=view.of_key[groups],
+            memo={},
+        )
+        return Seen(_with_notes(window, mine, notes), rows, groups)
+
+    def lower(self, cut: Ints, positions: Ints) -> Ints:
+        """The lower one, for each group, of ``cut`` and of where in what is shown this window needs rows from."""
+        if self.rows is None or self.group is None:
+            return np.minimum(cut, positions)
+        inside = positions < self.view.last
+        cut = cut.copy()
+        cut[self.group[inside]] = np.minimum(cut[self.group[inside]], self.rows[positions[inside]])
+        return cut
+
+
+def _with_notes(window: BoundRows, view: View, notes: Notes) -> View:
+    if not window.notes:
+        return view
+    known = grown(notes.get(window.number, _none()), int(view.code.max(initial=0)) + 1 if window.by_key else 1)
+    noted = np.where(view.goes_on, known[view.code], 0) if window.by_key else np.repeat(known, view.first.size)
+    return replace(view, base=noted, noted=noted, memo={})
+
+
+def noted(window: BoundRows, view: View, known: Ints, note: Ints) -> Ints:
+    """With what is noted of each group now; of several of a key the last one goes on."""
+    if not window.by_key:
+        return note[:1]
+    known = np.array(grown(known, int(view.code.max(initial=0)) + 1))
+    known[view.code] = np.where(view.over, 0, note)
+    return known
+
+
+def notes_recoded(notes: Notes, code: Ints, plan: Plan) -> Notes:
+    """By new codes: ``code[old]``, -1 for one that goes."""
+    by_key = {window.number for window in plan.row_windows if window.by_key}
+    return {n: moved(known, code, 0) if n in by_key else known for n, known in notes.items()}
+
+
+def notes_beside(one: Notes, other: Notes) -> Notes:
+    """Of different keys."""
+
+    def both(n: int) -> Ints:
+        a, b = (notes.get(n, _none()) for notes in (one, other))
+        size = max(a.size, b.size)
+        return np.maximum(grown(a, size), grown(b, size))
+
+    return {n: both(n) for n in sorted(one.keys() | other.keys())}
+
+
+def recoded(contexts: Contexts, code: Ints) -> Contexts:
+    """By new codes: ``code[old]``, -1 for one that goes."""
+    return {n: {int(code[c]): known for c, known in of.items() if code[c] >= 0} for n, of in contexts.items()}
+
+
+def beside(one: Contexts, other: Contexts) -> Contexts:
+    """Of different keys."""
+    return {n: {**one.get(n, {}), **other.get(n, {})} for n in sorted(one.keys() | other.keys())}
+
+
+def without(contexts: Contexts, codes: Ints) -> Contexts:
+    """But for those of some keys."""
+    if not codes.size or not any(contexts.values()):
+        return contexts
+    gone = set(codes.tolist())
+    return {n: {c: known for c, known in of.items() if c not in gone} for n, of in contexts.items()}
