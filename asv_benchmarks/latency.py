@@ -4,7 +4,8 @@ On the wall, and in CPU time: where others use the machine too, only that tells 
 
 Pushes of 10,000 rows, one a second, each of which closes an edge of windows over 10 s that slide by 1 s, at 1,000 and
 100,000 keys; and without keys, windows of 1 h that slide by 10 ms, closed one at a time. Each with every way to combine
-that there is for it, and with a large flush spread over pushes.
+that there is for it. Then windows over 10 s that all end at once, with the flush in one push or spread over those that
+follow: what all pushes cost together tells what spreading costs.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from asv_benchmarks.benchmarks.push import AGGS
 
 WAYS = ("auto", "recompute", "two stacks", "daba lite", "sparse table", "eager store")
 ROWS = 10_000
-SHARES = {1000: 1000, 100_000: 20_000}  # max_windows_per_push
+SHARES = {1000: 200, 100_000: 10_000}  # max_windows_per_push
 
 
 def spent(operator: sl.Operator, batches: Sequence[pa.RecordBatch], warm: int) -> np.ndarray:
@@ -35,9 +36,9 @@ def spent(operator: sl.Operator, batches: Sequence[pa.RecordBatch], warm: int) -
     return np.array(found[warm:])
 
 
-def keyed(keys: int, pushes: int) -> tuple[sl.Spec, list[pa.RecordBatch]]:
+def keyed(keys: int, pushes: int, every: str = "1s") -> tuple[sl.Spec, list[pa.RecordBatch]]:
     rows = pushes * ROWS
-    spec = sl.Spec("ts", {"w": sl.sliding("10s", every="1s")}, AGGS, by=["key"], watermark=sl.ordered())
+    spec = sl.Spec("ts", {"w": sl.sliding("10s", every=every)}, AGGS, by=["key"], watermark=sl.ordered())
     whole = streams.batch(streams.times(rows, ROWS), streams.keys(rows, keys))
     return spec, streams.cut(whole, ROWS)
 
@@ -52,6 +53,7 @@ def deep(pushes: int) -> tuple[sl.Spec, list[pa.RecordBatch]]:
 
 def row(title: str, found: np.ndarray) -> None:
     figures = [f"{f:.2f}" for of in found.T for f in (*np.percentile(of, [50, 99]), of.max())]
+    figures.append(f"{found[:, 1].sum():.0f}")
     print(f"| {title} | {' | '.join(figures)} |", flush=True)
 
 
@@ -59,15 +61,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m asv_benchmarks.latency", description=__doc__)
     parser.add_argument("--pushes", type=int, default=200)
     pushes = parser.parse_args().pushes
-    print("| closing pushes | p50 ms | p99 ms | longest ms | p50 CPU | p99 CPU | longest CPU |")
-    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
+    print("| closing pushes | p50 ms | p99 ms | longest ms | p50 CPU | p99 CPU | longest CPU | all CPU |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     for keys in (1000, 100_000):
         spec, batches = keyed(streams.sized(keys), pushes)
         for way in WAYS:
             row(f"{keys} keys, 10 s / 1 s, {way}", spent(sl.Operator(spec, combine=way), batches, pushes // 4))
-        share = SHARES[keys]
-        spread = sl.Operator(spec, max_windows_per_push=share)
-        row(f"{keys} keys, 10 s / 1 s, at most {share} windows a push", spent(spread, batches, pushes // 4))
+    for keys, most in SHARES.items():
+        spec, batches = keyed(keys, pushes, every="10s")
+        for share in (None, most):
+            spread = sl.Operator(spec, max_windows_per_push=share)
+            how = "at once" if share is None else f"at most {share} windows a push"
+            row(f"{keys} keys, 10 s, {how}", spent(spread, batches, pushes // 4))
     spec, batches = deep(pushes)
     for way in ("auto", "two stacks"):  # the first push closes windows of every slice: others take them one by one
         row(f"no keys, 360,000 slices a window, {way}", spent(sl.Operator(spec, combine=way), batches, 2))

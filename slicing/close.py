@@ -57,14 +57,15 @@ def close(state: State, reached: int | None, flush: bool = False, at_most: int |
     closed = state.but(watermark=reached)
     after = BEGIN if state.watermark is None else previous - state.patience
     until = FOREVER if flush else reached - state.patience
-    due, quick = state.postponed, None
+    due, quick, at_once = state.postponed, None, False
     if len(state.store) and _may_close(state, after, until, flush):
         store = state.store
         closing = Closing(plan, store.runs, state.keys, after, until)
-        if not due and (at_most is None or (plan.adds_up and closing.most <= at_most)):
+        at_once = not due and (at_most is None or (plan.adds_up and closing.most <= at_most))
+        if at_once:
             quick = quick_answers(closing)
         if quick is None:
-            store = store.consolidated()
+            store = store.consolidated() if at_once or not plan.adds_up else store
             due = (*due, Postponed(store, after, until))
         horizon = END - 1 if flush else closed.horizon
         closed = closed.but(
@@ -73,14 +74,18 @@ def close(state: State, reached: int | None, flush: bool = False, at_most: int |
             revisions=state.revisions.without(horizon),
         )
 
-    def answered(table: Cells, after: int, until: int, filled: Filled) -> tuple[Answers, Filled]:
+    def answered(store: Store, after: int, until: int, filled: Filled) -> tuple[Answers, Filled]:
+        share = None if at_once else quick_answers(Closing(plan, store.runs, state.keys, after, until))
+        if share is not None:
+            return share, filled
+        table = store.consolidated().table()
         timed, filled = _time_windows(state, table, after, until, filled)
         parts = [p for p in (timed, *_run_windows(state, table, after, until)) if len(p)]
         return Answers.together(parts) if parts else Answers.none(plan), filled
 
     if quick is not None or not due:
         return closed, Answers.none(plan) if quick is None else quick
-    answers, waiting, filled = given_out(plan, due, state.filled, at_most, answered)
+    answers, waiting, filled = given_out(plan, due, state.keys, state.filled, at_most, answered)
     return closed.but(filled=filled, postponed=waiting), answers
 
 

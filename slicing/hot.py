@@ -97,17 +97,17 @@ class Hot:
 
 
 def with_cells(state: State, hot: Hot) -> State:
-    """The state with the block's cells among its own; it has learnt how full the slots are that time has passed."""
+    """The state with the block's cells beside its own; it has learnt how full the slots are that time has passed."""
     over = hot.ends <= (BEGIN if state.newest is None else state.newest)
     known = 1 if state.keys is None else max(len(state.keys), 1)
     fill = max(hot.held()[over].tolist()) / known if over.any() else state.fill
-    return state.but(store=state.store.add(hot.cells()), fill=fill)
+    return state.but(store=state.store.beside(hot.cells()), fill=fill)
 
 
 def suits(state: State, rows: Rows) -> bool:
     """Whether rows are few beside the keys, and nothing asks for more than cells added up by code."""
     plan = state.plan
-    if state.keys is None or not plan.once("hot", lambda: _fits(plan)) or state.postponed:
+    if state.keys is None or not plan.once("hot", lambda: _fits(plan)):
         return False
     if len(rows) > LARGE * len(state.keys) or len(state.keys) >= state.crowded or not len(rows):
         return False

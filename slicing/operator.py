@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from slicing.admit import admit, encoded, too_far
 from slicing.answers import results
 from slicing.answers.answers import Answers
+from slicing.answers.postpone import held_beside
 from slicing.answers.revise import revise
 from slicing.answers.ways import buckets
 from slicing.batch import Rows
@@ -74,7 +75,9 @@ class Operator:
     def __init__(
         self, spec: Spec, *, max_windows_per_push: int | None = None, threads: int = 1, combine: str = "auto"
     ) -> None:
-        """``max_windows_per_push`` spreads a flush of more windows over the pushes that follow (not those of rows).
+        """``max_windows_per_push`` spreads a flush of more windows over the pushes that follow (not those of rows): the
+        earliest ends first, then the keys as they first came. A push works for its share only, and all shares together
+        for as much as one flush; what cannot be taken apart are the windows of a key that end together.
 
         ``threads`` share the rows of large pushes. ``combine`` forces how slices become windows (``explain`` tells what
         is chosen, and what there is). Answers are the same but for the last bits of float sums.
@@ -159,14 +162,17 @@ class Operator:
             return None
         hot = self._hot
         if hot is None or not hot.takes(rows):
-            state = self._with_hot(state)
+            state = self._settled(state)
             hot = begun(state, rows) if suits(state, rows) else None
             if hot is None:
                 return None
+        answers = Answers.none(state.plan)
+        if state.postponed:
+            state, answers = close(state, reached, at_most=self._at_most)
         state = state.but(watermark=reached, arrived=state.arrived + given.num_rows, given=given.schema)
         late = results.late_rows(given, null_time, NOWHERE) if null_time.size else results.none_late(state)
         counts = _NO_ROWS | {"rows": given.num_rows, "windowed": len(rows), "null_time": null_time.size}
-        windows = results.windows(state, Answers.none(state.plan), None)
+        windows = results.windows(state, answers, None)
         fill = hot.filling(rows)
         self._torn = True  # by an interrupt only: nothing else can fail
         fill()
@@ -176,6 +182,11 @@ class Operator:
     def _with_hot(self, state: State) -> State:
         """With the cells of the hot block."""
         return state if self._hot is None else with_cells(state, self._hot)
+
+    def _settled(self, state: State) -> State:
+        """The same, merged with those that no window gives out now."""
+        state = self._with_hot(state)
+        return state.but(store=state.store.settled())
 
     def _check_whole(self) -> None:
         if self._torn:
@@ -189,7 +200,7 @@ class Operator:
         """Everything; pushes that add to the hot block begin a new one after this was asked for."""
         self._check_whole()
         if self._hot is not None and self._plain is not None:
-            self._state = self._with_hot(self._plain)
+            self._state = self._settled(self._plain)
         return self._plain
 
     @_state.setter
@@ -335,7 +346,8 @@ class Operator:
         self._plain, self._hot = state, hot
         size = state.store.nbytes + state.rows.nbytes + (0 if state.keys is None else state.keys.nbytes)
         size += 0 if hot is None else hot.nbytes
-        size += sum(pool.nbytes for pool in state.pools.values()) + sum(p.store.nbytes for p in state.postponed)
+        size += sum(pool.nbytes for pool in state.pools.values())
+        size += held_beside(state.store, state.postponed) if state.postponed else 0
         held = {
             "slices": state.store.slices() + (0 if hot is None else hot.slices_beside(state.store.runs)),
             "cells": len(state.store) + (0 if hot is None else hot.used),

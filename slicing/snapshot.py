@@ -57,6 +57,7 @@ def write(spec: Spec, state: State | None, advanced: tuple[object, ...], ended: 
     header |= {"advanced": list(advanced), "ended": ended}
     tables: list[pa.Table] = []
     if state is not None:
+        postponed = [p.rest() for p in state.postponed]
         header |= {
             "arrival": state.plan.arrival,
             "since": state.plan.since,
@@ -71,7 +72,7 @@ def write(spec: Spec, state: State | None, advanced: tuple[object, ...], ended: 
             "filled": list(state.filled),
             "runs": len(state.store.runs),
             "coarse": state.store.coarse,
-            "postponed": [[p.after, p.until, p.code] for p in state.postponed],
+            "postponed": [[len(p.store.runs), p.after, p.until] for p in postponed],
             "rows": _rows_header(state.rows),
         }
         assert state.given is not None
@@ -83,7 +84,7 @@ def write(spec: Spec, state: State | None, advanced: tuple[object, ...], ended: 
         tables += [pa.table({"end": last}) for last in state.filled.values()]
         tables.append(pa.table(asdict(state.revisions)))
         tables += [_cells_table(run) for run in state.store.runs]
-        tables += [_cells_table(p.store.table()) for p in state.postponed]
+        tables += [_cells_table(run) for p in postponed for run in p.store.runs]
         tables += _row_tables(state.rows)
     sections = [json.dumps(header).encode(), *map(_stream, tables)]
     body = b"".join(part for s in sections for part in (_LENGTH.pack(len(s)), s))
@@ -127,7 +128,10 @@ def read(
     filled = {k: next(take)["end"].to_numpy().copy() for k in header["filled"]}
     revisions = Revisions(**{name: c.to_numpy() for name, c in zip(*_columns(next(take)), strict=True)})
     store = Store(plan, tuple(_cells(plan, next(take)) for _ in range(header["runs"])), header["coarse"])
-    postponed = tuple(Postponed(Store(plan, (_cells(plan, next(take)),)), *bounds) for bounds in header["postponed"])
+    postponed = tuple(
+        Postponed(Store(plan, tuple(_cells(plan, next(take)) for _ in range(runs))), after, until)
+        for runs, after, until in header["postponed"]
+    )
     rows = _rows(plan, header["rows"], take)
     state = State(
         plan,

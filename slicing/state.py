@@ -89,8 +89,8 @@ def forgotten(state: State) -> State:
     for last in state.filled.values():
         used[: last.size] |= last > BEGIN
     postponed = tuple(p.rest() for p in state.postponed)
-    for p in postponed:
-        used[p.store.table().code] = True
+    for run in (run for p in postponed for run in p.store.runs):
+        used[run.code] = True
     live = np.flatnonzero(used)
     if 2 * live.size > len(state.keys):
         return replace(state, crowded=len(state.keys) + len(state.keys) // 4)

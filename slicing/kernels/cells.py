@@ -8,6 +8,7 @@ import numpy as np
 
 from slicing.kernels.kernel import kernel
 from slicing.kernels.prefetch import prefetch
+from slicing.kernels.windows import first_after
 
 END, CODE, ROWS, LEVEL, FIRST, LAST = range(6)
 AHEAD = 128  # cells asked for before they are read
@@ -68,6 +69,14 @@ def ascending(meta, fragments):
             if meta[i, w] < meta[i - 1, w]:
                 return False
     return True
+
+
+@kernel
+def code_ranges(code, starts, low, high, first, last):
+    """Of each slice, the cells ``starts[s] : starts[s + 1]``, those whose code is low..high-1."""
+    for s in range(first.size):
+        first[s] = first_after(code, low - 1, starts[s], starts[s + 1])
+        last[s] = first_after(code, high - 1, first[s], starts[s + 1])
 
 
 @kernel

@@ -103,7 +103,7 @@ def _added_up_at_once(plan: Plan, parts: Sequence[eager.Part], windows: int) -> 
 
 def _by_key(plan: Plan, keys: KeyTable, parts: Sequence[eager.Part], windows: int) -> Iterator[_Stretch]:
     """Window by window; those in a row that are slices of one part, with most keys in each, all together."""
-    alone, w = _one_slice_each(parts), 0
+    alone, w = np.full(1, -1) if windows == 1 else _one_slice_each(parts), 0
     while w < windows:
         stop, at = w + 1, int(alone[w])
         while at >= 0 and stop < windows and alone[stop] == at and parts[at][1][stop] == parts[at][2][stop - 1]:
