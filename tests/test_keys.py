@@ -240,6 +240,20 @@ def test_integers_that_all_fall_into_one_slot() -> None:
     assert ((occupied - home.astype(np.int64)) % len(inner.slots)).max() < 1000
 
 
+@pytest.mark.parametrize("first", [-5, 10**12])
+@pytest.mark.parametrize("count", [700, 20_000])
+def test_integers_in_a_row_have_a_slot_each(first: int, count: int) -> None:
+    words = first + np.random.default_rng(1).permutation(count)
+    table = KeyTable([pa.int64()])
+    inner = table._columns[0].table
+    assert table.encode([pa.array(words)]).tolist() == list(range(count))
+    at = np.flatnonzero(inner.slots)
+    assert ((inner.keys[inner.slots[at] - 1] - at) % len(inner.slots) == 0).all()
+    beyond = words + len(inner.slots)  # which fall into the same slots
+    assert table.encode([pa.array(beyond)]).tolist() == list(range(count, 2 * count))
+    assert table.encode([pa.array(np.append(words, beyond))]).tolist() == list(range(2 * count))
+
+
 @pytest.mark.parametrize("length", [8, 40])
 def test_bytes_that_crowd_are_spread_by_another_multiplier(length: int) -> None:
     values = [f"{i:0{length}d}" for i in range(3000)]
