@@ -20,7 +20,7 @@ Chunk = tuple[slice, Codes, int]  # some rows, their cells, and what to add to t
 
 CHUNK = 1 << 15  # rows scattered at a time
 LONG = 4096  # rows of a slot that are worth a turn of their own
-MOST_PIECES = 8  # slots a block of rows may touch before scattering is cheaper than a masked pass for each
+MOST_PIECES = 7  # slots a block of rows may touch before scattering is cheaper than a masked pass for each
 NO_CODES: Codes = np.empty(0, np.int32)
 NO_CODES.setflags(write=False)
 

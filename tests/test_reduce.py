@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 import slicing as sl
-from slicing.columns.values import TOP
+from slicing.columns.values import TOP, word_floats
 from slicing.kernels import combine as kinds
-from slicing.kernels.reduce import masked_basic_f
+from slicing.kernels.reduce import masked_basic_f, segment_basic_f
 from slicing.kernels.slice import cut, grid_cells, next_edges, pieces, scan
 from slicing.reduce import _numbered
 
@@ -129,6 +129,31 @@ def test_cuts_count_the_times_before_each_edge(gap: int, block: int) -> None:
     found = np.empty(edges.size, np.int64)
     assert cut(times, edges, block, found) == times.size
     np.testing.assert_array_equal(found, np.searchsorted(times, edges, "left"))
+
+
+@pytest.mark.parametrize("rows", [1, 3, 8, 20, 511, 600])
+def test_cuts_of_a_fixed_rate_and_where_it_changes(rows: int) -> None:
+    slot = np.repeat(np.arange(9000 // rows), rows)
+    for gone in [], [4000], [4000, 4001, 5000], list(range(3000, 3000 + 2 * rows)):
+        times = np.delete(slot * 100 + np.arange(slot.size) % rows * 100 // rows, gone)
+        edges = np.arange(0, 100 * (slot[-1] + 2), 100)
+        found = np.empty(edges.size, np.int64)
+        assert cut(times, edges, 512, found) == times.size
+        np.testing.assert_array_equal(found, np.searchsorted(times, edges, "left"))
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 8, 9, 20, 63, 64, 65, 600])
+def test_runs_of_any_length_are_reduced(size: int) -> None:
+    x = np.random.default_rng(size).normal(0, 1, 40 * size)
+    runs = x.reshape(40, size)
+    runs[1, -1], runs[2], runs[3, 0], runs[4], runs[5, -1] = math.nan, math.nan, -math.inf, -0.0, math.inf
+    first = np.arange(0, x.size, size)
+    block = kinds.room(kinds.BASIC_F, 40)
+    segment_basic_f(first, first + size, x, x.view(np.int64), block, block.view(np.float64))
+    assert (block[:, 0] == size).all()
+    np.testing.assert_allclose(block.view(np.float64)[:, 1:3].sum(axis=1), runs.sum(axis=1), atol=1e-9)
+    for word, extreme in (3, np.fmin), (4, np.fmax):
+        np.testing.assert_array_equal(word_floats(block[:, word]), extreme.reduce(runs, axis=1))
 
 
 @pytest.mark.parametrize("row", [1, 5, 4095, 4096, 4097, 19_999])
