@@ -21,6 +21,7 @@ from strategies import OF_ROWS, Case, Kit, calendar_cases, cases
 import slicing
 import slicing.batch
 import slicing.columns.key_tables
+import slicing.kept_rows.by_key
 import slicing.places
 import slicing.reduce
 import slicing.system.threads
@@ -142,6 +143,18 @@ def few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 @share(15)
 @given(cases(Kit(idle=False)))
 def test_blocks_and_threads_do_not_show(few_rows: None, case: Case) -> None:
+    check(case)
+
+
+@pytest.fixture
+def calm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that became final are looked at alone first, however few are kept."""
+    monkeypatch.setattr(slicing.kept_rows.by_key, "MORE", -1)
+
+
+@share(15)
+@given(cases(Kit(kinds=("tumbling", *OF_ROWS), emits=("final",), idle=IDLE)))
+def test_rows_that_complete_no_window_are_added_to_others_unseen(calm: None, case: Case) -> None:
     check(case)
 
 

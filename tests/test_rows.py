@@ -294,6 +294,55 @@ def test_rows_that_wait_are_not_looked_at(monkeypatch, name):
     assert len(shown) >= 10 and 0 < max(shown) < 1000
 
 
+@dataclass(frozen=True)
+class Blocks(sl.ContextAwareWindow):
+    """One after the other, each of so many ticks from its first row on; compiled."""
+
+    size: int
+
+    def start(self):
+        return -1
+
+    def see(self, begun, time):
+        if begun < 0:
+            return time, self.OPEN
+        return (time, self.CLOSE_BEFORE | self.OPEN) if time >= begun + self.size else (begun, 0)
+
+
+LONG = {
+    "by arrival": ({"w": sl.rows(10_000, order="arrival")}, {}),
+    "of the stream": ({"w": sl.rows(40_000, per_key=False), "m": sl.punctuation("never", per_key=False)}, {}),
+    "of the stream by arrival": ({"w": sl.rows(40_000, per_key=False, order="arrival")}, {}),
+    "a compiled window": ({"w": Blocks(30_000)}, {}),
+    "a window in Python": ({"w": Visit(30_000, 30_000)}, {}),
+    "idle": ({"w": sl.rows(10_000), "m": sl.punctuation("never")}, {"idle": 3000}),
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_rows_of_an_open_window_are_not_looked_at(monkeypatch, name):
+    """A push that completes no window shows none of the rows that are kept; the one that does shows all."""
+    windows, more = LONG[name]
+    shown = []
+    look = KeyRows.look
+
+    def counted(self, *args):
+        found = look(self, *args)
+        shown.append(0 if found is None or found.view is None else len(found.view.rows))
+        return found
+
+    def rows(count, at):
+        return stream(count, at).append_column("never", pa.array(np.zeros(count, bool)))
+
+    op = sl.Operator(sl.Spec("t", windows, N, by=["k"], watermark=sl.bounded(20), **more))
+    assert op.push(rows(5000, 0)).stats["kept"] == 5000
+    monkeypatch.setattr(KeyRows, "look", counted)
+    for at in range(5000, 6000, 100):
+        assert op.push(rows(100, at)).stats["kept"] == at + 100
+    assert shown == [0] * 10
+    assert op.push(rows(40_000, 6000)).windows.num_rows and shown[-1] > 40_000
+
+
 def test_late_rows_revise_what_time_alone_has_completed():
     """The window of the quiet key a came out at the edge; b's late row changes b's window and not a's."""
     spec = sl.Spec(

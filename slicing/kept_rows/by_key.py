@@ -95,22 +95,43 @@ class KeyRows:
         runs, rest = waiting.taken(self.waiting, until)
         final = final.known(max((run.codes for run in runs), default=0))
         fresh = self._lifted(runs, final.ranked) if runs else []
-        asked = [run.codes[run.groups()[:-1]].astype(np.int64) for run in fresh[:1]]
         awake = np.flatnonzero(final.wakes < until) if any(w.wakes for w in plan.row_windows) else _NONE
         over = _NONE if plan.idle is None else self.quiet.over(plan.idle, until)
-        asked += [codes for codes in (awake, over) if codes.size]
+        asked = [codes for codes in (awake, over) if codes.size]
         if also is not None:
-            asked.append(also.rows.code[also.first].astype(np.int64))
-        if not asked and not flush:
+            asked.append(also.code)
+        if not asked and not fresh and not flush:
             return None
         codes = np.unique(np.concatenate(asked)) if asked else _NONE
-        if codes.size:
-            final = final.known(int(codes[-1]) + 1)
+        final = final.known(int(codes[-1]) + 1 if codes.size else 0)
+        calm: View | None = None
+        if fresh and not (flush or plan.fuses or plan.spec.revises) and len(final) > MORE * sum(map(len, fresh)):
+            fresh, calm = self._divided(final, fresh, codes, until)
+        if fresh:
+            codes = np.union1d(codes, fresh[0].codes[fresh[0].groups()[:-1]].astype(np.int64))
         everything = flush or not plan.spec.by or not plan.by_key
-        older = [] if not len(final) else final.of(None if everything else codes)
+        older = final.of(None if everything else codes) if len(final) and (flush or codes.size) else []
         view = self._view(final, [*older, *fresh], until, flush) if older or fresh else None
         quiet = self.quiet if plan.idle is None else self.quiet.known(final.gone.size)
-        return KeyLook(replace(self, final=final, quiet=quiet), view, until, rest, awake, over)
+        return KeyLook(replace(self, final=final, quiet=quiet), view, calm, until, rest, awake, over)
+
+    def _divided(self, final: FinalRows, fresh: list[Run], codes: Ints, until: int) -> tuple[list[Run], View | None]:
+        """Rows that became final: those whose keys need a look at older rows (``codes`` do), and the others."""
+        plan, table, alone = self.plan, by_code(fresh, fresh[0]), replace(final, gone=final.ranked)
+        view = self._view(alone, [table], until, False)
+        stirred = view.over | ~view.goes_on
+        for window in plan.row_windows:
+            seen = Seen.by(window, view, self.notes)
+            if len(seen.view.rows):
+                stirred[slice(None) if seen.group is None else seen.group] |= window.stirs(seen.view, until)
+        if not codes.size and not stirred.any():
+            return [], view
+        needs_look = np.full(final.gone.size, not plan.by_key)
+        needs_look[codes] = needs_look[view.code[stirred]] = True
+        chosen = needs_look[table.codes]
+        if chosen.all():
+            return fresh, None
+        return [table.take(chosen)], self._view(alone, [table.take(~chosen)], until, False)
 
     def _view(self, final: FinalRows, parts: list[Run], until: int, flush: bool) -> View:
         """Rows by group: a key, or with ``idle`` its rows between two times of quiet."""
@@ -269,6 +290,7 @@ class KeyRows:
         return np.flatnonzero(used)
 
 
+MORE = 4  # times as many rows are kept as became final, for a look at the latter alone to be worth it
 _NONE = np.empty(0, np.int64)
 Windows = Sequence[tuple[BoundRows, Seen]]
 
@@ -278,7 +300,8 @@ class KeyLook:
     """The rows that windows are shown, and what is to be kept of them."""
 
     store: KeyRows
-    view: View | None  # None: all that happened is that keys without rows were quiet for long enough
+    view: View | None  # None: no window can be complete
+    calm: View | None  # rows that became final of keys whose older ones need no look
     until: int
     rest: tuple[Rows, ...]
     awake: Ints  # keys that were to be looked at by now
@@ -287,10 +310,7 @@ class KeyLook:
     @lazy
     def seen(self) -> dict[int, Seen]:
         """What each window is shown, by its number; nothing to one that is to see no row."""
-        if self.view is None:
-            return {}
-        found = {window.number: Seen.by(window, self.view, self.store.notes) for window in self.store.plan.row_windows}
-        return {number: seen for number, seen in found.items() if len(seen.view.rows)}
+        return {} if self.view is None else _shown(self.store, self.view)
 
     def let_go(self, h: int) -> KeyRows:
         """The store without the rows that no window needs any more, which closes at ``h`` or later."""
@@ -308,23 +328,28 @@ class KeyLook:
         final = replace(store.final, wakes=wakes)
         store = replace(store, final=final, quiet=Quiet(last, began), contexts=contexts, waiting=rest)
         store = replace(store, settled=max(store.settled, h))
-        return store if self.view is None else self._shortened(store, self.view, h)
+        if self.view is not None:
+            store = self._shortened(store, self.view, self.seen, h)
+        if self.calm is None:
+            return store
+        calm = replace(self.calm, contexts=store.contexts)
+        return self._shortened(store, calm, _shown(store, calm), h, calm=True)
 
-    def _shortened(self, store: KeyRows, view: View, h: int) -> KeyRows:
+    def _shortened(self, store: KeyRows, view: View, shown: dict[int, Seen], h: int, calm: bool = False) -> KeyRows:
+        """Without the rows of a view that are not needed (``calm``: all are, and the older ones, too)."""
         plan, table, final, code = store.plan, view.rows, store.final, view.code
-        windows = [(window, self.seen[window.number]) for window in plan.row_windows if window.number in self.seen]
+        windows = [(window, shown[window.number]) for window in plan.row_windows if window.number in shown]
         fresh = table.ranked(view.bounds, final.ranked[code])  # of each group the first row that has been waiting
         settled = view.last if self.until <= h else view.before(h)
-        cut = settled
-        for window, seen in windows:
+        cut = view.first if calm else settled
+        for window, seen in () if calm else windows:
             cut = seen.lower(cut, window.needs(seen.view, h))
         cut = np.where(view.over, view.last, cut)
-        origin = table.rank_at(view.first) - table.counted(view.first)
+        origin = view.rank - table.counted(view.first)
         gone, ranked = final.gone.copy(), final.ranked.copy()
-        gone[code], ranked[code] = (
-            table.counted(cut) + origin,
-            table.counted(settled) + origin,
-        )  # of groups the last one
+        ranked[code] = table.counted(settled) + origin  # of several groups of a key the last one's
+        if not calm:
+            gone[code] = table.counted(cut) + origin
         left = np.maximum(cut, fresh)
         added = np.maximum(settled - left, 0)
         alive = final.alive - int(np.minimum(cut, fresh).sum() - view.first.sum()) + int(added.sum())
@@ -354,7 +379,7 @@ class KeyLook:
         code, began, last = view.code, quiet.began.copy(), quiet.last.copy()
         known = np.where(view.goes_on, self.store.quiet.last[code], BEGIN)
         last[code] = np.where(view.over, BEGIN, np.maximum(known, view.time[view.last - 1]))
-        anew = np.where(view.goes_on, self.store.quiet.began[code], view.rows.rank_at(view.first))
+        anew = np.where(view.goes_on, self.store.quiet.began[code], view.rank)
         began[code] = np.where(view.over, ranked[code], anew)
         return Quiet(last, began)
 
@@ -371,3 +396,8 @@ class KeyLook:
                 known = notes.get(window.number, _NONE)
                 notes[window.number] = remembered.noted(window, mine, known, window.note(mine, h, left))
         return replace(store, contexts=contexts, notes=notes)
+
+
+def _shown(store: KeyRows, view: View) -> dict[int, Seen]:
+    found = {window.number: Seen.by(window, view, store.notes) for window in store.plan.row_windows}
+    return {number: seen for number, seen in found.items() if len(seen.view.rows)}

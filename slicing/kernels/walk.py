@@ -1,8 +1,8 @@
 """The kernel that shows rows to a user's window: written out for its state and columns, compiled with its methods.
 
 A state is a few words a group (``F``: float64 in the same 8 bytes). Windows do not overlap: at most one a group is
-open, known by the row that opened it. Deviations from what the base class asks for end the walk with -1; the window is
-then asked again in plain Python, which says what is wrong.
+open, known by the rank of the row that opened it. Deviations from what the base class asks for end the walk with -1;
+the window is then asked again in plain Python, which says what is wrong.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from numba import njit
 
 OPEN, CLOSE, CLOSE_BEFORE = 1, 2, 4
 FOREVER = 0x7FFFFFFFFFFFFFFF
+NONE = np.int64(-(2**63))  # no row: one that is not shown is before the others
 
 EXPIRE = """
 while True:
@@ -32,20 +33,20 @@ EXPIRED = """answer = expired(me, {state})
     {states} = cast(answer[0])
     edges = answer[1]
     {end}
-    if edges & OPEN or (edges != 0 and row < 0):
+    if edges & OPEN or (edges != 0 and row == NONE):
         return -1
     if edges != 0:
         n = put(found, n, g, row, i, start, end, due)
-        row = -1"""
+        row = NONE"""
 
 WAKE = """due = deadline(me, {state})
         if due is not None:
             wakes[g] = due"""
 
 ALL_CLOSE = """{states} = {start}
-    if row >= 0:
+    if row != NONE:
         n = put(found, n, g, row, i, start, end, due)
-        row = -1"""
+        row = NONE"""
 
 TEMPLATE = """
 def cast(state):
@@ -57,17 +58,15 @@ def shown(value, valid):
         return value
     return None
 
-def walk(me, bounds, time, arrival, settled, until, over, {columns}A, F, by, at, found, needed, wakes):
+def walk(me, bounds, time, rank, settled, until, over, {columns}A, F, by, at, found, needed, wakes):
     n = 0
     for g in range(bounds.size - 1):
         c = np.uint64(g)
         {states} = {held}
         i, last, limit = bounds[g], bounds[g + 1], FOREVER if over[g] else until
-        row, start = np.int64(-1), at[g]
+        row, start, shift = NONE, at[g], rank[g] - i
         if by[g] >= 0:
-            row = i
-            while arrival[row] != by[g]:
-                row += 1
+            row = by[g] - shift
         i = i + np.searchsorted(time[i:last], settled)
         while i < last and time[i] < limit:
             now = time[i]
@@ -76,28 +75,28 @@ def walk(me, bounds, time, arrival, settled, until, over, {columns}A, F, by, at,
             {states} = cast(answer[0])
             edges = answer[1]
             if edges & CLOSE_BEFORE:
-                if row < 0 or row >= i:
+                if row == NONE or row >= i:
                     return -1
                 end = time[i - 1]
                 {end}
                 n = put(found, n, g, row, i, start, end, now)
-                row = -1
+                row = NONE
             if edges & OPEN:
-                if row >= 0:
+                if row != NONE:
                     return -1
                 row, start = i, now
             if edges & CLOSE:
-                if row < 0:
+                if row == NONE:
                     return -1
                 end = now
                 {end}
                 n = put(found, n, g, row, i + 1, start, end, now)
-                row = -1
+                row = NONE
             i += 1
         {expire_limit}
         {stored} = {state}
-        needed[g] = i if row < 0 else row
-        by[g] = -1 if row < 0 else arrival[row]
+        needed[g] = i if row == NONE else row
+        by[g] = -1 if row == NONE else row + shift
         at[g] = start
         wakes[g] = FOREVER
         {wake}
@@ -159,7 +158,7 @@ def compiled(
         wake=WAKE.format(**words) if "deadline" in methods else "pass",
     )
     space: dict[str, Any] = {"np": np, "put": _put, "OPEN": OPEN, "CLOSE": CLOSE, "CLOSE_BEFORE": CLOSE_BEFORE}
-    space |= {"FOREVER": FOREVER, "nan": np.nan, "inf": np.inf, **methods}
+    space |= {"FOREVER": FOREVER, "NONE": NONE, "nan": np.nan, "inf": np.inf, **methods}
     exec(text, space)
     for kind in set(states):  # with a signature, for what may be null is converted to arguments, and only so
         space[f"as_{kind}"] = njit(f"{_TYPES[kind]}({_TYPES[kind]})")(_same)

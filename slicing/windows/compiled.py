@@ -18,7 +18,7 @@ from slicing.columns.row_values import in_form, number_form
 from slicing.kernels import walk
 from slicing.user_functions import digest
 from slicing.windows.bounds import FOREVER
-from slicing.windows.row_view import ARRIVAL, Context, Opened, View
+from slicing.windows.row_view import Context, Opened, View
 
 Ints = npt.NDArray[np.int64]
 
@@ -41,10 +41,14 @@ class Walked(NamedTuple):
     window: CompiledWindow
     found: Ints  # group, first, last, start, end, closes
     words: Ints
-    by: Ints  # the arrival of the row that opened what is open, or NOT_OPEN
+    by: Ints  # the rank of the row that opened what is open, or NOT_OPEN
     at: Ints  # when that began
     needed: Ints  # the first row of what is open, or the first that was not shown
     wakes: Ints  # the deadline of each
+
+    def closed(self) -> Ints:
+        """The groups whose windows closed."""
+        return self.found[:, 0]
 
     def windows(self, view: View, unfinished: Ints) -> Ints:
         """All windows, with those that are open in groups that are over."""
@@ -90,7 +94,7 @@ class CompiledWindow:
         if kernel is None:
             return None
         needed, wakes = np.empty((2, size), np.int64)
-        rows = (view.bounds, np.ascontiguousarray(view.time), np.ascontiguousarray(view.fact(ARRIVAL)))
+        rows = (view.bounds, np.ascontiguousarray(view.time), view.rank)
         room = size + 64
         while True:
             found, kept = np.empty((room, 6), np.int64), (words.copy(), by.copy(), at.copy())
@@ -183,7 +187,7 @@ class Contexts(Mapping[int, Context]):
             value, opened = known[code]
             words[k] = window.as_words((value,) if window.single else value)
             for o in opened:
-                by[k], at[k] = o.arrival, o.start
+                by[k], at[k] = o.rank, o.start
         return Contexts(window, np.array(codes, np.int64), words, by, at)
 
     def __len__(self) -> int:

@@ -17,6 +17,7 @@ from slicing.windows.row_view import OF_ALL, OF_KEY, SINCE, BoundRows, Found, Vi
 from slicing.windows.row_windows import Binding, RowWindow, by_group, nothing, order_argument, whole_number
 
 Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 
 
 Span = Duration | int
@@ -69,6 +70,7 @@ class BoundRowCount(BoundRows):
         self.origin = BEGIN if binding.since is None else binding.since
         self.by_key = self.per_key
         self.by_time = self.per_key and not self.by_arrival
+        self.wakes = self.by_arrival
         self.counts = self.by_time and not self.notes
 
     def find(self, view: View, until: int) -> Found:
@@ -114,6 +116,34 @@ class BoundRowCount(BoundRows):
     def note(self, view: View, h: int, left: Ints) -> Ints:
         return self._done(view, h) if self.by_arrival else view.base + left
 
+    def stirs(self, view: View, until: int) -> Mask:
+        if not self.by_arrival and (self.notes or self.every > self.n):
+            return super().stirs(view, until)
+        if self.by_arrival:  # those whose windows wait for others wake up by themselves
+            found = self._completes(self._ranks(view)[0])
+            return view.first_of(found) < view.last
+        if self.per_key:
+            before = view.base
+            after = before + view.rows.counted(view.last) - view.rows.counted(view.first)
+        else:
+            before, after = np.array([view.placed]), np.array([view.placed + len(view.rows)])
+        whole = (np.maximum((ranked - self.n) // self.every, -1) for ranked in (before, after))
+        stirred: Mask = np.less(*whole)
+        return np.broadcast_to(stirred, view.first.size)
+
+    def wake(self, view: View, until: int, h: int) -> Ints:
+        """A window whose last row is final may wait for others."""
+        if not self.by_arrival:
+            return super().wake(view, until, h)
+        rank = self._ranks(view)[0]
+        waits = self._completes(rank) & ((rank + 1 - self.n) // self.every >= self._done(view, h)[view.group])
+        return np.where(view.first_of(waits) < view.last, until, FOREVER)
+
+    def _completes(self, rank: Ints) -> Mask:
+        """Rows that are the last one of a window."""
+        completes: Mask = (rank >= self.n - 1) & ((rank + 1 - self.n) % self.every == 0)
+        return completes
+
     def _next_start(self, settled: Ints) -> Ints:
         """The first rank that a window needs which so many settled rows do not complete, or that is not settled."""
         return np.minimum(np.maximum((settled - self.n) // self.every + 1, 0) * self.every, settled)
@@ -139,7 +169,7 @@ class BoundRowCount(BoundRows):
 
     def _full(self, of: Ints, ranks: Ints) -> tuple[Ints, Ints]:
         """Windows all of whose rows are here, by their last one."""
-        last = np.flatnonzero((ranks >= self.n - 1) & ((ranks + 1 - self.n) % self.every == 0))
+        last = np.flatnonzero(self._completes(ranks))
         last = last[last >= self.n - 1]  # earlier ones are of windows that have left, with their first rows
         first = last - (self.n - 1)
         full = (of[first] == of[last]) & (ranks[first] == ranks[last] - (self.n - 1))

@@ -83,6 +83,10 @@ class BoundPunctuation(BoundRows):
         begins = np.where(self._begins(view) & (view.time < h), np.arange(len(view.rows)), -1)
         return np.maximum(np.maximum.reduceat(begins, view.first), view.first) if view.first.size else view.first
 
+    def stirs(self, view: View, until: int) -> Mask:
+        marked = view.first_of(view.flagged(self.flag)) < view.last
+        return marked if self.per_key else np.broadcast_to(marked.any(), marked.size)
+
     def cells(self, bounds: Ints, time: Ints, flag: Callable[[int], Mask]) -> tuple[Ints, Ints]:
         marked = np.flatnonzero(flag(self.flag))
         begins = np.empty(marked.size, np.int64)

@@ -194,11 +194,11 @@ class Found(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """A window that is open: its start, and the row that opened it."""
+    """A window that is open: its start, and how many rows of its key were before the one that opened it."""
 
     id: int | str
     start: int
-    arrival: int
+    rank: int
 
 
 class Context(NamedTuple):
@@ -242,6 +242,11 @@ class BoundRows(Protocol):
         closes at ``h`` or later, without another row; FOREVER: never."""
         return np.full(view.first.size, FOREVER)
 
+    def stirs(self, view: View, until: int) -> Mask:
+        """Of rows that became final alone: the groups of which older rows need a look, for one of these may complete a
+        window before ``until``, or let rows go."""
+        return np.ones(view.first.size, np.bool_)
+
     def needs(self, view: View, h: int) -> Ints:
         """For each group the position from which on a window that closes at ``h`` or later may need its rows."""
         raise NotImplementedError
@@ -273,6 +278,12 @@ class View:
     @property
     def first(self) -> Ints:
         return self.bounds[:-1]
+
+    @lazy
+    def rank(self) -> Ints:
+        """How many rows of its key are before the first of each group."""
+        rank: Ints = self.rows.rank_at(self.first)
+        return rank
 
     @lazy
     def code(self) -> Ints:

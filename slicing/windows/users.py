@@ -13,7 +13,7 @@ from slicing.columns.row_values import in_form
 from slicing.kernels.walk import CLOSE, CLOSE_BEFORE, OPEN
 from slicing.windows.bounds import BEGIN, FOREVER
 from slicing.windows.compiled import Walked, compiled_window
-from slicing.windows.row_view import ARRIVAL, BoundRows, Context, Found, Opened, View
+from slicing.windows.row_view import BoundRows, Context, Found, Opened, View
 from slicing.windows.row_windows import Binding, RowWindow
 
 Ints = npt.NDArray[np.int64]
@@ -126,6 +126,12 @@ class BoundContextAware(BoundRows):
     def needs(self, view: View, h: int) -> Ints:
         return self._walked(view, h).needed
 
+    def stirs(self, view: View, until: int) -> npt.NDArray[np.bool_]:
+        walked = self._walked(view, until)
+        stirred = walked.needed >= np.where(view.over, view.last, view.before(until))  # nothing is open
+        stirred[walked.closed()] = True
+        return stirred
+
     def wake(self, view: View, until: int, h: int) -> Ints:
         settled = self._walked(view, h).wakes
         if until == h:
@@ -172,11 +178,15 @@ class Walks:
                 walks[g] = _Walk(bound, view, g, context, (int(fresh[g]), int(end[g])), until)
                 needed[g], context = walks[g].needed(), Context(walks[g].context, ())
             elif context is not None and context.open:
-                needed[g] = min(_position(view, g, opened.arrival) for opened in context.open)
+                needed[g] = min(_position(view, g, opened.rank) for opened in context.open)
             if timed and context is not None:
                 due = window.deadline(context.value)
                 wakes[g] = FOREVER if due is None else due
         return Walks(walks, needed, wakes)
+
+    def closed(self) -> Ints:
+        """The groups whose windows closed."""
+        return np.array([g for g, walk in self.walks.items() if walk.found], np.int64)
 
     def windows(self, view: View, unfinished: Ints) -> Ints:
         found = [w for walk in self.walks.values() for w in walk.found]
@@ -199,10 +209,9 @@ class Walks:
         return found
 
 
-def _position(view: View, group: int, arrival: int) -> int:
-    """Where the row is that opened a window."""
-    first, last = int(view.first[group]), int(view.last[group])
-    return first + int(np.argmax(view.fact(ARRIVAL)[first:last] == arrival))
+def _position(view: View, group: int, rank: int) -> int:
+    """Where the row is that opened a window; before the group's first row if it is not shown."""
+    return int(view.first[group] + rank - view.rank[group])
 
 
 class _Walk:
@@ -263,7 +272,8 @@ class _Walk:
                     why = "only a row opens one" if self.expiring else "it is open already"
                     raise ValueError(f"{self.window!r} opened a window with id={edge.id!r}, but {why}")
                 start = int(self.view.time[self.at]) if edge.at is None else edge.at
-                self.open[edge.id] = Opened(edge.id, start, int(self.view.fact(ARRIVAL)[self.at]))
+                rank = int(self.view.rank[self.group] + self.at - self.view.first[self.group])
+                self.open[edge.id] = Opened(edge.id, start, rank)
                 self.place[edge.id] = self.at
                 continue
             if edge.id not in self.open:
@@ -281,7 +291,7 @@ class _Walk:
 
     def _first(self, opened: Opened) -> int:
         known = self.place.get(opened.id)
-        return _position(self.view, self.group, opened.arrival) if known is None else known
+        return _position(self.view, self.group, opened.rank) if known is None else known
 
     def _checked(self, answer: object, method: str) -> tuple[Any, Sequence[Edge]]:
         if isinstance(answer, tuple) and len(answer) in (2, 3):
