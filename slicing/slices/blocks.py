@@ -277,6 +277,8 @@ def identity(lane: Lane, size: int) -> Block:
 
 def together(parts: Sequence[Block]) -> Block:
     """Blocks of one lane, one after the other."""
+    if len(parts) == 1:
+        return parts[0]
     if all(isinstance(p, np.ndarray) for p in parts):
         return np.concatenate(parts)
     if all(isinstance(p, Lists) for p in parts):
