@@ -57,15 +57,15 @@ def close(state: State, reached: int | None, flush: bool = False, at_most: int |
     closed = state.but(watermark=reached)
     after = BEGIN if state.watermark is None else previous - state.patience
     until = FOREVER if flush else reached - state.patience
-    due, quick, at_once = state.postponed, None, False
-    if len(state.store) and _may_close(state, after, until, flush):
-        store = state.store
+    due, quick, at_once, store = state.postponed, None, False, state.store
+    if len(store) and _may_close(state, after, until, flush):
         closing = Closing(plan, store.runs, state.keys, after, until)
         at_once = not due and (at_most is None or (plan.adds_up and closing.most <= at_most))
         if at_once:
             quick = quick_answers(closing)
         if quick is None:
             store = store.consolidated() if at_once or not plan.adds_up else store
+        if quick is None and not (at_once and at_most is None):
             due = (*due, Postponed(store, after, until))
         horizon = END - 1 if flush else closed.horizon
         closed = closed.but(
@@ -83,8 +83,13 @@ def close(state: State, reached: int | None, flush: bool = False, at_most: int |
         parts = [p for p in (timed, *_run_windows(state, table, after, until)) if len(p)]
         return Answers.together(parts) if parts else Answers.none(plan), filled
 
-    if quick is not None or not due:
-        return closed, Answers.none(plan) if quick is None else quick
+    if quick is not None:
+        return closed, quick
+    if at_once and at_most is None:
+        answers, filled = answered(store, after, until, state.filled)
+        return closed.but(filled=filled), answers
+    if not due:
+        return closed, Answers.none(plan)
     answers, waiting, filled = given_out(plan, due, state.keys, state.filled, at_most, answered)
     return closed.but(filled=filled, postponed=waiting), answers
 
