@@ -233,15 +233,15 @@ def _combine(plan: Plan) -> str:
     elif plan.adds_up and plan.spec.by and pays("as they lie", int((one.high - one.low).sum()), ends.size):
         few = "each window's cells added up as they lie, whatever the number of keys"
     at_once = _cheapest(many, ends.size, exact)
-    if plan.adds_up and plan.spec.by and pays("spread", int((many.high - many.low).sum()), ends.size):
-        at_once = "each cell put into the windows that hold it, sorted by window and key"
+    if plan.adds_up and plan.spec.by and pays("buckets", int((many.high - many.low).sum()), ends.size):
+        at_once = f"buckets ({_BUCKETS})"
     stacked = stacks.stacked_cells(many, [np.arange(ends.size + 1)], 1)
     if plan.adds_up and plan.spec.by and pays("stacks", stacked, ends.size):
         at_once = f"two stacks of whole slices, where most keys have rows in most of them; else {at_once}"
-    at_once = f"a push that spans {_span(plan, longest)}: {at_once}"
-    if plan.adds_up and plan.spec.by:
-        others.append(f"slices, not buckets: {_NOT_BUCKETS}")
-    return "\n".join([f"a push that closes one edge: {few}", at_once, *others, _subtracted(plan)])
+    if plan.adds_up and plan.spec.by and "buckets" not in at_once:
+        others.append(f"where keys have rows in few of the slices: buckets ({_BUCKETS})")
+    spans = f"a push that spans {_span(plan, longest)}: {at_once}"
+    return "\n".join([f"a push that closes one edge: {few}", spans, *others, _subtracted(plan)])
 
 
 def _subtracted(plan: Plan) -> str:
@@ -256,11 +256,7 @@ def _subtracted(plan: Plan) -> str:
     return "\n".join(found or ["nothing is ever subtracted"])
 
 
-_NOT_BUCKETS = (
-    "a partial a window and key (combine='buckets') is quicker only where a key has a row every few windows, "
-    "and then by a fifth"
-)
-_BUCKETS = "each row goes into all its windows at once, for streams with a row in every few windows"
+_BUCKETS = "each partial put into all windows that hold it, when these close: one a window and key"
 _EAGER = "windows slide over very many slices: a few partials of each level of a tree over them, kept between pushes"
 MOST_SHOWN = 20_000  # slices that explain works through
 

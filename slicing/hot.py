@@ -138,9 +138,7 @@ def _block(lane: Lane, size: int) -> Ints | Quads:
 
 
 def _fits(plan: Plan) -> bool:
-    plain = (
-        plan.adds_up and plan.gapless and not plan.buckets and not (plan.keeps_rows or plan.ranked or plan.spec.revises)
-    )
+    plain = plan.adds_up and plan.gapless and not (plan.keeps_rows or plan.ranked or plan.spec.revises)
     return plain and plan.edges.regular_width(0) is not None
 
 

@@ -22,7 +22,6 @@ from slicing.answers import results
 from slicing.answers.answers import Answers
 from slicing.answers.postpone import held_beside
 from slicing.answers.revise import revise
-from slicing.answers.ways import buckets
 from slicing.batch import Rows
 from slicing.close import advance_to, close, stays_open
 from slicing.columns.arrow_io import one_batch
@@ -32,7 +31,7 @@ from slicing.kept_rows.close import keep
 from slicing.measure import Measure
 from slicing.plan import Plan
 from slicing.replan import replanned, with_windows
-from slicing.slices.combining import AUTO, BUCKETS, checked
+from slicing.slices.combining import checked
 from slicing.spec import ProcessingTime, Spec
 from slicing.state import State, forgotten
 from slicing.system.heap import keep_freed_memory
@@ -90,8 +89,6 @@ class Operator:
             raise ValueError("threads must be a whole number of at least 1; got None")
         self._threads = _at_least_one(threads, "threads") or 1
         self._combine = checked(combine, spec)
-        if combine == BUCKETS and max_windows_per_push is not None:
-            raise ValueError("combine='buckets' gives out each window as it closes; it takes no max_windows_per_push")
         self._plain: State | None = None
         self._hot: Hot | None = None  # cells beside those of the state
         self._advanced: tuple[object, ...] = ()  # watermarks given before the first push, which tells their type
@@ -133,10 +130,7 @@ class Operator:
             state, earlier = close(state, state.watermark)
         state, revised = revise(state, admitted.changing)
         # cells of windows that close now need no merging
-        cells = admitted.cells
-        if state.plan.buckets:
-            cells = buckets.of_slices(state.plan, cells, state.horizon)
-        store, arrived = state.store.beside(cells), state.arrived + given.num_rows
+        store, arrived = state.store.beside(admitted.cells), state.arrived + given.num_rows
         state = state.but(store=store, arrived=arrived, given=given.schema)
         state, older = keep(state, admitted.in_time, admitted.tardy)
         state, answers, revised = advance_to(state, self._reached(state), older, revised, self._at_most)
@@ -259,8 +253,6 @@ class Operator:
             raise RuntimeError("the operator was flushed, which ends its stream; build a new Operator to go on")
         if added is not None and added in self.spec.windows:
             raise ValueError(f"add_window: there is a window {added!r} already; remove it first or choose another name")
-        if self._combine == BUCKETS:
-            raise ValueError("combine='buckets' keeps no slices that another window could be answered from")
         spec = with_windows(self.spec, windows)
         state = None if self._state is None else replanned(self._state, spec, added)
         if state is not None:
@@ -282,15 +274,8 @@ class Operator:
 
         operator = Operator(spec, max_windows_per_push=max_windows_per_push, threads=threads, combine=combine)
         state, operator._advanced, operator._ended = snapshot.read(spec, blob)
-        if state is not None and not (state.plan.buckets and combine in (AUTO, BUCKETS)):
-            if state.plan.buckets:
-                what = f"windows, as combine={BUCKETS!r} keeps them; got combine={combine!r}"
-                raise snapshot.SnapshotError(f"the snapshot holds {what}")
-            if combine == BUCKETS:
-                raise snapshot.SnapshotError(f"the snapshot holds slices; it cannot go on with combine={combine!r}")
+        if state is not None:
             state.plan.combining(combine)
-        elif state is not None:
-            operator._combine = BUCKETS
         operator._state = state
         return operator
 

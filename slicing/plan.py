@@ -21,7 +21,7 @@ from slicing.decide import Context, Decision, Workload, decide
 from slicing.kernels import combine as kinds
 from slicing.measure import Measure
 from slicing.slices.blocks import ListKind, Words, kind_of, width
-from slicing.slices.combining import AUTO, BUCKETS, EAGER, check_types, deep, removable
+from slicing.slices.combining import AUTO, EAGER, check_types, deep, removable
 from slicing.slices.lanes import Lane
 from slicing.spec import ProcessingTime, Spec
 from slicing.watermark import Ordered
@@ -316,11 +316,6 @@ class Plan:
     def eager(self) -> bool:
         """Whether the runs of the store have trees for windows of very many slices."""
         return self.combine == EAGER or (self.combine == AUTO and self._deep)
-
-    @property
-    def buckets(self) -> bool:
-        """Whether the store keeps windows, not slices."""
-        return self.combine == BUCKETS
 
     @lazy
     def _deep(self) -> bool:

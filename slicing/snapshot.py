@@ -32,7 +32,6 @@ from slicing.kept_rows.remembered import Arrived, Quiet
 from slicing.plan import Plan
 from slicing.slices.blocks import Block, Lists
 from slicing.slices.cells import Cells
-from slicing.slices.combining import AUTO, BUCKETS
 from slicing.spec import Spec
 from slicing.state import State
 from slicing.store import Store
@@ -64,7 +63,6 @@ def write(spec: Spec, state: State | None, advanced: tuple[object, ...], ended: 
             "agg_since": state.plan.agg_since,
             "newest": state.newest,
             "watermark": state.watermark,
-            "buckets": state.plan.buckets,
             "progress": state.progress.to_json(),
             "arrived": state.arrived,
             "crowded": state.crowded,
@@ -115,11 +113,10 @@ def read(
     take = iter(tables)
     given = next(take).schema
     stands = header["arrival"], header["since"], header["agg_since"]
-    of_buckets = header["buckets"]
-    if known is not None and given == known.given and stands == _stands(known.plan) and not of_buckets:
+    if known is not None and given == known.given and stands == _stands(known.plan):
         plan = known.plan
     else:
-        plan = Plan(spec, given, *stands).combining(BUCKETS if of_buckets else AUTO)
+        plan = Plan(spec, given, *stands)
     keys = None
     if spec.by:
         keys = KeyTable(plan.key_types)

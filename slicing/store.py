@@ -97,7 +97,7 @@ class Store:
         dropped, old fine slices fuse where their edges have died. With sessions the store must be consolidated."""
         if self.plan.fragments:
             return self._fused(self.runs, h)
-        dead = h if self.plan.buckets else self.plan.edges.held_from(h)  # slices that end by then: a prefix of each run
+        dead = self.plan.edges.held_from(h)  # slices that end by then: a prefix of each run
         runs = (run.after(int(np.searchsorted(run.end, dead, "right"))) for run in self.runs)
         left = Store(self.plan, tuple(run for run in runs if len(run)), self.coarse)
         if not self.plan.edges.coarsens or sum(run.weight for run in left.runs) <= FEW:

@@ -1,74 +1,70 @@
-"""``combine="buckets"``: one partial a window instead of slices."""
+"""``combine="buckets"``: each slice's partials put into all windows that hold them, whatever the stream."""
 
 from __future__ import annotations
 
 from functools import partialmethod
 
+import numpy as np
 import pyarrow as pa
 import pytest
-from harness import check, share, spec
-from hypothesis import assume, given
-from strategies import Case, Kit, cases
+from harness import check, share
+from hypothesis import given
+from strategies import CONTEXT_FREE, Case, Kit, cases
 
 import slicing as sl
-from slicing.snapshot import SnapshotError
+from slicing.operator import Operator
+from slicing.slices import combining
 
-ROWS = pa.table({"t": [1, 4, 12, 13], "v": [1, 2, 3, 4]})
-SPEC = sl.Spec("t", {"w": sl.sliding(10, every=4)}, {"n": sl.count(), "s": sl.sum("v")}, watermark=sl.manual())
+WINDOWS = {"s": sl.sliding(60, every=40), "c": sl.cumulate(90, 30), "l": sl.landmark(45, start=0)}
+SPEC = sl.Spec("t", WINDOWS, {"n": sl.count(), "s": sl.sum("v")}, watermark=sl.manual())
 
 
 @pytest.fixture
 def buckets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sl.Operator, "__init__", partialmethod(sl.Operator.__init__, combine="buckets"))
+    """Every operator whose query can be answered so is told to."""
+
+    def checked(self: sl.Operator, *args: object, combine: str = "auto", **rest: object) -> None:
+        made(self, *args, combine=combine, **rest)
+        self._combine = "buckets"
+
+    def types(name: str, plan: object) -> None:
+        known(name if name != "buckets" or plan.adds_up else "auto", plan)
+
+    made, known = Operator.__init__, combining.check_types
+    monkeypatch.setattr(Operator, "__init__", partialmethod(checked))
+    monkeypatch.setattr("slicing.plan.check_types", types)
 
 
 @share(25)
-@given(cases(Kit(kinds=("sliding", "tumbling"), emits=("final",), idle=False)))
+@given(cases(Kit(kinds=CONTEXT_FREE, idle=False)))
 def test_buckets_answer_what_the_rows_say(buckets: None, case: Case) -> None:
-    windows = spec(case).windows.values()
-    assume(len(windows) == 1 and not any(getattr(w, "fill", False) for w in windows))
     check(case)
 
 
-def test_a_store_of_buckets_holds_a_cell_a_window() -> None:
-    slices, windows = sl.Operator(SPEC), sl.Operator(SPEC, combine="buckets")
-    one, other = slices.push(ROWS), windows.push(ROWS)
-    assert (one.stats["slices"], other.stats["slices"]) == (3, 6)
-    assert slices.flush().windows.equals(windows.flush().windows)
-
-
-def test_a_snapshot_goes_on_as_it_was_written() -> None:
-    slices, windows = sl.Operator(SPEC), sl.Operator(SPEC, combine="buckets")
-    for op in (slices, windows):
-        op.push(ROWS)
-    again = sl.Operator.restore(SPEC, windows.snapshot())
-    again.push(ROWS)
-    slices.push(ROWS)
-    assert slices.flush().windows.equals(again.flush().windows)
-    with pytest.raises(SnapshotError, match="holds windows, as combine='buckets' keeps them; got combine='two stacks'"):
-        sl.Operator.restore(SPEC, windows.snapshot(), combine="two stacks")
-    with pytest.raises(SnapshotError, match="holds slices; it cannot go on with combine='buckets'"):
-        sl.Operator.restore(SPEC, sl.Operator.restore(SPEC, slices.snapshot()).snapshot(), combine="buckets")
+@pytest.mark.parametrize("by", [[], ["k"]])
+def test_they_are_spread_over_pushes_and_restored(by: list[str]) -> None:
+    rng = np.random.default_rng(2)
+    rows = pa.table({"t": np.arange(900) * 7, "k": rng.integers(0, 50, 900), "v": rng.integers(0, 9, 900)})
+    spec = sl.Spec("t", WINDOWS, SPEC.aggs, by=by, watermark=sl.ordered())
+    expected = sl.aggregate(rows, spec)
+    for most in (None, 10):
+        op, found = sl.Operator(spec, combine="buckets", max_windows_per_push=most), []
+        for at in range(0, 900, 100):
+            found.append(op.push(rows.slice(at, 100)).windows)
+            op = sl.Operator.restore(spec, op.snapshot(), combine="buckets", max_windows_per_push=most)
+        table = pa.concat_tables([*found, op.flush().windows])
+        order = [(name, "ascending") for name in ("window_end", "window", "window_start", *by)]
+        assert table.sort_by(order).equals(expected.sort_by(order))
 
 
 @pytest.mark.parametrize(
-    "windows",
+    ("windows", "agg"),
     [
-        {"a": sl.tumbling(5), "b": sl.tumbling(7)},
-        {"a": sl.session(5)},
-        {"a": sl.tumbling(5, fill=True)},
-        {"a": sl.cumulate(10, 2)},
+        ({"a": sl.session(5)}, sl.count()),
+        ({"a": sl.tumbling(5, fill=True)}, sl.count()),
+        ({"a": sl.tumbling(5)}, sl.median("v")),
     ],
 )
-def test_other_windows_are_refused(windows: dict) -> None:
-    with pytest.raises(ValueError, match="keeps one partial a window: it takes one periodic window"):
-        sl.Operator(sl.Spec("t", windows, {"n": sl.count()}), combine="buckets").push(ROWS)
-
-
-def test_what_goes_with_slices_alone_is_refused() -> None:
-    with pytest.raises(ValueError, match="it takes no max_windows_per_push"):
-        sl.Operator(SPEC, combine="buckets", max_windows_per_push=3)
-    with pytest.raises(ValueError, match="keeps no slices that another window could be answered from"):
-        sl.Operator(SPEC, combine="buckets").add_window("x", sl.tumbling(3))
-    with pytest.raises(ValueError, match='with emit="final"'):
-        sl.Operator(sl.Spec("t", SPEC.windows, SPEC.aggs, allowed_lateness=3, emit="updates"), combine="buckets")
+def test_what_does_not_add_up_is_refused(windows: dict, agg: sl.Aggregate) -> None:
+    with pytest.raises(ValueError, match=r"combine='buckets' puts the partials of slices into all windows .*: it"):
+        sl.Operator(sl.Spec("t", windows, {"n": agg}), combine="buckets").push(pa.table({"t": [1], "v": [1]}))

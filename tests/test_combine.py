@@ -30,7 +30,7 @@ def answers(spec: sl.Spec, table: pa.Table, **how: object) -> pa.Table:
     return pa.concat_tables([*outs, op.flush().windows])
 
 
-@pytest.mark.parametrize("name", [name for name in combining.NAMES if name != combining.BUCKETS])
+@pytest.mark.parametrize("name", combining.NAMES)
 def test_every_way_gives_the_same_windows(name: str) -> None:
     table = stream()
     time, value = (table[c].to_numpy() for c in ("t", "v"))
@@ -90,5 +90,6 @@ def test_explain_says_which_and_why() -> None:
         assert f"{name}, as the operator was told ({STRATEGIES[name].why})" in forced
     floats = sl.explain(spec(a=sl.sum("v")), pa.schema({"t": pa.int64(), "v": pa.float64()}))["combine"]
     assert "nothing is ever subtracted" in floats
-    keyed = sl.Spec("t", {"w": sl.sliding(60, every=10)}, {"n": sl.count()}, by=["v"])
-    assert "slices, not buckets" in sl.explain(keyed, schema)["combine"]
+    for every, when in ((20, "buckets"), (2, "where keys have rows in few of the slices: buckets")):
+        keyed = sl.Spec("t", {"w": sl.sliding(60, every=every)}, {"n": sl.count()}, by=["v"])
+        assert f"{when} (each partial put into all windows that hold it" in sl.explain(keyed, schema)["combine"]

@@ -30,7 +30,7 @@ def pushed(rows_a_push: int, monkeypatch: pytest.MonkeyPatch, forced: str | None
     return pa.concat_tables([*outs, op.flush().windows]), took
 
 
-@pytest.mark.parametrize("way", ["as they lie", "stacks", "spread", "one table"])
+@pytest.mark.parametrize("way", ["as they lie", "stacks", "buckets", "one table"])
 @pytest.mark.parametrize("rows_a_push", [70, 1000, 5000])
 def test_every_way_gives_the_same(way: str, rows_a_push: int, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
@@ -42,8 +42,8 @@ def test_every_way_gives_the_same(way: str, rows_a_push: int, monkeypatch: pytes
 
 def test_few_windows_are_added_up_and_many_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        assert pushed(100, patch)[1] == {"as they lie", "spread"}  # 1 or 2 windows a push; 7 at the flush
-    assert pushed(5000, monkeypatch)[1] == {"spread"}  # 67 windows of 9 keys make no 67 rounds
+        assert pushed(100, patch)[1] == {"as they lie", "buckets"}  # 1 or 2 windows a push; 7 at the flush
+    assert pushed(5000, monkeypatch)[1] == {"buckets"}  # 67 windows of 9 keys make no 67 rounds
 
 
 def test_windows_that_overlap_much_go_by_stacks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,7 +67,7 @@ def test_sparse_keys_are_spread_into_any_windows(monkeypatch: pytest.MonkeyPatch
     took = set()
     monkeypatch.setattr(ways, "pays", lambda *asked, pays=ways.pays: pays(*asked) and not took.add(asked[0]))
     found = sl.Operator(spec).push(rows).windows
-    assert took == {"spread"}
+    assert took == {"buckets"}
     monkeypatch.setattr(ways, "pays", lambda *asked: False)
     assert found.equals(sl.Operator(spec).push(rows).windows)
 

@@ -30,8 +30,6 @@ def checked(name: object, spec: Spec) -> str:
     """The name of a strategy; refuses one that cannot answer the spec, whatever the types of its columns."""
     if not isinstance(name, str) or name not in NAMES:
         raise ValueError(f"combine must be {', '.join(map(repr, NAMES[:-1]))} or {NAMES[-1]!r}; got {name!r}")
-    if name == BUCKETS and (len(spec.windows) != 1 or spec.revises):
-        raise ValueError(f"combine={name!r} {_ONE_WINDOW}; got {spec!r}")
     if name in STRATEGIES and STRATEGIES[name].removes:
         for agg, asked in spec.aggs.items():
             if asked.function not in ADDED and not getattr(asked.user, "invertible", False):
@@ -41,14 +39,11 @@ def checked(name: object, spec: Spec) -> str:
 
 def check_types(name: str, plan: Plan) -> None:
     """Refuse what ``checked`` could not know of: a strategy that removes needs exact sums."""
-    if name == EAGER and not plan.adds_up:
+    if name in _ADDS_UP and not plan.adds_up:
         raise ValueError(
-            f"combine={name!r} keeps coarser partials of slices: it takes time windows alone, without sessions, "
-            f"whole(), fill and idle, and aggregates whose partials have a fixed size; got {plan.spec!r}"
+            f"combine={name!r} {_ADDS_UP[name]}: it takes time windows alone, without sessions, whole(), fill and "
+            f"idle, and aggregates whose partials have a fixed size; got {plan.spec!r}"
         )
-    alone = len(plan.bounds) == 1 and plan.bounds[0].periodic is not None
-    if name == BUCKETS and not (alone and not (plan.fragments or plan.fill or plan.keeps_rows)):
-        raise ValueError(f"combine={name!r} {_ONE_WINDOW}; got {plan.spec!r}")
     if name in STRATEGIES and STRATEGIES[name].removes:
         for agg, bound in plan.aggs.items():
             if not plan.removable.issuperset(bound.lanes):
@@ -56,10 +51,10 @@ def check_types(name: str, plan: Plan) -> None:
                 raise ValueError(_refusal(name, agg, f"{plan.spec.aggs[agg]!r} ({columns})"))
 
 
-_ONE_WINDOW = (
-    "keeps one partial a window: it takes one periodic window (tumbling or sliding) without fill and idle, with "
-    'emit="final"'
-)
+_ADDS_UP = {
+    EAGER: "keeps coarser partials of slices",
+    BUCKETS: "puts the partials of slices into all windows that hold them",
+}
 
 
 def _refusal(name: str, agg: str, what: str) -> str:

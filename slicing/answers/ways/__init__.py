@@ -1,10 +1,9 @@
 """The ways to answer the windows that a push closes, one a file; all give the same answers.
 
 =============  =========================================================================================================
-buckets        the store holds windows, not slices: cells are read as they lie
 as they lie    the cells of each window, or nodes of trees over them, are added up from the runs: for few windows
 stacks         sliding windows of most keys: two stacks of whole slices, a cell a key
-spread         sparse keys: each cell put into the windows that hold it, sorted by window and key
+buckets        sparse keys: each cell put into all windows that hold it, sorted by window and key
 one table      all live cells merged, sorted by key and combined by a strategy (``kernels.strategies``): answers
                everything, also sessions, empty windows and a flush that is spread over pushes (``close``, ``emit``)
 =============  =========================================================================================================
@@ -15,13 +14,13 @@ They are asked in this order, and the first one that costs less than one table i
 from __future__ import annotations
 
 from slicing.answers.answers import Answers
-from slicing.answers.ways import as_they_lie, buckets, spread, stacks
+from slicing.answers.ways import as_they_lie, buckets, stacks
 from slicing.answers.ways.interface import Closing
 
 __all__ = ["WAYS", "Closing", "pays", "quick_answers"]
 
 TABLE = 2500  # cells' worth of the calls that one table takes: 150 us
-WAYS = (buckets.WAY, as_they_lie.WAY, stacks.WAY, spread.WAY)
+WAYS = (as_they_lie.WAY, stacks.WAY, buckets.WAY)
 
 
 def pays(name: str, cost: int, live: int) -> bool:
