@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from strategies import OF_ROWS, Case, Kit, calendar_cases, cases
 
 import slicing
+import slicing.answers.answers
 import slicing.batch
 import slicing.columns.key_tables
 import slicing.kept_rows.by_key
@@ -137,6 +138,7 @@ def few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slicing.reduce, "TURNS", 2)
     monkeypatch.setattr(slicing.reduce, "SHORT", 1)
     monkeypatch.setattr(slicing.batch, "BLOCK", 4)
+    monkeypatch.setattr(slicing.answers.answers, "PIECE", 3)
     monkeypatch.setattr(slicing.Operator, "__init__", partialmethod(slicing.Operator.__init__, threads=3))
 
 

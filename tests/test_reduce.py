@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import slicing as sl
+import slicing.answers.answers
 from slicing.columns.values import TOP, word_floats
 from slicing.kernels import combine as kinds
 from slicing.kernels.reduce import masked_basic_f, segment_basic_f
@@ -249,3 +250,18 @@ def test_the_next_edge_is_the_first_after_a_time(far: int, spread: int) -> None:
             for t in times.tolist()
         ]
         assert found.tolist() == expected
+
+
+def test_many_windows_are_read_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = np.arange(1000)
+    data = pa.table({"ts": times, "x": times / 7, "i": times})
+    aggs = {"n": sl.count(), "total": sl.sum("x"), "low": sl.min("i"), "middle": sl.mean("i")}
+    spec = sl.Spec("ts", {"w": sl.tumbling(3)}, aggs, watermark=sl.manual())
+    whole = sl.aggregate(data, spec)
+    assert whole["total"].num_chunks == 1
+    monkeypatch.setattr(slicing.answers.answers, "PIECE", 100)
+    found = sl.aggregate(data, spec)
+    assert found["total"].num_chunks == 4  # of 334 windows
+    assert found.combine_chunks() == whole.combine_chunks()
+    totals = [sum(t / 7 for t in range(s, min(s + 3, 1000))) for s in range(0, 1000, 3)]
+    assert found["total"].to_pylist() == pytest.approx(totals)

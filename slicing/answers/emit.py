@@ -48,7 +48,7 @@ def time_answers(
     if not plan.bounds or not len(table):
         return Answers.none(plan)
     if keys is None and not plan.fragments and windows_of is None:  # a cell a slice
-        ends = np.ascontiguousarray(table.end)
+        ends = table.slice_ends
         if plan.types_of.size == 1 and plan.edges.are_windows(ends):
             return _as_they_are(plan, table, ends, after, until)
         due = plan.edges.due(ends, after, until)

@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from slicing.aggregates.aggregate import Pools
 from slicing.answers.answers import Answers
-from slicing.answers.over_rows import Ranges
 from slicing.columns.arrow_io import empty
 from slicing.columns.arrow_out import array_of, texts
 from slicing.columns.keys import KeyTable, ranks_among
@@ -124,9 +123,12 @@ def none_late(state: State) -> pa.Table:
 
 
 def aggregates(plan: Plan, answers: Answers, pools: Pools) -> list[pa.Array | pa.ChunkedArray]:
-    if isinstance(answers.blocks, Ranges):
-        parts = [aggregates(plan, piece, pools) for piece in answers.pieces(answers.blocks)]
-        return [pa.chunked_array(column) for column in zip(*parts, strict=True)]
+    parts = [_aggregates(plan, piece, pools) for piece in answers.pieces()]
+    return parts[0] if len(parts) == 1 else [pa.chunked_array(column) for column in zip(*parts, strict=True)]
+
+
+def _aggregates(plan: Plan, answers: Answers, pools: Pools) -> list[pa.Array]:
+    assert isinstance(answers.blocks, tuple)
     blocks = [by_column(block) for block in answers.blocks]
     columns = []
     for name, agg in plan.aggs.items():

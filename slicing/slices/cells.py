@@ -121,7 +121,10 @@ class Cells:
 
     @lazy
     def slice_ends(self) -> Ints:
-        ends: Ints = np.ascontiguousarray(self.end) if self.slices().size == len(self) else self.end[self.slices()]
+        end = self.end
+        if len(end) > 1 and end[0] < end[1] and (end[1:] > end[:-1]).all():  # a cell a slice
+            return np.ascontiguousarray(end)
+        ends: Ints = end[self.slices()]
         return ends
 
     def slices_beside(self, older: tuple[Cells, ...]) -> int:
