@@ -49,6 +49,8 @@ class Store:
 
     def slices(self) -> int:
         """How many slices hold cells."""
+        if len(self.runs) == 1 and not self.plan.spec.by and not self.plan.fragments:
+            return len(self)
         return sum(run.slices_beside(self.runs[:i]) for i, run in enumerate(self.runs))
 
     def add(self, cells: Cells) -> Store:

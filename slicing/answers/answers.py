@@ -24,7 +24,7 @@ Ints = npt.NDArray[np.int64]
 Shown = tuple[Ints, Ints, Ints, pa.Array | None]
 
 PIECE = 1 << 16  # windows whose partials are read together
-MOST_KNOWN = 1 << 16  # rows whose names are kept
+MOST_KNOWN = 1 << 17  # rows whose names are kept, at most
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def _known_rows(plan: Plan, type: Ints, end: Ints) -> Shown:
     known: dict[bytes, Shown] = plan.once("rows of types", dict)
     key = type.tobytes()
     if key not in known:
-        if sum(shown[0].size for shown in known.values()) > MOST_KNOWN:
+        if len(known) * len(plan.names) > MOST_KNOWN:
             known.clear()
         name, which, shows, _ = _rows(plan, type, end, None)
         known[key] = name, which, shows, plan.named(name)

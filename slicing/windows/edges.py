@@ -20,6 +20,7 @@ Ints = npt.NDArray[np.int64]
 
 
 _NONE = np.empty(0, np.int64)
+FEW = 24  # window types that are not worth numpy's calls
 INDEXED = 1024  # windows at a time that are worth an index of slices
 
 
@@ -80,7 +81,7 @@ class EdgeSet:
                 longest[step, offset] = max(longest.get((step, offset), 0), size)
         kept = [(size, step, offset) for (step, offset), size in longest.items()]
         self._kept = np.array(kept or np.empty((0, 3)), np.int64).reshape(-1, 3).T.copy()
-        self._kept_alone: list[int] = self._kept[:, 0].tolist() if kept else []
+        self._few_kept = kept if len(kept) <= FEW else []
         self._kept_others = [bounds[i] for i in self._others if bounds[i] not in self._asks_slices]
 
     def next_live(self, times: Ints, h: int) -> Ints:
@@ -205,9 +206,8 @@ class EdgeSet:
 
     def _first_live_start(self, h: int) -> int:
         """Where the earliest window starts that has not left."""
-        if self._kept.shape[1] == 1 and not self._kept_others:
-            longest, step, origin = self._kept_alone
-            return ((h - longest - origin) // step + 1) * step + origin
+        if self._few_kept and not self._kept_others:
+            return min([((h - size - offset) // step + 1) * step + offset for size, step, offset in self._few_kept])
         size, every, offset = self._kept
         starts = ((h - size - offset) // every + 1) * every + offset
         return min(int(starts.min(initial=END)), min((b.first_live_start(h) for b in self._kept_others), default=END))
