@@ -52,6 +52,26 @@ class Scattered:
 
 
 @dataclass(frozen=True)
+class Chained:
+    """Runs of a key's rows that no gap parts, numbered as they begin: the cell of each row, each one's span."""
+
+    of_row: Codes
+    first: Ints
+    last: Ints
+
+    def counts(self) -> None:
+        return None
+
+    def cell(self) -> Ints:
+        return self.of_row.astype(np.int64)
+
+    def chunks(self, together: int = 2) -> Iterator[Chunk]:
+        for first in range(0, self.of_row.size, CHUNK):
+            chunk = slice(first, first + CHUNK)
+            yield chunk, _fixed(self.of_row[chunk]), 0
+
+
+@dataclass(frozen=True)
 class Segments:
     """Rows sorted by cell."""
 
@@ -159,4 +179,4 @@ class Pieces:
         return self.found
 
 
-Place = Segments | Pieces | Grid | Scattered
+Place = Segments | Pieces | Grid | Scattered | Chained

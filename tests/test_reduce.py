@@ -10,8 +10,10 @@ import pytest
 
 import slicing as sl
 import slicing.answers.answers
+from slicing import reduce
 from slicing.columns.values import TOP, word_floats
 from slicing.kernels import combine as kinds
+from slicing.kernels.cells import chain_rows
 from slicing.kernels.reduce import masked_basic_f, segment_basic_f
 from slicing.kernels.slice import cut, grid_cells, next_edges, pieces, scan
 from slicing.reduce import _numbered
@@ -119,6 +121,43 @@ def test_every_way_to_reduce_rows(windows: tuple[int, ...], disorder: int, keys:
                 assert got == pytest.approx(value, rel=1e-9, abs=1e-9, nan_ok=True), name
             else:
                 assert got == value, name
+
+
+@pytest.mark.parametrize("delay", [0, 15, 60, 900])  # the gap is 20; rows of the last are mostly early for others
+@pytest.mark.parametrize("others", [{}, {"t": sl.tumbling(150)}], ids=str)
+def test_sessions_are_the_same_from_a_grid_and_from_chained_rows(
+    delay: int, others: dict[str, sl.Tumbling], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(delay)
+    ts = np.sort(rng.integers(1000, 9000, 20_000))
+    ts -= np.where(rng.random(ts.size) < 0.5, rng.integers(0, delay + 1, ts.size), 0)
+    data = pa.table({"ts": ts, "key": rng.integers(0, 60, ts.size), "i": rng.integers(-100, 100, ts.size)})
+    aggs = {"n": sl.count(), "total": sl.sum("i"), "first": sl.first("i"), "middle": sl.median("i")}
+    spec = sl.Spec("ts", {"s": sl.session(20), **others}, aggs, by=["key"])
+    answers = []
+    for few in (0, 10**9):
+        monkeypatch.setattr(reduce, "FEW", few)
+        answers.append(sl.aggregate(data, spec))
+    assert answers[0].equals(answers[1])
+    assert answers[0].num_rows > 1000
+
+
+def test_rows_too_far_out_of_order_are_not_chained() -> None:
+    group, time = np.array([0, 1, 0, 0, 0, 1, 0], np.int32), np.array([50, 0, 30, 60, 45, 9, 20])
+    for alone, wanted in ((2, [0, 1, 2, 0, 0, 1, 3]), (1, None)):
+        current, cell, (of, first, last) = np.full(2, -1, np.int32), np.empty(7, np.int32), np.empty((3, 7), np.int64)
+        n = chain_rows(group, time, np.int64(10), np.int64(alone), current, cell, of, first, last)
+        if wanted is None:
+            assert n == -1
+        else:
+            assert cell.tolist() == wanted
+            assert of[:n].tolist() == [0, 1, 0, 0]
+            assert list(zip(first[:n].tolist(), last[:n].tolist(), strict=True)) == [
+                (45, 60),
+                (0, 9),
+                (30, 30),
+                (20, 20),
+            ]
 
 
 @pytest.mark.parametrize("gap", [1, 3, 100, 5000, 50_000])

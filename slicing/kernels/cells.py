@@ -126,6 +126,35 @@ def chain(code, first, last, taken, gap, latest, reach, run_of, into, start, end
 
 
 @kernel
+def chain_rows(group, time, gap, alone, current, cell, group_of, first, last):
+    """Number the runs of each group's rows whose neighbours are at most ``gap`` apart, as they come, as cells.
+
+    ``current`` is room for a number a group, filled with -1; the other three for one a cell. A row that is early for
+    the newest cell of its group has one alone, which the caller fuses with its neighbours. Returns how many cells there
+    are, or -1 where more than ``alone`` rows are early.
+    """
+    n = np.int64(0)
+    for i in range(cell.size):
+        g, t = np.uint64(group[i]), time[i]
+        c = np.int64(current[g])
+        if c >= 0 and (t >= first[np.uint64(c)] - gap) & (t <= last[np.uint64(c)] + gap):
+            first[np.uint64(c)] = min(first[np.uint64(c)], t)
+            last[np.uint64(c)] = max(last[np.uint64(c)], t)
+        else:
+            if c < 0 or t > last[np.uint64(c)]:
+                current[g] = n
+            else:
+                alone -= 1
+                if alone < 0:
+                    return np.int64(-1)
+            c = n
+            n += 1
+            group_of[c], first[c], last[c] = g, t, t
+        cell[i] = c
+    return n
+
+
+@kernel
 def slice_starts(end, out):
     """Where each slice of a table begins, found in leaps: a slice of many keys is many cells. Returns how many."""
     n = np.int64(0)
