@@ -31,7 +31,7 @@ from slicing.windows.bounds import BEGIN, END, Bound, BoundFixed, BoundLandmark
 from slicing.windows.builtin import ContextFreeWindow, Session, Window
 from slicing.windows.counted import PerRow, RowCount
 from slicing.windows.edges import EdgeSet
-from slicing.windows.row_view import FLAGS, RowTable
+from slicing.windows.row_view import FLAGS, UNCOUNTED, RowTable
 from slicing.windows.row_windows import RowWindow
 
 if TYPE_CHECKING:
@@ -157,14 +157,10 @@ def _whole_from(state: State, plan: Plan, name: str) -> int:
     newest, window = state.newest, plan.spec.windows[name]
     assert newest is not None
     ticks = plan.measure.ticks
-    if getattr(window, "fill", False):
-        raise _never(name, window, "has fill=True, and which of its windows are empty is not known from here on")
     if isinstance(window, Session):
         return newest + ticks(window.gap, "gap") + 1
-    if isinstance(window, RowWindow) and window.by_arrival and getattr(window, "every", 1) > 1:
-        raise _never(name, window, "counts rows as they arrive, and those that came before were not counted")
-    if isinstance(window, RowCount) and (window.by_arrival or (window.whole_stream and plan.spec.by)):
-        raise _never(name, window, "counts all rows of the stream, and those that came before were not counted")
+    if isinstance(window, RowCount) and window.by_arrival:
+        return BEGIN  # it counts from the next row on, whatever its time
     if isinstance(window, PerRow):
         return newest + ticks(window.range, "range")
     if isinstance(window, RowWindow):
@@ -172,6 +168,8 @@ def _whole_from(state: State, plan: Plan, name: str) -> int:
     if not isinstance(window, ContextFreeWindow):
         raise _never(name, window, "holds all of a stream's rows from the first one on")
     bound = plan.bounds[plan.timed.index(plan.names.index(name))]
+    if getattr(window, "fill", False):  # which windows are empty is known from the next edge on
+        return int(EdgeSet([bound]).next_live(np.array([newest]), BEGIN)[0])
     since = _edges_whole_from(state, bound, newest)
     if isinstance(bound, BoundFixed | BoundLandmark) and (bound.start is None or bound.start < since):
         raise _never(name, window, "holds rows that came before it")
@@ -190,11 +188,15 @@ def _edges_whole_from(state: State, bound: Bound, newest: int) -> int:
     if not cut.bounds or not cut.gapless or old.idle is not None:
         return newest + 1
     held = BEGIN if state.watermark is None else cut.held_from(h)
-    found = [run.end for run in state.store.runs]
-    ends = np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
     edges = EdgeSet([bound])
-    ends = np.unique(np.minimum(ends, edges.next_live(np.array([newest]), BEGIN)))
-    due = edges.due(ends, BEGIN, END)
+    if edges.gapless:
+        found = [run.end for run in state.store.runs]
+        ends = np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
+        due = edges.due(np.unique(np.minimum(ends, edges.next_live(np.array([newest]), BEGIN))), BEGIN, END)
+    elif isinstance(bound, BoundFixed):
+        due = edges.due(np.array([bound.end]), BEGIN, END)
+    else:  # windows may lie inside of a slice
+        return newest + 1
 
     def edge(times: Ints) -> npt.NDArray[np.bool_]:
         is_one: npt.NDArray[np.bool_] = cut.next_live(times - 1, h) == times
@@ -251,8 +253,14 @@ def _rows(store: KeyRows, plan: Plan, number: Ints) -> KeyRows:
         return KeyRows(plan)
     runs = tuple(_final(run, store.plan, plan) for run in store.final.runs)
     contexts = {int(number[n]): known for n, known in store.contexts.items() if number[n] >= 0}
-    notes = {int(number[n]): known for n, known in store.notes.items() if number[n] >= 0}
-    return store.replanned(plan, runs, contexts, notes)
+    notes, bases = (
+        {int(number[n]): known for n, known in kept.items() if number[n] >= 0} for kept in (store.notes, store.bases)
+    )
+    for window in plan.row_windows:
+        if window.by_arrival and window.number not in number:  # it counts from the next row on
+            arrived = store.arrived
+            bases[window.number] = arrived.of_key if window.by_key else np.array([arrived.rows])
+    return store.replanned(plan, runs, contexts, notes, bases)
 
 
 def _final(run: RowTable | PlainRows, old: Plan, plan: Plan) -> RowTable | PlainRows:
@@ -262,6 +270,8 @@ def _final(run: RowTable | PlainRows, old: Plan, plan: Plan) -> RowTable | Plain
 def _run(run: RowTable, old: Plan, plan: Plan) -> RowTable:
     facts = run.facts.copy()
     facts[:, FLAGS] = 0
+    unknown = [stamp for stamp in plan.stamps if stamp not in old.stamps]
+    facts[:, unknown] = UNCOUNTED
     for bit, name in enumerate(plan.row_flags):
         if name in old.row_flags:
             facts[:, FLAGS] |= (run.facts[:, FLAGS] >> old.row_flags.index(name) & 1) << bit

@@ -212,7 +212,7 @@ def _row_tables(store: KeyRows) -> list[pa.Table]:
     final, quiet = store.final, store.quiet
     counts = pa.table({"gone": final.gone, "ranked": final.ranked, "wakes": final.wakes})
     others = pa.table({"of_key": store.arrived.of_key}), pa.table({"last": quiet.last, "began": quiet.began})
-    notes = (pa.table({"note": known}) for _, known in sorted(store.notes.items()))
+    notes = (pa.table({"note": known}) for kept in (store.notes, store.bases) for _, known in sorted(kept.items()))
     return [
         counts,
         *others,
@@ -257,7 +257,7 @@ def _rows_header(store: KeyRows) -> dict[str, Any]:
         "waiting": len(store.waiting),
         "alive": store.final.alive,
         "counts": [store.arrived.rows, store.placed, store.settled],
-        "notes": sorted(store.notes),
+        "notes": [sorted(store.notes), sorted(store.bases)],
         "contexts": [
             [number, code, context_json(context.value), [list(o) for o in context.open]]
             for number, known in sorted(store.contexts.items())
@@ -268,7 +268,7 @@ def _rows_header(store: KeyRows) -> dict[str, Any]:
 
 def _rows(plan: Plan, header: dict[str, Any], take: Iterator[pa.Table]) -> KeyRows:
     counts, of_key, quiet = ([c.to_numpy().copy() for c in next(take).columns] for _ in range(3))
-    notes = {number: next(take)["note"].to_numpy().copy() for number in header["notes"]}
+    notes, bases = ({n: next(take)["note"].to_numpy().copy() for n in numbers} for numbers in header["notes"])
     final: tuple[Run, ...] = tuple((_plain if plain else _run)(plan, take) for plain in header["plain"])
     waiting = tuple(_waiting(plan, next(take)) for _ in range(header["waiting"]))
     contexts: dict[int, dict[int, Context]] = {}
@@ -278,7 +278,7 @@ def _rows(plan: Plan, header: dict[str, Any], take: Iterator[pa.Table]) -> KeyRo
     arrived, placed, settled = header["counts"]
     counted = Arrived(arrived, *of_key)
     rows = FinalRows(final, header["alive"], *counts)
-    return KeyRows(plan, waiting, rows, counted, Quiet(*quiet), placed, settled, contexts, notes)
+    return KeyRows(plan, waiting, rows, counted, Quiet(*quiet), placed, settled, contexts, notes, bases)
 
 
 def _run(plan: Plan, take: Iterator[pa.Table]) -> RowTable:

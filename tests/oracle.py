@@ -644,6 +644,8 @@ class Oracle:
                     content[start, end] = [r for r in since if r.time < end and end + lateness > r.judged]
         else:
             for row in instance:
+                if row.time < window.get("origin", -inf):
+                    continue
                 for start, end in extents(window, row.time, self.columns[self.query["time"]]):
                     if end + lateness > row.judged:
                         content.setdefault((start, end), []).append(row)
@@ -662,7 +664,8 @@ class Oracle:
     def _of_rows(self, window: Values, rows: list[Row], before: float, over: bool) -> list:
         """Windows that rows decide: as `_contents`, then the ranks, and what tells apart windows that look alike."""
         in_time = sorted((row for row in rows if row.time + self.lateness >= row.judged), key=lambda row: row.order)
-        in_time = [row for row in in_time if row.time >= window.get("origin", -inf)]  # added while the stream ran
+        # of a window added while the stream ran
+        in_time = [r for r in in_time if r.time >= window.get("origin", -inf) and r.arrival >= window.get("arrived", 0)]
         if not in_time:
             return []
         found = []

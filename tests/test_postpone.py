@@ -158,3 +158,16 @@ def test_bytes_are_those_of_cells_that_wait_once():
     while op._plain.postponed:
         last = op.push(random_rows(1, 1, start=200)).stats["bytes"]
     assert 2 * last < held[0]
+
+
+def test_what_waits_may_be_without_cells() -> None:
+    """Of windows with gaps between them the slices of what waits may be in none."""
+    spec = sl.Spec(
+        "t", {"a": sl.tumbling(1), "b": sl.sliding(1, 12)}, {"n": sl.count()}, by=["k"], watermark=sl.bounded(2)
+    )
+    op, given = sl.Operator(spec, max_windows_per_push=1), 0
+    for rows in ([(0, 1), (4, 0), (1, 1)], [(5, 0)], []):
+        columns = {"t": pa.array([t for t, _ in rows], pa.int64()), "k": pa.array([k for _, k in rows], pa.int64())}
+        given += op.push(pa.table(columns)).windows.num_rows
+        op = sl.Operator.restore(spec, op.snapshot(), max_windows_per_push=1)
+    assert given + op.flush().windows.num_rows == 5

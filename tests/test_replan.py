@@ -97,7 +97,11 @@ def test_windows_come_and_go(case: Case, data: st.DataObject) -> None:
             if come == at and added_to(case, op, name):
                 present.add(name)
                 since, window = op.complete_from(name), seen[name]
-                if since is not None and window["kind"] in ("rows", "frame", "per_row", "visit", "delta"):
+                if window.get("order") == "arrival" and (window["kind"] == "rows" or window["every"] > 1):
+                    window["arrived"] = wanted.pushed
+                elif since is not None and (
+                    window.get("fill") or window["kind"] in ("rows", "frame", "per_row", "visit", "delta")
+                ):
                     back = window["range"] - 1 if window["kind"] == "per_row" else 0
                     window["origin"] = plain_time(since, case.columns["t"]) - back
             if go == at and name in present and len(present) > 1:
@@ -223,12 +227,9 @@ def test_a_window_before_any_row_is_whole_and_may_be_of_any_kind() -> None:
 
 NEVER = {
     "whole": sl.whole(),
-    "rows as they arrive": sl.rows(3, order="arrival"),
-    "every other row as they arrive": sl.per_row(5, every=2, order="arrival"),
     "landmark": sl.landmark(10),
     "landmark from before": sl.landmark(10, start=5),
     "fixed": sl.fixed(5, 30),
-    "fill": sl.tumbling(10, fill=True),
 }
 
 
@@ -337,6 +338,59 @@ def test_a_window_whose_edges_the_slices_do_not_have_is_not_whole() -> None:
     push(op, "2:8 13:16 27:32 31:64")
     expected = [("twenty", 0, 20, 27), ("ten", 20, 30, 36), ("forty", 0, 40, 127), ("ten", 30, 40, 64)]
     assert told(op.advance(40)) == [*expected, ("twenty", 20, 40, 100)]
+
+
+def test_a_window_inside_of_a_slice_is_not_whole() -> None:
+    op = operator(ten=sl.tumbling(10))
+    push(op, "2:1 12:2 13:4")
+    with pytest.raises(ValueError, match="holds rows that came before it"):
+        op.add_window("band", sl.fixed(1, 4))
+    op.add_window("gaps", sl.sliding(1, 5, offset=2))
+    op.add_window("known", sl.fixed(10, 20))
+    assert (op.complete_from("gaps"), op.complete_from("known")) == (14, None)
+    push(op, "11:8 17:16")
+    found = [row for row in told(op.flush()) if row[0] != "ten"]
+    assert found == [("gaps", 17, 18, 16), ("known", 10, 20, 30)]
+
+
+COUNTED = {  # rows 1, 30 and 2 came before; then 28, 40, 41, 42 of one key and 50, 60 of another, 61 of the first
+    "by arrival": (sl.rows(2, order="arrival"), None, [(28, 40, 1, 24), (41, 42, 1, 96), (50, 60, 2, 384)]),
+    "every other by arrival": (
+        sl.per_row(5, every=2, order="arrival"),
+        35,
+        [(40, 40, 1, 16), (40, 42, 1, 112), (60, 60, 2, 256)],
+    ),
+    "of the stream": (sl.rows(3, per_key=False), 31, [(40, 42, 1, 112), (50, 61, 1, 512), (50, 61, 2, 384)]),
+    "of the stream by arrival": (
+        sl.rows(3, per_key=False, order="arrival"),
+        None,
+        [(28, 41, 1, 56), (42, 60, 1, 64), (42, 60, 2, 384)],
+    ),
+    "with empty ones": (
+        sl.tumbling(10, fill=True),
+        40,
+        [(40, 50, 1, 112), (50, 60, 1, None), (50, 60, 2, 128), (60, 70, 1, 512), (60, 70, 2, 256)],
+    ),
+}
+
+
+@pytest.mark.parametrize("beside", [sl.tumbling(7), sl.rows(1, order="arrival"), sl.rows(5)], ids=repr)
+@pytest.mark.parametrize("name", COUNTED)
+def test_what_is_counted_begins_with_the_next_row(name: str, beside: Any) -> None:
+    """With ``order="arrival"`` with the one that comes next, otherwise with the first later than all before."""
+    window, since, expected = COUNTED[name]
+    op = sl.Operator(sl.Spec("t", {"old": beside}, N, by=["k"], watermark=sl.bounded(5)))
+    op.push(pa.table({"t": [1, 30, 2], "k": [1, 1, 2], "v": [1, 2, 4]}))
+    op.add_window("new", window)
+    assert op.complete_from("new") == since
+    rows = {"t": [28, 40, 41, 42, 50, 60, 61], "k": [1, 1, 1, 1, 2, 2, 1], "v": [8, 16, 32, 64, 128, 256, 512]}
+    found = []
+    for part in pa.table(rows).to_batches(max_chunksize=2):
+        op = sl.Operator.restore(op.spec, op.snapshot())
+        found += op.push(part).windows.to_pylist()
+    found += op.flush().windows.to_pylist()
+    told = [(w["window_start"], w["window_end"], w["k"], w["total"]) for w in found if w["window"] == "new"]
+    assert told == expected
 
 
 def test_slices_are_not_cut_at_edges_of_windows_that_came_after_them() -> None:

@@ -35,10 +35,12 @@ def with_empty(
     codes = int(table.code.max()) + 1
     for k in plan.fill:
         number, bound = plan.timed[k], plan.bounds[k]
-        mine = answers.take(answers.window == number)
+        since = plan.since.get(plan.names[number], BEGIN)  # of one added while the stream ran: it begins with this edge
+        mine = answers.take((answers.window == number) & (answers.start >= since))
         # windows that ended by `after` are in `filled`; slices that outlived theirs say nothing about this type
         newest, held_until = np.full(codes, BEGIN, np.int64), bound.last_end(table.end)
-        np.maximum.at(newest, table.code, np.where(held_until > after, held_until, BEGIN))
+        held = (held_until > after) & (table.end > since)
+        np.maximum.at(newest, table.code, np.where(held, held_until, BEGIN))
         last = _resized(filled.get(k), codes)
         first_answer = np.full(codes, NEVER, np.int64)
         np.minimum.at(first_answer, mine.code, mine.end)

@@ -56,7 +56,8 @@ class Postponed:
     @lazy
     def due(self) -> _Due:
         plan, runs = self.store.plan, self.store.runs
-        due = plan.edges.due(distinct(np.concatenate([run.slice_ends for run in runs])), self.after, self.until)
+        ends = np.concatenate([run.slice_ends for run in runs]) if runs else np.empty(0, np.int64)
+        due = plan.edges.due(distinct(ends), self.after, self.until)
         cells = np.zeros(due.end.size, np.int64)
         for run in runs:
             cells += np.searchsorted(run.end, due.end, "right") - np.searchsorted(run.end, due.start, "right")

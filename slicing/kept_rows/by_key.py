@@ -59,6 +59,7 @@ class KeyRows:
     settled: int = BEGIN  # rows before this time are final
     contexts: Contexts = field(default_factory=dict)  # of users' windows
     notes: Notes = field(default_factory=dict)  # of others
+    bases: Notes = field(default_factory=dict)  # of windows by arrival: what had come when they were added
 
     def __len__(self) -> int:
         return sum(map(len, self.waiting)) + len(self.final)
@@ -121,7 +122,7 @@ class KeyRows:
         view = self._view(alone, [table], until, False)
         stirred = view.over | ~view.goes_on
         for window in plan.row_windows:
-            seen = Seen.by(window, view, self.notes)
+            seen = Seen.by(window, view, self.notes, self.bases)
             if len(seen.view.rows):
                 stirred[slice(None) if seen.group is None else seen.group] |= window.stirs(seen.view, until)
         if not codes.size and not stirred.any():
@@ -235,6 +236,7 @@ class KeyRows:
             quiet=self.quiet.recoded(code),
             contexts=remembered.recoded(self.contexts, code),
             notes=remembered.notes_recoded(self.notes, code, self.plan),
+            bases=remembered.notes_recoded(self.bases, code, self.plan),
         )
 
     def beside(self, other: KeyRows) -> KeyRows:
@@ -252,6 +254,7 @@ class KeyRows:
             settled=max(self.settled, other.settled),
             contexts=remembered.beside(self.contexts, other.contexts),
             notes=remembered.notes_beside(self.notes, other.notes),
+            bases=remembered.notes_beside(self.bases, other.bases),
         )
 
     def reranked(self, column: str, rank: Ints) -> KeyRows:
@@ -265,7 +268,7 @@ class KeyRows:
         final = replace(self.final, runs=tuple(runs))
         return replace(self, waiting=waiting.reranked(self.waiting, column, rank), final=final)
 
-    def replanned(self, plan: Plan, runs: tuple[Run, ...], contexts: Contexts, notes: Notes) -> KeyRows:
+    def replanned(self, plan: Plan, runs: tuple[Run, ...], contexts: Contexts, notes: Notes, bases: Notes) -> KeyRows:
         """The same rows (``runs``: those that are final) for a plan with a window more or less."""
         final = self.final
         wakes = np.where(final.gone < final.ranked, BEGIN, FOREVER)  # a new window has a look at what there is
@@ -278,6 +281,7 @@ class KeyRows:
             arrived=arrived,
             contexts=contexts,
             notes=notes,
+            bases=bases,
         )
 
     def ranks_used(self, column: str, size: int) -> Ints:
@@ -399,5 +403,5 @@ class KeyLook:
 
 
 def _shown(store: KeyRows, view: View) -> dict[int, Seen]:
-    found = {window.number: Seen.by(window, view, store.notes) for window in store.plan.row_windows}
+    found = {window.number: Seen.by(window, view, store.notes, store.bases) for window in store.plan.row_windows}
     return {number: seen for number, seen in found.items() if len(seen.view.rows)}

@@ -110,8 +110,7 @@ class PlainRows(ShownRows):
     def ranked(self, bounds: Ints, rank: Ints) -> Ints:
         """For each group the position of its first row of this rank or later."""
         first = bounds[:-1]
-        known = self.rank if isinstance(self.rank, int) else self.rank[first]
-        return np.clip(first + rank - known, first, bounds[1:])
+        return np.clip(first + rank - self.rank_at(first), first, bounds[1:])
 
     def rank_at(self, positions: Ints) -> Ints:
         return self.rank + positions if isinstance(self.rank, int) else self.rank[positions]

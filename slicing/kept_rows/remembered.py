@@ -114,10 +114,10 @@ class Seen(NamedTuple):
     group: Ints | None
 
     @staticmethod
-    def by(window: BoundRows, view: View, notes: Notes) -> Seen:
+    def by(window: BoundRows, view: View, notes: Notes, bases: Notes) -> Seen:
         """Of a window that was added while the stream ran the rows since, with what it has noted of those let go."""
         if window.origin == BEGIN:
-            return Seen(_with_notes(window, view, notes), None, None)
+            return Seen(_with_notes(window, view, notes, bases), None, None)
         rows = np.flatnonzero(view.time >= window.origin)
         group = view.group[rows]
         first = np.flatnonzero(np.append(True, group[1:] != group[:-1])[: group.size])
@@ -132,7 +132,7 @@ class Seen(NamedTuple):
             of_key=view.of_key[groups],
             memo={},
         )
-        return Seen(_with_notes(window, mine, notes), rows, groups)
+        return Seen(_with_notes(window, mine, notes, bases), rows, groups)
 
     def lower(self, cut: Ints, positions: Ints) -> Ints:
         """The lower one, for each group, of ``cut`` and of where in what is shown this window needs rows from."""
@@ -144,12 +144,15 @@ class Seen(NamedTuple):
         return cut
 
 
-def _with_notes(window: BoundRows, view: View, notes: Notes) -> View:
-    if not window.notes:
+def _with_notes(window: BoundRows, view: View, notes: Notes, bases: Notes) -> View:
+    def of_groups(notes: Notes) -> Ints:
+        known = grown(notes.get(window.number, _none()), int(view.code.max(initial=0)) + 1 if window.by_key else 1)
+        return np.where(view.goes_on, known[view.code], 0) if window.by_key else np.repeat(known, view.first.size)
+
+    if not window.notes and not window.by_arrival:
         return view
-    known = grown(notes.get(window.number, _none()), int(view.code.max(initial=0)) + 1 if window.by_key else 1)
-    noted = np.where(view.goes_on, known[view.code], 0) if window.by_key else np.repeat(known, view.first.size)
-    return replace(view, base=noted, noted=noted, memo={})
+    noted = of_groups(notes)
+    return replace(view, base=of_groups(bases) if window.by_arrival else noted, noted=noted, memo={})
 
 
 def noted(window: BoundRows, view: View, known: Ints, note: Ints) -> Ints:

@@ -19,6 +19,7 @@ from slicing.columns.order import order_by, stable_order
 from slicing.columns.values import decoded, storable
 from slicing.kernels.rows import interleave, stragglers
 from slicing.plan import Plan
+from slicing.windows.row_view import UNCOUNTED
 
 Ints = npt.NDArray[np.int64]
 
@@ -155,7 +156,7 @@ def reranked(runs: Iterable[Rows], column: str, rank: Ints) -> tuple[Rows, ...]:
 
 
 def replanned(runs: Iterable[Rows], plan: Plan, stamps: Sequence[int]) -> tuple[Rows, ...]:
-    """The same rows for another plan; columns that were not asked for before are null, ``stamps`` are 0."""
+    """The same rows for another plan; columns that were not asked for before are null."""
     found = []
     for run in runs:
         size = len(run)
@@ -163,6 +164,6 @@ def replanned(runs: Iterable[Rows], plan: Plan, stamps: Sequence[int]) -> tuple[
         nulls = {name: pa.nulls(size, decoded(storable(plan.types[name]))) for name in plan.row_columns}
         columns = {name: run.columns[name] if name in known else nulls[name] for name in plan.row_columns}
         ranks = {name: run.ranks[name] if name in known else np.zeros(size, np.int64) for name in plan.ranked}
-        known_stamps = {n: run.stamps.get(n, np.zeros(size, np.int64)) for n in stamps}
+        known_stamps = {n: run.stamps.get(n, np.full(size, UNCOUNTED)) for n in stamps}
         found.append(replace(run, plan=plan, columns=columns, ranks=ranks, stamps=known_stamps))
     return tuple(found)

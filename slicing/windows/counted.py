@@ -91,7 +91,7 @@ class BoundRowCount(BoundRows):
         start, end = _span(since, time, first, last, self.by_arrival)
         closes = end
         if self.partial:
-            short = np.flatnonzero((ranks % self.every == 0) & (ranks + self.n > total[of]))
+            short = np.flatnonzero((ranks >= 0) & (ranks % self.every == 0) & (ranks + self.n > total[of]))
             ends = np.searchsorted(of, of[short], "right")
             first, last, low = np.append(first, short), np.append(last, ends), np.append(low, ranks[short])
             start, end = _span(since, time, first, last, self.by_arrival)
@@ -110,11 +110,17 @@ class BoundRowCount(BoundRows):
             counted = view.rows.counted
             settled = view.base + counted(view.before(h)) - counted(view.first)
             return view.first_of(rank >= self._next_start(settled)[view.group])
-        settled = np.array([view.placed + int(((view.time < h) & (rank >= view.placed)).sum())])
+        placed = view.placed - self._first_place(view)
+        settled = np.maximum([placed + int(((view.time < h) & (rank >= placed)).sum())], 0)
         return view.first_of(rank >= self._next_start(settled)[0])
 
     def note(self, view: View, h: int, left: Ints) -> Ints:
-        return self._done(view, h) if self.by_arrival else view.base + left
+        if self.by_arrival:
+            return self._done(view, h)
+        if self.per_key:
+            return view.base + left
+        final = bool((view.time < h).any())
+        return np.full(view.first.size, self._first_place(view) + 1 if final else 0)
 
     def stirs(self, view: View, until: int) -> Mask:
         if not self.by_arrival and (self.notes or self.every > self.n):
@@ -151,14 +157,21 @@ class BoundRowCount(BoundRows):
     def _ranks(self, view: View) -> tuple[Ints, Ints]:
         """Each row's rank, and how many rows there are by now in each group (in the stream)."""
         if self.per_key and self.by_arrival:
-            return view.fact(OF_KEY), view.of_key
+            return view.fact(OF_KEY) - view.base[view.group], view.of_key - view.base
         if self.per_key:
             counted = view.rows.counted
             origin = view.base - counted(view.first)
             return counted(np.arange(len(view.rows))) + origin[view.group], counted(view.last) + origin
         if self.by_arrival:
-            return view.fact(OF_ALL), np.array([view.arrived])
-        return view.place, np.array([int(view.place.max()) + 1])
+            return view.fact(OF_ALL) - view.base[0], view.arrived - view.base[:1]
+        rank = view.place - self._first_place(view)
+        return rank, np.array([int(rank.max()) + 1])
+
+    def _first_place(self, view: View) -> int:
+        """The place of the first row that it sees, if it was added while the stream ran."""
+        if view.noted is None:
+            return 0
+        return int(view.noted[0]) - 1 if view.noted[0] else int(view.place.min())
 
     def _in_order(self, view: View, rank: Ints) -> tuple[Ints | None, Ints, Ints]:
         """Rows by rank: (order, group, rank)."""
@@ -250,7 +263,7 @@ class BoundPerRow(BoundRows):
     def __init__(self, window: PerRow, binding: Binding) -> None:
         self.number, self.every, self.by_arrival = binding.number, window.every, window.by_arrival
         self.range = binding.measure.ticks(window.range, "range")
-        self.notes = binding.since is not None and self.every > 1
+        self.notes = binding.since is not None and self.every > 1 and not self.by_arrival
         if binding.since is not None and self.notes:
             self.origin = binding.since - self.range + 1  # it is whole from a range later
         self.counts = self.every > 1 and not self.by_arrival and not self.notes
@@ -265,8 +278,11 @@ class BoundPerRow(BoundRows):
         found = Found(None, first, last, view.group, start, time, time, made_by=made_by, in_order=True)
         if self.every == 1:
             return found
-        rank = view.fact(OF_KEY) if self.by_arrival else made_by + (view.base - view.first)[view.group]
-        return found.take(rank % self.every == self.every - 1)
+        if self.by_arrival:
+            rank = view.fact(OF_KEY) - view.base[view.group]
+        else:
+            rank = made_by + (view.base - view.first)[view.group]
+        return found.take((rank >= 0) & (rank % self.every == self.every - 1))
 
     def wake(self, view: View, until: int, h: int) -> Ints:
         last = view.time[view.last - 1] + self.range - 1

@@ -32,6 +32,7 @@ SEQUENCE, ARRIVAL, FLAGS, OF_KEY, OF_ALL, PLACE, SINCE, RANK = FACTS = range(8)
 # OF_KEY, OF_ALL: how many rows of the key, and of the stream, had arrived before; PLACE: its rank among the whole
 # stream by time; SINCE: its time (of a cell of several rows the first one's); RANK: how many rows of the key are
 # before it
+UNCOUNTED = -1  # of rows that came before anybody asked for their count
 
 
 class ShownRows(Protocol):
@@ -217,6 +218,7 @@ class BoundRows(Protocol):
     origin: int = BEGIN  # added while the stream ran, it sees rows from this time on
     notes: bool = False  # whether something has to be known of a key (0 at first) when its rows have been let go
     by_key: bool = True  # whether a key's windows are told by its rows alone
+    by_arrival: bool = False  # whether it counts rows as they come: ``View.base`` is the count from which on it does
     wakes: bool = False  # whether time alone may complete a window or let rows go
 
     fuses: bool = False  # whether, alone in a spec, its rows may be aggregated between where windows begin and end
