@@ -18,7 +18,7 @@ from slicing.kernels.slice import grid_cells, pieces
 Ints = npt.NDArray[np.int64]
 Chunk = tuple[slice, Codes, int]  # some rows, their cells, and what to add to these
 
-CHUNK = 1 << 15  # rows scattered at a time
+CHUNK = 1 << 16  # rows scattered at a time: half as many take 0.96 to 0.93 of the rate
 LONG = 4096  # rows of a slot that are worth a turn of their own
 MOST_PIECES = 7  # slots a block of rows may touch before scattering is cheaper than a masked pass for each
 NO_CODES: Codes = np.empty(0, np.int32)
