@@ -117,7 +117,13 @@ class Rows:
         )
         if size and "span" in self.__dict__ and self.span[2]:
             part.__dict__["span"] = int(part.time[0]), int(part.time[-1]), True
+        part.__dict__["batch"] = self.batch or self
         return part
+
+    @lazy
+    def batch(self) -> Rows | None:
+        """The rows that these are a part of, as they lie there."""
+        return None
 
     def take(self, index: Ints) -> Rows:
         chosen = array_of(index)
@@ -130,6 +136,11 @@ class Rows:
             ranks={name: ranks[index] for name, ranks in self.ranks.items()},
             stamps={number: stamp[index] for number, stamp in self.stamps.items()},
         )
+
+    def detached(self) -> Rows:
+        """The same in memory of their own: a part keeps all the rows that it is of."""
+        own = self.take(np.arange(len(self)))
+        return replace(own, arrival=self.arrival) if isinstance(self.arrival, int) else own
 
     def arrivals(self) -> Ints:
         if isinstance(self.arrival, int):

@@ -30,12 +30,12 @@ def advance_to(
     revised: tuple[Answers, Ints] | None = None,
     at_most: int | None = None,
     flush: bool = False,
-) -> tuple[State, Answers, tuple[Answers, Ints] | None]:
+) -> tuple[State, list[Answers], tuple[Answers, Ints] | None]:
     """Move the watermark and answer the windows it closes, of slices and of rows; with what late rows have changed."""
     rows, parts, gone = closed(state, older, reached, flush)
     state, answers = close(state.but(rows=rows), reached, flush, at_most)
-    if parts:
-        answers = Answers.together([*([answers] if len(answers) else []), *parts])
+    if len(answers):
+        parts = [answers, *parts]
     if gone is not None:
         mark = np.zeros(len(gone), np.int64)
         revised = (
@@ -46,7 +46,7 @@ def advance_to(
                 np.append(revised[1], mark),
             )
         )
-    return state, answers, revised
+    return state, parts, revised
 
 
 def close(state: State, reached: int | None, flush: bool = False, at_most: int | None = None) -> tuple[State, Answers]:

@@ -19,7 +19,6 @@ import pyarrow.compute as pc
 
 from slicing.admit import admit, encoded, too_far
 from slicing.answers import results
-from slicing.answers.answers import Answers
 from slicing.answers.postpone import held_beside
 from slicing.answers.revise import revise
 from slicing.batch import Rows
@@ -125,16 +124,17 @@ class Operator:
                 return out
         state = self._with_hot(state)
         admitted = admit(state, rows)
-        earlier = Answers.none(state.plan)
+        earlier = []
         if state.postponed and len(admitted.changing):  # what a late row may change has to be given out before
-            state, earlier = close(state, state.watermark)
+            state, due = close(state, state.watermark)
+            earlier = [due] if len(due) else []
         state, revised = revise(state, admitted.changing)
         # cells of windows that close now need no merging
         store, arrived = state.store.beside(admitted.cells), state.arrived + given.num_rows
         state = state.but(store=store, arrived=arrived, given=given.schema)
         state, older = keep(state, admitted.in_time, admitted.tardy)
         state, answers, revised = advance_to(state, self._reached(state), older, revised, self._at_most)
-        windows = results.windows(state, Answers.together([earlier, answers]) if len(earlier) else answers, revised)
+        windows = results.windows(state, [*earlier, *answers], revised)
         late = (
             results.late_rows(given, null_time, admitted.late)
             if admitted.late.size or null_time.size
@@ -160,13 +160,14 @@ class Operator:
             hot = begun(state, rows) if suits(state, rows) else None
             if hot is None:
                 return None
-        answers = Answers.none(state.plan)
+        answers = []
         if state.postponed:
-            state, answers = close(state, reached, at_most=self._at_most)
+            state, due = close(state, reached, at_most=self._at_most)
+            answers = [due] if len(due) else []
         state = state.but(watermark=reached, arrived=state.arrived + given.num_rows, given=given.schema)
         late = results.late_rows(given, null_time, NOWHERE) if null_time.size else results.none_late(state)
         counts = _NO_ROWS | {"rows": given.num_rows, "windowed": len(rows), "null_time": null_time.size}
-        windows = results.windows(state, answers, None)
+        windows = results.windows(state, answers)
         fill = hot.filling(rows)
         self._torn = True  # by an interrupt only: nothing else can fail
         fill()
@@ -210,7 +211,7 @@ class Operator:
         reached = _advanced(state.plan, watermark)
         reached = max(reached, BEGIN if state.watermark is None else state.watermark)
         state, answers, _ = advance_to(state, reached, at_most=self._at_most)
-        return self._done(forgotten(state), results.windows(state, answers, None), results.none_late(state), _NO_ROWS)
+        return self._done(forgotten(state), results.windows(state, answers), results.none_late(state), _NO_ROWS)
 
     def flush(self) -> Output:
         """End of the stream: close everything that is still open."""
@@ -219,7 +220,7 @@ class Operator:
             return Output(_no_windows(self.spec), pa.table({}), Stats(_NO_ROWS | _NO_STATE), None)
         state, answers, _ = advance_to(self._state, END, flush=True)
         state = replace(state, watermark=self._state.watermark)
-        out = self._done(forgotten(state), results.windows(state, answers, None), results.none_late(state), _NO_ROWS)
+        out = self._done(forgotten(state), results.windows(state, answers), results.none_late(state), _NO_ROWS)
         self._ended = True
         return out
 

@@ -166,7 +166,7 @@ class Plan:
             _named(
                 self.names[i],
                 w.bind_rows,
-                Binding(i, self.measure, flags, values, types, keyed, self.since.get(self.names[i])),
+                Binding(i, self.measure, flags, values, types, keyed, self.since.get(self.names[i]), self.spec.revises),
             )
             for i, w in of_rows
         ]

@@ -55,6 +55,6 @@ def test_the_least_of_ranges(name, width):
     for begin in (*forward, there_and_back, chance.integers(0, ROWS, 300)):
         first, last = np.maximum(begin, 0), np.clip(begin + width, 1, ROWS)
         out = np.empty(first.size, np.int64)
-        least_of(x, first, last, np.empty(ROWS, np.int64), out)
+        least_of(x, np.int64(0), first, last, np.empty(ROWS, np.int64), out)
         expected = [x[a:b].min() for a, b in zip(first, last, strict=True)]
         np.testing.assert_array_equal(out, expected)

@@ -11,6 +11,7 @@ from harness import Delta, Visit
 
 import slicing as sl
 from slicing.answers import over_rows
+from slicing.kept_rows import waiting as waits
 from slicing.kept_rows.by_key import KeyRows
 
 N = {"n": sl.count(), "total": sl.sum("v"), "seen": sl.collect("v")}
@@ -474,3 +475,37 @@ def test_frames_and_marks_close_alike_however_rows_are_aggregated(case):
             found += op.flush().windows.to_pylist()
             told.append([w for w in found if w["window"] == "w"])
         assert told[0] == told[1] and told[0]
+
+
+TOGETHER = {name: window for name, (window, _) in WINDOWS.items() if not name.startswith(("visits", "deltas"))}
+
+
+@pytest.mark.parametrize("emit", ["final", "changes"])
+@pytest.mark.parametrize("by", [[], ["k"]], ids=["no keys", "keys"])
+@pytest.mark.parametrize("name", TOGETHER)
+def test_windows_that_close_at_once_are_answered_step_by_step(name, by, emit, monkeypatch):
+    """Only the memory that it takes tells."""
+    rows = stream(3000, 0)
+    told = []
+    for step in (100, waits.STEP):
+        monkeypatch.setattr(waits, "STEP", step)
+        arguments = {"by": by, "aggs": N, "watermark": sl.bounded(20), "allowed_lateness": 5, "emit": emit}
+        spec = sl.Spec("t", windows={"w": TOGETHER[name], "x": sl.per_row(30)}, **arguments)
+        op = sl.Operator(spec)
+        found = [op.push(batch).windows for batch in rows.to_batches(max_chunksize=1700)]
+        told.append(pa.concat_tables([*found, op.flush().windows]))
+    assert told[0].num_rows > 2000
+    assert told[0].combine_chunks().equals(told[1].combine_chunks())
+
+
+def test_a_batch_in_order_is_not_copied():
+    """Rows that windows need beside the ones before it are few; all others stay where they lie."""
+    spec = sl.Spec("t", {"w": sl.per_row(100)}, {"low": sl.min("v")}, watermark=sl.ordered())
+    op, size = sl.Operator(spec), waits.STEP // 2
+    for at in range(0, 3 * size, size):
+        batch = pa.record_batch({"t": np.arange(at, at + size), "v": np.arange(size) * 0.5})
+        ends = op.push(batch).windows["window_end"]
+        assert sum(len(chunk) for chunk in ends.chunks) >= size - 1
+        begin = batch["t"].buffers()[1].address
+        inside = (begin <= chunk.buffers()[1].address < begin + 8 * size for chunk in ends.chunks)
+        assert sum(len(chunk) for chunk, of_it in zip(ends.chunks, inside, strict=True) if of_it) > size - 1000

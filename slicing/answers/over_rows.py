@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,14 +29,15 @@ Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
 FEWEST = 4  # rows a window on average, or cells are not worth it
-PIECE = 1 << 16  # windows whose partials, with the rows they are made of, stay in cache
+PIECE = 1 << 15  # windows whose partials, with the rows they are made of, stay in cache
 
 
-def over_rows(plan: Plan, rows: Rows, first: Ints, last: Ints) -> tuple[Block, ...] | Ranges:
-    """Each lane's partials over the ranges of sorted rows ``first[r] : last[r]``, none of them empty."""
+def over_rows(plan: Plan, rows: Rows, first: Ints, last: Ints, in_order: bool) -> tuple[Block, ...] | Ranges:
+    """Each lane's partials over the ranges of sorted rows ``first[r] : last[r]``, none of them empty; ``in_order``:
+    each begins and ends where the one before it does, or later."""
     few = FEWEST * first.size <= len(rows) or plan.combine != AUTO
     dense = [] if few else [lane for lane in plan.lanes if lane.kind in _FILL]
-    ranges = Ranges([_Column.of(plan, rows, lane) for lane in dense], first, last)
+    ranges = Ranges([_Column.of(plan, rows, lane) for lane in dense], first, last, in_order)
     if len(dense) == len(plan.lanes):
         return ranges
     others = [lane for lane in plan.lanes if lane not in dense]
@@ -62,6 +63,7 @@ class Ranges:
     columns: Sequence[_Column]
     first: Ints
     last: Ints
+    in_order: bool
 
     def __len__(self) -> int:
         return self.first.size
@@ -72,8 +74,7 @@ class Ranges:
             # at least as many as the first has rows, which its neighbours share
             end = min(at + max(PIECE, int(self.last[at] - self.first[at])), len(self))
             first, last = self.first[at:end], self.last[at:end]
-            bottom, top = int(first.min()), int(last.max())
-            first, last = first - bottom, last - bottom
+            bottom, top = (first[0], last[-1]) if self.in_order else (first.min(), last.max())
             yield slice(at, end), tuple(column.partials(bottom, top, first, last) for column in self.columns)
             at = end
 
@@ -97,54 +98,60 @@ class _Column:
         valid = rows.valid(None if feed is None else feed.column, lane.flag)
         return _Column(lane, x, valid, plan.words_read(lane))
 
-    def partials(self, bottom: int, top: int, first: Ints, last: Ints) -> Ints:
+    def partials(self, bottom: np.int64, top: np.int64, first: Ints, last: Ints) -> Ints:
         """Of ranges of the rows ``bottom : top``, word by word; what nobody reads is left as it is."""
         block = np.empty((width(self.lane.kind), first.size), np.int64)
-        valid = self.valid[bottom:top]
+        ranges, valid = _Of(bottom, first, last), self.valid[bottom:top]
         np.subtract(last, first, out=block[0])
         if self.valid is not ALL_VALID:
-            block[0] = _differences(valid.astype(np.int64), first, last)
-        _FILL[self.lane.kind](self.x[bottom:top], valid, self.words, first, last, block.T)
+            block[0] = _differences(valid.astype(np.int64), ranges)
+        _FILL[self.lane.kind](self.x[bottom:top], valid, self.words, ranges, block.T)
         return block.T
 
 
-def _counts(x: Any, valid: Bytes, words: frozenset[int], first: Ints, last: Ints, block: Ints) -> None:
+class _Of(NamedTuple):
+    """Where ranges begin and end; the column at hand begins at row ``bottom``."""
+
+    bottom: np.int64
+    first: Ints
+    last: Ints
+
+
+def _counts(x: Any, valid: Bytes, words: frozenset[int], ranges: _Of, block: Ints) -> None:
     """They are there."""
 
 
-def _extremes(x: Ints, valid: Bytes, words: frozenset[int], first: Ints, last: Ints, block: Ints) -> None:
+def _extremes(x: Ints, valid: Bytes, words: frozenset[int], ranges: _Of, block: Ints) -> None:
     """The last two words of a block: of the words ``x`` that are valid."""
     low, high, room = block.shape[1] - 2, block.shape[1] - 1, np.empty(x.size, np.int64)
     if low in words:
-        least_of(_or_top(x, valid), first, last, room, block[:, low])
+        least_of(_or_top(x, valid), *ranges, room, block[:, low])
     if high in words:
-        least_of(_or_top(~x, valid), first, last, room, block[:, high])
+        least_of(_or_top(~x, valid), *ranges, room, block[:, high])
         np.invert(block[:, high], out=block[:, high])
 
 
-def _basic_i(x: Ints, valid: Bytes, words: frozenset[int], first: Ints, last: Ints, block: Ints) -> None:
+def _basic_i(x: Ints, valid: Bytes, words: frozenset[int], ranges: _Of, block: Ints) -> None:
     if 1 in words:
         held = np.where(valid, x, 0) if valid.size else x
-        block[:, 1] = _differences(held & 0xFFFFFFFF, first, last)  # of halves, which fit
-        block[:, 2] = _differences(held >> 32, first, last)
-    _extremes(x, valid, words, first, last, block)
+        block[:, 1] = _differences(held & 0xFFFFFFFF, ranges)  # of halves, which fit
+        block[:, 2] = _differences(held >> 32, ranges)
+    _extremes(x, valid, words, ranges, block)
 
 
-def _basic_f(
-    x: npt.NDArray[np.float64], valid: Bytes, words: frozenset[int], first: Ints, last: Ints, block: Ints
-) -> None:
+def _basic_f(x: npt.NDArray[np.float64], valid: Bytes, words: frozenset[int], ranges: _Of, block: Ints) -> None:
     if 1 in words:
         held, floats = np.where(valid, x, 0.0) if valid.size else x, block.view(np.float64)
-        sums_of(held, first, last, np.empty((2, held.size)), floats[:, 1], floats[:, 2])
+        sums_of(held, *ranges, np.empty((2, held.size)), floats[:, 1], floats[:, 2])
     keys, room = np.empty((2, x.size if {3, 4} & words else 0), np.int64)
     for word in {3, 4} & words:
         extreme_keys(x.view(np.int64), word == 4, keys)
-        least_of(_or_top(keys, valid), first, last, room, block[:, word])
+        least_of(_or_top(keys, valid), *ranges, room, block[:, word])
     if 4 in words:
         np.invert(block[:, 4], out=block[:, 4])
 
 
-_FILL: dict[object, Callable[[Any, Bytes, frozenset[int], Ints, Ints, Ints], None]] = {
+_FILL: dict[object, Callable[[Any, Bytes, frozenset[int], _Of, Ints], None]] = {
     kinds.COUNT: _counts,
     kinds.BASIC_F: _basic_f,
     kinds.BASIC_I: _basic_i,
@@ -152,10 +159,10 @@ _FILL: dict[object, Callable[[Any, Bytes, frozenset[int], Ints, Ints, Ints], Non
 }
 
 
-def _differences(x: Ints, first: Ints, last: Ints) -> Ints:
+def _differences(x: Ints, ranges: _Of) -> Ints:
     """Sums of ranges, modulo 2**64."""
-    sums = np.append(0, np.cumsum(x))
-    difference: Ints = sums[last] - sums[first]
+    sums, (bottom, first, last) = np.append(0, np.cumsum(x)), ranges
+    difference: Ints = sums[last - bottom] - sums[first - bottom]
     return difference
 
 

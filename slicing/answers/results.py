@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +13,7 @@ import pyarrow as pa
 from slicing.aggregates.aggregate import Pools
 from slicing.answers.answers import Answers
 from slicing.columns.arrow_io import empty
-from slicing.columns.arrow_out import array_of, texts
+from slicing.columns.arrow_out import Pieces, array_of, texts
 from slicing.columns.keys import KeyTable, ranks_among
 from slicing.columns.order import sorting
 from slicing.columns.values import NOWHERE, taken
@@ -83,8 +85,11 @@ def to_table(plan: Plan, answers: Answers, keys: KeyTable | None, pools: Pools, 
     return pa.Table.from_arrays(columns, schema=schema(plan))
 
 
-def windows(state: State, answers: Answers, revised: tuple[Answers, Ints] | None) -> pa.Table:
+def windows(state: State, parts: Sequence[Answers], revised: tuple[Answers, Ints] | None = None) -> pa.Table:
     """``out.windows``: windows that closed and, with their marks, those that changed."""
+    if len(parts) > 1 and revised is None and _in_turn(parts):
+        return pa.concat_tables([windows(state, [part]) for part in parts])
+    answers = Answers.together(parts) if parts else Answers.none(state.plan)
     if state.plan.since:
         answers = answers.take(~state.plan.missed(answers.window, answers.start, answers.end))
         if revised is not None:
@@ -97,6 +102,10 @@ def windows(state: State, answers: Answers, revised: tuple[Answers, Ints] | None
     first_mark = np.full(len(answers), 1 if state.plan.spec.emit == "changes" else 0, np.int64)
     both = Answers.together([again, answers])
     return to_table(state.plan, both, state.keys, state.pools, np.append(mark, first_mark))
+
+
+def _in_turn(parts: Sequence[Answers]) -> bool:
+    return all(part.ordered for part in parts) and all(a.end[-1] < b.end[0] for a, b in pairwise(parts))
 
 
 def late_rows(batch: pa.RecordBatch, null_time: Ints, late: Ints) -> pa.Table:
@@ -123,8 +132,13 @@ def none_late(state: State) -> pa.Table:
 
 
 def aggregates(plan: Plan, answers: Answers, pools: Pools) -> list[pa.Array | pa.ChunkedArray]:
-    parts = [_aggregates(plan, piece, pools) for piece in answers.pieces()]
-    return parts[0] if len(parts) == 1 else [pa.chunked_array(column) for column in zip(*parts, strict=True)]
+    if isinstance(answers.blocks, tuple):
+        return _aggregates(plan, answers, pools)
+    columns = [Pieces(agg.type, len(answers)) for agg in plan.aggs.values()]
+    for piece in answers.pieces():
+        for column, array in zip(columns, _aggregates(plan, piece, pools), strict=True):
+            column.append(array)
+    return [column.together() for column in columns]
 
 
 def _aggregates(plan: Plan, answers: Answers, pools: Pools) -> list[pa.Array]:

@@ -89,6 +89,13 @@ class KeyRows:
         arrived = replace(arrived, rows=arrived.rows + len(rows))
         return replace(self, waiting=waiting.added(self.waiting, replace(rows, stamps=stamps)), arrived=arrived)
 
+    def steps(self, until: int) -> list[int]:
+        """When to look on the way, so that not too many rows are put by key and shown at once."""
+        plan = self.plan
+        if plan.fuses or plan.idle is not None or not plan.by_key:
+            return []
+        return waiting.steps(self.waiting, until, len(self.final))
+
     def look(self, until: int, flush: bool, also: View | None = None) -> KeyLook | None:
         """What windows that close before ``until`` may hold, of the keys that have any (and those that ``also`` has);
         None where none has."""

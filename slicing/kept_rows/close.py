@@ -67,7 +67,7 @@ class Due:
         f = self.found
         rows, order = self.view.rows, f.order
         if order is None and isinstance(rows, PlainRows):
-            blocks = over_rows(plan, rows.rows, f.first, f.last)
+            blocks = over_rows(plan, rows.rows, f.first, f.last, f.in_order)
         elif order is None:
             blocks = combined(plan, rows.cells, f.first, f.last)
         else:
@@ -113,10 +113,20 @@ def closed(
     plan, left = state.plan, state.horizon
     after = BEGIN if state.watermark is None else state.watermark - state.patience
     until = FOREVER if flush else reached - state.patience
-    look = state.rows.look(until, flush)
+    rows, found, gone = state.rows, [], []
+    for step in rows.steps(until) if older is None else []:
+        look = rows.look(step, False)
+        if look is not None:
+            shown = (
+                (window, look.seen[window.number].view) for window in plan.row_windows if window.number in look.seen
+            )
+            dues = (Due.of(window, view, after, step) for window, view in shown)
+            found += [due.answers(plan) for due in dues if due.found.first.size]
+            rows = look.let_go(step + state.patience - plan.lateness)
+        after = step
+    look = rows.look(until, flush)
     if look is None:
-        return state.rows, [], None
-    found, gone = [], []
+        return rows, found, None
     was = None if older is None else older.look(after, False, look.view)
     for window in plan.row_windows:
         if window.number not in look.seen:

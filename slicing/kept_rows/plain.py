@@ -132,10 +132,9 @@ class PlainRows(ShownRows):
             start, stop, _ = index.indices(len(self))
             if start == 0 and stop == len(self):
                 return self
-            if 2 * (stop - start) >= len(self):
-                rank = self.rank + start if isinstance(self.rank, int) else self.rank[index]
-                return PlainRows(self.rows.part(slice(start, max(start, stop))), rank)
-            index = np.arange(start, stop)
+            rank = self.rank + start if isinstance(self.rank, int) else self.rank[index]
+            rows = self.rows.part(slice(start, max(start, stop)))
+            return PlainRows(rows if 2 * len(rows) >= len(self) else rows.detached(), rank)
         at = np.flatnonzero(index) if index.dtype == np.bool_ else index.astype(np.int64, copy=False)
         if isinstance(self.rank, int):  # without keys only the first of them ever leave
             return PlainRows(self.rows.take(at), self.rank + int(at[0] if at.size else 0))

@@ -23,6 +23,7 @@ from slicing.windows.row_view import UNCOUNTED
 
 Ints = npt.NDArray[np.int64]
 
+STEP = 1 << 20  # rows at a time: what is made of them is memory that the rows before have used
 TINY = 16  # a run of a sixteenth of the one behind it is not worth moving that one's rows
 
 
@@ -49,8 +50,27 @@ def taken(runs: Sequence[Rows], until: int) -> tuple[list[Rows], tuple[Rows, ...
             rest.append(run)
         elif at < len(run):
             left = run.part(slice(at, len(run)))
-            rest.append(left.take(np.arange(len(left))) if 2 * len(left) < len(run) else left)  # a view holds all
+            rest.append(left.detached() if 2 * len(left) < len(run) else left)
     return before, tuple(rest)
+
+
+def steps(runs: Sequence[Rows], until: int, older: int) -> list[int]:
+    """Times before ``until`` with some ``STEP`` rows from each to the next, where there are more.
+
+    Behind ``older`` rows that windows still need a first one is near: after it they need rows of the batch itself, and
+    none is moved.
+    """
+    before = [int(np.searchsorted(run.time, until)) for run in runs]
+    rows = sum(before)
+    if rows < STEP // 4:
+        return []
+    most = int(np.argmax(before))
+    size, near = before[most], 2 * (older + rows - before[most])
+    count = rows // STEP
+    at = [size * k // count for k in range(1, count)]
+    if 0 < near < size // 4:
+        at.append(near)
+    return sorted(set(runs[most].time[at].tolist()))
 
 
 def in_turn(runs: Sequence[Rows]) -> bool:
@@ -65,14 +85,18 @@ def joined(runs: Sequence[Rows]) -> Rows:
     """Runs as one, in the order they are given."""
     if len(runs) == 1:
         return runs[0]
-    first = runs[0]
+    first, batch, arrival = runs[0], runs[-1].batch, _arrivals(runs)
+    if first.code is None and batch is not None and isinstance(arrival, int) and isinstance(batch.arrival, int):
+        at = arrival - batch.arrival
+        if at >= 0:  # rows of one batch: nothing is moved
+            return batch.part(slice(at, at + sum(map(len, runs))))
     return replace(
         first,
         columns={name: pa.concat_arrays([run.columns[name] for run in runs]) for name in first.columns},
         time=np.concatenate([run.time for run in runs]),
         code=None if first.code is None else np.concatenate([run.code for run in runs if run.code is not None]),
         codes=max(run.codes for run in runs),
-        arrival=_arrivals(runs),
+        arrival=arrival,
         ranks={name: np.concatenate([run.ranks[name] for run in runs]) for name in first.ranks},
         stamps={number: np.concatenate([run.stamps[number] for run in runs]) for number in first.stamps},
     )

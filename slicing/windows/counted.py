@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from slicing.columns.arrow_out import room
 from slicing.decide import Context
 from slicing.durations import Duration, parse_span
 from slicing.kernels.rows import counted, recent
@@ -262,6 +263,7 @@ class BoundPerRow(BoundRows):
 
     def __init__(self, window: PerRow, binding: Binding) -> None:
         self.number, self.every, self.by_arrival = binding.number, window.every, window.by_arrival
+        self.revises = binding.revises
         self.range = binding.measure.ticks(window.range, "range")
         self.notes = binding.since is not None and self.every > 1 and not self.by_arrival
         if binding.since is not None and self.notes:
@@ -272,11 +274,12 @@ class BoundPerRow(BoundRows):
         return view.base + left
 
     def find(self, view: View, until: int) -> Found:
-        time, made_by = view.time, np.arange(len(view.rows))
-        first, last, start = np.empty((3, made_by.size), np.int64)
+        time = view.time
+        first, last, start = np.empty(time.size, np.int64), np.empty(time.size, np.int64), room(time.size)
         recent(view.bounds, time, np.int64(self.range), first, last, start)
+        made_by = np.arange(time.size) if self.every > 1 or self.revises else None
         found = Found(None, first, last, view.group, start, time, time, made_by=made_by, in_order=True)
-        if self.every == 1:
+        if made_by is None or self.every == 1:
             return found
         if self.by_arrival:
             rank = view.fact(OF_KEY) - view.base[view.group]

@@ -28,6 +28,7 @@ class Binding(NamedTuple):
     types: Mapping[str, pa.DataType]
     keyed: bool
     since: int | None  # added while the stream ran: from when on it is whole
+    revises: bool  # late rows may change windows that were given out
 
     @property
     def added(self) -> bool:
