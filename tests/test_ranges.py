@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from slicing.kernels.ranges import least_of
-from slicing.kernels.rows import recent
+from slicing.kernels.rows import before_edges, recent
 
 ROWS = 5000
 STEPS = {
@@ -33,6 +33,17 @@ def test_the_rows_in_reach_of_each(name, reach, groups):
         np.testing.assert_array_equal(first[a:b], a + np.searchsorted(here, here - reach, "right"))
         np.testing.assert_array_equal(last[a:b], a + np.searchsorted(here, here, "right"))
     np.testing.assert_array_equal(start, time[first])
+
+
+@pytest.mark.parametrize("every", [1, 7, 1000, 10**9])
+@pytest.mark.parametrize("name", STEPS)
+def test_the_rows_before_edges(name, every):
+    time = np.cumsum(STEPS[name](np.random.default_rng(1))).astype(np.int64) - 20_000
+    bounds = np.array([0, 1, 1200, ROWS])
+    out = np.empty(ROWS, np.int64)
+    edge = np.concatenate([time[a:b] // every + k * 10**12 for k, (a, b) in enumerate(pairwise(bounds))])
+    expected = np.append(np.flatnonzero(np.diff(edge)) + 1, ROWS)
+    np.testing.assert_array_equal(out[: before_edges(bounds, time, np.int64(every), out)], expected)
 
 
 VALUES = {

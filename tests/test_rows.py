@@ -509,3 +509,31 @@ def test_a_batch_in_order_is_not_copied():
         begin = batch["t"].buffers()[1].address
         inside = (begin <= chunk.buffers()[1].address < begin + 8 * size for chunk in ends.chunks)
         assert sum(len(chunk) for chunk, of_it in zip(ends.chunks, inside, strict=True) if of_it) > size - 1000
+
+
+def test_rows_that_no_window_sees_are_not_aggregated(monkeypatch):
+    aggregated = []
+    lift = over_rows.lift_ranges
+    monkeypatch.setattr(over_rows, "lift_ranges", lambda rows, *rest: aggregated.append(len(rows)) or lift(rows, *rest))
+    spec = sl.Spec("t", {"w": sl.last_rows(5, 1000)}, {"low": sl.min("v"), "seen": sl.collect("v")})
+    time = np.arange(10_000)
+    found = sl.aggregate(pa.table({"t": time, "v": time * 7919 % 1000}), spec)
+    assert found["seen"].to_pylist() == [[t * 7919 % 1000 for t in range(e - 5, e)] for e in range(1000, 10_001, 1000)]
+    assert sum(aggregated) == 50
+
+
+@pytest.mark.parametrize("name", ["marks", "frames"])
+def test_rows_as_late_as_the_last_ones_of_a_batch_before_are_put_with_them(name):
+    """However often, and a flag that is null is not set."""
+    time = np.repeat(np.arange(40), np.random.default_rng(1).integers(1, 9, 40))
+    at = np.arange(time.size)
+    flags = {"mark": at % 7 == 0, "leave": at % 5 == 1}
+    columns = {f: pa.array([None if t % 3 == 0 else bool(x) for t, x in enumerate(c)]) for f, c in flags.items()}
+    rows = pa.table({"t": time, "v": at, **columns}).combine_chunks()
+    spec = sl.Spec("t", {"w": WINDOWS[name][0]}, {"total": sl.sum("v")}, watermark=sl.ordered())
+    told = []
+    for size in (1, 2, 3, 50, 1000):
+        op = sl.Operator(spec)
+        parts = [op.push(rows.slice(begin, size)).windows for begin in range(0, len(rows), size)]
+        told.append(pa.concat_tables([*parts, op.flush().windows]).to_pylist())
+    assert len(told[0]) > 5 and all(found == told[0] for found in told)

@@ -52,8 +52,15 @@ def _from_cells(plan: Plan, lanes: list[Lane], rows: Rows, first: Ints, last: In
     is_cut = np.zeros(len(rows) + 1, np.bool_)
     is_cut[first], is_cut[last] = True, True
     cuts = np.flatnonzero(is_cut)
+    first, last, sizes = np.searchsorted(cuts, first), np.searchsorted(cuts, last), np.diff(cuts)
+    depth = np.bincount(first, minlength=cuts.size) - np.bincount(last, minlength=cuts.size)
+    seen = np.cumsum(depth)[:-1] > 0
+    if 2 * sizes[seen].sum() < len(rows):  # what lies between windows is left out
+        begin, left, number = cuts[:-1][seen], np.append(0, np.cumsum(sizes[seen])), np.append(0, np.cumsum(seen))
+        rows = rows.take(np.repeat(begin - left[:-1], sizes[seen]) + np.arange(left[-1]))
+        first, last, cuts = number[first], number[last], left
     cells = lift_ranges(rows, cuts[:-1], cuts[1:], lanes)
-    return answered(plan, lanes, cells.blocks, np.searchsorted(cuts, first), np.searchsorted(cuts, last))
+    return answered(plan, lanes, cells.blocks, first, last)
 
 
 @dataclass(frozen=True)

@@ -179,8 +179,8 @@ class KeyRows:
             assert code is not None
             rows = rows.take(stable_order(code))
             return [self._cells(rows, ranked) if self.plan.fuses else PlainRows.of(rows, ranked)]
-        if self.plan.fuses and not self.plan.bucket:  # rows alike in time must lie together
-            runs = [waiting.joined(runs)]
+        if self.plan.fuses and not self.plan.bucket:
+            runs = waiting.apart(runs)
         found, known = list[Run](), int(ranked[0])
         for rows in runs:  # one after the other, as they lie
             found.append(self._cells(rows, np.array([known])) if self.plan.fuses else PlainRows(rows, known))

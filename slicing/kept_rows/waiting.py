@@ -81,6 +81,22 @@ def in_turn(runs: Sequence[Rows]) -> bool:
     return ends and all(run.span[2] for run in runs)
 
 
+def apart(runs: Sequence[Rows]) -> list[Rows]:
+    """Runs in turn of which none begins at the time at which the one before it ends."""
+    found = [runs[0]]
+    for run in runs[1:]:
+        latest = found[-1].time[-1]
+        alike = int(np.searchsorted(run.time, latest, "right"))
+        if alike:
+            before = found.pop()
+            at = int(np.searchsorted(before.time, latest))
+            both = joined([before.part(slice(at, len(before))), run.part(slice(0, alike))])
+            found += [before.part(slice(0, at)), both] if at else [both]
+        if alike < len(run):
+            found.append(run.part(slice(alike, len(run))) if alike else run)
+    return found
+
+
 def joined(runs: Sequence[Rows]) -> Rows:
     """Runs as one, in the order they are given."""
     if len(runs) == 1:

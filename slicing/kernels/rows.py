@@ -104,6 +104,29 @@ def recent(bounds, time, reach, first, last, start):
 
 
 @kernel
+def before_edges(bounds, time, every, out):
+    """Where each group's rows before a multiple of ``every`` end, at those behind which it has rows, and at its end.
+    Returns how many there are."""
+    n = np.int64(0)
+    for g in range(bounds.size - 1):
+        i, stop = np.int64(bounds[g]), np.int64(bounds[g + 1])
+        while i < stop:
+            edge = (time[i] // every + 1) * every
+            step = np.int64(1)
+            while i + step < stop and time[i + step] < edge:  # rows on the way are looked at once in twice as many
+                i += step
+                step *= 2
+            while step > 0:
+                if i + step < stop and time[i + step] < edge:
+                    i += step
+                step >>= 1
+            i += 1
+            out[n] = i
+            n += 1
+    return n
+
+
+@kernel
 def alike(bounds, time, marked, out):
     """The first row of each group's rows of one time any of which is marked; ``marked`` ascends. Returns how many."""
     n, g, before = np.int64(0), np.int64(0), np.int64(0)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from slicing.columns.arrow_out import room
 from slicing.decide import Context
 from slicing.durations import Duration, parse_span
-from slicing.kernels.rows import counted, recent
+from slicing.kernels.rows import before_edges, counted, recent
 from slicing.windows.bounds import BEGIN, FOREVER
 from slicing.windows.builtin import Window, flag_argument
 from slicing.windows.row_view import OF_ALL, OF_KEY, SINCE, BoundRows, Found, View
@@ -326,11 +326,9 @@ class BoundLastRows(BoundRows):
         self.every = binding.measure.ticks(window.every, "every")
 
     def find(self, view: View, until: int) -> Found:
-        edge = (view.time // self.every + 1) * self.every
-        closing = np.append(edge[1:] != edge[:-1], True)[: edge.size]
-        closing[view.last - 1] = True
-        last = np.flatnonzero(closing) + 1
-        group, edge = view.group[last - 1], edge[last - 1]
+        last = np.empty(len(view.rows), np.int64)
+        last = last[: before_edges(view.bounds, view.time, np.int64(self.every), last)]
+        group, edge = view.group[last - 1], (view.time[last - 1] // self.every + 1) * self.every
         first = np.maximum(last - self.n, view.first[group])
         found = Found(None, first, last, group, view.time[first], edge, edge - 1, in_order=True)
         return found.take(last - first == self.n) if self.added else found
