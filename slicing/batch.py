@@ -125,16 +125,17 @@ class Rows:
         """The rows that these are a part of, as they lie there."""
         return None
 
-    def take(self, index: Ints) -> Rows:
+    def take(self, index: Ints, time: Ints | None = None) -> Rows:
+        """``time``: theirs, where it is known."""
         chosen = array_of(index)
         return replace(
             self,
             columns={name: column.take(chosen) for name, column in self.columns.items()},
-            time=self.time[index],
-            code=None if self.code is None else self.code[index],
-            arrival=index + self.arrival if isinstance(self.arrival, int) else self.arrival[index],
-            ranks={name: ranks[index] for name, ranks in self.ranks.items()},
-            stamps={number: stamp[index] for number, stamp in self.stamps.items()},
+            time=self.time.take(index) if time is None else time,
+            code=None if self.code is None else self.code.take(index),
+            arrival=index + self.arrival if isinstance(self.arrival, int) else self.arrival.take(index),
+            ranks={name: ranks.take(index) for name, ranks in self.ranks.items()},
+            stamps={number: stamp.take(index) for number, stamp in self.stamps.items()},
         )
 
     def detached(self) -> Rows:

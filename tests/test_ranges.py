@@ -1,4 +1,4 @@
-"""The kernels of windows at every row, against what they say in a line of numpy."""
+"""The kernels of windows that rows decide, against what they say in a line of numpy."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from slicing.kept_rows import waiting
 from slicing.kernels.ranges import least_of
 from slicing.kernels.rows import before_edges, recent
 
@@ -44,6 +45,19 @@ def test_the_rows_before_edges(name, every):
     edge = np.concatenate([time[a:b] // every + k * 10**12 for k, (a, b) in enumerate(pairwise(bounds))])
     expected = np.append(np.flatnonzero(np.diff(edge)) + 1, ROWS)
     np.testing.assert_array_equal(out[: before_edges(bounds, time, np.int64(every), out)], expected)
+
+
+@pytest.mark.parametrize("delay", [0, 3, 500])
+@pytest.mark.parametrize("share", [0.001, 0.2, 0.45, 1])
+@pytest.mark.parametrize("name", STEPS)
+def test_the_order_of_rows_that_come_late(name, share, delay):
+    chance = np.random.default_rng(3)
+    time = np.cumsum(STEPS[name](chance)).astype(np.int64)
+    late = np.where(chance.random(ROWS) < share, chance.integers(0, delay + 1, ROWS), 0)
+    time = time - 10 * late
+    order, ordered = waiting._order(time)
+    np.testing.assert_array_equal(order, np.argsort(time, kind="stable"))
+    np.testing.assert_array_equal(ordered, np.sort(time))
 
 
 VALUES = {

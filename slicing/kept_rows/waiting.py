@@ -132,21 +132,23 @@ def in_order(rows: Rows) -> Rows:
         return rows.take(order_by(rows.arrivals(), rows.sequence(), rows.time))
     if rows.span[2]:
         return rows
-    return rows.take(_order(rows.time))
+    return rows.take(*_order(rows.time))
 
 
-def _order(time: Ints) -> Ints:
-    """The stable order of times most of which ascend: the others are sorted, and put between them (10 against 40 ns a
-    row, one in five out of order)."""
+def _order(time: Ints) -> tuple[Ints, Ints]:
+    """The stable order of times most of which ascend, and they in it: the others are sorted, and put between them (10
+    against 40 ns a row, one in five out of order)."""
     steady, late = np.empty((2, time.size), np.int64)
     count = int(stragglers(time, steady, late))
     late = late[:count]
     if 2 * count > time.size:
-        return stable_order(time)
-    late = late[stable_order(time[late])]
-    order = np.empty(time.size, np.int64)
-    interleave(time, steady[: time.size - count], late, order)
-    return order
+        order = stable_order(time)
+        return order, time.take(order)
+    late_time = time.take(late)
+    by_time = stable_order(late_time)
+    order, ordered = np.empty(time.size, np.int64), np.empty(time.size, np.int64)
+    interleave(time, steady[: time.size - count], late.take(by_time), late_time.take(by_time), order, ordered)
+    return order, ordered
 
 
 def _bare(rows: Rows) -> Rows:
