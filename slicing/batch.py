@@ -140,8 +140,15 @@ class Rows:
 
     def detached(self) -> Rows:
         """The same in memory of their own: a part keeps all the rows that it is of."""
-        own = self.take(np.arange(len(self)))
-        return replace(own, arrival=self.arrival) if isinstance(self.arrival, int) else own
+        return replace(
+            self,
+            columns={name: pa.concat_arrays([column]) for name, column in self.columns.items()},
+            time=self.time.copy(),
+            code=None if self.code is None else self.code.copy(),
+            arrival=self.arrival if isinstance(self.arrival, int) else self.arrival.copy(),
+            ranks={name: ranks.copy() for name, ranks in self.ranks.items()},
+            stamps={number: stamp.copy() for number, stamp in self.stamps.items()},
+        )
 
     def arrivals(self) -> Ints:
         if isinstance(self.arrival, int):

@@ -142,7 +142,11 @@ class RowTable(ShownRows):
         return self.facts[positions, RANK]
 
     def counted(self, positions: Ints) -> Ints:
-        return np.append(0, np.cumsum(self.cells.rows))[positions]
+        return self._rows_before.take(positions)
+
+    @lazy
+    def _rows_before(self) -> Ints:
+        return np.append(0, np.cumsum(self.cells.rows))
 
     @property
     def sizes(self) -> Ints:
