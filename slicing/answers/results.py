@@ -132,11 +132,13 @@ def none_late(state: State) -> pa.Table:
 
 
 def aggregates(plan: Plan, answers: Answers, pools: Pools) -> list[pa.Array | pa.ChunkedArray]:
-    if isinstance(answers.blocks, tuple):
-        return _aggregates(plan, answers, pools)
-    columns = [Pieces(agg.type, len(answers)) for agg in plan.aggs.values()]
+    columns: list[Pieces] = []
     for piece in answers.pieces():
-        for column, array in zip(columns, _aggregates(plan, piece, pools), strict=True):
+        arrays = _aggregates(plan, piece, pools)
+        if len(piece) == len(answers):
+            return arrays
+        columns = columns or [Pieces(array.type, len(answers)) for array in arrays]
+        for column, array in zip(columns, arrays, strict=True):
             column.append(array)
     return [column.together() for column in columns]
 
