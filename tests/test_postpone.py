@@ -171,3 +171,14 @@ def test_what_waits_may_be_without_cells() -> None:
         given += op.push(pa.table(columns)).windows.num_rows
         op = sl.Operator.restore(spec, op.snapshot(), max_windows_per_push=1)
     assert given + op.flush().windows.num_rows == 5
+
+
+def test_where_nothing_is_due_nothing_waits_for_it():
+    """An edge that ends no window of the cells there are, passed while others wait, and restored."""
+    spec = sl.Spec("t", {"w": sl.tumbling(10)}, {"n": sl.count()}, by=["k"], watermark=sl.manual())
+    op = sl.Operator(spec, max_windows_per_push=1)
+    op.push(pa.table({"t": [1, 2, 3, 25], "k": [0, 1, 2, 0]}))
+    given = [op.advance(10), op.advance(20)]
+    op = sl.Operator.restore(spec, op.snapshot(), max_windows_per_push=1)
+    given += [op.advance(21), op.advance(22), op.flush()]
+    assert [out.windows["window_end"].to_pylist() for out in given] == [[10], [10], [10], [], [30]]
