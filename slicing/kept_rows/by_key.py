@@ -78,16 +78,17 @@ class KeyRows:
         """One more run of a batch's rows; of ``late`` ones it is known that their keys are not quiet."""
         if not len(rows):
             return self
-        code = np.zeros(len(rows), np.int64) if rows.code is None else rows.code.astype(np.int64)
         if late:
-            return replace(self, quiet=self.quiet.known(rows.codes).heard(code, rows.time))
+            return replace(self, quiet=self.quiet.known(rows.codes).heard(_codes(rows), rows.time))
         arrived, stamps = self.arrived, dict[int, Ints]()
         if OF_ALL in self.plan.stamps:
             stamps[OF_ALL] = arrived.rows + np.arange(len(rows))
         if OF_KEY in self.plan.stamps:
-            arrived, stamps[OF_KEY] = arrived.counted(code, rows.codes)
+            arrived, stamps[OF_KEY] = arrived.counted(_codes(rows), rows.codes)
         arrived = replace(arrived, rows=arrived.rows + len(rows))
-        return replace(self, waiting=waiting.added(self.waiting, replace(rows, stamps=stamps)), arrived=arrived)
+        if stamps:
+            rows = replace(rows, stamps=stamps)
+        return replace(self, waiting=waiting.added(self.waiting, rows), arrived=arrived)
 
     def steps(self, until: int) -> list[int]:
         """When to look on the way, so that not too many rows are put by key and shown at once."""
@@ -302,6 +303,12 @@ class KeyRows:
 
 
 MORE = 4  # times as many rows are kept as became final, for a look at the latter alone to be worth it
+
+
+def _codes(rows: Rows) -> Ints:
+    return np.zeros(len(rows), np.int64) if rows.code is None else rows.code.astype(np.int64)
+
+
 _NONE = np.empty(0, np.int64)
 Windows = Sequence[tuple[BoundRows, Seen]]
 
