@@ -10,6 +10,7 @@ import pytest
 from harness import Delta, Visit
 
 import slicing as sl
+from slicing import batch
 from slicing.answers import over_rows
 from slicing.kept_rows import waiting as waits
 from slicing.kept_rows.by_key import KeyRows
@@ -537,3 +538,15 @@ def test_rows_as_late_as_the_last_ones_of_a_batch_before_are_put_with_them(name)
         parts = [op.push(rows.slice(begin, size)).windows for begin in range(0, len(rows), size)]
         told.append(pa.concat_tables([*parts, op.flush().windows]).to_pylist())
     assert len(told[0]) > 5 and all(found == told[0] for found in told)
+
+
+@pytest.mark.parametrize("window", [sl.rows(100), sl.per_row(50), sl.punctuation("mark")], ids=repr)
+def test_the_times_of_a_batch_are_looked_through_once(window, monkeypatch):
+    """Whether rows are in order is known from then on, however they are kept."""
+    scanned, scan = [], batch.scan
+    monkeypatch.setattr(batch, "scan", lambda time, *rest: scanned.append(time.size) or scan(time, *rest))
+    op = sl.Operator(sl.Spec("t", {"w": window}, {"total": sl.sum("v")}, watermark=sl.ordered()))
+    rows = stream(6000, 0).sort_by("t")
+    for at in range(0, 6000, 2000):
+        op.push(rows.slice(at, 2000))
+    assert sum(scanned) < 1.2 * 6000
