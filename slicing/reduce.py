@@ -128,7 +128,8 @@ def _side_by_side(rows: Rows) -> Cells | None:
     """
     plan, edges, keys, parts = rows.plan, rows.edges, max(rows.codes, 1), rows.parts
     size = edges.size * keys
-    if rows.code is None or size * len(parts) > len(rows) or any(not isinstance(lane.kind, int) for lane in plan.lanes):
+    most = len(rows) // max(len(parts), FEW if plan.grid else 1)
+    if rows.code is None or size > most or any(not isinstance(lane.kind, int) for lane in plan.lanes):
         return None
     ends = (plan.edges.next_live(edges - 1, BEGIN) if plan.grid else edges)[:, None]
     grids = [Grid(part, edges, keys) for part in parts]

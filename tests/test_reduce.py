@@ -135,10 +135,10 @@ def test_sessions_are_the_same_from_a_grid_and_from_chained_rows(
     aggs = {"n": sl.count(), "total": sl.sum("i"), "first": sl.first("i"), "middle": sl.median("i")}
     spec = sl.Spec("ts", {"s": sl.session(20), **others}, aggs, by=["key"])
     answers = []
-    for few in (0, 10**9):
+    for few, threads in ((0, 1), (10**9, 1), (0, 2), (10**9, 2)):
         monkeypatch.setattr(reduce, "FEW", few)
-        answers.append(sl.aggregate(data, spec))
-    assert answers[0].equals(answers[1])
+        answers.append(sl.aggregate(data, spec, threads=threads))
+    assert all(answer.equals(answers[0]) for answer in answers)
     assert answers[0].num_rows > 1000
 
 
