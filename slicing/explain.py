@@ -171,7 +171,7 @@ def _rows_kept(plan: Plan) -> str:
         found = [f"yes{beside}; a row is let go when no open window needs it"]
         for name in (plan.names[w.number] for w in plan.row_windows):
             asked = plan.decisions[name]
-            until = "" if asked.rows else "; all the same its rows are kept until its windows close"
+            until = "" if asked.rows else f"; all the same its rows are kept until its windows close, {_why_kept(plan)}"
             if plan.fuses:
                 where = f"up to every {plan.bucket}. rank" if plan.bucket else "between where windows begin and end"
                 until = f"; rows are aggregated {where} once they are final"
@@ -183,6 +183,17 @@ def _rows_kept(plan: Plan) -> str:
     if kinds:
         return "no: a slice keeps the sorted values, counted, of a column with a holistic aggregate; never rows"
     return "no: every window is known from edges or gaps, and every aggregate combines from partials"
+
+
+def _why_kept(plan: Plan) -> str:
+    """What keeps final rows from being aggregated between where windows begin and end."""
+    if plan.spec.revises:
+        return "for a late row may revise them"
+    if plan.idle is not None:
+        return "for idle may end a key between any two of them"
+    if len(plan.row_windows) > 1:
+        return "for the others beside it may begin or end at any of them"
+    return "for a window may begin or end at any of them"
 
 
 def _of_users(plan: Plan) -> list[tuple[str, str]]:

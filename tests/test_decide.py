@@ -74,6 +74,25 @@ def test_a_plan_decides_for_each_of_its_windows(name, ordered):
     assert told["splits and removals"].startswith("none")
 
 
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({}, None),
+        ({"windows": {"mark": sl.punctuation("p"), "frame": sl.frame("p", "q")}}, "the others beside it may begin"),
+        ({"windows": {"count": sl.rows(3, every=2)}}, "a window may begin or end at any of them"),
+        ({"idle": 9}, "idle may end a key between any two of them"),
+        ({"emit": "changes", "allowed_lateness": 5}, "a late row may revise them"),
+    ],
+)
+def test_rows_kept_though_no_decision_asks_for_them_are_explained(more, why):
+    query = {"windows": {"mark": sl.punctuation("p")}, "aggs": {"s": sl.sum("v")}, "watermark": sl.ordered()}
+    told = sl.explain(sl.Spec("t", **{**query, **more}))["rows kept"]
+    if why is None:
+        assert "once they are final" in told and "all the same" not in told
+    else:
+        assert f"all the same its rows are kept until its windows close, for {why}" in told
+
+
 def test_an_aggregate_that_needs_order_keeps_rows_of_slices_out_of_order_only():
     query = {"time": "t", "windows": {"m": sl.tumbling(10)}, "aggs": {"c": sl.collect("v")}}
     ordered, not_ordered = (sl.Spec(**query, watermark=w) for w in (sl.ordered(), sl.bounded(3)))
