@@ -292,11 +292,8 @@ class Operator:
     def _timed(self, plan: Plan, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Ints, Ints]:
         """The rows that have a time, their times in ticks, and the positions of rows that have none."""
         known = self._plain is not None and self._plain.given is not None and batch.schema.equals(self._plain.given)
-        for name, type in () if known else plan.types.items():
-            found = batch.schema.get_all_field_indices(name)
-            if len(found) != 1 or batch.schema.field(found[0]).type != type:
-                has = f"{batch.schema.field(found[0]).type}" if len(found) == 1 else f"{len(found)} such columns"
-                raise TypeError(f"column {name!r} was {type} in the first batch; this one has {has}")
+        if not known:
+            plan.check_types(batch.schema)
         if isinstance(self.spec.time, ProcessingTime):
             now = self.spec.time.clock() if self.spec.time.clock is not None else clock.time_ns() // 1000
             if self._plain is not None and self._plain.progress.largest is not None:

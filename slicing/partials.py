@@ -297,13 +297,15 @@ def _unpacked(state: State, blob: bytes) -> _Arrived:
     header = json.loads(bytes(found[0]))
     sections: dict[str, Any] = {}
     for name, section in zip(header["sections"], found[1:], strict=True):
-        plain = name in ("late", "rows")
-        sections[name] = pa.ipc.open_stream(section).read_all() if plain else _part(state, section)
+        if name in ("late", "rows"):
+            rows = sections[name] = pa.ipc.open_stream(section).read_all()
+            state.plan.check_types(rows.schema)
+        else:
+            part, _, _ = snapshot.read(state.plan.spec, section, state)
+            assert part is not None
+            state.plan.check_types(part.given)
+            sections[name] = part
     return _Arrived(header, sections)
-
-
-def _part(state: State, section: memoryview) -> State | None:
-    return snapshot.read(state.plan.spec, section, state)[0]
 
 
 # --- the reduce side --------------------------------------------------------------------------------------------------

@@ -68,7 +68,7 @@ class Plan:
         self._made: dict[str, Any] = {}
         self.combine = AUTO  # or the strategy that an operator was told to use
         self.arrival = arrival  # False: rows come in no order, and ties go to the smaller value
-        types = {name: _column_type(schema, name) for name in spec.columns()}
+        types = {name: column_type(schema, name) for name in spec.columns()}
         if isinstance(spec.time, ProcessingTime):
             self.measure = Measure.of(pa.timestamp("us", "UTC"), "processing time")
         else:
@@ -327,6 +327,14 @@ class Plan:
         self.combine = name
         return self
 
+    def check_types(self, schema: pa.Schema) -> None:
+        """Refuse columns of other types than the plan was made for."""
+        for name, type in self.types.items():
+            found = schema.get_all_field_indices(name)
+            if len(found) != 1 or schema.field(found[0]).type != type:
+                has = f"{schema.field(found[0]).type}" if len(found) == 1 else f"{len(found)} such columns"
+                raise TypeError(f"column {name!r} was {type} in the first batch; this one has {has}")
+
     @property
     def gapless(self) -> bool:
         """Every time is in at least one window that slices answer."""
@@ -395,7 +403,8 @@ RANK_WORDS = {
 TIE_WORDS = {kinds.FIRST: 3, kinds.LAST: 3, kinds.ARG: 4}
 
 
-def _column_type(schema: pa.Schema, name: str) -> pa.DataType:
+def column_type(schema: pa.Schema, name: str) -> pa.DataType:
+    """The type of a column that is there once."""
     found = schema.get_all_field_indices(name)
     if len(found) != 1:
         trouble = "is missing" if not found else f"occurs {len(found)} times"

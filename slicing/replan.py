@@ -64,6 +64,9 @@ def changed(states: Sequence[State], spec: Spec, columns: pa.Schema | None = Non
     """
     given = states[0].given
     assert given is not None
+    for f in columns or ():
+        if f.type != (was := states[0].plan.types.get(f.name, f.type)):
+            raise TypeError(f"column {f.name!r} was {was} and is {f.type} in data=; cast it to what it was")
     more = [f for f in columns or () if f.name in spec.columns() and f.name not in given.names]
     given = pa.schema([*given, *more])
     missing = [name for name in spec.columns() if name not in given.names]
@@ -112,7 +115,7 @@ def check_change(old: Spec, new: Spec) -> None:
                 raise ValueError(
                     f"{name}[{other[0]!r}] was {was[other[0]]!r} and is {now[other[0]]!r}: give the new one a new name"
                 )
-        elif was != now and name != "on_overflow":
+        elif was != now and name not in ("on_overflow", "on_null_time"):
             raise ValueError(f"{name} was {was!r} and is {now!r}; only windows and aggs can change while a stream runs")
 
 

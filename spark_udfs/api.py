@@ -12,7 +12,9 @@ from pyspark.sql import functions as sf
 
 from slicing import Spec, manual
 from slicing.partials import check, state_of
-from slicing.system.filesystems import filesystem, listed
+from slicing.plan import column_type
+from slicing.system.filesystems import absolute, filesystem, listed
+from slicing.watermark import Manual
 from spark_udfs import stages
 from spark_udfs.files import FileRows
 from spark_udfs.progress import watch
@@ -36,8 +38,8 @@ def window_aggregate(
 
     A batch DataFrame is seen whole: nothing is late, every window closes, ``state`` is ignored. A streaming one keeps
     its slices under ``state`` (any path or URI that pyarrow or fsspec opens, shared by all executors), in
-    ``partitions`` parts; keep that number as long as the query lives. Several queries may share ``state`` under their
-    own ``name``.
+    ``partitions`` parts (``spark.sql.shuffle.partitions`` if left out); keep that number, and the columns' types, as
+    long as the query lives. Several queries may share ``state`` under their own ``name``, and two in one query need it.
 
     Batch b of a stream judges its rows by the watermark of batch b - 1 and closes the windows that its own has reached:
     the spec's watermark over all rows of the batches before it, as Spark's own aggregations do. Rows late for all their
@@ -51,9 +53,13 @@ def window_aggregate(
         raise TypeError(f"window_aggregate takes a DataFrame, or what read_files gives; got {type(data).__name__}")
     count = _partitions(frame.sparkSession, spec, partitions)
     check(spec, count)
+    if frame.isStreaming and isinstance(spec.watermark, Manual):
+        raise ValueError(
+            "watermark=sl.manual() would close nothing: a streaming query has no advance(time); use sl.bounded(delay)"
+        )
     schema = data.schema if isinstance(data, FileRows) else arrow_schema(frame.schema)
-    if late_path is None or not frame.isStreaming:
-        schema = _columns(schema, spec)
+    schema = _columns(schema, spec, late_path is not None and frame.isStreaming)
+    late_path = None if late_path is None else absolute(late_path)
     job = Job(spec, schema, count, late_path=late_path, format=data.format if isinstance(data, FileRows) else None)
     if frame.isStreaming:
         watch(frame.sparkSession)
@@ -62,7 +68,9 @@ def window_aggregate(
         job = replace(job, spec=_seeing_all(spec))
     shape = spark_schema(stages.results_schema(job))
     if job.format is None:
-        frame = frame.select(*(sf.col(f"`{column}`") for column in schema.names))
+        # mapInArrow would take a dot in a name for a field of a struct; the workers know the columns by their place
+        quoted = ("`" + column.replace("`", "``") + "`" for column in schema.names)
+        frame = frame.select(*(sf.col(column).alias(f"c{i}") for i, column in enumerate(quoted)))
     collected = frame.mapInArrow(_function(stages.collect, job), spark_schema(PACKED))
     windows = collected.repartitionById(count, "place").mapInArrow(_function(stages.merge, job), shape)
     return _observed(windows, name) if frame.isStreaming else windows
@@ -79,8 +87,10 @@ def drain(
     """The windows that a stopped stream has left open, as a batch DataFrame; the stream has ended then.
 
     With ``checkpoint`` (the query's) a batch that Spark has not completed is refused: run the query once more, with
-    ``trigger(availableNow=True)``. Draining again gives the same rows; the query refuses to go on after it.
+    ``trigger(availableNow=True)``. Draining again gives the same rows; the query refuses to go on after it. Write them
+    beside the stream's own output: of a folder that a file sink wrote, Spark reads only what that sink has listed.
     """
+    state = absolute(state)
     counts = [n for n in partitions_found(state, name) if partitions in (None, n)]
     if len(counts) != 1:
         held = f"state of {' and of '.join(map(str, counts))} partitions" if counts else "no such state"
@@ -92,6 +102,8 @@ def drain(
     batch = complete[-1]
     if checkpoint is not None:
         begun, done = (_newest(f"{checkpoint}/{log}") for log in ("offsets", "commits"))
+        if begun is None:
+            raise StateError(f"{checkpoint} is no query's checkpoint: it lists no batch in offsets/")
         if begun != done or done != batch:
             raise StateError(
                 f"batch {begun} of the query at {checkpoint} has begun, batch {done} is its last complete one, and the "
@@ -126,9 +138,11 @@ def _partitions(spark: SparkSession, spec: Spec, partitions: int | None) -> int:
     return partitions if spec.by else 1  # without keys all is in one place
 
 
-def _columns(schema: pa.Schema, spec: Spec) -> pa.Schema:
-    """The columns the query reads; what is missing is said where the plan is made."""
-    return pa.schema([schema.field(name) for name in spec.columns() if schema.get_all_field_indices(name)])
+def _columns(schema: pa.Schema, spec: Spec, all_of_them: bool) -> pa.Schema:
+    """The columns the query reads, or all, if late rows are to be written with theirs; each there once."""
+    for name in schema.names if all_of_them else spec.columns():
+        column_type(schema, name)
+    return schema if all_of_them else pa.schema([schema.field(name) for name in spec.columns()])
 
 
 def _files(state: str | None, name: str, partitions: int, spec: Spec, keep: int) -> Files:
@@ -139,7 +153,7 @@ def _files(state: str | None, name: str, partitions: int, spec: Spec, keep: int)
     if isinstance(keep, bool) or not isinstance(keep, int) or keep < 2:
         raise ValueError(f"keep_versions must be at least 2; got {keep!r}")
     filesystem(state)
-    return Files(state, name, partitions, spec.fingerprint(), keep)
+    return Files(absolute(state), name, partitions, spec.fingerprint(), keep)
 
 
 def _seeing_all(spec: Spec) -> Spec:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.dataset as ds
-from pyarrow import fs
+from pyarrow import csv, fs, json
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType, TimestampType
 
@@ -16,6 +16,10 @@ from spark_udfs.types import arrow_schema, given_schema
 
 FORMATS = ("parquet", "arrow", "csv", "json")
 ROWS_AT_ONCE = 1 << 18
+# as Spark reads it: nothing between commas is null, two quotes are an empty text
+_CSV = ds.CsvFileFormat(
+    convert_options=csv.ConvertOptions(null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False)
+)
 # what the source has; content is not read
 _LISTED = StructType(
     [
@@ -66,7 +70,7 @@ def _schema(path: str, schema: StructType | pa.Schema | str | None, format: str)
     if schema is None:
         system, inside = filesystem(path)
         found = system.get_file_info(fs.FileSelector(inside, recursive=True, allow_not_found=True))
-        names = sorted(f.path for f in found if f.is_file and not f.base_name.startswith((".", "_")))
+        names = sorted(f.path for f in found if f.size and not f.base_name.startswith((".", "_")))
         if not names:
             raise ValueError(f"{path} holds no file yet to learn the columns from; give read_files a schema=")
         schema = ds.dataset(names[:1], filesystem=system, format=format).schema
@@ -78,22 +82,33 @@ def read(batches: Iterable[pa.RecordBatch], schema: pa.Schema, format: str) -> I
     for batch in batches:
         for path in batch.column(0).to_pylist():
             system, inside = _located(path)
+            if system.get_file_info(inside).size == 0:  # as for Spark: no rows
+                continue
             try:
-                data = ds.dataset(
-                    [inside], filesystem=system, format=format, schema=_in_file(system, inside, schema, format)
-                )
-                yield from data.scanner(columns=schema.names, batch_size=ROWS_AT_ONCE).to_batches()
+                yield from _rows_in(system, inside, schema, format)
             except (pa.ArrowException, KeyError) as error:
                 raise ValueError(
                     f"{path} cannot be read as {format} with columns {', '.join(schema.names)}: {error}"
                 ) from error
 
 
-def _in_file(system: fs.FileSystem, path: str, schema: pa.Schema, format: str) -> pa.Schema:
+def _rows_in(system: fs.FileSystem, path: str, schema: pa.Schema, format: str) -> Iterator[pa.RecordBatch]:
     """Text is read in the types wanted; a file that has types is read in its own and cast, which is checked."""
-    if format in ("csv", "json"):
-        return schema
-    return ds.dataset([path], filesystem=system, format=format).schema
+    if format == "json":  # a dataset loses the only line of a file, if it does not end
+        with system.open_input_stream(path) as stream:
+            for batch in json.open_json(stream, parse_options=_parsed(schema)):
+                yield batch.select(schema.names)
+        return
+    given = {"format": _CSV, "schema": schema} if format == "csv" else {"format": format}
+    data = ds.dataset([path], filesystem=system, **given)
+    yield from data.scanner(columns=schema.names, batch_size=ROWS_AT_ONCE).to_batches()
+
+
+def _parsed(schema: pa.Schema) -> json.ParseOptions:
+    """Times of a zone are left as text, for the cast after it: JSON's reader takes those without a zone for UTC."""
+    zoned = (pa.types.is_timestamp(field.type) and field.type.tz for field in schema)
+    fields = [field.with_type(pa.string()) if z else field for field, z in zip(schema, zoned, strict=True)]
+    return json.ParseOptions(explicit_schema=pa.schema(fields), unexpected_field_behavior="ignore")
 
 
 def _located(path: str) -> tuple[fs.FileSystem, str]:

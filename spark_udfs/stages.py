@@ -179,7 +179,9 @@ def _state_before(job: Job, files: Files, step: Step) -> tuple[dict[str, Any] | 
             "and another state= or name="
         )
     if step.batch > 0:
-        return files.restore(job.spec, step.partition, step.batch - 1, step.query)
+        before, operator = files.restore(job.spec, step.partition, step.batch - 1, step.query)
+        state_of(operator).plan.check_types(job.schema)
+        return before, operator
     files.begin(step.partition, step.query)
     return None, start(job.spec, job.schema)
 
@@ -191,7 +193,7 @@ def _write_late(job: Job, late: pa.Table, step: Step) -> None:
     sink = io.BytesIO()
     order = [(name, "ascending") for name, f in zip(late.column_names, late.schema, strict=True) if _sortable(f.type)]
     pq.write_table(late.sort_by(order), sink)
-    publish(system, f"{root}/{job.name}-{step.batch:012}-{step.partition:05}.parquet", sink.getvalue())
+    publish(system, f"{root}/{job.name}-{step.query[:8]}-{step.batch:012}-{step.partition:05}.parquet", sink.getvalue())
 
 
 def _sortable(type: pa.DataType) -> bool:

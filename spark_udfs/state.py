@@ -35,7 +35,7 @@ from slicing.partials import (
 )
 from slicing.replan import changed, complete_from
 from slicing.state import State
-from slicing.system.filesystems import filesystem, listed, publish
+from slicing.system.filesystems import absolute, filesystem, listed, publish
 from slicing.system.sealed import SealError, content_of, header_of, sealed
 from spark_udfs.types import arrow_schema
 
@@ -280,7 +280,7 @@ def rescale(path: str, spec: Spec, partitions: int, to: int, name: str = "window
     if not spec.by and to != 1:
         raise ValueError(f"a query without keys (by=[]) has one partition; got to={to}")
     check(spec, to)
-    old, new = (Files(path, name, count, spec.fingerprint()) for count in (partitions, to))
+    old, new = (Files(absolute(path), name, count, spec.fingerprint()) for count in (partitions, to))
     batch = -1
     for batch, query, states in _last(old, spec):
         pieces = [split(state, to) for state in states]
@@ -299,8 +299,8 @@ def change(
     """
     check(changed_spec, partitions)
     old, new = (
-        Files(path, name, partitions, spec.fingerprint()),
-        Files(path, to, partitions, changed_spec.fingerprint()),
+        Files(absolute(path), name, partitions, spec.fingerprint()),
+        Files(absolute(path), to, partitions, changed_spec.fingerprint()),
     )
     if to == name or old.drained() is not None:
         why = f"its new name must be another one than {name!r}" if to == name else "it was drained, which ended it"

@@ -5,11 +5,21 @@ Timestamps with a zone are kept in UTC, whatever the session's zone is, so that 
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pyarrow as pa
+from pyspark.errors import PySparkTypeError
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 from pyspark.sql.types import StructField, StructType
 
 UTC = "UTC"
+_SIGNED = {  # as Spark's own readers widen them
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.uint64(): pa.decimal128(20),
+    pa.float16(): pa.float32(),
+}
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
@@ -30,9 +40,12 @@ def spark_schema(schema: pa.Schema) -> StructType:
 
 
 def given_schema(schema: pa.Schema) -> pa.Schema:
-    """Files' columns in the types that Spark has: microseconds, no views, no dictionaries."""
-    plain = pa.schema([pa.field(f.name, _plain(f.type)) for f in schema])
-    return arrow_schema(spark_schema(plain))
+    """Files' columns in the types that Spark reads them as; those that it has no type for are left out."""
+    fields = []
+    for field in schema:
+        with suppress(PySparkTypeError):
+            fields.append(StructField(field.name, from_arrow_type(_plain(field.type)), True))
+    return arrow_schema(StructType(fields))
 
 
 def _plain(type: pa.DataType) -> pa.DataType:
@@ -40,12 +53,12 @@ def _plain(type: pa.DataType) -> pa.DataType:
         return _plain(type.value_type)
     if pa.types.is_string_view(type):
         return pa.string()
-    return pa.binary() if pa.types.is_binary_view(type) else type
+    return _SIGNED.get(type, pa.binary() if pa.types.is_binary_view(type) else type)
 
 
 def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """A batch's columns in the types of the schema, in its order."""
-    columns = [_cast(batch.column(field.name), field) for field in schema]
+    """A batch's columns in the types, and under the names, of the schema; they are in its order."""
+    columns = [_cast(column, field) for column, field in zip(batch.columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 

@@ -191,6 +191,27 @@ def test_specs_that_need_an_order_of_arrival_are_refused() -> None:
     partials.check(sl.Spec("t", {"r": sl.per_row(5), "p": sl.punctuation("flag")}, aggs, by=["k"]), 4)
 
 
+@pytest.mark.parametrize(
+    ("by", "name", "type"), [("k", "v", pa.int32()), ("v", "v", pa.int16()), ("k", "k", pa.string())]
+)
+@pytest.mark.parametrize("window", [sl.tumbling(10), sl.rows(2)], ids=["slices", "rows"])
+def test_columns_of_another_type_are_refused(by: str, name: str, type: pa.DataType, window: Any) -> None:
+    """Their words would be read as what they are not."""
+    asked = sl.Spec("t", {"w": window}, {"n": sl.count()}, by=[by], sequence="v")
+    first, second = pa.table({"t": [1], "k": [3], "v": [1]}), pa.table({"t": [2], "k": [3], "v": [1]})
+    second = second.set_column(second.column_names.index(name), name, second[name].cast(type))
+    operator = start(asked, first.schema)
+    admit(operator, collected(asked, first))
+    with pytest.raises(TypeError, match=f"column '{name}' was .* in the first batch; this one has {type}"):
+        admit(operator, collected(asked, second))
+
+
+def collected(asked: sl.Spec, rows: pa.Table) -> list[bytes]:
+    collector = Collector(asked, rows.schema)
+    collector.push(rows)
+    return packed(collector.parts(), 1)
+
+
 def test_ties_go_to_the_smaller_value() -> None:
     aggs = {"first": sl.first("v"), "last": sl.last("v"), "arg": sl.argmax("k", "v")}
     built = sl.Spec("t", {"m": sl.tumbling(5)}, aggs)

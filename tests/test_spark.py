@@ -139,6 +139,13 @@ def test_a_batch_is_the_library_in_one_process(spark: SparkSession, time: str, w
     assert repr(in_order(result)) == repr(in_order(expected.cast(result.schema)))  # NaN is not NaN
 
 
+def test_columns_may_have_any_name(spark: SparkSession) -> None:
+    rows = pa.table({"my.ts": [1, 2, 11], "a `key`": ["x", "y", "x"], "Sum of.v": [1, 2, 3]})
+    spec = sl.Spec("my.ts", {"t": sl.tumbling(10)}, {"the.sum": sl.sum("Sum of.v")}, by=["a `key`"])
+    found = window_aggregate(spark.createDataFrame(rows), spec, partitions=2).toArrow()
+    assert in_order(found) == in_order(sl.aggregate(rows, spec).cast(found.schema))
+
+
 def test_values_in_order_and_functions_of_the_user_go_to_the_workers(spark: SparkSession) -> None:
     """A number a row, so that no tie needs an order of arrival; one of the functions refers to a name outside."""
     size, modulus = 500, 2**31 - 1
@@ -369,7 +376,18 @@ def test_what_cannot_be_is_refused_where_it_is_asked(spark: SparkSession, tmp_pa
         window_aggregate(frame, ordered, "state", 2)
     with pytest.raises(ValueError, match="column 'missing' is missing in the data"):
         window_aggregate(frame, sl.Spec("missing", {"t": sl.tumbling("1s")}, {"n": sl.count()}), "state", 2)
+    with pytest.raises(ValueError, match=r"column 'vv' is missing in the data; its columns are ts, k, v$"):
+        window_aggregate(frame, sl.Spec("ts", {"t": sl.tumbling("1s")}, {"n": sl.sum("vv")}), "state", 2)
+    twice = frame.select("*", sf.lit(1).alias("v"))
+    with pytest.raises(ValueError, match="column 'v' occurs 2 times in the data; its columns are ts, k, v, v"):
+        window_aggregate(twice, SPEC, "state", 2)
+    with pytest.raises(ValueError, match=r"sl.manual\(\) would close nothing: a streaming query has no advance"):
+        by_hand = sl.Spec("ts", {"t": sl.tumbling("1s")}, {"n": sl.count()}, watermark=sl.manual())
+        window_aggregate(frame, by_hand, "state", 2)
     with pytest.raises(TypeError, match="window_aggregate takes a DataFrame"):
         window_aggregate([1, 2], SPEC)  # type: ignore[arg-type]
     with pytest.raises(StateError, match="holds no such state"):
         drain(spark, SPEC, str(tmp_path / "nothing"))
+    with pytest.raises(StateError, match="is no query's checkpoint: it lists no batch in offsets/"):
+        run(window_aggregate(frame, SPEC, str(tmp_path / "state"), 2), tmp_path)
+        drain(spark, SPEC, str(tmp_path / "state"), checkpoint=str(tmp_path / "elsewhere"))

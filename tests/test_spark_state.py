@@ -22,10 +22,11 @@ pytest.importorskip("pyspark")
 
 from slicing.system import filesystems
 from slicing.system.filesystems import filesystem, listed, publish
-from spark_udfs import stages, state
+from spark_udfs import files, stages, state
 from spark_udfs.progress import Step
 from spark_udfs.stages import Job
 from spark_udfs.state import Files, StateError, change, rescale
+from spark_udfs.types import conformed, given_schema
 
 SECOND = 1_000_000
 SPEC = sl.Spec(
@@ -158,6 +159,67 @@ def test_late_rows_are_in_one_file_a_batch_and_partition(tmp_path: Path) -> None
     late = pq.read_table(tmp_path / "late")
     assert late.num_rows == counted > 5
     assert late.column_names == [*SCHEMA.names, "reason"]
+
+
+def test_queries_may_share_a_place_for_late_rows(tmp_path: Path) -> None:
+    counted = 0
+    for query in ("one", "other"):
+        asked = job(tmp_path / query, late_path=str(tmp_path / "late"))
+        for batch in range(4):
+            stats = run(asked, batch, rows(batch), query=query)[stages.STATS].drop_null().to_pylist()
+            counted += sum(s["late"] for s in stats)
+    assert pq.read_table(tmp_path / "late").num_rows == counted > 2
+
+
+def test_columns_keep_their_types_as_long_as_the_query_lives(tmp_path: Path) -> None:
+    run(job(tmp_path), 0, rows(0))
+    for column, type in (("v", pa.float64()), ("k", pa.int32()), ("ts", pa.timestamp("ms", "UTC"))):
+        at = SCHEMA.get_field_index(column)
+        other = replace(job(tmp_path), schema=SCHEMA.set(at, pa.field(column, type)))
+        with pytest.raises(TypeError, match=f"column '{column}' was .* in the first batch; this one has "):
+            run(other, 1, pa.RecordBatch.from_pylist([], other.schema))
+        with pytest.raises(TypeError, match=f"column '{column}' was .* and is .* in data=; cast it to what it was"):
+            change(str(tmp_path), SPEC, SPEC, 3, to="more", data=other)
+    assert windows(run(job(tmp_path), 1, rows(1)))
+
+
+def test_null_times_may_become_late_rows_of_a_query_that_they_have_stopped(tmp_path: Path) -> None:
+    run(job(tmp_path), 0, rows(0))
+    nulls = rows(1).set_column(0, "ts", pa.nulls(60, SCHEMA[0].type))
+    with pytest.raises(ValueError, match="time column 'ts' is null in row 0"):
+        run(job(tmp_path), 1, nulls)
+    fields = {name: getattr(SPEC, name) for name in SPEC.__dataclass_fields__} | {"on_null_time": "late"}
+    lenient = sl.Spec(**fields | {"windows": dict(SPEC.windows), "aggs": dict(SPEC.aggs)})
+    change(str(tmp_path), SPEC, lenient, 3, to="lenient")
+    files = Files(str(tmp_path), "lenient", 3, lenient.fingerprint())
+    stats = run(replace(job(tmp_path, spec=lenient), files=files), 1, nulls)[stages.STATS].drop_null().to_pylist()
+    assert sum(s["null_time"] for s in stats) == 60
+
+
+def test_text_in_files_is_read_as_spark_reads_it(tmp_path: Path) -> None:
+    def found(name: str, format: str, text: str) -> list[dict]:
+        (tmp_path / name).write_text(text)
+        paths = pa.RecordBatch.from_arrays([pa.array([f"file:{tmp_path}/{name}"])], names=["path"])
+        read = files.read([paths], SCHEMA, format)
+        return [row for b in read for row in conformed(b, SCHEMA).to_pylist()]
+
+    start = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+    (row, empty) = found("a.csv", "csv", 'ts,k,s,v\n2026-01-01 01:00:00+0100,1,,\n2026-01-01 00:00:00Z,1,"",7\n')
+    assert row == {"ts": start, "k": 1, "s": None, "v": None}
+    assert empty == {"ts": start, "k": 1, "s": "", "v": 7}
+    line = '{"ts": "2026-01-01 00:00:00%s", "k": 1, "s": "x"}'
+    assert found("a.json", "json", line % "Z") == [{"ts": start, "k": 1, "s": "x", "v": None}]
+    assert found("c.json", "json", "") == found("c.csv", "csv", "") == []
+    for name, format, text in (("b.json", "json", line % ""), ("b.csv", "csv", "ts,k,s,v\n2026-01-01 00:00:00,1,,\n")):
+        with pytest.raises(ValueError, match="zone offset"):
+            found(name, format, text)
+
+
+def test_files_may_have_columns_that_spark_has_no_type_for() -> None:
+    """They are widened as Spark's readers do it, or left out."""
+    types = {"a": pa.uint8(), "b": pa.uint32(), "c": pa.uint64(), "d": pa.float16(), "e": pa.month_day_nano_interval()}
+    found = given_schema(pa.schema(list(types.items())))
+    assert found == pa.schema({"a": pa.int16(), "b": pa.int64(), "c": pa.decimal128(20), "d": pa.float32()})
 
 
 def test_a_query_goes_on_with_another_number_of_partitions(tmp_path: Path, undisturbed: list[dict]) -> None:
@@ -304,7 +366,7 @@ def test_state_may_be_on_any_filesystem(
         root = f"fsspec+local://{tmp_path}"
         assert filesystem(root)[0].type_name.startswith("py::fsspec")
     else:
-        root, inside = "other", fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
+        root, inside = "/other", fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
         monkeypatch.setattr(state, "filesystem", lambda path: (inside, path))
     if kind == "object store":
         monkeypatch.setattr(filesystems, "PUTS", ("subtree",))

@@ -31,6 +31,11 @@ def filesystem(path: str) -> tuple[fs.FileSystem, str]:
         return fs.PyFileSystem(fs.FSSpecHandler(other)), inside.rstrip("/")
 
 
+def absolute(path: str) -> str:
+    """The same place for a process that works in another folder."""
+    return path if path.startswith("file:") or "://" in path else os.path.abspath(path)
+
+
 def listed(system: fs.FileSystem, folder: str) -> list[fs.FileInfo]:
     """What a folder holds; nothing where there is none."""
     there = fs.FileSelector(folder, allow_not_found=True)
