@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from slicing.answers.revise import Revisions
 from slicing.columns.row_values import in_form, values_of
-from slicing.columns.values import storable
+from slicing.columns.values import ranks, storable
 from slicing.kept_rows.by_key import KeyRows
 from slicing.kept_rows.plain import PlainRows
 from slicing.kernels.cells import FIRST, LAST, LEVEL
@@ -134,12 +134,13 @@ def moved(state: State, spec: Spec, given: pa.Schema, since: Mapping[str, int], 
         for k in plan.fill
         if timed.get(plan.names[plan.timed[k]]) in state.filled
     }
+    kept, pools = _ranked(state.rows, plan, state.pools)
     return state.but(
         plan=plan,
         given=given,
-        pools={n: state.pools.get(n, pa.array([], storable(plan.value_types[n].type))) for n in plan.ranked},
+        pools=pools,
         store=_store(state, plan, state.store),
-        rows=_rows(state.rows, plan, number),
+        rows=_rows(kept, plan, number),
         revisions=_renumbered(state.revisions, number),
         filled=filled,
         postponed=tuple(replace(p, store=_store(state, plan, p.store).consolidated()) for p in state.postponed),
@@ -249,6 +250,20 @@ def _levels(old: Sequence[int], new: Sequence[int]) -> Ints:
     """How many of the new gaps no longer take a cell, by how many of the old ones do not."""
     between = [sum(gap <= old[level - 1] for gap in new) for level in range(1, len(old))]
     return np.array([0, *between, *([len(new)] if old else [])], np.int64)
+
+
+def _ranked(store: KeyRows, plan: Plan, pools: Mapping[str, pa.Array]) -> tuple[KeyRows, dict[str, pa.Array]]:
+    """Kept rows that know the ranks of their values, of columns that are read by rank from now on."""
+    final = [run for run in store.final.runs if isinstance(run, PlainRows)]
+    kept, of_all = [*store.waiting, *(run.rows for run in final)], dict[str, pa.Array]()
+    for name in plan.ranked:
+        of_all[name] = pools.get(name, pa.array([], storable(plan.value_types[name].type)))
+        if name not in pools and kept and name in kept[0].columns:
+            found, of_all[name], _ = ranks([run.columns[name] for run in kept], of_all[name], np.empty(0, np.int64))
+            kept = [replace(run, ranks={**run.ranks, name: at}) for run, at in zip(kept, found, strict=True)]
+    waiting, plain = tuple(kept[: len(store.waiting)]), iter(kept[len(store.waiting) :])
+    runs = tuple(replace(r, rows=next(plain)) if isinstance(r, PlainRows) else r for r in store.final.runs)
+    return replace(store, waiting=waiting, final=replace(store.final, runs=runs)), of_all
 
 
 def _rows(store: KeyRows, plan: Plan, number: Ints) -> KeyRows:

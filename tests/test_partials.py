@@ -158,6 +158,23 @@ def test_aggregates_come_and_go(case: Case, count: int, chance: random.Random, c
     check_places(orderless(case.asking(windows=windows, sequence="row")), count, chance, change_at)
 
 
+def test_kept_rows_hold_their_values_for_an_aggregate_that_reads_them_by_rank() -> None:
+    """``count`` needs only to know whether there is a text; ``min``, added later, which one it is."""
+
+    def asked(**aggs: sl.Aggregate) -> sl.Spec:
+        return sl.Spec("t", {"r": sl.per_row(5)}, {"n": sl.count("v"), **aggs}, watermark=sl.bounded(2))
+
+    before, after = asked(), asked(least=sl.min("v"))
+    rows = pa.table({"t": [1, 2, 6], "v": ["b", None, "a"]})
+    operator = start(before, rows.schema)
+    admit(operator, collected(before, rows))
+    (state,) = changed([state_of(operator)], after)
+    found = operator_of(state).flush().windows.to_pylist()
+    assert [(row["window_end"], row["n"]) for row in found] == [(1, 1), (2, 1), (6, 1)]
+    later = admit(operator_of(state), collected(after, pa.table({"t": [9], "v": ["c"]})))
+    assert later.stats["windowed"] == 1
+
+
 @pytest.mark.parametrize("type", [pa.int64(), pa.float64(), pa.string(), pa.decimal128(22, 2), pa.bool_()])
 def test_a_key_has_the_same_hash_in_every_table(type: pa.DataType) -> None:
     values = pa.array([None, 0, 1, 1, 0], pa.int64()).cast(type)

@@ -202,10 +202,9 @@ def replanned(runs: Iterable[Rows], plan: Plan, stamps: Sequence[int]) -> tuple[
     found = []
     for run in runs:
         size = len(run)
-        known = {name for name in run.columns if name in run.ranks or name not in plan.ranked}
         nulls = {name: pa.nulls(size, decoded(storable(plan.types[name]))) for name in plan.row_columns}
-        columns = {name: run.columns[name] if name in known else nulls[name] for name in plan.row_columns}
-        ranks = {name: run.ranks[name] if name in known else np.zeros(size, np.int64) for name in plan.ranked}
+        columns = {name: run.columns.get(name, nulls[name]) for name in plan.row_columns}
+        ranks = {name: run.ranks.get(name, np.zeros(size, np.int64)) for name in plan.ranked}
         known_stamps = {n: run.stamps.get(n, np.full(size, UNCOUNTED)) for n in stamps}
         found.append(replace(run, plan=plan, columns=columns, ranks=ranks, stamps=known_stamps))
     return tuple(found)
