@@ -117,7 +117,8 @@ class KeyRows:
         if fresh and not (flush or plan.fuses or plan.spec.revises) and len(final) > MORE * sum(map(len, fresh)):
             fresh, calm = self._divided(final, fresh, codes, until)
         if fresh:
-            codes = np.union1d(codes, fresh[0].codes[fresh[0].groups()[:-1]].astype(np.int64))
+            new = fresh[0].codes[fresh[0].groups()[:-1]].astype(np.int64)
+            codes = np.union1d(codes, new) if codes.size else new
         everything = flush or not plan.spec.by or not plan.by_key
         older = final.of(None if everything else codes) if len(final) and (flush or codes.size) else []
         view = self._view(final, [*older, *fresh], until, flush) if older or fresh else None
@@ -332,20 +333,18 @@ class KeyLook:
 
     def let_go(self, h: int) -> KeyRows:
         """The store without the rows that no window needs any more, which closes at ``h`` or later."""
-        store, quiet = self.store, self.store.quiet
-        wakes, last, began = store.final.wakes, quiet.last, quiet.began
-        if self.awake.size:
-            wakes = wakes.copy()
-            wakes[self.awake] = FOREVER
-        if self.over.size:
-            last, began = last.copy(), began.copy()
-            last[self.over], began[self.over] = BEGIN, store.final.ranked[self.over]
-        over = self.over if self.view is None else np.setdiff1d(self.over, self.view.code)
-        contexts = remembered.without(store.contexts, over)
+        store = self.store
         rest = self.rest if self.until <= h else waiting.taken(store.waiting, h)[1]
-        final = replace(store.final, wakes=wakes)
-        store = replace(store, final=final, quiet=Quiet(last, began), contexts=contexts, waiting=rest)
-        store = replace(store, settled=max(store.settled, h))
+        store = replace(store, waiting=rest, settled=max(store.settled, h))
+        if self.awake.size:
+            wakes = store.final.wakes.copy()
+            wakes[self.awake] = FOREVER
+            store = replace(store, final=replace(store.final, wakes=wakes))
+        if self.over.size:
+            last, began = store.quiet.last.copy(), store.quiet.began.copy()
+            last[self.over], began[self.over] = BEGIN, store.final.ranked[self.over]
+            over = self.over if self.view is None else np.setdiff1d(self.over, self.view.code)
+            store = replace(store, quiet=Quiet(last, began), contexts=remembered.without(store.contexts, over))
         if self.view is not None:
             store = self._shortened(store, self.view, self.seen, h)
         if self.calm is None:
@@ -402,6 +401,8 @@ class KeyLook:
         return Quiet(last, began)
 
     def _remembering(self, windows: Windows, store: KeyRows, view: View, cut: Ints, h: int) -> KeyRows:
+        if not any(window.notes or isinstance(window, BoundContextAware) for window, _ in windows):
+            return store
         contexts, notes = dict(store.contexts), dict(store.notes)
         for window, seen in windows:
             mine = seen.view
@@ -414,6 +415,10 @@ class KeyLook:
                 known = notes.get(window.number, _NONE)
                 notes[window.number] = remembered.noted(window, mine, known, window.note(mine, h, left))
         return replace(store, contexts=contexts, notes=notes)
+
+
+def _codes(rows: Rows) -> Ints:
+    return np.zeros(len(rows), np.int64) if rows.code is None else rows.code.astype(np.int64)
 
 
 def _shown(store: KeyRows, view: View) -> dict[int, Seen]:
