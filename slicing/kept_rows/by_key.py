@@ -417,10 +417,6 @@ class KeyLook:
         return replace(store, contexts=contexts, notes=notes)
 
 
-def _codes(rows: Rows) -> Ints:
-    return np.zeros(len(rows), np.int64) if rows.code is None else rows.code.astype(np.int64)
-
-
 def _shown(store: KeyRows, view: View) -> dict[int, Seen]:
     found = {window.number: Seen.by(window, view, store.notes, store.bases) for window in store.plan.row_windows}
     return {number: seen for number, seen in found.items() if len(seen.view.rows)}
