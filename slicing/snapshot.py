@@ -36,6 +36,7 @@ from slicing.spec import Spec
 from slicing.state import State
 from slicing.store import Store
 from slicing.watermark import Progress
+from slicing.windows.bounds import BEGIN, FOREVER
 from slicing.windows.row_view import Context, Opened, RowTable
 from slicing.windows.users import context_json, context_value
 
@@ -210,8 +211,11 @@ def _cells(plan: Plan, table: pa.Table) -> Cells:
 
 def _row_tables(store: KeyRows) -> list[pa.Table]:
     final, quiet = store.final, store.quiet
-    counts = pa.table({"gone": final.gone, "ranked": final.ranked, "wakes": final.wakes})
-    others = pa.table({"of_key": store.arrived.of_key}), pa.table({"last": quiet.last, "began": quiet.began})
+    counts = _known({"gone": (final.gone, 0), "ranked": (final.ranked, 0), "wakes": (final.wakes, FOREVER)})
+    others = (
+        _known({"of_key": (store.arrived.of_key, 0)}),
+        _known({"last": (quiet.last, BEGIN), "began": (quiet.began, 0)}),
+    )
     notes = (pa.table({"note": known}) for kept in (store.notes, store.bases) for _, known in sorted(kept.items()))
     return [
         counts,
@@ -220,6 +224,13 @@ def _row_tables(store: KeyRows) -> list[pa.Table]:
         *(t for run in final.runs for t in _run_tables(store.plan, run)),
         *map(_waiting_table, store.waiting),
     ]
+
+
+def _known(columns: dict[str, tuple[Ints, int]]) -> pa.Table:
+    """What is kept for each key, up to the last key of which anything is: there may be room for more."""
+    told = np.logical_or.reduce([column != none for column, none in columns.values()])
+    size = int(told.nonzero()[0][-1]) + 1 if told.any() else 0
+    return pa.table({name: column[:size] for name, (column, _) in columns.items()})
 
 
 def _run_tables(plan: Plan, run: RowTable | PlainRows) -> list[pa.Table]:
