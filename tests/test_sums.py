@@ -71,6 +71,7 @@ def test_small_pushes_and_snapshots_lose_nothing(keyed: bool) -> None:
     [
         ([1.0, math.inf, 2.0], math.inf),
         ([1e308, -math.inf, 1e308], -math.inf),
+        ([-1e308, math.inf, 1.0, 2.0, -1e308], math.inf),
         ([1e308, 1e308, 1.0], math.inf),
         ([math.inf, 1.0, -math.inf], math.nan),
         ([1.0, math.nan, math.inf], math.nan),

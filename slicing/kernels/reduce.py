@@ -228,6 +228,11 @@ def segment_basic_f(first, last, x, bits, A, F):
                 nan = is_nan(z[i])
                 low = min(low, TOP if nan else k)
                 high = max(high, BOTTOM if nan else k)
+        elif total != total:  # 1e308 + 1e308 - inf: what is added first depends on the lanes
+            if low == ~INF_BITS and high < INF_BITS:
+                total = -np.inf
+            elif high == INF_BITS and low > ~INF_BITS:
+                total = np.inf
         A[p, 0] = size
         F[p, 1], F[p, 2] = total, lost
         A[p, 3], A[p, 4] = low, high
