@@ -17,7 +17,7 @@ help:
 	@echo "make demo      a stream on a Spark of this machine, with a restart, against Spark's own windows"
 	@echo "make demo-here a stream in this process, its windows, and what they cost"
 	@echo "make test      ruff, mypy and all tests"
-	@echo "make fuzz      CASES=$(CASES) random cases against the oracle (some 25 minutes of one core)"
+	@echo "make fuzz      CASES=$(CASES) random cases against the oracle (some 30 minutes of one core)"
 	@echo "make bench     the benchmarks (asv); BENCH=push: those whose name matches. Figures are kept by commit"
 	@echo "make compare   the figures of two commits, A=$(A) B=$(B)"
 	@echo "make lint      ruff and mypy alone; make format rewrites"
