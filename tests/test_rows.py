@@ -248,15 +248,7 @@ def test_rows_of_keys_that_never_come_again_are_let_go(window):
 
 def test_a_push_looks_only_at_the_keys_whose_rows_became_final(monkeypatch):
     """1000 keys keep 50 rows each; one row makes one row final, and its key's windows see no other key's rows."""
-    shown = []
-    look = KeyRows.look
-
-    def counted(self, *args):
-        found = look(self, *args)
-        shown.append(0 if found is None else len(found.view.rows))
-        return found
-
-    monkeypatch.setattr(KeyRows, "look", counted)
+    shown = rows_shown(monkeypatch)
     windows = {"w": sl.rows(100, every=50), "q": sl.per_row(10), "f": sl.frame("mark", "leave")}
     op = sl.Operator(sl.Spec(time="t", by=["k"], windows=windows, aggs=N, watermark=sl.ordered()))
     whole = stream(50_010, 0, by=1000).sort_by("t")
@@ -276,10 +268,8 @@ SLOW = {
 }
 
 
-@pytest.mark.parametrize("name", SLOW)
-def test_rows_that_wait_are_not_looked_at(monkeypatch, name):
-    """Ten thousand rows wait for lateness: a push shows those that became final, and what open windows keep."""
-    windows, more = SLOW[name]
+def rows_shown(monkeypatch):
+    """How many rows the windows are shown by each look from now on."""
     shown = []
     look = KeyRows.look
 
@@ -288,9 +278,17 @@ def test_rows_that_wait_are_not_looked_at(monkeypatch, name):
         shown.append(0 if found is None or found.view is None else len(found.view.rows))
         return found
 
+    monkeypatch.setattr(KeyRows, "look", counted)
+    return shown
+
+
+@pytest.mark.parametrize("name", SLOW)
+def test_rows_that_wait_are_not_looked_at(monkeypatch, name):
+    """Ten thousand rows wait for lateness: a push shows those that became final, and what open windows keep."""
+    windows, more = SLOW[name]
     op = sl.Operator(sl.Spec("t", windows, N, by=["k"], watermark=sl.bounded(20), allowed_lateness=10_000, **more))
     assert op.push(stream(12_000, 0)).stats["kept"] > 10_000
-    monkeypatch.setattr(KeyRows, "look", counted)
+    shown = rows_shown(monkeypatch)
     for at in range(12_000, 13_000, 100):
         assert op.push(stream(100, at)).stats["kept"] > 10_000
     assert len(shown) >= 10 and 0 < max(shown) < 1000
@@ -325,20 +323,13 @@ LONG = {
 def test_rows_of_an_open_window_are_not_looked_at(monkeypatch, name):
     """A push that completes no window shows none of the rows that are kept; the one that does shows all."""
     windows, more = LONG[name]
-    shown = []
-    look = KeyRows.look
-
-    def counted(self, *args):
-        found = look(self, *args)
-        shown.append(0 if found is None or found.view is None else len(found.view.rows))
-        return found
 
     def rows(count, at):
         return stream(count, at).append_column("never", pa.array(np.zeros(count, bool)))
 
     op = sl.Operator(sl.Spec("t", windows, N, by=["k"], watermark=sl.bounded(20), **more))
     assert op.push(rows(5000, 0)).stats["kept"] == 5000
-    monkeypatch.setattr(KeyRows, "look", counted)
+    shown = rows_shown(monkeypatch)
     for at in range(5000, 6000, 100):
         assert op.push(rows(100, at)).stats["kept"] == at + 100
     assert shown == [0] * 10
