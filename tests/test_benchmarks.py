@@ -88,7 +88,21 @@ def test_peers_agree() -> None:
     )
     assert told.returncode == 0, told.stdout + told.stderr
     assert "ANSWERS DIFFER" not in told.stdout
-    assert told.stdout.count("plain read") == 19
+    assert told.stdout.count("plain read") == 22
+
+
+def test_peers_compare_threads() -> None:
+    pytest.importorskip("polars")
+    told = subprocess.run(
+        [sys.executable, "-m", "asv_benchmarks.peers", "--quick", "--threads", "--only", "1 k rows a slice, 1 M"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert told.returncode == 0, told.stdout + told.stderr
+    assert "2 threads" in told.stdout
+    assert told.stdout.count("x") >= 2
 
 
 def test_peers_name_the_workloads_they_have() -> None:

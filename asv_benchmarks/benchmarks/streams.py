@@ -50,6 +50,12 @@ def keys(rows: int, distinct: int, seed: int = 4) -> Ints:
     return ids[random.integers(0, distinct, rows)]
 
 
+def codes(rows: int, distinct: int, seed: int = 4) -> pa.DictionaryArray:
+    """Keys that come as places in a dictionary, whose values are these places."""
+    places = np.random.default_rng(seed).integers(0, distinct, rows).astype(np.int32)
+    return pa.DictionaryArray.from_arrays(places, np.arange(distinct, dtype=np.int32))
+
+
 def text(numbers: Ints) -> pa.Array:
     """The keys as strings of up to 18 bytes."""
     distinct, place = np.unique(numbers, return_inverse=True)

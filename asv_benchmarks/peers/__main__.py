@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -16,9 +17,16 @@ from asv_benchmarks.benchmarks.streams import SECOND
 from asv_benchmarks.peers import THREADS
 from asv_benchmarks.peers import __doc__ as purpose
 from asv_benchmarks.peers.answers import Disagreement, canonical, compare
+from asv_benchmarks.peers.data import Work
 from asv_benchmarks.peers.workloads import WORKLOADS, Workload
 
 READ = "plain read"
+SHARED = (  # workloads that two threads share
+    "tumbling 1 s, 1 k rows a slice",
+    "20 % out of order, up to 2 s",
+    "1000 keys, tumbling 1 s",
+    "1000 string keys, tumbling 1 s",
+)
 
 
 @dataclass
@@ -44,14 +52,22 @@ def run(workload: Workload, rows: int, runs: int) -> list[Row]:
         compare(name, answer, expected)
     measuring.read(times, data.arrays["value"])
     engines[READ] = lambda: measuring.read(times, data.arrays["value"])
-    spent: dict[str, list[float]] = {name: [] for name in engines}
-    clock = time.process_time if THREADS == 1 else time.perf_counter
+    spent = in_turns(list(engines.values()), runs, workload.cached, by_wall=THREADS > 1)
+    return [Row(name, count / s, name.startswith("slicing")) for name, s in zip(engines, spent, strict=True)]
+
+
+def in_turns(works: Sequence[Work], runs: int, cached: bool, by_wall: bool) -> list[float]:
+    """The median of seconds that each takes; ``cached``: at once again, as it finds its rows in the cache then."""
+    clock = time.perf_counter if by_wall else time.process_time
+    spent: list[list[float]] = [[] for _ in works]
     for _ in range(runs):
-        for name, work in engines.items():
+        for work, seconds in zip(works, spent, strict=True):
+            if cached:
+                work()
             start = clock()
             work()
-            spent[name].append(max(clock() - start, 1e-9))
-    return [Row(n, count / statistics.median(s), n.startswith("slicing")) for n, s in spent.items()]
+            seconds.append(max(clock() - start, 1e-9))
+    return list(map(statistics.median, spent))
 
 
 def show(title: str, rows: list[Row]) -> None:
@@ -65,12 +81,27 @@ def show(title: str, rows: list[Row]) -> None:
         print(f"  {row.engine:34}{row.rate / 1e6:10.1f}{against:>14}{row.rate / ceiling:9.3f}{note}", flush=True)
 
 
+def compare_threads(workloads: Mapping[str, Workload], rows: int, runs: int) -> None:
+    """This library alone, its rows shared by two threads: M rows/s by the clock on the wall."""
+    print(f"\n{'':36}{'push':>8}{'2 threads':>11}{'':7}{'aggregate':>11}{'2 threads':>11}")
+    for title, workload in workloads.items():
+        data = workload.data(max(int(rows * workload.share), 1000))
+        works = [work for threads in (1, 2) for _, work in workload.ours(data, threads)]
+        for work in works:
+            work()
+        spent = in_turns(works, runs, workload.cached, by_wall=True)
+        push, aggregate, push_2, aggregate_2 = (data.ours.num_rows / seconds / 1e6 for seconds in spent)
+        print(f"{title:36}{push:8.1f}{push_2:11.1f}{push_2 / push:6.2f}x", end="")
+        print(f"{aggregate:11.1f}{aggregate_2:11.1f}{aggregate_2 / aggregate:6.2f}x", flush=True)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m asv_benchmarks.peers", description=purpose.splitlines()[0])
     parser.add_argument("--rows", type=int, help="rows of a stream (10,000,000)")
     parser.add_argument("--runs", type=int, help="runs, of which the median counts (5)")
     parser.add_argument("--quick", action="store_true", help="100,000 rows, one run: do answers agree?")
     parser.add_argument("--only", default="", help="workloads whose name holds this")
+    parser.add_argument("--threads", action="store_true", help="this library alone, with one thread and with two")
     parser.add_argument("--all-threads", action="store_true", help="a thread a core for each that can, wall time")
     given = parser.parse_args(arguments)
     rows = given.rows or (100_000 if given.quick else 10_000_000)
@@ -79,6 +110,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not chosen:
         parser.error(f"no workload's name holds {given.only!r}; there are: {'; '.join(WORKLOADS)}")
     pa.set_cpu_count(THREADS)
+    if given.threads:
+        if not given.only:
+            chosen = {title: chosen[title] for title in SHARED}
+        print(f"{rows:,} rows, wall time, median of {runs}, {os.cpu_count()} cores")
+        compare_threads(chosen, rows, runs)
+        return 0
     clock = "one thread each, CPU time" if THREADS == 1 else f"{THREADS} threads for each that can, wall time"
     print(f"{rows:,} rows, {clock}, median of {runs}; answers agree where a table is shown")
     failed = False

@@ -30,6 +30,8 @@ def canonical(answer: object, size: int, span: tuple[int, int], compared: Sequen
 
 
 def _plain(type: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(type):
+        return _plain(type.value_type)
     if pa.types.is_integer(type):
         return pa.int64()
     return pa.float64() if pa.types.is_floating(type) else pa.string()

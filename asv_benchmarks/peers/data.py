@@ -15,8 +15,6 @@ import pyarrow as pa
 from asv_benchmarks.benchmarks import streams
 from asv_benchmarks.peers import THREADS
 
-BATCH = 1_000_000
-
 
 class Data:
     """One stream in the form that each engine likes best: times are int64 microseconds, ``ts``."""
@@ -27,12 +25,10 @@ class Data:
             columns["key"] = pa.array(key)
         row = np.arange(ts.size)
         columns |= {"mark": pa.array(row % 1000 == 0), "leave": pa.array(row % 1000 == 500)}
-        self.table = pa.table(columns)
+        self.ours = self.table = pa.table(columns)
+        if key is not None and pa.types.is_dictionary(self.table["key"].type):  # to others the numbers that it holds
+            self.table = self.ours.set_column(2, "key", self.ours["key"].cast(self.ours["key"].type.value_type))
         self.in_order = in_order
-
-    @cached_property
-    def batches(self) -> list[pa.RecordBatch]:
-        return self.table.to_batches(max_chunksize=BATCH)
 
     @cached_property
     def arrays(self) -> dict[str, np.ndarray]:
@@ -61,10 +57,6 @@ class Data:
         context = datafusion.SessionContext(datafusion.SessionConfig().with_target_partitions(THREADS))
         context.register_record_batches("stream", [self.table.to_batches(max_chunksize=1 << 17)])
         return context
-
-
-Work = Callable[[], object]
-Plan = Callable[[Data], Work]
 
 
 Work = Callable[[], object]

@@ -31,6 +31,30 @@ def reduceat(size: int) -> Plan:
     return plan
 
 
+def groups(size: int) -> Plan:
+    """Keys are small numbers: each window has a row of cells."""
+
+    def plan(data: Data) -> Work:
+        (ts, value), key = data.arrays.values(), data.table["key"].to_numpy()
+
+        def work() -> dict[str, np.ndarray]:
+            keys, slot = int(key.max()) + 1, ts // size
+            first = int(slot[0])
+            cell, cells = (slot - first) * keys + key, (int(slot[-1]) - first + 1) * keys
+            n, total = np.bincount(cell, minlength=cells), np.bincount(cell, value, cells)
+            low, high = np.full(cells, np.inf), np.full(cells, -np.inf)
+            np.minimum.at(low, cell, value)
+            np.maximum.at(high, cell, value)
+            held = np.flatnonzero(n)
+            start = (held // keys + first) * size
+            found = {"n": n[held], "total": total[held], "low": low[held], "high": high[held]}
+            return {"start": start, "key": held % keys, **found}
+
+        return work
+
+    return plan
+
+
 def panes(size: int, every: int) -> Plan:
     """Panes without gaps, as the stream has none; a window is a row of a view."""
     count = size // every

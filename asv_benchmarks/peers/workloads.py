@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
@@ -26,16 +27,23 @@ class Workload:
     size: int = 0
     share: float = 1.0  # of the rows asked for
     compared: tuple[str, ...] = ()  # the columns of answers; all
+    batch: int = 1_000_000  # rows of a push
+    cached: bool = False  # all of it is in the cache, and each engine asked twice, of which the second counts
 
     def engines(self, data: Data) -> Iterator[tuple[str, Work]]:
-        yield "slicing, push by 1 M", lambda: _pushed(self.spec, data.batches)
-        yield "slicing, aggregate", lambda: sl.aggregate(data.table, self.spec, threads=THREADS)
+        yield from self.ours(data, THREADS)
         for name, plan in self.peers.items():
             yield name, plan(data)
 
+    def ours(self, data: Data, threads: int) -> Iterator[tuple[str, Work]]:
+        batches = data.ours.to_batches(max_chunksize=self.batch)
+        size = f"{self.batch // 1000} k" if self.batch < 1_000_000 else "1 M"
+        yield f"slicing, push by {size}", lambda: _pushed(self.spec, batches, threads)
+        yield "slicing, aggregate", lambda: sl.aggregate(data.ours, self.spec, threads=threads)
 
-def _pushed(spec: sl.Spec, batches: Sequence[pa.RecordBatch]) -> pa.Table:
-    operator = sl.Operator(spec, threads=THREADS)
+
+def _pushed(spec: sl.Spec, batches: Sequence[pa.RecordBatch], threads: int) -> pa.Table:
+    operator = sl.Operator(spec, threads=threads)
     found = [operator.push(batch).windows for batch in batches]
     return pa.concat_tables([*found, operator.flush().windows])
 
@@ -45,7 +53,7 @@ def _spec(window: sl.ContextFreeWindow, keyed: bool = False, delay: int = 0) -> 
     return sl.Spec("ts", {"w": window}, AGGS, by=["key"] if keyed else [], watermark=watermark)
 
 
-def _tumbling(rate: int) -> Workload:
+def _tumbling(rate: int, **given: Any) -> Workload:
     peers = {
         "polars group_by_dynamic": with_polars.dynamic(SECOND),
         "duckdb": with_duckdb.groups(SECOND),
@@ -53,13 +61,16 @@ def _tumbling(rate: int) -> Workload:
         "pandas": with_pandas.groups(SECOND),
         "numpy reduceat": with_numpy.reduceat(SECOND),
     }
-    return Workload(lambda rows: Data(streams.times(rows, rate)), _spec(sl.tumbling(SECOND)), peers)
+    return Workload(lambda rows: Data(streams.times(rows, rate)), _spec(sl.tumbling(SECOND)), peers, **given)
 
 
-def _keyed(distinct: int, size: int, as_text: bool = False) -> Workload:
+def _texts(rows: int, distinct: int) -> pa.Array:
+    return streams.text(streams.keys(rows, distinct))
+
+
+def _keyed(distinct: int, size: int, form: Callable[[int, int], Any] = streams.keys, **given: Any) -> Workload:
     def data(rows: int) -> Data:
-        key = streams.keys(rows, min(distinct, max(rows // 10, 1)))
-        return Data(streams.times(rows, 100_000), streams.text(key) if as_text else key)
+        return Data(streams.times(rows, 100_000), form(rows, min(distinct, max(rows // 10, 1))))
 
     peers = {
         "polars group_by": with_polars.groups(size, "key"),
@@ -68,7 +79,9 @@ def _keyed(distinct: int, size: int, as_text: bool = False) -> Workload:
         "datafusion": with_datafusion.groups(size, "key"),
         "pandas": with_pandas.groups(size, "key"),
     }
-    return Workload(data, _spec(sl.tumbling(size), keyed=True), peers, share=0.5 if as_text else 1.0)
+    if form is streams.codes:
+        peers["numpy bincount, minimum.at"] = with_numpy.groups(size)
+    return Workload(data, _spec(sl.tumbling(size), keyed=True), peers, **given)
 
 
 def _late(rows: int, share: float, delay: int) -> streams.Ints:
@@ -84,6 +97,7 @@ WORKLOADS = {
     "tumbling 1 s, 100 k rows a slice": _tumbling(100_000),
     "tumbling 1 s, 1 k rows a slice": _tumbling(1000),
     "tumbling 1 s, 20 rows a slice": _tumbling(20),
+    "tumbling 1 s, 1 k rows a slice, 1 M rows in cache": _tumbling(1000, share=0.1, batch=100_000, cached=True),
     "sliding 60 s / 1 s, 1 k rows a slice": Workload(
         lambda rows: Data(streams.times(rows, 1000)),
         _spec(sl.sliding(MINUTE, every=SECOND)),
@@ -130,7 +144,9 @@ WORKLOADS = {
     "1000 keys, tumbling 1 s": _keyed(1000, SECOND),
     "100 k keys, tumbling 10 s": _keyed(100_000, 10 * SECOND),
     "1 M keys, tumbling 100 s": _keyed(1_000_000, 100 * SECOND),
-    "1000 string keys, tumbling 1 s": _keyed(1000, SECOND, as_text=True),
+    "1000 dictionary keys, tumbling 1 s": _keyed(1000, SECOND, streams.codes),
+    "100 k dictionary keys, tumbling 10 s": _keyed(100_000, 10 * SECOND, streams.codes),
+    "1000 string keys, tumbling 1 s": _keyed(1000, SECOND, _texts, share=0.5),
     "1000 keys, out of order": Workload(
         lambda rows: Data(_disorder(rows), streams.keys(rows, 1000), in_order=False),
         _spec(sl.tumbling(SECOND), keyed=True, delay=2 * SECOND),
