@@ -10,6 +10,7 @@ from slicing.answers.answers import Answers
 from slicing.answers.fill import Filled, by_instance, with_empty
 from slicing.answers.postpone import Postponed, given_out
 from slicing.answers.ways import Closing, quick_answers
+from slicing.columns.values import NOWHERE
 from slicing.hot import fullest
 from slicing.kept_rows.by_key import KeyRows
 from slicing.kept_rows.close import closed
@@ -34,64 +35,47 @@ def advance_to(
     """Move the watermark and answer the windows it closes, of slices and of rows; with what late rows have changed."""
     rows, parts, gone = closed(state, older, reached, flush)
     state, answers = close(state.but(rows=rows), reached, flush, at_most)
-    if len(answers):
-        parts = [answers, *parts]
     if gone is not None:
-        mark = np.zeros(len(gone), np.int64)
-        revised = (
-            (gone, mark)
-            if revised is None
-            else (
-                Answers.together([revised[0], gone]),
-                np.append(revised[1], mark),
-            )
-        )
-    return state, parts, revised
+        changed, mark = (Answers.none(state.plan), NOWHERE) if revised is None else revised
+        revised = Answers.all_of(state.plan, [changed, gone]), np.append(mark, np.zeros(len(gone), np.int64))
+    return state, [answers, *parts], revised
 
 
 def close(state: State, reached: int | None, flush: bool = False, at_most: int | None = None) -> tuple[State, Answers]:
-    """Move the watermark and answer the windows it closes, and those that waited; the rest wait if there are more."""
-    plan, previous = state.plan, BEGIN if state.watermark is None else state.watermark
+    """Move the watermark and answer the windows it closes: at once, or they wait behind others or for a next share."""
+    plan = state.plan
     if reached is None:
         return state, Answers.none(plan)
-    closed = state.but(watermark=reached)
-    after = BEGIN if state.watermark is None else previous - state.patience
+    after = BEGIN if state.watermark is None else state.watermark - state.patience
     until = FOREVER if flush else reached - state.patience
-    due, quick, at_once, store = state.postponed, None, False, state.store
-    if len(store) and _may_close(state, after, until, flush):
-        closing = Closing(plan, store.runs, state.keys, after, until)
-        at_once = not due and (at_most is None or (plan.adds_up and closing.most <= at_most))
-        if at_once:
-            quick = quick_answers(closing)
-        if quick is None:
-            store = store.consolidated() if at_once or not plan.adds_up else store
-        if quick is None and not (at_once and at_most is None):
-            due = (*due, Postponed(store, after, until))
-        horizon = END - 1 if flush else closed.horizon
-        closed = closed.but(
-            fill=state.fill if state.keys is None else fullest(state),
-            store=Store(plan) if flush else store.without(horizon),
-            revisions=state.revisions.without(horizon),
-        )
-
-    def answered(store: Store, after: int, until: int, filled: Filled) -> tuple[Answers, Filled]:
-        share = None if at_once else quick_answers(Closing(plan, store.runs, state.keys, after, until))
-        if share is not None:
-            return share, filled
-        table = store.consolidated().table()
-        timed, filled = _time_windows(state, table, after, until, filled)
-        parts = [p for p in (timed, *_run_windows(state, table, after, until)) if len(p)]
-        return Answers.together(parts) if parts else Answers.none(plan), filled
-
+    if not len(state.store) or not _may_close(state, after, until, flush):
+        return give_waiting(state.but(watermark=reached), at_most)
+    closed = state.but(watermark=reached, fill=fullest(state))
+    closing = Closing(plan, state.store.runs, state.keys, after, until)
+    if state.postponed or not (at_most is None or (plan.adds_up and closing.most <= at_most)):
+        store = state.store if plan.adds_up else state.store.consolidated()
+        waiting = (*state.postponed, Postponed(store, after, until))
+        return give_waiting(_let_go(closed.but(store=store, postponed=waiting), flush), at_most)
+    quick = quick_answers(closing)
     if quick is not None:
-        return closed, quick
-    if at_once and at_most is None:
-        answers, filled = answered(store, after, until, state.filled)
-        return closed.but(filled=filled), answers
-    if not due:
-        return closed, Answers.none(plan)
-    answers, waiting, filled = given_out(plan, due, state.keys, state.filled, at_most, answered)
-    return closed.but(filled=filled, postponed=waiting), answers
+        return _let_go(closed, flush), quick
+    store = state.store.consolidated()
+    answers, filled = _of_table(closing, store.table(), state.filled)
+    return _let_go(closed.but(store=store, filled=filled), flush), answers
+
+
+def give_waiting(state: State, at_most: int | None = None) -> tuple[State, Answers]:
+    """Of the windows that were closed and wait the oldest, about ``at_most`` of them, or all."""
+
+    def answering(store: Store, after: int, until: int, filled: Filled) -> tuple[Answers, Filled]:
+        closing = Closing(state.plan, store.runs, state.keys, after, until)
+        quick = quick_answers(closing)
+        return _of_table(closing, store.consolidated().table(), filled) if quick is None else (quick, filled)
+
+    if not state.postponed:
+        return state, Answers.none(state.plan)
+    answers, waiting, filled = given_out(state.plan, state.postponed, state.keys, state.filled, at_most, answering)
+    return state.but(filled=filled, postponed=waiting), answers
 
 
 def stays_open(state: State, reached: int) -> bool:
@@ -114,29 +98,42 @@ def _may_close(state: State, after: int, until: int, flush: bool) -> bool:
     return any(plan.edges.any_between(a, a + until - after) for a in marks)
 
 
-def _time_windows(state: State, table: Cells, after: int, until: int, filled: Filled) -> tuple[Answers, Filled]:
+def _let_go(state: State, flush: bool) -> State:
+    """Without what no open window needs. Of runs (sessions) this is seen only by all cells in one."""
+    horizon = END - 1 if flush else state.horizon
+    store = Store(state.plan) if flush else state.store.without(horizon)
+    return state.but(store=store, revisions=state.revisions.without(horizon))
+
+
+def _of_table(closing: Closing, table: Cells, filled: Filled) -> tuple[Answers, Filled]:
+    """All windows that close, of all the cells."""
+    timed, filled = _time_windows(closing, table, filled)
+    return Answers.all_of(closing.plan, [timed, *_run_windows(closing, table)]), filled
+
+
+def _time_windows(closing: Closing, table: Cells, filled: Filled) -> tuple[Answers, Filled]:
     """Windows between edges. With ``idle``, a key that has been quiet gives out all its windows now."""
-    plan = state.plan
+    plan, keys, after, until = closing.plan, closing.keys, closing.after, closing.until
     if plan.idle is None:
-        found = emit.time_answers(plan, table, state.keys, after, until)
+        found = emit.time_answers(plan, table, keys, after, until)
         return with_empty(plan, found, filled, table, after, until)
-    return by_instance(plan, runs(table, state.keys, chains(table, plan.idle)), filled, after, until)
+    return by_instance(plan, runs(table, keys, chains(table, plan.idle)), filled, after, until)
 
 
-def _run_windows(state: State, table: Cells, after: int, until: int) -> list[Answers]:
+def _run_windows(closing: Closing, table: Cells) -> list[Answers]:
     """Windows that are runs of a key's rows: sessions, whole streams."""
-    plan = state.plan
+    plan, keys, after, until = closing.plan, closing.keys, closing.after, closing.until
     found = []
     for session in plan.sessions:
         gap = plan.session_gaps[session.level]
         chained = chains(table, gap, table.level % plan.levels <= session.level)
         due = (after <= chained.end + gap) & (chained.end + gap < until)
         if due.any():
-            found.append(emit.session_answers(plan, runs(table, state.keys, chained, due), session.window, session.gap))
+            found.append(emit.session_answers(plan, runs(table, keys, chained, due), session.window, session.gap))
     if plan.wholes and (until == FOREVER or plan.idle is not None):
         gap = int(ENDLESS) if plan.idle is None else plan.idle
         chained = chains(table, gap, table.level < plan.levels)
         over = None if plan.idle is None else chained.end + plan.idle < until
-        streams = runs(table, state.keys, chained, over)
+        streams = runs(table, keys, chained, over)
         found += [emit.session_answers(plan, streams, window, 0) for window in plan.wholes]
     return found

@@ -19,10 +19,11 @@ import pyarrow.compute as pc
 
 from slicing.admit import admit, encoded, too_far
 from slicing.answers import results
+from slicing.answers.answers import Answers
 from slicing.answers.postpone import held_beside
 from slicing.answers.revise import revise
 from slicing.batch import Rows
-from slicing.close import advance_to, close, stays_open
+from slicing.close import advance_to, give_waiting, stays_open
 from slicing.columns.arrow_io import one_batch
 from slicing.columns.values import NOWHERE, taken
 from slicing.hot import Hot, begun, suits, with_cells
@@ -124,17 +125,16 @@ class Operator:
                 return out
         state = self._with_hot(state)
         admitted = admit(state, rows)
-        earlier = []
-        if state.postponed and len(admitted.changing):  # what a late row may change has to be given out before
-            state, due = close(state, state.watermark)
-            earlier = [due] if len(due) else []
+        waited = Answers.none(state.plan)
+        if len(admitted.changing):  # what a late row may change has to be given out before
+            state, waited = give_waiting(state)
         state, revised = revise(state, admitted.changing)
         # cells of windows that close now need no merging
         store, arrived = state.store.beside(admitted.cells), state.arrived + given.num_rows
         state = state.but(store=store, arrived=arrived, given=given.schema)
         state, older = keep(state, admitted.in_time, admitted.tardy)
         state, answers, revised = advance_to(state, self._reached(state), older, revised, self._at_most)
-        windows = results.windows(state, [*earlier, *answers], revised)
+        windows = results.windows(state, [waited, *answers], revised)
         late = (
             results.late_rows(given, null_time, admitted.late)
             if admitted.late.size or null_time.size
@@ -160,14 +160,11 @@ class Operator:
             hot = begun(state, rows) if suits(state, rows) else None
             if hot is None:
                 return None
-        answers = []
-        if state.postponed:
-            state, due = close(state, reached, at_most=self._at_most)
-            answers = [due] if len(due) else []
+        state, waited = give_waiting(state, self._at_most)
         state = state.but(watermark=reached, arrived=state.arrived + given.num_rows, given=given.schema)
         late = results.late_rows(given, null_time, NOWHERE) if null_time.size else results.none_late(state)
         counts = _NO_ROWS | {"rows": given.num_rows, "windowed": len(rows), "null_time": null_time.size}
-        windows = results.windows(state, answers)
+        windows = results.windows(state, [waited])
         fill = hot.filling(rows)
         self._torn = True  # by an interrupt only: nothing else can fail
         fill()

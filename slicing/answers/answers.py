@@ -116,6 +116,11 @@ class Answers:
         return Answers(name, start, end, code, blocks, True, shows=shows, names=names)
 
     @staticmethod
+    def all_of(plan: Plan, parts: Sequence[Answers]) -> Answers:
+        found = [part for part in parts if len(part)]
+        return Answers.together(found) if found else Answers.none(plan)
+
+    @staticmethod
     def none(plan: Plan) -> Answers:
         return plan.once("no answers", lambda: Answers._none(plan))
 

@@ -127,8 +127,7 @@ def given_out(
         answers, filled = answering(store, of.after, of.until, filled)
         parts.append(answers)
         room = None if room is None else room - len(answers)
-    parts = [part for part in parts if len(part)]
-    return Answers.together(parts) if parts else Answers.none(plan), waiting, filled
+    return Answers.all_of(plan, parts), waiting, filled
 
 
 def _share(plan: Plan, whole: Postponed, keys: int, room: int | None) -> tuple[Postponed, Store, tuple[Postponed, ...]]:

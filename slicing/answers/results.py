@@ -87,9 +87,10 @@ def to_table(plan: Plan, answers: Answers, keys: KeyTable | None, pools: Pools, 
 
 def windows(state: State, parts: Sequence[Answers], revised: tuple[Answers, Ints] | None = None) -> pa.Table:
     """``out.windows``: windows that closed and, with their marks, those that changed."""
+    parts = [part for part in parts if len(part)]
     if len(parts) > 1 and revised is None and _in_turn(parts):
         return pa.concat_tables([windows(state, [part]) for part in parts])
-    answers = Answers.together(parts) if parts else Answers.none(state.plan)
+    answers = Answers.all_of(state.plan, parts)
     if state.plan.since:
         answers = answers.take(~state.plan.missed(answers.window, answers.start, answers.end))
         if revised is not None:
