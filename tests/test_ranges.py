@@ -28,12 +28,16 @@ def test_the_rows_in_reach_of_each(name, reach, groups):
     time = np.cumsum(STEPS[name](np.random.default_rng(1))).astype(np.int64)
     bounds = np.linspace(0, ROWS, groups + 1).astype(np.int64)
     first, last, start = np.empty((3, ROWS), np.int64)
-    recent(bounds, time, np.int64(reach), first, last, start)
+    recent(bounds, time, np.int64(reach), np.int64(0), first, last, start)
     for a, b in pairwise(bounds):
         here = time[a:b]
         np.testing.assert_array_equal(first[a:b], a + np.searchsorted(here, here - reach, "right"))
         np.testing.assert_array_equal(last[a:b], a + np.searchsorted(here, here, "right"))
     np.testing.assert_array_equal(start, time[first])
+    for begin, size in ((0, 1), (1, 2000), (1999, 70), (4321, ROWS - 4321)):  # some of them alone
+        some = np.empty((3, size), np.int64)
+        recent(bounds, time, np.int64(reach), np.int64(begin), *some)
+        np.testing.assert_array_equal(some, np.stack([first, last, start])[:, begin : begin + size])
 
 
 @pytest.mark.parametrize("every", [1, 7, 1000, 10**9])
@@ -79,7 +83,7 @@ def test_the_least_of_ranges(name, width):
     there_and_back = np.concatenate([np.arange(300), np.arange(500, 100, -7), np.arange(90, ROWS)])
     for begin in (*forward, there_and_back, chance.integers(0, ROWS, 300)):
         first, last = np.maximum(begin, 0), np.clip(begin + width, 1, ROWS)
-        out = np.empty(first.size, np.int64)
-        least_of(x, np.int64(0), first, last, np.empty(ROWS, np.int64), out)
+        out, in_order = np.empty(first.size, np.int64), bool((np.diff(first) >= 0).all() and (np.diff(last) >= 0).all())
+        least_of(x, np.int64(0), first, last, in_order, np.empty(ROWS, np.int64), out)
         expected = [x[a:b].min() for a, b in zip(first, last, strict=True)]
         np.testing.assert_array_equal(out, expected)

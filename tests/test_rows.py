@@ -415,6 +415,29 @@ def test_windows_at_every_row_are_answered_from_columns_as_from_cells(window, pi
                 assert one.equals(other), name
 
 
+@pytest.mark.parametrize("type", [pa.int64(), pa.int32(), pa.date32(), pa.timestamp("us", "UTC")], ids=str)
+def test_what_windows_at_all_rows_hold_is_looked_for_piece_by_piece(type, monkeypatch):
+    """Where they start is known no earlier, whatever the time column is."""
+    monkeypatch.setattr(over_rows, "PIECE", 100)
+    looked, recent = [], over_rows.recent
+    monkeypatch.setattr(over_rows, "recent", lambda *given: looked.append(given[4].size) or recent(*given))
+    time = np.cumsum(np.random.default_rng(6).integers(0, 3, 3000))
+    rows = pa.table({"t": pa.array(time, pa.int32() if type == pa.date32() else pa.int64()).cast(type), "v": time % 17})
+    reach = {"date32[day]": "30d", "timestamp[us, tz=UTC]": "30us"}.get(str(type), 30)
+    spec = sl.Spec("t", {"w": sl.per_row(reach)}, {"n": sl.count(), "low": sl.min("v")}, watermark=sl.ordered())
+    op = sl.Operator(spec)
+    found = pa.concat_tables([op.push(rows[:1700]).windows, op.push(rows[1700:]).windows, op.flush().windows])
+    first, last = np.searchsorted(time, time - 30, "right"), np.searchsorted(time, time, "right")
+    assert (
+        found["window_start"].cast(pa.int32() if type == pa.date32() else pa.int64()).to_pylist()
+        == time[first].tolist()
+    )
+    assert found["window_end"].combine_chunks() == rows["t"].combine_chunks()
+    assert found["n"].to_pylist() == (last - first).tolist()
+    assert found["low"].to_pylist() == [min(time[a:b] % 17) for a, b in zip(first, last, strict=True)]
+    assert max(looked) == 100
+
+
 @pytest.mark.parametrize("window", [sl.per_row(1000), sl.rows(1000, 1), sl.last_rows(1000, 1)], ids=repr)
 def test_a_final_row_is_kept_as_its_columns(window):
     """A time, a value and the number of rows before it: not a cell of some 20 words."""

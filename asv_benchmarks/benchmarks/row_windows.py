@@ -74,9 +74,9 @@ class PerRow:
 
         def kernels() -> None:
             for _ in range(20):
-                recent(bounds, times, np.int64(10_000), first, last, start)
+                recent(bounds, times, np.int64(10_000), np.int64(0), first, last, start)
                 extreme_keys(values.view(np.int64), False, keys)
-                least_of(keys, np.int64(0), first, last, room, out)
+                least_of(keys, np.int64(0), first, last, True, room, out)
 
         spec = sl.Spec("ts", {"w": sl.per_row("10ms")}, {"low": sl.min("value")}, watermark=sl.ordered())
         batches = streams.cut(streams.batch(times), streams.sized(1_000_000))

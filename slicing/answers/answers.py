@@ -32,7 +32,7 @@ class Answers:
     """Windows with rows: their number (in name order), bounds, key and combined partials."""
 
     window: Ints
-    start: Ints
+    start: Ints  # of ``Ranges`` that are looked for when they are read: there once they were
     end: Ints
     code: Ints
     blocks: tuple[Block, ...] | Ranges

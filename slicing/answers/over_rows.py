@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ from slicing.batch import ALL_VALID, Rows
 from slicing.columns.values import TOP
 from slicing.kernels import combine as kinds
 from slicing.kernels.ranges import extreme_keys, least_of, sums_of
+from slicing.kernels.rows import recent
 from slicing.plan import Plan
 from slicing.reduce import lift_ranges
 from slicing.slices.blocks import Block, together, width
@@ -29,19 +30,67 @@ Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
 FEWEST = 4  # rows a window on average, or cells are not worth it
-PIECE = 1 << 15  # windows whose partials, with the rows they are made of, stay in cache
+PIECE = 1 << 16  # windows whose ranges and partials, with the rows they are made of, stay in cache
 
 
-def over_rows(plan: Plan, rows: Rows, first: Ints, last: Ints, in_order: bool) -> tuple[Block, ...] | Ranges:
-    """Each lane's partials over the ranges of sorted rows ``first[r] : last[r]``, none of them empty; ``in_order``:
-    each begins and ends where the one before it does, or later."""
-    few = FEWEST * first.size <= len(rows) or plan.combine != AUTO
+class Spans(Protocol):
+    """Ranges of sorted rows, none of them empty."""
+
+    @property
+    def in_order(self) -> bool:
+        """Whether each begins and ends where the one before it does, or later."""
+
+    def __len__(self) -> int: ...
+
+    def of(self, at: int, end: int) -> tuple[Ints, Ints]:
+        """The first row of some of them, and the one that they end before."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """Ranges that were looked for beforehand."""
+
+    first: Ints
+    last: Ints
+    in_order: bool
+
+    def __len__(self) -> int:
+        return self.first.size
+
+    def of(self, at: int, end: int) -> tuple[Ints, Ints]:
+        return self.first[at:end], self.last[at:end]
+
+
+@dataclass(frozen=True)
+class Recent:
+    """For each row from ``begin`` on the rows of the last ``reach``, looked for when they are asked for: 16 bytes a row
+    that are never in memory. ``start``: the times of their first rows, there from then on."""
+
+    time: Ints
+    reach: int
+    begin: int
+    start: Ints
+    in_order = True
+
+    def __len__(self) -> int:
+        return self.start.size
+
+    def of(self, at: int, end: int) -> tuple[Ints, Ints]:
+        first, last = np.empty((2, end - at), np.int64)
+        bounds = np.array([0, self.time.size])
+        recent(bounds, self.time, np.int64(self.reach), np.int64(self.begin + at), first, last, self.start[at:end])
+        return first, last
+
+
+def over_rows(plan: Plan, rows: Rows, spans: Spans) -> tuple[Block, ...] | Ranges:
+    """Each lane's partials over ranges of these rows."""
+    few = FEWEST * len(spans) <= len(rows) or plan.combine != AUTO
     dense = [] if few else [lane for lane in plan.lanes if lane.kind in _FILL]
-    ranges = Ranges([_Column.of(plan, rows, lane) for lane in dense], first, last, in_order)
+    ranges = Ranges([_Column.of(plan, rows, lane) for lane in dense], spans)
     if len(dense) == len(plan.lanes):
         return ranges
     others = [lane for lane in plan.lanes if lane not in dense]
-    found = dict(zip(others, _from_cells(plan, others, rows, first, last), strict=True))
+    found = dict(zip(others, _from_cells(plan, others, rows, *spans.of(0, len(spans))), strict=True))
     found |= zip(dense, ranges.whole(), strict=True)
     return tuple(found[lane] for lane in plan.lanes)
 
@@ -68,21 +117,21 @@ class Ranges:
     """Partials that are made when they are read, some windows at a time: all of them are never in memory."""
 
     columns: Sequence[_Column]
-    first: Ints
-    last: Ints
-    in_order: bool
+    spans: Spans
 
     def __len__(self) -> int:
-        return self.first.size
+        return len(self.spans)
 
     def pieces(self) -> Iterator[tuple[slice, tuple[Block, ...]]]:
         at = 0
         while at < len(self):
             # at least as many as the first has rows, which its neighbours share
-            end = min(at + max(PIECE, int(self.last[at] - self.first[at])), len(self))
-            first, last = self.first[at:end], self.last[at:end]
-            bottom, top = (first[0], last[-1]) if self.in_order else (first.min(), last.max())
-            yield slice(at, end), tuple(column.partials(bottom, top, first, last) for column in self.columns)
+            first, last = self.spans.of(at, at + 1)
+            end = min(at + max(PIECE, int(last[0] - first[0])), len(self))
+            first, last = self.spans.of(at, end)
+            bottom, top = (first[0], last[-1]) if self.spans.in_order else (first.min(), last.max())
+            ranges = _Of(bottom, first, last, self.spans.in_order)
+            yield slice(at, end), tuple(column.partials(bottom, top, ranges) for column in self.columns)
             at = end
 
     def whole(self) -> tuple[Block, ...]:
@@ -105,11 +154,11 @@ class _Column:
         valid = rows.valid(None if feed is None else feed.column, lane.flag)
         return _Column(lane, x, valid, plan.words_read(lane))
 
-    def partials(self, bottom: np.int64, top: np.int64, first: Ints, last: Ints) -> Ints:
+    def partials(self, bottom: np.int64, top: np.int64, ranges: _Of) -> Ints:
         """Of ranges of the rows ``bottom : top``, word by word; what nobody reads is left as it is."""
-        block = np.empty((width(self.lane.kind), first.size), np.int64)
-        ranges, valid = _Of(bottom, first, last), self.valid[bottom:top]
-        np.subtract(last, first, out=block[0])
+        block = np.empty((width(self.lane.kind), ranges.first.size), np.int64)
+        valid = self.valid[bottom:top]
+        np.subtract(ranges.last, ranges.first, out=block[0])
         if self.valid is not ALL_VALID:
             block[0] = _differences(valid.astype(np.int64), ranges)
         _FILL[self.lane.kind](self.x[bottom:top], valid, self.words, ranges, block.T)
@@ -122,6 +171,7 @@ class _Of(NamedTuple):
     bottom: np.int64
     first: Ints
     last: Ints
+    in_order: bool
 
 
 def _counts(x: Any, valid: Bytes, words: frozenset[int], ranges: _Of, block: Ints) -> None:
@@ -149,7 +199,7 @@ def _basic_i(x: Ints, valid: Bytes, words: frozenset[int], ranges: _Of, block: I
 def _basic_f(x: npt.NDArray[np.float64], valid: Bytes, words: frozenset[int], ranges: _Of, block: Ints) -> None:
     if 1 in words:
         held, floats = np.where(valid, x, 0.0) if valid.size else x, block.view(np.float64)
-        sums_of(held, *ranges, np.empty((2, held.size)), floats[:, 1], floats[:, 2])
+        sums_of(held, *ranges[:3], np.empty((2, held.size)), floats[:, 1], floats[:, 2])
     keys, room = np.empty((2, x.size if {3, 4} & words else 0), np.int64)
     for word in {3, 4} & words:
         extreme_keys(x.view(np.int64), word == 4, keys)
@@ -168,7 +218,7 @@ _FILL: dict[object, Callable[[Any, Bytes, frozenset[int], _Of, Ints], None]] = {
 
 def _differences(x: Ints, ranges: _Of) -> Ints:
     """Sums of ranges, modulo 2**64."""
-    sums, (bottom, first, last) = np.append(0, np.cumsum(x)), ranges
+    sums, (bottom, first, last, _) = np.append(0, np.cumsum(x)), ranges
     difference: Ints = sums[last - bottom] - sums[first - bottom]
     return difference
 

@@ -64,7 +64,8 @@ def to_table(plan: Plan, answers: Answers, keys: KeyTable | None, pools: Pools, 
     if order is not None:
         answers = answers.take(order)
         mark = None if mark is None else mark[order]
-    starts = not (plan.open_start or plan.keeps_rows) or answers.start.min() > BEGIN
+    aggs = aggregates(plan, answers, pools)  # first: where windows at rows start is known from then on
+    starts = not plan.open_start or answers.start.min() > BEGIN
     no_start = None if starts else answers.start == BEGIN
     columns = [
         plan.named(answers.window) if answers.names is None else answers.names,
@@ -76,7 +77,7 @@ def to_table(plan: Plan, answers: Answers, keys: KeyTable | None, pools: Pools, 
     if plan.spec.ranks_rows:
         ranks = np.full((len(answers), 2), -1) if answers.ranks is None else answers.ranks
         columns += [array_of(rank, rank < 0) for rank in ranks.T]
-    columns += aggregates(plan, answers, pools)
+    columns += aggs
     if plan.spec.emit == "updates":
         columns.append(array_of(np.zeros(len(answers), np.int64) if mark is None else mark))
     if plan.spec.emit == "changes":

@@ -11,13 +11,15 @@ import numpy.typing as npt
 
 from slicing.answers.answers import Answers
 from slicing.answers.emit import combined
-from slicing.answers.over_rows import over_rows
+from slicing.answers.over_rows import Known, Recent, over_rows
 from slicing.batch import Rows
+from slicing.columns.arrow_out import room
 from slicing.kept_rows.by_key import KeyRows
 from slicing.kept_rows.plain import PlainRows
 from slicing.plan import Plan
 from slicing.reduce import lift_rows
 from slicing.windows.bounds import BEGIN, FOREVER
+from slicing.windows.counted import BoundPerRow
 from slicing.windows.row_view import ARRIVAL, BoundRows, Found, View
 
 if TYPE_CHECKING:
@@ -67,7 +69,7 @@ class Due:
         f = self.found
         rows, order = self.view.rows, f.order
         if order is None and isinstance(rows, PlainRows):
-            blocks = over_rows(plan, rows.rows, f.first, f.last, f.in_order)
+            blocks = over_rows(plan, rows.rows, Known(f.first, f.last, f.in_order))
         elif order is None:
             blocks = combined(plan, rows.cells, f.first, f.last)
         else:
@@ -79,6 +81,26 @@ class Due:
         ranks = None if f.rank_start is None or f.rank_end is None else np.stack([f.rank_start, f.rank_end], axis=1)
         in_order = self.view.first.size == 1 and f.in_order
         return Answers(window, f.start, f.end, self.code(), blocks, in_order, ranks)
+
+
+def given_out(plan: Plan, window: BoundRows, view: View, after: int, until: int) -> list[Answers]:
+    """The windows of a type that close at ``after`` or later and before ``until``."""
+    if len(plan.names) == 1 and isinstance(window, BoundPerRow) and window.at_all_rows and view.first.size == 1:
+        return _at_all_rows(plan, window, view, after, until)
+    due = Due.of(window, view, after, until)
+    return [due.answers(plan)] if due.found.first.size else []
+
+
+def _at_all_rows(plan: Plan, window: BoundPerRow, view: View, after: int, until: int) -> list[Answers]:
+    """The same of one group's windows at all rows, alone in the spec: what they hold is looked for piece by piece, when
+    they are read."""
+    begin, end = np.searchsorted(view.time, [after, until]).tolist()
+    time = view.time[begin : len(view.rows) if view.over[0] else end]
+    if not time.size:
+        return []
+    spans = Recent(view.time, window.range, begin, room(time.size))
+    number, code = (np.broadcast_to(np.int64(n), time.size) for n in (window.number, view.code[0]))
+    return [Answers(number, spans.start, time, code, over_rows(plan, view.rows.rows, spans), True)]
 
 
 def together(stores: Sequence[KeyRows]) -> KeyRows:
@@ -117,11 +139,9 @@ def closed(
     for step in rows.steps(until) if older is None else []:
         look = rows.look(step, False)
         if look is not None:
-            shown = (
-                (window, look.seen[window.number].view) for window in plan.row_windows if window.number in look.seen
-            )
-            dues = (Due.of(window, view, after, step) for window, view in shown)
-            found += [due.answers(plan) for due in dues if due.found.first.size]
+            for window in plan.row_windows:
+                if window.number in look.seen:
+                    found += given_out(plan, window, look.seen[window.number].view, after, step)
             rows = look.let_go(step + state.patience - plan.lateness)
         after = step
     look = rows.look(until, flush)
@@ -131,7 +151,10 @@ def closed(
     for window in plan.row_windows:
         if window.number not in look.seen:
             continue
-        due = Due.of(window, look.seen[window.number].view, after if older is None else left, until)
+        if older is None:
+            found += given_out(plan, window, look.seen[window.number].view, after, until)
+            continue
+        due = Due.of(window, look.seen[window.number].view, left, until)
         if was is not None and window.number in was.seen:
             before = Due.of(window, was.seen[window.number].view, left, after)
             kept, still = _common(before.identity(), due.identity())

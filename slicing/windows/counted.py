@@ -264,6 +264,7 @@ class BoundPerRow(BoundRows):
     def __init__(self, window: PerRow, binding: Binding) -> None:
         self.number, self.every, self.by_arrival = binding.number, window.every, window.by_arrival
         self.revises = binding.revises
+        self.at_all_rows = self.every == 1 and not (self.revises or binding.added)  # and told once
         self.range = binding.measure.ticks(window.range, "range")
         self.notes = binding.since is not None and self.every > 1 and not self.by_arrival
         if binding.since is not None and self.notes:
@@ -276,7 +277,7 @@ class BoundPerRow(BoundRows):
     def find(self, view: View, until: int) -> Found:
         time = view.time
         first, last, start = np.empty(time.size, np.int64), np.empty(time.size, np.int64), room(time.size)
-        recent(view.bounds, time, np.int64(self.range), first, last, start)
+        recent(view.bounds, time, np.int64(self.range), np.int64(0), first, last, start)
         made_by = np.arange(time.size) if self.every > 1 or self.revises else None
         found = Found(None, first, last, view.group, start, time, time, made_by=made_by, in_order=True)
         if made_by is None or self.every == 1:
