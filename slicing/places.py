@@ -31,6 +31,12 @@ def _fixed(cells: Codes) -> Codes:
     return cells
 
 
+def _chunks(cells: Ints | Codes) -> Iterator[Chunk]:
+    for first in range(0, cells.size, CHUNK):
+        chunk = slice(first, first + CHUNK)
+        yield chunk, _fixed(cells[chunk].astype(np.int32, copy=False)), 0
+
+
 @dataclass(frozen=True)
 class Scattered:
     """A cell for each row, in any order; how many rows each has, where that is known."""
@@ -46,9 +52,7 @@ class Scattered:
 
     def chunks(self, together: int = 2) -> Iterator[Chunk]:
         """``together``: how many kernels take each chunk in turn, for which it should stay in the cache."""
-        for first in range(0, self.of_row.size, CHUNK):
-            chunk = slice(first, first + CHUNK)
-            yield chunk, _fixed(self.of_row[chunk].astype(np.int32)), 0
+        return _chunks(self.of_row)
 
 
 @dataclass(frozen=True)
@@ -66,9 +70,7 @@ class Chained:
         return self.of_row.astype(np.int64)
 
     def chunks(self, together: int = 2) -> Iterator[Chunk]:
-        for first in range(0, self.of_row.size, CHUNK):
-            chunk = slice(first, first + CHUNK)
-            yield chunk, _fixed(self.of_row[chunk]), 0
+        return _chunks(self.of_row)
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ class Segments:
         return np.repeat(np.arange(self.first.size), self.counts())
 
     def chunks(self, together: int = 2) -> Iterator[Chunk]:
-        return Scattered(self.cell(), None).chunks()
+        return _chunks(self.cell())
 
     def runs(self) -> Ints:
         """As pieces."""
