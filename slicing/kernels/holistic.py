@@ -9,6 +9,7 @@ import numpy as np
 
 from slicing.kernels.combine import TOP, earlier
 from slicing.kernels.kernel import helper, kernel
+from slicing.kernels.search import first_above, first_from
 
 SMALL = 256  # items that are kept sorted; more cost less by buckets unless hardly any come or go
 COARSE = 64
@@ -97,13 +98,7 @@ def select(begin, first, last, low, high, at, value, before, pivot, built, bucke
             for i in range(at[c], at[c + 1]):
                 v = value[i]
                 if few:
-                    top = pivot.size
-                    while k < top:
-                        middle = (k + top) >> 1
-                        if pivot[middle] <= v:
-                            k = middle + 1
-                        else:
-                            top = middle
+                    k = first_above(pivot, v, np.int64(k), np.int64(pivot.size))
                 else:
                     while k < pivot.size and pivot[k] <= v:
                         k += 1
@@ -126,14 +121,7 @@ def select(begin, first, last, low, high, at, value, before, pivot, built, bucke
         for c in range(f, e):
             i, top = at[c], at[c + 1]
             if least > 0:
-                v = pivot[least - 1]
-                stop = top
-                while i < stop:
-                    middle = (i + stop) >> 1
-                    if value[middle] < v:
-                        i = middle + 1
-                    else:
-                        stop = middle
+                i = first_from(value, pivot[least - 1], i, top)
             while i < top and (k == pivot.size or value[i] < pivot[k]):
                 room[m] = value[i]
                 weight[m] = before[i + 1] - before[i]
@@ -169,13 +157,7 @@ def select_small(first, last, low, high, at, value, before, room, weight, out):
             c, sign, a, b = turn(a, b, f, e)
             for i in range(at[c], at[c + 1]):
                 v, w = value[i], before[i + 1] - before[i]
-                p, stop = 0, m
-                while p < stop:
-                    middle = (p + stop) >> 1
-                    if room[middle] < v:
-                        p = middle + 1
-                    else:
-                        stop = middle
+                p = first_from(room, v, np.int64(0), np.int64(m))
                 if sign < 0:
                     weight[p] -= w
                     if weight[p] == 0:

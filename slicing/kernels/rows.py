@@ -3,6 +3,7 @@
 import numpy as np
 
 from slicing.kernels.kernel import helper, kernel
+from slicing.kernels.search import first_from
 
 
 @kernel
@@ -38,14 +39,7 @@ def frames(bounds, time, enter, leave, h, first, last, is_open, needed):
 def first_at(bounds, time, least, out):
     """For each group its first row at or after a time; its end where there is none."""
     for g in range(bounds.size - 1):
-        low, high = np.int64(bounds[g]), np.int64(bounds[g + 1])
-        while low < high:
-            middle = (low + high) >> 1
-            if time[middle] < least:
-                low = middle + 1
-            else:
-                high = middle
-        out[g] = low
+        out[g] = first_from(time, least, np.int64(bounds[g]), np.int64(bounds[g + 1]))
 
 
 @helper

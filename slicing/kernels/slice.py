@@ -5,6 +5,7 @@ import numpy as np
 from slicing.kernels.combine import BOTTOM
 from slicing.kernels.kernel import helper, kernel
 from slicing.kernels.prefetch import prefetch
+from slicing.kernels.search import first_above
 
 NEAR = 128  # rows
 TOGETHER = 512  # rows whose edges are looked for together
@@ -158,19 +159,6 @@ def cut(t, edges, block, out):
     return size
 
 
-@helper
-def edges_until(edges, time):
-    """How many edges are at or before a time."""
-    low, high = np.int64(0), np.int64(edges.size)
-    while low < high:
-        middle = (low + high) >> 1
-        if edges[middle] <= time:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
 @kernel(error_model="numpy")
 def grid_cells(t, edges, width, codes, keys, out):
     """cell = slot * keys + code, where the slot is the number of edges at or before the time (never all).
@@ -195,10 +183,11 @@ def grid_cells(t, edges, width, codes, keys, out):
             for i in range(a.size):
                 low = min(low, a[i])
                 high = max(high, a[i])
-            first = edges_until(edges, low)
-            some = edges[first : edges_until(edges, high)]
+            first = first_above(edges, low, np.int64(0), np.int64(edges.size))
+            last = first_above(edges, high, first, np.int64(edges.size))
+            some = edges[first:last]
             for i in range(a.size):
-                o[i] = first if some.size <= FEW else first + edges_until(some, a[i])
+                o[i] = first if some.size <= FEW else first_above(edges, a[i], first, last)
             for e in range(some.size if some.size <= FEW else 0):
                 edge = some[e]
                 for i in range(a.size):
@@ -227,12 +216,7 @@ def pieces(rows, block, lows, highs, edges, found):
         if s > 0 and edges[s - 1] > lows[p]:
             above = s
             s = np.int64(0)
-        while s < above:
-            middle = (s + above) >> 1
-            if edges[middle] <= lows[p]:
-                s = middle + 1
-            else:
-                above = middle
+        s = first_above(edges, lows[p], s, above)
         slot = s
         while True:
             if n == found.shape[0]:

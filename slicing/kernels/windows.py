@@ -6,6 +6,7 @@ Counters start as np.int64(0): a literal makes type inference go round, half the
 import numpy as np
 
 from slicing.kernels.kernel import helper, kernel
+from slicing.kernels.search import first_above
 
 AHEAD = 64  # windows that another one goes ahead of, at most
 
@@ -18,14 +19,7 @@ def first_after(ends, value, at, stop):
     while at + step <= stop and ends[at + step - 1] <= value:
         at += step
         step *= 2
-    stop = min(at + step, stop)
-    while at < stop:
-        middle = (at + stop) >> 1
-        if ends[middle] <= value:
-            at = middle + 1
-        else:
-            stop = middle
-    return at
+    return first_above(ends, value, at, min(at + step, stop))
 
 
 @kernel
