@@ -26,6 +26,7 @@ Codes = npt.NDArray[np.int32]  # there are never 2**31 of them
 Mask = npt.NDArray[np.bool_]
 
 CHUNK = 1 << 15  # rows looked up at a time by one of several threads
+SHORT = 1 << 16  # ids that fit slots of two bytes
 PATIENCE = 64  # steps from a value's home to its slot
 SAMPLE = 4096  # rows that tell what hash to begin with
 NO_HEAD = np.full(4, -1).view(np.uint64)  # as no value's head: see encode_bytes
@@ -139,7 +140,7 @@ class WordTable(Table):
 
     def rebuild(self) -> None:
         self._words = longer(self._words, self.limit + 1)
-        self.free_slots(np.zeros(8 * self.limit, np.int32))
+        self.free_slots(np.zeros(8 * self.limit, np.uint16 if self.limit < SHORT else np.int32))
         if self.given:
             self._spread(self.keys[: self.given])
             place_words(self.keys[: self.given], self.null, self.slots, self.shift, self.multiplier)
