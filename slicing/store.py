@@ -100,7 +100,7 @@ class Store:
         if self.plan.fragments:
             return self._fused(self.runs, h)
         dead = self.plan.edges.held_from(h)  # slices that end by then: a prefix of each run
-        runs = (run.after(int(np.searchsorted(run.end, dead, "right"))) for run in self.runs)
+        runs = (run.after(int(run.end.searchsorted(dead, "right"))) for run in self.runs)
         left = Store(self.plan, tuple(run for run in runs if len(run)), self.coarse)
         if not self.plan.edges.coarsens or sum(run.weight for run in left.runs) <= FEW:
             return left

@@ -11,7 +11,8 @@ from strategies import CONTEXT_FREE, Case, Kit, cases
 
 import slicing as sl
 from slicing.answers import answers
-from slicing.plan import Plan
+from slicing.columns.arrow_out import Texts, texts
+from slicing.plan import MANY_NAMES, Plan
 
 FREE = Kit(kinds=(*CONTEXT_FREE, "session"), rich_values=False)
 
@@ -93,3 +94,20 @@ def test_names_of_windows_that_end_together_are_those_of_their_types(
         assert [tuple(row.values()) for row in found] == [
             (name, t - size, t, size, sum(range(t - size, t))) for name, size in due
         ]
+
+
+@pytest.mark.parametrize("names", [["", "a", "b" * 7], ["c" * 8, "d" * 9, "ä" * 20], ["ein", "zwei"]])
+def test_names_of_many_rows_are_those_of_few(names: list[str]) -> None:
+    numbers = np.random.default_rng(5).integers(0, len(names), 999)
+    found = Texts(names).take(numbers)
+    found.validate(full=True)
+    assert found.equals(texts(names).take(pa.array(numbers)))
+
+
+def test_many_rows_have_their_names() -> None:
+    windows = {name: sl.tumbling(2 + n) for n, name in enumerate(["a", "of eight", "one of eighteen", "é"])}
+    spec = sl.Spec("t", windows, {"n": sl.count()}, watermark=sl.ordered())
+    found = sl.aggregate(pa.table({"t": np.arange(5 * MANY_NAMES)}), spec)
+    size = pa.compute.subtract(found["window_end"], found["window_start"]).to_pylist()
+    assert found.num_rows > MANY_NAMES
+    assert found["window"].to_pylist() == [list(windows)[n - 2] for n in size]

@@ -53,7 +53,7 @@ def time_answers(
             return _as_they_are(plan, table, ends, after, until)
         due = plan.edges.due(ends, after, until)
         blocks = combined(plan, table, due.low, due.high)
-        return Answers.of_types(plan, due[:3], None, np.zeros_like(due.end), blocks)
+        return Answers.of_types(plan, due[:3], None, np.zeros(due.end.size, np.int64), blocks)
     starts = table.slices()
     ends = table.end[starts]
     if windows_of is None:
@@ -76,8 +76,9 @@ def time_answers(
 
 def _as_they_are(plan: Plan, table: Cells, ends: Ints, after: int, until: int) -> Answers:
     """Cells that are windows: 50,000 of them 0.45 -> 0.1 ms."""
-    first, last = np.searchsorted(ends, (after, until), "right").tolist()
-    end, zeros = ends[first:last], np.broadcast_to(np.int64(0), last - first)
+    first, last = ends.searchsorted((after, until), "right").tolist()
+    end = ends[first:last]
+    zeros = np.ndarray(end.size, np.int64, _ZERO, strides=(0,))  # 0.6 us; np.broadcast_to takes 6.8
     blocks = table.take(slice(first, last)).blocks
     return Answers.of_types(plan, (zeros, end - plan.edges.cuts[0].every, end), None, zeros, blocks)
 
@@ -120,7 +121,7 @@ class _Scope:
         else:
             first, last = self._starts[due.low], self._starts[due.high]
         blocks = combined(self.plan, self.cells, first, last)
-        return Answers.of_types(self.plan, due[:3], None, np.zeros_like(due.end), blocks)
+        return Answers.of_types(self.plan, due[:3], None, np.zeros(due.end.size, np.int64), blocks)
 
     def grouped(self, cells: Cells, slice_of: Ints, group_first: Ints) -> Answers:
         """``cells`` sorted by group and slice."""
@@ -172,3 +173,5 @@ def answered(plan: Plan, lanes: Sequence[Lane], blocks: Sequence[Block], first: 
 
 
 _NONE = np.empty(0, np.int64)
+_ZERO = np.zeros(1, np.int64)
+_ZERO.setflags(write=False)

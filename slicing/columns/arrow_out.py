@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from slicing.kernels.text import take_texts
+
 Mask = npt.NDArray[np.bool_]
 
 
@@ -64,6 +66,23 @@ def texts(values: Sequence[str]) -> pa.Array:
     encoded = [value.encode() for value in values]
     ends = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
     return pa.StringArray.from_buffers(len(encoded), pa.py_buffer(ends), pa.py_buffer(b"".join(encoded)))
+
+
+class Texts:
+    """Strings, none of them null, to be taken from by their numbers."""
+
+    def __init__(self, values: Sequence[str]) -> None:
+        encoded = [value.encode() for value in values]
+        self._lengths = np.array([len(value) for value in encoded], np.int64)
+        width = -(-int(self._lengths.max(initial=1)) // 8) * 8
+        self._words = np.frombuffer(b"".join(value.ljust(width, b"\0") for value in encoded), np.int64)
+        self._words = self._words.reshape(-1, width // 8)
+
+    def take(self, numbers: npt.NDArray[np.int64]) -> pa.Array:
+        size = int(self._lengths.take(numbers).sum())
+        ends, text = np.empty(numbers.size + 1, np.int32), np.empty(size + 8, np.uint8)
+        take_texts(numbers, self._words, self._lengths, np.uint64(text.ctypes.data), ends)
+        return pa.StringArray.from_buffers(numbers.size, pa.py_buffer(ends), pa.py_buffer(text))
 
 
 def repeated(value: str, count: int) -> pa.Array:

@@ -82,7 +82,7 @@ def deep(plan: Plan) -> bool:
 
 def choose(first: Ints, last: Ints, cells: int, removes: bool = False) -> str:
     """The cheapest strategy; ``removes``: for lanes whose partials can be removed from one another."""
-    if int((last - first).sum()) <= 3 * first.size + FEW:
+    if cells * first.size <= FEW or int((last - first).sum()) <= 3 * first.size + FEW:
         return "recompute"
     found = costs(first, last, cells, removes)
     return min(found, key=found.__getitem__)
