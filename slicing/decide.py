@@ -1,11 +1,11 @@
 """What a window asks for: the decision trees of general stream slicing (Scotty, TODS 2021, figures 4 to 6).
 
 Each tree is a function of a workload: whether the stream is declared in order, what the aggregates are, and what the
-window is. ``Plan.decisions`` holds the answers for a spec, ``explain`` tells them. Two things differ here, and never in
-the answers: nothing is ever removed from a slice, for ranks are given once the watermark has passed a row; and rows it
-has passed are aggregated where ``Plan.fuses`` says so, whatever the order of the stream: for counts, a punctuation or a
-frame alone in a spec. Beside others that rows decide, they are kept until their windows have closed, in an ordered
-stream, too.
+window is. ``Plan.decisions`` holds the answers for a spec, ``explain`` tells them. Some things differ here, and never
+in the answers. Nothing is ever removed from a slice: ranks are given once the watermark has passed a row. Rows it has
+passed are cut into slices wherever they alone tell the edges of all windows (``Plan.slices_rows``), whatever the order
+of the stream. And they are kept where the trees need not know of it: beside a window that needs rows, for windows of
+the whole stream or by arrival, and with ``idle``, which may end a key between any two.
 """
 
 from __future__ import annotations

@@ -172,9 +172,8 @@ def _rows_kept(plan: Plan) -> str:
         for name in (plan.names[w.number] for w in plan.row_windows):
             asked = plan.decisions[name]
             until = "" if asked.rows else f"; all the same its rows are kept until its windows close, {_why_kept(plan)}"
-            if plan.fuses:
-                where = f"up to every {plan.bucket}. rank" if plan.bucket else "between where windows begin and end"
-                until = f"; rows are aggregated {where} once they are final"
+            if plan.slices_rows:
+                until = "; once rows are final, only slices between where windows begin and end are kept"
             found.append(f"{name}: {asked.why}{until}")
         return "\n".join(found)
     kinds = [lane.kind for lane in plan.lanes if isinstance(lane.kind, ListKind)]
@@ -191,9 +190,8 @@ def _why_kept(plan: Plan) -> str:
         return "for a late row may revise them"
     if plan.idle is not None:
         return "for idle may end a key between any two of them"
-    if len(plan.row_windows) > 1:
-        return "for the others beside it may begin or end at any of them"
-    return "for a window may begin or end at any of them"
+    other = next((plan.names[w.number] for w in plan.row_windows if not w.slices), None)
+    return f"for a window {other!r} may begin or end at any of them" if other is not None else "for windows were added"
 
 
 def _of_users(plan: Plan) -> list[tuple[str, str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
@@ -27,14 +26,13 @@ from slicing.spec import ProcessingTime, Spec
 from slicing.watermark import Ordered
 from slicing.windows.bounds import BEGIN, LONGEST, Bound
 from slicing.windows.builtin import ContextFreeWindow, Session, Whole, Window
-from slicing.windows.counted import BoundRowCount, PerRow
+from slicing.windows.counted import PerRow
 from slicing.windows.edges import EdgeSet
 from slicing.windows.row_view import OF_ALL, OF_KEY, BoundRows
 from slicing.windows.row_windows import Binding, RowWindow
 
 Ints = npt.NDArray[np.int64]
 
-FEWEST_IN_BUCKET = 2
 FEWEST_NAMES = 2  # a type has, on average, for its rows to be repeated rather than worked out again
 MANY_NAMES = 128  # rows of results whose names are worth a kernel: 180 of them 13 -> 4 us, 18,000 100 -> 25
 MOST_TEXT = (1 << 31) - 1  # bytes that a column of strings holds
@@ -162,9 +160,10 @@ class Plan:
                     raise TypeError(
                         f"windows[{self.names[i]!r}]: {window!r} takes boolean columns; {name!r} has type {types[name]}"
                     )
-        self.row_flags = list(dict.fromkeys(name for _, w in of_rows for name in w.flag_columns()))
+        # what is asked of rows: of a slice of several an argument of a window asks another row than another one
+        self.row_flags = list(dict.fromkeys(f for _, w in of_rows for f in zip(w.flags, w.flag_columns(), strict=True)))
         seen = list(dict.fromkeys(name for _, w in of_rows for name in w.columns()))
-        flags, values = ({name: n for n, name in enumerate(names)} for names in (self.row_flags, seen))
+        flags, values = ({n: at for at, n in enumerate(self.row_flags)}, {n: at for at, n in enumerate(seen)})
         keyed = bool(self.spec.by)
         self.row_windows: list[BoundRows] = [
             _named(
@@ -231,33 +230,19 @@ class Plan:
         return (*([OF_KEY] if self.counts_arrivals else []), *([OF_ALL] if self.counts_all else []))
 
     @lazy
-    def whole_cells(self) -> bool:
-        """Whether final rows may be aggregated at all: nothing is revised, no key ends, all windows see all rows."""
-        plain = all(w.origin == BEGIN and not w.notes for w in self.row_windows)
-        return plain and self.idle is None and not self.spec.revises
-
-    @lazy
-    def bucket(self) -> int:
-        """Final rows may be aggregated up to multiples of this rank of their key; 0: they are kept one by one."""
-        counts = [w for w in self.row_windows if isinstance(w, BoundRowCount)]
-        by_time = all(w.by_time for w in counts)
-        if not self.whole_cells or not by_time or not counts or len(counts) < len(self.row_windows):
-            return 0
-        size = math.gcd(*(number for w in counts for number in (w.n, w.every)))
-        return size if size >= FEWEST_IN_BUCKET else 0
-
-    @lazy
-    def fuses(self) -> bool:
-        """Final rows are aggregated between where windows begin and end, and those of an open window into one cell."""
-        alone = len(self.row_windows) == 1 and self.row_windows[0].fuses
-        return bool(self.bucket) or (alone and self.whole_cells)
+    def slices_rows(self) -> bool:
+        """Rows that become final are cut where windows of rows begin and end, and only the slices are kept: nothing is
+        revised, no key ends, and all windows tell from final rows where they begin and end, and see all of them."""
+        alike = all(w.slices and w.origin == BEGIN and not w.notes for w in self.row_windows)
+        return alike and self.keeps_rows and self.idle is None and not self.spec.revises and len(self.row_flags) < 62
 
     @lazy
     def row_columns(self) -> tuple[str, ...]:
         """The columns that are asked of a row once it is final."""
         feeds = [f.column for lane in self.lanes for f in lane.feeds]
         flags = [lane.flag for lane in self.lanes]
-        names = (*feeds, *flags, *self.row_flags, *self.row_values, self.spec.sequence)
+        row_flags = (name for _, name in self.row_flags)
+        names = (*feeds, *flags, *row_flags, *self.row_values, self.spec.sequence)
         return tuple(dict.fromkeys(name for name in names if name is not None))
 
     @property

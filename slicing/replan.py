@@ -31,7 +31,7 @@ from slicing.windows.bounds import BEGIN, END, Bound, BoundFixed, BoundLandmark
 from slicing.windows.builtin import ContextFreeWindow, Session, Window
 from slicing.windows.counted import PerRow, RowCount
 from slicing.windows.edges import EdgeSet
-from slicing.windows.row_view import FLAGS, UNCOUNTED, RowTable
+from slicing.windows.row_view import BEGINS, FLAGS, UNCOUNTED, RowTable
 from slicing.windows.row_windows import RowWindow
 
 if TYPE_CHECKING:
@@ -287,12 +287,12 @@ def _final(run: RowTable | PlainRows, old: Plan, plan: Plan) -> RowTable | Plain
 
 def _run(run: RowTable, old: Plan, plan: Plan) -> RowTable:
     facts = run.facts.copy()
-    facts[:, FLAGS] = 0
+    facts[:, FLAGS] = BEGINS
     unknown = [stamp for stamp in plan.stamps if stamp not in old.stamps]
     facts[:, unknown] = UNCOUNTED
-    for bit, name in enumerate(plan.row_flags):
-        if name in old.row_flags:
-            facts[:, FLAGS] |= (run.facts[:, FLAGS] >> old.row_flags.index(name) & 1) << bit
+    for bit, flag in enumerate(plan.row_flags):
+        if flag in old.row_flags:
+            facts[:, FLAGS] |= (run.facts[:, FLAGS] >> old.row_flags.index(flag) & 1) << bit
     seen = dict(zip(old.row_values, run.values, strict=True))
     values = tuple(
         in_form(seen[name], form, plan.types[name])

@@ -43,7 +43,7 @@ from slicing.windows.users import context_json, context_value
 Ints = npt.NDArray[np.int64]
 
 MAGIC = b"SLICESNP"
-FORMAT = 3
+FORMAT = 4
 _HEAD = struct.Struct("<8sI16s")  # magic, format, checksum of all that follows
 _LENGTH = struct.Struct("<Q")
 

@@ -56,6 +56,7 @@ class Kit:
     time_types: tuple[str, ...] = ("int64", "int64", "int32", *TIME_TYPES)
     keys: tuple[int, ...] = (0, 1, 1, 1, 2, 3)  # how many key columns
     idle: bool = True
+    sliced: bool = False  # rows only of windows that let final rows be slices
     within_bound: bool = False  # rows arrive in order of time plus a jitter that the watermark allows for
     rich_values: bool = True
     each: bool = False  # one window of each kind, and aggregates of each sort, in every case
@@ -132,7 +133,7 @@ def nullable(strategy: SearchStrategy, share: int) -> SearchStrategy:
 
 @st.composite
 def windows(draw: DrawFn, kit: Kit, time_type: str) -> Values:
-    kind = draw(st.sampled_from(kit.kinds))
+    kind, plain_order = draw(st.sampled_from(kit.kinds)), kit.within_bound or kit.sliced
     size = draw(st.integers(1, 12))
     every = draw(st.integers(1, 8))
     signed = not time_type.startswith(("timestamp", "date"))
@@ -156,16 +157,16 @@ def windows(draw: DrawFn, kit: Kit, time_type: str) -> Values:
                 "extents": sorted(draw(st.lists(extents, min_size=1, max_size=4, unique=True))),
             }
         case "rows":
-            order = draw(st.sampled_from(["time", "time", "arrival"])) if not kit.within_bound else "time"
-            flags = {"per_key": draw(st.booleans()), "partial": draw(st.booleans())}
+            order = draw(st.sampled_from(["time", "time", "arrival"])) if not plain_order else "time"
+            flags = {"per_key": kit.sliced or draw(st.booleans()), "partial": draw(st.booleans())}
             by = draw(st.sampled_from([1, 1, 2, 3]))  # windows of several rows at least, and a common divisor
             return {"kind": kind, "n": by * draw(st.integers(1, 6)), "every": by * every, "order": order, **flags}
         case "punctuation":
-            return {"kind": kind, "column": "enter", "per_key": draw(st.booleans())}
+            return {"kind": kind, "column": "enter", "per_key": kit.sliced or draw(st.booleans())}
         case "frame":
             return {"kind": kind, "enter": "enter", "leave": "leave", "partial": draw(st.booleans())}
         case "per_row":
-            order = draw(st.sampled_from(["time", "time", "arrival"])) if not kit.within_bound else "time"
+            order = draw(st.sampled_from(["time", "time", "arrival"])) if not plain_order else "time"
             return {"kind": kind, "range": size, "every": draw(st.sampled_from([1, 1, 2, 3])), "order": order}
         case "visit":
             return {"kind": kind, "gap": draw(st.integers(1, 8)), "longest": size, "compiled": draw(st.booleans())}

@@ -26,6 +26,7 @@ import slicing.kept_rows.by_key
 import slicing.places
 import slicing.reduce
 import slicing.system.threads
+import slicing.windows.counted
 
 IDLE = os.environ.get("SLICING_IDLE", "1") == "1"
 
@@ -92,6 +93,30 @@ def test_all_kinds_of_windows_at_once_with_aggregates_that_see_order(case: Case)
     )
 )
 def test_counts_without_keys_step_by_step(case: Case) -> None:
+    check(case)
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows are cut into slices, however short these are."""
+    monkeypatch.setattr(slicing.windows.counted, "FEWEST", 0)
+
+
+@share(20)
+@given(
+    cases(
+        Kit(
+            kinds=("rows", "rows", "punctuation", "frame", "tumbling"),
+            watermarks=("ordered", "ordered", "bounded", "manual"),
+            emits=("final",),
+            keys=(0, 1, 1, 2),
+            idle=False,
+            rich_values=False,
+            sliced=True,
+        )
+    )
+)
+def test_counts_marks_and_frames_share_their_slices(short: None, case: Case) -> None:
     check(case)
 
 

@@ -78,8 +78,9 @@ def test_a_plan_decides_for_each_of_its_windows(name, ordered):
     ("more", "why"),
     [
         ({}, None),
-        ({"windows": {"mark": sl.punctuation("p"), "frame": sl.frame("p", "q")}}, "the others beside it may begin"),
-        ({"windows": {"count": sl.rows(3, every=2)}}, "a window may begin or end at any of them"),
+        ({"windows": {"mark": sl.punctuation("p"), "frame": sl.frame("p", "q"), "n": sl.rows(9, 4)}}, None),
+        ({"windows": {"mark": sl.punctuation("p"), "last": sl.last_rows(3, 9)}}, "a window 'last' may begin or end at"),
+        ({"windows": {"count": sl.rows(3, every=2)}}, "a window 'count' may begin or end at any of them"),
         ({"idle": 9}, "idle may end a key between any two of them"),
         ({"emit": "changes", "allowed_lateness": 5}, "a late row may revise them"),
     ],
@@ -88,7 +89,7 @@ def test_rows_kept_though_no_decision_asks_for_them_are_explained(more, why):
     query = {"windows": {"mark": sl.punctuation("p")}, "aggs": {"s": sl.sum("v")}, "watermark": sl.ordered()}
     told = sl.explain(sl.Spec("t", **{**query, **more}))["rows kept"]
     if why is None:
-        assert "once they are final" in told and "all the same" not in told
+        assert "only slices" in told and "all the same" not in told
     else:
         assert f"all the same its rows are kept until its windows close, for {why}" in told
 

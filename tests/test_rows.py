@@ -187,6 +187,28 @@ def test_ranks_go_on_while_a_row_after_a_pause_is_known():
     assert [tuple(row.values()) for row in found] == [(0, 0), (1, 1), (1, 2), (4, 0)]
 
 
+@pytest.mark.parametrize("watermark", [sl.ordered(), sl.bounded(20)], ids=repr)
+@pytest.mark.parametrize("by", [[], ["k"]], ids=["stream", "keys"])
+def test_counts_marks_and_frames_keep_slices_and_no_rows(watermark, by):
+    """A window of each is open all the time: one over 20 000 rows, a mark every 200, frames of 150."""
+    windows = {
+        "long": sl.rows(20_000, every=5000),
+        "uneven": sl.rows(1000, every=300),
+        "mark": sl.punctuation("mark"),
+        "frame": sl.frame("leave", "mark"),
+    }
+    op = sl.Operator(sl.Spec("t", windows, {"total": sl.sum("v")}, by=by, watermark=watermark))
+    held = []
+    for at in range(0, 200_000, 1000):
+        rows = stream(1000, at).sort_by("t") if watermark == sl.ordered() else stream(1000, at)
+        held.append(op.push(rows).stats)
+    assert {s["kept"] > 0 for s in held[1:]} == {True}
+    per_key = 5 * 4 + 20_000 // 300 + 20_000 // 50 * 2  # slices between edges of each
+    waiting = 0 if watermark == sl.ordered() else 30
+    assert max(s["kept"] for s in held) <= (4 if by else 1) * per_key + waiting
+    assert max(s["bytes"] for s in held[150:]) <= 1.25 * max(s["bytes"] for s in held[:150])
+
+
 @pytest.mark.parametrize("case", range(60))
 def test_counts_of_a_stream_in_order_are_aggregated_between_ranks(case):
     """Cells of several rows, single rows behind them, and now and then a batch out of order."""

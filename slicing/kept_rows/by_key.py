@@ -22,7 +22,6 @@ from slicing.kept_rows import remembered, waiting
 from slicing.kept_rows.final import FinalRows, Run, by_code, fused
 from slicing.kept_rows.plain import PlainRows
 from slicing.kept_rows.remembered import Arrived, Contexts, Notes, Quiet, Seen
-from slicing.kernels.rows import buckets
 from slicing.plan import Plan
 from slicing.reduce import lift_ranges
 from slicing.store import ranks_used, reranked
@@ -37,6 +36,7 @@ from slicing.windows.row_view import (
     RANK,
     SINCE,
     BoundRows,
+    Fresh,
     RowTable,
     View,
 )
@@ -93,7 +93,7 @@ class KeyRows:
     def steps(self, until: int) -> list[int]:
         """When to look on the way, so that not too many rows are put by key and shown at once."""
         plan = self.plan
-        if plan.fuses or plan.idle is not None or not plan.by_key:
+        if plan.slices_rows or plan.idle is not None or not plan.by_key:
             return []
         return waiting.steps(self.waiting, until, len(self.final))
 
@@ -114,7 +114,7 @@ class KeyRows:
         codes = np.unique(np.concatenate(asked)) if asked else _NONE
         final = final.known(int(codes[-1]) + 1 if codes.size else 0)
         calm: View | None = None
-        if fresh and not (flush or plan.fuses or plan.spec.revises) and len(final) > MORE * sum(map(len, fresh)):
+        if fresh and not (flush or plan.slices_rows or plan.spec.revises) and len(final) > MORE * sum(map(len, fresh)):
             fresh, calm = self._divided(final, fresh, codes, until)
         if fresh:
             new = fresh[0].codes[fresh[0].groups()[:-1]].astype(np.int64)
@@ -180,39 +180,30 @@ class KeyRows:
             code = rows.code
             assert code is not None
             rows = rows.take(stable_order(code))
-            return [self._cells(rows, ranked) if self.plan.fuses else PlainRows.of(rows, ranked)]
-        if self.plan.fuses and not self.plan.bucket:
+            return [self._slices(rows, ranked) if self.plan.slices_rows else PlainRows.of(rows, ranked)]
+        if self.plan.slices_rows:
             runs = waiting.apart(runs)
         found, known = list[Run](), int(ranked[0])
         for rows in runs:  # one after the other, as they lie
-            found.append(self._cells(rows, np.array([known])) if self.plan.fuses else PlainRows(rows, known))
+            found.append(self._slices(rows, np.array([known])) if self.plan.slices_rows else PlainRows(rows, known))
             known += len(rows)
         return found
 
-    def _cells(self, rows: Rows, ranked: Ints) -> RowTable:
-        """Rows sorted by key as cells that no window splits; ``ranked``: how many their keys had before."""
-        if self.plan.bucket:
-            first, rank = self._buckets(rows, ranked)
-            flags = np.zeros(first.size, np.int64)
-        else:
-            plain = PlainRows(rows, int(ranked[0])) if rows.code is None else PlainRows.of(rows, ranked)
-            (window,) = self.plan.row_windows
-            first, flags = window.cells(plain.groups(), rows.time, plain.flagged)
-            rank = plain.rank + first if isinstance(plain.rank, int) else plain.rank[first]
-        cells = lift_ranges(rows, first, np.append(first[1:], len(rows)))
+    def _slices(self, rows: Rows, ranked: Ints) -> RowTable:
+        """Rows sorted by key, cut where windows begin and end; ``ranked``: how many their keys had before."""
+        names = self.plan.row_flags
+        fresh = Fresh(rows, ranked, lambda flag: rows.flag(names[flag][1]))
+        cuts = [window.cuts(fresh) for window in self.plan.row_windows]
+        first = cuts[0].at if len(cuts) == 1 else np.unique(np.concatenate([cut.at for cut in cuts]))
+        last = np.append(first[1:], len(rows))
         facts = np.zeros((first.size, len(FACTS)), np.int64)
         facts[:, ARRIVAL] = first + rows.arrival if isinstance(rows.arrival, int) else rows.arrival[first]
-        facts[:, SINCE], facts[:, RANK], facts[:, FLAGS] = rows.time[first], rank, flags
-        return RowTable(cells, facts)
-
-    def _buckets(self, rows: Rows, ranked: Ints) -> tuple[Ints, Ints]:
-        size, known = self.plan.bucket, int(ranked[0])
-        if rows.code is None:
-            first = np.append(0, np.arange(size - known % size, len(rows), size))
-            return first, known + first
-        first, rank = np.empty((2, len(rows)), np.int64)
-        n = buckets(rows.code, ranked, np.int64(size), first, rank)
-        return first[:n].copy(), rank[:n].copy()
+        facts[:, SINCE], facts[:, RANK] = rows.time[first], fresh.rank(first)
+        for cut in cuts:
+            for of, asked in ((first, cut.of_first), (last - 1, cut.of_last)):
+                for flag, rows_have in asked.items():
+                    facts[:, FLAGS] |= rows_have[of].astype(np.int64) << flag
+        return RowTable(lift_ranges(rows, first, last), facts)
 
     def uses(self, codes: int) -> Mask:
         """Which codes of keys are still needed."""
@@ -371,11 +362,15 @@ class KeyLook:
         added = np.maximum(settled - left, 0)
         alive = final.alive - int(np.minimum(cut, fresh).sum() - view.first.sum()) + int(added.sum())
         if added.size == 1:
-            new = table.take(slice(int(left[0]), int(left[0] + added[0])))
+            chosen: Ints | slice = slice(int(left[0]), int(left[0] + added[0]))
         else:
-            new = table.take(np.repeat(left - np.cumsum(added) + added, added) + np.arange(added.sum()))
+            chosen = np.repeat(left - np.cumsum(added) + added, added) + np.arange(added.sum())
+        new = table.take(chosen)
+        if plan.slices_rows and len(new):
+            begins = np.logical_or.reduce([window.begins(seen.view) for window, seen in windows])
+            new = new.beginning(begins[chosen])
         final = replace(final, gone=gone, ranked=ranked, wakes=self._wakes(windows, view, final.wakes, h))
-        final = final.after(new, alive, partial(fused, plan) if plan.fuses else None)
+        final = final.after(new, alive, partial(fused, plan) if plan.slices_rows else None)
         placed = store.placed + (int(np.maximum(settled - fresh, 0).sum()) if plan.places_rows else 0)
         quiet = store.quiet if plan.idle is None else self._quiet(store.quiet, view, ranked)
         store = replace(store, final=final, quiet=quiet, placed=placed)

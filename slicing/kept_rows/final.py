@@ -20,7 +20,7 @@ from slicing.plan import Plan
 from slicing.slices.blocks import identity, kind_of
 from slicing.slices.cells import Cells
 from slicing.windows.bounds import FOREVER
-from slicing.windows.row_view import RANK, RowTable
+from slicing.windows.row_view import BEGINS, FLAGS, RANK, RowTable
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -145,13 +145,11 @@ def by_code(runs: Sequence[Run], like: Run) -> Run:
 
 
 def fused(plan: Plan, run: Run) -> Run:
-    """Settled rows that a plan ``fuses``: a key's cells as one, up to the ranks at which a window may begin or end."""
+    """Final slices of a key as one, up to those with which a window begins: no window ends before them any more."""
     if not isinstance(run, RowTable) or len(run) < 2:
         return run
-    code, rank = run.codes, run.facts[:, RANK]
-    begins = np.append(True, code[1:] != code[:-1])
-    if plan.bucket:
-        begins |= rank % plan.bucket == 0
+    code, flags = run.codes, run.facts[:, FLAGS]
+    begins = np.append(True, code[1:] != code[:-1]) | (flags & BEGINS != 0)
     if begins.all():
         return run
     first = np.flatnonzero(begins)
@@ -160,4 +158,6 @@ def fused(plan: Plan, run: Run) -> Run:
     meta[:, END], meta[:, ROWS] = run.time[last], np.add.reduceat(run.cells.rows, first)
     pairs = zip(plan.lanes, run.cells.blocks, strict=True)
     blocks = tuple(kind_of(lane).merged(lane, into, first.size, block, identity(lane, 0)) for lane, block in pairs)
-    return RowTable(Cells(meta, blocks), run.facts[first])
+    facts = run.facts[first]
+    facts[:, FLAGS] = np.bitwise_or.reduceat(flags, first)
+    return RowTable(Cells(meta, blocks), facts)

@@ -21,6 +21,7 @@ from slicing.plan import Plan
 from slicing.reduce import lift_rows
 from slicing.windows.row_view import (
     ARRIVAL,
+    BEGINS,
     FACTS,
     FLAGS,
     OF_ALL,
@@ -95,12 +96,12 @@ class PlainRows(ShownRows):
             return rows.stamps[column]
         flags = np.zeros(len(self), np.int64)
         if column == FLAGS:
-            for bit, name in enumerate(rows.plan.row_flags):
+            for bit, (_, name) in enumerate(rows.plan.row_flags):
                 flags |= rows.flag(name).astype(np.int64) << bit
         return flags
 
     def flagged(self, flag: int) -> Mask:
-        return self.rows.flag(self.rows.plan.row_flags[flag])
+        return self.rows.flag(self.rows.plan.row_flags[flag][1])
 
     def groups(self) -> Ints:
         """Where keys begin, and the end."""
@@ -172,6 +173,7 @@ class PlainRows(ShownRows):
         facts = np.zeros((len(self), len(FACTS)), np.int64)
         for column in (SEQUENCE, ARRIVAL, FLAGS, SINCE, RANK, *self.rows.stamps):
             facts[:, column] = self.fact(column)
+        facts[:, FLAGS] |= BEGINS  # no slice: it stays a cell of its own
         return RowTable(cells, facts, self.values)
 
 

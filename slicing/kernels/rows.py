@@ -195,28 +195,29 @@ def interleave(time, steady, late, late_time, out, out_time):
 
 
 @kernel
-def buckets(code, known, size, first, rank):
-    """Rows sorted by code: where cells of up to ``size`` ranks begin, and the rank of each one's first row.
+def cuts_by_rank(code, known, origin, every, out):
+    """Rows sorted by code: the first of each, and those of ranks ``origin[w]``, ``origin[w] + every[w]`` and so on.
 
-    ``known``: how many rows of each code came before. Returns how many cells there are.
+    ``known``: how many rows of each code came before. Returns how many there are.
     """
     n = np.int64(0)
     last = np.int64(-1)
-    at = np.int64(0)
+    before = np.int64(0)  # rank of a row, less its position
     left = np.int64(0)
     for i in range(code.size):
         c = np.int64(code[i])
         if c != last:
             last = c
-            at = known[c]
+            before = known[c] - i
             left = np.int64(0)
-        elif left == 0:
-            at = rank[n - 1] // size * size + size
         if left == 0:
-            first[n] = i
-            rank[n] = at
+            out[n] = i
             n += 1
-            left = size - at % size
+            rank = before + i
+            left = np.int64(code.size)
+            for w in range(every.size):
+                behind = rank - origin[w]
+                left = min(left, every[w] - behind % every[w] if behind >= 0 else -behind)
         left -= 1
     return n
 
@@ -225,7 +226,7 @@ def buckets(code, known, size, first, rank):
 def counted(bounds, base, sizes, n, every, first, last, low):
     """Windows of ``n`` rows, all of them here, of cells of so many rows by group; ``base``: rows that were let go.
 
-    No cell lies across the beginning or the end of a window. Returns how many there are.
+    A window is not found if a cell lies across its end, as cells may once it has closed. Returns how many there are.
     """
     found = np.int64(0)
     for g in range(bounds.size - 1):
@@ -235,6 +236,8 @@ def counted(bounds, base, sizes, n, every, first, last, low):
         after = begin
         for i in range(bounds[g], bounds[g + 1]):
             after += sizes[i]
+            while start + n < after:
+                start += every
             if after != start + n:
                 continue
             while begin < start:

@@ -11,17 +11,17 @@ import numpy.typing as npt
 from slicing.columns.arrow_out import room
 from slicing.decide import Context
 from slicing.durations import Duration, parse_span
-from slicing.kernels.rows import before_edges, counted, recent
+from slicing.kernels.rows import before_edges, counted, cuts_by_rank, recent
 from slicing.windows.bounds import BEGIN, FOREVER
 from slicing.windows.builtin import Window, flag_argument
-from slicing.windows.row_view import OF_ALL, OF_KEY, SINCE, BoundRows, Found, View
+from slicing.windows.row_view import OF_ALL, OF_KEY, RANK, SINCE, BoundRows, Cuts, Found, Fresh, View
 from slicing.windows.row_windows import Binding, RowWindow, by_group, nothing, order_argument, whole_number
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
-
-
 Span = Duration | int
+
+FEWEST = 2  # rows between edges for slices to be kept instead
 
 
 # --- counts ---------------------------------------------------------------------------------------------------------
@@ -100,6 +100,30 @@ class BoundRowCount(BoundRows):
         if not self.per_key:
             return self._split(view, rank, low, start, end, closes)
         return Found(order, first, last, of[first], start, end, closes, low, low + self.n)
+
+    @property
+    def slices(self) -> bool:  # type: ignore[override]
+        """With fewer rows between edges on average, slices would be as much as rows."""
+        return self.by_time and FEWEST * len(self._edges()) <= self.every
+
+    def _edges(self) -> list[int]:
+        """The first ranks at which windows begin and end; others follow in steps of ``every``."""
+        return [0] if self.n % self.every == 0 else [0, self.n]
+
+    def cuts(self, fresh: Fresh) -> Cuts:
+        code, ranked, edges = fresh.rows.code, fresh.ranked, self._edges()
+        if code is not None:
+            at, every = np.empty(code.size, np.int64), np.full(len(edges), self.every)
+            return Cuts(at[: cuts_by_rank(code, ranked, np.array(edges), every, at)].copy())
+        known, rows = int(ranked[0]), fresh.time.size
+        nearest = [edge - known if known < edge else (edge - known) % self.every for edge in edges]
+        found = [np.arange(edge or self.every, rows, self.every) for edge in nearest]
+        at = found[0] if len(found) == 1 else np.unique(np.concatenate(found))
+        return Cuts(np.append(0, at))
+
+    def begins(self, view: View) -> Mask:
+        begins: Mask = view.fact(RANK) % self.every == 0
+        return begins
 
     def needs(self, view: View, h: int) -> Ints:
         if not len(view.rows):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -13,7 +12,7 @@ from slicing.decide import Context
 from slicing.kernels.rows import alike, frames
 from slicing.windows.bounds import BEGIN, FOREVER
 from slicing.windows.builtin import Window, flag_argument
-from slicing.windows.row_view import SINCE, BoundRows, Found, View
+from slicing.windows.row_view import SINCE, BoundRows, Cuts, Found, Fresh, View
 from slicing.windows.row_windows import Binding, RowWindow, by_group, flag_column, nothing
 
 Ints = npt.NDArray[np.int64]
@@ -52,8 +51,8 @@ class BoundPunctuation(BoundRows):
     counts = False
 
     def __init__(self, window: Punctuation, binding: Binding) -> None:
-        self.number, self.flag = binding.number, binding.flags[window.column]
-        self.per_key = self.by_key = self.fuses = window.per_key or not binding.keyed
+        self.number, self.flag = binding.number, binding.flags["column", window.column]
+        self.per_key = self.by_key = self.slices = window.per_key or not binding.keyed
         self.added = binding.added  # then what comes before a mark is part of a window, and not known whole
 
     def find(self, view: View, until: int) -> Found:
@@ -87,15 +86,16 @@ class BoundPunctuation(BoundRows):
         marked = view.first_of(view.flagged(self.flag)) < view.last
         return marked if self.per_key else np.broadcast_to(marked.any(), marked.size)
 
-    def cells(self, bounds: Ints, time: Ints, flag: Callable[[int], Mask]) -> tuple[Ints, Ints]:
-        marked = np.flatnonzero(flag(self.flag))
-        begins = np.empty(marked.size, np.int64)
-        begins = begins[: alike(bounds, time, marked, begins)]
-        cut, marked_cut = np.zeros((2, time.size), np.bool_)
-        marked_cut[begins] = True
-        cut[begins] = cut[bounds[:-1]] = True
-        first = np.flatnonzero(cut)
-        return first, marked_cut[first].astype(np.int64) << self.flag
+    def cuts(self, fresh: Fresh) -> Cuts:
+        marked, n = np.flatnonzero(fresh.flag(self.flag)), fresh.time.size
+        at = np.empty(marked.size, np.int64)
+        at = at[: alike(np.append(fresh.keys, n), fresh.time, marked, at)]
+        begins, cut = np.zeros((2, n), np.bool_)
+        begins[at] = cut[at] = cut[fresh.keys] = True
+        return Cuts(np.flatnonzero(cut), of_first={self.flag: begins})
+
+    def begins(self, view: View) -> Mask:
+        return view.flagged(self.flag)
 
     def _begins(self, view: View) -> Mask:
         """Rows that begin a window: the first of each group, and the first of those as late as a mark."""
@@ -152,12 +152,11 @@ def frame(enter: str, leave: str, *, partial: bool = False) -> Frame:
 
 
 class BoundFrame(BoundRows):
-    counts = False
+    counts, slices = False, True
 
     def __init__(self, window: Frame, binding: Binding) -> None:
         self.number, self.partial = binding.number, window.partial
-        self.enter, self.leave = binding.flags[window.enter], binding.flags[window.leave]
-        self.fuses = self.enter != self.leave
+        self.enter, self.leave = binding.flags["enter", window.enter], binding.flags["leave", window.leave]
         # added, it does not know whether a frame is open before it has seen a row that leaves
         self.notes, self.origin = binding.added, BEGIN if binding.since is None else binding.since
 
@@ -182,19 +181,22 @@ class BoundFrame(BoundRows):
         closes = np.where(open_, FOREVER, end)
         return Found(None, first, last, view.group[first], start, end, closes, in_order=True)
 
-    def cells(self, bounds: Ints, time: Ints, flag: Callable[[int], Mask]) -> tuple[Ints, Ints]:
+    def cuts(self, fresh: Fresh) -> Cuts:
         """A row that enters may begin a frame unless the one before it did or was in one, and so with those that leave:
-        what is inside of a cell does neither."""
-        enter, leave, keys = flag(self.enter), flag(self.leave), bounds[:-1]
+        what is inside of a slice does neither."""
+        enter, leave, keys = fresh.flag(self.enter), fresh.flag(self.leave), fresh.keys
         cut, after = enter.copy(), leave.copy()
         cut[1:] &= ~enter[:-1] | leave[:-1]
         after[1:] &= ~leave[:-1] | enter[1:]
         after[keys] = leave[keys]
         cut[1:] |= after[:-1]
         cut[keys] = True
-        first = np.flatnonzero(cut)
-        last = np.append(first[1:], time.size) - 1
-        return first, enter[first].astype(np.int64) << self.enter | leave[last].astype(np.int64) << self.leave
+        return Cuts(np.flatnonzero(cut), {self.enter: enter}, {self.leave: leave})
+
+    def begins(self, view: View) -> Mask:
+        begins = np.zeros(len(view.rows), np.bool_)
+        begins[self._frames(view, FOREVER)[0]] = True
+        return begins
 
     def note(self, view: View, h: int, left: Ints) -> Ints:
         assert view.noted is not None

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -33,9 +33,10 @@ SEQUENCE, ARRIVAL, FLAGS, OF_KEY, OF_ALL, PLACE, SINCE, RANK = FACTS = range(8)
 # stream by time; SINCE: its time (of a cell of several rows the first one's); RANK: how many rows of the key are
 # before it
 UNCOUNTED = -1  # of rows that came before anybody asked for their count
+BEGINS = 1 << 62  # among the FLAGS of a cell: a window begins with it, or did when it became final
 
 
-class ShownRows(Protocol):
+class ShownRows:
     """Kept rows as windows see them, sorted by (code, time, sequence, arrival)."""
 
     @property
@@ -88,8 +89,8 @@ class ShownRows(Protocol):
 class RowTable(ShownRows):
     """Rows as cells (END: the time, CODE, ROWS: 1), sorted by (code, time, sequence, arrival).
 
-    Where windows allow it, rows that are final are one cell up to where a window begins or ends (ROWS: how many, END:
-    the last one's time).
+    Where windows allow it, rows that are final are slices: one cell up to where any window begins or ends (ROWS: how
+    many, END: the last one's time).
     """
 
     of_one_key: ClassVar[bool] = False  # known to be
@@ -155,6 +156,12 @@ class RowTable(ShownRows):
     def take(self, index: Ints | Mask | slice) -> RowTable:
         return RowTable(self.cells.take(index), self.facts[index], tuple(v[index] for v in self.values))
 
+    def beginning(self, begins: Mask) -> RowTable:
+        """With a mark on cells with which a window begins."""
+        facts = self.facts.copy()
+        facts[begins, FLAGS] |= BEGINS
+        return replace(self, facts=facts)
+
     def alive(self, gone: Ints) -> RowTable:
         """Without the first rows of keys, of which so many have been let go."""
         return self.take(self.facts[:, RANK] >= gone[self.code])
@@ -213,7 +220,47 @@ class Context(NamedTuple):
     open: tuple[Opened, ...]
 
 
-class BoundRows(Protocol):
+@dataclass(frozen=True)
+class Fresh:
+    """Rows that become final, sorted by key, before they are cut into slices."""
+
+    rows: Any  # slicing.batch.Rows
+    ranked: Ints  # how many rows of each key became final before
+    flag: Callable[[int], Mask]
+
+    @property
+    def time(self) -> Ints:
+        time: Ints = self.rows.time
+        return time
+
+    @lazy
+    def keys(self) -> Ints:
+        """Where keys begin."""
+        code = self.rows.code
+        return np.zeros(1, np.int64) if code is None else np.append(0, np.flatnonzero(code[1:] != code[:-1]) + 1)
+
+    def rank(self, first: Ints) -> Ints:
+        """Of rows, among them each key's first one: how many of their key are before each."""
+        code = self.rows.code
+        if code is None:
+            rank: Ints = self.ranked[0] + first
+            return rank
+        code = code[first]
+        key = np.flatnonzero(np.append(True, code[1:] != code[:-1]))
+        origin = self.ranked[code[key]] - first[key]
+        return first + np.repeat(origin, np.diff(np.append(key, first.size)))
+
+
+class Cuts(NamedTuple):
+    """Where a window cuts rows into slices, each key's first row included, and what it will ask of a slice: flags that
+    those of its first row are, and flags that those of its last row are."""
+
+    at: Ints
+    of_first: Mapping[int, Mask] = {}
+    of_last: Mapping[int, Mask] = {}
+
+
+class BoundRows:
     """A window type over rows, in ticks."""
 
     number: int  # among the windows of the spec
@@ -225,12 +272,15 @@ class BoundRows(Protocol):
     by_arrival: bool = False  # whether it counts rows as they come: ``View.base`` is the count from which on it does
     wakes: bool = False  # whether time alone may complete a window or let rows go
 
-    fuses: bool = False  # whether, alone in a spec, its rows may be aggregated between where windows begin and end
+    slices: bool = False  # whether final rows tell where its windows begin and end, and are many between those
 
-    def cells(self, bounds: Ints, time: Ints, flag: Callable[[int], Mask]) -> tuple[Ints, Ints]:
-        """For windows that fuse: where the cells of final rows begin, no window of which begins or ends inside of one,
-        and the flags of each."""
-        return bounds[:-1], np.zeros_like(bounds[:-1])
+    def cuts(self, fresh: Fresh) -> Cuts:
+        """For windows that slice: where they begin and end."""
+        return Cuts(fresh.keys)
+
+    def begins(self, view: View) -> Mask:
+        """For windows that slice: the slices with which one begins, at least of those that close later."""
+        return np.zeros(len(view.rows), np.bool_)
 
     def note(self, view: View, h: int, left: Ints) -> Ints:
         """For windows that note: what is to be known of each group when rows before ``h`` are final, and ``left`` of

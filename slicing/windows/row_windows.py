@@ -23,7 +23,7 @@ class Binding(NamedTuple):
 
     number: int
     measure: Measure
-    flags: Mapping[str, int]
+    flags: Mapping[tuple[str, str], int]  # by argument and column
     values: Mapping[str, int]
     types: Mapping[str, pa.DataType]
     keyed: bool
