@@ -130,7 +130,7 @@ class Operator:
             state, waited = give_waiting(state)
         state, revised = revise(state, admitted.changing)
         # cells of windows that close now need no merging
-        store, arrived = state.store.beside(admitted.cells), state.arrived + given.num_rows
+        store, arrived = state.store.going_on(admitted.cells), state.arrived + given.num_rows
         state = state.but(store=store, arrived=arrived, given=given.schema)
         state, older = keep(state, admitted.in_time, admitted.tardy)
         state, answers, revised = advance_to(state, self._reached(state), older, revised, self._at_most)

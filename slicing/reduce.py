@@ -75,7 +75,10 @@ def reduce_rows(rows: Rows) -> Cells:
         held = runs.last > runs.first
         if not held.all():
             ends, runs = ends[held], Segments(runs.first[held], runs.last[held])
-        return _assemble(rows, ends, np.zeros(ends.size, np.int64), runs)
+        cells = _assemble(rows, ends, np.zeros(ends.size, np.int64), runs)
+        if not plan.grid:  # a cell a slice
+            cells.__dict__["slice_ends"] = ends
+        return cells
     keys = max(rows.codes, 1)
     grid = Grid(rows, edges, keys)
     if plan.grid and edges.size * keys * FEW > len(rows):

@@ -19,7 +19,7 @@ from slicing.kernels.combine import LAST as _LAST
 from slicing.plan import RANK_FORMS, RANK_WORDS, TIE_WORDS, Plan
 from slicing.slices import eager
 from slicing.slices.blocks import ListKind, Lists
-from slicing.slices.cells import NEVER, Cells, fused, merged, sorted_cells
+from slicing.slices.cells import NEVER, Cells, fused, merged, sorted_cells, taken_up
 from slicing.slices.lanes import Lane
 from slicing.slices.sessions import chains
 
@@ -60,6 +60,13 @@ class Store:
     def beside(self, cells: Cells) -> Store:
         """One more run, as it is."""
         return Store(self.plan, (*self.runs, cells), self.coarse) if len(cells) else self
+
+    def going_on(self, fresh: Cells) -> Store:
+        """The same of cells that nobody else has yet: they may change."""
+        older = self.runs
+        if older and taken_up(older[-1], fresh, self.plan.lanes, self.plan.gaps):
+            older = older[:-1]
+        return Store(self.plan, (*older, fresh), self.coarse) if len(fresh) else self
 
     def settled(self) -> Store:
         """Runs of like size merged, so that there are few and each cell moves rarely."""

@@ -15,7 +15,7 @@ from slicing import store
 from slicing.batch import Rows
 from slicing.plan import Plan
 from slicing.reduce import reduce_suspects
-from slicing.slices.cells import merged
+from slicing.slices.cells import Cells, merged, taken_up
 from slicing.state import State
 
 LEAP = 10**15
@@ -399,6 +399,24 @@ def test_merging_is_associative_and_commutative(seed):
             assert mine.tolist() == its.tolist()
 
 
+def test_a_cell_that_is_taken_up_is_merged():
+    rng, taken = np.random.default_rng(8), 0
+    for _ in range(40):
+        plan, parts = parts_of(rng, 12)
+        for at, one in enumerate(parts):
+            rest = fold(plan, rng, parts[:at] + parts[at + 1 :])
+            fresh, before = Cells(rest.meta.copy(), tuple(b.copy() for b in rest.blocks)), one.meta.tolist()
+            wanted = merged(one, rest, plan.lanes, plan.gaps)
+            if not taken_up(one, fresh, plan.lanes, plan.gaps):
+                wanted = rest
+            taken += wanted is not rest
+            assert one.meta.tolist() == before
+            assert fresh.meta.tolist() == wanted.meta.tolist()
+            for mine, its in zip(fresh.blocks, wanted.blocks, strict=True):
+                assert mine.tolist() == its.tolist()
+    assert taken > 5
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_neither_batches_nor_the_order_of_runs_show(seed):
     rng = np.random.default_rng(seed)
@@ -426,3 +444,13 @@ def test_slices_fuse_where_they_are_many(monkeypatch):
     held = [push(op, t).stats["slices"] for t in range(5, 10_000, 10)]
     assert held[:258] == [*range(1, 257), 2, 3]
     assert max(held) == 256
+
+
+def test_what_a_push_leaves_open_is_not_copied_behind_it(monkeypatch):
+    op = operator({"w": sl.tumbling(10)}, watermark=sl.ordered())
+    push(op, *range(25))
+    held = op._state
+    monkeypatch.setattr(store.Store, "_merged", None)
+    out = push(op, *range(25, 999))
+    assert told(out) == [(at, at + 10, 10) for at in range(20, 990, 10)]
+    assert [run.rows.tolist() for run in held.store.runs] == [[5]]

@@ -215,6 +215,22 @@ def _appended(older: Cells, newer: Cells, shared: bool, lanes: Sequence[Lane]) -
     return Cells(meta, tuple(b.appended(lane, one, other, shared) for lane, one, other in pairs))
 
 
+def taken_up(one: Cells, fresh: Cells, lanes: Sequence[Lane], gaps: Ints) -> bool:
+    """Whether the first of cells that nobody else has yet goes on with a single cell; then it takes that up, in place.
+
+    What a push leaves open is a cell of the next one: to copy all others behind it took 0.14 of 1.5 ms (20 rows each).
+    """
+    if len(one) != 1 or not len(fresh) or not all(isinstance(block, np.ndarray) for block in fresh.blocks):
+        return False
+    if not _follows(one.meta[0].tolist(), fresh.meta[0].tolist(), gaps):
+        return False
+    both = _appended(one, fresh.take(slice(0, 1)), True, lanes)
+    fresh.meta[0] = both.meta[0]
+    for block, first in zip(fresh.blocks, both.blocks, strict=True):
+        block[0] = first[0]
+    return True
+
+
 def fused(cells: Cells, lanes: Sequence[Lane], gaps: Ints) -> Cells:
     """A sorted table with neighbours that are one cell fused."""
     return merged(cells, cells.take(slice(0, 0)), lanes, gaps)
