@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from slicing.columns.values import MANY, float_words, word_floats
 from slicing.kept_rows import waiting
 from slicing.kernels.ranges import least_of
 from slicing.kernels.rows import before_edges, recent
@@ -87,3 +88,13 @@ def test_the_least_of_ranges(name, width):
         least_of(x, np.int64(0), first, last, in_order, np.empty(ROWS, np.int64), out)
         expected = [x[a:b].min() for a, b in zip(first, last, strict=True)]
         np.testing.assert_array_equal(out, expected)
+
+
+def test_many_keys_are_the_floats_that_few_are():
+    chance = np.random.default_rng(7)
+    floats = chance.normal(size=MANY) * 10.0 ** chance.integers(-300, 300, MANY)
+    floats[:7] = 0.0, -0.0, np.inf, -np.inf, np.nan, 5e-324, -5e-324
+    words = float_words(floats)
+    many, few = word_floats(words), np.concatenate([word_floats(half) for half in np.split(words, 2)])
+    np.testing.assert_array_equal(many.view(np.int64), few.view(np.int64))
+    np.testing.assert_array_equal(many, floats)

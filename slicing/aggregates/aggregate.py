@@ -37,7 +37,8 @@ class BoundAggregate:
     lanes: tuple[Lane, ...]
     type: pa.DataType
     lower: Lower
-    words: frozenset[int] | None = None  # of each lane's partials that ``lower`` reads; None: all
+    # of each lane's partials that ``lower`` reads; None: all. Without 0 only whether it is 0, the count, matters
+    words: frozenset[int] | None = None
 
 
 @dataclass(frozen=True, repr=False)

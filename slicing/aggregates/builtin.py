@@ -179,7 +179,7 @@ def _extreme(pick: str) -> Callable[[Aggregate, ValueType, Mapping[str, pa.DataT
                 words = np.where(valid, words, 0)
             return Lowered(value.array(words, valid, pools.get(agg.column or "")), None)
 
-        return BoundAggregate((lane,), value.type, lower, frozenset({0, word}))
+        return BoundAggregate((lane,), value.type, lower, frozenset({word}))
 
     return build
 

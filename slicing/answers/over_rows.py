@@ -123,16 +123,14 @@ class Ranges:
         return len(self.spans)
 
     def pieces(self) -> Iterator[tuple[slice, tuple[Block, ...]]]:
-        at = 0
+        at, size = 0, PIECE
         while at < len(self):
-            # at least as many as the first has rows, which its neighbours share
-            first, last = self.spans.of(at, at + 1)
-            end = min(at + max(PIECE, int(last[0] - first[0])), len(self))
+            end = min(at + size, len(self))
             first, last = self.spans.of(at, end)
             bottom, top = (first[0], last[-1]) if self.spans.in_order else (first.min(), last.max())
             ranges = _Of(bottom, first, last, self.spans.in_order)
             yield slice(at, end), tuple(column.partials(bottom, top, ranges) for column in self.columns)
-            at = end
+            at, size = end, max(PIECE, int(last[-1] - first[-1]))  # not many fewer than have rows in common
 
     def whole(self) -> tuple[Block, ...]:
         return tuple(together(blocks) for blocks in zip(*(blocks for _, blocks in self.pieces()), strict=True))
@@ -158,9 +156,12 @@ class _Column:
         """Of ranges of the rows ``bottom : top``, word by word; what nobody reads is left as it is."""
         block = np.empty((width(self.lane.kind), ranges.first.size), np.int64)
         valid = self.valid[bottom:top]
-        np.subtract(ranges.last, ranges.first, out=block[0])
         if self.valid is not ALL_VALID:
             block[0] = _differences(valid.astype(np.int64), ranges)
+        elif 0 in self.words:
+            np.subtract(ranges.last, ranges.first, out=block[0])
+        else:
+            block[0] = 1  # at least
         _FILL[self.lane.kind](self.x[bottom:top], valid, self.words, ranges, block.T)
         return block.T
 

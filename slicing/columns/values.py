@@ -16,12 +16,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slicing.columns.arrow_out import array_of
+from slicing.kernels.ranges import floats_of_keys
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
 TOP = np.int64(0x7FFFFFFFFFFFFFFF)
+MANY = 1 << 14  # words that are worth a kernel
 NOWHERE: Ints = np.empty(0, np.int64)  # positions of no rows
 SIGN_BIT = np.int64(-0x8000000000000000)
 
@@ -172,6 +174,10 @@ def float_words(x: Floats) -> Ints:
 
 def word_floats(words: Ints) -> Floats:
     """The floats of order keys; the largest and the smallest word are NaN."""
+    if words.size >= MANY:
+        bits = np.empty(words.size, np.int64)
+        floats_of_keys(words, bits)
+        return bits.view(np.float64)
     bits = words >> 63
     bits &= TOP
     bits ^= words

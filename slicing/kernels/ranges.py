@@ -21,38 +21,51 @@ def extreme_keys(bits, most, out):
         out[i] = TOP if is_nan(u) else order_key(u) ^ flip
 
 
+@kernel
+def floats_of_keys(words, out):
+    """The bits of the floats whose keys, the least ones' way, these are: 0.14 ns each, 0.41 by numpy."""
+    for i in range(words.size):
+        out[i] = order_key(words[i])
+
+
 @helper
 def least_from(x, a, b, room):
     """room[c] = the least of x[c : b], from a on."""
-    least = TOP
+    least, size = TOP, np.int64(64)
     while b > a:
-        begin = max(b - 64, a)
+        begin = max((b - 1) & -size, a)
         lower = least
         for c in range(begin, b):
             lower = min(lower, x[np.uint64(c)])
         if lower == least:
             for c in range(begin, b):
                 room[np.uint64(c)] = least
+        elif size == 64:
+            size = np.int64(8)
+            continue
         else:
             for c in range(b - 1, begin - 1, -1):
                 least = min(least, x[np.uint64(c)])
                 room[np.uint64(c)] = least
         b = begin
+        size = np.int64(64) if b & 63 == 0 else size
 
 
 @kernel
 def least_of(x, bottom, first, last, in_order, room, out):
     """out[r] = the least of the rows first[r] : last[r]; ``in_order``: none begins or ends before the one before it.
 
-    Of 64 ranges side by side, which mostly have one least: 0.9 ns a row, a range for each, of 1000 rows; 2.8 without.
+    Of 64 ranges side by side, which mostly have one least, or else of 8: 0.6 ns a row, a range for each, of 1000 rows;
+    0.8 by 64 alone, 2.8 one by one.
     """
     low, middle, reach = np.int64(0), np.int64(0), np.int64(0)
-    back = TOP
+    back, size = TOP, np.int64(64)
     r, ranges = np.int64(0), np.int64(first.size)
     while r < ranges:
-        end = min(r + 64, ranges)
-        begin, a, b = first[r] - bottom, first[np.uint64(end - 1)] - bottom, last[np.uint64(end - 1)] - bottom
-        if in_order and begin >= low and a < middle and last[r] - bottom >= reach:
+        end = min((r + size) & -size, ranges)
+        begin, a = first[np.uint64(r)] - bottom, first[np.uint64(end - 1)] - bottom
+        b = last[np.uint64(end - 1)] - bottom
+        if in_order and begin >= low and a < middle and last[np.uint64(r)] - bottom >= reach:
             lower = back
             for c in range(reach, b):
                 lower = min(lower, x[np.uint64(c)])
@@ -61,8 +74,11 @@ def least_of(x, bottom, first, last, in_order, room, out):
                 for i in range(r, end):
                     out[np.uint64(i)] = least
                 back, reach, r = lower, b, end
+            elif size == 64:
+                size = np.int64(8)
+                continue
         while r < end:
-            a, b = first[r] - bottom, last[r] - bottom
+            a, b = first[np.uint64(r)] - bottom, last[np.uint64(r)] - bottom
             if a >= middle or a < low or b < reach:
                 least_from(x, a, b, room)
                 back = TOP
@@ -70,8 +86,9 @@ def least_of(x, bottom, first, last, in_order, room, out):
             for c in range(reach, b):
                 back = min(back, x[np.uint64(c)])
             reach = b
-            out[r] = min(room[np.uint64(a)], back)
+            out[np.uint64(r)] = min(room[np.uint64(a)], back)
             r += 1
+        size = np.int64(64) if r & 63 == 0 else size
 
 
 @kernel

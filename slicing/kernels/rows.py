@@ -3,7 +3,7 @@
 import numpy as np
 
 from slicing.kernels.kernel import helper, kernel
-from slicing.kernels.search import first_from
+from slicing.kernels.search import first_above, first_from
 
 
 @kernel
@@ -59,18 +59,6 @@ def steady(time, i, stop, ahead, reach, first):
     return wrong == 0
 
 
-@helper
-def first_after(time, low, high, least):
-    """The first of the rows ``low : high`` that is later."""
-    while low < high:
-        middle = (low + high) >> 1
-        if time[middle] <= least:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
 @kernel
 def recent(bounds, time, reach, begin, first, last, start):
     """For each row from ``begin`` on, as many as there is room for, its group's rows with ``time - reach < their time
@@ -83,7 +71,7 @@ def recent(bounds, time, reach, begin, first, last, start):
         i, until = max(low, begin), min(stop, begin + first.size)
         if i >= until:
             continue
-        a = first_after(time, low, i, time[np.uint64(i)] - reach)
+        a = first_above(time, time[np.uint64(i)] - reach, low, i)
         b = unsteady = i
         while i < until:
             end = min(i + 64, until)
