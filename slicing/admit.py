@@ -14,7 +14,6 @@ from slicing.columns.values import NOWHERE, plain, ranks
 from slicing.plan import Plan
 from slicing.reduce import reduce_rows, reduce_suspects
 from slicing.slices.cells import Cells, merged
-from slicing.spec import Spec
 from slicing.state import State
 from slicing.windows.bounds import BEGIN, LIMIT
 
@@ -56,7 +55,7 @@ def encoded(state: State, batch: pa.RecordBatch, times: Ints, threads: int = 1) 
     rows = Rows(plan, columns, times, code, codes, state.arrived, ranked, threads)
     if len(rows) and (rows.span[0] < -LIMIT or rows.span[1] > LIMIT):
         far = rows.span[0] if rows.span[0] < -LIMIT else rows.span[1]
-        raise ValueError(too_far(plan.spec, far))
+        raise ValueError(too_far(plan, far))
     return state, rows
 
 
@@ -125,5 +124,7 @@ def _judge(plan: Plan, rows: Rows, h: int) -> tuple[Cells, npt.NDArray[np.bool_]
     return cells, belongs & ~taken, int((~belongs).sum()), some
 
 
-def too_far(spec: Spec, time: int) -> str:
-    return f"time column {spec.time!r} holds {time}; times must lie between {-LIMIT} and {LIMIT} units"
+def too_far(plan: Plan, time: int) -> str:
+    found, first, last = (plan.measure.value(word) for word in (time, -LIMIT, LIMIT))
+    unit = " units" if plan.measure.is_integer else f" in a column of type {plan.measure.type}"
+    return f"time column {plan.spec.time!r} holds {found}; times must lie between {first} and {last}{unit}"

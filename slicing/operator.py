@@ -10,6 +10,7 @@ from __future__ import annotations
 import time as clock
 from dataclasses import dataclass, replace
 from datetime import date
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -236,6 +237,8 @@ class Operator:
         """Drop a window type; what is open of it is forgotten."""
         if name not in self.spec.windows:
             raise ValueError(f"remove_window: no window is named {name!r}; there are {', '.join(self.spec.windows)}")
+        if len(self.spec.windows) == 1:
+            raise ValueError(f"remove_window: {name!r} is the only window; add another one first")
         self._changed({n: w for n, w in self.spec.windows.items() if n != name})
 
     def complete_from(self, name: str) -> Any:
@@ -262,6 +265,13 @@ class Operator:
         from slicing import snapshot
 
         return snapshot.write(self.spec, self._state, self._advanced, self._ended)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickled and copied as a snapshot: both go on from here, each by itself."""
+        restore = partial(
+            Operator.restore, max_windows_per_push=self._at_most, threads=self._threads, combine=self._combine
+        )
+        return restore, (self.spec, self.snapshot())
 
     @staticmethod
     def restore(
@@ -308,7 +318,7 @@ class Operator:
             batch = taken(batch, np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False)))
             column = batch.column(self.spec.time)
         if column.type == pa.uint64() and len(column) and pc.max(column).as_py() > LIMIT:
-            raise ValueError(too_far(self.spec, pc.max(column).as_py()))
+            raise ValueError(too_far(plan, pc.max(column).as_py()))
         return batch, plan.measure.words(column), missing
 
     def _reached(self, state: State) -> int | None:

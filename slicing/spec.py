@@ -199,6 +199,7 @@ class Spec:
                 durations.append(f"{where}={str(span)!r}")
             elif span != 0:
                 numbers.append(f"{where}={span}")
+        durations += [f"windows[{name!r}]={w!r}" for name, w in self.windows.items() if isinstance(w, Calendar)]
         if isinstance(self.time, ProcessingTime):
             durations.append("time=sl.processing_time()")
         if durations and numbers:
@@ -209,9 +210,7 @@ class Spec:
 
     def _spans(self) -> Iterator[tuple[str, Span]]:
         for name, window in self.windows.items():
-            if isinstance(window, Calendar):
-                yield f"windows[{name!r}]: calendar", Duration(1)
-            elif isinstance(window, Window) and is_dataclass(window):
+            if isinstance(window, Window) and is_dataclass(window):
                 for f in fields(window):
                     value = getattr(window, f.name)
                     if f.name in window.spans and isinstance(value, Duration | int):

@@ -165,7 +165,7 @@ WHEN_BUILT = {
     ),
     "spec(windows={'d': sl.calendar('1d')}, idle=5)": (
         "ValueError: spans must be all durations (for a time column) or all whole numbers (for an integer "
-        "column); got windows['d']: calendar... and idle=5"
+        "column); got windows['d']=sl.calendar('1d') and idle=5"
     ),
     "spec(time=sl.processing_time())": (
         "ValueError: spans must be all durations (for a time column) or all whole numbers (for an integer "
@@ -462,6 +462,10 @@ ROWS = {
     "push(spec(), rows(t=[0, -(6 << 60) - 1]))": (
         "ValueError: time column 't' holds -6917529027641081857; times must lie between -6917529027641081856 and "
         "6917529027641081856 units"
+    ),
+    "push(spec(windows={'w': sl.tumbling('1h')}), rows(t=times(pa.timestamp('ns'), 0, 7 << 60)))": (
+        "ValueError: time column 't' holds 2225-09-28T23:48:52.247928832; times must lie between "
+        "1750-10-17T00:09:32.358918144 and 2189-03-16T23:50:27.641081856 in a column of type timestamp[ns]"
     ),
     "push(spec(watermark=sl.ordered()), rows(), rows(t=[2, 1]))": (
         "ValueError: the stream is declared sl.ordered(), but row 1 of the batch has time 1 after a row of "

@@ -320,7 +320,7 @@ def test_what_is_refused() -> None:
         op.add_window("new", 5)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="remove_window: no window is named 'new'; there are ten"):
         op.remove_window("new")
-    with pytest.raises(TypeError, match="windows must be a dict with at least one entry"):
+    with pytest.raises(ValueError, match="remove_window: 'ten' is the only window; add another one first"):
         op.remove_window("ten")
     with pytest.raises(ValueError, match="complete_from: no window is named 'new'; there are ten"):
         op.complete_from("new")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import os
+import pickle
 import subprocess
 import sys
+from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -272,3 +275,17 @@ def test_another_process_goes_on_alike(query, tmp_path):
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     outs = [*(op.push(batch) for batch in STREAM[4:]), op.flush()]
     assert done.stdout.strip() == str([seen(out) for out in outs])
+
+
+@pytest.mark.parametrize("copied", [lambda op: pickle.loads(pickle.dumps(op)), copy.copy, copy.deepcopy])
+def test_an_operator_is_pickled_and_copied_as_its_snapshot(copied: Callable[[sl.Operator], sl.Operator]) -> None:
+    spec = sl.Spec(time="t", by=["k"], windows={"w": sl.tumbling(10)}, aggs={"n": sl.count()})
+    op = sl.Operator(spec, max_windows_per_push=3, threads=2, combine="recompute")
+    batch = pa.record_batch({"t": [1, 1, 1], "k": [1, 2, 3]})
+    for _ in range(5):
+        op.push(batch)  # into the hot block, which is written in place
+    other = copied(op)
+    assert (other.spec, other._at_most, other._threads, other._combine) == (spec, 3, 2, "recompute")
+    op.push(batch)
+    assert other.push(batch.slice(0, 1)).stats["keys"] == 3
+    assert [o.flush().windows["n"].to_pylist() for o in (op, other)] == [[6, 6, 6], [6, 5, 5]]

@@ -112,7 +112,9 @@ def _in_turn(parts: Sequence[Answers]) -> bool:
 
 def late_rows(batch: pa.RecordBatch, null_time: Ints, late: Ints) -> pa.Table:
     """The input's columns and the reason, in the order the rows came; ``late`` counts rows that have a time."""
-    name = "reason" if "reason" not in batch.schema.names else "late_reason"
+    name = "reason"
+    while name in batch.schema.names:
+        name = f"late_{name}"
     if not late.size and not null_time.size:
         return pa.Table.from_batches([batch.slice(0, 0)]).append_column(name, texts([]))
     if null_time.size:
