@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from slicing.columns import keys
 from slicing.columns.keys import KeyTable, check_key_type
 from slicing.kernels.table import MIX
 
@@ -311,6 +312,24 @@ def test_only_dictionary_values_that_rows_use_are_keys() -> None:
     assert table.encode([first]).tolist() == [1, 0, 1, 2]
     assert table.encode([again]).tolist() == [1, 3, 1, 2]
     assert plain(table.columns(np.arange(4))[0]) == ["c", "a", None, "b"]
+
+
+@pytest.mark.parametrize("null", [None, 0, 999])
+@pytest.mark.parametrize("last", [0, 500, 999])
+def test_dictionary_values_are_looked_for_until_all_are_there(
+    null: int | None, last: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keys, "MANY", 100)
+    places = np.arange(1000) % 7
+    places[last] = 7
+    mask = np.arange(1000) == (-1 if null is None else null)
+    table = KeyTable([pa.dictionary(pa.int32(), pa.int64())])
+    values = pa.array(range(10, 19))  # the last one in no row
+    array = pa.DictionaryArray.from_arrays(pa.array(places.astype(np.int32), mask=mask), values)
+    codes = table.encode([array])
+    assert table.values(codes)[0].to_pylist() == array.cast(pa.int64()).to_pylist()
+    assert len(table) == len(set(array.to_pylist()))
+    assert table.encode([array.slice(3)]).tolist() == codes[3:].tolist()
 
 
 def test_an_ordered_dictionary_stays_ordered() -> None:

@@ -23,6 +23,7 @@ from slicing.kernels.table import hash_bytes, hash_words, look_up
 Array = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]
 
+MANY = 1 << 16  # rows looked at together
 _TOP = np.int64(0x7FFFFFFFFFFFFFFF)
 _LOW_HALF = np.int64(0xFFFFFFFF)
 
@@ -302,17 +303,31 @@ class _Dictionary:
         place.setflags(write=False)
         if self._values is None or not _same_buffers(values, self._values):
             self._values, self._ids, self._alike = values, np.full(len(values) + 1, -1, np.int32), False
+            self._learn(_occurring(place, len(values) + bool(array.null_count)), column)
         if self._alike and not array.null_count:
             return place
         out = np.empty(place.size, np.int32)
         if look_up(place, self._ids, out):
-            new = np.flatnonzero(np.bincount(place[out < 0], minlength=1))
-            found = values.cast(column.type).take(array_of(new, new == len(values)))
-            ids = self._ids.copy()
-            ids[new] = column.encode(found)
-            self._ids, self._alike = ids, bool((ids[:-1] == np.arange(len(values))).all())
-            look_up(place, ids, out)
+            self._learn(_occurring(place[out < 0], len(values) + 1), column)
+            look_up(place, self._ids, out)
         return out
+
+    def _learn(self, new: Ints, column: _WordColumn | _ByteColumn) -> None:
+        assert self._values is not None
+        found = self._values.cast(column.type).take(array_of(new, new == len(self._values)))
+        ids = self._ids.copy()
+        ids[new] = column.encode(found)
+        self._ids, self._alike = ids, bool((ids[:-1] == np.arange(ids.size - 1)).all())
+
+
+def _occurring(places: Codes, size: int) -> Ints:
+    """Which of so many places there are, in order; looked for until there are all: 1000 in 10 M rows 39 -> 0.3 ms."""
+    found = np.zeros(size, np.bool_)
+    for at in range(0, places.size, MANY):
+        found[places[at : at + MANY]] = True
+        if found.all():
+            break
+    return found.nonzero()[0]
 
 
 class _Every:
