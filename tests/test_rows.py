@@ -14,6 +14,7 @@ from slicing import batch
 from slicing.answers import over_rows
 from slicing.kept_rows import waiting as waits
 from slicing.kept_rows.by_key import KeyRows
+from slicing.windows import counted
 
 N = {"n": sl.count(), "total": sl.sum("v"), "seen": sl.collect("v")}
 WINDOWS = {
@@ -458,6 +459,22 @@ def test_what_windows_at_all_rows_hold_is_looked_for_piece_by_piece(type, monkey
     assert found["n"].to_pylist() == (last - first).tolist()
     assert found["low"].to_pylist() == [min(time[a:b] % 17) for a, b in zip(first, last, strict=True)]
     assert max(looked) == 100
+
+
+@pytest.mark.parametrize("every, emit", [(2, "final"), (1, "changes")])
+def test_a_push_looks_only_for_windows_that_were_not_told(every, emit, monkeypatch):
+    """However many rows are kept for windows to come."""
+    looked, recent = [], counted.recent
+    monkeypatch.setattr(counted, "recent", lambda *given: looked.append(given[4].size) or recent(*given))
+    lateness = {"emit": emit, "allowed_lateness": 5 if emit == "changes" else 0}
+    spec = sl.Spec("t", {"w": sl.per_row(10_000, every)}, {"n": sl.count()}, watermark=sl.ordered(), **lateness)
+    op = sl.Operator(spec)
+    told = []
+    for at in range(0, 5000, 100):
+        out = op.push(pa.table({"t": np.arange(at, at + 100)}))
+        told += out.windows["n"].to_pylist()
+    assert out.stats["kept"] > 4000 and max(looked) < 300
+    assert told == list(range(every, every * len(told) + 1, every)) and len(told) >= 4990 // every
 
 
 @pytest.mark.parametrize("window", [sl.per_row(1000), sl.rows(1000, 1), sl.last_rows(1000, 1)], ids=repr)

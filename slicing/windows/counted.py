@@ -299,17 +299,18 @@ class BoundPerRow(BoundRows):
         return view.base + left
 
     def find(self, view: View, until: int) -> Found:
-        time = view.time
+        begin = 0 if view.first.size > 1 else int(np.searchsorted(view.time, view.settled))  # those before were told
+        time, group = view.time[begin:], view.group[begin:]
         first, last, start = np.empty(time.size, np.int64), np.empty(time.size, np.int64), room(time.size)
-        recent(view.bounds, time, np.int64(self.range), np.int64(0), first, last, start)
-        made_by = np.arange(time.size) if self.every > 1 or self.revises else None
-        found = Found(None, first, last, view.group, start, time, time, made_by=made_by, in_order=True)
+        recent(view.bounds, view.time, np.int64(self.range), np.int64(begin), first, last, start)
+        made_by = np.arange(begin, len(view.rows)) if self.every > 1 or self.revises else None
+        found = Found(None, first, last, group, start, time, time, made_by=made_by, in_order=True)
         if made_by is None or self.every == 1:
             return found
         if self.by_arrival:
-            rank = view.fact(OF_KEY) - view.base[view.group]
+            rank = view.fact(OF_KEY)[begin:] - view.base[group]
         else:
-            rank = made_by + (view.base - view.first)[view.group]
+            rank = made_by + (view.base - view.first)[group]
         return found.take((rank >= 0) & (rank % self.every == self.every - 1))
 
     def wake(self, view: View, until: int, h: int) -> Ints:
