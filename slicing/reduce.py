@@ -254,16 +254,17 @@ def _lift(
 
 
 def _meta(ends: Ints, code: Ints | Codes, counts: Ints, held: Ints | None, fragments: bool) -> Ints:
-    """Of all cells, or of those that are held: none is made only to be dropped (100 k cells 1.5 ms)."""
-    meta = np.empty((counts.size if held is None else held.size, 6 if fragments else 3), np.int64)
-    if held is None:
-        cells = meta.reshape(*_sides(ends, code), meta.shape[1])
+    """Of all cells, or of those that are held, which are made alone where they are few (100 k cells 1.5 ms); else it is
+    quicker to make all and drop the others (1 M cells of 10 slots 8.8 -> 4.7 ms)."""
+    words = 6 if fragments else 3
+    if held is None or 2 * held.size > counts.size:
+        meta = np.empty((counts.size, words), np.int64)
+        cells = meta.reshape(*_sides(ends, code), words)
         cells[..., END], cells[..., CODE], meta[:, ROWS] = ends, code, counts
-    else:
-        row, column = (held, held) if ends.shape == code.shape else (0, held)
-        if ends.size > 1 and ends.shape != code.shape:
-            row, column = divmod(held, code.size)
-        meta[:, END], meta[:, CODE], meta[:, ROWS] = ends.ravel()[row], code[column], counts[held]
+        return meta if held is None else meta.take(held, axis=0)
+    meta = np.empty((held.size, words), np.int64)
+    row, column = (held, held) if ends.shape == code.shape else divmod(held, code.size)
+    meta[:, END], meta[:, CODE], meta[:, ROWS] = ends.ravel()[row], code[column], counts[held]
     return meta
 
 

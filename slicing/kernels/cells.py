@@ -83,12 +83,15 @@ def code_ranges(code, starts, low, high, first, last):
 def gather(cells, order, columns):
     """columns[w, i] = cells[order[i], w]: out of their order and out of their rows at once.
 
-    Asked for ahead: 1 M cells 28 -> 21 ns each, 1000 cells 12 -> 7.
+    Asked for ahead, the lines that a cell begins and ends in: 1 M cells 28 -> 21 ns each, with the last line too
+    14.5 -> 7.9 (another day), 1000 cells 12 -> 7.
     """
+    last = cells[:, cells.shape[1] - 1]
     for start in range(0, order.size, AHEAD):
         some = order[start : start + AHEAD]
         for i in range(some.size):
             prefetch(cells, np.uint64(some[i]))
+            prefetch(last, np.uint64(some[i]))
         for w in range(cells.shape[1]):
             column = columns[w, start : start + AHEAD]
             for i in range(some.size):
