@@ -98,6 +98,10 @@ class Store:
         """Some of the cells of a consolidated store."""
         return self if which.all() else replace(self, runs=(self.table().take(which),))
 
+    def of_codes(self, which: npt.NDArray[np.bool_]) -> Store:
+        """The cells of some keys."""
+        return replace(self, runs=tuple(run.take(which[run.code]) for run in self.runs))
+
     def _merged(self, older: Cells, newer: Cells) -> Cells:
         return merged(older, newer, self.plan.lanes, self.plan.gaps)
 

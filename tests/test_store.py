@@ -454,3 +454,18 @@ def test_what_a_push_leaves_open_is_not_copied_behind_it(monkeypatch):
     out = push(op, *range(25, 999))
     assert told(out) == [(at, at + 10, 10) for at in range(20, 990, 10)]
     assert [run.rows.tolist() for run in held.store.runs] == [[5]]
+
+
+def test_a_row_that_corrects_a_window_leaves_the_large_runs_alone():
+    op = operator(sl.tumbling(10), by=["k"], allowed_lateness=100, emit="changes")
+    push(op, *range(1000), k=[k % 100 for k in range(1000)])
+    op.advance(50)
+    push(op, 1001, k=[1])
+    large = op._state.store.runs[0]
+    changed = push(op, 12, 12, k=[12, 99]).windows
+    assert changed.select(["window_start", "k", "n", "op"]).to_pylist() == [
+        {"window_start": 10, "k": 12, "n": 1, "op": "-"},
+        {"window_start": 10, "k": 12, "n": 2, "op": "+"},
+        {"window_start": 10, "k": 99, "n": 1, "op": "+"},
+    ]
+    assert len(large) == 1000 and op._state.store.runs[0] is large

@@ -74,13 +74,11 @@ def revise(state: State, changing: Cells) -> tuple[State, tuple[Answers, Ints] |
     until = state.watermark
     if not len(changing) or until is None:
         return state, None
-    store = state.store.consolidated()
     touched = np.zeros(1 if state.keys is None else len(state.keys), np.bool_)
     touched[changing.code] = True
-    table = store.table()
-    old = table.take(touched[table.code])
+    old = state.store.of_codes(touched).consolidated().table()
     new = merged(old, changing, state.plan.lanes, state.plan.gaps)
-    state = replace(state, store=store.add(changing))
+    state = replace(state, store=state.store.add(changing))
     after = state.horizon
     was = [emit.time_answers(state.plan, old, state.keys, after, until)]
     now = [emit.time_answers(state.plan, new, state.keys, after, until)]
