@@ -4,8 +4,8 @@ Each tree is a function of a workload: whether the stream is declared in order, 
 window is. ``Plan.decisions`` holds the answers for a spec, ``explain`` tells them. Some things differ here, and never
 in the answers. Nothing is ever removed from a slice: ranks are given once the watermark has passed a row. Rows it has
 passed are cut into slices wherever they alone tell the edges of all windows (``Plan.slices_rows``), whatever the order
-of the stream. And they are kept where the trees need not know of it: beside a window that needs rows, for windows of
-the whole stream or by arrival, and with ``idle``, which may end a key between any two.
+of the stream. And they are kept where the trees need not know of it: beside a window that needs rows, and for windows
+by arrival or of the whole stream, which rows of other keys end.
 """
 
 from __future__ import annotations

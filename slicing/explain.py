@@ -188,8 +188,6 @@ def _why_kept(plan: Plan) -> str:
     """What keeps final rows from being aggregated between where windows begin and end."""
     if plan.spec.revises:
         return "for a late row may revise them"
-    if plan.idle is not None:
-        return "for idle may end a key between any two of them"
     other = next((plan.names[w.number] for w in plan.row_windows if not w.slices), None)
     return f"for a window {other!r} may begin or end at any of them" if other is not None else "for windows were added"
 

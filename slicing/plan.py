@@ -232,9 +232,9 @@ class Plan:
     @lazy
     def slices_rows(self) -> bool:
         """Rows that become final are cut where windows of rows begin and end, and only the slices are kept: nothing is
-        revised, no key ends, and all windows tell from final rows where they begin and end, and see all of them."""
+        revised, and all windows tell from final rows where they begin and end, and see all of them."""
         alike = all(w.slices and w.origin == BEGIN and not w.notes for w in self.row_windows)
-        return alike and self.keeps_rows and self.idle is None and not self.spec.revises and len(self.row_flags) < 62
+        return alike and self.keeps_rows and not self.spec.revises and len(self.row_flags) < 62
 
     @lazy
     def row_columns(self) -> tuple[str, ...]:

@@ -110,7 +110,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
             watermarks=("ordered", "ordered", "bounded", "manual"),
             emits=("final",),
             keys=(0, 1, 1, 2),
-            idle=False,
+            idle=IDLE,
             rich_values=False,
             sliced=True,
         )

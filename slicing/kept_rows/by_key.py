@@ -151,12 +151,8 @@ class KeyRows:
         base, over = final.gone[code], np.full(code.size, flush)
         goes_on = np.ones(code.size, np.bool_)
         if idle is not None:
-            quiet = self.quiet.known(final.gone.size)
-            of, rank, gap = table.codes.astype(np.int64), table.fact(RANK), np.zeros(len(table), np.int64)
-            gap[1:] = table.time[1:] - table.time[:-1]
-            first = rank == final.ranked[of]  # of its key's rows that are new
-            gap[first] = table.time[first] - quiet.last[of[first]]
-            anew = (gap > idle) & (rank >= final.ranked[of])
+            quiet, of = self.quiet.known(final.gone.size), table.codes.astype(np.int64)
+            anew = self._anew(of, table.fact(RANK), table.fact(SINCE), table.time, final.ranked)
             begins = anew.copy()
             begins[bounds[:-1]] = True
             bounds = np.append(np.flatnonzero(begins), len(table))
@@ -182,7 +178,7 @@ class KeyRows:
             rows = rows.take(stable_order(code))
             return [self._slices(rows, ranked) if self.plan.slices_rows else PlainRows.of(rows, ranked)]
         if self.plan.slices_rows:
-            runs = waiting.apart(runs)
+            runs = waiting.apart(runs) if self.plan.idle is None else [waiting.joined(runs)]
         found, known = list[Run](), int(ranked[0])
         for rows in runs:  # one after the other, as they lie
             found.append(self._slices(rows, np.array([known])) if self.plan.slices_rows else PlainRows(rows, known))
@@ -191,19 +187,47 @@ class KeyRows:
 
     def _slices(self, rows: Rows, ranked: Ints) -> RowTable:
         """Rows sorted by key, cut where windows begin and end; ``ranked``: how many their keys had before."""
+        bounds, before, base = self._groups(rows, ranked)
         names = self.plan.row_flags
-        fresh = Fresh(rows, ranked, lambda flag: rows.flag(names[flag][1]))
+        fresh = Fresh(rows.time, bounds, base, lambda flag: rows.flag(names[flag][1]))
         cuts = [window.cuts(fresh) for window in self.plan.row_windows]
         first = cuts[0].at if len(cuts) == 1 else np.unique(np.concatenate([cut.at for cut in cuts]))
         last = np.append(first[1:], len(rows))
         facts = np.zeros((first.size, len(FACTS)), np.int64)
         facts[:, ARRIVAL] = first + rows.arrival if isinstance(rows.arrival, int) else rows.arrival[first]
-        facts[:, SINCE], facts[:, RANK] = rows.time[first], fresh.rank(first)
+        facts[:, SINCE] = rows.time[first]
+        facts[:, RANK] = first + np.repeat(before - bounds[:-1], np.diff(np.searchsorted(first, bounds)))
         for cut in cuts:
             for of, asked in ((first, cut.of_first), (last - 1, cut.of_last)):
                 for flag, rows_have in asked.items():
                     facts[:, FLAGS] |= rows_have[of].astype(np.int64) << flag
         return RowTable(lift_ranges(rows, first, last), facts)
+
+    def _groups(self, rows: Rows, ranked: Ints) -> tuple[Ints, Ints, Ints]:
+        """The groups of rows sorted by key, how many rows of its key are before each, and how many of its own."""
+        plain = PlainRows(rows, ranked)
+        bounds = plain.groups()
+        code = plain.code[bounds[:-1]]
+        before = ranked[code]
+        if self.plan.idle is None:
+            return bounds, before, before
+        code = plain.codes.astype(np.int64)
+        rank = np.arange(len(rows)) + np.repeat(before - bounds[:-1], np.diff(bounds))
+        anew = self._anew(code, rank, rows.time, rows.time, ranked)
+        begins = anew.copy()
+        begins[bounds[:-1]] = True
+        first = np.flatnonzero(begins)
+        began = remembered.grown(self.quiet.began, ranked.size)[code[first]]
+        return np.append(first, len(rows)), rank[first], np.where(anew[first], 0, rank[first] - began)
+
+    def _anew(self, code: Ints, rank: Ints, since: Ints, time: Ints, ranked: Ints) -> Mask:
+        """Which rows (slices, from a first to a last time) that are new begin anew after a time of quiet."""
+        assert self.plan.idle is not None
+        quiet, new, gap = self.quiet.known(ranked.size), rank >= ranked[code], np.zeros(rank.size, np.int64)
+        gap[1:] = since[1:] - time[:-1]
+        first = rank == ranked[code]
+        gap[first] = since[first] - quiet.last[code[first]]
+        return (gap > self.plan.idle) & new
 
     def uses(self, codes: int) -> Mask:
         """Which codes of keys are still needed."""

@@ -183,30 +183,21 @@ def interleave(time, steady, late, late_time, out, out_time):
 
 
 @kernel
-def cuts_by_rank(code, known, origin, every, out):
-    """Rows sorted by code: the first of each, and those of ranks ``origin[w]``, ``origin[w] + every[w]`` and so on.
-
-    ``known``: how many rows of each code came before. Returns how many there are.
-    """
+def cuts_by_rank(bounds, base, origin, every, out):
+    """Each group's first row, and its rows of ranks ``origin[w]``, ``origin[w] + every[w]`` and so on; ``base``: the
+    ranks of the first ones. Returns how many there are."""
     n = np.int64(0)
-    last = np.int64(-1)
-    before = np.int64(0)  # rank of a row, less its position
-    left = np.int64(0)
-    for i in range(code.size):
-        c = np.int64(code[i])
-        if c != last:
-            last = c
-            before = known[c] - i
-            left = np.int64(0)
-        if left == 0:
+    for g in range(bounds.size - 1):
+        i, rank = np.int64(bounds[g]), np.int64(base[g])
+        while i < bounds[g + 1]:
             out[n] = i
             n += 1
-            rank = before + i
-            left = np.int64(code.size)
+            step = every[0]
             for w in range(every.size):
                 behind = rank - origin[w]
-                left = min(left, every[w] - behind % every[w] if behind >= 0 else -behind)
-        left -= 1
+                step = min(step, every[w] - behind % every[w] if behind >= 0 else -behind)
+            i += step
+            rank += step
     return n
 
 

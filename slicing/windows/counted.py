@@ -14,7 +14,7 @@ from slicing.durations import Duration, parse_span
 from slicing.kernels.rows import before_edges, counted, cuts_by_rank, recent
 from slicing.windows.bounds import BEGIN, FOREVER
 from slicing.windows.builtin import Window, flag_argument
-from slicing.windows.row_view import OF_ALL, OF_KEY, RANK, SINCE, BoundRows, Cuts, Found, Fresh, View
+from slicing.windows.row_view import OF_ALL, OF_KEY, SINCE, BoundRows, Cuts, Found, Fresh, View
 from slicing.windows.row_windows import Binding, RowWindow, by_group, nothing, order_argument, whole_number
 
 Ints = npt.NDArray[np.int64]
@@ -111,18 +111,11 @@ class BoundRowCount(BoundRows):
         return [0] if self.n % self.every == 0 else [0, self.n]
 
     def cuts(self, fresh: Fresh) -> Cuts:
-        code, ranked, edges = fresh.rows.code, fresh.ranked, self._edges()
-        if code is not None:
-            at, every = np.empty(code.size, np.int64), np.full(len(edges), self.every)
-            return Cuts(at[: cuts_by_rank(code, ranked, np.array(edges), every, at)].copy())
-        known, rows = int(ranked[0]), fresh.time.size
-        nearest = [edge - known if known < edge else (edge - known) % self.every for edge in edges]
-        found = [np.arange(edge or self.every, rows, self.every) for edge in nearest]
-        at = found[0] if len(found) == 1 else np.unique(np.concatenate(found))
-        return Cuts(np.append(0, at))
+        edges, at = self._edges(), np.empty(fresh.time.size, np.int64)
+        return Cuts(at[: cuts_by_rank(fresh.bounds, fresh.base, np.array(edges), np.full(len(edges), self.every), at)])
 
     def begins(self, view: View) -> Mask:
-        begins: Mask = view.fact(RANK) % self.every == 0
+        begins: Mask = self._ranks(view)[0] % self.every == 0
         return begins
 
     def needs(self, view: View, h: int) -> Ints:

@@ -87,11 +87,11 @@ class BoundPunctuation(BoundRows):
         return marked if self.per_key else np.broadcast_to(marked.any(), marked.size)
 
     def cuts(self, fresh: Fresh) -> Cuts:
-        marked, n = np.flatnonzero(fresh.flag(self.flag)), fresh.time.size
+        marked = np.flatnonzero(fresh.flag(self.flag))
         at = np.empty(marked.size, np.int64)
-        at = at[: alike(np.append(fresh.keys, n), fresh.time, marked, at)]
-        begins, cut = np.zeros((2, n), np.bool_)
-        begins[at] = cut[at] = cut[fresh.keys] = True
+        at = at[: alike(fresh.bounds, fresh.time, marked, at)]
+        begins, cut = np.zeros((2, fresh.time.size), np.bool_)
+        begins[at] = cut[at] = cut[fresh.bounds[:-1]] = True
         return Cuts(np.flatnonzero(cut), of_first={self.flag: begins})
 
     def begins(self, view: View) -> Mask:
@@ -184,7 +184,7 @@ class BoundFrame(BoundRows):
     def cuts(self, fresh: Fresh) -> Cuts:
         """A row that enters may begin a frame unless the one before it did or was in one, and so with those that leave:
         what is inside of a slice does neither."""
-        enter, leave, keys = fresh.flag(self.enter), fresh.flag(self.leave), fresh.keys
+        enter, leave, keys = fresh.flag(self.enter), fresh.flag(self.leave), fresh.bounds[:-1]
         cut, after = enter.copy(), leave.copy()
         cut[1:] &= ~enter[:-1] | leave[:-1]
         after[1:] &= ~leave[:-1] | enter[1:]

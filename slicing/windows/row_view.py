@@ -220,40 +220,18 @@ class Context(NamedTuple):
     open: tuple[Opened, ...]
 
 
-@dataclass(frozen=True)
-class Fresh:
-    """Rows that become final, sorted by key, before they are cut into slices."""
+class Fresh(NamedTuple):
+    """Rows that become final, by group as in a view, before they are cut into slices."""
 
-    rows: Any  # slicing.batch.Rows
-    ranked: Ints  # how many rows of each key became final before
+    time: Ints
+    bounds: Ints
+    base: Ints  # for each group how many rows of it became final before
     flag: Callable[[int], Mask]
-
-    @property
-    def time(self) -> Ints:
-        time: Ints = self.rows.time
-        return time
-
-    @lazy
-    def keys(self) -> Ints:
-        """Where keys begin."""
-        code = self.rows.code
-        return np.zeros(1, np.int64) if code is None else np.append(0, np.flatnonzero(code[1:] != code[:-1]) + 1)
-
-    def rank(self, first: Ints) -> Ints:
-        """Of rows, among them each key's first one: how many of their key are before each."""
-        code = self.rows.code
-        if code is None:
-            rank: Ints = self.ranked[0] + first
-            return rank
-        code = code[first]
-        key = np.flatnonzero(np.append(True, code[1:] != code[:-1]))
-        origin = self.ranked[code[key]] - first[key]
-        return first + np.repeat(origin, np.diff(np.append(key, first.size)))
 
 
 class Cuts(NamedTuple):
-    """Where a window cuts rows into slices, each key's first row included, and what it will ask of a slice: flags that
-    those of its first row are, and flags that those of its last row are."""
+    """Where a window cuts rows into slices, each group's first row included, and what it will ask of a slice: which
+    flags its first row has, and which its last one has."""
 
     at: Ints
     of_first: Mapping[int, Mask] = {}
@@ -276,7 +254,7 @@ class BoundRows:
 
     def cuts(self, fresh: Fresh) -> Cuts:
         """For windows that slice: where they begin and end."""
-        return Cuts(fresh.keys)
+        return Cuts(fresh.bounds[:-1])
 
     def begins(self, view: View) -> Mask:
         """For windows that slice: the slices with which one begins, at least of those that close later."""
