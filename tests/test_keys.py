@@ -241,7 +241,7 @@ def test_integers_that_all_fall_into_one_slot() -> None:
     assert ((occupied - home.astype(np.int64)) % len(inner.slots)).max() < 1000
 
 
-@pytest.mark.parametrize("first", [-5, 10**12])
+@pytest.mark.parametrize("first", [-5, 10**12, -(2**63), 2**63 - 20_000])
 @pytest.mark.parametrize("count", [700, 20_000])
 def test_integers_in_a_row_have_a_slot_each(first: int, count: int) -> None:
     words = first + np.random.default_rng(1).permutation(count)
@@ -249,10 +249,20 @@ def test_integers_in_a_row_have_a_slot_each(first: int, count: int) -> None:
     inner = table._columns[0].table
     assert table.encode([pa.array(words)]).tolist() == list(range(count))
     at = np.flatnonzero(inner.slots)
-    assert ((inner.keys[inner.slots[at] - 1] - at) % len(inner.slots) == 0).all()
-    beyond = words + len(inner.slots)  # which fall into the same slots
+    assert np.ptp(inner.keys[inner.slots[at] - 1] - at) == 0
+    beyond = words ^ (1 << 40)
     assert table.encode([pa.array(beyond)]).tolist() == list(range(count, 2 * count))
     assert table.encode([pa.array(np.append(words, beyond))]).tolist() == list(range(2 * count))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("far", [10**15, -(2**63), 2**63 - 1, 8191, -8192])
+def test_an_integer_that_lies_far_from_the_others(far: int, threads: int) -> None:
+    table, oracle = KeyTable([pa.int64()]), Oracle()
+    near: list[Row] = [(None if i % 97 == 50 else i * i % 701,) for i in range(150_000)]
+    for rows in (near, [*near, (far,), (3,), (None,), (far,)], near + [(-i,) for i in range(2000)]):
+        assert table.encode(columns_of(rows, [pa.int64()]), threads=threads).tolist() == oracle.encode(rows)
+    assert [(value,) for value in plain(table.columns(np.arange(len(table)))[0])] == oracle.keys()
 
 
 @pytest.mark.parametrize("length", [8, 40])
