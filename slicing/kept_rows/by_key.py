@@ -19,24 +19,20 @@ from slicing.batch import Rows
 from slicing.columns.lazy import lazy
 from slicing.columns.order import stable_order
 from slicing.kept_rows import remembered, waiting
-from slicing.kept_rows.final import FinalRows, Run, by_code, fused
+from slicing.kept_rows.final import FinalRows, Run, by_code
+from slicing.kept_rows.final_slices import fused, slices_of
 from slicing.kept_rows.plain import PlainRows
 from slicing.kept_rows.remembered import Arrived, Contexts, Notes, Quiet, Seen
 from slicing.plan import Plan
-from slicing.reduce import lift_ranges
 from slicing.store import ranks_used, reranked
 from slicing.windows.bounds import BEGIN, FOREVER
 from slicing.windows.row_view import (
-    ARRIVAL,
-    FACTS,
-    FLAGS,
     OF_ALL,
     OF_KEY,
     PLACE,
     RANK,
     SINCE,
     BoundRows,
-    Fresh,
     RowTable,
     View,
 )
@@ -152,7 +148,7 @@ class KeyRows:
         goes_on = np.ones(code.size, np.bool_)
         if idle is not None:
             quiet, of = self.quiet.known(final.gone.size), table.codes.astype(np.int64)
-            anew = self._anew(of, table.fact(RANK), table.fact(SINCE), table.time, final.ranked)
+            anew = quiet.anew(idle, of, table.fact(RANK), table.fact(SINCE), table.time, final.ranked)
             begins = anew.copy()
             begins[bounds[:-1]] = True
             bounds = np.append(np.flatnonzero(begins), len(table))
@@ -165,10 +161,11 @@ class KeyRows:
         return View(table, bounds, base, goes_on, over, *counts, self.contexts)
 
     def _lifted(self, runs: list[Rows], ranked: Ints) -> list[Run]:
-        """Rows by key, as cells where several become one."""
+        """Rows by key, as slices where they are cut."""
+        plan = self.plan
         if not waiting.in_turn(runs):
             runs = [waiting.in_order(waiting.joined(runs))]
-        if self.plan.places_rows:
+        if plan.places_rows:
             rows = waiting.joined(runs)
             runs = [replace(rows, stamps={**rows.stamps, PLACE: self.placed + np.arange(len(rows))})]
         if runs[0].code is not None:
@@ -176,58 +173,15 @@ class KeyRows:
             code = rows.code
             assert code is not None
             rows = rows.take(stable_order(code))
-            return [self._slices(rows, ranked) if self.plan.slices_rows else PlainRows.of(rows, ranked)]
-        if self.plan.slices_rows:
-            runs = waiting.apart(runs) if self.plan.idle is None else [waiting.joined(runs)]
+            return [slices_of(plan, self.quiet, rows, ranked) if plan.slices_rows else PlainRows.of(rows, ranked)]
+        if plan.slices_rows:
+            runs = waiting.apart(runs) if plan.idle is None else [waiting.joined(runs)]
         found, known = list[Run](), int(ranked[0])
         for rows in runs:  # one after the other, as they lie
-            found.append(self._slices(rows, np.array([known])) if self.plan.slices_rows else PlainRows(rows, known))
+            sliced = slices_of(plan, self.quiet, rows, np.array([known])) if plan.slices_rows else None
+            found.append(PlainRows(rows, known) if sliced is None else sliced)
             known += len(rows)
         return found
-
-    def _slices(self, rows: Rows, ranked: Ints) -> RowTable:
-        """Rows sorted by key, cut where windows begin and end; ``ranked``: how many their keys had before."""
-        bounds, before, base = self._groups(rows, ranked)
-        names = self.plan.row_flags
-        fresh = Fresh(rows.time, bounds, base, lambda flag: rows.flag(names[flag][1]))
-        cuts = [window.cuts(fresh) for window in self.plan.row_windows]
-        first = cuts[0].at if len(cuts) == 1 else np.unique(np.concatenate([cut.at for cut in cuts]))
-        last = np.append(first[1:], len(rows))
-        facts = np.zeros((first.size, len(FACTS)), np.int64)
-        facts[:, ARRIVAL] = first + rows.arrival if isinstance(rows.arrival, int) else rows.arrival[first]
-        facts[:, SINCE] = rows.time[first]
-        facts[:, RANK] = first + np.repeat(before - bounds[:-1], np.diff(np.searchsorted(first, bounds)))
-        for cut in cuts:
-            for of, asked in ((first, cut.of_first), (last - 1, cut.of_last)):
-                for flag, rows_have in asked.items():
-                    facts[:, FLAGS] |= rows_have[of].astype(np.int64) << flag
-        return RowTable(lift_ranges(rows, first, last), facts)
-
-    def _groups(self, rows: Rows, ranked: Ints) -> tuple[Ints, Ints, Ints]:
-        """The groups of rows sorted by key, how many rows of its key are before each, and how many of its own."""
-        plain = PlainRows(rows, ranked)
-        bounds = plain.groups()
-        code = plain.code[bounds[:-1]]
-        before = ranked[code]
-        if self.plan.idle is None:
-            return bounds, before, before
-        code = plain.codes.astype(np.int64)
-        rank = np.arange(len(rows)) + np.repeat(before - bounds[:-1], np.diff(bounds))
-        anew = self._anew(code, rank, rows.time, rows.time, ranked)
-        begins = anew.copy()
-        begins[bounds[:-1]] = True
-        first = np.flatnonzero(begins)
-        began = remembered.grown(self.quiet.began, ranked.size)[code[first]]
-        return np.append(first, len(rows)), rank[first], np.where(anew[first], 0, rank[first] - began)
-
-    def _anew(self, code: Ints, rank: Ints, since: Ints, time: Ints, ranked: Ints) -> Mask:
-        """Which rows (slices, from a first to a last time) that are new begin anew after a time of quiet."""
-        assert self.plan.idle is not None
-        quiet, new, gap = self.quiet.known(ranked.size), rank >= ranked[code], np.zeros(rank.size, np.int64)
-        gap[1:] = since[1:] - time[:-1]
-        first = rank == ranked[code]
-        gap[first] = since[first] - quiet.last[code[first]]
-        return (gap > self.plan.idle) & new
 
     def uses(self, codes: int) -> Mask:
         """Which codes of keys are still needed."""

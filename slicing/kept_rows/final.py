@@ -15,12 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from slicing.kept_rows.plain import PlainRows, joined
-from slicing.kernels.cells import END, ROWS
-from slicing.plan import Plan
-from slicing.slices.blocks import identity, kind_of
-from slicing.slices.cells import Cells
 from slicing.windows.bounds import FOREVER
-from slicing.windows.row_view import BEGINS, FLAGS, RANK, RowTable
+from slicing.windows.row_view import RANK, RowTable
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -142,22 +138,3 @@ def by_code(runs: Sequence[Run], like: Run) -> Run:
     if len(plain) == len(runs):
         return joined(plain)
     return RowTable.of([run.as_cells() if isinstance(run, PlainRows) else run for run in runs])
-
-
-def fused(plan: Plan, run: Run) -> Run:
-    """Final slices of a key as one, up to those with which a window begins: no window ends before them any more."""
-    if not isinstance(run, RowTable) or len(run) < 2:
-        return run
-    code, flags = run.codes, run.facts[:, FLAGS]
-    begins = np.append(True, code[1:] != code[:-1]) | (flags & BEGINS != 0)
-    if begins.all():
-        return run
-    first = np.flatnonzero(begins)
-    last, into = np.append(first[1:], len(run)) - 1, np.cumsum(begins) - 1
-    meta = run.cells.meta[first]
-    meta[:, END], meta[:, ROWS] = run.time[last], np.add.reduceat(run.cells.rows, first)
-    pairs = zip(plan.lanes, run.cells.blocks, strict=True)
-    blocks = tuple(kind_of(lane).merged(lane, into, first.size, block, identity(lane, 0)) for lane, block in pairs)
-    facts = run.facts[first]
-    facts[:, FLAGS] = np.bitwise_or.reduceat(flags, first)
-    return RowTable(Cells(meta, blocks), facts)

@@ -1,0 +1,77 @@
+"""Final rows as slices: cut where windows begin and end, and fused where none begins any more (``Plan.slices_rows``).
+
+What a slice keeps beside its partials are the time of its first row, its rank, and the flags that windows ask of its
+first or of its last row. ``BEGINS`` among them says that a window begins with it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.batch import Rows
+from slicing.kept_rows.final import Run
+from slicing.kept_rows.plain import PlainRows
+from slicing.kept_rows.remembered import Quiet, grown
+from slicing.kernels.cells import END, ROWS
+from slicing.plan import Plan
+from slicing.reduce import lift_ranges
+from slicing.slices.blocks import identity, kind_of
+from slicing.slices.cells import Cells
+from slicing.windows.row_view import ARRIVAL, BEGINS, FACTS, FLAGS, RANK, SINCE, Fresh, RowTable
+
+Ints = npt.NDArray[np.int64]
+
+
+def slices_of(plan: Plan, quiet: Quiet, rows: Rows, ranked: Ints) -> RowTable:
+    """Rows sorted by key, cut where windows begin and end; ``ranked``: how many their keys had before."""
+    bounds, before, base = _groups(plan, quiet, rows, ranked)
+    fresh = Fresh(rows.time, bounds, base, lambda flag: rows.flag(plan.row_flags[flag][1]))
+    cuts = [window.cuts(fresh) for window in plan.row_windows]
+    first = cuts[0].at if len(cuts) == 1 else np.unique(np.concatenate([cut.at for cut in cuts]))
+    last = np.append(first[1:], len(rows))
+    facts = np.zeros((first.size, len(FACTS)), np.int64)
+    facts[:, ARRIVAL] = first + rows.arrival if isinstance(rows.arrival, int) else rows.arrival[first]
+    facts[:, SINCE] = rows.time[first]
+    facts[:, RANK] = first + np.repeat(before - bounds[:-1], np.diff(np.searchsorted(first, bounds)))
+    for cut in cuts:
+        for of, asked in ((first, cut.of_first), (last - 1, cut.of_last)):
+            for flag, rows_have in asked.items():
+                facts[:, FLAGS] |= rows_have[of].astype(np.int64) << flag
+    return RowTable(lift_ranges(rows, first, last), facts)
+
+
+def _groups(plan: Plan, quiet: Quiet, rows: Rows, ranked: Ints) -> tuple[Ints, Ints, Ints]:
+    """The groups of rows sorted by key, how many rows of its key are before each, and how many of its own."""
+    plain = PlainRows(rows, ranked)
+    bounds = plain.groups()
+    before = ranked[plain.code[bounds[:-1]]]
+    if plan.idle is None:
+        return bounds, before, before
+    code = plain.codes.astype(np.int64)
+    rank = np.arange(len(rows)) + np.repeat(before - bounds[:-1], np.diff(bounds))
+    anew = quiet.anew(plan.idle, code, rank, rows.time, rows.time, ranked)
+    begins = anew.copy()
+    begins[bounds[:-1]] = True
+    first = np.flatnonzero(begins)
+    began = grown(quiet.began, ranked.size)[code[first]]
+    return np.append(first, len(rows)), rank[first], np.where(anew[first], 0, rank[first] - began)
+
+
+def fused(plan: Plan, run: Run) -> Run:
+    """Final slices of a key as one, up to those with which a window begins: no window ends before them any more."""
+    if not isinstance(run, RowTable) or len(run) < 2:
+        return run
+    code, flags = run.codes, run.facts[:, FLAGS]
+    begins = np.append(True, code[1:] != code[:-1]) | (flags & BEGINS != 0)
+    if begins.all():
+        return run
+    first = np.flatnonzero(begins)
+    last, into = np.append(first[1:], len(run)) - 1, np.cumsum(begins) - 1
+    meta = run.cells.meta[first]
+    meta[:, END], meta[:, ROWS] = run.time[last], np.add.reduceat(run.cells.rows, first)
+    pairs = zip(plan.lanes, run.cells.blocks, strict=True)
+    blocks = tuple(kind_of(lane).merged(lane, into, first.size, block, identity(lane, 0)) for lane, block in pairs)
+    facts = run.facts[first]
+    facts[:, FLAGS] = np.bitwise_or.reduceat(flags, first)
+    return RowTable(Cells(meta, blocks), facts)
