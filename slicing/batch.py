@@ -96,7 +96,8 @@ class Rows:
     @property
     def parts(self) -> list[Rows]:
         """The rows in turn, one part a thread."""
-        return self._parts or [self]  # not kept: a batch that holds itself waits for the garbage collector
+        # not kept: a batch that holds itself waits for the garbage collector
+        return (self._parts if self.threads > 1 else []) or [self]
 
     @lazy
     def _parts(self) -> list[Rows]:

@@ -73,7 +73,7 @@ def reduce_rows(rows: Rows) -> Cells:
     if bounds.size:
         runs = Segments(bounds[:-1], bounds[1:])
         held = runs.last > runs.first
-        if not held.all():
+        if np.count_nonzero(held) < held.size:
             ends, runs = ends[held], Segments(runs.first[held], runs.last[held])
         cells = _assemble(rows, ends, np.zeros(ends.size, np.int64), runs)
         if not plan.grid:  # a cell a slice

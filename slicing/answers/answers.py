@@ -51,6 +51,9 @@ class Answers:
     def pieces(self) -> Iterator[Answers]:
         """A part after the other, whose partials stay in cache while they are read: 500,000 windows 18 -> 8 ms."""
         parts: Iterable[tuple[slice, tuple[Block, ...]]]
+        if isinstance(self.blocks, tuple) and len(self) <= PIECE:
+            yield self
+            return
         if not isinstance(self.blocks, tuple):
             parts = self.blocks.pieces()
         elif self.shows is not None or not all(map(_by_row, self.blocks)):

@@ -23,7 +23,7 @@ def array_of(numbers: npt.NDArray[Any], null: Mask | None = None) -> pa.Array:
         type, data = pa.bool_(), np.packbits(numbers, bitorder="little")
     else:
         type, data = pa.from_numpy_dtype(numbers.dtype), np.ascontiguousarray(numbers)
-    if null is None or not null.any():
+    if null is None or not np.count_nonzero(null):  # 0.4 us; any() takes 1.7
         return pa.Array.from_buffers(type, numbers.size, [None, pa.py_buffer(data)], null_count=0)
     valid = np.packbits(~null, bitorder="little")
     return pa.Array.from_buffers(type, numbers.size, [pa.py_buffer(valid), pa.py_buffer(data)])

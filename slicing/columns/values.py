@@ -140,7 +140,7 @@ class ValueType:
 
     def array(self, words: Ints, valid: Mask | None, pool: pa.Array | None) -> pa.Array:
         """Words back to values of the column's type."""
-        mask = None if valid is None or bool(valid.all()) else ~valid
+        mask = None if valid is None or np.count_nonzero(valid) == valid.size else ~valid
         if self.ranked:
             assert pool is not None
             values = pool.take(array_of(words, mask)) if len(pool) else pa.nulls(words.size, pool.type)

@@ -256,7 +256,7 @@ class EdgeSet:
         every, phase, _ = self.cuts[0]
         if (ends[0] - phase) % every or ends[-1] - ends[0] != (ends.size - 1) * every:
             return False
-        return bool((ends[1:] - ends[:-1] == every).all())
+        return bool(np.count_nonzero(ends[1:] - ends[:-1] == every) == ends.size - 1)
 
     def _periodic_due(self, ends: Ints, after: int, until: int) -> Ints:
         room = np.empty(self._sizes.size, np.int64)
