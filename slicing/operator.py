@@ -202,13 +202,17 @@ class Operator:
 
     def advance(self, watermark: object) -> Output:
         """Say that no row before ``watermark`` will come (a punctuation); it never goes back."""
-        if self._state is None:
+        self._check_whole()
+        before = self._plain
+        if before is None:
             self._advanced = (*self._advanced, _instant(watermark))
             return Output(_no_windows(self.spec), pa.table({}), Stats(_NO_ROWS | _NO_STATE), None)
-        state = self._state
-        reached = _advanced(state.plan, watermark)
-        reached = max(reached, BEGIN if state.watermark is None else state.watermark)
-        state, answers, _ = advance_to(state, reached, at_most=self._at_most)
+        reached = _advanced(before.plan, watermark)
+        reached = max(reached, BEGIN if before.watermark is None else before.watermark)
+        if self._hot is not None and stays_open(before, reached):
+            state, waited = give_waiting(before.but(watermark=reached), self._at_most)
+            return self._done(state, results.windows(state, [waited]), results.none_late(state), _NO_ROWS, self._hot)
+        state, answers, _ = advance_to(self._settled(before), reached, at_most=self._at_most)
         return self._done(forgotten(state), results.windows(state, answers), results.none_late(state), _NO_ROWS)
 
     def flush(self) -> Output:
@@ -245,9 +249,9 @@ class Operator:
         """Windows that start here or later (``per_row``: end) are whole; None where all are."""
         if name not in self.spec.windows:
             raise ValueError(f"complete_from: no window is named {name!r}; there are {', '.join(self.spec.windows)}")
-        if self._state is None or name not in self._state.plan.since:
+        if self._plain is None or name not in self._plain.plan.since:
             return None
-        return self._state.plan.measure.value(self._state.plan.since[name])
+        return self._plain.plan.measure.value(self._plain.plan.since[name])
 
     def _changed(self, windows: dict[str, ContextFreeWindow | RowWindow | Window], added: str | None = None) -> None:
         if self._ended:

@@ -183,6 +183,24 @@ def test_an_operator_that_was_interrupted_in_the_middle_of_a_block_says_so(monke
     assert again.push(table.slice(1000, 50)).stats.rows == 50
 
 
+@pytest.mark.parametrize("windows", WINDOWS)
+def test_a_watermark_that_closes_nothing_leaves_the_block_as_it_is(windows: str) -> None:
+    table, kept = stream(20_000, 50), 0
+    op = sl.Operator(query(windows, watermark=sl.manual()))
+    found = []
+    for at in range(0, len(table), 40):
+        batch = table.slice(at, 40)
+        found.append(op.push(batch).windows)
+        block = op._hot
+        out = op.advance(batch["t"][-1].as_py())
+        assert out.watermark == batch["t"][-1].as_py()
+        assert out.stats["cells"] == len(op._plain.store) + (op._hot.used if op._hot else 0)
+        kept += block is not None and op._hot is block
+        found.append(out.windows)
+    assert kept > 300
+    assert_same(pa.concat_tables([*found, op.flush().windows]), grouped(table, windows))
+
+
 def test_stats_count_the_cells_of_the_block() -> None:
     table = stream(3000, 40)
     op = sl.Operator(query(watermark=sl.manual()))
