@@ -204,12 +204,13 @@ class _WordColumn:
     def values(self, ids: Ints) -> pa.Array:
         if t.is_null(self.type):
             return pa.nulls(ids.size)
-        words = self.table.keys[ids]
+        words, null = self.table.keys.take(ids), self.table.null
         if self.dtype.kind == "f":
             words = words.view(np.float64)
-        data = np.packbits(words, bitorder="little") if t.is_boolean(self.type) else words.astype(self.dtype)
-        known = np.packbits(ids != self.table.null, bitorder="little")
-        return pa.Array.from_buffers(self.type, ids.size, [pa.py_buffer(known), pa.py_buffer(data)])
+        words = words.astype(self.dtype, copy=False)
+        data = np.packbits(words, bitorder="little") if t.is_boolean(self.type) else words
+        known = None if null < 0 else pa.py_buffer(np.packbits(ids != null, bitorder="little"))
+        return pa.Array.from_buffers(self.type, ids.size, [known, pa.py_buffer(data)])
 
     def sort_keys(self, ids: Ints) -> list[Array]:
         words = self.table.keys[ids]
