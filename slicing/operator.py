@@ -85,10 +85,10 @@ class Operator:
         if not isinstance(spec, Spec):
             raise TypeError(f"Operator takes a sl.Spec; got {type(spec).__name__}")
         self.spec = spec
-        self._at_most = _at_least_one(max_windows_per_push, "max_windows_per_push")
-        if threads is None:
-            raise ValueError("threads must be a whole number of at least 1; got None")
-        self._threads = _at_least_one(threads, "threads") or 1
+        self._at_most = None
+        if max_windows_per_push is not None:
+            self._at_most = _at_least_one(max_windows_per_push, "max_windows_per_push", ", or None")
+        self._threads = _at_least_one(threads, "threads")
         self._combine = checked(combine, spec)
         self._plain: State | None = None
         self._hot: Hot | None = None  # cells beside those of the state
@@ -367,9 +367,9 @@ def _no_windows(spec: Spec) -> pa.Table:
     return pa.table({name: pa.nulls(0) for name in names})
 
 
-def _at_least_one(value: object, argument: str) -> int | None:
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-        raise ValueError(f"{argument} must be a whole number of at least 1, or None; got {value!r}")
+def _at_least_one(value: object, argument: str, other: str = "") -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"{argument} must be a whole number of at least 1{other}; got {value!r}")
     return value
 
 

@@ -572,6 +572,10 @@ ONCE_WRONG = {
     "push(spec(), pd.Series([1, 2]))": "TypeError: ...data must...",
     "push(spec(windows={'w': Odd(held=lambda t: [t])})).flush()": "TypeError: ...Odd().containing(1) gave...",
     "sl.Operator.restore(spec(), 'x')": "TypeError: ...snapshot...",
+    "sl.Operator(spec(), threads=None)": "ValueError: threads must be a whole number of at least 1; got None",
+    "push(spec(windows={'w': sl.tumbling(1, fill=True)}), rows(t=[0, 1 << 40])).flush()": (
+        "ValueError: windows['w'] has fill=True, and there are 1,099,511,627,775 windows between..."
+    ),
     "push(spec(aggs={'m': sl.mean('v')}), rows(v=pa.array([WIDE, WIDE], pa.decimal128(38, 2)))).flush()": (
         "OverflowError: sl.mean('v') (output column 'm') does not fit decimal128(38, 6) in window 'w' from 0 to 10..."
     ),

@@ -19,9 +19,10 @@ from slicing.plan import Plan
 from slicing.slices.blocks import identity
 from slicing.slices.cells import NEVER, Cells
 from slicing.slices.sessions import Runs
-from slicing.windows.bounds import BEGIN, FOREVER
+from slicing.windows.bounds import BEGIN, FOREVER, BoundCumulate, BoundPeriodic
 
 Ints = npt.NDArray[np.int64]
+MOST = 1 << 28  # empty windows at once: some 10 GB
 Filled = dict[int, Ints]  # number of the time window -> end of the last one given out, by code (BEGIN: none yet)
 
 
@@ -49,6 +50,8 @@ def with_empty(
         if not growing.size:
             continue
         lower, upper = lower[growing], np.minimum(newest[growing], until)
+        if isinstance(bound, BoundPeriodic | BoundCumulate):
+            _check(plan.names[number], int(np.maximum(upper.astype(float) - lower, 0).sum()) // bound.every)
         every_end = bound.all_ends(int(lower.min()), int(upper.max()))
         a = np.searchsorted(every_end, lower, "right")
         count = np.maximum(np.searchsorted(every_end, upper, "right") - a, 0)
@@ -61,6 +64,14 @@ def with_empty(
         np.maximum.at(last, code, end)
         given[k] = last
     return Answers.together(parts), given
+
+
+def _check(name: str, windows: int) -> None:
+    if windows > MOST:
+        raise ValueError(
+            f"windows[{name!r}] has fill=True, and there are {windows:,} windows between the times of these rows and "
+            f"of those before; at most {MOST:,} can be filled at once: leave out rows whose times are wrong"
+        )
 
 
 def by_instance(plan: Plan, instances: Runs, filled: Filled, after: int, until: int) -> tuple[Answers, Filled]:
