@@ -73,7 +73,8 @@ class Plan:
             self.measure = Measure.of(pa.timestamp("us", "UTC"), "processing time")
         else:
             self.measure = Measure.of(types[spec.time], spec.time)
-        ticks = self.measure.ticks
+        self.types = types
+        self.unlike = frozenset(name for name, type in types.items() if not is_plain(type))
         self.key_types = [types[name] for name in spec.by]
         for name in spec.by:
             check_key_type(name, types[name])
@@ -81,6 +82,7 @@ class Plan:
         if spec.sequence is not None:
             _check_sequence(spec.sequence, types[spec.sequence])
 
+        ticks = self.measure.ticks
         self.lateness = ticks(spec.allowed_lateness, "allowed_lateness")
         self.idle = None if spec.idle is None else ticks(spec.idle, "idle")
         for where, span in spec.watermark.spans().items():
@@ -90,19 +92,30 @@ class Plan:
         # windows are numbered by name, so that their number orders results
         self.names = sorted(spec.windows)
         windows = [spec.windows[name] for name in self.names]
+        self._bind_edges(windows)
+        self._bind_sessions(windows)
+        self._bind_rows(windows, types)
+        self._bind_aggregates(types)
+        self._one_name = texts([])
+
+    def _bind_edges(self, windows: Sequence[ContextFreeWindow | RowWindow | Window]) -> None:
+        """The windows between edges: types of them, and all their edges."""
         self.timed = [i for i, w in enumerate(windows) if isinstance(w, ContextFreeWindow)]
         self.bounds = [_named(self.names[i], _bind, windows[i], self.measure) for i in self.timed]
+        for i, bound in zip(self.timed, self.bounds, strict=True):
+            _check_span(self.names[i], bound.longest)
         self.fill = [k for k, i in enumerate(self.timed) if getattr(windows[i], "fill", False)]
         self.types_of, distinct = _fused(self.bounds, [windows[i] for i in self.timed], bool(self.fill))
         self.edges = EdgeSet(distinct)
         self.open_start = any(bound.open_start for bound in self.bounds)
+
+    def _bind_sessions(self, windows: Sequence[ContextFreeWindow | RowWindow | Window]) -> None:
+        """Sessions and whole streams: the gaps that end them, and where a key's cells of a slice stay apart."""
         self.wholes = [i for i, w in enumerate(windows) if isinstance(w, Whole)]
-        gap_of = {
-            i: _named(self.names[i], ticks, w.gap, "gap") for i, w in enumerate(windows) if isinstance(w, Session)
-        }
-        spans = dict(zip(self.timed, (b.longest for b in self.bounds), strict=True)) | gap_of
-        for i, span in spans.items():
-            _check_span(self.names[i], span)
+        sessions = {i: w for i, w in enumerate(windows) if isinstance(w, Session)}
+        gap_of = {i: _named(self.names[i], self.measure.ticks, w.gap, "gap") for i, w in sessions.items()}
+        for i, gap in gap_of.items():
+            _check_span(self.names[i], gap)
         # a quiet key ends all its windows, so no session reaches over idle
         capped = {i: gap if self.idle is None else min(gap, self.idle) for i, gap in gap_of.items()}
         gaps = sorted({*capped.values(), *([] if self.idle is None else [self.idle])})
@@ -114,26 +127,15 @@ class Plan:
         self.grid = gaps[0] + 1 if gaps else 0
         self.fragments = bool(gaps) or bool(self.wholes)
 
-        self._bind_rows(windows, types)
-
-        self.aggs: dict[str, BoundAggregate] = {n: a.bind(types) for n, a in spec.aggs.items()}
+    def _bind_aggregates(self, types: dict[str, pa.DataType]) -> None:
+        """The aggregates, the partials they are read from, and the columns these are made of."""
+        self.aggs: dict[str, BoundAggregate] = {n: a.bind(types) for n, a in self.spec.aggs.items()}
         self.lanes: list[Lane] = list(dict.fromkeys(lane for a in self.aggs.values() for lane in a.lanes))
         self.lanes_of = {n: [self.lanes.index(lane) for lane in a.lanes] for n, a in self.aggs.items()}
-        self.value_types = {
-            f.column: ValueType.of(types[f.column], f.column)
-            for lane in self.lanes
-            for f in lane.feeds
-            if f.form != "valid"
-        }
-        self.ranked = [
-            name
-            for name, value in self.value_types.items()
-            if value.ranked
-            and any(f.column == name and f.form in RANK_FORMS for lane in self.lanes for f in lane.feeds)
-        ]
-        self.types = types
-        self.unlike = frozenset(name for name, type in types.items() if not is_plain(type))
-        self._one_name = texts([])
+        feeds = [feed for lane in self.lanes for feed in lane.feeds]
+        self.value_types = {f.column: ValueType.of(types[f.column], f.column) for f in feeds if f.form != "valid"}
+        by_rank = {f.column for f in feeds if f.form in RANK_FORMS}
+        self.ranked = [name for name, value in self.value_types.items() if value.ranked and name in by_rank]
 
     def named(self, numbers: Ints) -> pa.Array:
         """The names of windows by their numbers."""

@@ -206,39 +206,17 @@ def _lift(
         for lane in (plan.lanes if chosen is None else chosen)
     ]
     lanes = [lane for lane in made if isinstance(lane, Lifted)]
-    waiting = [lane for lane in lanes if not lane.by_runs(place)]
     counts = place.counts()
     counter = None if counts is not None else next((lane for lane in lanes if lane.counts_rows), None)
-    counted = None
-    if counts is None and counter is None:
-        one_each = np.zeros((size, 1), np.int64)
-        counts = one_each[:, 0]
-        if isinstance(place, Pieces):
-            k.masked_count(place.found, rows.time, ALL_VALID, one_each)
-        else:
-            counted = one_each
-    first = last = spans = None
-    if isinstance(place, Chained):
-        first, last = place.first, place.last
-    elif plan.fragments and isinstance(place, Segments):
-        first, last = rows.time[place.first], rows.time[place.last - 1]
-    elif plan.fragments and isinstance(place, Pieces):
-        first, last = np.full(size, TOP), np.full(size, ~TOP)
-        k.masked_span(place.found, rows.time, first, last)
-    elif plan.fragments:
-        spans = np.full((size, 2), ~TOP)
-    together = len(waiting) + (counted is not None) + (spans is not None)
-    if together:
-        for chunk, cell, base in place.chunks(together):
-            for lane in waiting:
-                lane.scatter(chunk, cell, base)
-            if counted is not None:
-                k.scatter_count(cell, counted[base:])
-            if spans is not None:
-                k.scatter_span(cell, rows.time[chunk], spans[base:])
+    counted = np.zeros((size, 1), np.int64) if counts is None and counter is None else None
+    span = _known_span(rows, place, size) if plan.fragments else None
+    spans = np.full((size, 2), ~TOP) if plan.fragments and span is None else None
+    _scatter(rows, place, [lane for lane in lanes if not lane.by_runs(place)], counted, spans)
     if spans is not None:
-        first, last = ~spans[:, 0], spans[:, 1]
-    if counts is None:
+        span = ~spans[:, 0], spans[:, 1]
+    if counted is not None:
+        counts = counted[:, 0]
+    elif counts is None:
         assert counter is not None
         counts = counter.counts()
     held = None
@@ -247,10 +225,38 @@ def _lift(
         if held.size == size:
             held = None
     meta = _meta(ends, code, counts, held, plan.fragments)
-    if first is not None and last is not None:
+    if span is not None:
         meta[:, LEVEL] = 0
-        meta[:, FIRST], meta[:, LAST] = (first, last) if held is None else (first[held], last[held])
+        meta[:, FIRST], meta[:, LAST] = span if held is None else (span[0][held], span[1][held])
     return Cells(meta, tuple(_of_lane(lane, counts, held) for lane in made))
+
+
+def _known_span(rows: Rows, place: Place, size: int) -> tuple[Ints, Ints] | None:
+    """The first and the last time of each cell, where a pass of its own, or none, tells them."""
+    if isinstance(place, Chained):
+        return place.first, place.last
+    if isinstance(place, Segments):
+        return rows.time[place.first], rows.time[place.last - 1]
+    if isinstance(place, Pieces):
+        first, last = np.full(size, TOP), np.full(size, ~TOP)
+        k.masked_span(place.found, rows.time, first, last)
+        return first, last
+    return None
+
+
+def _scatter(rows: Rows, place: Place, waiting: Sequence[Lifted], counted: Ints | None, spans: Ints | None) -> None:
+    """What is left of the lanes, the count and the first and last times, chunk by chunk."""
+    if counted is not None and isinstance(place, Pieces):
+        k.masked_count(place.found, rows.time, ALL_VALID, counted)
+        counted = None
+    together = len(waiting) + (counted is not None) + (spans is not None)
+    for chunk, cell, base in place.chunks(together) if together else ():
+        for lane in waiting:
+            lane.scatter(chunk, cell, base)
+        if counted is not None:
+            k.scatter_count(cell, counted[base:])
+        if spans is not None:
+            k.scatter_span(cell, rows.time[chunk], spans[base:])
 
 
 def _meta(ends: Ints, code: Ints | Codes, counts: Ints, held: Ints | None, fragments: bool) -> Ints:
