@@ -38,7 +38,7 @@ Bytes = npt.NDArray[np.uint8]
 
 TURNS = 8  # cells a slot that rows without keys take turns at
 SHORT = 16  # rows of such a cell that are not worth it
-FEW = 64  # rows between edges of the grid that are not worth a cell
+FEW = 32  # rows between edges of the grid that are not worth a cell
 
 
 def _numbered(cell: Ints, size: int) -> tuple[Scattered, Ints]:

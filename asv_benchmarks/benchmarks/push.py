@@ -164,6 +164,16 @@ class SessionBesideTumbling(_Push):
     windows: ClassVar = {"w": sl.tumbling("1s"), "visit": sl.session("1s")}
 
 
+class KeyedSessionBesideTumbling(Keyed):
+    """The same of 1000 keys, each with 100 rows a slice."""
+
+    windows: ClassVar = SessionBesideTumbling.windows
+
+
+class KeyedSessionBesideTumblingOutOfOrder(KeyedOutOfOrder):
+    windows: ClassVar = SessionBesideTumbling.windows
+
+
 class SmallPushes:
     """1,000 rows a push, no window due: what a push costs apart from its rows."""
 
