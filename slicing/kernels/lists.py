@@ -8,7 +8,7 @@ earliest (time, sequence, arrival) of them; for MOST word 1 is the largest of th
 import numpy as np
 
 from slicing.kernels.combine import TOP, earlier
-from slicing.kernels.kernel import kernel
+from slicing.kernels.kernel import helper, kernel
 
 KEEP, ADD, MOST = range(3)
 
@@ -111,6 +111,39 @@ def run_earliest(rows, start, x, t, s, a, at, items):
     return n
 
 
+@helper(inline="always")
+def _merge_pair(a, i, middle, end, keys, fuse, b, p):
+    """``a[i:middle]`` and ``a[middle:end]`` as one list from ``b[p]`` on; returns where it ends."""
+    words = a.shape[1]
+    j = middle
+    while i < middle or j < end:
+        side = 0  # which one is first
+        if i == middle:
+            side = 1
+        elif j < end:
+            side = -1
+            for w in range(keys):
+                if a[i, w] != a[j, w]:
+                    side = 1 if a[j, w] < a[i, w] else 0
+                    break
+            if side < 0 and fuse == KEEP:
+                side = 0
+        q = j if side == 1 else i
+        for w in range(words):
+            b[p, w] = a[q, w]
+        if side < 0 and fuse == MOST:
+            b[p, 1] = max(a[i, 1], a[j, 1])
+        elif side < 0:
+            b[p, 1] += a[j, 1]
+            if words == 5 and earlier(a[j, 2], a[j, 3], a[j, 4], b[p, 2], b[p, 3], b[p, 4]):
+                for w in range(2, 5):
+                    b[p, w] = a[j, w]
+        p += 1
+        i += side != 1
+        j += side != 0
+    return p
+
+
 @kernel(allocates=True)
 def merge_lists(members, bounds, at, items, keys, fuse, out_at, out):
     """One list of each group of lists: those of the cells ``members[bounds[g] : bounds[g + 1]]``. Returns the items.
@@ -118,15 +151,10 @@ def merge_lists(members, bounds, at, items, keys, fuse, out_at, out):
     Lists are merged in pairs, then pairs of pairs, so an item is compared as often as the lists double.
     """
     words = items.shape[1]
-    most = 0
-    widest = 1
+    widest = np.int64(1)
     for g in range(bounds.size - 1):
-        size = 0
-        for m in range(bounds[g], bounds[g + 1]):
-            size += at[members[m] + 1] - at[members[m]]
-        if bounds[g + 1] - bounds[g] > 1:
-            most = max(most, size)
         widest = max(widest, bounds[g + 1] - bounds[g])
+    most = len(out) if widest > 1 else 0  # memory that is not written to is not taken
     a, b = np.empty((most, words), np.int64), np.empty((most, words), np.int64)
     edge = np.empty(widest + 1, np.int64)
     n = 0
@@ -144,40 +172,12 @@ def merge_lists(members, bounds, at, items, keys, fuse, out_at, out):
                 size += 1
             edge[m + 1] = size
         while runs > 1:
-            k = 0
-            p = 0
+            pairs, size = 0, 0
             for r in range(0, runs, 2):
-                i, middle = edge[r], edge[r + 1]
-                j, end = middle, edge[min(r + 2, runs)]
-                while i < middle or j < end:
-                    side = 0  # which one is first
-                    if i == middle:
-                        side = 1
-                    elif j < end:
-                        side = -1
-                        for w in range(keys):
-                            if a[i, w] != a[j, w]:
-                                side = 1 if a[j, w] < a[i, w] else 0
-                                break
-                        if side < 0 and fuse == KEEP:
-                            side = 0
-                    q = j if side == 1 else i
-                    for w in range(words):
-                        b[p, w] = a[q, w]
-                    if side < 0 and fuse == MOST:
-                        b[p, 1] = max(a[i, 1], a[j, 1])
-                    elif side < 0:
-                        b[p, 1] += a[j, 1]
-                        if words == 5 and earlier(a[j, 2], a[j, 3], a[j, 4], b[p, 2], b[p, 3], b[p, 4]):
-                            for w in range(2, 5):
-                                b[p, w] = a[j, w]
-                    p += 1
-                    i += side != 1
-                    j += side != 0
-                edge[k + 1] = p
-                k += 1
-            runs = k
-            size = p
+                size = _merge_pair(a, edge[r], edge[r + 1], edge[min(r + 2, runs)], keys, fuse, b, size)
+                pairs += 1
+                edge[pairs] = size
+            runs = pairs
             a, b = b, a
             if runs == 1:
                 for i in range(size):
