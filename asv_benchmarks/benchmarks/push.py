@@ -158,6 +158,18 @@ class Sessions(_Push):
         return streams.batch(streams.times(rows, 1000), streams.keys(rows, 1000))
 
 
+class SessionsOutOfOrder(Sessions):
+    """The same with 10 rows a key and second, 20 % of them up to 2 s late: some 150 rows a session."""
+
+    rows = 10_000_000
+    windows: ClassVar = {"visit": sl.session("500ms")}
+    watermark = sl.bounded("2s")
+
+    def stream(self, rows: int) -> pa.RecordBatch:
+        late = streams.disordered(streams.times(rows, 10_000), 0.2, 2 * streams.SECOND)
+        return streams.batch(late, streams.keys(rows, 1000))
+
+
 class SessionBesideTumbling(_Push):
     """One session that never ends beside tumbling windows: what keeping first and last times costs."""
 
