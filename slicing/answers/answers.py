@@ -68,7 +68,7 @@ class Answers:
 
     def take(self, index: npt.NDArray[np.int64] | npt.NDArray[np.bool_]) -> Answers:
         blocks, shown = self.whole(), self.shows
-        if shown is None and len(self) and all(map(_by_word, blocks)):  # what few words are read is taken then
+        if shown is None and len(self) and _by_word(blocks):  # what few words are read is taken then
             shown = np.arange(len(self))
         elif shown is None:
             blocks = tuple(block[index] for block in blocks)
@@ -169,6 +169,7 @@ def _by_row(block: Block) -> bool:
     return isinstance(block, np.ndarray) and block.flags.c_contiguous
 
 
-def _by_word(block: Block) -> bool:
+def _by_word(blocks: Sequence[Block]) -> bool:
     """Whether partials lie word by word: a partial of them is as many cache lines."""
-    return isinstance(block, np.ndarray) and block.shape[1] > 1 and block.flags.f_contiguous
+    words = [block for block in blocks if isinstance(block, np.ndarray) and block.flags.f_contiguous]
+    return len(words) == len(blocks) and any(block.shape[1] > 1 for block in words)
