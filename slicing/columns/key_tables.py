@@ -14,12 +14,11 @@ from slicing.kernels.table import (
     MIX,
     NO_BYTES,
     OUTSIDE,
-    encode_bytes,
     encode_near,
     encode_words,
-    place_bytes,
     place_words,
 )
+from slicing.kernels.text_table import encode_bytes, place_bytes
 from slicing.system.threads import parts, side_by_side
 
 Array = npt.NDArray[Any]
