@@ -26,6 +26,7 @@ BLOCK = 4096  # rows that are added without compensation: on SIMD lanes, so that
 SHORT = 64  # rows
 LINE = 8  # rows in a cache line
 AHEAD = 512  # rows that are on their way from memory
+PIECE = 128  # rows at a time, whose successors are asked for: with 512 of them in long runs 0.54 -> 0.46 ns
 INF_BITS = np.int64(0x7FF0000000000000)
 
 
@@ -207,8 +208,8 @@ def segment_basic_f(first, last, x, bits, A, F):
                 prefetch(x, np.uint64(i))
             total, low, high = short_run(bits, first[p], size)
         else:
-            for start in range(first[p], last[p], AHEAD):
-                stop = min(start + AHEAD, last[p])
+            for start in range(first[p], last[p], PIECE):
+                stop = min(start + PIECE, last[p])
                 for i in range(start + AHEAD, stop + AHEAD, LINE):
                     prefetch(x, np.uint64(i))
                 y = x[start:stop]
