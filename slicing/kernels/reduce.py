@@ -14,11 +14,9 @@ from slicing.kernels.combine import BOTTOM, LOW, SHIFT, TOP, earlier, summed
 from slicing.kernels.floats import floats
 from slicing.kernels.kernel import helper, kernel
 from slicing.kernels.on_stack import on_stack
-from slicing.kernels.prefetch import prefetch
+from slicing.kernels.prefetch import ahead, prefetch
 from slicing.kernels.wide import wide
 
-FAR = 1 << 18  # cells that fit no cache of a core
-TOGETHER = 512  # rows whose cells are asked for together
 REORDER = {"reassoc", "nsz", "contract"}  # sums may be reordered; NaN and inf stay honest
 SIGN = np.int64(63)
 OFTEN = np.int64(1023)
@@ -45,12 +43,14 @@ def is_nan(u):
 def scatter_span(cell, t, S):
     """~first and last time of each cell."""
     for i in range(cell.size):
+        ahead(i, cell, t, S)
         widen_span(S, np.uint64(cell[i]), t[i])
 
 
 @kernel
 def scatter_count(cell, A):
     for i in range(cell.size):
+        ahead(i, cell, cell, A)
         A[np.uint64(cell[i]), 0] += 1
 
 
@@ -59,6 +59,7 @@ def scatter_new(cell, A):
     """The same; returns how many cells had none."""
     new = np.int64(0)
     for i in range(cell.size):
+        ahead(i, cell, cell, A)
         c = np.uint64(cell[i])
         new += A[c, 0] == 0
         A[c, 0] += 1
@@ -67,23 +68,14 @@ def scatter_new(cell, A):
 
 @kernel
 def scatter_basic_f(cell, bits, Q, spilt):
-    """``spilt`` has a sum of each cell and what it lost, which the sum of every 1024 rows of a cell goes to.
-
-    Cells that fit no cache are asked for some rows ahead: 1 M cells 8 -> 3 ns a row.
-    """
+    """``spilt`` has a sum of each cell and what it lost, which the sum of every 1024 rows of a cell goes to."""
     F = floats(Q)
-    far = Q.shape[0] > FAR
-    step = TOGETHER if far else max(cell.size, 1)
-    for start in range(0, cell.size, step):
-        cells, z = cell[start : start + step], bits[start : start + step]
-        if far:
-            for i in range(cells.size):
-                prefetch(Q, np.uint64(cells[i]))
-        for i in range(cells.size):
-            c = np.uint64(cells[i])
-            if add_basic_f(Q, c, z[i]) & OFTEN == 0:
-                spilt[c, 0], spilt[c, 1] = summed(spilt[c, 0], spilt[c, 1], F[c, 1])
-                F[c, 1] = 0.0
+    for i in range(cell.size):
+        ahead(i, cell, bits, Q)
+        c = np.uint64(cell[i])
+        if add_basic_f(Q, c, bits[i]) & OFTEN == 0:
+            spilt[c, 0], spilt[c, 1] = summed(spilt[c, 0], spilt[c, 1], F[c, 1])
+            F[c, 1] = 0.0
 
 
 @kernel
@@ -103,6 +95,7 @@ def settle(which, Q, spilt, A):
 @kernel
 def scatter_basic_i(cell, x, A):
     for i in range(cell.size):
+        ahead(i, cell, x, A)
         c = np.uint64(cell[i])
         v = x[i]
         A[c, 0] += 1
@@ -115,6 +108,7 @@ def scatter_basic_i(cell, x, A):
 @kernel
 def scatter_extremes(cell, x, A):
     for i in range(cell.size):
+        ahead(i, cell, x, A)
         c = np.uint64(cell[i])
         A[c, 0] += 1
         A[c, 1] = min(A[c, 1], x[i])
@@ -124,6 +118,7 @@ def scatter_extremes(cell, x, A):
 @kernel
 def scatter_moments(cell, x, A, F):
     for i in range(cell.size):
+        ahead(i, cell, x, A)
         c = np.uint64(cell[i])
         n = A[c, 0] + 1
         d = x[i] - F[c, 1]
@@ -136,6 +131,7 @@ def scatter_moments(cell, x, A, F):
 @kernel
 def scatter_product_f(cell, x, A, F):
     for i in range(cell.size):
+        ahead(i, cell, x, A)
         c = np.uint64(cell[i])
         A[c, 0] += 1
         F[c, 1] *= x[i]
@@ -144,6 +140,7 @@ def scatter_product_f(cell, x, A, F):
 @kernel
 def scatter_product_i(cell, x, approximate, A, F):
     for i in range(cell.size):
+        ahead(i, cell, x, A)
         c = np.uint64(cell[i])
         A[c, 0] += 1
         A[c, 1] *= x[i]
@@ -154,6 +151,7 @@ def scatter_product_i(cell, x, approximate, A, F):
 def scatter_edge(last, cell, t, s, a, x, A):
     """FIRST, or LAST: the value of the earliest or latest row by (time, sequence, arrival)."""
     for i in range(cell.size):
+        ahead(i, cell, x, A)
         c = np.uint64(cell[i])
         before = earlier(t[i], s[i], a[i], A[c, 1], A[c, 2], A[c, 3])
         if A[c, 0] == 0 or before != last:
@@ -167,6 +165,7 @@ def scatter_edge(last, cell, t, s, a, x, A):
 @kernel
 def scatter_arg(cell, key, t, s, a, x, x_valid, A):
     for i in range(cell.size):
+        ahead(i, cell, x, A)
         c = np.uint64(cell[i])
         k = key[i]
         if A[c, 0] == 0 or k < A[c, 1] or (k == A[c, 1] and earlier(t[i], s[i], a[i], A[c, 2], A[c, 3], A[c, 4])):
@@ -182,6 +181,7 @@ def scatter_arg(cell, key, t, s, a, x, x_valid, A):
 @kernel
 def scatter_extreme_count(cell, key, A):
     for i in range(cell.size):
+        ahead(i, cell, key, A)
         c = np.uint64(cell[i])
         k = key[i]
         if A[c, 0] == 0 or k < A[c, 1]:
