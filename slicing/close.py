@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 
@@ -10,6 +12,7 @@ from slicing.answers.answers import Answers
 from slicing.answers.fill import Filled, by_instance, with_empty
 from slicing.answers.postpone import Postponed, given_out
 from slicing.answers.ways import Closing, quick_answers
+from slicing.columns.order import distinct
 from slicing.columns.values import NOWHERE
 from slicing.hot import fullest
 from slicing.kept_rows.by_key import KeyRows
@@ -48,6 +51,36 @@ def close(state: State, reached: int | None, flush: bool = False, at_most: int |
         return state, Answers.none(plan)
     after = BEGIN if state.watermark is None else state.watermark - state.patience
     until = FOREVER if flush else reached - state.patience
+    apart = None if flush else _concerned(state, after, until)
+    if apart is None:
+        return _close(state, reached, after, until, flush, at_most)
+    theirs, others = apart
+    state, answers = _close(state.but(store=theirs), reached, after, until, flush, at_most)
+    return state.but(store=others.and_runs(state.store)), answers
+
+
+def _concerned(state: State, after: int, until: int) -> tuple[Store, Store] | None:
+    """With sessions, the cells of keys of which a window may end or leave, and those of all others: of many open
+    sessions few end in a push (1 M of them, 500 rows: 177 -> 1.8 ms). What old slices of other keys could fuse waits.
+    """
+    plan, store = state.plan, state.store
+    if not plan.session_gaps or plan.fill or state.watermark is None or not store.runs:
+        return None
+    later = (0, plan.lateness) if plan.spec.revises else (0,)  # what was given out leaves so much later
+    lasts = [(after - gap - o, until - gap - o) for gap in plan.session_gaps for o in later]
+    slices = []
+    if _edges_between(state, after, until):
+        ends = distinct(np.concatenate([run.slice_ends for run in store.runs]))
+        for due in (plan.edges.due(ends, after - o, until - o) for o in later):
+            if due.end.size:
+                slices.append((int(due.start.min()), int(due.end.max())))
+    return store.apart(lasts, slices)
+
+
+def _close(
+    state: State, reached: int, after: int, until: int, flush: bool, at_most: int | None
+) -> tuple[State, Answers]:
+    plan = state.plan
     if not len(state.store) or not _may_close(state, after, until, flush):
         return give_waiting(state.but(watermark=reached), at_most)
     closed = state.but(watermark=reached, fill=fullest(state))
@@ -92,8 +125,12 @@ def _may_close(state: State, after: int, until: int, flush: bool) -> bool:
         return True
     if plan.session_gaps and min(r.earliest_last for r in state.store.runs) + plan.session_gaps[0] < until:
         return True
-    if state.watermark is None:
-        return True
+    return state.watermark is None or _edges_between(state, after, until)
+
+
+def _edges_between(state: State, after: int, until: int) -> bool:
+    """Whether windows between edges can be due or dead."""
+    plan = state.plan
     marks = (after, after - plan.lateness) if plan.spec.revises else (after,)
     return any(plan.edges.any_between(a, a + until - after) for a in marks)
 
@@ -132,8 +169,10 @@ def _run_windows(closing: Closing, table: Cells) -> list[Answers]:
             found.append(emit.session_answers(plan, runs(table, keys, chained, due), session.window, session.gap))
     if plan.wholes and (until == FOREVER or plan.idle is not None):
         gap = int(ENDLESS) if plan.idle is None else plan.idle
-        chained = chains(table, gap, table.level < plan.levels)
+        alive = None if plan.idle is None else table.level % plan.levels < len(plan.session_gaps)
+        chained = chains(table, gap, alive)  # a row too late for whole() is news of its key all the same
         over = None if plan.idle is None else chained.end + plan.idle < until
-        streams = runs(table, keys, chained, over)
+        of_whole = replace(chained, run=np.where(table.level < plan.levels, chained.run, -1))
+        streams = runs(table, keys, of_whole, over)
         found += [emit.session_answers(plan, streams, window, 0) for window in plan.wholes]
     return found

@@ -7,12 +7,13 @@ nothing to undo.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from slicing.columns.order import distinct
 from slicing.kernels.cells import CODE, END, LEVEL
 from slicing.kernels.combine import ARG as _ARG
 from slicing.kernels.combine import LAST as _LAST
@@ -22,9 +23,13 @@ from slicing.slices.blocks import ListKind, Lists
 from slicing.slices.cells import NEVER, Cells, fused, merged, sorted_cells, taken_up
 from slicing.slices.lanes import Lane
 from slicing.slices.sessions import chains
+from slicing.slices.thinned import of_codes, parted, touched
 
 Ints = npt.NDArray[np.int64]
+Spans = Sequence[tuple[int, int]]
 
+APART = 4096  # cells at least of which those of some keys are looked at apart
+SHARE = 8  # times as many at least as these keys have, likewise
 FEW = 256  # cells, or items of their lists, that are not worth a look which of them could be fused
 
 
@@ -40,7 +45,7 @@ class Store:
     @property
     def nbytes(self) -> int:
         trees = (run.__dict__["tree"].nbytes for run in self.runs if "tree" in run.__dict__)
-        return sum(run.nbytes for run in self.runs) + sum(trees)
+        return sum(run.nbytes + run.looked_up for run in self.runs) + sum(trees)
 
     @property
     def values(self) -> int:
@@ -60,6 +65,10 @@ class Store:
     def beside(self, cells: Cells) -> Store:
         """One more run, as it is."""
         return Store(self.plan, (*self.runs, cells), self.coarse) if len(cells) else self
+
+    def and_runs(self, of: Store) -> Store:
+        """With those of another store before its newest one, with which they are settled."""
+        return replace(self, runs=(*self.runs[:-1], *of.runs, *self.runs[-1:]))
 
     def going_on(self, fresh: Cells) -> Store:
         """The same of cells that nobody else has yet: they may change."""
@@ -98,9 +107,22 @@ class Store:
         """Some of the cells of a consolidated store."""
         return self if which.all() else replace(self, runs=(self.table().take(which),))
 
-    def of_codes(self, which: npt.NDArray[np.bool_]) -> Store:
-        """The cells of some keys."""
-        return replace(self, runs=tuple(run.take(which[run.code]) for run in self.runs))
+    def of_codes(self, codes: Ints) -> Store:
+        """The cells of these codes, which ascend."""
+        return replace(self, runs=tuple(of_codes(run, codes) for run in self.runs))
+
+    def apart(self, lasts: Spans, slices: Spans) -> tuple[Store, Store] | None:
+        """The cells of the keys that are ``touched``, and those of all others; None where the newest cells, or these
+        keys', are so many that one may as well look at all."""
+        if len(self) < max(APART, SHARE * len(self.runs[-1])):
+            return None
+        found = np.concatenate([touched(run, lasts, slices) for run in self.runs])
+        if found.size * SHARE > len(self):
+            return None
+        codes = distinct(found)
+        both = zip(*(parted(run, codes) for run in self.runs), strict=True)
+        theirs, others = (replace(self, runs=tuple(run for run in runs if len(run))) for runs in both)
+        return theirs, others
 
     def _merged(self, older: Cells, newer: Cells) -> Cells:
         return merged(older, newer, self.plan.lanes, self.plan.gaps)
@@ -168,8 +190,8 @@ class Store:
         if level is None:
             return keep
         keep |= self.plan.in_session(level)
-        if self.plan.wholes:
-            keep |= level < self.plan.levels
+        if self.plan.wholes:  # with idle a row too late for whole() still tells that its key is not over
+            keep |= (level < self.plan.levels) | (self.plan.idle is not None)
         if self.plan.idle is not None:  # an instance of a key that is over is over for every window
             alive = level % self.plan.levels < len(self.plan.session_gaps)
             keep = alive if self.plan.fill else keep & alive  # fill asks how far the instance goes on

@@ -14,8 +14,8 @@ from slicing.slices import combining, eager
 @pytest.fixture(autouse=True)
 def the_engine_chooses() -> Iterator[None]:
     """Random cases force a strategy (``harness.choose_strategies``); the next test has its own again."""
-    chosen, few = (combining.choose, ways.pays), store.FEW
+    chosen, few = (combining.choose, ways.pays), (store.FEW, store.APART, store.SHARE)
     trees = eager.DEEP, eager.FANOUT, eager.FEWEST, eager.LARGEST
     yield
-    (combining.choose, ways.pays), store.FEW = chosen, few
+    (combining.choose, ways.pays), (store.FEW, store.APART, store.SHARE) = chosen, few
     eager.DEEP, eager.FANOUT, eager.FEWEST, eager.LARGEST = trees

@@ -173,6 +173,14 @@ def test_cells_exactly_the_gap_apart_are_one():
     assert op.advance(11).stats["cells"] == 1
 
 
+def test_a_key_that_sends_rows_too_late_for_the_whole_stream_is_not_idle():
+    op = operator({"v": sl.session(40), "all": sl.whole()}, idle=70)
+    push(op, 36)
+    op.advance(79)
+    assert push(op, 60).stats["late"] == 0  # joins the session
+    assert [told(op.advance(w), window="all") for w in (107, 130, 131, 132)] == [[], [], [(36, 36, 1)], []]
+
+
 def test_a_session_reaches_as_far_as_its_longest_fragment():
     """The gap counts from the latest row so far, not from the latest row of the fragment that began last."""
     op = operator({"w": sl.tumbling(100), "near": sl.session(2), "far": sl.session(9)})

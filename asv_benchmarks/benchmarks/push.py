@@ -186,6 +186,35 @@ class KeyedSessionBesideTumblingOutOfOrder(KeyedOutOfOrder):
     windows: ClassVar = SessionBesideTumbling.windows
 
 
+class LiveSessions:
+    """500 rows a push beside very many open sessions, of which 250 end and half of the rows go on."""
+
+    params: ClassVar = [[100_000, 1_000_000], ["alone", "tumbling beside"]]
+    param_names: ClassVar = ["sessions", "windows"]
+    pushes = 100
+
+    def setup(self, sessions: int, windows: str) -> None:
+        alive = streams.sized(sessions)
+        gap, rows = int(alive * 1.386), 2 * int(alive * 1.386)  # a row each ms, of twice as many keys: half are open
+        times = streams.times(rows + 500 * self.pushes, 1000)
+        batch = streams.batch(times, streams.keys(times.size, 2 * alive))
+        beside = {} if windows == "alone" else {"w": sl.tumbling("1s")}
+        asked = beside | {"visit": sl.session(f"{gap}ms")}
+        self.operator = sl.Operator(sl.Spec("ts", asked, AGGS, by=["key"], watermark=sl.bounded("1s")))
+        for piece in streams.cut(batch.slice(0, rows), max(rows // 8, 1)):
+            self.operator.push(piece)
+        self.batches = streams.cut(batch.slice(rows), 500)
+
+    def track_milliseconds_a_push(self, sessions: int, windows: str) -> float:
+        """Runs that grow now and then are in it: the mean of all pushes."""
+        start = time.process_time()
+        for batch in self.batches:
+            self.operator.push(batch)
+        return (time.process_time() - start) / len(self.batches) * 1e3
+
+    track_milliseconds_a_push.unit = "ms"
+
+
 class SmallPushes:
     """1,000 rows a push, no window due: what a push costs apart from its rows."""
 

@@ -66,8 +66,7 @@ def time_answers(
     if keys is None:
         return scope.ungrouped()
     cells = scope.cells
-    rank = ranks_among(cells.code, keys)
-    group = rank[cells.code]
+    group = ranks_among(cells.code, keys)
     groups = int(group.max()) + 1
     order = stable_order(group)
     first = np.searchsorted(group[order], np.arange(groups + 1))

@@ -165,11 +165,7 @@ def held_beside(store: Store, waiting: Iterable[Postponed]) -> int:
     """How many bytes the cells of windows that wait have beside those of the store: many are the same."""
     size: dict[int, int] = {}
     for run in (run for of in waiting for run in of.store.runs):
-        size[_owner(run)] = max(size.get(_owner(run), 0), run.nbytes)
+        size[run.owner] = max(size.get(run.owner, 0), run.nbytes)
     for run in store.runs:
-        size[_owner(run)] = max(size.get(_owner(run), 0) - run.nbytes, 0)
+        size[run.owner] = max(size.get(run.owner, 0) - run.nbytes, 0)
     return sum(size.values())
-
-
-def _owner(run: Cells) -> int:
-    return id(run.meta if run.meta.base is None else run.meta.base)

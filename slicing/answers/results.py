@@ -52,7 +52,7 @@ def in_order(answers: Answers, keys: KeyTable | None, last: Ints | None = None) 
         return None
     before = [] if last is None else [last]
     before += [] if answers.ranks is None else [answers.ranks[:, 0]]
-    before += [] if keys is None else [ranks_among(answers.code, keys)[answers.code]]
+    before += [] if keys is None else [ranks_among(answers.code, keys)]
     return sorting(*before, answers.start, answers.window, answers.end)
 
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from slicing.answers import emit
 from slicing.answers.answers import Answers
 from slicing.answers.results import among
+from slicing.columns.order import distinct
 from slicing.slices.cells import Cells, merged
 from slicing.slices.sessions import Runs, chains, runs
 
@@ -74,9 +75,7 @@ def revise(state: State, changing: Cells) -> tuple[State, tuple[Answers, Ints] |
     until = state.watermark
     if not len(changing) or until is None:
         return state, None
-    touched = np.zeros(1 if state.keys is None else len(state.keys), np.bool_)
-    touched[changing.code] = True
-    old = state.store.of_codes(touched).consolidated().table()
+    old = state.store.of_codes(distinct(changing.code)).consolidated().table()
     new = merged(old, changing, state.plan.lanes, state.plan.gaps)
     state = replace(state, store=state.store.add(changing))
     after = state.horizon

@@ -18,12 +18,14 @@ import pyarrow.types as t
 
 from slicing.columns.arrow_out import array_of
 from slicing.columns.key_tables import NOTHING, ByteTable, Codes, Mask, WordTable
+from slicing.columns.order import distinct
 from slicing.kernels.table import hash_bytes, hash_words, look_up
 
 Array = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]
 
 MANY = 1 << 16  # rows looked at together
+FEWER = 16  # times fewer codes than keys are sorted, and not counted
 _TOP = np.int64(0x7FFFFFFFFFFFFFFF)
 _LOW_HALF = np.int64(0xFFFFFFFF)
 
@@ -165,13 +167,16 @@ def _paired(first: Codes, second: Codes) -> Ints:
 
 
 def ranks_among(code: Ints, keys: KeyTable | None) -> Ints:
-    """For each code that occurs, the place of its key among those that occur; without keys there is one group."""
+    """For each code the place of its key among those of all; without keys there is one group."""
     if keys is None:
-        return np.zeros(1, np.int64)
+        return np.zeros(code.size, np.int64)
+    if FEWER * code.size < len(keys):
+        present = distinct(code)
+        return keys.ranks(present)[np.searchsorted(present, code)]
     present = np.flatnonzero(np.bincount(code, minlength=len(keys)))
     rank = np.zeros(len(keys), np.int64)
     rank[present] = keys.ranks(present)
-    return rank
+    return rank[code]
 
 
 def check_key_type(name: str, type: pa.DataType) -> None:

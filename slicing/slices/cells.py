@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slicing.columns.lazy import lazy
-from slicing.columns.order import order_by
+from slicing.columns.order import order_by, stable_order
 from slicing.kernels.cells import CODE, END, FIRST, LAST, LEVEL, ROWS, ascending, merge, slice_starts
 from slicing.slices import blocks as b
 from slicing.slices.blocks import Block
@@ -75,6 +75,40 @@ class Cells:
         return int(self.last.min()) if len(self) else NEVER
 
     @lazy
+    def latest_last(self) -> int:
+        return int(self.last.max()) if len(self) else -NEVER
+
+    @lazy
+    def by_code(self) -> tuple[Ints, Ints | None]:
+        """The codes in their order, and that order: None where that is the table's own."""
+        order = None if self.slices().size <= 1 else stable_order(self.code)
+        return np.ascontiguousarray(self.code) if order is None else self.code[order], order
+
+    def with_last(self, low: int, high: int) -> Ints:
+        """Cells whose last row is at ``low`` or later and before ``high``, and some more. Who asks again goes on
+        asking: then they are sorted by it."""
+        if "_by_last" not in self.__dict__ and self.__dict__.setdefault("_asked", low) == low:
+            last = self.last
+            found: Ints = ((last >= low) & (last < high)).nonzero()[0]
+            return found
+        return self._by_last.between(low, high)
+
+    @lazy
+    def _by_last(self) -> _ByLast:
+        return _ByLast(self.last)
+
+    @property
+    def looked_up(self) -> int:
+        """How many bytes it takes to find cells by their codes and their last rows."""
+        known = (*self.__dict__.get("by_code", ()), *getattr(self.__dict__.get("_by_last"), "arrays", ()))
+        return sum(array.nbytes for array in known if array is not None)
+
+    @property
+    def owner(self) -> int:
+        """Tells apart the memory of tables."""
+        return id(self.meta if self.meta.base is None else self.meta.base)
+
+    @lazy
     def nbytes(self) -> int:
         return int(self.meta.nbytes + sum(block.nbytes for block in self.blocks))
 
@@ -106,7 +140,7 @@ class Cells:
                 left.__dict__["tree"] = self.__dict__["tree"]
         return left
 
-    def only_meta(self, index: Ints) -> Cells:
+    def only_meta(self, index: Ints | slice) -> Cells:
         """Some of the cells, for a look at their meta alone."""
         return Cells(self.meta[index], ())
 
@@ -158,6 +192,23 @@ class Cells:
         starts = np.zeros(others.size + 1, np.int64)
         np.add(others, 1, out=starts[1:])
         return starts
+
+
+class _ByLast:
+    """Cells by the time of their last rows, in 2**32 steps: finer ones would take a sort that compares."""
+
+    def __init__(self, last: Ints) -> None:
+        self._low = int(last.min())
+        self._shift = max((int(last.max()) - self._low).bit_length() - 32, 0)
+        step = (last - self._low) >> self._shift
+        order = stable_order(step)
+        self.arrays = step[order], order
+
+    def between(self, low: int, high: int) -> Ints:
+        """Those of ``low`` and later times before ``high``, and of the steps around these."""
+        first, last = ((time - self._low) >> self._shift for time in (low, high - 1))
+        step, order = self.arrays
+        return order[step.searchsorted(first) : step.searchsorted(last, "right")]
 
 
 def concatenated(tables: Sequence[Cells]) -> Cells:

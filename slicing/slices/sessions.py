@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from slicing.columns.keys import KeyTable, ranks_among
-from slicing.columns.order import order_by
-from slicing.kernels.cells import chain
+from slicing.columns.keys import FEWER, KeyTable, ranks_among
+from slicing.columns.order import distinct, order_by
+from slicing.kernels.cells import CODE, chain
 from slicing.slices.cells import Cells
 
 Ints = npt.NDArray[np.int64]
@@ -47,6 +47,9 @@ def chains(table: Cells, gap: int, taken: Mask | None = None) -> Chains:
 
 def _chained(table: Cells, gap: int, taken: Mask) -> Chains | None:
     codes, size = int(table.code.max(initial=0)) + 1, len(table)
+    if codes > FEWER * size:  # numbers of their own
+        table = table.only_meta(slice(None)).with_meta(CODE, distinct(table.code).searchsorted(table.code))
+        codes = size
     latest, reach, run_of = np.empty(codes, np.int64), np.empty(codes, np.int64), np.full(codes, -1, np.int64)
     run, start, end = np.empty((3, size), np.int64)
     n = chain(table.code, table.first, table.last, taken, np.int64(gap), latest, reach, run_of, run, start, end)
@@ -88,7 +91,7 @@ def runs(table: Cells, keys: KeyTable | None, found: Chains, which: Mask | None 
     chosen = np.flatnonzero(wanted)
     code, run = table.code[chosen], found.run[chosen]
     finer = () if found.as_lying else (table.last[chosen], table.first[chosen])
-    order = order_by(*finer, ranks_among(code, keys)[code])
+    order = order_by(*finer, ranks_among(code, keys))
     run = run[order]
     first = np.flatnonzero(np.append(True, run[1:] != run[:-1])[: run.size])
     return Runs(table.take(chosen[order]), first, np.append(first[1:], run.size)[: first.size])

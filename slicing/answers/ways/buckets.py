@@ -41,8 +41,7 @@ def offer(closing: Closing) -> Offer:
         held = [_members(first, last) for first, last in spans]
         window = np.concatenate([w for w, _ in held])
         code = np.concatenate([run.code[cell] for run, (_, cell) in zip(runs, held, strict=True)])
-        rank = ranks_among(code, keys)
-        order = order_by(rank[code], window)
+        order = order_by(ranks_among(code, keys), window)
         window, code = window[order], code[order]
         new = np.append(True, (window[1:] != window[:-1]) | (code[1:] != code[:-1]))
         into = np.empty(order.size, np.int64)
