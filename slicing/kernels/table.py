@@ -18,9 +18,9 @@ from slicing.kernels.kernel import helper, kernel
 from slicing.kernels.on_stack import on_stack
 from slicing.kernels.prefetch import prefetch
 
-BLOCK = 512
-AHEAD = 1024  # rows that are on their way from memory
-LINE = 8  # rows in a cache line
+BLOCK = 128  # rows looked at together: 512 ask for more lines at once than a core has on its way, 1.45 -> 1.3 ns
+AHEAD = 512  # rows that are on their way from memory
+LINE, PLACES = 8, 16  # rows in a cache line: words, places
 # why they stopped: for want of codes, of pool bytes, of patience, of leave, of a slot
 FINISHED, FULL, NO_BYTES, CROWDED, NEW, OUTSIDE = range(6)
 FAR_SLOTS = 1 << 19  # what larger tables say is asked for ahead
@@ -30,22 +30,17 @@ MIX = u64(0x9E3779B97F4A7C15)
 @helper(inline="always")
 def _look_home(word, slots, shift, multiplier, keys, code, missed):
     """What is in the home slots; lists the rows whose word is another one, and returns how many they are."""
+    far = slots.size > FAR_SLOTS
+    for i in range(code.size if far else 0):
+        prefetch(slots, (u64(word[i]) * multiplier) >> shift)
+    for i in range(code.size):
+        code[i] = slots[(u64(word[i]) * multiplier) >> shift] - 1
+    for i in range(code.size if far else 0):
+        prefetch(keys, u64(code[i] + 1))
     misses = np.int64(0)
-    if slots.size > FAR_SLOTS:
-        for i in range(code.size):
-            prefetch(slots, (u64(word[i]) * multiplier) >> shift)
-        for i in range(code.size):
-            code[i] = slots[(u64(word[i]) * multiplier) >> shift] - 1
-            prefetch(keys, u64(code[i] + 1))
-        for i in range(code.size):
-            missed[u64(misses)] = i
-            misses += np.int64(keys[u64(code[i] + 1)] != word[i])
-    else:
-        for i in range(code.size):
-            found = slots[(u64(word[i]) * multiplier) >> shift]
-            code[i] = found - 1
-            missed[u64(misses)] = i
-            misses += np.int64(keys[u64(found)] != word[i])
+    for i in range(code.size):
+        missed[u64(misses)] = i
+        misses += np.int64(keys[u64(code[i] + 1)] != word[i])
     return misses
 
 
@@ -160,6 +155,8 @@ def look_up(place, codes, out):
     """``codes`` at each place; returns how many are none, -1."""
     none = np.int64(0)
     for i in range(out.size):
+        if i % PLACES == 0:
+            prefetch(place, u64(i + AHEAD))
         out[i] = codes[u64(place[i])]
         none += out[i] < 0
     return none
