@@ -25,7 +25,7 @@ NO_CODES: Codes = np.empty(0, np.int32)
 NO_CODES.setflags(write=False)
 
 
-def _fixed(cells: Codes) -> Codes:
+def fixed(cells: Codes) -> Codes:
     """Not writeable, as the indices of a dictionary are: a kernel is compiled once."""
     cells.setflags(write=False)
     return cells
@@ -34,7 +34,7 @@ def _fixed(cells: Codes) -> Codes:
 def _chunks(cells: Ints | Codes) -> Iterator[Chunk]:
     for first in range(0, cells.size, CHUNK):
         chunk = slice(first, first + CHUNK)
-        yield chunk, _fixed(cells[chunk].astype(np.int32, copy=False)), 0
+        yield chunk, fixed(cells[chunk].astype(np.int32, copy=False)), 0
 
 
 @dataclass(frozen=True)
@@ -132,16 +132,16 @@ class Grid:
             for slot, (begin, end) in enumerate(pairwise(bounds.tolist())):  # the codes are cells of the slot
                 for first in range(begin, end, step):
                     chunk = slice(first, min(first + step, end))
-                    yield chunk, _fixed(code[chunk]), slot * self.keys
+                    yield chunk, fixed(code[chunk]), slot * self.keys
             return
         for first in range(0, rows, CHUNK):
             chunk = slice(first, first + CHUNK)
             cell = np.empty(min(CHUNK, rows - first), np.int32)
             self._fill(chunk, cell)
-            yield chunk, _fixed(cell), 0
+            yield chunk, fixed(cell), 0
 
     def _fill(self, chunk: slice, out: Ints | Codes) -> None:
-        code = NO_CODES if self.of.code is None else _fixed(self.of.code[chunk])
+        code = NO_CODES if self.of.code is None else fixed(self.of.code[chunk])
         grid_cells(self.of.time[chunk], self.edges, self._width, code, np.int64(self.keys), out)
 
     @lazy

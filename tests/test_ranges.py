@@ -94,7 +94,9 @@ def test_many_keys_are_the_floats_that_few_are():
     chance = np.random.default_rng(7)
     floats = chance.normal(size=MANY) * 10.0 ** chance.integers(-300, 300, MANY)
     floats[:7] = 0.0, -0.0, np.inf, -np.inf, np.nan, 5e-324, -5e-324
+    floats[7:9] = np.array([-1, (1 << 63) - 1]).view(np.float64)  # other NaN
     words = float_words(floats)
+    np.testing.assert_array_equal(words, np.concatenate([float_words(half) for half in np.split(floats, 2)]))
     many, few = word_floats(words), np.concatenate([word_floats(half) for half in np.split(words, 2)])
     np.testing.assert_array_equal(many.view(np.int64), few.view(np.int64))
     np.testing.assert_array_equal(many, floats)

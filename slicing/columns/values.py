@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slicing.columns.arrow_out import array_of
-from slicing.kernels.ranges import floats_of_keys
+from slicing.kernels.ranges import extreme_keys, floats_of_keys
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -165,7 +165,14 @@ class ValueType:
 def float_words(x: Floats) -> Ints:
     """Float64 as integers that order alike; every NaN becomes one, the largest."""
     bits = x.view(np.int64)
-    words = bits ^ ((bits >> 63) & TOP)
+    if x.size >= MANY:
+        bits.setflags(write=False)  # as Arrow's buffers are: a kernel is compiled once
+        words = np.empty(x.size, np.int64)
+        extreme_keys(bits, False, words)
+        return words
+    words = bits >> 63
+    words &= TOP
+    words ^= bits
     nan = np.isnan(x)
     if nan.any():
         words[nan] = TOP

@@ -165,17 +165,21 @@ def grid_cells(t, edges, width, codes, keys, out):
 
     Without codes the rows of a slot take turns (``keys`` is a power of two): an update waits for the one of its cell
     before it, so rows that mostly are of one slot are added up in 8 cells of it in 0.84 ns, in one in 3.3.
-    With ``width`` all edges are that far apart: a multiplication, corrected by one. Otherwise a comparison with each
-    edge that some hundred neighbours touch: 20 % of rows late by 4 edges 3.1 -> 0.5 ns, 90 % by 20 edges 15 -> 1.4.
+    With ``width`` all edges are that far apart: a multiplication, corrected by one (with the rows that come
+    fetched 1.8 -> 1.2 ns on an Intel Xeon). Otherwise a comparison with each edge that some hundred neighbours touch:
+    20 % of rows late by 4 edges 3.1 -> 0.5 ns, 90 % by 20 edges 15 -> 1.4.
     """
     if width > 0:
         inverse = 1.0 / width
         origin = edges[0] - width
-        for i in range(t.size):
-            distance = t[i] - origin
-            q = np.int64(distance * inverse)
-            r = distance - q * width
-            out[i] = (q + np.int64(r >= width) - np.int64(r < 0)) * keys
+        for start in range(0, t.size, NEAR):
+            a, o = t[start : start + NEAR], out[start : start + NEAR]
+            fetch(t, start + TOGETHER, NEAR)
+            for i in range(a.size):
+                distance = a[i] - origin
+                q = np.int64(distance * inverse)
+                r = distance - q * width
+                o[i] = (q + np.int64(r >= width) - np.int64(r < 0)) * keys
     else:
         for start in range(0, t.size, TOGETHER):
             a, o = t[start : start + TOGETHER], out[start : start + TOGETHER]

@@ -12,12 +12,13 @@ from numba import uint64 as u64
 from slicing.kernels.kernel import helper, kernel
 from slicing.kernels.on_stack import on_stack
 from slicing.kernels.prefetch import prefetch
-from slicing.kernels.table import CROWDED, FAR_SLOTS, FINISHED, FULL, MIX, NEW, NO_BYTES
+from slicing.kernels.table import CROWDED, FAR_SLOTS, FINISHED, FULL, MIX, NEW, NO_BYTES, PLACES
 from slicing.kernels.text import PIECE, alike, keep, weigh
 
 LONG = PIECE - 1  # more bytes than these are looked at in pieces
 ROWS = 128  # looked at together
 HEADS = 4 * ROWS  # words
+AHEAD, LINE = 4096, 64  # bytes: on their way from memory (100 k keys of 18 bytes 14.5 -> 9.6 ns a row); of a cache line
 inlined = helper(inline="always")  # as calls they take 0.07 s more of 0.8 to compile
 TWICE = 2 * PIECE  # bytes, so that a piece can be read from any of the first half
 
@@ -33,6 +34,10 @@ def encode_bytes(offsets, data, valid, null, slots, shift, multiplier, patience,
     head, text = u64(own.ctypes.data), u64(data.ctypes.data)
     for start in range(0, out.size, ROWS):
         code, offset = out[start : start + ROWS], offsets[start : start + ROWS + 1]
+        for at in range(offset[0] + AHEAD, offset[code.size] + AHEAD, LINE):
+            prefetch(data, u64(at))
+        for i in range(start + ROWS, start + 2 * ROWS, PLACES):
+            prefetch(offsets, u64(i))
         longs = _take_heads(offset, data.size, text, spare, masks, own, longer)
         for i in range(code.size):
             homes[i] = _spread(weigh(head + u64(i * PIECE), weights), multiplier)
