@@ -42,6 +42,7 @@ class Rows:
     ranks: Mapping[str, Ints]
     threads: int = 1
     stamps: Mapping[int, Ints] = field(default_factory=dict)  # what was counted when they came, for windows of rows
+    instant: Ints | None = None  # when they were, where ``time`` is their place in the stream
 
     def __len__(self) -> int:
         return self.time.size

@@ -169,12 +169,13 @@ def _rows_kept(plan: Plan) -> str:
     if plan.keeps_rows:
         beside = " beside slices" if plan.keeps_slices else ""
         found = [f"yes{beside}; a row is let go when no open window needs it"]
-        for name in (plan.names[w.number] for w in plan.row_windows):
-            asked = plan.decisions[name]
+        sliced = [w.number for w in (*plan.stream_windows, *(plan.row_windows if plan.slices_rows else ()))]
+        for number in sorted(w.number for w in (*plan.row_windows, *plan.stream_windows)):
+            asked = plan.decisions[plan.names[number]]
             until = "" if asked.rows else f"; all the same its rows are kept until its windows close, {_why_kept(plan)}"
-            if plan.slices_rows:
+            if number in sliced:
                 until = "; once rows are final, only slices between where windows begin and end are kept"
-            found.append(f"{name}: {asked.why}{until}")
+            found.append(f"{plan.names[number]}: {asked.why}{until}")
         return "\n".join(found)
     kinds = [lane.kind for lane in plan.lanes if isinstance(lane.kind, ListKind)]
     if any(not kind.fuse for kind in kinds):
@@ -188,8 +189,8 @@ def _why_kept(plan: Plan) -> str:
     """What keeps final rows from being aggregated between where windows begin and end."""
     if plan.spec.revises:
         return "for a late row may revise them"
-    other = next((plan.names[w.number] for w in plan.row_windows if not w.slices), None)
-    return f"for a window {other!r} may begin or end at any of them" if other is not None else "for windows were added"
+    other = next((w for w in plan.row_windows if not w.slices), None)
+    return f"for a window {plan.names[other.number]!r} {other.why_rows}" if other else "for windows were added"
 
 
 def _of_users(plan: Plan) -> list[tuple[str, str]]:
@@ -216,7 +217,8 @@ def _splits(plan: Plan) -> str:
 def _combine(plan: Plan) -> str:
     """What the engine chooses where every slice holds rows."""
     others = ["each session or whole stream: its run of cells, once"] if plan.sessions or plan.wholes else []
-    others += ["each window of rows: its kept rows, as the windows due ask for it"] if plan.keeps_rows else []
+    others += ["each window of rows: its kept rows, as the windows due ask for it"] if plan.row_windows else []
+    others += ["windows of the whole stream: slices of their own, as of time"] if plan.stream_windows else []
     longest = max((b.longest for b in plan.bounds if b.periodic is not None), default=0)
     width = min((p.every for p in _progressions(plan)), default=1)
     if not plan.bounds:
@@ -293,11 +295,12 @@ def _bytes(plan: Plan) -> str:
 
 
 def _bounds(plan: Plan) -> str:
+    of_stream = {w.number for w in plan.stream_windows}
     unbounded = [
         f"{plan.names[i]} ({what})"
         for i, window in enumerate(plan.spec.windows[n] for n in plan.names)
         for kind, what in _UNBOUNDED
-        if isinstance(window, kind)
+        if isinstance(window, kind) and i not in of_stream
     ]
     unbounded += [f"{plan.names[plan.timed[k]]} (fill keeps every key's last window)" for k in plan.fill]
     if unbounded and plan.idle is None:

@@ -29,7 +29,9 @@ class Order:
 
     def __call__(self) -> tuple[Ints, Ints, Ints]:
         if self._made is None:
-            self._made = self._rows.time, self._rows.sequence(), self._rows.arrivals()
+            rows = self._rows
+            time = rows.time if rows.instant is None else rows.instant
+            self._made = time, rows.sequence(), rows.arrivals()
         return self._made
 
     def of(self, chunk: slice) -> tuple[Ints, Ints, Ints]:

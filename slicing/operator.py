@@ -249,7 +249,7 @@ class Operator:
         """Windows that start here or later (``per_row``: end) are whole; None where all are."""
         if name not in self.spec.windows:
             raise ValueError(f"complete_from: no window is named {name!r}; there are {', '.join(self.spec.windows)}")
-        if self._plain is None or name not in self._plain.plan.since:
+        if self._plain is None or self._plain.plan.since.get(name, BEGIN) == BEGIN:
             return None
         return self._plain.plan.measure.value(self._plain.plan.since[name])
 

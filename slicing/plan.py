@@ -166,22 +166,28 @@ class Plan:
         self.row_flags = list(dict.fromkeys(f for _, w in of_rows for f in zip(w.flags, w.flag_columns(), strict=True)))
         seen = list(dict.fromkeys(name for _, w in of_rows for name in w.columns()))
         flags, values = ({n: at for at, n in enumerate(self.row_flags)}, {n: at for at, n in enumerate(seen)})
-        keyed = bool(self.spec.by)
-        self.row_windows: list[BoundRows] = [
+        keyed, revises = bool(self.spec.by), self.spec.revises
+        in_turn = self.spec.watermark == Ordered() and self.spec.sequence is None
+        bound: list[BoundRows] = [
             _named(
                 self.names[i],
                 w.bind_rows,
-                Binding(i, self.measure, flags, values, types, keyed, self.since.get(self.names[i]), self.spec.revises),
+                Binding(i, self.measure, flags, values, types, keyed, self.since.get(self.names[i]), revises, in_turn),
             )
             for i, w in of_rows
         ]
+        # of windows of the whole stream, those that go on from slices; all others are shown rows
+        self.stream_windows = [
+            w for w in bound if w.slices and not (w.by_key or w.notes or revises or self.names[w.number] in self.since)
+        ]
+        self.row_windows = [w for w in bound if w not in self.stream_windows]
         in_python = {n for w in self.row_windows if w.in_python for n in dict(of_rows)[w.number].columns()}
         # the columns that users' windows see, each with its form: numbers, if all these windows are compiled
         self.row_values = {name: None if name in in_python else number_form(types[name]) for name in seen}
         self.counts_rows = any(w.counts for w in self.row_windows)
-        self.counts_arrivals = any(w.by_arrival and not (w.whole_stream and keyed) for _, w in of_rows)
-        self.counts_all = any(w.by_arrival and w.whole_stream and keyed for _, w in of_rows)
-        self.places_rows = any(w.whole_stream and keyed and w.ranked and not w.by_arrival for _, w in of_rows)
+        self.counts_arrivals = any(w.by_arrival and w.by_key for w in self.row_windows)
+        self.counts_all = any(w.by_arrival and not w.by_key for w in self.row_windows)
+        self.places_rows = any(w.by_place for w in self.row_windows)
 
     def missed(self, window: Ints, start: Ints, end: Ints) -> npt.NDArray[np.bool_]:
         """Windows that began before they were added to the running stream."""
@@ -218,8 +224,8 @@ class Plan:
 
     @property
     def keeps_rows(self) -> bool:
-        """Whether rows are kept one by one, beside slices or instead of them."""
-        return bool(self.row_windows)
+        """Whether rows are kept, one by one until they are final at least, beside slices or instead of them."""
+        return bool(self.row_windows or self.stream_windows)
 
     @lazy
     def by_key(self) -> bool:
@@ -235,8 +241,8 @@ class Plan:
     def slices_rows(self) -> bool:
         """Rows that become final are cut where windows of rows begin and end, and only the slices are kept: nothing is
         revised, and all windows tell from final rows where they begin and end, and see all of them."""
-        alike = all(w.slices and w.origin == BEGIN and not w.notes for w in self.row_windows)
-        return alike and self.keeps_rows and not self.spec.revises and len(self.row_flags) < 62
+        alike = all(w.slices and w.by_key and w.origin == BEGIN and not w.notes for w in self.row_windows)
+        return alike and bool(self.row_windows) and not self.spec.revises and len(self.row_flags) < 62
 
     @lazy
     def row_columns(self) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from slicing.answers.revise import Revisions
 from slicing.columns.row_values import in_form, values_of
 from slicing.columns.values import ranks, storable
 from slicing.kept_rows.by_key import KeyRows
+from slicing.kept_rows.of_stream import Stream, axes
 from slicing.kept_rows.plain import PlainRows
 from slicing.kernels.cells import FIRST, LAST, LEVEL
 from slicing.plan import Plan
@@ -84,7 +85,7 @@ def complete_from(before: Spec, states: Sequence[State]) -> dict[str, dict[str, 
     plan = states[-1].plan
 
     def latest(name: str, since: list[dict[str, int]]) -> Any:
-        known = [ticks[name] for ticks in since if name in ticks]
+        known = [ticks[name] for ticks in since if ticks.get(name, BEGIN) > BEGIN]
         return plan.measure.value(max(known)) if known else None
 
     windows, aggs = [state.plan.since for state in states], [state.plan.agg_since for state in states]
@@ -123,7 +124,7 @@ def moved(state: State, spec: Spec, given: pa.Schema, since: Mapping[str, int], 
     """What the operator remembers, for a spec with other windows and aggregates, some of which begin now."""
     old = state.plan
     starts = [
-        {name: tick for name, tick in {**before, **now}.items() if name in named and tick > BEGIN}
+        {n: tick for n, tick in {**before, **now}.items() if n in named and (tick > BEGIN or _by_arrival(named[n]))}
         for before, now, named in ((old.since, since, spec.windows), (old.agg_since, agg_since, spec.aggs))
     ]
     plan = Plan(spec, given, old.arrival, *starts)
@@ -147,6 +148,11 @@ def moved(state: State, spec: Spec, given: pa.Schema, since: Mapping[str, int], 
     )
 
 
+def _by_arrival(asked: object) -> bool:
+    """Whether a window counts from the next row on, whatever its time: that it was added is known all the same."""
+    return isinstance(asked, RowCount) and asked.by_arrival
+
+
 # --- from when a new window is whole --------------------------------------------------------------------------------
 
 
@@ -163,8 +169,8 @@ def _whole_from(state: State, plan: Plan, name: str) -> int:
     ticks = plan.measure.ticks
     if isinstance(window, Session):
         return newest + ticks(window.gap, "gap") + 1
-    if isinstance(window, RowCount) and window.by_arrival:
-        return BEGIN  # it counts from the next row on, whatever its time
+    if _by_arrival(window):
+        return BEGIN
     if isinstance(window, PerRow):
         return newest + ticks(window.range, "range")
     if isinstance(window, RowWindow):
@@ -278,7 +284,24 @@ def _rows(store: KeyRows, plan: Plan, number: Ints) -> KeyRows:
         if window.by_arrival and window.number not in number:  # it counts from the next row on
             arrived = store.arrived
             bases[window.number] = arrived.of_key if window.by_key else np.array([arrived.rows])
-    return store.replanned(plan, runs, contexts, notes, bases)
+    return replace(store.replanned(plan, runs, contexts, notes, bases), streams=_streams(store, plan))
+
+
+def _streams(store: KeyRows, plan: Plan) -> tuple[Stream, ...]:
+    """What is kept of the whole stream: an axis goes with its last window, and none is added to a running stream."""
+    if not store.streams:
+        return ()
+    known = {axis.marks: stream for axis, stream in zip(axes(store.plan), store.streams, strict=True)}
+    return tuple(_stream(known[axis.marks], axis.plan) for axis in axes(plan))
+
+
+def _stream(stream: Stream, plan: Plan) -> Stream:
+    runs = []
+    for run in stream.store.runs:
+        cells = Cells(run.meta, _blocks(stream.store.plan, plan, run))
+        cells = cells.with_meta(0, plan.edges.next_live(run.end - 1, BEGIN))
+        runs.append(fused(sorted_cells(cells), plan.lanes, plan.gaps))
+    return replace(stream, store=Store(plan, tuple(runs)).without(stream.reached))
 
 
 def _final(run: RowTable | PlainRows, old: Plan, plan: Plan) -> RowTable | PlainRows:

@@ -27,6 +27,7 @@ from slicing.columns.keys import KeyTable
 from slicing.columns.row_values import as_arrow, values_of
 from slicing.kept_rows.by_key import KeyRows
 from slicing.kept_rows.final import FinalRows, Run
+from slicing.kept_rows.of_stream import Stream, axes
 from slicing.kept_rows.plain import PlainRows
 from slicing.kept_rows.remembered import Arrived, Quiet
 from slicing.plan import Plan
@@ -43,7 +44,7 @@ from slicing.windows.users import context_json, context_value
 Ints = npt.NDArray[np.int64]
 
 MAGIC = b"SLICESNP"
-FORMAT = 4
+FORMAT = 5
 _HEAD = struct.Struct("<8sI16s")  # magic, format, checksum of all that follows
 _LENGTH = struct.Struct("<Q")
 
@@ -223,7 +224,12 @@ def _row_tables(store: KeyRows) -> list[pa.Table]:
         *notes,
         *(t for run in final.runs for t in _run_tables(store.plan, run)),
         *map(_waiting_table, store.waiting),
+        *(table for stream in store.streams for table in _stream_tables(stream)),
     ]
+
+
+def _stream_tables(stream: Stream) -> list[pa.Table]:
+    return [pa.table({"at": stream.at, "since": stream.since}), *map(_cells_table, stream.store.runs)]
 
 
 def _known(columns: dict[str, tuple[Ints, int]]) -> pa.Table:
@@ -269,6 +275,7 @@ def _rows_header(store: KeyRows) -> dict[str, Any]:
         "alive": store.final.alive,
         "counts": [store.arrived.rows, store.placed, store.settled],
         "notes": [sorted(store.notes), sorted(store.bases)],
+        "streams": [[len(s.store.runs), s.store.coarse, s.reached, s.latest] for s in store.streams],
         "contexts": [
             [number, code, context_json(context.value), [list(o) for o in context.open]]
             for number, known in sorted(store.contexts.items())
@@ -286,10 +293,19 @@ def _rows(plan: Plan, header: dict[str, Any], take: Iterator[pa.Table]) -> KeyRo
     for number, code, value, opened in header["contexts"]:
         known = contexts.setdefault(number, {})
         known[code] = Context(context_value(value), tuple(Opened(*o) for o in opened))
+    told = zip(axes(plan), header["streams"], strict=bool(header["streams"]))
+    streams = tuple(_of_stream(axis.plan, known, take) for axis, known in told)
     arrived, placed, settled = header["counts"]
     counted = Arrived(arrived, *of_key)
     rows = FinalRows(final, header["alive"], *counts)
-    return KeyRows(plan, waiting, rows, counted, Quiet(*quiet), placed, settled, contexts, notes, bases)
+    return KeyRows(plan, waiting, rows, counted, Quiet(*quiet), placed, settled, contexts, notes, bases, streams)
+
+
+def _of_stream(plan: Plan, known: list[int], take: Iterator[pa.Table]) -> Stream:
+    runs, coarse, reached, latest = known
+    at, since = (column.to_numpy() for column in next(take).columns)
+    store = Store(plan, tuple(_cells(plan, next(take)) for _ in range(runs)), coarse)
+    return Stream(store, reached, at, since, latest)
 
 
 def _run(plan: Plan, take: Iterator[pa.Table]) -> RowTable:

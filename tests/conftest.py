@@ -9,6 +9,7 @@ import pytest
 from slicing import store
 from slicing.answers import ways
 from slicing.slices import combining, eager
+from slicing.windows import counted
 
 
 @pytest.fixture(autouse=True)
@@ -19,3 +20,9 @@ def the_engine_chooses() -> Iterator[None]:
     yield
     (combining.choose, ways.pays), (store.FEW, store.APART, store.SHARE) = chosen, few
     eager.DEEP, eager.FANOUT, eager.FEWEST, eager.LARGEST = trees
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows are cut into slices, however short these are."""
+    monkeypatch.setattr(counted, "FEWEST", 0)

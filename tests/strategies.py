@@ -57,6 +57,7 @@ class Kit:
     keys: tuple[int, ...] = (0, 1, 1, 1, 2, 3)  # how many key columns
     idle: bool = True
     sliced: bool = False  # rows only of windows that let final rows be slices
+    of_stream: bool = False  # more windows of the whole stream
     within_bound: bool = False  # rows arrive in order of time plus a jitter that the watermark allows for
     rich_values: bool = True
     each: bool = False  # one window of each kind, and aggregates of each sort, in every case
@@ -134,6 +135,7 @@ def nullable(strategy: SearchStrategy, share: int) -> SearchStrategy:
 @st.composite
 def windows(draw: DrawFn, kit: Kit, time_type: str) -> Values:
     kind, plain_order = draw(st.sampled_from(kit.kinds)), kit.within_bound or kit.sliced
+    per_key = st.sampled_from([True, False, False, False]) if kit.of_stream else st.booleans()
     size = draw(st.integers(1, 12))
     every = draw(st.integers(1, 8))
     signed = not time_type.startswith(("timestamp", "date"))
@@ -158,11 +160,11 @@ def windows(draw: DrawFn, kit: Kit, time_type: str) -> Values:
             }
         case "rows":
             order = draw(st.sampled_from(["time", "time", "arrival"])) if not plain_order else "time"
-            flags = {"per_key": kit.sliced or draw(st.booleans()), "partial": draw(st.booleans())}
+            flags = {"per_key": kit.sliced or draw(per_key), "partial": draw(st.booleans())}
             by = draw(st.sampled_from([1, 1, 2, 3]))  # windows of several rows at least, and a common divisor
             return {"kind": kind, "n": by * draw(st.integers(1, 6)), "every": by * every, "order": order, **flags}
         case "punctuation":
-            return {"kind": kind, "column": "enter", "per_key": kit.sliced or draw(st.booleans())}
+            return {"kind": kind, "column": "enter", "per_key": kit.sliced or draw(per_key)}
         case "frame":
             return {"kind": kind, "enter": "enter", "leave": "leave", "partial": draw(st.booleans())}
         case "per_row":

@@ -26,7 +26,6 @@ import slicing.kept_rows.by_key
 import slicing.places
 import slicing.reduce
 import slicing.system.threads
-import slicing.windows.counted
 
 IDLE = os.environ.get("SLICING_IDLE", "1") == "1"
 
@@ -96,12 +95,6 @@ def test_counts_without_keys_step_by_step(case: Case) -> None:
     check(case)
 
 
-@pytest.fixture
-def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows are cut into slices, however short these are."""
-    monkeypatch.setattr(slicing.windows.counted, "FEWEST", 0)
-
-
 @share(20)
 @given(
     cases(
@@ -117,6 +110,23 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 )
 def test_counts_marks_and_frames_share_their_slices(short: None, case: Case) -> None:
+    check(case)
+
+
+@share(20)
+@given(
+    cases(
+        Kit(
+            kinds=("rows", "rows", "rows", "punctuation", "punctuation", "frame", "per_row", "tumbling"),
+            watermarks=("ordered", "ordered", "ordered", "bounded", "manual", "punctuated"),
+            emits=("final", "final", "changes"),
+            keys=(1, 1, 2),
+            idle=False,
+            of_stream=True,
+        )
+    )
+)
+def test_counts_and_marks_of_the_whole_stream_go_on_from_slices(short: None, case: Case) -> None:
     check(case)
 
 

@@ -94,6 +94,46 @@ def test_rows_kept_though_no_decision_asks_for_them_are_explained(more, why):
         assert f"all the same its rows are kept until its windows close, for {why}" in told
 
 
+STREAM = {"mark": sl.punctuation("p", per_key=False), "count": sl.rows(9, per_key=False)}
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({}, None),
+        ({"windows": {**STREAM, "came": sl.rows(9, order="arrival", per_key=False)}}, None),
+        ({"windows": {"came": sl.rows(9, order="arrival")}}, None),
+        (
+            {"windows": {"count": sl.rows(3, every=1, per_key=False)}},
+            "a window 'count' may begin or end at any of them",
+        ),
+        (
+            {"windows": {"w": sl.rows(9, order="arrival")}, "sequence": "q"},
+            "a window 'w' counts them as they come, which",
+        ),
+        (
+            {"windows": {"w": sl.rows(9, order="arrival")}, "watermark": sl.ordered(on_disorder="late")},
+            "a window 'w' counts them as they come, which need not be in order of time",
+        ),
+        ({"emit": "changes", "allowed_lateness": 5}, "a late row may revise them"),
+    ],
+)
+def test_rows_of_all_keys_that_are_kept_are_explained(more, why):
+    query = {"windows": STREAM, "aggs": {"s": sl.sum("v")}, "by": ["k"], "watermark": sl.ordered()}
+    told = sl.explain(sl.Spec("t", **{**query, **more}))["rows kept"]
+    if why is None:
+        assert "only slices" in told and "all the same" not in told
+    else:
+        assert f"all the same its rows are kept until its windows close, for {why}" in told
+
+
+def test_only_windows_of_single_keys_grow_with_their_number():
+    windows = {**STREAM, "key": sl.rows(9)}
+    told = sl.explain(sl.Spec("t", windows, {"s": sl.sum("v")}, by=["k"], watermark=sl.ordered()))
+    assert told["state"].startswith("grows with the number of keys: key (rows() counts on for every key). ")
+    assert "windows of the whole stream: slices of their own" in told["combine"]
+
+
 def test_an_aggregate_that_needs_order_keeps_rows_of_slices_out_of_order_only():
     query = {"time": "t", "windows": {"m": sl.tumbling(10)}, "aggs": {"c": sl.collect("v")}}
     ordered, not_ordered = (sl.Spec(**query, watermark=w) for w in (sl.ordered(), sl.bounded(3)))

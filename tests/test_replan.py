@@ -18,6 +18,7 @@ import slicing as sl
 CASES = max(int(os.environ.get("SLICING_CASES", "150")) // 3, 1)
 SEED = int(os.environ.get("SLICING_SEED", "0"))
 N = {"n": sl.count(), "total": sl.sum("v")}
+OF_STREAM, ORDERED = ("rows", "rows", "punctuation", "tumbling"), ("ordered", "ordered", "bounded")
 KINDS = (*CONTEXT_FREE, "session", "session", "whole", *OF_ROWS)
 
 
@@ -44,8 +45,7 @@ def whole(case: Case, op: sl.Operator, row: dict[str, Any]) -> bool:
     return edge is not None and edge >= plain_time(since, case.columns["t"])
 
 
-@seed(SEED)
-@settings(
+chosen = settings(
     max_examples=CASES,
     deadline=None,
     database=None,
@@ -53,8 +53,23 @@ def whole(case: Case, op: sl.Operator, row: dict[str, Any]) -> bool:
     suppress_health_check=list(HealthCheck),
     phases=[Phase.generate, Phase.shrink],
 )
+
+
+@seed(SEED)
+@chosen
 @given(cases(Kit(kinds=KINDS)), st.data())
 def test_windows_come_and_go(case: Case, data: st.DataObject) -> None:
+    come_and_go(case, data)
+
+
+@seed(SEED)
+@chosen
+@given(cases(Kit(kinds=OF_STREAM, watermarks=ORDERED, emits=("final",), idle=False, of_stream=True)), st.data())
+def test_windows_of_the_whole_stream_come_and_go(short: None, case: Case, data: st.DataObject) -> None:
+    come_and_go(case, data)
+
+
+def come_and_go(case: Case, data: st.DataObject) -> None:
     choose_strategies(case)
     names = sorted(case.query["windows"])
     first = data.draw(st.sampled_from(names))

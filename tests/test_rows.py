@@ -10,7 +10,7 @@ import pytest
 from harness import Delta, Visit
 
 import slicing as sl
-from slicing import batch
+from slicing import batch, store
 from slicing.answers import over_rows
 from slicing.kept_rows import waiting as waits
 from slicing.kept_rows.by_key import KeyRows
@@ -210,6 +210,93 @@ def test_counts_marks_and_frames_keep_slices_and_no_rows(watermark, by):
     assert max(s["bytes"] for s in held[150:]) <= 1.25 * max(s["bytes"] for s in held[:150])
 
 
+@pytest.mark.parametrize("beside", [{}, {"t": sl.tumbling(700), "key": sl.rows(1000)}], ids=["alone", "beside others"])
+@pytest.mark.parametrize("watermark", [sl.ordered(), sl.bounded(20)], ids=repr)
+def test_windows_of_the_whole_stream_keep_slices_and_no_rows(watermark, beside, monkeypatch):
+    """Of those between live edges: a cell a key, however the rows are pushed and what else is asked of them."""
+    monkeypatch.setattr(store, "FEW", 0)  # slices fuse when there are half as many again, not only where they are many
+    windows = {
+        "long": sl.rows(20_000, every=5000, per_key=False),
+        "uneven": sl.rows(1000, every=300, per_key=False),
+        "mark": sl.punctuation("mark", per_key=False),
+        "arrival": sl.rows(1000, per_key=False, order="arrival" if watermark == sl.ordered() else "time"),
+    }
+    op = sl.Operator(sl.Spec("t", windows | beside, {"total": sl.sum("v")}, by=["k"], watermark=watermark))
+    if not beside:
+        assert len(op.push(stream(100, 0)[:0]).windows) == 0
+    shown, held, at = rows_shown(monkeypatch), [], 0
+    while at < 120_000:
+        size = (1000, 1, 300, 2999)[at % 4]
+        rows = stream(size, at).sort_by("t") if watermark == sl.ordered() else stream(size, at)
+        held.append(op.push(rows).stats)
+        at += size
+        if len(held) % 20 == 0:
+            op = sl.Operator.restore(op.spec, op.snapshot())
+    assert {s["kept"] > 0 for s in held[1:]} == {True}
+    live = 1.5 * (20_000 // 5000 + 2 + 1000 // 300 + 2) + 1  # slices between live edges of counts, and the open mark's
+    waiting = 1 if watermark == sl.ordered() else 30
+    assert max(s["kept"] for s in held) <= 4 * (live + (2 if beside else 0)) + waiting
+    assert max(s["bytes"] for s in held[50:]) <= 1.25 * max(s["bytes"] for s in held[:50])
+    assert max(shown) == 0 or beside
+    assert op.flush().stats["kept"] == 0
+
+
+def test_windows_of_the_whole_stream_that_end_at_one_time_are_in_order():
+    """Of time, whatever their places: by end, name, start, key and rank."""
+    windows = {name: sl.rows(n, per_key=False) for name, n in (("a", 8), ("b", 4), ("c", 2))}
+    op = sl.Operator(sl.Spec("t", windows, {"total": sl.sum("v")}, by=["k"], watermark=sl.ordered()))
+    rows = {"t": [1] * 9 + [2] * 8 + [3], "k": [k for k in "babbabaab"] * 2, "v": range(18)}
+    for size in (18, 5):
+        op = sl.Operator(op.spec)
+        found = pa.concat_tables([op.push(pa.table(rows).slice(at, size)).windows for at in range(0, 18, size)])
+        names = ("window_end", "window", "window_start", "k", "rank_start")
+        told = list(zip(*(found[name].to_pylist() for name in names), strict=True))
+        assert told == sorted(told) and len(told) == 25
+
+
+@pytest.mark.parametrize("by", [[], ["k"]], ids=["stream", "keys"])
+def test_counts_by_arrival_of_a_stream_in_order_keep_slices_and_no_rows(by):
+    op = sl.Operator(sl.Spec("t", {"w": sl.rows(5000, every=1000, order="arrival")}, N, by=by, watermark=sl.ordered()))
+    held = [op.push(stream(1000, at).sort_by("t")).stats["kept"] for at in range(0, 60_000, 1000)]
+    assert max(held[1:]) <= (4 if by else 1) * (5000 // 1000 + 2) + 1
+
+
+def test_keys_and_values_that_never_come_again_are_forgotten_beside_windows_of_the_whole_stream():
+    """Codes and ranks are renumbered while windows are open."""
+    chance, rows, sizes = np.random.default_rng(3), 12_000, {"n": (1500, 500), "m": (400, 700)}
+    time = np.cumsum(chance.integers(0, 2, rows))
+    key = np.arange(rows) // 100 * 40 + chance.integers(0, 90, rows)
+    marks = chance.random(rows) < 0.002
+    text = [f"{n:05d}" for n in chance.permutation(rows)]
+    windows = {name: sl.rows(n, every, per_key=False) for name, (n, every) in sizes.items()}
+    windows["p"] = sl.punctuation("mark", per_key=False)
+    aggs = {"low": sl.min("s"), "last": sl.last("v"), "total": sl.sum("v")}
+    op = sl.Operator(sl.Spec("t", windows, aggs, by=["k"], watermark=sl.ordered()))
+    table = pa.table({"t": time, "k": key, "v": np.arange(rows), "s": text, "mark": marks})
+    found, held = [], []
+    for at in range(0, rows, 150):
+        out = op.push(table.slice(at, 150))
+        found += out.windows.to_pylist()
+        held.append(out.stats)
+        if at % 900 == 0:
+            op = sl.Operator.restore(op.spec, op.snapshot())
+    found += op.flush().windows.to_pylist()
+    ranges = [("n", at, at + 1500) for at in range(0, rows - 1500 + 1, 500)]
+    ranges += [("m", at, at + 400) for at in range(0, rows - 400 + 1, 700)]
+    at = np.unique(np.append(0, np.searchsorted(time, time[marks])))
+    ranges += [("p", int(low), int(high)) for low, high in zip(at, np.append(at[1:], rows), strict=True)]
+    expected = []
+    for name, low, high in ranges:
+        for k in np.unique(key[low:high]).tolist():
+            mine = np.flatnonzero(key[low:high] == k) + low
+            end = time[min(high, rows - 1)] if name == "p" else time[high - 1]
+            ranks = (None, None) if name == "p" else (low, high)
+            answers = min(text[i] for i in mine), int(mine[-1]), int(mine.sum())
+            expected.append((name, int(time[low]), int(end), k, *ranks, *answers))
+    assert sorted((tuple(w.values()) for w in found), key=str) == sorted(expected, key=str)
+    assert max(s["keys"] for s in held) < 2500 and key.max() > 4500
+
+
 @pytest.mark.parametrize("case", range(60))
 def test_counts_of_a_stream_in_order_are_aggregated_between_ranks(case):
     """Cells of several rows, single rows behind them, and now and then a batch out of order."""
@@ -283,7 +370,7 @@ def test_a_push_looks_only_at_the_keys_whose_rows_became_final(monkeypatch):
 
 SLOW = {
     "by arrival": ({"w": sl.rows(50, order="arrival"), "p": sl.per_row(9, order="arrival")}, {}),
-    "of the stream": ({"w": sl.rows(50, per_key=False), "m": sl.punctuation("mark", per_key=False)}, {}),
+    "of the stream": ({"w": sl.rows(50, every=1, per_key=False)}, {}),
     "of the stream by arrival": ({"w": sl.rows(50, per_key=False, order="arrival")}, {}),
     "visits": ({"w": Visit(3, 40)}, {}),
     "deltas": ({"w": Delta("v", 40)}, {}),
@@ -334,7 +421,7 @@ class Blocks(sl.ContextAwareWindow):
 
 LONG = {
     "by arrival": ({"w": sl.rows(10_000, order="arrival")}, {}),
-    "of the stream": ({"w": sl.rows(40_000, per_key=False), "m": sl.punctuation("never", per_key=False)}, {}),
+    "of the stream": ({"w": sl.rows(40_000, every=1, per_key=False)}, {}),
     "of the stream by arrival": ({"w": sl.rows(40_000, per_key=False, order="arrival")}, {}),
     "a compiled window": ({"w": Blocks(30_000)}, {}),
     "a window in Python": ({"w": Visit(30_000, 30_000)}, {}),

@@ -112,3 +112,53 @@ class SmallPushesBesideKeptRows:
         return (time.process_time() - start) / len(self.batches) * 1e3
 
     track_milliseconds_a_push.unit = "ms"
+
+
+class WholeStream:
+    """Windows that rows of all keys end, and counts of rows as they come: pushes of 100,000 rows in order."""
+
+    params: ClassVar = [["rows", "punctuation", "arrival"], [1000, 100_000]]
+    param_names: ClassVar = ["window", "keys"]
+    windows: ClassVar = {
+        "rows": sl.rows(1000, per_key=False),
+        "punctuation": sl.punctuation("mark", per_key=False),
+        "arrival": sl.rows(1000, order="arrival"),
+    }
+
+    def setup(self, window: str, keys: int) -> None:
+        rows = streams.sized(1_000_000)
+        batch = streams.batch(streams.times(rows, 100_000), streams.keys(rows, keys))
+        batch = batch.append_column("mark", pa.array(np.arange(rows) % 1000 == 0))
+        self.batches = streams.cut(batch, streams.sized(100_000))
+        self.spec = sl.Spec("ts", {"w": self.windows[window]}, AGGS, by=["key"], watermark=sl.ordered())
+        self.push_all()
+
+    def push_all(self) -> None:
+        operator = sl.Operator(self.spec)
+        for batch in self.batches:
+            operator.push(batch)
+
+    def track_rows_per_second(self, window: str, keys: int) -> float:
+        return sum(b.num_rows for b in self.batches) / measuring.seconds(self.push_all, wanted=3)[0]
+
+    track_rows_per_second.unit = "rows/s"
+
+
+class SmallPushesOfTheWholeStream:
+    """Pushes of 500 rows while most of a million keys have rows in the open window."""
+
+    def setup(self) -> None:
+        rows, keys = streams.sized(1_000_000), streams.sized(1_000_000)
+        whole = streams.batch(streams.times(rows + 50_000, 100_000), streams.keys(rows + 50_000, keys))
+        window = sl.rows(4 * rows, per_key=False)
+        self.operator = sl.Operator(sl.Spec("ts", {"w": window}, AGGS, by=["key"], watermark=sl.ordered()))
+        self.operator.push(whole.slice(0, rows))
+        self.batches = streams.cut(whole.slice(rows), 500)
+
+    def track_milliseconds_a_push(self) -> float:
+        start = time.process_time()
+        for batch in self.batches:
+            self.operator.push(batch)
+        return (time.process_time() - start) / len(self.batches) * 1e3
+
+    track_milliseconds_a_push.unit = "ms"

@@ -3,7 +3,8 @@
 Rows wait as they came (``slicing.kept_rows.waiting``) until the watermark has passed them. Then they are put by key,
 and stand behind what their keys have left of earlier ones (``slicing.kept_rows.final``): that and nothing more is shown
 to the windows. So a push costs its rows and those that become final, not those that are kept. Answers that may still be
-revised are given before: their rows are shown, and wait on. Windows of the whole stream are shown the rows of all keys.
+revised are given before: their rows are shown, and wait on. Windows of the whole stream go on from slices of their own
+(``slicing.kept_rows.of_stream``) or, where they need the rows, are shown those of all keys.
 """
 
 from __future__ import annotations
@@ -15,12 +16,15 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
+from slicing.answers.answers import Answers
 from slicing.batch import Rows
+from slicing.columns.keys import KeyTable
 from slicing.columns.lazy import lazy
 from slicing.columns.order import stable_order
-from slicing.kept_rows import remembered, waiting
+from slicing.kept_rows import of_stream, remembered, waiting
 from slicing.kept_rows.final import FinalRows, Run, by_code
 from slicing.kept_rows.final_slices import fused, slices_of
+from slicing.kept_rows.of_stream import Stream
 from slicing.kept_rows.plain import PlainRows
 from slicing.kept_rows.remembered import Arrived, Contexts, Notes, Quiet, Seen
 from slicing.plan import Plan
@@ -56,19 +60,22 @@ class KeyRows:
     contexts: Contexts = field(default_factory=dict)  # of users' windows
     notes: Notes = field(default_factory=dict)  # of others
     bases: Notes = field(default_factory=dict)  # of windows by arrival: what had come when they were added
+    streams: tuple[Stream, ...] = ()  # slices of the whole stream, by axis; none before its first final row
 
     def __len__(self) -> int:
-        return sum(map(len, self.waiting)) + len(self.final)
+        return sum(map(len, self.waiting)) + len(self.final) + sum(len(s.store) for s in self.streams)
 
     @property
     def nbytes(self) -> int:
         counts = self.arrived.of_key.nbytes + self.quiet.last.nbytes + self.quiet.began.nbytes
-        return self.final.nbytes + waiting.nbytes(self.waiting) + counts
+        streams = sum(stream.nbytes for stream in self.streams)
+        return self.final.nbytes + waiting.nbytes(self.waiting) + counts + streams
 
     @property
     def values(self) -> int:
         """How many values of a column there may be at most, roughly."""
-        return sum(run.weight for run in self.final.runs) + sum(map(len, self.waiting))
+        cells = sum(run.weight for run in self.final.runs) + sum(stream.store.values for stream in self.streams)
+        return cells + sum(map(len, self.waiting))
 
     def add(self, rows: Rows, late: bool = False) -> KeyRows:
         """One more run of a batch's rows; of ``late`` ones it is known that their keys are not quiet."""
@@ -89,7 +96,7 @@ class KeyRows:
     def steps(self, until: int) -> list[int]:
         """When to look on the way, so that not too many rows are put by key and shown at once."""
         plan = self.plan
-        if plan.slices_rows or plan.idle is not None or not plan.by_key:
+        if plan.slices_rows or plan.idle is not None or not (plan.by_key and plan.row_windows):
             return []
         return waiting.steps(self.waiting, until, len(self.final))
 
@@ -98,6 +105,10 @@ class KeyRows:
         None where none has."""
         plan, final = self.plan, self.final
         runs, rest = waiting.taken(self.waiting, until)
+        if runs and not waiting.in_turn(runs):
+            runs = [waiting.in_order(waiting.joined(runs))]
+        if not plan.row_windows:
+            return KeyLook(self, None, None, until, runs, rest, _NONE, _NONE) if runs or flush else None
         final = final.known(max((run.codes for run in runs), default=0))
         fresh = self._lifted(runs, final.ranked) if runs else []
         awake = np.flatnonzero(final.wakes < until) if any(w.wakes for w in plan.row_windows) else _NONE
@@ -119,7 +130,7 @@ class KeyRows:
         older = final.of(None if everything else codes) if len(final) and (flush or codes.size) else []
         view = self._view(final, [*older, *fresh], until, flush) if older or fresh else None
         quiet = self.quiet if plan.idle is None else self.quiet.known(final.gone.size)
-        return KeyLook(replace(self, final=final, quiet=quiet), view, calm, until, rest, awake, over)
+        return KeyLook(replace(self, final=final, quiet=quiet), view, calm, until, runs, rest, awake, over)
 
     def _divided(self, final: FinalRows, fresh: list[Run], codes: Ints, until: int) -> tuple[list[Run], View | None]:
         """Rows that became final: those whose keys need a look at older rows (``codes`` do), and the others."""
@@ -163,8 +174,6 @@ class KeyRows:
     def _lifted(self, runs: list[Rows], ranked: Ints) -> list[Run]:
         """Rows by key, as slices where they are cut."""
         plan = self.plan
-        if not waiting.in_turn(runs):
-            runs = [waiting.in_order(waiting.joined(runs))]
         if plan.places_rows:
             rows = waiting.joined(runs)
             runs = [replace(rows, stamps={**rows.stamps, PLACE: self.placed + np.arange(len(rows))})]
@@ -191,6 +200,8 @@ class KeyRows:
                 used[run.code] = True
         for living in self.final.of(None):
             used[living.codes] = True
+        for cells in (run for stream in self.streams for run in stream.store.runs):
+            used[cells.code] = True
         if self.plan.counts_rows:
             ranked = self.final.ranked[:codes]
             used[: ranked.size] |= ranked != remembered.grown(self.quiet.began, ranked.size)[: ranked.size]
@@ -215,6 +226,7 @@ class KeyRows:
             contexts=remembered.recoded(self.contexts, code),
             notes=remembered.notes_recoded(self.notes, code, self.plan),
             bases=remembered.notes_recoded(self.bases, code, self.plan),
+            streams=tuple(stream.recoded(code) for stream in self.streams),
         )
 
     def beside(self, other: KeyRows) -> KeyRows:
@@ -233,6 +245,7 @@ class KeyRows:
             contexts=remembered.beside(self.contexts, other.contexts),
             notes=remembered.notes_beside(self.notes, other.notes),
             bases=remembered.notes_beside(self.bases, other.bases),
+            streams=of_stream.beside(self.streams, other.streams),
         )
 
     def reranked(self, column: str, rank: Ints) -> KeyRows:
@@ -244,7 +257,8 @@ class KeyRows:
             for run in self.final.runs
         )
         final = replace(self.final, runs=tuple(runs))
-        return replace(self, waiting=waiting.reranked(self.waiting, column, rank), final=final)
+        streams = tuple(replace(s, store=s.store.reranked(column, rank)) for s in self.streams)
+        return replace(self, waiting=waiting.reranked(self.waiting, column, rank), final=final, streams=streams)
 
     def replanned(self, plan: Plan, runs: tuple[Run, ...], contexts: Contexts, notes: Notes, bases: Notes) -> KeyRows:
         """The same rows (``runs``: those that are final) for a plan with a window more or less."""
@@ -266,6 +280,7 @@ class KeyRows:
         """The ranks of a column's values that a row holds."""
         used = np.zeros(size, np.bool_)
         cells = [run.cells for run in self.final.runs if isinstance(run, RowTable)]
+        cells += [run for stream in self.streams for run in stream.store.runs]
         used[ranks_used(self.plan, cells, column, size)] = True
         for run in (*self.waiting, *(run.rows for run in self.final.runs if isinstance(run, PlainRows))):
             used[run.ranks[column] if size else slice(0)] = True
@@ -291,6 +306,7 @@ class KeyLook:
     view: View | None  # None: no window can be complete
     calm: View | None  # rows that became final of keys whose older ones need no look
     until: int
+    runs: list[Rows]  # rows that became final, in their order
     rest: tuple[Rows, ...]
     awake: Ints  # keys that were to be looked at by now
     over: Ints  # keys that have ended, unless new rows go on
@@ -299,6 +315,14 @@ class KeyLook:
     def seen(self) -> dict[int, Seen]:
         """What each window is shown, by its number; nothing to one that is to see no row."""
         return {} if self.view is None else _shown(self.store, self.view)
+
+    def of_stream(self, keys: KeyTable | None, flush: bool) -> tuple[KeyLook, list[Answers]]:
+        """Windows of the whole stream that slices answer, and the store with what is kept of them."""
+        if not self.store.plan.stream_windows:
+            return self, []
+        rows = waiting.joined(self.runs) if self.runs else None
+        streams, found = of_stream.going_on(self.store.plan, self.store.streams, rows, keys, flush)
+        return replace(self, store=replace(self.store, streams=streams)), found
 
     def let_go(self, h: int) -> KeyRows:
         """The store without the rows that no window needs any more, which closes at ``h`` or later."""

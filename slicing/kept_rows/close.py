@@ -132,39 +132,46 @@ def closed(
     """
     if reached is None or not (len(state.rows) or state.plan.idle is not None):
         return state.rows, [], None
-    plan, left = state.plan, state.horizon
     after = BEGIN if state.watermark is None else state.watermark - state.patience
     until = FOREVER if flush else reached - state.patience
-    rows, found, gone = state.rows, [], []
-    for step in rows.steps(until) if older is None else []:
-        look = rows.look(step, False)
+    if older is not None:
+        return _changed(state, older, after, until, reached)
+    plan, rows, found = state.plan, state.rows, list[Answers]()
+    for step in [*rows.steps(until), until]:
+        look = rows.look(step, flush and step == until)
         if look is not None:
             for window in plan.row_windows:
                 if window.number in look.seen:
                     found += given_out(plan, window, look.seen[window.number].view, after, step)
-            rows = look.let_go(step + state.patience - plan.lateness)
+            look, of_stream = look.of_stream(state.keys, flush and step == until)
+            found += of_stream
+            rows = KeyRows(plan) if step == FOREVER else look.let_go(step + state.patience - plan.lateness)
         after = step
-    look = rows.look(until, flush)
+    return rows, found, None
+
+
+def _changed(
+    state: State, older: KeyRows, after: int, until: int, reached: int
+) -> tuple[KeyRows, list[Answers], Answers | None]:
+    """The same where late rows may have changed windows that were given out."""
+    plan, rows, found, gone = state.plan, state.rows, list[Answers](), list[Answers]()
+    look = rows.look(until, False)
     if look is None:
         return rows, found, None
-    was = None if older is None else older.look(after, False, look.view)
+    was = older.look(after, False, look.view)
     for window in plan.row_windows:
         if window.number not in look.seen:
             continue
-        if older is None:
-            found += given_out(plan, window, look.seen[window.number].view, after, until)
-            continue
-        due = Due.of(window, look.seen[window.number].view, left, until)
+        due = Due.of(window, look.seen[window.number].view, state.horizon, until)
         if was is not None and window.number in was.seen:
-            before = Due.of(window, was.seen[window.number].view, left, after)
+            before = Due.of(window, was.seen[window.number].view, state.horizon, after)
             kept, still = _common(before.identity(), due.identity())
             before, due = before.take(~kept), due.take(~still)
             if before.found.first.size:
                 gone.append(before.answers(plan))
         if due.found.first.size:
             found.append(due.answers(plan))
-    rows = KeyRows(plan) if flush else look.let_go(reached - plan.lateness)
-    return rows, found, Answers.together(gone) if gone else None
+    return look.let_go(reached - plan.lateness), found, Answers.together(gone) if gone else None
 
 
 def _common(a: Ints, b: Ints) -> tuple[Mask, Mask]:

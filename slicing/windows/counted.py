@@ -12,9 +12,9 @@ from slicing.columns.arrow_out import room
 from slicing.decide import Context
 from slicing.durations import Duration, parse_span
 from slicing.kernels.rows import before_edges, counted, cuts_by_rank, recent
-from slicing.windows.bounds import BEGIN, FOREVER
+from slicing.windows.bounds import BEGIN, FOREVER, LONGEST
 from slicing.windows.builtin import Window, flag_argument
-from slicing.windows.row_view import OF_ALL, OF_KEY, SINCE, BoundRows, Cuts, Found, Fresh, View
+from slicing.windows.row_view import OF_ALL, OF_KEY, SINCE, BoundRows, Cuts, Found, Fresh, OnAxis, View
 from slicing.windows.row_windows import Binding, RowWindow, by_group, nothing, order_argument, whole_number
 
 Ints = npt.NDArray[np.int64]
@@ -66,11 +66,14 @@ class BoundRowCount(BoundRows):
         self.number = binding.number
         self.n, self.every, self.partial = window.n, window.every, window.partial
         self.per_key = window.per_key or not binding.keyed
-        self.by_arrival = window.by_arrival
+        self.by_arrival = window.by_arrival and (binding.added or not binding.arrives_in_order)
         self.notes = binding.added or self.by_arrival  # rows that were let go, or windows that have closed
         self.origin = BEGIN if binding.since is None else binding.since
         self.by_key = self.per_key
         self.by_time = self.per_key and not self.by_arrival
+        self.by_place = not (self.per_key or self.by_arrival)
+        if self.by_arrival:
+            self.why_rows = "counts them as they come, which need not be in order of time"
         self.wakes = self.by_arrival
         self.counts = self.by_time and not self.notes
 
@@ -104,7 +107,12 @@ class BoundRowCount(BoundRows):
     @property
     def slices(self) -> bool:  # type: ignore[override]
         """With fewer rows between edges on average, slices would be as much as rows."""
-        return self.by_time and FEWEST * len(self._edges()) <= self.every
+        if not (self.by_time or (self.by_place and max(self.n, self.every) <= LONGEST)):
+            return False
+        return FEWEST * len(self._edges()) <= self.every
+
+    def on_axis(self) -> OnAxis:
+        return OnAxis(None, self.n, self.every, self.partial)
 
     def _edges(self) -> list[int]:
         """The first ranks at which windows begin and end; others follow in steps of ``every``."""

@@ -12,7 +12,7 @@ from slicing.decide import Context
 from slicing.kernels.rows import alike, frames
 from slicing.windows.bounds import BEGIN, FOREVER
 from slicing.windows.builtin import Window, flag_argument
-from slicing.windows.row_view import SINCE, BoundRows, Cuts, Found, Fresh, View
+from slicing.windows.row_view import SINCE, BoundRows, Cuts, Found, Fresh, OnAxis, View
 from slicing.windows.row_windows import Binding, RowWindow, by_group, flag_column, nothing
 
 Ints = npt.NDArray[np.int64]
@@ -48,12 +48,15 @@ def punctuation(column: str, *, per_key: bool = True) -> Punctuation:
 
 
 class BoundPunctuation(BoundRows):
-    counts = False
+    counts, slices = False, True
 
     def __init__(self, window: Punctuation, binding: Binding) -> None:
-        self.number, self.flag = binding.number, binding.flags["column", window.column]
-        self.per_key = self.by_key = self.slices = window.per_key or not binding.keyed
+        self.number, self.flag, self.column = binding.number, binding.flags["column", window.column], window.column
+        self.per_key = self.by_key = window.per_key or not binding.keyed
         self.added = binding.added  # then what comes before a mark is part of a window, and not known whole
+
+    def on_axis(self) -> OnAxis:
+        return OnAxis(self.column, 1, 1, True)
 
     def find(self, view: View, until: int) -> Found:
         if not len(view.rows):

@@ -238,6 +238,15 @@ class Cuts(NamedTuple):
     of_last: Mapping[int, Mask] = {}
 
 
+class OnAxis(NamedTuple):
+    """Windows of the whole stream, by what they count of it: rows, or marks in a column."""
+
+    marks: str | None
+    size: int
+    every: int
+    partial: bool  # whether those come out at the end that are short of either
+
+
 class BoundRows:
     """A window type over rows, in ticks."""
 
@@ -250,7 +259,13 @@ class BoundRows:
     by_arrival: bool = False  # whether it counts rows as they come: ``View.base`` is the count from which on it does
     wakes: bool = False  # whether time alone may complete a window or let rows go
 
+    by_place: bool = False  # whether it counts rows by their places in the whole stream, ``View.place``
     slices: bool = False  # whether final rows tell where its windows begin and end, and are many between those
+    why_rows = "may begin or end at any of them"  # why not
+
+    def on_axis(self) -> OnAxis:
+        """For windows of the whole stream that slice: what they count, and how they lie on that axis."""
+        raise NotImplementedError
 
     def cuts(self, fresh: Fresh) -> Cuts:
         """For windows that slice: where they begin and end."""

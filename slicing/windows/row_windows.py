@@ -29,6 +29,7 @@ class Binding(NamedTuple):
     keyed: bool
     since: int | None  # added while the stream ran: from when on it is whole
     revises: bool  # late rows may change windows that were given out
+    arrives_in_order: bool = False  # rows come as (time, sequence, arrival) has them
 
     @property
     def added(self) -> bool:

@@ -1,0 +1,194 @@
+"""Windows of the whole stream from slices: final rows come in order, and their places in it are a time of their own.
+
+By place ``rows(per_key=False)`` are sliding windows; by the number of marks so far ``punctuation(per_key=False)`` are
+tumbling ones. Each of these is an axis, with a plan of its own (``Plan.stream_windows``): slices along it, the ways to
+answer windows from them and letting go are those of windows between edges. A push costs its rows and the windows it
+closes, however many keys live. What is left to do here is to count, and to say when a place was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from slicing.answers.answers import Answers
+from slicing.answers.emit import time_answers
+from slicing.answers.ways import Closing, quick_answers
+from slicing.batch import Rows
+from slicing.columns.keys import KeyTable
+from slicing.columns.order import distinct
+from slicing.plan import Plan
+from slicing.reduce import reduce_rows
+from slicing.spec import Spec
+from slicing.store import Store
+from slicing.watermark import manual
+from slicing.windows.bounds import FOREVER
+from slicing.windows.builtin import sliding
+from slicing.windows.row_view import OnAxis
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What is counted of the stream, rows or the marks in a column, and windows of so many."""
+
+    marks: str | None
+    plan: Plan  # as if the count were the time
+    number: Ints  # of each window, by its number in this plan: the one it has in the spec
+    partial: Mask  # whether it comes out at the end, short of rows
+    steps: tuple[int, ...]  # between the starts of windows
+
+    @staticmethod
+    def of(plan: Plan, marks: str | None, windows: dict[int, OnAxis]) -> Axis:
+        time = "place"
+        while time in plan.types:
+            time += "_"
+        lying = {plan.names[number]: sliding(w.size, w.every) for number, w in windows.items()}
+        aggs, spec = dict(plan.spec.aggs), plan.spec
+        spec = Spec(time, lying, aggs, by=spec.by, sequence=spec.sequence, watermark=manual())
+        along = Plan(spec, pa.schema([*plan.types.items(), (time, pa.int64())]), plan.arrival)
+        partial = np.array([windows[number].partial for number in sorted(windows)])
+        steps = tuple({w.every for w in windows.values()})
+        return Axis(marks, along, np.array(sorted(windows), np.int64), partial, steps)
+
+
+def axes(plan: Plan) -> tuple[Axis, ...]:
+    """Those that the windows of the whole stream lie on."""
+    found: tuple[Axis, ...] = plan.once("axes", lambda: _axes(plan))
+    for axis in found:
+        axis.plan.combine = plan.combine
+    return found
+
+
+def _axes(plan: Plan) -> tuple[Axis, ...]:
+    by_marks: dict[str | None, dict[int, OnAxis]] = {}
+    for window in plan.stream_windows:
+        lies = window.on_axis()
+        by_marks.setdefault(lies.marks, {})[window.number] = lies
+    return tuple(Axis.of(plan, marks, windows) for marks, windows in by_marks.items())
+
+
+def _none() -> Ints:
+    return np.empty(0, np.int64)
+
+
+@dataclass(frozen=True)
+class Stream:
+    """What is kept of the stream along an axis: slices, and when the windows began that are open."""
+
+    store: Store
+    reached: int = 0  # so many were counted; windows that end by then have left
+    at: Ints = field(default_factory=_none)  # places at which windows begin
+    since: Ints = field(default_factory=_none)  # the times of the rows there
+    latest: int = 0  # the time of the last row
+
+    @property
+    def nbytes(self) -> int:
+        return self.store.nbytes + self.at.nbytes + self.since.nbytes
+
+    def after(self, axis: Axis, rows: Rows | None, keys: KeyTable | None, flush: bool) -> tuple[Stream, Answers]:
+        """With the rows that became final next, in their order; and the windows that these complete."""
+        plan, now = axis.plan, self if rows is None else self._with(axis, rows)
+        store, until = now.store, FOREVER if flush and axis.partial.any() else now.reached
+        if not len(store) or not plan.edges.any_between(self.reached, until):
+            return replace(now, store=store.settled()), Answers.none(plan)
+        answers = quick_answers(Closing(plan, store.runs, keys, self.reached, until))
+        if answers is None:
+            store = store.consolidated()
+            answers = time_answers(plan, store.table(), keys, self.reached, until)
+        if len(answers):
+            answers = self._in_time(axis, now, answers, np.array([self.latest]) if rows is None else rows.time)
+        needed = now.at >= plan.edges.held_from(now.reached)
+        store = store.without(now.reached).settled()
+        return replace(now, store=store, at=now.at[needed], since=now.since[needed]), answers
+
+    def recoded(self, code: Ints) -> Stream:
+        """Codes renumbered: ``code[old]`` is the new one, -1 for one that goes."""
+        return replace(self, store=self.store.of_codes(code >= 0).recoded(code))
+
+    def beside(self, other: Stream) -> Stream:
+        """With the cells of other keys of the same stream."""
+        store = self.store
+        for run in other.store.runs:
+            store = store.add(run)
+        return replace(self, store=store)
+
+    def _with(self, axis: Axis, rows: Rows) -> Stream:
+        """With the cells of rows."""
+        place, at, since, reached = (self._marked if axis.marks else self._counted)(axis, rows)
+        place.setflags(write=False)  # as times are: a kernel is compiled once
+        placed = replace(rows, plan=axis.plan, time=place, instant=rows.time)
+        placed.__dict__["span"] = int(place[0]), int(place[-1]), True
+        cells = reduce_rows(placed)
+        if not axis.plan.gapless:
+            cells = cells.take(axis.plan.edges.covers(cells.end))
+        at, since = np.append(self.at, at), np.append(self.since, since)
+        return Stream(self.store.going_on(cells), reached, at, since, int(rows.time[-1]))
+
+    def _counted(self, axis: Axis, rows: Rows) -> tuple[Ints, Ints, Ints, int]:
+        """The place of each row, where windows begin and when, and how many rows there are by now."""
+        first, reached = self.reached, self.reached + len(rows)
+        starts = [np.arange(-(-first // step) * step, reached, step) for step in axis.steps]
+        at = distinct(np.concatenate(starts))
+        return np.arange(first, reached), at, rows.time[at - first], reached
+
+    def _marked(self, axis: Axis, rows: Rows) -> tuple[Ints, Ints, Ints, int]:
+        """The same where marks are counted: those of a time are one, and all rows of that time come behind it."""
+        assert axis.marks is not None
+        marks = distinct(rows.time[rows.flag(axis.marks)])
+        reached = self.reached + marks.size
+        bounds = np.concatenate([[0], np.searchsorted(rows.time, marks), [len(rows)]])
+        place = np.repeat(np.arange(self.reached, reached + 1), np.diff(bounds))
+        if not self.at.size and bounds[1]:  # rows before any mark
+            return place, np.arange(reached + 1), np.append(rows.time[0], marks), reached
+        return place, np.arange(self.reached + 1, reached + 1), marks, reached
+
+    def _in_time(self, axis: Axis, now: Stream, answers: Answers, time: Ints) -> Answers:
+        """Windows between places as windows of the spec; without those that began before the stream did, and those
+        that are short and are not asked for."""
+        columns = answers.end, answers.window, answers.start
+        others = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
+        first = np.append(0, np.flatnonzero(others) + 1)  # a window has a row for each key
+        end, window, start = (column[first] for column in columns)
+        if axis.marks is None:
+            ended = time[np.minimum(end - 1 - self.reached, time.size - 1)]
+        else:
+            ended = np.append(now.since, now.latest)[np.searchsorted(now.at, end)]
+        since, number = now.since[np.searchsorted(now.at, start)], axis.number[window]
+        ordered = answers.ordered and _ascending(ended, number, since)
+        each = np.diff(np.append(first, len(answers)))
+        asked = (start >= 0) & ((end <= now.reached) | axis.partial[window])
+        ranks = np.stack([answers.start, answers.end], axis=1) if axis.marks is None else None
+        number, since, ended = (np.repeat(column, each) for column in (number, since, ended))
+        found = replace(answers, window=number, start=since, end=ended, ranks=ranks, ordered=ordered)
+        return found if asked.all() else found.take(np.repeat(asked, each))
+
+
+def going_on(
+    plan: Plan, streams: tuple[Stream, ...], rows: Rows | None, keys: KeyTable | None, flush: bool
+) -> tuple[tuple[Stream, ...], list[Answers]]:
+    """What is kept along each axis with the rows that became final next, and the windows that these complete."""
+    lying = axes(plan)
+    streams = streams or tuple(Stream(Store(axis.plan)) for axis in lying)
+    found = [stream.after(axis, rows, keys, flush) for axis, stream in zip(lying, streams, strict=True)]
+    return tuple(stream for stream, _ in found), [answers for _, answers in found if len(answers)]
+
+
+def beside(some: tuple[Stream, ...], others: tuple[Stream, ...]) -> tuple[Stream, ...]:
+    """Of different keys of the same stream."""
+    if not (some and others):
+        return some or others
+    return tuple(one.beside(other) for one, other in zip(some, others, strict=True))
+
+
+def _ascending(*columns: Ints) -> bool:
+    """Whether each row of the columns is after the one before."""
+    after = np.zeros(columns[0].size - 1, np.bool_)
+    for column in reversed(columns):
+        after = (column[1:] > column[:-1]) | ((column[1:] == column[:-1]) & after)
+    return bool(after.all())
