@@ -47,6 +47,10 @@ class Rows:
     def __len__(self) -> int:
         return self.time.size
 
+    @property
+    def when(self) -> Ints:
+        return self.time if self.instant is None else self.instant
+
     @lazy
     def span(self) -> tuple[int, int, bool]:
         """Smallest and largest time, and whether times ascend."""

@@ -29,9 +29,7 @@ class Order:
 
     def __call__(self) -> tuple[Ints, Ints, Ints]:
         if self._made is None:
-            rows = self._rows
-            time = rows.time if rows.instant is None else rows.instant
-            self._made = time, rows.sequence(), rows.arrivals()
+            self._made = self._rows.when, self._rows.sequence(), self._rows.arrivals()
         return self._made
 
     def of(self, chunk: slice) -> tuple[Ints, Ints, Ints]:
@@ -40,7 +38,7 @@ class Order:
         if self._made is not None or rows.plan.spec.sequence is not None or not isinstance(rows.arrival, int):
             time, sequence, arrival = self()
             return time[chunk], sequence[chunk], arrival[chunk]
-        time, first = rows.time[chunk], rows.arrival + chunk.start
+        time, first = rows.when[chunk], rows.arrival + chunk.start
         return time, np.zeros(time.size, np.int64), np.arange(first, first + time.size)
 
 
@@ -147,7 +145,7 @@ class Lifted:
             row = place.first if kind == kinds.FIRST else place.last - 1  # of rows in order, as they came
             arrival = row + rows.arrival if isinstance(rows.arrival, int) else rows.arrival[row]
             self.block = block = kinds.room(kind, self._size)
-            block[:, 0], block[:, 1], block[:, 2] = place.counts(), rows.time[row], 0
+            block[:, 0], block[:, 1], block[:, 2] = place.counts(), rows.when[row], 0
             block[:, 3], block[:, 4] = arrival, x[row]
         else:
             return False

@@ -109,7 +109,8 @@ class Stream:
 
     def recoded(self, code: Ints) -> Stream:
         """Codes renumbered: ``code[old]`` is the new one, -1 for one that goes."""
-        return replace(self, store=self.store.of_codes(code >= 0).recoded(code))
+        kept = tuple(run.take(code[run.code] >= 0) for run in self.store.runs)
+        return replace(self, store=replace(self.store, runs=kept).recoded(code))
 
     def beside(self, other: Stream) -> Stream:
         """With the cells of other keys of the same stream."""
