@@ -52,7 +52,8 @@ def encoded(state: State, batch: pa.RecordBatch, times: Ints, threads: int = 1) 
             state = replace(state, store=store.reranked(name, moved), rows=rows_kept, postponed=postponed)
         state = replace(state, pools=state.pools | {name: pool})
     codes = 1 if state.keys is None else len(state.keys)
-    rows = Rows(plan, columns, times, code, codes, state.arrived, ranked, threads)
+    sharing = threads if plan.keeps_slices else 1  # whoever keeps rows has little to share
+    rows = Rows(plan, columns, times, code, codes, state.arrived, ranked, sharing)
     if len(rows) and (rows.span[0] < -LIMIT or rows.span[1] > LIMIT):
         far = rows.span[0] if rows.span[0] < -LIMIT else rows.span[1]
         raise ValueError(too_far(plan, far))

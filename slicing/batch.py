@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -54,14 +55,12 @@ class Rows:
     @lazy
     def span(self) -> tuple[int, int, bool]:
         """Smallest and largest time, and whether times ascend."""
-        if len(self.parts) == 1:
-            return _span(self)
-        spans = side_by_side(_span, self.parts)
-        for part, span in zip(self.parts, spans, strict=True):
-            part.__dict__["span"] = span
-        lows, highs, ordered = zip(*spans, strict=True)
-        joined = all(low >= high for low, high in zip(lows[1:], highs, strict=False))
-        return min(lows), max(highs), joined and all(ordered)
+        time = self.time
+        if self.cut_at_once():
+            return int(time[0]), int(time[-1]), True
+        ordered = self._scan()
+        lows, highs = self.extremes
+        return int(lows.min()), int(highs.max()), ordered
 
     @lazy
     def edges(self) -> Ints:
@@ -72,17 +71,53 @@ class Rows:
     @lazy
     def extremes(self) -> tuple[Ints, Ints]:
         """The earliest and the latest time of each block."""
-        lows, highs = np.empty((2, -(-len(self) // BLOCK)), np.int64)
-        scan(self.time, BLOCK, lows, highs)
-        return lows, highs
+        self._scan()
+        return self.extremes
+
+    def _scan(self) -> bool:
+        """See to the extremes; whether rows are in order."""
+        time, size = self.time, -(-len(self) // BLOCK)
+        lows, highs = self.__dict__["extremes"] = np.empty(size, np.int64), np.empty(size, np.int64)
+        pieces = parts(size, self.threads, BLOCK)
+
+        def scanned(blocks: slice) -> bool:
+            rows = slice(blocks.start * BLOCK, blocks.stop * BLOCK)
+            return scan(time[rows], BLOCK, lows[blocks], highs[blocks])
+
+        ordered = side_by_side(scanned, pieces)
+        return all(ordered) and self._ascend([piece.start * BLOCK for piece in pieces[1:]])
 
     @lazy
     def cuts(self) -> tuple[Ints, Ints]:
         """Of rows in order: the edges, and between which rows they lie (from 0 to all)."""
-        bounds = np.zeros(self.edges.size + 1, np.int64)
-        if cut(self.time, self.edges, BLOCK, bounds[1:]) < len(self):
+        bounds = self._cut(self.edges)
+        if bounds is None:
             raise AssertionError("rows in order are not")
         return self.edges, bounds
+
+    def _cut(self, edges: Ints) -> Ints | None:
+        """Between which rows edges lie, which come after the first and up to the last; None: rows are not in order."""
+        time, pieces = self.time, self._pieces
+        starts = [piece.start for piece in pieces[1:]]
+        if not self._ascend(starts):
+            return None
+        bounds = np.zeros(edges.size + 1, np.int64)
+        firsts = [int(np.searchsorted(edges, time[start - 1], "right")) for start in starts]
+        shares = list(zip(pieces, pairwise([0, *firsts, edges.size]), strict=True))
+
+        def ordered(share: tuple[slice, tuple[int, int]]) -> bool:
+            rows, (first, last) = share
+            return cut(time[rows], edges[first:last], BLOCK, bounds[first + 1 : last + 1]) == rows.stop - rows.start
+
+        if not all(side_by_side(ordered, shares)):
+            return None
+        for rows, (first, last) in shares[1:]:
+            bounds[first + 1 : last + 1] += rows.start
+        return bounds
+
+    def _ascend(self, rows: list[int]) -> bool:
+        """Whether none of these rows is earlier than the one before it."""
+        return all(self.time[row - 1] <= self.time[row] for row in rows)
 
     def cut_at_once(self) -> bool:
         """See to the cuts where that is also the quickest way to learn whether rows are in order; whether they are."""
@@ -92,24 +127,32 @@ class Rows:
         edges = plan.edges.listed(low, high, plan.grid, max(1024, 2 * len(self)))
         if edges is None:
             return False
-        bounds = np.zeros(edges.size + 1, np.int64)
-        if cut(self.time, edges, BLOCK, bounds[1:]) < len(self):
+        bounds = self._cut(edges)
+        if bounds is None:
             return False
         self.__dict__["edges"], self.__dict__["cuts"] = edges, (edges, bounds)
         return True
 
     @property
-    def parts(self) -> list[Rows]:
-        """The rows in turn, one part a thread."""
-        # not kept: a batch that holds itself waits for the garbage collector
-        return (self._parts if self.threads > 1 else []) or [self]
+    def shared(self) -> bool:
+        """Whether they are enough for several threads."""
+        return self.threads > 1 and len(self._pieces) > 1
 
     @lazy
-    def _parts(self) -> list[Rows]:
-        pieces = parts(len(self), self.threads)
-        return [] if len(pieces) == 1 else [self.part(piece) for piece in pieces]
+    def _pieces(self) -> list[slice]:
+        return parts(len(self), self.threads)
+
+    @property
+    def parts(self) -> list[Rows]:
+        """The rows in turn, one part a thread."""
+        return [self._part(piece) for piece in self._pieces]
 
     def part(self, piece: slice) -> Rows:
+        part = self._part(piece)
+        part.__dict__["batch"] = self.batch or self
+        return part
+
+    def _part(self, piece: slice) -> Rows:
         size = piece.stop - piece.start
         part = replace(
             self,
@@ -123,7 +166,8 @@ class Rows:
         )
         if size and "span" in self.__dict__ and self.span[2]:
             part.__dict__["span"] = int(part.time[0]), int(part.time[-1]), True
-        part.__dict__["batch"] = self.batch or self
+            if "cuts" in self.__dict__:
+                part.__dict__["cuts"] = self.cuts[0], np.clip(self.cuts[1] - piece.start, 0, size)
         return part
 
     @lazy
@@ -248,13 +292,3 @@ def _bytes(column: pa.Array, number: int) -> Bytes:
     start, stop = column.offset, column.offset + len(column)
     packed = np.frombuffer(bits, np.uint8)[start // 8 : (stop + 7) // 8]
     return np.unpackbits(packed, bitorder="little")[start % 8 : start % 8 + len(column)]
-
-
-def _span(rows: Rows) -> tuple[int, int, bool]:
-    time = rows.time
-    if rows.cut_at_once():
-        return int(time[0]), int(time[-1]), True
-    lows, highs = np.empty((2, -(-time.size // BLOCK)), np.int64)
-    ordered = scan(time, BLOCK, lows, highs)
-    rows.__dict__["extremes"] = lows, highs
-    return int(lows.min()), int(highs.max()), bool(ordered)

@@ -13,6 +13,7 @@ from slicing.kernels import combine as kinds
 from slicing.kernels import reduce as k
 from slicing.places import Pieces, Place, Segments, fixed
 from slicing.slices.lanes import Lane
+from slicing.system.threads import side_by_side
 
 Ints = npt.NDArray[np.int64]
 
@@ -113,12 +114,23 @@ class Lifted:
             return True
         if isinstance(place, Segments) and self._all_valid:
             return self._by_segments(place)
-        if kind not in _MASKED or not isinstance(place, Segments | Pieces):
+        if kind not in MASKED or not isinstance(place, Segments | Pieces):
             return False
-        block, masked = self.block, (place.runs(), self._rows.time, self._valid)
+        runs, shares = place.runs(), place.shares
+        apart = [self.block, *(kinds.identity(kind, self._room) for _ in shares[1:])]
+        blocks = [self.block] * len(shares) if isinstance(place, Segments) else apart
+
+        side_by_side(lambda share: self._masked(runs[share[0]], share[1]), list(zip(shares, blocks, strict=True)))
+        every = np.arange(self._room)
+        for block in blocks[1:] if isinstance(place, Pieces) else ():
+            kinds.combine(kind, every, every, self.block, block)
+        return True
+
+    def _masked(self, runs: Ints, block: Ints) -> None:
+        kind, masked = self._lane.kind, (runs, self._rows.time, self._valid)
         if kind == kinds.COUNT:
             k.masked_count(*masked, block)
-            return True
+            return
         x = self._feeds[0]
         if kind == kinds.BASIC_F:
             k.masked_basic_f(*masked, x, x.view(np.int64), block, block.view(np.float64))
@@ -126,21 +138,16 @@ class Lifted:
             k.masked_basic_i(*masked, x, block)
         else:
             k.masked_extremes(*masked, x, block)
-        return True
 
     def _by_segments(self, place: Segments) -> bool:
-        kind, rows = self._lane.kind, self._rows
-        runs, x = (place.first, place.last), self._feeds[0]
-        if kind in _SEGMENTED:
-            self.block = block = kinds.room(kind, self._size)
-        if kind == kinds.BASIC_F:
-            k.segment_basic_f(*runs, x, x.view(np.int64), block, block.view(np.float64))
-        elif kind == kinds.BASIC_I:
-            k.segment_basic_i(*runs, x, block)
-        elif kind == kinds.EXTREMES:
-            k.segment_extremes(*runs, x, block)
-        elif kind == kinds.MOMENTS:
-            k.segment_moments(*runs, x, block, block.view(np.float64))
+        kind, rows, x = self._lane.kind, self._rows, self._feeds[0]
+        if kind in SEGMENTED:
+            self.block = kinds.room(kind, self._size)
+
+            def work(some: slice) -> None:
+                self._segments(place.first[some], place.last[some], self.block[some])
+
+            side_by_side(work, place.shares)
         elif kind in (kinds.FIRST, kinds.LAST) and rows.plan.arrival and rows.plan.spec.sequence is None:
             row = place.first if kind == kinds.FIRST else place.last - 1  # of rows in order, as they came
             arrival = row + rows.arrival if isinstance(rows.arrival, int) else rows.arrival[row]
@@ -150,6 +157,21 @@ class Lifted:
         else:
             return False
         return True
+
+    def _segments(self, first: Ints, last: Ints, block: Ints) -> None:
+        kind, x = self._lane.kind, self._feeds[0]
+        if kind == kinds.BASIC_F:
+            k.segment_basic_f(first, last, x, x.view(np.int64), block, block.view(np.float64))
+        elif kind == kinds.BASIC_I:
+            k.segment_basic_i(first, last, x, block)
+        elif kind == kinds.EXTREMES:
+            k.segment_extremes(first, last, x, block)
+        else:
+            k.segment_moments(first, last, x, block, block.view(np.float64))
+
+    def ready(self) -> None:
+        """Make the cells, before several threads scatter rows over them."""
+        _ = self.quads if self._lane.kind == kinds.BASIC_F else self.block
 
     def scatter(self, chunk: slice, cell: Codes, base: int) -> None:
         """Reduce some rows, whose cells, counted from ``base``, these are."""
@@ -202,5 +224,5 @@ class Lifted:
         return self.block[: self._size] if held is None else self.block.take(held, axis=0)
 
 
-_SEGMENTED = (kinds.BASIC_F, kinds.BASIC_I, kinds.EXTREMES, kinds.MOMENTS)
-_MASKED = (kinds.COUNT, kinds.BASIC_F, kinds.BASIC_I, kinds.EXTREMES)
+SEGMENTED = (kinds.BASIC_F, kinds.BASIC_I, kinds.EXTREMES, kinds.MOMENTS)
+MASKED = (kinds.COUNT, kinds.BASIC_F, kinds.BASIC_I, kinds.EXTREMES)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -14,6 +14,7 @@ from slicing.columns.key_tables import Codes
 from slicing.columns.lazy import lazy
 from slicing.columns.values import NOWHERE, TOP
 from slicing.kernels.slice import grid_cells, pieces
+from slicing.system.threads import parts
 
 Ints = npt.NDArray[np.int64]
 Chunk = tuple[slice, Codes, int]  # some rows, their cells, and what to add to these
@@ -21,6 +22,7 @@ Chunk = tuple[slice, Codes, int]  # some rows, their cells, and what to add to t
 CHUNK = 1 << 16  # rows scattered at a time: half as many take 0.96 to 0.93 of the rate
 LONG = 4096  # rows of a slot that are worth a turn of their own
 MOST_PIECES = 7  # slots a block of rows may touch before scattering is cheaper than a masked pass for each
+UNEVEN = 1.25  # times its share of the rows that a thread may have
 NO_CODES: Codes = np.empty(0, np.int32)
 NO_CODES.setflags(write=False)
 
@@ -37,6 +39,24 @@ def _chunks(cells: Ints | Codes) -> Iterator[Chunk]:
         yield chunk, fixed(cells[chunk].astype(np.int32, copy=False)), 0
 
 
+def shares(ends: Ints, threads: int) -> list[slice]:
+    """Cells in turn for each thread, with about as many rows; or all for one, where a cell has too many. ``ends``: how
+    many rows there are up to the end of each."""
+    wanted = parts(int(ends[-1]), threads)
+    bounds, rows = [0], [0]
+    for part in wanted[:-1]:
+        cell = int(ends.searchsorted(part.stop))
+        before, after = int(ends[cell - 1]) if cell else 0, int(ends[cell])
+        nearer = part.stop - before < after - part.stop
+        bounds.append(cell if nearer else cell + 1)
+        rows.append(before if nearer else after)
+    bounds.append(ends.size)
+    rows.append(int(ends[-1]))
+    if max(b - a for a, b in pairwise(rows)) * len(wanted) > UNEVEN * rows[-1]:
+        return [slice(0, ends.size)]
+    return [slice(a, b) for a, b in pairwise(bounds)]
+
+
 @dataclass(frozen=True)
 class Scattered:
     """A cell for each row, in any order; how many rows each has, where that is known."""
@@ -50,7 +70,7 @@ class Scattered:
     def cell(self) -> Ints:
         return self.of_row
 
-    def chunks(self, together: int = 2) -> Iterator[Chunk]:
+    def chunks(self, together: int = 2) -> Iterable[Chunk]:
         """``together``: how many kernels take each chunk in turn, for which it should stay in the cache."""
         return _chunks(self.of_row)
 
@@ -69,7 +89,7 @@ class Chained:
     def cell(self) -> Ints:
         return self.of_row.astype(np.int64)
 
-    def chunks(self, together: int = 2) -> Iterator[Chunk]:
+    def chunks(self, together: int = 2) -> Iterable[Chunk]:
         return _chunks(self.of_row)
 
 
@@ -79,6 +99,7 @@ class Segments:
 
     first: Ints
     last: Ints
+    threads: int = 1
 
     def counts(self) -> Ints:
         return self.last - self.first
@@ -86,8 +107,13 @@ class Segments:
     def cell(self) -> Ints:
         return np.repeat(np.arange(self.first.size), self.counts())
 
-    def chunks(self, together: int = 2) -> Iterator[Chunk]:
+    def chunks(self, together: int = 2) -> Iterable[Chunk]:
         return _chunks(self.cell())
+
+    @lazy
+    def shares(self) -> list[slice]:
+        """Runs for each thread: with several, a run begins where the one before it ends."""
+        return [slice(0, self.last.size)] if self.threads == 1 else shares(self.last, self.threads)
 
     def runs(self) -> Ints:
         """As pieces."""
@@ -119,24 +145,40 @@ class Grid:
         grid_cells(self.of.time, self.edges, self._width, NO_CODES, np.int64(1), slot)
         return slot
 
-    def chunks(self, together: int = 2) -> Iterator[Chunk]:
+    @lazy
+    def shares(self) -> list[slice]:
+        """Rows for each thread: in order and by key, none of a slot that another one has."""
+        rows = self.of
+        if not rows.shared or rows.code is None or not rows.span[2] or rows.edges is not self.edges:
+            return [slice(0, len(rows))]
+        bounds = rows.cuts[1]
+        return [slice(int(bounds[s.start]), int(bounds[s.stop])) for s in shares(bounds[1:], rows.threads)]
+
+    def chunks(self, together: int = 2, share: slice | None = None) -> Iterable[Chunk]:
+        """Of all rows or a share."""
         rows, code, bounds = len(self.of), self.of.code, NOWHERE
+        some = slice(0, rows) if share is None else share
         if code is not None and self.edges.size == 1:
             bounds = np.array([0, rows])
         elif code is not None and self.of.span[2] and self.edges.size * LONG <= rows:
             edges, bounds = self.of.cuts
             if edges is not self.edges:  # but others, of more rows than these
                 bounds = np.append(0, np.searchsorted(self.of.time, self.edges))
-        if code is not None and bounds.size:
-            step = CHUNK if together > 1 else rows
-            for slot, (begin, end) in enumerate(pairwise(bounds.tolist())):  # the codes are cells of the slot
-                for first in range(begin, end, step):
-                    chunk = slice(first, min(first + step, end))
-                    yield chunk, fixed(code[chunk]), slot * self.keys
-            return
-        for first in range(0, rows, CHUNK):
-            chunk = slice(first, first + CHUNK)
-            cell = np.empty(min(CHUNK, rows - first), np.int32)
+        if code is None or not bounds.size:
+            return self._filled(some)
+        step = CHUNK if together > 1 else rows
+        found = []
+        for slot, (first, last) in enumerate(pairwise(bounds.tolist())):  # the codes are cells of the slot
+            begin, end = max(first, some.start), min(last, some.stop)
+            for at in range(begin, end, step):
+                chunk = slice(at, min(at + step, end))
+                found.append((chunk, fixed(code[chunk]), slot * self.keys))
+        return found
+
+    def _filled(self, some: slice) -> Iterator[Chunk]:
+        for first in range(some.start, some.stop, CHUNK):
+            chunk = slice(first, min(first + CHUNK, some.stop))
+            cell = np.empty(chunk.stop - first, np.int32)
             self._fill(chunk, cell)
             yield chunk, fixed(cell), 0
 
@@ -174,11 +216,15 @@ class Pieces:
     def cell(self) -> Ints:
         return self.grid.cell()
 
-    def chunks(self, together: int = 2) -> Iterator[Chunk]:
+    def chunks(self, together: int = 2) -> Iterable[Chunk]:
         return self.grid.chunks(together)
 
     def runs(self) -> Ints:
         return self.found
+
+    @lazy
+    def shares(self) -> list[slice]:
+        return parts(len(self.found), self.grid.of.threads, BLOCK)
 
 
 Place = Segments | Pieces | Grid | Scattered | Chained

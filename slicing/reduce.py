@@ -10,7 +10,7 @@ cells that occur when it is.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import reduce
 
@@ -24,8 +24,8 @@ from slicing.columns.values import NOWHERE, TOP
 from slicing.kernels import reduce as k
 from slicing.kernels.cells import CODE, END, FIRST, LAST, LEVEL, ROWS, chain_rows
 from slicing.kernels.combine import combine
-from slicing.lift import Lifted, Order
-from slicing.places import Chained, Grid, Pieces, Place, Scattered, Segments
+from slicing.lift import MASKED, SEGMENTED, Lifted, Order
+from slicing.places import Chained, Chunk, Grid, Pieces, Place, Scattered, Segments
 from slicing.plan import Plan
 from slicing.slices.blocks import Block, Lifting
 from slicing.slices.cells import Cells, fused, merged, sorted_cells
@@ -38,6 +38,7 @@ Bytes = npt.NDArray[np.uint8]
 
 TURNS = 8  # cells a slot that rows without keys take turns at
 SHORT = 16  # rows of such a cell that are not worth it
+SPARSE = 16  # rows of such a cell are not worth that several threads make it
 FEW = 32  # rows between edges of the grid that are not worth a cell
 
 
@@ -62,29 +63,28 @@ def reduce_rows(rows: Rows) -> Cells:
     plan = rows.plan
     if not len(rows):
         return Cells.empty(plan.lanes, plan.fragments)
-    if len(rows.parts) > 1 and rows.span:
-        cells = _side_by_side(rows)
-        if cells is not None:
-            return cells
-        tables = side_by_side(reduce_rows, rows.parts)
-        return reduce(lambda older, newer: merged(older, newer, plan.lanes, plan.gaps), tables)
     edges, bounds = rows.cuts if rows.code is None and rows.span[2] else (rows.edges, NOWHERE)
     ends = plan.edges.next_live(edges - 1, BEGIN) if plan.grid else edges
     if bounds.size:
-        runs = Segments(bounds[:-1], bounds[1:])
+        runs = Segments(bounds[:-1], bounds[1:], rows.threads)
         held = runs.last > runs.first
         if np.count_nonzero(held) < held.size:
-            ends, runs = ends[held], Segments(runs.first[held], runs.last[held])
+            ends, runs = ends[held], Segments(runs.first[held], runs.last[held], rows.threads)
+        if rows.shared and (len(runs.shares) == 1 or not _of_runs(rows)):
+            return _by_parts(rows)
         cells = _assemble(rows, ends, np.zeros(ends.size, np.int64), runs)
         if not plan.grid:  # a cell a slice
             cells.__dict__["slice_ends"] = ends
         return cells
     keys = max(rows.codes, 1)
     grid = Grid(rows, edges, keys)
+    shared = _shared(rows, ends, grid) if rows.shared else None
+    if shared is not None:
+        return shared
     if plan.grid and edges.size * keys * FEW > len(rows):
-        cells = _chained(rows, ends)
-        if cells is not None:
-            return cells
+        chained = _chained(rows, ends)
+        if chained is not None:
+            return chained
     if edges.size * keys > max(len(rows), 1024):
         if ends[0] == ends[-1] and rows.code is not None:  # one slice: its cells lie by key, then by time
             cell = grid.slots()
@@ -96,11 +96,47 @@ def reduce_rows(rows: Rows) -> Cells:
     if rows.code is not None:
         return _assemble(rows, ends[:, None], np.arange(keys), grid)
     place: Place = Pieces.of(grid) or grid
-    plain = all(isinstance(lane.kind, int) for lane in plan.lanes)
-    if plain and place is grid and edges.size * TURNS * SHORT <= len(rows):
+    if place is grid and _of_words(plan) and edges.size * TURNS * SHORT <= len(rows):
         cells = _lift(rows, ends[:, None], np.zeros(TURNS, np.int64), Grid(rows, edges, TURNS))
         return fused(sorted_cells(cells), plan.lanes, plan.gaps)
     return _assemble(rows, ends, np.zeros(ends.size, np.int64), place)
+
+
+def _shared(rows: Rows, ends: Ints, grid: Grid) -> Cells | None:
+    """Rows of several threads: over one table where none needs a cell of another one, else each makes its own. None
+    where so many cells would cost more than is saved."""
+    plan, size = rows.plan, ends.size * grid.keys
+    if rows.code is None:
+        some = Pieces.of(grid) if size <= len(rows) and _of_runs(rows) else None
+        if some is not None:
+            return _assemble(rows, ends, np.zeros(size, np.int64), some)
+    elif size * (FEW if plan.grid else 1) <= len(rows) and len(grid.shares) > 1 and _of_words(plan):
+        return _assemble(rows, ends[:, None], np.arange(grid.keys), grid)
+    return _by_parts(rows) if size * SPARSE <= len(rows) else None
+
+
+def _of_words(plan: Plan) -> bool:
+    return all(isinstance(lane.kind, int) for lane in plan.lanes)
+
+
+def _of_runs(rows: Rows) -> bool:
+    """Whether threads can share runs of rows, each of one cell."""
+
+    def by_runs(lane: Lane) -> bool:
+        if lane.counts_all or lane.kind in MASKED:
+            return True
+        return lane.kind in SEGMENTED and rows.span[2] and rows.valid(lane.feeds[0].column, lane.flag) is ALL_VALID
+
+    return all(map(by_runs, rows.plan.lanes))
+
+
+def _by_parts(rows: Rows) -> Cells:
+    """Each thread makes cells of its own."""
+    cells = _side_by_side(rows)
+    if cells is not None:
+        return cells
+    tables = side_by_side(reduce_rows, rows.parts)
+    return reduce(lambda older, newer: merged(older, newer, rows.plan.lanes, rows.plan.gaps), tables)
 
 
 def _chained(rows: Rows, ends: Ints) -> Cells | None:
@@ -132,7 +168,7 @@ def _side_by_side(rows: Rows) -> Cells | None:
     plan, edges, keys, parts = rows.plan, rows.edges, max(rows.codes, 1), rows.parts
     size = edges.size * keys
     most = len(rows) // max(len(parts), FEW if plan.grid else 1)
-    if rows.code is None or size > most or any(not isinstance(lane.kind, int) for lane in plan.lanes):
+    if rows.code is None or size > most or not _of_words(plan):
         return None
     ends = (plan.edges.next_live(edges - 1, BEGIN) if plan.grid else edges)[:, None]
     grids = [Grid(part, edges, keys) for part in parts]
@@ -250,13 +286,24 @@ def _scatter(rows: Rows, place: Place, waiting: Sequence[Lifted], counted: Ints 
         k.masked_count(place.found, rows.time, ALL_VALID, counted)
         counted = None
     together = len(waiting) + (counted is not None) + (spans is not None)
-    for chunk, cell, base in place.chunks(together) if together else ():
-        for lane in waiting:
-            lane.scatter(chunk, cell, base)
-        if counted is not None:
-            k.scatter_count(cell, counted[base:])
-        if spans is not None:
-            k.scatter_span(cell, rows.time[chunk], spans[base:])
+    if not together:
+        return
+
+    def scattered(chunks: Iterable[Chunk]) -> None:
+        for chunk, cell, base in chunks:
+            for lane in waiting:
+                lane.scatter(chunk, cell, base)
+            if counted is not None:
+                k.scatter_count(cell, counted[base:])
+            if spans is not None:
+                k.scatter_span(cell, rows.time[chunk], spans[base:])
+
+    if not isinstance(place, Grid) or len(place.shares) == 1:
+        scattered(place.chunks(together))
+        return
+    for lane in waiting:
+        lane.ready()
+    side_by_side(scattered, [place.chunks(together, share) for share in place.shares])
 
 
 def _meta(ends: Ints, code: Ints | Codes, counts: Ints, held: Ints | None, fragments: bool) -> Ints:

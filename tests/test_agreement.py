@@ -167,7 +167,8 @@ def test_windows_that_are_postponed_come_all_the_same(case: Case, most: int) -> 
 def few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks, chunks and parts of threads of some rows each, and three threads to every operator."""
     monkeypatch.setattr(slicing.system.threads, "ENOUGH", 2)
-    monkeypatch.setattr(slicing.columns.key_tables, "CHUNK", 2)
+    for name, few in {"TURN": 2, "FEW_NEW": 1, "MOST_NEW": 1, "BLOCK": 2}.items():
+        monkeypatch.setattr(slicing.columns.key_tables, name, few)
     for name, few in {"CHUNK": 3, "BLOCK": 4, "MOST_PIECES": 6, "LONG": 1}.items():
         monkeypatch.setattr(slicing.places, name, few)
     monkeypatch.setattr(slicing.reduce, "TURNS", 2)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pyarrow as pa
 import pytest
 from numpy.testing import assert_allclose
 
 import slicing as sl
+import slicing.columns.key_tables
 import slicing.system.threads
+from slicing.columns.key_tables import WordTable
+from slicing.places import shares
 
 AGGS = {
     "n": sl.count(),
@@ -32,6 +37,7 @@ WINDOWS = {
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slicing.system.threads, "ENOUGH", 50)
+    monkeypatch.setattr(slicing.columns.key_tables, "TURN", 20)
 
 
 def stream(disorder: int, keys: int, seed: int) -> list[pa.RecordBatch]:
@@ -109,3 +115,56 @@ def test_threads_are_a_whole_number(threads: object) -> None:
     spec = sl.Spec("ts", WINDOWS, {"n": sl.count()})
     with pytest.raises(ValueError, match="threads must be a whole number of at least 1"):
         sl.Operator(spec, threads=threads)
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+def test_what_a_part_raises_is_raised_once_all_parts_are_done(failing: int) -> None:
+    done: list[int] = []
+
+    def work(part: int) -> int:
+        if part == failing:
+            raise ValueError(f"part {part}")
+        done.append(part)
+        return part
+
+    with pytest.raises(ValueError, match=f"part {failing}"):
+        slicing.system.threads.side_by_side(work, [0, 1, 2])
+    assert sorted(done) == [part for part in range(3) if part != failing]
+    assert slicing.system.threads.side_by_side(lambda part: 2 * part, [4, 5, 6]) == [8, 10, 12]
+
+
+def test_parts_that_no_other_thread_takes_are_done_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slicing.system.threads._Team, "take", lambda self, jobs: None)
+    assert slicing.system.threads.side_by_side(lambda part: 2 * part, [4, 5]) == [8, 10]
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_threads_wait_awake_or_asleep(monkeypatch: pytest.MonkeyPatch, cores: int) -> None:
+    monkeypatch.setattr(slicing.system.threads, "_cores", lambda: cores)
+    slicing.system.threads._team.cache_clear()
+    barrier = threading.Barrier(2, timeout=60)  # none goes on alone
+    for _ in range(3):
+        assert sorted(slicing.system.threads.side_by_side(lambda part: barrier.wait(), [0, 1])) == [0, 1]
+    assert (slicing.system.threads._team(1).looks > 0) == (cores > 1)
+    slicing.system.threads._team.cache_clear()
+
+
+def test_codes_are_those_of_one_thread(small_parts: None) -> None:
+    rng = np.random.default_rng(3)
+    one, many = WordTable(), WordTable()
+    for largest in (5, 5, 5, 2000, 2000, 2002):
+        words = rng.integers(0, largest, 4000) * 10**12
+        assert np.array_equal(many.encode(words, words.size, threads=3), one.encode(words, words.size))
+    assert many.given == one.given
+
+
+@pytest.mark.parametrize(
+    "spans", [[100] * 20, [1] * 1900 + [100], [2000], [700, 1, 1, 1, 1297], [0, 0, 0, 2000]], ids=len
+)
+def test_shares_are_about_equal_or_there_is_one(small_parts: None, spans: list[int]) -> None:
+    rows = np.array(spans)
+    found = shares(rows.cumsum(), 3)
+    assert [i for share in found for i in range(share.start, share.stop)] == list(range(rows.size))
+    if len(found) > 1:
+        assert max(rows[share].sum() for share in found) <= 1.25 * rows.sum() / 3
+    assert (len(found) > 1) == (len(spans) >= 20)

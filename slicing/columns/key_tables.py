@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from slicing.kernels.table import (
+    BLOCK,
     CROWDED,
     FINISHED,
     MIX,
@@ -26,7 +28,9 @@ Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]  # there are never 2**31 of them
 Mask = npt.NDArray[np.bool_]
 
-CHUNK = 1 << 15  # rows looked up at a time by one of several threads
+TURN = 1 << 16  # first rows, which go through in turn while many are new
+FEW_NEW = 16  # of them
+MOST_NEW = 16  # blocks with new values in the rows of a thread
 SHORT = 1 << 16  # ids that fit slots of two bytes
 PATIENCE = 64  # steps from a value's home to its slot
 SAMPLE = 4096  # rows that tell what slots to begin with
@@ -43,6 +47,7 @@ class Table:
     def __init__(self) -> None:
         self.given = 0
         self.null = -1
+        self._learning = True  # many values were new of late
         self.limit = 1024  # ids there is room for
         self.multiplier, self.patience = MIX, PATIENCE
         self.rebuild()
@@ -52,26 +57,48 @@ class Table:
     ) -> Codes:
         """Ids of ``count`` rows: words, or offsets into ``data``. ``valid`` is given where rows are null.
 
-        ``threads`` look up together what is known; chunks with values that are new go through once more, in turn.
+        ``threads`` look up together what is known; blocks with values that are new go through once more, in turn. So do
+        the first rows, while many are new.
         """
         rows.setflags(write=False)  # as Arrow's buffers are: a kernel is compiled once
-        out = np.empty(count, np.int32)
-        share = parts(count, threads)
-
-        def whole(chunk: slice) -> bool:
-            return self._step(rows, valid, data, out, chunk, grow=False)[2] == FINISHED
-
-        def unknown(part: slice) -> list[slice]:
-            chunks = (slice(a, min(a + CHUNK, part.stop)) for a in range(part.start, part.stop, CHUNK))
-            return [chunk for chunk in chunks if not whole(chunk)]
-
-        if len(share) == 1 or not self.given or (valid is not None and self.null < 0):
-            self._encode(rows, valid, data, out, slice(0, count))
-        else:
-            for chunks in side_by_side(unknown, share):
-                for chunk in chunks:
-                    self._encode(rows, valid, data, out, chunk)
+        out, first = np.empty(count, np.int32), 0
+        if len(parts(count, threads)) > 1:
+            first = self._begin(rows, valid, data, out)
+        share = [slice(first + part.start, first + part.stop) for part in parts(count - first, threads)]
+        left = [share]
+        if len(share) > 1:
+            left = side_by_side(lambda part: self._unknown(rows, valid, data, out, part), share)
+        for piece in chain(*left):
+            self._encode(rows, valid, data, out, piece)
         return out
+
+    def _begin(self, rows: Array, valid: Mask | None, data: Array, out: Codes) -> int:
+        """How many rows go through in turn before threads look up the others: all while null has no id, the first ones
+        while many are new."""
+        if valid is not None and self.null < 0:
+            self._encode(rows, valid, data, out, slice(0, out.size))
+            return out.size
+        first, new = 0, TURN if self._learning else 0
+        while new > FEW_NEW and first < out.size:
+            known, last = self.given, min(first + TURN, out.size)
+            self._encode(rows, valid, data, out, slice(first, last))
+            first, new = last, self.given - known
+        self._learning = first == out.size
+        return first
+
+    def _unknown(self, rows: Array, valid: Mask | None, data: Array, out: Codes, part: slice) -> list[slice]:
+        """Look up what is known; returns the blocks with values that are not, after many of them all the rest."""
+        found: list[slice] = []
+        while part.start < part.stop:
+            done, _, stop = self._step(rows, valid, data, out, part, grow=False)
+            if stop == FINISHED:
+                break
+            first = part.start + int(done)
+            self._learning |= len(found) == MOST_NEW
+            last = part.stop if len(found) == MOST_NEW else min(first + BLOCK, part.stop)
+            found.append(slice(first, last))
+            part = slice(last, part.stop)
+        return found
 
     def _encode(self, rows: Array, valid: Mask | None, data: Array, out: Codes, chunk: slice) -> None:
         if valid is not None and self.null < 0:
