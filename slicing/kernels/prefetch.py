@@ -31,7 +31,7 @@ def prefetch(_, array, row):
     return types.void(array, types.uint64), build
 
 
-@helper
+@helper(inline="always")
 def ahead(i, cell, x, cells):
     """Begin to load what the rows that come hold, and those of their cells that fit no cache of a core.
 
