@@ -124,7 +124,8 @@ class Plan:
         # A level counts the gaps that no longer take a cell; those of rows that `whole` no longer takes come after.
         self.levels = len(gaps) + 1
         self.gaps = np.array([*gaps, ENDLESS] * (2 if self.wholes else 1), np.int64)
-        self.grid = gaps[0] + 1 if gaps else 0
+        # a key's rows of a slot are of one session: between edges, or where these are further apart, edges and a grid
+        self.grid = gaps[0] + 1 if gaps and gaps[0] + 1 < self.edges.longest else 0
         self.fragments = bool(gaps) or bool(self.wholes)
 
     def _bind_aggregates(self, types: dict[str, pa.DataType]) -> None:

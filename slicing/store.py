@@ -166,7 +166,7 @@ class Store:
         if raised or not (moved == ends).all():
             kept = table.with_meta(END, np.repeat(moved, counts))
             kept = (kept if level is None else kept.with_meta(LEVEL, level)).take(keep)
-            return fused(sorted_cells(kept), self.plan.lanes, self.plan.gaps)
+            return fused(sorted_cells(kept, in_time=True), self.plan.lanes, self.plan.gaps)
         if keep.all():
             return table
         return table.take(keep)

@@ -89,3 +89,15 @@ def test_edges_of_a_span_are_those_after_each_of_its_times(seed: int) -> None:
         assert edges.listed(low, high, 0, 1 << 20).tolist() == np.unique(next_edges).tolist()
         assert edges.any_between(low, high) == (next_edges[0] <= high)
         assert edges.listed(low, low + 10**15, 0, 1000) is None
+
+
+@pytest.mark.parametrize("gap", [9, 10, 14, 15, 200])
+@pytest.mark.parametrize("size", [(15, 15), (40, 15), (5, 15), (90, 45)], ids=str)
+def test_rows_between_two_edges_are_of_one_session(size: tuple[int, int], gap: int) -> None:
+    schema = pa.schema({"ts": pa.int64()})
+    plan = Plan(sl.Spec("ts", {"s": sl.session(gap), "w": sl.sliding(*size, offset=4)}, {"n": sl.count()}), schema)
+    times = np.arange(-500, 500)
+    edges = plan.edges.between(-500, 499, times, plan.grid, 10**6)
+    slot = np.searchsorted(edges, times, "right")
+    assert (plan.grid > 0) == (gap + 1 < size[1])
+    assert np.bincount(slot)[1:-1].max() <= gap + 1

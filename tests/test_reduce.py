@@ -124,7 +124,7 @@ def test_every_way_to_reduce_rows(windows: tuple[int, ...], disorder: int, keys:
 
 
 @pytest.mark.parametrize("delay", [0, 15, 60, 900])  # the gap is 20; rows of the last are mostly early for others
-@pytest.mark.parametrize("others", [{}, {"t": sl.tumbling(150)}], ids=str)
+@pytest.mark.parametrize("others", [{}, *({"t": sl.tumbling(size, offset=3)} for size in (150, 157, 20))], ids=str)
 def test_sessions_are_the_same_from_a_grid_and_from_chained_rows(
     delay: int, others: dict[str, sl.Tumbling], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -217,10 +217,14 @@ def concatenated(tables: Sequence[Cells]) -> Cells:
     return Cells(np.concatenate([t.meta for t in tables]), tuple(map(b.together, blocks)))
 
 
-def sorted_cells(cells: Cells) -> Cells:
-    """Put a table into its order."""
+def sorted_cells(cells: Cells, in_time: bool = False) -> Cells:
+    """Put a table into its order. ``in_time``: a key's cells most likely are in order already."""
     if ascending(cells.meta, cells.fragments):
         return cells
+    if cells.fragments and in_time:
+        order = order_by(cells.code, cells.end)
+        if ascending(cells.meta.take(order, axis=0), True):
+            return cells.take(order)
     finer = (cells.first, cells.level) if cells.fragments else ()
     return cells.take(order_by(*finer, cells.code, cells.end))
 

@@ -54,7 +54,7 @@ class EdgeSet:
         self._every, self._phase, self._horizon = _columns(self.progressions)
         self.cuts = fused([p._replace(horizon=0) for p in self.progressions])  # where edges are at all
         self._cuts = _columns(self.cuts)[:2]
-        self._shortest = int(self._cuts[0].min(initial=END))  # any longer time has an edge in it
+        self.longest = int(self._cuts[0].min(initial=END))  # no slice is longer
         self._listed_before = 64
         self.marks = sorted({m for b in bounds for m in b.marks})
         self.irregular = [b for b in bounds if b.irregular]
@@ -106,7 +106,7 @@ class EdgeSet:
 
     def any_between(self, after: int, until: int) -> bool:
         """Whether an edge of any window lies in (after, until]: without one nothing closes and nothing dies."""
-        if until - after >= self._shortest:
+        if until - after >= self.longest:
             return True
         quiet_from, edge = self._quiet
         if not quiet_from <= after < edge:
