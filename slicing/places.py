@@ -154,16 +154,28 @@ class Grid:
         bounds = rows.cuts[1]
         return [slice(int(bounds[s.start]), int(bounds[s.stop])) for s in shares(bounds[1:], rows.threads)]
 
+    @lazy
+    def bounds(self) -> Ints:
+        """Between which rows the slots lie, where these are long and side by side."""
+        if self.edges.size == 1:
+            return np.array([0, len(self.of)])
+        if not self.of.span[2] or self.edges.size * LONG > len(self.of):
+            return NOWHERE
+        edges, bounds = self.of.cuts
+        if edges is self.edges:
+            return bounds
+        return np.append(0, np.searchsorted(self.of.time, self.edges))  # but others, of more rows than these
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether rows are in order, and slots of many keys' rows lie side by side."""
+        return self.of.code is not None and self.of.span[2] and self.bounds.size > 0
+
     def chunks(self, together: int = 2, share: slice | None = None) -> Iterable[Chunk]:
         """Of all rows or a share."""
-        rows, code, bounds = len(self.of), self.of.code, NOWHERE
+        rows, code = len(self.of), self.of.code
+        bounds = NOWHERE if code is None else self.bounds
         some = slice(0, rows) if share is None else share
-        if code is not None and self.edges.size == 1:
-            bounds = np.array([0, rows])
-        elif code is not None and self.of.span[2] and self.edges.size * LONG <= rows:
-            edges, bounds = self.of.cuts
-            if edges is not self.edges:  # but others, of more rows than these
-                bounds = np.append(0, np.searchsorted(self.of.time, self.edges))
         if code is None or not bounds.size:
             return self._filled(some)
         step = CHUNK if together > 1 else rows

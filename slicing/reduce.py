@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import reduce
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +26,7 @@ from slicing.kernels import reduce as k
 from slicing.kernels.cells import CODE, END, FIRST, LAST, LEVEL, ROWS, chain_rows
 from slicing.kernels.combine import combine
 from slicing.lift import MASKED, SEGMENTED, Lifted, Order
-from slicing.places import Chained, Chunk, Grid, Pieces, Place, Scattered, Segments
+from slicing.places import Chained, Chunk, Grid, Pieces, Place, Scattered, Segments, fixed
 from slicing.plan import Plan
 from slicing.slices.blocks import Block, Lifting
 from slicing.slices.cells import Cells, fused, merged, sorted_cells
@@ -246,7 +247,8 @@ def _lift(
     counter = None if counts is not None else next((lane for lane in lanes if lane.counts_rows), None)
     counted = np.zeros((size, 1), np.int64) if counts is None and counter is None else None
     span = _known_span(rows, place, size) if plan.fragments else None
-    spans = np.full((size, 2), ~TOP) if plan.fragments and span is None else None
+    in_turn = place if plan.fragments and isinstance(place, Grid) and place.in_turn else None
+    spans = np.full((size, 2), ~TOP) if plan.fragments and span is None and in_turn is None else None
     _scatter(rows, place, [lane for lane in lanes if not lane.by_runs(place)], counted, spans)
     if spans is not None:
         span = ~spans[:, 0], spans[:, 1]
@@ -255,6 +257,8 @@ def _lift(
     elif counts is None:
         assert counter is not None
         counts = counter.counts()
+    if in_turn is not None:
+        span = _span_in_turn(in_turn, counts)
     held = None
     if isinstance(place, Grid | Pieces) and not whole:
         held = counts.nonzero()[0]
@@ -278,6 +282,17 @@ def _known_span(rows: Rows, place: Place, size: int) -> tuple[Ints, Ints] | None
         k.masked_span(place.found, rows.time, first, last)
         return first, last
     return None
+
+
+def _span_in_turn(grid: Grid, counts: Ints) -> tuple[Ints, Ints]:
+    """The same of rows in order, slot by slot, which the first and the last rows of each slot tell."""
+    code, time, keys = grid.of.code, grid.of.time, grid.keys
+    assert code is not None
+    first, last = np.empty((2, counts.size), np.int64)
+    for slot, (begin, end) in enumerate(pairwise(grid.bounds.tolist())):
+        cells = slice(slot * keys, (slot + 1) * keys)
+        k.span_in_order(fixed(code[begin:end]), time[begin:end], counts[cells], first[cells], last[cells])
+    return first, last
 
 
 def _scatter(rows: Rows, place: Place, waiting: Sequence[Lifted], counted: Ints | None, spans: Ints | None) -> None:

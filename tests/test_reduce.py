@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import slicing as sl
@@ -13,6 +14,7 @@ import slicing.answers.answers
 from slicing import reduce
 from slicing.columns.values import TOP, word_floats
 from slicing.kernels import combine as kinds
+from slicing.kernels import reduce as k
 from slicing.kernels.cells import chain_rows
 from slicing.kernels.reduce import masked_basic_f, segment_basic_f
 from slicing.kernels.slice import cut, grid_cells, next_edges, pieces, scan
@@ -140,6 +142,29 @@ def test_sessions_are_the_same_from_a_grid_and_from_chained_rows(
         answers.append(sl.aggregate(data, spec, threads=threads))
     assert all(answer.equals(answers[0]) for answer in answers)
     assert answers[0].num_rows > 1000
+
+
+@pytest.mark.parametrize("others", [{}, {"t": sl.tumbling(3000)}], ids=str)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_first_and_last_times_of_keys_are_the_same_of_rows_in_order(
+    threads: int, others: dict[str, sl.Tumbling], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Long slots of many rows, in which some keys have one row alone, the first or the last one, and some none."""
+    rng = np.random.default_rng(threads)
+    ts = np.sort(rng.integers(0, 9000, 40_000))
+    key = np.where(ts < 6000, rng.integers(0, 40, ts.size), rng.integers(20, 60, ts.size))
+    key[[0, 17_000, -1]] = 70, 71, 72
+    data = pa.table({"ts": ts, "key": key, "i": rng.integers(-100, 100, ts.size)})
+    spec = sl.Spec("ts", {"s": sl.session(3100), "near": sl.session(3001), **others}, {"n": sl.count()}, by=["key"])
+    seen = []
+    span = k.span_in_order
+    monkeypatch.setattr(k, "span_in_order", lambda *of: seen.append(span(*of)))
+    found = sl.aggregate(data, spec, threads=threads)
+    assert seen
+    assert found.equals(sl.aggregate(data.take(rng.permutation(ts.size)), spec, threads=threads))
+    for row in found.filter(pc.equal(found["window"], "s")).to_pylist():
+        mine = ts[key == row["key"]]
+        assert (row["window_start"], row["window_end"], row["n"]) == (mine[0], mine[-1] + 3100, mine.size)
 
 
 def test_rows_too_far_out_of_order_are_not_chained() -> None:

@@ -48,6 +48,31 @@ def scatter_span(cell, t, S):
 
 
 @kernel
+def span_in_order(cell, t, rows, first, last):
+    """First and last time of each cell that has ``rows``, of rows in order: once each cell was met no more are read."""
+    met = np.int64(0)
+    for c in range(rows.size):
+        met += rows[c] > 0
+    waiting = met
+    i = np.int64(0)
+    first[:] = TOP
+    while waiting > 0:
+        c = np.uint64(cell[i])
+        if first[c] == TOP:
+            first[c] = t[i]
+            waiting -= 1
+        i += 1
+    i = np.int64(cell.size)
+    last[:] = BOTTOM
+    while met > 0:
+        i -= 1
+        c = np.uint64(cell[i])
+        if last[c] == BOTTOM:
+            last[c] = t[i]
+            met -= 1
+
+
+@kernel
 def scatter_count(cell, A):
     for i in range(cell.size):
         ahead(i, cell, cell, A)
