@@ -64,7 +64,7 @@ def _concerned(state: State, after: int, until: int) -> tuple[Store, Store] | No
     sessions few end in a push (1 M of them, 500 rows: 177 -> 1.8 ms). What old slices of other keys could fuse waits.
     """
     plan, store = state.plan, state.store
-    if not plan.session_gaps or plan.fill or state.watermark is None or not store.runs:
+    if not plan.session_gaps or plan.fill or state.watermark is None or not store.large:
         return None
     later = (0, plan.lateness) if plan.spec.revises else (0,)  # what was given out leaves so much later
     lasts = [(after - gap - o, until - gap - o) for gap in plan.session_gaps for o in later]

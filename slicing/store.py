@@ -111,11 +111,14 @@ class Store:
         """The cells of these codes, which ascend."""
         return replace(self, runs=tuple(of_codes(run, codes) for run in self.runs))
 
+    @property
+    def large(self) -> bool:
+        """Whether it may be worth it to look at some keys' cells ``apart``."""
+        return len(self.runs) > 0 and len(self) >= max(APART, SHARE * len(self.runs[-1]))
+
     def apart(self, lasts: Spans, slices: Spans) -> tuple[Store, Store] | None:
-        """The cells of the keys that are ``touched``, and those of all others; None where the newest cells, or these
-        keys', are so many that one may as well look at all."""
-        if len(self) < max(APART, SHARE * len(self.runs[-1])):
-            return None
+        """The cells of keys that are ``touched``, and those of all others; None where the former are so many that one
+        may as well look at all."""
         found = np.concatenate([touched(run, lasts, slices) for run in self.runs])
         if found.size * SHARE > len(self):
             return None
