@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose
 
 import slicing as sl
 import slicing.columns.key_tables
+import slicing.places
 import slicing.system.threads
 from slicing.columns.key_tables import WordTable
 from slicing.places import shares
@@ -168,3 +169,34 @@ def test_shares_are_about_equal_or_there_is_one(small_parts: None, spans: list[i
     if len(found) > 1:
         assert max(rows[share].sum() for share in found) <= 1.25 * rows.sum() / 3
     assert (len(found) > 1) == (len(spans) >= 20)
+
+
+@pytest.mark.parametrize("long", [1, 4096], ids=["slot by slot", "chunk by chunk"])
+@pytest.mark.parametrize("aggs", [["n", "total", "low"], ["n"], ["whole", "spread", "last"]], ids=str)
+def test_keys_in_order_are_scattered_over_one_table(
+    small_parts: None, monkeypatch: pytest.MonkeyPatch, aggs: list[str], long: int
+) -> None:
+    monkeypatch.setattr(slicing.places, "LONG", long)
+    monkeypatch.setattr(slicing.places, "CHUNK", 70)
+    batch = pa.Table.from_batches(stream(0, 3, 5)).combine_chunks().to_batches()[0]
+    spec = sl.Spec(
+        "ts", {"w": sl.tumbling(50)}, {name: AGGS[name] for name in aggs}, by=["key"], watermark=sl.ordered()
+    )
+    one, many = sl.Operator(spec), sl.Operator(spec, threads=3)
+    assert many.push(batch).windows.equals(one.push(batch).windows)  # sums to the last bit
+    assert many.flush().windows.equals(one.flush().windows)
+
+
+@pytest.mark.parametrize("by", [[], ["key"]], ids=str)
+@pytest.mark.parametrize("turn", [1, 2])
+def test_rows_in_order_but_for_where_parts_meet(small_parts: None, by: list[str], turn: int) -> None:
+    thirds = [np.arange(0, 300), np.arange(300, 600), np.arange(600, 900)]
+    thirds[turn - 1], thirds[turn] = thirds[turn], thirds[turn - 1]
+    times = np.concatenate(thirds)
+    batch = pa.record_batch({"ts": times, "key": times % 4, "x": times * 0.5})
+    spec = sl.Spec(
+        "ts", {"w": sl.tumbling(50)}, {"n": sl.count(), "low": sl.min("x")}, by=by, watermark=sl.bounded(900)
+    )
+    one, many = sl.Operator(spec), sl.Operator(spec, threads=3)
+    same(many.push(batch), one.push(batch))
+    same(many.flush(), one.flush())
