@@ -11,7 +11,7 @@ import pytest
 import slicing as sl
 from slicing import store
 from slicing.slices.cells import Cells, merged
-from slicing.slices.thinned import Thinned
+from slicing.slices.thinned import Thinned, of_codes, parted, touched
 
 AGGS = {"n": sl.count(), "total": sl.sum("v"), "last": sl.last("v"), "all": sl.collect("v")}
 KEYS = 60
@@ -42,7 +42,8 @@ def pushes(seed: int, count: int = 120) -> list[pa.RecordBatch]:
     for _ in range(count):
         size = int(random.choice([1, 3, 6, 40], p=[0.3, 0.4, 0.25, 0.05]))
         now += int(random.choice([0, 1, 4, 60], p=[0.2, 0.4, 0.38, 0.02]))
-        time = now - random.integers(0, 30, size) * (random.random(size) < 0.3)
+        late = random.choice([0, 30, 110], size, p=[0.7, 0.2, 0.1])
+        time = now - (late * random.random(size)).astype(np.int64)
         key = (KEYS * random.random(size) ** 2).astype(np.int64)
         found.append(pa.record_batch({"t": time, "k": key, "v": random.integers(0, 100, size)}))
     return found
@@ -116,14 +117,14 @@ def test_runs_forget_what_is_gone_once_it_is_half() -> None:
     cells = Cells(
         np.stack([np.zeros(8), *[np.arange(8)] * 2, np.zeros(8), *[np.arange(8)] * 2], axis=1).astype(int), ()
     )
-    from slicing.slices.thinned import of_codes, parted
-
     theirs, left = parted(cells, np.array([2, 3, 11]))
     assert (theirs.code.tolist(), len(left), type(left)) == ([2, 3], 6, Thinned)
     again, less = parted(left, np.array([2, 5, 6]))
     assert (again.code.tolist(), len(less), type(less)) == ([5, 6], 4, Thinned)
     assert len(left) == 6  # as it was: a push that fails leaves it so
     assert of_codes(less, np.array([1, 2])).code.tolist() == [1]
+    assert touched(less, [(0, 6)], []).tolist() == [0, 1, 4]
+    assert touched(less, [(6, 7)], [(-1, 0)]).tolist() == [0, 1, 4, 7]
     assert type(parted(less, np.array([0]))[1]) is Cells
     assert less.code.tolist() == [0, 1, 4, 7]
     assert (less.whole.code.tolist(), less.gone.tolist()) == ([0, 1, 4, 7], [False] * 4)
