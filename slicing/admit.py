@@ -31,13 +31,14 @@ class Admitted(NamedTuple):
     tardy: Rows | None  # others that some window takes
 
 
-def encoded(state: State, batch: pa.RecordBatch, times: Ints, threads: int = 1) -> tuple[State, Rows]:
+def encoded(state: State, columns: dict[str, pa.Array], times: Ints, threads: int = 1) -> tuple[State, Rows]:
     """Columns as arrays: keys as codes, values that have no word of their own as ranks."""
     plan = state.plan
-    columns = {name: plain(batch.column(name)) if name in plan.unlike else batch.column(name) for name in plan.types}
     code = None
     if state.keys is not None:
-        code = state.keys.encode([batch.column(name) for name in plan.spec.by], threads)
+        code = state.keys.encode([columns[name] for name in plan.spec.by], threads)
+    if plan.unlike:
+        columns = {name: plain(column) if name in plan.unlike else column for name, column in columns.items()}
     ranked: dict[str, Ints] = {}
     for name in plan.ranked:
         pool, store = state.pools[name], state.store
@@ -54,9 +55,10 @@ def encoded(state: State, batch: pa.RecordBatch, times: Ints, threads: int = 1) 
     codes = 1 if state.keys is None else len(state.keys)
     sharing = threads if plan.keeps_slices else 1  # whoever keeps rows has little to share
     rows = Rows(plan, columns, times, code, codes, state.arrived, ranked, sharing)
-    if len(rows) and (rows.span[0] < -LIMIT or rows.span[1] > LIMIT):
-        far = rows.span[0] if rows.span[0] < -LIMIT else rows.span[1]
-        raise ValueError(too_far(plan, far))
+    if times.size:
+        low, high, _ = rows.span
+        if low < -LIMIT or high > LIMIT:
+            raise ValueError(too_far(plan, low if low < -LIMIT else high))
     return state, rows
 
 

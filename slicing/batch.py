@@ -11,14 +11,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from slicing.aggregates import sketches
 from slicing.columns.arrow_out import array_of
 from slicing.columns.key_tables import Codes
 from slicing.columns.lazy import lazy
 from slicing.columns.row_values import Values, values_of
-from slicing.columns.values import SIGN_BIT, TOP, float_words
+from slicing.columns.values import SIGN_BIT
 from slicing.kernels.slice import cut, scan
-from slicing.plan import Plan
+from slicing.plan import RANK_FORMS, Plan
 from slicing.slices.lanes import Feed
 from slicing.system.threads import parts, side_by_side
 from slicing.windows.bounds import LIMIT
@@ -30,7 +29,7 @@ BLOCK = 512  # rows looked at together
 ALL_VALID: Bytes = np.empty(0, np.uint8)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Rows:
     """Rows of one batch, ready for kernels: times, key codes and columns as arrays."""
 
@@ -97,11 +96,13 @@ class Rows:
 
     def _cut(self, edges: Ints) -> Ints | None:
         """Between which rows edges lie, which come after the first and up to the last; None: rows are not in order."""
-        time, pieces = self.time, self._pieces
+        time, bounds = self.time, np.zeros(edges.size + 1, np.int64)
+        if not self.shared:
+            return bounds if cut(time, edges, BLOCK, bounds[1:]) == time.size else None
+        pieces = self._pieces
         starts = [piece.start for piece in pieces[1:]]
         if not self._ascend(starts):
             return None
-        bounds = np.zeros(edges.size + 1, np.int64)
         firsts = [int(np.searchsorted(edges, time[start - 1], "right")) for start in starts]
         shares = list(zip(pieces, pairwise([0, *firsts, edges.size]), strict=True))
 
@@ -246,40 +247,18 @@ class Rows:
 
     def feed(self, feed: Feed) -> npt.NDArray[np.generic]:
         """A column in the form a kernel wants; not writeable, as Arrow's buffers are: a kernel is compiled once."""
-        values = self._feed(feed)
+        if feed.column in self.ranks and feed.form in RANK_FORMS:
+            ranks = self.ranks[feed.column]
+            values = ~ranks if feed.form == "high" else ranks
+        else:
+            values = self.plan.readers[feed](self.columns[feed.column])
         values.setflags(write=False)
         return values
-
-    def _feed(self, feed: Feed) -> npt.NDArray[np.generic]:
-        value = self.plan.value_types[feed.column]
-        column = self.columns[feed.column]
-        if ":" in feed.form:
-            return sketches.words(value, column, feed.form)
-        if feed.column in self.ranks and feed.form in ("word", "low", "high"):
-            ranks = self.ranks[feed.column]
-            return ~ranks if feed.form == "high" else ranks
-        if pa.types.is_dictionary(column.type):
-            column = column.cast(column.type.value_type)
-        if feed.form == "float":
-            return value.floats(column)
-        if feed.form == "log":
-            with np.errstate(divide="ignore", invalid="ignore"):
-                return np.log(value.floats(column))
-        if feed.form in ("limb0", "limb1"):
-            return value.limbs(column)[int(feed.form[-1])]
-        if feed.form == "unsigned":
-            words = value.words(column)
-            return words ^ SIGN_BIT if value.type == pa.uint64() else words
-        if feed.form in ("low", "high") and value.family == "float":
-            words = float_words(value.floats(column) + 0.0)  # -0.0 and 0.0 tie
-            return words if feed.form == "low" else np.where(words == TOP, TOP, ~words)
-        words = value.words(column)
-        return ~words if feed.form == "high" else words
 
 
 def _not_null(column: pa.Array) -> list[Bytes]:
     """A byte a value that is there; none where all are."""
-    if pa.types.is_dictionary(column.type):
+    if isinstance(column, pa.DictionaryArray):
         column = column.cast(column.type.value_type)
     return [_bytes(column, 0)] if column.null_count else []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -37,7 +38,7 @@ def advance_to(
 ) -> tuple[State, list[Answers], tuple[Answers, Ints] | None]:
     """Move the watermark and answer the windows it closes, of slices and of rows; with what late rows have changed."""
     rows, parts, gone = closed(state, older, reached, flush)
-    state, answers = close(state.but(rows=rows), reached, flush, at_most)
+    state, answers = close(state if rows is state.rows else state.but(rows=rows), reached, flush, at_most)
     if gone is not None:
         changed, mark = (Answers.none(state.plan), NOWHERE) if revised is None else revised
         revised = Answers.all_of(state.plan, [changed, gone]), np.append(mark, np.zeros(len(gone), np.int64))
@@ -83,18 +84,17 @@ def _close(
     plan = state.plan
     if not len(state.store) or not _may_close(state, after, until, flush):
         return give_waiting(state.but(watermark=reached), at_most)
-    closed = state.but(watermark=reached, fill=fullest(state))
     closing = Closing(plan, state.store.runs, state.keys, after, until)
     if state.postponed or not (at_most is None or (plan.adds_up and closing.most <= at_most)):
         store = state.store if plan.adds_up else state.store.consolidated()
         waiting = (*state.postponed, Postponed(store, after, until))
-        return give_waiting(_let_go(closed.but(store=store, postponed=waiting), flush), at_most)
+        return give_waiting(_let_go(state, store, reached, flush, postponed=waiting), at_most)
     quick = quick_answers(closing)
     if quick is not None:
-        return _let_go(closed, flush), quick
+        return _let_go(state, state.store, reached, flush), quick
     store = state.store.consolidated()
     answers, filled = _of_table(closing, store.table(), state.filled)
-    return _let_go(closed.but(store=store, filled=filled), flush), answers
+    return _let_go(state, store, reached, flush, filled=filled), answers
 
 
 def give_waiting(state: State, at_most: int | None = None) -> tuple[State, Answers]:
@@ -131,15 +131,17 @@ def _may_close(state: State, after: int, until: int, flush: bool) -> bool:
 def _edges_between(state: State, after: int, until: int) -> bool:
     """Whether windows between edges can be due or dead."""
     plan = state.plan
-    marks = (after, after - plan.lateness) if plan.spec.revises else (after,)
-    return any(plan.edges.any_between(a, a + until - after) for a in marks)
+    if plan.edges.any_between(after, until):
+        return True
+    return plan.spec.revises and plan.edges.any_between(after - plan.lateness, until - plan.lateness)
 
 
-def _let_go(state: State, flush: bool) -> State:
-    """Without what no open window needs. Of runs (sessions) this is seen only by all cells in one."""
-    horizon = END - 1 if flush else state.horizon
-    store = Store(state.plan) if flush else state.store.without(horizon)
-    return state.but(store=store, revisions=state.revisions.without(horizon))
+def _let_go(state: State, store: Store, reached: int, flush: bool, **changes: Any) -> State:
+    """At the watermark reached, without what no open window needs. Of runs (sessions) this is seen only by all cells in
+    one."""
+    horizon = END - 1 if flush else reached - state.plan.lateness
+    left, revisions = Store(state.plan) if flush else store.without(horizon), state.revisions.without(horizon)
+    return state.but(watermark=reached, store=left, revisions=revisions, fill=fullest(state), **changes)
 
 
 def _of_table(closing: Closing, table: Cells, filled: Filled) -> tuple[Answers, Filled]:

@@ -143,6 +143,9 @@ class Lifted:
         kind, rows, x = self._lane.kind, self._rows, self._feeds[0]
         if kind in SEGMENTED:
             self.block = kinds.room(kind, self._size)
+            if place.threads == 1:
+                self._segments(place.first, place.last, self.block)
+                return True
 
             def work(some: slice) -> None:
                 self._segments(place.first[some], place.last[some], self.block[some])

@@ -47,6 +47,10 @@ class Measure:
     def is_integer(self) -> bool:
         return bool(pa.types.is_integer(self.type))
 
+    @lazy
+    def is_uint64(self) -> bool:
+        return bool(self.type == pa.uint64())
+
     @property
     def word_ns(self) -> int:
         """Nanoseconds of one word of a time measure: date32 counts days, date64 milliseconds."""
@@ -104,8 +108,7 @@ class Measure:
 
     def words(self, array: pa.Array) -> Words:
         """The column as read-only int64, sharing its memory if it is 64 bits wide; a null gives any value."""
-        width = self.type.bit_width // 8
-        data = array.buffers()[1]
+        width, data = self._storage.itemsize, array.buffers()[1]
         if data is None or len(array) == 0:
             words = np.empty(0, np.int64)
         elif width == 8:

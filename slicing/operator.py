@@ -114,10 +114,10 @@ class Operator:
             raise
 
     def _pushed(self, before: State, given: pa.RecordBatch) -> Output:
-        batch, times, null_time = self._timed(before.plan, given)
-        state, rows = encoded(before, batch, times, self._threads)
-        if len(rows):
-            seen = Seen(times, *rows.span, batch, state.plan.measure, null_time)
+        columns, times, null_time = self._timed(before.plan, given)
+        state, rows = encoded(before, columns, times, self._threads)
+        if times.size:
+            seen = Seen(times, *rows.span, columns, state.plan.measure, null_time)
             newest = seen.newest if state.newest is None else max(state.newest, seen.newest)
             state = state.but(progress=self.spec.watermark.observe(state.progress, seen), newest=newest)
         if suits(state, rows):
@@ -148,7 +148,10 @@ class Operator:
             "outside": admitted.outside,
             "null_time": null_time.size,
         }
-        return self._done(forgotten(state.but(store=state.store.settled())), windows, late, counts)
+        settled = state.store.settled()
+        if settled is not state.store:
+            state = state.but(store=settled)
+        return self._done(forgotten(state), windows, late, counts)
 
     def _added(self, state: State, rows: Rows, given: pa.RecordBatch, null_time: Ints) -> Output | None:
         """A push that closes nothing: its rows go into the hot block. None where one closes, or the block suits not."""
@@ -300,18 +303,15 @@ class Operator:
             state = replace(state, watermark=max(_advanced(state.plan, w) for w in self._advanced))
         return state
 
-    def _timed(self, plan: Plan, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Ints, Ints]:
-        """The rows that have a time, their times in ticks, and the positions of rows that have none."""
-        known = self._plain is not None and self._plain.given is not None and batch.schema.equals(self._plain.given)
-        if not known:
-            plan.check_types(batch.schema)
+    def _timed(self, plan: Plan, batch: pa.RecordBatch) -> tuple[dict[str, pa.Array], Ints, Ints]:
+        """The columns of rows that have a time, their times in ticks, and the positions of rows that have none."""
+        columns = plan.columns(batch)
         if isinstance(self.spec.time, ProcessingTime):
             now = self.spec.time.clock() if self.spec.time.clock is not None else clock.time_ns() // 1000
             if self._plain is not None and self._plain.progress.largest is not None:
                 now = max(now, self._plain.progress.largest)
-            return batch, np.full(batch.num_rows, now, np.int64), NOWHERE
-        column = batch.column(self.spec.time)
-        missing = NOWHERE
+            return columns, np.full(batch.num_rows, now, np.int64), NOWHERE
+        column, missing = columns[self.spec.time], NOWHERE
         if column.null_count:
             missing = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))
             if self.spec.on_null_time == "error":
@@ -319,11 +319,11 @@ class Operator:
                     f"time column {self.spec.time!r} is null in row {missing[0]} of the batch; fill or "
                     "drop nulls, or use on_null_time='late' to send such rows to out.late"
                 )
-            batch = taken(batch, np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False)))
-            column = batch.column(self.spec.time)
-        if column.type == pa.uint64() and len(column) and pc.max(column).as_py() > LIMIT:
+            columns = plan.columns(taken(batch, np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))))
+            column = columns[self.spec.time]
+        if plan.measure.is_uint64 and len(column) and pc.max(column).as_py() > LIMIT:
             raise ValueError(too_far(plan, pc.max(column).as_py()))
-        return batch, plan.measure.words(column), missing
+        return columns, plan.measure.words(column), missing
 
     def _reached(self, state: State) -> int | None:
         """The watermark after a push; it never goes back."""
@@ -338,9 +338,10 @@ class Operator:
         self, state: State, windows: pa.Table, late: pa.Table, counts: dict[str, int], hot: Hot | None = None
     ) -> Output:
         self._plain, self._hot = state, hot
-        size = state.store.nbytes + state.rows.nbytes + (0 if state.keys is None else state.keys.nbytes)
+        size = state.store.nbytes + (0 if state.keys is None else state.keys.nbytes)
+        size += state.rows.nbytes if state.plan.keeps_rows else 0
         size += 0 if hot is None else hot.nbytes
-        size += sum(pool.nbytes for pool in state.pools.values())
+        size += sum([pool.nbytes for pool in state.pools.values()])
         size += held_beside(state.store, state.postponed) if state.postponed else 0
         held = {
             "slices": state.store.slices() + (0 if hot is None else hot.slices_beside(state.store.runs)),

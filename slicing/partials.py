@@ -141,14 +141,15 @@ class Collector:
         given = one_batch(data)
         state = state_of(self._operator)
         state = replace(state, keys=None if state.keys is None else KeyTable(state.plan.key_types))
-        batch, times, null_time = self._operator._timed(state.plan, given)
-        state, rows = encoded(state, batch, times)
+        columns, times, null_time = self._operator._timed(state.plan, given)
+        state, rows = encoded(state, columns, times)
         if len(rows):
-            seen = Seen(times, *rows.span, batch, state.plan.measure, null_time)
+            seen = Seen(times, *rows.span, columns, state.plan.measure, null_time)
             self._progress = state.plan.spec.watermark.observe(self._progress, seen)
             self._newest = seen.newest if self._newest is None else max(self._newest, seen.newest)
         if state.plan.keeps_rows:
-            self._rows.append(batch)
+            timed = np.delete(np.arange(given.num_rows), null_time)
+            self._rows.append(taken(given, timed) if null_time.size else given)
             rows = rows.take(np.empty(0, np.int64))
         admitted = admit_rows(state, rows)
         for cells, parts in ((admitted.cells, self._parts), (admitted.changing, self._changing)):
@@ -327,7 +328,8 @@ def admit(operator: Operator, blobs: Iterable[bytes]) -> Output:
     older = None
     if state.plan.keeps_rows:
         given = _in_one_order(state, [a.sections["rows"] for a in arrived if "rows" in a.sections])
-        state, rows = encoded(state, given, state.plan.measure.words(given.column(str(spec.time))))
+        columns = state.plan.columns(given)
+        state, rows = encoded(state, columns, state.plan.measure.words(columns[str(spec.time)]))
         judged = admit_rows(state, rows)
         cells, changing = judged.cells, judged.changing
         late.append(results.late_rows(given, np.empty(0, np.int64), judged.late))

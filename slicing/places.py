@@ -57,7 +57,7 @@ def shares(ends: Ints, threads: int) -> list[slice]:
     return [slice(a, b) for a, b in pairwise(bounds)]
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Scattered:
     """A cell for each row, in any order; how many rows each has, where that is known."""
 
@@ -75,7 +75,7 @@ class Scattered:
         return _chunks(self.of_row)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Chained:
     """Runs of a key's rows that no gap parts, numbered as they begin: the cell of each row, each one's span."""
 
@@ -93,7 +93,7 @@ class Chained:
         return _chunks(self.of_row)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Segments:
     """Rows sorted by cell."""
 
@@ -101,8 +101,13 @@ class Segments:
     last: Ints
     threads: int = 1
 
-    def counts(self) -> Ints:
+    @lazy
+    def rows(self) -> Ints:
+        """How many each has."""
         return self.last - self.first
+
+    def counts(self) -> Ints:
+        return self.rows
 
     def cell(self) -> Ints:
         return np.repeat(np.arange(self.first.size), self.counts())
@@ -123,7 +128,7 @@ class Segments:
         return runs
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Grid:
     """Cells slot * keys + code, made as they are asked for. Without codes ``keys`` cells of a slot take turns."""
 
@@ -207,7 +212,7 @@ class Grid:
         return np.int64(regular[0])
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Pieces:
     """Rows of a grid without keys that touch few slots at a time: runs of rows, each of which holds some of a cell."""
 

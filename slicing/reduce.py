@@ -9,7 +9,6 @@ cells that occur when it is.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import reduce
@@ -21,7 +20,7 @@ import numpy.typing as npt
 from slicing.batch import ALL_VALID, Rows
 from slicing.columns.key_tables import Codes, numbered
 from slicing.columns.order import distinct, order_by, sorting
-from slicing.columns.values import NOWHERE, TOP
+from slicing.columns.values import TOP
 from slicing.kernels import reduce as k
 from slicing.kernels.cells import CODE, END, FIRST, LAST, LEVEL, ROWS, chain_rows
 from slicing.kernels.combine import combine
@@ -64,19 +63,10 @@ def reduce_rows(rows: Rows) -> Cells:
     plan = rows.plan
     if not len(rows):
         return Cells.empty(plan.lanes, plan.fragments)
-    edges, bounds = rows.cuts if rows.code is None and rows.span[2] else (rows.edges, NOWHERE)
+    if rows.code is None and rows.span[2]:
+        return _in_order(rows)
+    edges = rows.edges
     ends = plan.edges.next_live(edges - 1, BEGIN) if plan.grid else edges
-    if bounds.size:
-        runs = Segments(bounds[:-1], bounds[1:], rows.threads)
-        held = runs.last > runs.first
-        if np.count_nonzero(held) < held.size:
-            ends, runs = ends[held], Segments(runs.first[held], runs.last[held], rows.threads)
-        if rows.shared and (len(runs.shares) == 1 or not _of_runs(rows)):
-            return _by_parts(rows)
-        cells = _assemble(rows, ends, np.zeros(ends.size, np.int64), runs)
-        if not plan.grid:  # a cell a slice
-            cells.__dict__["slice_ends"] = ends
-        return cells
     keys = max(rows.codes, 1)
     grid = Grid(rows, edges, keys)
     shared = _shared(rows, ends, grid) if rows.shared else None
@@ -101,6 +91,22 @@ def reduce_rows(rows: Rows) -> Cells:
         cells = _lift(rows, ends[:, None], np.zeros(TURNS, np.int64), Grid(rows, edges, TURNS))
         return fused(sorted_cells(cells), plan.lanes, plan.gaps)
     return _assemble(rows, ends, np.zeros(ends.size, np.int64), place)
+
+
+def _in_order(rows: Rows) -> Cells:
+    """Rows without keys, in time order: the runs between edges."""
+    plan, (edges, bounds), threads = rows.plan, rows.cuts, rows.threads
+    ends = plan.edges.next_live(edges - 1, BEGIN) if plan.grid else edges
+    runs = Segments(bounds[:-1], bounds[1:], threads)
+    if np.count_nonzero(runs.rows) < ends.size:
+        held = runs.rows > 0
+        ends, runs = ends[held], Segments(runs.first[held], runs.last[held], threads)
+    if rows.shared and (len(runs.shares) == 1 or not _of_runs(rows)):
+        return _by_parts(rows)
+    cells = _assemble(rows, ends, np.zeros(ends.size, np.int64), runs)
+    if not plan.grid:  # a cell a slice
+        cells.__dict__["slice_ends"] = ends
+    return cells
 
 
 def _shared(rows: Rows, ends: Ints, grid: Grid) -> Cells | None:
@@ -234,14 +240,9 @@ def _lift(
 ) -> Cells:
     """Without a grid's cells that stayed empty, unless it is to be whole. Ends and codes may be given as its sides."""
     plan = rows.plan
-    size = math.prod(_sides(ends, code))
+    size = ends.size if ends.shape == code.shape else len(ends) * len(code)
     order = Order(rows)
-    made = [
-        Lifted(rows, lane, size, order)
-        if isinstance(lane.kind, int)
-        else lane.kind.lifted(lane, _lifting(rows, lane, place, size, order))
-        for lane in (plan.lanes if chosen is None else chosen)
-    ]
+    made = [_making(rows, lane, place, size, order) for lane in (plan.lanes if chosen is None else chosen)]
     lanes = [lane for lane in made if isinstance(lane, Lifted)]
     counts = place.counts()
     counter = None if counts is not None else next((lane for lane in lanes if lane.counts_rows), None)
@@ -268,7 +269,7 @@ def _lift(
     if span is not None:
         meta[:, LEVEL] = 0
         meta[:, FIRST], meta[:, LAST] = span if held is None else (span[0][held], span[1][held])
-    return Cells(meta, tuple(_of_lane(lane, counts, held) for lane in made))
+    return Cells(meta, tuple([_of_lane(lane, counts, held) for lane in made]))
 
 
 def _known_span(rows: Rows, place: Place, size: int) -> tuple[Ints, Ints] | None:
@@ -327,7 +328,7 @@ def _meta(ends: Ints, code: Ints | Codes, counts: Ints, held: Ints | None, fragm
     words = 6 if fragments else 3
     if held is None or 2 * held.size > counts.size:
         meta = np.empty((counts.size, words), np.int64)
-        cells = meta.reshape(*_sides(ends, code), words)
+        cells = meta if ends.shape == code.shape else meta.reshape(len(ends), len(code), words)
         cells[..., END], cells[..., CODE], meta[:, ROWS] = ends, code, counts
         return meta if held is None else meta.take(held, axis=0)
     meta = np.empty((held.size, words), np.int64)
@@ -336,12 +337,18 @@ def _meta(ends: Ints, code: Ints | Codes, counts: Ints, held: Ints | None, fragm
     return meta
 
 
-def _sides(ends: Ints, code: Ints | Codes) -> tuple[int, ...]:
-    """Of a grid, or the cells side by side: ``np.broadcast_shapes``, which takes 3 us."""
-    return ends.shape if ends.shape == code.shape else (len(ends), len(code))
+def _making(rows: Rows, lane: Lane, place: Place, size: int, order: Order) -> Lifted | Block | None:
+    """What becomes the lane's block; None: the number of rows, which is known in the end."""
+    if lane.counts_all:
+        return None
+    if isinstance(lane.kind, int):
+        return Lifted(rows, lane, size, order)
+    return lane.kind.lifted(lane, _lifting(rows, lane, place, size, order))
 
 
-def _of_lane(lane: Lifted | Block, counts: Ints, held: Ints | None) -> Block:
+def _of_lane(lane: Lifted | Block | None, counts: Ints, held: Ints | None) -> Block:
+    if lane is None:
+        return (counts.copy() if held is None else counts[held]).reshape(-1, 1)
     if isinstance(lane, Lifted):
         return lane.partials(counts, held)
     return lane if held is None else lane.take(held, axis=0)

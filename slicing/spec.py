@@ -137,13 +137,19 @@ class Spec:
 
     def columns(self) -> tuple[str, ...]:
         """Every column the query reads, each once."""
+        known: tuple[str, ...] | None = self.__dict__.get("_columns")
+        if known is None:
+            known = self.__dict__["_columns"] = tuple(dict.fromkeys(self._all_columns()))
+        return known
+
+    def _all_columns(self) -> list[str]:
         names = [self.time] if isinstance(self.time, str) else []
         names += [*self.by, *self.watermark.columns(), *([self.sequence] if self.sequence else [])]
         for window in self.windows.values():
             names += [*window.flag_columns(), *window.columns()] if isinstance(window, RowWindow) else []
         for agg in self.aggs.values():
             names += [*agg.columns(), *([agg.flag] if agg.flag else [])]
-        return tuple(dict.fromkeys(names))
+        return names
 
     def fingerprint(self) -> str:
         """A short name of the query's meaning, stable between processes and versions of Python (with a ``udaf``, which

@@ -23,7 +23,7 @@ from slicing.windows.bounds import BEGIN
 FEW_KEYS = 256  # not worth a look
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class State:
     """Everything an operator remembers."""
 
@@ -45,14 +45,14 @@ class State:
 
     @staticmethod
     def fresh(spec: Spec, schema: pa.Schema, arrival: bool = True) -> State:
-        plan = Plan(spec, schema, arrival)
+        plan = Plan.of(spec, schema, arrival)
         pools = {name: pa.array([], storable(plan.value_types[name].type)) for name in plan.ranked}
         return State(plan, Store(plan), KeyRows(plan), KeyTable(plan.key_types) if spec.by else None, pools=pools)
 
     def but(self, **changes: Any) -> State:
         """``replace``, without its costs: a small push makes several states."""
         state = object.__new__(State)
-        state.__dict__.update(self.__dict__, **changes)
+        state.__dict__ = {**self.__dict__, **changes}
         return state
 
     @property

@@ -20,7 +20,7 @@ from slicing.kernels.combine import LAST as _LAST
 from slicing.plan import RANK_FORMS, RANK_WORDS, TIE_WORDS, Plan
 from slicing.slices import eager
 from slicing.slices.blocks import ListKind, Lists
-from slicing.slices.cells import NEVER, Cells, fused, merged, sorted_cells, taken_up
+from slicing.slices.cells import NEVER, Cells, fused, going_on, merged, sorted_cells
 from slicing.slices.lanes import Lane
 from slicing.slices.sessions import chains
 from slicing.slices.thinned import of_codes, parted, touched
@@ -33,7 +33,7 @@ SHARE = 8  # times as many at least as these keys have, likewise
 FEW = 256  # cells, or items of their lists, that are not worth a look which of them could be fused
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Store:
     plan: Plan
     runs: tuple[Cells, ...] = ()
@@ -44,8 +44,10 @@ class Store:
 
     @property
     def nbytes(self) -> int:
-        trees = (run.__dict__["tree"].nbytes for run in self.runs if "tree" in run.__dict__)
-        return sum(run.nbytes + run.looked_up for run in self.runs) + sum(trees)
+        size: int = sum([run.nbytes + run.looked_up for run in self.runs])
+        if self.plan.eager:
+            size += sum([run.__dict__["tree"].nbytes for run in self.runs if "tree" in run.__dict__])
+        return size
 
     @property
     def values(self) -> int:
@@ -73,8 +75,9 @@ class Store:
     def going_on(self, fresh: Cells) -> Store:
         """The same of cells that nobody else has yet: they may change."""
         older = self.runs
-        if older and taken_up(older[-1], fresh, self.plan.lanes, self.plan.gaps):
-            older = older[:-1]
+        both = going_on(older[-1], fresh, self.plan.lanes, self.plan.gaps) if older else None
+        if both is not None:
+            return Store(self.plan, (*older[:-1], both), self.coarse)
         return Store(self.plan, (*older, fresh), self.coarse) if len(fresh) else self
 
     def settled(self) -> Store:
@@ -136,8 +139,8 @@ class Store:
         if self.plan.fragments:
             return self._fused(self.runs, h)
         dead = self.plan.edges.held_from(h)  # slices that end by then: a prefix of each run
-        runs = (run.after(int(run.end.searchsorted(dead, "right"))) for run in self.runs)
-        left = Store(self.plan, tuple(run for run in runs if len(run)), self.coarse)
+        runs = [run.after(int(run.end.searchsorted(dead, "right"))) for run in self.runs]
+        left = Store(self.plan, tuple([run for run in runs if len(run)]), self.coarse)
         if not self.plan.edges.coarsens or sum(run.weight for run in left.runs) <= FEW:
             return left
         # fusing goes over all slices: not before there are half as many again (1000 tumbling windows of random sizes,

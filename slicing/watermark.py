@@ -56,7 +56,7 @@ class Seen(NamedTuple):
     oldest: int
     newest: int
     ascending: bool
-    batch: pa.RecordBatch
+    columns: Mapping[str, pa.Array]
     measure: Measure
     null_time: Ints
 
@@ -163,7 +163,7 @@ class PerSource(Watermark):
             )
 
     def observe(self, before: Progress, seen: Seen) -> Progress:
-        source = seen.batch.column(self.column)
+        source = seen.columns[self.column]
         if pa.types.is_dictionary(source.type):
             source = source.cast(source.type.value_type)
         by_source = pa.table({"source": source.cast(pa.string()), "time": seen.times}).group_by("source")
@@ -210,7 +210,7 @@ class Punctuated(Watermark):
             )
 
     def observe(self, before: Progress, seen: Seen) -> Progress:
-        marks, measure = seen.batch.column(self.column), seen.measure
+        marks, measure = seen.columns[self.column], seen.measure
         if pa.types.is_boolean(marks.type):
             return before.grown(_largest(seen.times[marks.fill_null(False).to_numpy(zero_copy_only=False)]))
         return before.grown(_largest(measure.words(pc.drop_null(marks))))

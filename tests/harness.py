@@ -18,6 +18,7 @@ from strategies import Case
 import slicing as sl
 from slicing import store
 from slicing.answers import ways
+from slicing.answers.ways import as_they_lie
 from slicing.kernels.strategies import STRATEGIES
 from slicing.slices import combining, eager
 
@@ -541,6 +542,7 @@ def choose_strategies(case: Case) -> None:
     eager.DEEP = 1 if len(repr(case)) % 2 == 0 else 10**6  # trees over a few slices, in runs of a few cells
     eager.FANOUT, eager.FEWEST, eager.LARGEST = 2, 2, 8
     store.FEW = len(repr(case)) % 3  # slices fuse as they do where there are many
+    as_they_lie.FEW = 4 * (len(repr(case)) % 5)  # slices of runs are looked at together, or run by run
     # as where many sessions are open: of each push only the keys are looked at of which some may end
     store.APART, store.SHARE = (1, 0) if len(repr(case)) // 4 % 3 else (4096, 8)
 

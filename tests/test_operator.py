@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import slicing as sl
+from slicing.plan import Plan
 
 N = {"n": sl.count()}
 
@@ -160,3 +161,32 @@ def test_a_window_that_needs_a_new_row_of_each_key_looks_at_all_runs():
     later = op.push(pa.table({"t": [2, 10**12, 10**12 + 1], "k": [0, 0, 0]})).windows
     found = [(row["window_end"], row["k"], row["n"]) for out in (first, later) for row in out.to_pylist()]
     assert found == [(0, 0, 2), (0, 1, 1), (4, 0, 3)]
+
+
+def test_operators_of_one_spec_know_nothing_of_each_other():
+    spec = sl.Spec("t", {"w": sl.tumbling(10), "s": sl.sliding(7, 3)}, N, watermark=sl.ordered())
+    streams = [pa.table({"t": np.arange(first, first + 200, step)}) for first, step in ((0, 1), (10**6, 13))]
+    alone = [sl.aggregate(stream, pickle.loads(pickle.dumps(spec))) for stream in streams]
+    operators, found = [sl.Operator(spec), sl.Operator(spec)], [[], []]
+    for at in range(0, 200, 7):
+        for op, stream, windows in zip(operators, streams, found, strict=True):
+            windows.append(op.push(stream.slice(at, 7)).windows)
+    for op, windows, wanted in zip(operators, found, alone, strict=True):
+        assert pa.concat_tables([*windows, op.flush().windows]).equals(wanted)
+    assert sl.aggregate(pa.table({"t": pa.array([5], pa.int32())}), spec)["window_start"].type == pa.int32()
+    one, other, of_parts = (Plan.of(spec, streams[0].schema, arrival) for arrival in (True, True, False))
+    assert one.edges is not other.edges and one._made is not other._made
+    assert one.arrival and not of_parts.arrival
+    counts = sl.Spec("t", {"r": sl.rows(3)}, N, watermark=sl.ordered())  # windows that may remember something
+    one, other = (Plan.of(counts, streams[0].schema) for _ in range(2))
+    assert one.row_windows[0] is not other.row_windows[0]
+
+
+def test_columns_may_change_places_between_pushes():
+    spec = sl.Spec("t", {"w": sl.tumbling(10)}, {"total": sl.sum("v")}, by=["k"], watermark=sl.ordered())
+    rows = pa.table({"t": range(40), "v": range(40), "k": [at % 3 for at in range(40)]})
+    op, found = sl.Operator(spec), []
+    for at, names in enumerate((["t", "v", "k"], ["k", "t", "v"], ["v", "other", "k", "t"], ["t", "v", "k"])):
+        given = rows.append_column("other", rows["v"]).select(names).slice(10 * at, 10)
+        found.append(op.push(given).windows)
+    assert pa.concat_tables([*found, op.flush().windows]).equals(sl.aggregate(rows, spec))

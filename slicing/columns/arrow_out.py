@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -17,12 +19,14 @@ from slicing.kernels.text import take_texts
 Mask = npt.NDArray[np.bool_]
 
 
+_type_of = cache(pa.from_numpy_dtype)
+_BOOL = _type_of(np.dtype(np.bool_))
+
+
 def array_of(numbers: npt.NDArray[Any], null: Mask | None = None) -> pa.Array:
     """Numbers or booleans as they are, in their memory where that is in one piece; null where ``null`` says so."""
-    if numbers.dtype == np.bool_:
-        type, data = pa.bool_(), np.packbits(numbers, bitorder="little")
-    else:
-        type, data = pa.from_numpy_dtype(numbers.dtype), np.ascontiguousarray(numbers)
+    type = _type_of(numbers.dtype)
+    data = np.packbits(numbers, bitorder="little") if type is _BOOL else np.ascontiguousarray(numbers)
     if null is None or not np.count_nonzero(null):  # 0.4 us; any() takes 1.7
         return pa.Array.from_buffers(type, numbers.size, [None, pa.py_buffer(data)], null_count=0)
     valid = np.packbits(~null, bitorder="little")
@@ -64,7 +68,7 @@ class Pieces:
 def texts(values: Sequence[str]) -> pa.Array:
     """Strings, none of them null."""
     encoded = [value.encode() for value in values]
-    ends = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
+    ends = np.fromiter(accumulate(map(len, encoded), initial=0), np.int32, len(encoded) + 1)
     return pa.StringArray.from_buffers(len(encoded), pa.py_buffer(ends), pa.py_buffer(b"".join(encoded)))
 
 

@@ -7,7 +7,9 @@ rank in a sorted pool of the values alive (``ranks``).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slicing.columns.arrow_out import array_of
+from slicing.columns.lazy import lazy
 from slicing.kernels.ranges import extreme_keys, floats_of_keys
 
 Ints = npt.NDArray[np.int64]
@@ -26,6 +29,7 @@ TOP = np.int64(0x7FFFFFFFFFFFFFFF)
 MANY = 1 << 14  # words that are worth a kernel
 NOWHERE: Ints = np.empty(0, np.int64)  # positions of no rows
 SIGN_BIT = np.int64(-0x8000000000000000)
+_SIGN, _REST = np.array(63), np.array(TOP)  # numpy makes such an array of a number each time it meets one
 
 INTEGER, UNSIGNED, FLOAT, BOOL, DECIMAL, TIME, RANKED = (
     "integer",
@@ -108,28 +112,48 @@ class ValueType:
             "decimals up to 38 digits, dates, times, timestamps, durations, strings and binary"
         )
 
+    def reader(self, form: str) -> Callable[[pa.Array], npt.NDArray[Any]]:
+        """How a column of this type is read in a form that kernels take (``slicing.slices.lanes.Feed``)."""
+        if form == "float":
+            return partial(_buffer, dtype=self._raw) if self.type == pa.float64() else self.floats
+        if form == "log":
+            return lambda array: _logarithms(self.floats(array))
+        if form in ("limb0", "limb1"):
+            return lambda array: self.limbs(array)[int(form[-1])]
+        if form == "unsigned" and self.type == pa.uint64():
+            return lambda array: self.words(array) ^ SIGN_BIT
+        if form in ("low", "high") and self.family == FLOAT:
+            return lambda array: _extreme_words(self.floats(array) + 0.0, form)  # -0.0 and 0.0 tie
+        return (lambda array: ~self.words(array)) if form == "high" else self.words
+
     def words(self, array: pa.Array) -> Ints:
         """Order-keeping words of an unranked column; nulls give any word."""
         if self.family == FLOAT:
             return float_words(self.floats(array))
         if self.family == BOOL:
             return array.fill_null(False).to_numpy(zero_copy_only=False).astype(np.int64)
-        raw = _buffer(array, np.dtype(f"{'u' if self.family == UNSIGNED else 'i'}{min(_width(self.type), 8)}"))
         if pa.types.is_decimal128(self.type):
-            return np.ascontiguousarray(raw[::2])
+            return np.ascontiguousarray(_buffer(array, self._raw, 2)[::2])
+        raw = _buffer(array, self._raw)
         if self.type == pa.uint64():
             return raw.view(np.int64) ^ SIGN_BIT
         return raw.astype(np.int64, copy=False)
 
+    @lazy
+    def _raw(self) -> np.dtype[Any]:
+        """What lies in a column's memory: of a wide decimal two words a value."""
+        sort = {FLOAT: "f", UNSIGNED: "u"}.get(self.family, "i")
+        return np.dtype(f"{sort}{min(_width(self.type), 8)}")
+
     def limbs(self, array: pa.Array) -> tuple[Ints, Ints]:
         """A decimal as value = high * 2**64 + (low + 2**63)."""
-        raw = _buffer(array, np.dtype(np.int64))
+        raw = _buffer(array, self._raw, 2)
         return raw[::2] ^ SIGN_BIT, np.ascontiguousarray(raw[1::2])
 
     def floats(self, array: pa.Array) -> Floats:
         """The values as float64; nulls give any float."""
         if self.family == FLOAT:
-            raw = _buffer(array, np.dtype(f"f{_width(self.type)}"))
+            raw = _buffer(array, self._raw)
             return raw.astype(np.float64, copy=False)
         if self.family == DECIMAL:
             if not self.ranked:  # Arrow multiplies by 10**-scale, which is no float64
@@ -138,28 +162,37 @@ class ValueType:
         words = self.words(array)
         return ((words ^ SIGN_BIT).view(np.uint64) if self.type == pa.uint64() else words).astype(np.float64)
 
-    def array(self, words: Ints, valid: Mask | None, pool: pa.Array | None) -> pa.Array:
-        """Words back to values of the column's type."""
-        mask = None if valid is None or np.count_nonzero(valid) == valid.size else ~valid
+    def array(self, words: Ints, null: Mask | None, pool: pa.Array | None) -> pa.Array:
+        """Words back to values of the column's type; ``null`` marks nulls."""
+        if self.family == FLOAT:
+            floats = array_of(word_floats(words), null)
+            return floats if self._raw.itemsize == 8 else floats.cast(self.type)
         if self.ranked:
             assert pool is not None
-            values = pool.take(array_of(words, mask)) if len(pool) else pa.nulls(words.size, pool.type)
+            values = pool.take(array_of(words, null)) if len(pool) else pa.nulls(words.size, pool.type)
             return values if values.type == self.type else values.cast(self.type)
-        if self.family == FLOAT:
-            floats = array_of(word_floats(words), mask)
-            return floats if self.type == floats.type else floats.cast(self.type)
         if self.family == BOOL:
-            return array_of(words != 0, mask)
+            return array_of(words != 0, null)
         if self.family == DECIMAL:
-            return decimals(words, words >> 63, valid, pa.decimal128(self.type.precision, self.type.scale)).cast(
-                self.type
-            )
+            type = pa.decimal128(self.type.precision, self.type.scale)
+            return decimals(words, words >> 63, None if null is None else ~null, type).cast(self.type)
         if self.type == pa.uint64():
-            return array_of((words ^ SIGN_BIT).view(np.uint64), mask)
+            return array_of((words ^ SIGN_BIT).view(np.uint64), null)
         if self.family in (INTEGER, UNSIGNED):
-            return array_of(words.astype(self.type.to_pandas_dtype(), copy=False), mask)
+            return array_of(words.astype(self.type.to_pandas_dtype(), copy=False), null)
         width = pa.int64() if _width(self.type) == 8 else pa.int32()
-        return array_of(words.astype(width.to_pandas_dtype(), copy=False), mask).view(self.type)
+        return array_of(words.astype(width.to_pandas_dtype(), copy=False), null).view(self.type)
+
+
+def _logarithms(x: Floats) -> Floats:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.log(x)
+
+
+def _extreme_words(x: Floats, form: str) -> Ints:
+    """Words the wanted extreme of which is the smallest, NaN the largest."""
+    words = float_words(x)
+    return words if form == "low" else np.where(words == TOP, TOP, ~words)
 
 
 def float_words(x: Floats) -> Ints:
@@ -185,8 +218,8 @@ def word_floats(words: Ints) -> Floats:
         bits = np.empty(words.size, np.int64)
         floats_of_keys(words, bits)
         return bits.view(np.float64)
-    bits = words >> 63
-    bits &= TOP
+    bits = words >> _SIGN
+    bits &= _REST
     bits ^= words
     return bits.view(np.float64)
 
@@ -243,13 +276,10 @@ def _width(type: pa.DataType) -> int:
     return int(type.bit_width) // 8
 
 
-def _buffer(array: pa.Array, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+def _buffer(array: pa.Array, dtype: np.dtype[Any], words: int = 1) -> npt.NDArray[Any]:
     """A fixed-width column's values as a view of its Arrow buffer (a decimal128 takes two words a value)."""
-    per_value = _width(array.type) // dtype.itemsize
-    buffer = array.buffers()[1]
-    if buffer is None or len(array) == 0:
-        return np.zeros(len(array) * per_value, dtype)
-    view: npt.NDArray[Any] = np.frombuffer(
-        buffer, dtype, count=len(array) * per_value, offset=array.offset * _width(array.type)
-    )
+    size, buffer = len(array) * words, array.buffers()[1]
+    if buffer is None or not size:
+        return np.zeros(size, dtype)
+    view: npt.NDArray[Any] = np.frombuffer(buffer, dtype, size, array.offset * words * dtype.itemsize)
     return view

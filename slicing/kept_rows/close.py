@@ -130,7 +130,7 @@ def closed(
 
     Gives the rows without what is needed no more, the windows, and those they replace.
     """
-    if reached is None or not (len(state.rows) or state.plan.idle is not None):
+    if not state.plan.keeps_rows or reached is None or not (len(state.rows) or state.plan.idle is not None):
         return state.rows, [], None
     after = BEGIN if state.watermark is None else state.watermark - state.patience
     until = FOREVER if flush else reached - state.patience

@@ -308,6 +308,14 @@ def appended(lane: Lane, older: Block, newer: Block, shared: bool) -> Block:
     return lane.kind.merged(lane, into, into.size - 1, older, newer)
 
 
+def taken_up(lane: Lane, older: Ints, newer: Ints) -> None:
+    """The only one of the older partials becomes part of the first of the newer ones, in place."""
+    if isinstance(lane.kind, int):
+        words.combine(lane.kind, _FIRST, _FIRST, newer, older)
+    else:
+        newer[:1] = appended(lane, older, newer[:1], True)
+
+
 def after(older: Ints, newer: Ints, shared: bool) -> Ints:
     """Rows after others, without the first where that is the last of those."""
     if not shared:

@@ -37,11 +37,11 @@ class Thinned(Cells):
         return size
 
     @lazy
-    def meta(self) -> Ints:
+    def meta(self) -> Ints:  # type: ignore[override]
         return self._moved().meta
 
     @lazy
-    def blocks(self) -> tuple[Block, ...]:
+    def blocks(self) -> tuple[Block, ...]:  # type: ignore[override]
         return self._moved().blocks
 
     def _moved(self) -> Cells:

@@ -6,6 +6,7 @@ The next edge after a time, the edges of a span, and which windows a set of slic
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -54,7 +55,7 @@ class EdgeSet:
         self._every, self._phase, self._horizon = _columns(self.progressions)
         self.cuts = fused([p._replace(horizon=0) for p in self.progressions])  # where edges are at all
         self._cuts = _columns(self.cuts)[:2]
-        self.longest = int(self._cuts[0].min(initial=END))  # no slice is longer
+        self.longest = min([p.every for p in self.cuts], default=END)  # no slice is longer
         self._listed_before = 64
         self.marks = sorted({m for b in bounds for m in b.marks})
         self.irregular = [b for b in bounds if b.irregular]
@@ -132,24 +133,19 @@ class EdgeSet:
         ``grid`` adds an edge every so many ticks (0: none). When the regular edges are more than ``limit`` only those
         next to a row are given, so that a jump in time costs nothing.
         """
-        known = self._known(low, high, grid)
-        if known is not None:
-            return known
+        known_from, of_grid, edge = self._next
+        if edge.size and grid == of_grid and known_from <= low and high < edge[0]:
+            return edge
         edges = self._between(low, high, times, grid, limit)
         if edges.size == 1:
             self._next = low, grid, edges
         return edges
 
-    def _known(self, low: int, high: int, grid: int) -> Ints | None:
-        known_from, of_grid, edge = self._next
-        return edge if edge.size and grid == of_grid and known_from <= low and high < edge[0] else None
-
     def _between(self, low: int, high: int, times: Ints, grid: int, limit: int) -> Ints:
         regular = self.regular_width(grid)
         if regular is not None and (high - low) // regular[0] <= limit:
             width, origin = regular
-            first = (low - origin) // width + 1
-            return np.arange(first, (high - origin) // width + 2) * width + origin
+            return np.arange(low - (low - origin) % width + width, high - (high - origin) % width + width + 1, width)
         every, phase = self._cuts
         if grid:
             every, phase = np.append(every, grid), np.append(phase, 0)
@@ -288,11 +284,13 @@ def _families(bounds: Sequence[Bound]) -> tuple[Ints, Ints, Ints]:
         if bound.periodic is not None:
             size, every, offset = bound.periodic
             keyed.append((every, (offset + size) % every, number, size))
-    table: Ints = np.array(sorted(keyed) or np.empty((0, 4)), np.int64).reshape(-1, 4).T.copy()
-    every, phase, numbers, sizes = table
-    first = np.flatnonzero(np.append(True, (every[1:] != every[:-1]) | (phase[1:] != phase[:-1]))[: every.size])
-    last = np.append(first[1:], every.size)[: first.size]
-    return np.stack([first, last, every[first], phase[first]], axis=1), sizes, numbers
+    families: list[tuple[int, int, int, int]] = []
+    for (every, phase), members in groupby(sorted(keyed), key=lambda k: k[:2]):
+        first = families[-1][1] if families else 0
+        families.append((first, first + len(list(members)), every, phase))
+    table = np.array(families or np.empty((0, 4)), np.int64)
+    sizes, numbers = (np.array([k[at] for k in sorted(keyed)], np.int64) for at in (3, 2))
+    return table, sizes, numbers
 
 
 def fused(progressions: list[Progression]) -> list[Progression]:
@@ -301,6 +299,8 @@ def fused(progressions: list[Progression]) -> list[Progression]:
     for p in progressions:
         key = (p.every, p.phase % p.every)
         longest[key] = max(longest.get(key, 0), p.horizon)
+    if len(longest) == 1:
+        return [Progression(*key, horizon) for key, horizon in longest.items()]
     kept: list[Progression] = []
     table = np.empty((3, len(longest)), np.int64)
     for (every, phase), horizon in sorted(longest.items(), key=lambda item: (item[0][0], -item[1])):

@@ -26,6 +26,7 @@ from slicing.slices.combining import AUTO, EAGER
 Ints = npt.NDArray[np.int64]
 _Stretch = tuple[Ints, Ints, tuple[Block, ...]]  # of windows: how many keys each has, these in order, their partials
 
+FEW = 1024  # slices of all runs that are sooner looked at together: two runs of 2 slices 75 -> 30 us
 PIECE = 1 << 14  # cells that are added up at a time, lane by lane: they stay in cache
 
 
@@ -71,15 +72,16 @@ def _due_of_runs(plan: Plan, runs: Sequence[Cells], after: int, until: int) -> t
     with a slice that is not its first."""
     found = []
     slices = [run.slice_ends for run in runs]
-    if not plan.edges.periodic:  # a run alone does not tell whether the slice a window needs is its first
+    # a run alone does not tell whether the slice a window needs is its first
+    if not plan.edges.periodic or sum(map(len, slices)) <= FEW:
         slices = [distinct(np.concatenate(slices))]
     for ends in slices:
         due = plan.edges.due(ends, after, until)
-        if (due.need != due.low).any():
+        if due.need is not due.low and (due.need != due.low).any():
             return None
+        if len(slices) == 1:
+            return due.type, due.start, due.end
         found.append(np.stack([due.end, due.type, due.start]))
-    if len(found) == 1:
-        return found[0][1], found[0][2], found[0][0]
     together = np.concatenate(found, axis=1)
     together = together[:, np.lexsort(together[::-1])]
     new = np.append(True, (together[:, 1:] != together[:, :-1]).any(axis=0))[: together.shape[1]]

@@ -20,7 +20,7 @@ from slicing.windows.edges import DueWindows
 Ints = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Closing:
     """The windows with ``after < end <= until`` of a store's runs, all of them at once."""
 
