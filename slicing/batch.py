@@ -146,7 +146,10 @@ class Rows:
     @property
     def parts(self) -> list[Rows]:
         """The rows in turn, one part a thread."""
-        return [self._part(piece) for piece in self._pieces]
+        parts = [self._part(piece) for piece in self._pieces]
+        for part in parts if not self.span[2] else ():
+            part.__dict__["span"] = self.span  # wide enough, and none looks again
+        return parts
 
     def part(self, piece: slice) -> Rows:
         part = self._part(piece)

@@ -39,6 +39,7 @@ Bytes = npt.NDArray[np.uint8]
 TURNS = 8  # cells a slot that rows without keys take turns at
 SHORT = 16  # rows of such a cell that are not worth it
 SPARSE = 16  # rows of such a cell are not worth that several threads make it
+MANY = 3 << 17  # rows of a thread that are worth cells of its own
 FEW = 32  # rows between edges of the grid that are not worth a cell
 
 
@@ -119,7 +120,8 @@ def _shared(rows: Rows, ends: Ints, grid: Grid) -> Cells | None:
             return _assemble(rows, ends, np.zeros(size, np.int64), some)
     elif size * (FEW if plan.grid else 1) <= len(rows) and len(grid.shares) > 1 and _of_words(plan):
         return _assemble(rows, ends[:, None], np.arange(grid.keys), grid)
-    return _by_parts(rows) if size * SPARSE <= len(rows) else None
+    few = size * SPARSE <= len(rows) and len(rows) >= MANY * rows.threads and _of_words(plan)
+    return _by_parts(rows) if few else None
 
 
 def _of_words(plan: Plan) -> bool:

@@ -172,6 +172,8 @@ def few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, few in {"CHUNK": 3, "BLOCK": 4, "MOST_PIECES": 6, "LONG": 1}.items():
         monkeypatch.setattr(slicing.places, name, few)
     monkeypatch.setattr(slicing.reduce, "TURNS", 2)
+    monkeypatch.setattr(slicing.reduce, "MANY", 1)
+    monkeypatch.setattr(slicing.reduce, "SPARSE", 1)
     monkeypatch.setattr(slicing.reduce, "SHORT", 1)
     monkeypatch.setattr(slicing.batch, "BLOCK", 4)
     monkeypatch.setattr(slicing.answers.answers, "PIECE", 3)

@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose
 import slicing as sl
 import slicing.columns.key_tables
 import slicing.places
+import slicing.reduce
 import slicing.system.threads
 from slicing.columns.key_tables import WordTable
 from slicing.places import shares
@@ -38,6 +39,7 @@ WINDOWS = {
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slicing.system.threads, "ENOUGH", 50)
+    monkeypatch.setattr(slicing.reduce, "MANY", 50)
     monkeypatch.setattr(slicing.columns.key_tables, "TURN", 20)
 
 
@@ -74,6 +76,7 @@ def test_as_many_threads_as_one_likes(small_parts: None, disorder: int, by: list
 
 def test_a_cell_that_all_threads_share_is_counted_once_by_each_lane(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slicing.system.threads, "ENOUGH", 1)
+    monkeypatch.setattr(slicing.reduce, "MANY", 1)
     aggs = {"n": sl.count(), "last": sl.last("i"), "some": sl.count("i")}
     table = pa.table({"ts": [0, 0, 9, 9], "key": [1, 1, 1, 1], "i": [3, 4, 5, 6]})
     (row,) = sl.aggregate(table, sl.Spec("ts", {"w": sl.whole()}, aggs, by=["key"]), threads=2).to_pylist()
