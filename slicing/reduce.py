@@ -120,8 +120,12 @@ def _shared(rows: Rows, ends: Ints, grid: Grid) -> Cells | None:
             return _assemble(rows, ends, np.zeros(size, np.int64), some)
     elif size * (FEW if plan.grid else 1) <= len(rows) and len(grid.shares) > 1 and _of_words(plan):
         return _assemble(rows, ends[:, None], np.arange(grid.keys), grid)
-    few = size * SPARSE <= len(rows) and len(rows) >= MANY * rows.threads and _of_words(plan)
-    return _by_parts(rows) if few else None
+    return _by_parts(rows) if _worth_parts(rows, size) else None
+
+
+def _worth_parts(rows: Rows, cells: int) -> bool:
+    """Whether cells of each thread's own cost less than they save."""
+    return cells * SPARSE <= len(rows) and len(rows) >= MANY * rows.threads and _of_words(rows.plan)
 
 
 def _of_words(plan: Plan) -> bool:
