@@ -296,12 +296,9 @@ def _streams(store: KeyRows, plan: Plan) -> tuple[Stream, ...]:
 
 
 def _stream(stream: Stream, plan: Plan) -> Stream:
-    runs = []
-    for run in stream.store.runs:
-        cells = Cells(run.meta, _blocks(stream.store.plan, plan, run))
-        cells = cells.with_meta(0, plan.edges.next_live(run.end - 1, BEGIN))
-        runs.append(fused(sorted_cells(cells), plan.lanes, plan.gaps))
-    return replace(stream, store=Store(plan, tuple(runs)).without(stream.reached))
+    """Slices may end where no window does any more, as no new one has an edge inside of them."""
+    runs = tuple(Cells(run.meta, _blocks(stream.store.plan, plan, run)) for run in stream.store.runs)
+    return replace(stream, store=Store(plan, runs).without(stream.reached))
 
 
 def _final(run: RowTable | PlainRows, old: Plan, plan: Plan) -> RowTable | PlainRows:
