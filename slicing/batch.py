@@ -17,8 +17,9 @@ from slicing.columns.lazy import lazy
 from slicing.columns.row_values import Values, values_of
 from slicing.columns.values import SIGN_BIT
 from slicing.kernels.slice import cut, scan
-from slicing.plan import RANK_FORMS, Plan
+from slicing.plan import Plan
 from slicing.slices.lanes import Feed
+from slicing.slices.ranked import RANK_FORMS
 from slicing.system.threads import parts, side_by_side
 from slicing.windows.bounds import LIMIT
 

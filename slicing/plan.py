@@ -24,6 +24,7 @@ from slicing.measure import Measure
 from slicing.slices.blocks import ListKind, Words, kind_of, width
 from slicing.slices.combining import AUTO, EAGER, check_types, deep, removable
 from slicing.slices.lanes import Feed, Lane
+from slicing.slices.ranked import RANK_FORMS
 from slicing.spec import ProcessingTime, Spec
 from slicing.watermark import Ordered
 from slicing.windows.bounds import BEGIN, LONGEST, Bound
@@ -426,22 +427,6 @@ def _check_span(name: str, ticks: int) -> None:
             f"windows[{name!r}] spans {ticks} units of the time column; at most {LONGEST} are allowed (a coarser unit "
             "reaches further)"
         )
-
-
-RANK_FORMS = ("word", "low", "high")
-
-# where a partial holds a rank of its first or second feed: kind -> (word, feed, is complemented when 'high')
-RANK_WORDS = {
-    kinds.EXTREMES: ((1, 0), (2, 0)),
-    kinds.FIRST: ((4, 0),),
-    kinds.LAST: ((4, 0),),
-    kinds.ARG: ((1, 0), (5, 1)),
-    kinds.EXTREME_COUNT: ((1, 0),),
-}
-
-
-# without an order of arrival the value's word stands in its place (complemented for LAST, which takes the largest)
-TIE_WORDS = {kinds.FIRST: 3, kinds.LAST: 3, kinds.ARG: 4}
 
 
 def column_type(schema: pa.Schema, name: str) -> pa.DataType:

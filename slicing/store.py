@@ -7,7 +7,7 @@ nothing to undo.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,13 +15,10 @@ import numpy.typing as npt
 
 from slicing.columns.order import distinct
 from slicing.kernels.cells import CODE, END, LEVEL
-from slicing.kernels.combine import ARG as _ARG
-from slicing.kernels.combine import LAST as _LAST
-from slicing.plan import RANK_FORMS, RANK_WORDS, TIE_WORDS, Plan
+from slicing.plan import Plan
 from slicing.slices import eager
-from slicing.slices.blocks import ListKind, Lists
 from slicing.slices.cells import NEVER, Cells, fused, going_on, merged, sorted_cells
-from slicing.slices.lanes import Lane
+from slicing.slices.ranked import ranks_used, reranked
 from slicing.slices.sessions import chains
 from slicing.slices.thinned import of_codes, parted, touched
 
@@ -209,56 +206,10 @@ class Store:
 
     def reranked(self, column: str, rank: Ints) -> Store:
         """Ranks of a column's values renumbered (order kept): ``rank[old]`` is the new one."""
-        return replace(self, runs=tuple(reranked(self.plan, r, column, rank) for r in self.runs))
+        return replace(
+            self, runs=tuple(reranked(self.plan.lanes, r, column, rank, self.plan.arrival) for r in self.runs)
+        )
 
     def ranks_used(self, column: str, size: int) -> Ints:
         """The ranks of a column's values that any cell holds."""
-        return ranks_used(self.plan, self.runs, column, size)
-
-
-def reranked(plan: Plan, cells: Cells, column: str, rank: Ints) -> Cells:
-    def moved(words: Ints, complemented: bool) -> Ints:
-        return ~rank[~words] if complemented else rank[words]
-
-    return _map_ranks(plan, cells, column, moved)
-
-
-def ranks_used(plan: Plan, tables: Iterable[Cells], column: str, size: int) -> Ints:
-    """The ranks of a column's values that any cell of the tables holds."""
-    used = np.zeros(size, np.bool_)
-
-    def mark(words: Ints, complemented: bool) -> Ints:
-        used[~words if complemented else words] = True
-        return words
-
-    for table in tables:
-        _map_ranks(plan, table, column, mark)
-    return np.flatnonzero(used)
-
-
-def _map_ranks(plan: Plan, cells: Cells, column: str, change: Callable[[Ints, bool], Ints]) -> Cells:
-    blocks = list(cells.blocks)
-    for b, lane in enumerate(plan.lanes):
-        for word, feed in _rank_words(lane):
-            if lane.feeds[feed].column != column or lane.feeds[feed].form not in RANK_FORMS:
-                continue
-            if isinstance(blocks[b], Lists):
-                lists = blocks[b].whole()
-                items = lists.items.copy()
-                items[:, word] = change(items[:, word], lane.feeds[feed].form == "high")
-                blocks[b] = Lists(lists.at, items)
-                continue
-            held = blocks[b][:, 0] > 0
-            if lane.kind == _ARG and feed == 1:
-                held &= blocks[b][:, 6] > 0
-            changed = blocks[b].copy()
-            changed[held, word] = change(changed[held, word], lane.feeds[feed].form == "high")
-            if not plan.arrival and word == TIE_WORDS.get(lane.kind, word) + 1:
-                changed[held, word - 1] = ~changed[held, word] if lane.kind == _LAST else changed[held, word]
-            blocks[b] = changed
-    return Cells(cells.meta, tuple(blocks))
-
-
-def _rank_words(lane: Lane) -> tuple[tuple[int, int], ...]:
-    """(word, feed) of each word of a lane's partials that may be a rank."""
-    return lane.kind.rank_words if isinstance(lane.kind, ListKind) else RANK_WORDS.get(lane.kind, ())
+        return ranks_used(self.plan.lanes, self.runs, column, size)

@@ -28,7 +28,7 @@ from slicing.kept_rows.of_stream import Stream
 from slicing.kept_rows.plain import PlainRows
 from slicing.kept_rows.remembered import Arrived, Contexts, Notes, Quiet, Seen
 from slicing.plan import Plan
-from slicing.store import ranks_used, reranked
+from slicing.slices.ranked import ranks_used, reranked
 from slicing.windows.bounds import BEGIN, FOREVER
 from slicing.windows.row_view import (
     OF_ALL,
@@ -253,7 +253,7 @@ class KeyRows:
         runs = (
             run.reranked(column, rank)
             if isinstance(run, PlainRows)
-            else replace(run, cells=reranked(self.plan, run.cells, column, rank))
+            else replace(run, cells=reranked(self.plan.lanes, run.cells, column, rank, self.plan.arrival))
             for run in self.final.runs
         )
         final = replace(self.final, runs=tuple(runs))
@@ -281,7 +281,7 @@ class KeyRows:
         used = np.zeros(size, np.bool_)
         cells = [run.cells for run in self.final.runs if isinstance(run, RowTable)]
         cells += [run for stream in self.streams for run in stream.store.runs]
-        used[ranks_used(self.plan, cells, column, size)] = True
+        used[ranks_used(self.plan.lanes, cells, column, size)] = True
         for run in (*self.waiting, *(run.rows for run in self.final.runs if isinstance(run, PlainRows))):
             used[run.ranks[column] if size else slice(0)] = True
         return np.flatnonzero(used)
