@@ -29,7 +29,7 @@ AFTER = np.int64(80_000)
 
 def parts(rows: int, threads: int, together: int = 1) -> list[slice]:
     """Equal parts of the rows, or of blocks of so many, one a thread, as far as each has enough."""
-    count = max(1, min(threads, rows * together // ENOUGH))
+    count = max(1, min(threads, rows, rows * together // ENOUGH))
     bounds = [rows * i // count for i in range(count + 1)]
     return [slice(a, b) for a, b in pairwise(bounds)]
 
