@@ -23,6 +23,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import ROUND_HALF_UP, Context, Decimal
 from fractions import Fraction
 from functools import partial
+from itertools import zip_longest
 from math import inf, isinf, isnan, nan
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -157,8 +158,9 @@ def count_windows(window: Values, rows: list[Row]) -> Iterable[tuple]:
 def marked_windows(window: Values, rows: list[Row]) -> Iterable[tuple]:
     if not rows:
         return
-    marks = sorted({row.time for row in rows if row.values[window["column"]]} | {rows[0].time})
-    for start, end in zip(marks, [*marks[1:], None], strict=True):
+    begins = set() if "added" in window else {rows[0].time}  # added, it does not know whether a row is a key's first
+    marks = sorted({row.time for row in rows if row.values[window["column"]]} | begins)
+    for start, end in zip_longest(marks, marks[1:]):
         members = [row for row in rows if start <= row.time and (end is None or row.time < end)]
         yield start, rows[-1].time if end is None else end, members, end, None, None
 

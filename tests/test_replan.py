@@ -75,9 +75,6 @@ def test_windows_come_and_go(case: Case, data: st.DataObject) -> None:
 @chosen
 @given(cases(WHOLE), st.data())
 def test_windows_of_the_whole_stream_come_and_go(short: None, case: Case, data: st.DataObject) -> None:
-    for window in case.query["windows"].values():
-        if window["kind"] == "punctuation":  # one by key does not begin for certain with the first row of a new key
-            window["per_key"] = False
     come_and_go(case, data)
 
 
@@ -126,6 +123,8 @@ def come_and_go(case: Case, data: st.DataObject) -> None:
                 since, window = op.complete_from(name), seen[name]
                 if window.get("order") == "arrival" and (window["kind"] == "rows" or window["every"] > 1):
                     window["arrived"] = wanted.pushed
+                elif since is not None and window["kind"] == "punctuation":
+                    window["added"] = True
                 elif since is not None and (
                     window.get("fill") or window["kind"] in ("rows", "frame", "per_row", "visit", "delta")
                 ):
