@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from slicing.batch import Rows
 from slicing.kernels import combine as kinds
-from slicing.kernels import reduce as k
 from slicing.kernels.cells import CODE, END, ROWS
+from slicing.kernels.scatter import scatter_new
 from slicing.lift import Lifted, Order, Quads
 from slicing.places import Grid
 from slicing.plan import Plan
@@ -82,7 +82,7 @@ class Hot:
             for chunk, cell, base in chunks:
                 for lane in lanes:
                     lane.scatter(chunk, cell, base)
-                self.used += int(k.scatter_new(cell, self._rows[base:]))
+                self.used += int(scatter_new(cell, self._rows[base:]))
 
         return fill
 

@@ -10,7 +10,29 @@ from slicing.columns.key_tables import Codes
 from slicing.columns.lazy import lazy
 from slicing.columns.values import SIGN_BIT
 from slicing.kernels import combine as kinds
-from slicing.kernels import reduce as k
+from slicing.kernels.scatter import (
+    scatter_arg,
+    scatter_basic_f,
+    scatter_basic_i,
+    scatter_count,
+    scatter_edge,
+    scatter_extreme_count,
+    scatter_extremes,
+    scatter_moments,
+    scatter_product_f,
+    scatter_product_i,
+    settle,
+)
+from slicing.kernels.segments import (
+    masked_basic_f,
+    masked_basic_i,
+    masked_count,
+    masked_extremes,
+    segment_basic_f,
+    segment_basic_i,
+    segment_extremes,
+    segment_moments,
+)
 from slicing.places import Pieces, Place, Segments, fixed
 from slicing.slices.lanes import Lane
 from slicing.system.threads import side_by_side
@@ -60,7 +82,7 @@ class Quads:
 
     def partials(self, which: Ints) -> Ints:
         block: Ints = kinds.room(kinds.BASIC_F, which.size)
-        k.settle(which, self.words, self.spilt, block)
+        settle(which, self.words, self.spilt, block)
         return block
 
 
@@ -129,15 +151,15 @@ class Lifted:
     def _masked(self, runs: Ints, block: Ints) -> None:
         kind, masked = self._lane.kind, (runs, self._rows.time, self._valid)
         if kind == kinds.COUNT:
-            k.masked_count(*masked, block)
+            masked_count(*masked, block)
             return
         x = self._feeds[0]
         if kind == kinds.BASIC_F:
-            k.masked_basic_f(*masked, x, x.view(np.int64), block, block.view(np.float64))
+            masked_basic_f(*masked, x, x.view(np.int64), block, block.view(np.float64))
         elif kind == kinds.BASIC_I:
-            k.masked_basic_i(*masked, x, block)
+            masked_basic_i(*masked, x, block)
         else:
-            k.masked_extremes(*masked, x, block)
+            masked_extremes(*masked, x, block)
 
     def _by_segments(self, place: Segments) -> bool:
         kind, rows, x = self._lane.kind, self._rows, self._feeds[0]
@@ -164,13 +186,13 @@ class Lifted:
     def _segments(self, first: Ints, last: Ints, block: Ints) -> None:
         kind, x = self._lane.kind, self._feeds[0]
         if kind == kinds.BASIC_F:
-            k.segment_basic_f(first, last, x, x.view(np.int64), block, block.view(np.float64))
+            segment_basic_f(first, last, x, x.view(np.int64), block, block.view(np.float64))
         elif kind == kinds.BASIC_I:
-            k.segment_basic_i(first, last, x, block)
+            segment_basic_i(first, last, x, block)
         elif kind == kinds.EXTREMES:
-            k.segment_extremes(first, last, x, block)
+            segment_extremes(first, last, x, block)
         else:
-            k.segment_moments(first, last, x, block, block.view(np.float64))
+            segment_moments(first, last, x, block, block.view(np.float64))
 
     def ready(self) -> None:
         """Make the cells, before several threads scatter rows over them."""
@@ -184,36 +206,36 @@ class Lifted:
             cell = fixed((cell - none) * self._valid[chunk] + none)
         if kind == kinds.BASIC_F:
             quads = self.quads
-            k.scatter_basic_f(cell, feeds[0].view(np.int64), quads.words[base:], quads.spilt[base:])
+            scatter_basic_f(cell, feeds[0].view(np.int64), quads.words[base:], quads.spilt[base:])
             return
         block = self.block[base:]
         floats = block.view(np.float64)
         if kind == kinds.COUNT:
-            k.scatter_count(cell, block)
+            scatter_count(cell, block)
         elif kind == kinds.BASIC_I:
-            k.scatter_basic_i(cell, feeds[0], block)
+            scatter_basic_i(cell, feeds[0], block)
         elif kind == kinds.EXTREMES:
-            k.scatter_extremes(cell, feeds[0], block)
+            scatter_extremes(cell, feeds[0], block)
         elif kind == kinds.MOMENTS:
-            k.scatter_moments(cell, feeds[0], block, floats)
+            scatter_moments(cell, feeds[0], block, floats)
         elif kind == kinds.PRODUCT_F:
-            k.scatter_product_f(cell, feeds[0], block, floats)
+            scatter_product_f(cell, feeds[0], block, floats)
         elif kind == kinds.PRODUCT_I:
-            k.scatter_product_i(cell, *feeds, block, floats)
+            scatter_product_i(cell, *feeds, block, floats)
         elif kind in (kinds.FIRST, kinds.LAST):
             time, sequence, arrival = self._order.of(chunk)
             if not self._rows.plan.arrival:
                 arrival = feeds[0].view(np.int64) if kind == kinds.FIRST else ~feeds[0].view(np.int64)
-            k.scatter_edge(kind == kinds.LAST, cell, time, sequence, arrival, feeds[0], block)
+            scatter_edge(kind == kinds.LAST, cell, time, sequence, arrival, feeds[0], block)
         elif kind == kinds.ARG:
             time, sequence, arrival = self._order.of(chunk)
             if not self._rows.plan.arrival:
                 arrival = feeds[1].view(np.int64)
                 if self._returned is not ALL_VALID:
                     arrival = np.where(self._returned[chunk].view(np.bool_), arrival, SIGN_BIT)
-            k.scatter_arg(cell, feeds[0], time, sequence, arrival, feeds[1], self._returned[chunk], block)
+            scatter_arg(cell, feeds[0], time, sequence, arrival, feeds[1], self._returned[chunk], block)
         elif kind == kinds.EXTREME_COUNT:
-            k.scatter_extreme_count(cell, feeds[0], block)
+            scatter_extreme_count(cell, feeds[0], block)
         else:
             raise AssertionError(f"no kernel reduces rows to partials of kind {kind}")
 

@@ -21,9 +21,10 @@ from slicing.batch import ALL_VALID, Rows
 from slicing.columns.key_tables import Codes, numbered
 from slicing.columns.order import distinct, order_by, sorting
 from slicing.columns.values import TOP
-from slicing.kernels import reduce as k
 from slicing.kernels.cells import CODE, END, FIRST, LAST, LEVEL, ROWS, chain_rows
 from slicing.kernels.combine import combine
+from slicing.kernels.scatter import scatter_count, scatter_span, span_in_order
+from slicing.kernels.segments import masked_count, masked_span
 from slicing.lift import MASKED, SEGMENTED, Lifted, Order
 from slicing.places import Chained, Chunk, Grid, Pieces, Place, Scattered, Segments, fixed
 from slicing.plan import Plan
@@ -286,7 +287,7 @@ def _known_span(rows: Rows, place: Place, size: int) -> tuple[Ints, Ints] | None
         return rows.time[place.first], rows.time[place.last - 1]
     if isinstance(place, Pieces):
         first, last = np.full(size, TOP), np.full(size, ~TOP)
-        k.masked_span(place.found, rows.time, first, last)
+        masked_span(place.found, rows.time, first, last)
         return first, last
     return None
 
@@ -298,14 +299,14 @@ def _span_in_turn(grid: Grid, counts: Ints) -> tuple[Ints, Ints]:
     first, last = np.empty((2, counts.size), np.int64)
     for slot, (begin, end) in enumerate(pairwise(grid.bounds.tolist())):
         cells = slice(slot * keys, (slot + 1) * keys)
-        k.span_in_order(fixed(code[begin:end]), time[begin:end], counts[cells], first[cells], last[cells])
+        span_in_order(fixed(code[begin:end]), time[begin:end], counts[cells], first[cells], last[cells])
     return first, last
 
 
 def _scatter(rows: Rows, place: Place, waiting: Sequence[Lifted], counted: Ints | None, spans: Ints | None) -> None:
     """What is left of the lanes, the count and the first and last times, chunk by chunk."""
     if counted is not None and isinstance(place, Pieces):
-        k.masked_count(place.found, rows.time, ALL_VALID, counted)
+        masked_count(place.found, rows.time, ALL_VALID, counted)
         counted = None
     together = len(waiting) + (counted is not None) + (spans is not None)
     if not together:
@@ -316,9 +317,9 @@ def _scatter(rows: Rows, place: Place, waiting: Sequence[Lifted], counted: Ints 
             for lane in waiting:
                 lane.scatter(chunk, cell, base)
             if counted is not None:
-                k.scatter_count(cell, counted[base:])
+                scatter_count(cell, counted[base:])
             if spans is not None:
-                k.scatter_span(cell, rows.time[chunk], spans[base:])
+                scatter_span(cell, rows.time[chunk], spans[base:])
 
     if not isinstance(place, Grid) or len(place.shares) == 1:
         scattered(place.chunks(together))

@@ -14,9 +14,8 @@ import slicing.answers.answers
 from slicing import reduce
 from slicing.columns.values import TOP, word_floats
 from slicing.kernels import combine as kinds
-from slicing.kernels import reduce as k
 from slicing.kernels.cells import chain_rows
-from slicing.kernels.reduce import masked_basic_f, segment_basic_f
+from slicing.kernels.segments import masked_basic_f, segment_basic_f
 from slicing.kernels.slice import cut, grid_cells, next_edges, pieces, scan
 from slicing.reduce import _numbered
 
@@ -157,8 +156,8 @@ def test_first_and_last_times_of_keys_are_the_same_of_rows_in_order(
     data = pa.table({"ts": ts, "key": key, "i": rng.integers(-100, 100, ts.size)})
     spec = sl.Spec("ts", {"s": sl.session(3100), "near": sl.session(3001), **others}, {"n": sl.count()}, by=["key"])
     seen = []
-    span = k.span_in_order
-    monkeypatch.setattr(k, "span_in_order", lambda *of: seen.append(span(*of)))
+    span = reduce.span_in_order
+    monkeypatch.setattr(reduce, "span_in_order", lambda *of: seen.append(span(*of)))
     found = sl.aggregate(data, spec, threads=threads)
     assert seen
     assert found.equals(sl.aggregate(data.take(rng.permutation(ts.size)), spec, threads=threads))

@@ -9,7 +9,8 @@ import numpy as np
 
 from slicing.columns.keys import KeyTable
 from slicing.kernels import combine as kinds
-from slicing.kernels import reduce as k
+from slicing.kernels.scatter import scatter_basic_f, scatter_basic_i
+from slicing.kernels.segments import masked_basic_f, segment_basic_f
 from slicing.kernels.slice import cut, grid_cells, pieces, scan
 from slicing.lift import Quads
 
@@ -50,10 +51,10 @@ class Reduce:
             "cut": lambda: cut(time, edges, 4096, positions),
             "pieces": lambda: pieces(rows, 512, lows, highs, edges, found),
             "grid": lambda: grid_cells(time, edges, np.int64(SECOND), cell, np.int64(cells), out),
-            "segment": lambda: k.segment_basic_f(*run, *columns),
-            "masked": lambda: k.masked_basic_f(runs, time, every, *columns),
-            "scatter": lambda: k.scatter_basic_f(cell, x.view(np.int64), quads.words, quads.spilt),
-            "integers": lambda: k.scatter_basic_i(cell, whole, integers),
+            "segment": lambda: segment_basic_f(*run, *columns),
+            "masked": lambda: masked_basic_f(runs, time, every, *columns),
+            "scatter": lambda: scatter_basic_f(cell, x.view(np.int64), quads.words, quads.spilt),
+            "integers": lambda: scatter_basic_i(cell, whole, integers),
             "encode": lambda: table.encode([column]),
         }
         self.rows, self.work = rows, works[step]

@@ -1,9 +1,15 @@
-"""8-byte words as the floats they are."""
+"""8-byte words as the floats they are, and as integers that order as these do."""
 
-from numba import types
+import numpy as np
+from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array, populate_array
+
+from slicing.kernels.combine import TOP
+
+SIGN = np.int64(63)
+INF_BITS = np.int64(0x7FF0000000000000)
 
 
 @intrinsic
@@ -25,3 +31,14 @@ def floats(_, words):
         return made._getvalue()
 
     return seen(words), build
+
+
+@njit(inline="always")
+def order_key(u):
+    """float64 bits as an integer that orders alike."""
+    return u ^ ((u >> SIGN) & TOP)
+
+
+@njit(inline="always")
+def is_nan(u):
+    return (u & TOP) > INF_BITS

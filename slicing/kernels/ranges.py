@@ -8,8 +8,8 @@ begins at row ``bottom``.
 import numpy as np
 
 from slicing.kernels.combine import TOP, summed
+from slicing.kernels.floats import is_nan, order_key
 from slicing.kernels.kernel import helper, kernel
-from slicing.kernels.reduce import is_nan, order_key
 
 
 @kernel

@@ -1,0 +1,190 @@
+"""Rows into partials, one kernel a kind: their cells come in any order, and rows that do not count are sent to a cell
+that is thrown away."""
+
+import numpy as np
+
+from slicing.kernels.at_once import add_basic_f, widen_span
+from slicing.kernels.combine import BOTTOM, LOW, SHIFT, TOP, earlier, summed
+from slicing.kernels.floats import floats
+from slicing.kernels.kernel import kernel
+from slicing.kernels.prefetch import ahead
+
+OFTEN = np.int64(1023)
+
+
+@kernel
+def scatter_span(cell, t, S):
+    """~first and last time of each cell."""
+    for i in range(cell.size):
+        ahead(i, cell, t, S)
+        widen_span(S, np.uint64(cell[i]), t[i])
+
+
+@kernel
+def span_in_order(cell, t, rows, first, last):
+    """First and last time of each cell that has ``rows``, of rows in order: once each cell was met no more are read."""
+    met = np.int64(0)
+    for c in range(rows.size):
+        met += rows[c] > 0
+    waiting = met
+    i = np.int64(0)
+    first[:] = TOP
+    while waiting > 0:
+        c = np.uint64(cell[i])
+        if first[c] == TOP:
+            first[c] = t[i]
+            waiting -= 1
+        i += 1
+    i = np.int64(cell.size)
+    last[:] = BOTTOM
+    while met > 0:
+        i -= 1
+        c = np.uint64(cell[i])
+        if last[c] == BOTTOM:
+            last[c] = t[i]
+            met -= 1
+
+
+@kernel
+def scatter_count(cell, A):
+    for i in range(cell.size):
+        ahead(i, cell, cell, A)
+        A[np.uint64(cell[i]), 0] += 1
+
+
+@kernel
+def scatter_new(cell, A):
+    """The same; returns how many cells had none."""
+    new = np.int64(0)
+    for i in range(cell.size):
+        ahead(i, cell, cell, A)
+        c = np.uint64(cell[i])
+        new += A[c, 0] == 0
+        A[c, 0] += 1
+    return new
+
+
+@kernel
+def scatter_basic_f(cell, bits, Q, spilt):
+    """``spilt`` has a sum of each cell and what it lost, which the sum of every 1024 rows of a cell goes to."""
+    F = floats(Q)
+    for i in range(cell.size):
+        ahead(i, cell, bits, Q)
+        c = np.uint64(cell[i])
+        if add_basic_f(Q, c, bits[i]) & OFTEN == 0:
+            spilt[c, 0], spilt[c, 1] = summed(spilt[c, 0], spilt[c, 1], F[c, 1])
+            F[c, 1] = 0.0
+
+
+@kernel
+def settle(which, Q, spilt, A):
+    """Some cells of what ``scatter_basic_f`` made, as partials."""
+    F, G = floats(Q), floats(A)
+    for i in range(which.size):
+        c = np.uint64(which[i])
+        n = Q[c, 0]
+        A[i, 0] = n
+        G[i, 1], G[i, 2] = F[c, 1], 0.0
+        if n > OFTEN:
+            G[i, 1], G[i, 2] = summed(spilt[c, 0], spilt[c, 1], F[c, 1])
+        A[i, 3], A[i, 4] = ~Q[c, 2], Q[c, 3]
+
+
+@kernel
+def scatter_basic_i(cell, x, A):
+    for i in range(cell.size):
+        ahead(i, cell, x, A)
+        c = np.uint64(cell[i])
+        v = x[i]
+        A[c, 0] += 1
+        A[c, 1] += v & LOW
+        A[c, 2] += v >> SHIFT
+        A[c, 3] = min(A[c, 3], v)
+        A[c, 4] = max(A[c, 4], v)
+
+
+@kernel
+def scatter_extremes(cell, x, A):
+    for i in range(cell.size):
+        ahead(i, cell, x, A)
+        c = np.uint64(cell[i])
+        A[c, 0] += 1
+        A[c, 1] = min(A[c, 1], x[i])
+        A[c, 2] = max(A[c, 2], x[i])
+
+
+@kernel
+def scatter_moments(cell, x, A, F):
+    for i in range(cell.size):
+        ahead(i, cell, x, A)
+        c = np.uint64(cell[i])
+        n = A[c, 0] + 1
+        d = x[i] - F[c, 1]
+        m = F[c, 1] + d / n
+        A[c, 0] = n
+        F[c, 1] = m
+        F[c, 2] += d * (x[i] - m)
+
+
+@kernel
+def scatter_product_f(cell, x, A, F):
+    for i in range(cell.size):
+        ahead(i, cell, x, A)
+        c = np.uint64(cell[i])
+        A[c, 0] += 1
+        F[c, 1] *= x[i]
+
+
+@kernel
+def scatter_product_i(cell, x, approximate, A, F):
+    for i in range(cell.size):
+        ahead(i, cell, x, A)
+        c = np.uint64(cell[i])
+        A[c, 0] += 1
+        A[c, 1] *= x[i]
+        F[c, 2] *= approximate[i]
+
+
+@kernel
+def scatter_edge(last, cell, t, s, a, x, A):
+    """FIRST, or LAST: the value of the earliest or latest row by (time, sequence, arrival)."""
+    for i in range(cell.size):
+        ahead(i, cell, x, A)
+        c = np.uint64(cell[i])
+        before = earlier(t[i], s[i], a[i], A[c, 1], A[c, 2], A[c, 3])
+        if A[c, 0] == 0 or before != last:
+            A[c, 1] = t[i]
+            A[c, 2] = s[i]
+            A[c, 3] = a[i]
+            A[c, 4] = x[i]
+        A[c, 0] += 1
+
+
+@kernel
+def scatter_arg(cell, key, t, s, a, x, x_valid, A):
+    for i in range(cell.size):
+        ahead(i, cell, x, A)
+        c = np.uint64(cell[i])
+        k = key[i]
+        if A[c, 0] == 0 or k < A[c, 1] or (k == A[c, 1] and earlier(t[i], s[i], a[i], A[c, 2], A[c, 3], A[c, 4])):
+            A[c, 1] = k
+            A[c, 2] = t[i]
+            A[c, 3] = s[i]
+            A[c, 4] = a[i]
+            A[c, 5] = x[i]
+            A[c, 6] = x_valid.size == 0 or x_valid[i] != 0
+        A[c, 0] += 1
+
+
+@kernel
+def scatter_extreme_count(cell, key, A):
+    for i in range(cell.size):
+        ahead(i, cell, key, A)
+        c = np.uint64(cell[i])
+        k = key[i]
+        if A[c, 0] == 0 or k < A[c, 1]:
+            A[c, 1] = k
+            A[c, 2] = 1
+        elif k == A[c, 1]:
+            A[c, 2] += 1
+        A[c, 0] += 1
