@@ -13,7 +13,7 @@ from slicing.kernels.ranges import extreme_keys, least_of
 from slicing.kernels.rows import recent
 
 from . import measuring, streams
-from .push import AGGS
+from .push import AGGS, _PushesBesideState
 
 WINDOWS = {
     "rows": sl.rows(1000),
@@ -24,7 +24,22 @@ WINDOWS = {
 }
 
 
-class RowWindows:
+class _LargePushes:
+    spec: sl.Spec
+    batches: list[pa.RecordBatch]
+
+    def push_all(self) -> None:
+        operator = sl.Operator(self.spec)
+        for batch in self.batches:
+            operator.push(batch)
+
+    def track_rows_per_second(self, *_: object) -> float:
+        return sum(b.num_rows for b in self.batches) / measuring.seconds(self.push_all, wanted=3)[0]
+
+    track_rows_per_second.unit = "rows/s"
+
+
+class RowWindows(_LargePushes):
     """100,000 rows a second: in order, or 20 % of them up to 2 s late; without keys or of 1000."""
 
     params: ClassVar = [list(WINDOWS), ["in order", "out of order"], [0, 1000]]
@@ -46,18 +61,8 @@ class RowWindows:
         self.spec = sl.Spec("ts", {"w": WINDOWS[window]}, AGGS, by=by, watermark=watermark)
         self.push_all()
 
-    def push_all(self) -> None:
-        operator = sl.Operator(self.spec)
-        for batch in self.batches:
-            operator.push(batch)
-
     def time_push(self, window: str, stream: str, keys: int) -> None:
         self.push_all()
-
-    def track_rows_per_second(self, window: str, stream: str, keys: int) -> float:
-        return sum(b.num_rows for b in self.batches) / measuring.seconds(self.push_all, wanted=3)[0]
-
-    track_rows_per_second.unit = "rows/s"
 
 
 class PerRow:
@@ -95,7 +100,7 @@ class PerRow:
     track_rows_per_second.unit = "rows/s"
 
 
-class SmallPushesBesideKeptRows:
+class SmallPushesBesideKeptRows(_PushesBesideState):
     """``rows(100)`` of 10,000 keys, some 500,000 rows of which were given no window yet: pushes of 10 rows."""
 
     def setup(self) -> None:
@@ -105,16 +110,8 @@ class SmallPushesBesideKeptRows:
         self.operator.push(whole.slice(0, rows))
         self.batches = streams.cut(whole.slice(rows), 10)
 
-    def track_milliseconds_a_push(self) -> float:
-        start = time.process_time()
-        for batch in self.batches:
-            self.operator.push(batch)
-        return (time.process_time() - start) / len(self.batches) * 1e3
 
-    track_milliseconds_a_push.unit = "ms"
-
-
-class WholeStream:
+class WholeStream(_LargePushes):
     """Windows that rows of all keys end, and counts of rows as they come: pushes of 100,000 rows in order."""
 
     params: ClassVar = [["rows", "punctuation", "arrival"], [1000, 100_000]]
@@ -133,18 +130,8 @@ class WholeStream:
         self.spec = sl.Spec("ts", {"w": self.windows[window]}, AGGS, by=["key"], watermark=sl.ordered())
         self.push_all()
 
-    def push_all(self) -> None:
-        operator = sl.Operator(self.spec)
-        for batch in self.batches:
-            operator.push(batch)
 
-    def track_rows_per_second(self, window: str, keys: int) -> float:
-        return sum(b.num_rows for b in self.batches) / measuring.seconds(self.push_all, wanted=3)[0]
-
-    track_rows_per_second.unit = "rows/s"
-
-
-class SmallPushesOfTheWholeStream:
+class SmallPushesOfTheWholeStream(_PushesBesideState):
     """Pushes of 500 rows while most of a million keys have rows in the open window."""
 
     def setup(self) -> None:
@@ -154,11 +141,3 @@ class SmallPushesOfTheWholeStream:
         self.operator = sl.Operator(sl.Spec("ts", {"w": window}, AGGS, by=["key"], watermark=sl.ordered()))
         self.operator.push(whole.slice(0, rows))
         self.batches = streams.cut(whole.slice(rows), 500)
-
-    def track_milliseconds_a_push(self) -> float:
-        start = time.process_time()
-        for batch in self.batches:
-            self.operator.push(batch)
-        return (time.process_time() - start) / len(self.batches) * 1e3
-
-    track_milliseconds_a_push.unit = "ms"
