@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slicing.columns.lazy import lazy
+from slicing.columns.order import ranges
 from slicing.slices.blocks import Block
 from slicing.slices.cells import Cells
 
@@ -23,18 +24,15 @@ _NONE = np.empty(0, np.int64)
 
 
 class Thinned(Cells):
-    """A table without some of its cells."""
-
-    whole: Cells
-    gone: Mask
-    held: Ints  # how many cells each slice has left
+    """A table without some of its cells: its own are there once they were asked for. ``held``: how many each slice of
+    the whole has left."""
 
     def __init__(self, whole: Cells, gone: Mask, held: Ints) -> None:
-        self.__dict__.update(whole=whole, gone=gone, held=held, size=int(held.sum()))
+        self.whole, self.gone, self.held = whole, gone, held
+        self._size = int(held.sum())
 
     def __len__(self) -> int:
-        size: int = self.__dict__["size"]
-        return size
+        return self._size
 
     @lazy
     def meta(self) -> Ints:  # type: ignore[override]
@@ -46,8 +44,8 @@ class Thinned(Cells):
 
     def _moved(self) -> Cells:
         if len(self) < len(self.whole):
-            moved = self.whole.take(~self.gone)
-            self.__dict__.update(whole=moved, gone=np.zeros(len(moved), np.bool_), held=self.held[self.held > 0])
+            self.whole = self.whole.take(~self.gone)
+            self.gone, self.held = np.zeros(len(self), np.bool_), self.held[self.held > 0]
         return self.whole
 
     @property
@@ -114,8 +112,7 @@ def _places(run: Cells, codes: Ints) -> Ints:
     whole, gone = _whole(run)
     by_code, order = whole.by_code
     first, last = by_code.searchsorted(codes), by_code.searchsorted(codes, "right")
-    count = last - first
-    places = np.repeat(first - np.cumsum(count) + count, count) + np.arange(int(count.sum()))
+    places = ranges(first, last - first)
     if order is not None:
         places = np.sort(order[places])
     return places if gone is None else places[~gone[places]]
