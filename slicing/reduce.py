@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from slicing.batch import ALL_VALID, Rows
 from slicing.columns.key_tables import Codes, numbered
-from slicing.columns.order import distinct, order_by, sorting
+from slicing.columns.order import begins, distinct, order_by, sorting
 from slicing.columns.values import TOP
 from slicing.kernels.cells import CODE, END, FIRST, LAST, LEVEL, ROWS, chain_rows
 from slicing.kernels.combine import combine
@@ -54,7 +54,7 @@ def _numbered(cell: Ints, size: int) -> tuple[Scattered, Ints]:
         return Scattered(place[number], None), found[order]
     order = order_by(cell)
     ordered = cell[order]
-    first = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+    first = begins(ordered)
     rows = np.diff(np.append(first, cell.size))
     cell[order] = np.repeat(np.arange(first.size), rows)
     return Scattered(cell, rows), ordered[first]

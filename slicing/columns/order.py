@@ -1,4 +1,5 @@
-"""Sorting by several columns, fast where they are small numbers or nearly in order, as codes, slices and times are."""
+"""Sorting by several columns, fast where they are small numbers or nearly in order, as codes, slices and times are; and
+runs of what is sorted."""
 
 from __future__ import annotations
 
@@ -57,3 +58,13 @@ def distinct(values: Ints) -> Ints:
     new = np.ones(values.size, np.bool_)
     np.not_equal(values[1:], values[:-1], out=new[1:])
     return values[new]
+
+
+def begins(ordered: Ints | npt.NDArray[np.int32]) -> Ints:
+    """Where each run of equal values begins."""
+    return np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])[: ordered.size])
+
+
+def ranges(first: Ints, count: Ints) -> Ints:
+    """``first[i], first[i] + 1 ...``, ``count[i]`` of them, for one i after the other."""
+    return np.repeat(first - np.cumsum(count) + count, count) + np.arange(int(count.sum()))

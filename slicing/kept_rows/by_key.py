@@ -20,7 +20,7 @@ from slicing.answers.answers import Answers
 from slicing.batch import Rows
 from slicing.columns.keys import KeyTable
 from slicing.columns.lazy import lazy
-from slicing.columns.order import stable_order
+from slicing.columns.order import ranges, stable_order
 from slicing.kept_rows import of_stream, remembered, waiting
 from slicing.kept_rows.final import FinalRows, Run, by_code
 from slicing.kept_rows.final_slices import fused, slices_of
@@ -366,7 +366,7 @@ class KeyLook:
         if added.size == 1:
             chosen: Ints | slice = slice(int(left[0]), int(left[0] + added[0]))
         else:
-            chosen = np.repeat(left - np.cumsum(added) + added, added) + np.arange(added.sum())
+            chosen = ranges(left, added)
         new = table.take(chosen)
         if plan.slices_rows and len(new):
             begins = np.logical_or.reduce([window.begins(seen.view) for window, seen in windows])

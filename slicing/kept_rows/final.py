@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
+from slicing.columns.order import ranges
 from slicing.kept_rows.plain import PlainRows, joined
 from slicing.windows.bounds import FOREVER
 from slicing.windows.row_view import RANK, RowTable
@@ -70,8 +71,7 @@ class FinalRows:
                 chosen = np.flatnonzero(asked[run.code])
             else:
                 first, last = (np.searchsorted(run.codes, codes, side) for side in ("left", "right"))
-                size = last - first
-                chosen = np.repeat(first - np.cumsum(size) + size, size) + np.arange(size.sum())
+                chosen = ranges(first, last - first)
             found.append(run.take(chosen[run.fact(RANK)[chosen] >= self.gone[run.code[chosen]]]))
         return [run for run in found if len(run)]
 

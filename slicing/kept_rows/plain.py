@@ -14,7 +14,7 @@ import numpy.typing as npt
 from slicing.batch import Rows
 from slicing.columns.key_tables import Codes
 from slicing.columns.lazy import lazy
-from slicing.columns.order import stable_order
+from slicing.columns.order import begins, stable_order
 from slicing.columns.row_values import Values
 from slicing.kept_rows import waiting
 from slicing.plan import Plan
@@ -49,9 +49,9 @@ class PlainRows(ShownRows):
     def of(rows: Rows, ranked: Ints) -> PlainRows:
         """Rows sorted by key; ``ranked``: how many each key had before."""
         assert rows.code is not None
-        code = rows.code
-        first = _begins(code)
-        shift = np.repeat(ranked[code[first]] - first, np.diff(np.append(first, len(rows))))
+        bounds = groups_of(rows)
+        first = bounds[:-1]
+        shift = np.repeat(ranked[rows.code[first]] - first, np.diff(bounds))
         return PlainRows(rows, np.arange(len(rows)) + shift)
 
     def __len__(self) -> int:
@@ -63,7 +63,7 @@ class PlainRows(ShownRows):
 
     @property
     def code(self) -> Codes | Ints:
-        return np.broadcast_to(np.int64(0), len(self)) if self.rows.code is None else self.rows.code
+        return codes_of(self.rows)
 
     codes = code
 
@@ -104,9 +104,7 @@ class PlainRows(ShownRows):
         return self.rows.flag(self.rows.plan.row_flags[flag][1])
 
     def groups(self) -> Ints:
-        """Where keys begin, and the end."""
-        first = np.zeros(min(len(self), 1), np.int64) if self.rows.code is None else _begins(self.rows.code)
-        return np.append(first, len(self))
+        return groups_of(self.rows)
 
     def ranked(self, bounds: Ints, rank: Ints) -> Ints:
         """For each group the position of its first row of this rank or later."""
@@ -189,5 +187,11 @@ def joined(runs: Sequence[PlainRows]) -> PlainRows:
     return whole if (code[1:] >= code[:-1]).all() else whole.take(stable_order(code))
 
 
-def _begins(code: Codes | Ints) -> Ints:
-    return np.flatnonzero(np.append(True, code[1:] != code[:-1]))[: code.size]
+def codes_of(rows: Rows) -> Codes | Ints:
+    return np.broadcast_to(np.int64(0), len(rows)) if rows.code is None else rows.code
+
+
+def groups_of(rows: Rows) -> Ints:
+    """Where keys begin in rows sorted by them, and the end."""
+    first = np.zeros(min(len(rows), 1), np.int64) if rows.code is None else begins(rows.code)
+    return np.append(first, len(rows))

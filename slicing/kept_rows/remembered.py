@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from slicing.columns.order import stable_order
+from slicing.columns.order import begins, stable_order
 from slicing.plan import Plan
 from slicing.windows.bounds import BEGIN
 from slicing.windows.row_view import BoundRows, Context, View
@@ -105,10 +105,9 @@ def moved(count: Ints, code: Ints, none: int) -> Ints:
 def occurrence(code: Ints) -> Ints:
     """How many rows before have the same code."""
     order = stable_order(code)
-    ordered = code[order]
-    begins = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])[: code.size])
+    first = begins(code[order])
     out = np.empty(code.size, np.int64)
-    out[order] = np.arange(code.size) - np.repeat(begins, np.diff(np.append(begins, code.size)))
+    out[order] = np.arange(code.size) - np.repeat(first, np.diff(np.append(first, code.size)))
     return out
 
 
@@ -129,7 +128,7 @@ class Seen(NamedTuple):
             return Seen(_with_notes(window, view, notes, bases), None, None)
         rows = np.flatnonzero(view.time >= window.origin)
         group = view.group[rows]
-        first = np.flatnonzero(np.append(True, group[1:] != group[:-1])[: group.size])
+        first = begins(group)
         groups = group[first]
         mine = replace(
             view,

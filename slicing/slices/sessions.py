@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slicing.columns.keys import FEWER, KeyTable, ranks_among
-from slicing.columns.order import distinct, order_by
+from slicing.columns.order import begins, distinct, order_by
 from slicing.kernels.cells import CODE, chain
 from slicing.slices.cells import Cells
 
@@ -93,5 +93,5 @@ def runs(table: Cells, keys: KeyTable | None, found: Chains, which: Mask | None 
     finer = () if found.as_lying else (table.last[chosen], table.first[chosen])
     order = order_by(*finer, ranks_among(code, keys))
     run = run[order]
-    first = np.flatnonzero(np.append(True, run[1:] != run[:-1])[: run.size])
+    first = begins(run)
     return Runs(table.take(chosen[order]), first, np.append(first[1:], run.size)[: first.size])

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slicing.columns.lazy import lazy
-from slicing.columns.order import stable_order
+from slicing.columns.order import begins, stable_order
 from slicing.columns.row_values import Values
 from slicing.kernels.cells import CODE
 from slicing.kernels.rows import first_at
@@ -130,8 +130,7 @@ class RowTable(ShownRows):
 
     def groups(self) -> Ints:
         """Where keys begin, and the end."""
-        code = self.codes
-        return np.append(np.flatnonzero(np.append(True, code[1:] != code[:-1]))[: code.size], code.size)
+        return np.append(begins(self.codes), len(self))
 
     def ranked(self, bounds: Ints, rank: Ints) -> Ints:
         """For each group the position of its first row of this rank or later."""
