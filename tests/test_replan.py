@@ -300,6 +300,16 @@ def test_a_frame_that_may_have_begun_before_does_not_come_out() -> None:
     assert told(op.advance(30)) == [("f", 11, 12, 24)]
 
 
+def test_empty_windows_begin_with_the_first_row_from_then_on() -> None:
+    op = operator(all=sl.tumbling(100))
+    push(op, "0:1")
+    op.add_window("filled", sl.sliding(5, every=4, fill=True))
+    assert op.complete_from("filled") == 1
+    push(op, "1:2 21:4")  # [0, 5) holds a row from then on, but is not whole
+    op = sl.Operator.restore(op.spec, op.snapshot())
+    assert told(op.advance(21)) == [("filled", start, start + 5, None) for start in (4, 8, 12, 16)]
+
+
 def test_a_users_window_begins_anew_where_it_is_added() -> None:
     op = sl.Operator(sl.Spec("t", {"old": FastDelta("v", 3)}, {"seen": sl.collect("v")}, watermark=sl.ordered()))
     op.push(pa.table({"t": [1, 2, 3], "v": [1, 2, 5]}))

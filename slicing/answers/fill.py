@@ -36,8 +36,12 @@ def with_empty(
     codes = int(table.code.max()) + 1
     for k in plan.fill:
         number, bound = plan.timed[k], plan.bounds[k]
-        since = plan.since.get(plan.names[number], BEGIN)  # of one added while the stream ran: it begins with this edge
-        mine = answers.take((answers.window == number) & (answers.start >= since))
+        mine = answers.take(answers.window == number)
+        since = plan.since.get(plan.names[number], BEGIN)
+        if since > BEGIN:  # added while the stream ran: a key begins with its first row from this edge on
+            first = np.full(codes, NEVER, np.int64)
+            np.minimum.at(first, table.code, np.where(table.end > since, table.end, NEVER))
+            mine = mine.take(first[mine.code] <= mine.end)
         # windows that ended by `after` are in `filled`; slices that outlived theirs say nothing about this type
         newest, held_until = np.full(codes, BEGIN, np.int64), bound.last_end(table.end)
         held = (held_until > after) & (table.end > since)
