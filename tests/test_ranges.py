@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from slicing.columns.values import MANY, float_words, word_floats
+from slicing.columns.values import MANY, TOP, float_words, word_floats
 from slicing.kept_rows import waiting
 from slicing.kernels.ranges import least_of
 from slicing.kernels.rows import before_edges, recent
@@ -65,6 +65,7 @@ def test_the_order_of_rows_that_come_late(name, share, delay):
     np.testing.assert_array_equal(ordered, np.sort(time))
 
 
+_fmin, _fmax = np.fmin.reduce, np.fmax.reduce  # NaN only where all are
 VALUES = {
     "at random": lambda chance: chance.integers(-(2**62), 2**62, ROWS),
     "few": lambda chance: chance.integers(0, 3, ROWS),
@@ -75,19 +76,30 @@ VALUES = {
 
 
 @pytest.mark.parametrize("width", [1, 7, 64, 700, ROWS])
+@pytest.mark.parametrize("most", [False, True])
+@pytest.mark.parametrize("form", ["numbers", "floats", "keys of floats"])
 @pytest.mark.parametrize("name", VALUES)
-def test_the_least_of_ranges(name, width):
-    """Of ranges that move forward by a row or by several, of the same again, and of some that go back."""
+def test_the_least_of_ranges(name, form, most, width):
+    """And the most: of ranges that move forward by a row or by several, of the same again, and of some that go back."""
     chance = np.random.default_rng(2)
-    x = VALUES[name](chance).astype(np.int64)
+    values = x = VALUES[name](chance).astype(np.int64)
+    if form != "numbers":
+        values = x / 7.0
+        values[chance.random(ROWS) < 0.3] = np.nan
+        values[values == 0] = chance.choice([0.0, -0.0])
+        x = values.view(np.int64)
+    flip, zero = np.int64(-1 if most else 0), np.int64(0)
+    fold, unfold = (TOP if form in forms else zero for forms in (("floats", "keys of floats"), ("floats",)))
     forward = [np.arange(ROWS) - width + 1, np.arange(0, ROWS, 3), np.repeat(np.arange(0, ROWS, 50), 70)]
     there_and_back = np.concatenate([np.arange(300), np.arange(500, 100, -7), np.arange(90, ROWS)])
     for begin in (*forward, there_and_back, chance.integers(0, ROWS, 300)):
         first, last = np.maximum(begin, 0), np.clip(begin + width, 1, ROWS)
         out, in_order = np.empty(first.size, np.int64), bool((np.diff(first) >= 0).all() and (np.diff(last) >= 0).all())
-        least_of(x, np.int64(0), first, last, in_order, np.empty(ROWS, np.int64), out)
-        expected = [x[a:b].min() for a, b in zip(first, last, strict=True)]
-        np.testing.assert_array_equal(out, expected)
+        least_of(x, fold, flip, unfold, zero, first, last, in_order, np.empty(ROWS, np.int64), out)
+        reduced = {"numbers": (np.min, np.max)}.get(form, (_fmin, _fmax))[most]
+        expected = np.array([reduced(values[a:b]) for a, b in zip(first, last, strict=True)])
+        found = {"floats": out.view(np.float64), "keys of floats": word_floats(out)}.get(form, out)
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_many_keys_are_the_floats_that_few_are():

@@ -487,7 +487,7 @@ def test_windows_at_every_row_are_answered_from_columns_as_from_cells(window, pi
     windows at a time."""
     monkeypatch.setattr(over_rows, "PIECE", piece)
     chance = np.random.default_rng(5)
-    rows, missing = 3000, chance.random(3000) < 0.1
+    rows, missing = 3000, (chance.random(3000) < 0.1) | (np.arange(3000) % 900 < 100)
     floats = np.where(
         chance.random(rows) < 0.05, np.nan, chance.normal(size=rows) * 10.0 ** chance.integers(-9, 9, rows)
     )
@@ -500,6 +500,9 @@ def test_windows_at_every_row_are_answered_from_columns_as_from_cells(window, pi
         "ok": pa.array(chance.random(rows) < 0.7),
         "k": pa.array(chance.integers(0, 5, rows)),
         "t": pa.array(np.cumsum(chance.integers(0, 3, rows))),
+        "g": pa.array(np.where(np.arange(rows) % 900 < 500, np.nan, floats) * chance.integers(-1, 2, rows)),
+        "j": pa.array(chance.integers(-(2**31), 2**31, rows).astype(np.int32)),
+        "when": pa.array(chance.integers(-(2**62), 2**62, rows)).cast(pa.timestamp("us")),
     }
     kinds = {"count": sl.count, "sum": sl.sum, "mean": sl.mean, "min": sl.min, "max": sl.max}
     aggs = {f"{n} {c}": kind(c) for c in "fiud" for n, kind in kinds.items()}
@@ -509,7 +512,9 @@ def test_windows_at_every_row_are_answered_from_columns_as_from_cells(window, pi
         "least": sl.min("s"),
         "spread": sl.std("f"),
     }
-    for chosen in (aggs, {"low": sl.min("f")}, {"high": sl.max("i")}, {"total": sl.sum("f")}):
+    plain = {"n": sl.count(), "low": sl.min("g"), "high": sl.max("g"), "first": sl.min("when"), "last": sl.max("when")}
+    several = (aggs, {"low": sl.min("f")}, {"high": sl.max("i")}, {"total": sl.sum("f")}, plain)
+    for chosen in (*several, plain | {"seen": sl.count("f")}, plain | {"low": sl.min("j")}, {"high": sl.max("u")}):
         spec = sl.Spec("t", {"w": window}, chosen, by=by, watermark=sl.ordered(), on_overflow="null")
         told = []
         for combine in ("auto", "recompute"):

@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 import slicing as sl
-from slicing.kernels.ranges import extreme_keys, least_of
+from slicing.kernels.combine import TOP
+from slicing.kernels.ranges import least_of
 from slicing.kernels.rows import recent
 
 from . import measuring, streams
@@ -74,14 +75,13 @@ class PerRow:
     def setup(self, what: str) -> None:
         self.rows = streams.sized(100_000 if what == "kernels" else 5_000_000)
         times, values = streams.times(self.rows, 100_000), streams.values(self.rows)
-        first, last, start, keys, room, out = np.empty((6, self.rows), np.int64)
-        bounds = np.array([0, self.rows])
+        first, last, start, room, out = np.empty((5, self.rows), np.int64)
+        bounds, zero = np.array([0, self.rows]), np.int64(0)
 
         def kernels() -> None:
             for _ in range(20):
                 recent(bounds, times, np.int64(10_000), np.int64(0), first, last, start)
-                extreme_keys(values.view(np.int64), False, keys)
-                least_of(keys, np.int64(0), first, last, True, room, out)
+                least_of(values.view(np.int64), TOP, zero, TOP, zero, first, last, True, room, out)
 
         spec = sl.Spec("ts", {"w": sl.per_row("10ms")}, {"low": sl.min("value")}, watermark=sl.ordered())
         batches = streams.cut(streams.batch(times), streams.sized(1_000_000))

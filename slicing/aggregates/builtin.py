@@ -104,7 +104,10 @@ def _exceeds(total: Total, limit: int) -> Mask:
 def _count(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> BoundAggregate:
     feeds = () if agg.column is None else (Feed(agg.column, "valid"),)
     return BoundAggregate(
-        (_lane(agg, kinds.COUNT, *feeds),), pa.int64(), lambda b, pools: Lowered(array_of(b[0][:, 0]), None)
+        (_lane(agg, kinds.COUNT, *feeds),),
+        pa.int64(),
+        lambda b, pools: Lowered(array_of(b[0][:, 0]), None),
+        number=0,
     )
 
 
@@ -179,7 +182,7 @@ def _extreme(pick: str) -> Callable[[Aggregate, ValueType, Mapping[str, pa.DataT
                 words = np.where(empty, 0, words)
             return Lowered(value.array(words, empty, pools.get(agg.column or "")), None)
 
-        return BoundAggregate((lane,), value.type, lower, frozenset({word}))
+        return BoundAggregate((lane,), value.type, lower, frozenset({word}), word if value.as_it_lies else None)
 
     return build
 

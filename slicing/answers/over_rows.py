@@ -16,9 +16,10 @@ import numpy.typing as npt
 
 from slicing.answers.emit import answered
 from slicing.batch import ALL_VALID, Rows
+from slicing.columns.arrow_out import room
 from slicing.columns.values import TOP
 from slicing.kernels import combine as kinds
-from slicing.kernels.ranges import extreme_keys, least_of, sums_of
+from slicing.kernels.ranges import least_of, sums_of
 from slicing.kernels.rows import recent
 from slicing.plan import Plan
 from slicing.reduce import lift_ranges
@@ -30,6 +31,7 @@ Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
 FEWEST = 4  # rows a window on average, or cells are not worth it
+_ZERO = np.int64(0)
 PIECE = 1 << 16  # windows whose ranges and partials, with the rows they are made of, stay in cache
 
 
@@ -123,13 +125,30 @@ class Ranges:
         return len(self.spans)
 
     def pieces(self) -> Iterator[tuple[slice, tuple[Block, ...]]]:
+        for piece, ranges in self._pieces():
+            yield piece, tuple(column.partials(ranges) for column in self.columns)
+
+    def numbers(self, asked: Sequence[tuple[int, int]]) -> list[Ints] | None:
+        """Words of columns, each a column of answers that is written once, where it is to lie (floats are no keys any
+        more); None where a range may have no value."""
+        if any(self.columns[at].valid is not ALL_VALID for at, _ in asked):
+            return None
+        found = [room(len(self)) for _ in asked]
+        for piece, ranges in self._pieces():
+            for (at, word), out in zip(asked, found, strict=True):
+                if word == 0:
+                    np.subtract(ranges.last, ranges.first, out=out[piece])
+                else:
+                    _extreme(self.columns[at], word, ranges, out[piece], True)
+        return found
+
+    def _pieces(self) -> Iterator[tuple[slice, _Of]]:
         at, size = 0, PIECE
         while at < len(self):
             end = min(at + size, len(self))
             first, last = self.spans.of(at, end)
             bottom, top = (first[0], last[-1]) if self.spans.in_order else (first.min(), last.max())
-            ranges = _Of(bottom, first, last, self.spans.in_order)
-            yield slice(at, end), tuple(column.partials(bottom, top, ranges) for column in self.columns)
+            yield slice(at, end), _Of(bottom, top, first, last, self.spans.in_order)
             at, size = end, max(PIECE, int(last[-1] - first[-1]))  # not many fewer than have rows in common
 
     def whole(self) -> tuple[Block, ...]:
@@ -152,64 +171,73 @@ class _Column:
         valid = rows.valid(None if feed is None else feed.column, lane.flag)
         return _Column(lane, x, valid, plan.words_read(lane))
 
-    def partials(self, bottom: np.int64, top: np.int64, ranges: _Of) -> Ints:
-        """Of ranges of the rows ``bottom : top``, word by word; what nobody reads is left as it is."""
+    def partials(self, ranges: _Of) -> Ints:
+        """Word by word; what nobody reads is left as it is."""
         block = np.empty((width(self.lane.kind), ranges.first.size), np.int64)
-        valid = self.valid[bottom:top]
         if self.valid is not ALL_VALID:
-            block[0] = _differences(valid.astype(np.int64), ranges)
+            block[0] = _differences(self.valid[ranges.bottom : ranges.top].astype(np.int64), ranges)
         elif 0 in self.words:
             np.subtract(ranges.last, ranges.first, out=block[0])
         else:
             block[0] = 1  # at least
-        _FILL[self.lane.kind](self.x[bottom:top], valid, self.words, ranges, block.T)
+        _FILL[self.lane.kind](self, ranges, block.T)
         return block.T
+
+    def held(self, ranges: _Of) -> Any:
+        """The values of these rows; 0 where there is none."""
+        x, valid = (column[ranges.bottom : ranges.top] for column in (self.x, self.valid))
+        return np.where(valid, x, x.dtype.type(0)) if valid.size else x
 
 
 class _Of(NamedTuple):
-    """Where ranges begin and end; the column at hand begins at row ``bottom``."""
+    """Where ranges of the rows ``bottom : top`` begin and end."""
 
     bottom: np.int64
+    top: np.int64
     first: Ints
     last: Ints
     in_order: bool
 
 
-def _counts(x: Any, valid: Bytes, words: frozenset[int], ranges: _Of, block: Ints) -> None:
+def _counts(column: _Column, ranges: _Of, block: Ints) -> None:
     """They are there."""
 
 
-def _extremes(x: Ints, valid: Bytes, words: frozenset[int], ranges: _Of, block: Ints) -> None:
-    """The last two words of a block: of the words ``x`` that are valid."""
-    low, high, room = block.shape[1] - 2, block.shape[1] - 1, np.empty(x.size, np.int64)
-    if low in words:
-        least_of(_or_top(x, valid), *ranges, room, block[:, low])
-    if high in words:
-        least_of(_or_top(~x, valid), *ranges, room, block[:, high])
-        np.invert(block[:, high], out=block[:, high])
+def _extremes(column: _Column, ranges: _Of, block: Ints) -> None:
+    """The last two words of a block."""
+    for word in column.words & {block.shape[1] - 2, block.shape[1] - 1}:
+        _extreme(column, word, ranges, block[:, word], False)
 
 
-def _basic_i(x: Ints, valid: Bytes, words: frozenset[int], ranges: _Of, block: Ints) -> None:
-    if 1 in words:
-        held = np.where(valid, x, 0) if valid.size else x
+def _extreme(column: _Column, word: int, ranges: _Of, out: Ints, as_numbers: bool) -> None:
+    """The last word of a block, the most, or the one before it, the least; floats ``as_numbers`` or as their keys."""
+    bottom, top, *found = ranges
+    most, floats = word == width(column.lane.kind) - 1, column.lane.kind == kinds.BASIC_F
+    fold, flip = TOP if floats else _ZERO, ~_ZERO if most else _ZERO
+    x = column.x[bottom:top].view(np.int64)
+    if column.valid is not ALL_VALID:
+        x = np.where(column.valid[bottom:top], x, TOP if floats else TOP ^ flip)  # NaN, or what is last
+        x.setflags(write=False)  # as columns are: the kernel is compiled once
+    least_of(x, fold, flip, fold if as_numbers else _ZERO, bottom, *found, np.empty(x.size, np.int64), out)
+
+
+def _basic_i(column: _Column, ranges: _Of, block: Ints) -> None:
+    if 1 in column.words:
+        held = column.held(ranges)
         block[:, 1] = _differences(held & 0xFFFFFFFF, ranges)  # of halves, which fit
         block[:, 2] = _differences(held >> 32, ranges)
-    _extremes(x, valid, words, ranges, block)
+    _extremes(column, ranges, block)
 
 
-def _basic_f(x: npt.NDArray[np.float64], valid: Bytes, words: frozenset[int], ranges: _Of, block: Ints) -> None:
-    if 1 in words:
-        held, floats = np.where(valid, x, 0.0) if valid.size else x, block.view(np.float64)
-        sums_of(held, *ranges[:3], np.empty((2, held.size)), floats[:, 1], floats[:, 2])
-    keys, room = np.empty((2, x.size if {3, 4} & words else 0), np.int64)
-    for word in {3, 4} & words:
-        extreme_keys(x.view(np.int64), word == 4, keys)
-        least_of(_or_top(keys, valid), *ranges, room, block[:, word])
-    if 4 in words:
-        np.invert(block[:, 4], out=block[:, 4])
+def _basic_f(column: _Column, ranges: _Of, block: Ints) -> None:
+    if 1 in column.words:
+        held, floats = column.held(ranges), block.view(np.float64)
+        bottom, _, first, last, _ = ranges
+        sums_of(held, bottom, first, last, np.empty((2, held.size)), floats[:, 1], floats[:, 2])
+    _extremes(column, ranges, block)
 
 
-_FILL: dict[object, Callable[[Any, Bytes, frozenset[int], _Of, Ints], None]] = {
+_FILL: dict[object, Callable[[_Column, _Of, Ints], None]] = {
     kinds.COUNT: _counts,
     kinds.BASIC_F: _basic_f,
     kinds.BASIC_I: _basic_i,
@@ -219,11 +247,6 @@ _FILL: dict[object, Callable[[Any, Bytes, frozenset[int], _Of, Ints], None]] = {
 
 def _differences(x: Ints, ranges: _Of) -> Ints:
     """Sums of ranges, modulo 2**64."""
-    sums, (bottom, first, last, _) = np.append(0, np.cumsum(x)), ranges
+    sums, (bottom, _, first, last, _) = np.append(0, np.cumsum(x)), ranges
     difference: Ints = sums[last - bottom] - sums[first - bottom]
     return difference
-
-
-def _or_top(x: Ints, valid: Bytes) -> Ints:
-    """With nothing less where a row does not count."""
-    return np.where(valid, x, TOP) if valid.size else x

@@ -22,6 +22,7 @@ from slicing.slices.blocks import by_column
 from slicing.windows.bounds import BEGIN
 
 if TYPE_CHECKING:
+    from slicing.answers.over_rows import Ranges
     from slicing.state import State
 
 Ints = npt.NDArray[np.int64]
@@ -141,6 +142,9 @@ def none_late(state: State) -> pa.Table:
 
 def aggregates(plan: Plan, answers: Answers, pools: Pools) -> list[pa.Array | pa.ChunkedArray]:
     columns: list[Pieces] = []
+    numbers = None if isinstance(answers.blocks, tuple) else _numbers(plan, answers.blocks)
+    if numbers is not None:
+        return numbers
     for piece in answers.pieces():
         arrays = _aggregates(plan, piece, pools)
         if len(piece) == len(answers):
@@ -149,6 +153,19 @@ def aggregates(plan: Plan, answers: Answers, pools: Pools) -> list[pa.Array | pa
         for column, array in zip(columns, arrays, strict=True):
             column.append(array)
     return [column.together() for column in columns]
+
+
+def _numbers(plan: Plan, ranges: Ranges) -> list[pa.Array] | None:
+    """Of ranges of rows columns that are written once; None where one is more than a word of a partial."""
+    asked = [(plan.lanes_of[name][0], agg.number) for name, agg in plan.aggs.items() if agg.number is not None]
+    found = ranges.numbers(asked) if len(asked) == len(plan.aggs) and not plan.agg_since else None
+    if found is None:
+        return None
+    types = (agg.type for agg in plan.aggs.values())
+    return [
+        pa.Array.from_buffers(type, len(ranges), [None, pa.py_buffer(column)], null_count=0)
+        for type, column in zip(types, found, strict=True)
+    ]
 
 
 def _aggregates(plan: Plan, answers: Answers, pools: Pools) -> list[pa.Array]:

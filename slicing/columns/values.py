@@ -145,6 +145,11 @@ class ValueType:
         sort = {FLOAT: "f", UNSIGNED: "u"}.get(self.family, "i")
         return np.dtype(f"{sort}{min(_width(self.type), 8)}")
 
+    @property
+    def as_it_lies(self) -> bool:
+        """Whether its words (of floats the bits) are what lies in a column's memory."""
+        return self.family in (INTEGER, TIME, FLOAT) and _width(self.type) == 8
+
     def limbs(self, array: pa.Array) -> tuple[Ints, Ints]:
         """A decimal as value = high * 2**64 + (low + 2**63)."""
         raw = _buffer(array, self._raw, 2)

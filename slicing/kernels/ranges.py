@@ -8,7 +8,7 @@ begins at row ``bottom``.
 import numpy as np
 
 from slicing.kernels.combine import TOP, summed
-from slicing.kernels.floats import is_nan, order_key
+from slicing.kernels.floats import INF_BITS, SIGN, is_nan, order_key
 from slicing.kernels.kernel import helper, kernel
 
 
@@ -29,14 +29,28 @@ def floats_of_keys(words, out):
 
 
 @helper
-def least_from(x, a, b, room):
-    """room[c] = the least of x[c : b], from a on."""
+def key_of(word, fold, flip):
+    """A word as an integer whose least is the one looked for. ``fold``: TOP where words are the bits of floats, or 0;
+    ``flip``: -1 where the most is looked for, or 0. NaN is the largest either way."""
+    beyond = INF_BITS | ~fold & TOP
+    key = word ^ ((word >> SIGN) & fold) ^ flip
+    return TOP if word & TOP > beyond else key
+
+
+@helper
+def unfolded(key, unfold):
+    return key ^ ((key >> SIGN) & unfold)
+
+
+@helper
+def least_from(x, fold, flip, a, b, room):
+    """room[c] = the least key of x[c : b], from a on."""
     least, size = TOP, np.int64(64)
     while b > a:
         begin = max((b - 1) & -size, a)
         lower = least
         for c in range(begin, b):
-            lower = min(lower, x[np.uint64(c)])
+            lower = min(lower, key_of(x[np.uint64(c)], fold, flip))
         if lower == least:
             for c in range(begin, b):
                 room[np.uint64(c)] = least
@@ -45,15 +59,16 @@ def least_from(x, a, b, room):
             continue
         else:
             for c in range(b - 1, begin - 1, -1):
-                least = min(least, x[np.uint64(c)])
+                least = min(least, key_of(x[np.uint64(c)], fold, flip))
                 room[np.uint64(c)] = least
         b = begin
         size = np.int64(64) if b & 63 == 0 else size
 
 
 @kernel
-def least_of(x, bottom, first, last, in_order, room, out):
-    """out[r] = the least of the rows first[r] : last[r]; ``in_order``: none begins or ends before the one before it.
+def least_of(x, fold, flip, unfold, bottom, first, last, in_order, room, out):
+    """out[r] = the least (the most) of the rows first[r] : last[r]; ``in_order``: none begins or ends before the one
+    before it. With ``unfold`` (TOP) it comes out as the bits of a float, or else as its key, or the number it is.
 
     Of 64 ranges side by side, which mostly have one least, or else of 8: 0.6 ns a row, a range for each, of 1000 rows;
     0.8 by 64 alone, 2.8 one by one.
@@ -68,11 +83,12 @@ def least_of(x, bottom, first, last, in_order, room, out):
         if in_order and begin >= low and a < middle and last[np.uint64(r)] - bottom >= reach:
             lower = back
             for c in range(reach, b):
-                lower = min(lower, x[np.uint64(c)])
+                lower = min(lower, key_of(x[np.uint64(c)], fold, flip))
             least = min(room[np.uint64(begin)], lower)
             if least == min(room[np.uint64(a)], back):  # the least that any of them may have, and the most
+                number = unfolded(least ^ flip, unfold)
                 for i in range(r, end):
-                    out[np.uint64(i)] = least
+                    out[np.uint64(i)] = number
                 back, reach, r = lower, b, end
             elif size == 64:
                 size = np.int64(8)
@@ -80,13 +96,13 @@ def least_of(x, bottom, first, last, in_order, room, out):
         while r < end:
             a, b = first[np.uint64(r)] - bottom, last[np.uint64(r)] - bottom
             if a >= middle or a < low or b < reach:
-                least_from(x, a, b, room)
+                least_from(x, fold, flip, a, b, room)
                 back = TOP
                 low, middle, reach = a, b, b
             for c in range(reach, b):
-                back = min(back, x[np.uint64(c)])
+                back = min(back, key_of(x[np.uint64(c)], fold, flip))
             reach = b
-            out[np.uint64(r)] = min(room[np.uint64(a)], back)
+            out[np.uint64(r)] = unfolded(min(room[np.uint64(a)], back) ^ flip, unfold)
             r += 1
         size = np.int64(64) if r & 63 == 0 else size
 
