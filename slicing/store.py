@@ -21,6 +21,7 @@ from slicing.slices.cells import NEVER, Cells, fused, going_on, merged, sorted_c
 from slicing.slices.ranked import ranks_used, reranked
 from slicing.slices.sessions import chains
 from slicing.slices.thinned import of_codes, parted, touched
+from slicing.windows.bounds import BEGIN
 
 Ints = npt.NDArray[np.int64]
 Spans = Sequence[tuple[int, int]]
@@ -144,35 +145,33 @@ class Store:
         # 1600 slices and 158 more a push: 120 -> 25 us a push)
         if 2 * left._slices_at_most() <= 3 * self.coarse:
             return left
-        return left._fused(left.runs, h)
+        return left._fused(left.runs, h, all_live=dead > BEGIN)
 
     def _slices_at_most(self) -> int:
         return sum(run.slice_ends.size for run in self.runs)
 
-    def _fused(self, runs: tuple[Cells, ...], h: int) -> Store:
-        fused = Store(self.plan, tuple(left for left in (self._left(run, h) for run in runs) if len(left)))
+    def _fused(self, runs: tuple[Cells, ...], h: int, all_live: bool = False) -> Store:
+        fused = Store(self.plan, tuple(left for left in (self._left(run, h, all_live) for run in runs) if len(left)))
         return replace(fused, coarse=fused._slices_at_most()) if self.plan.edges.coarsens else fused
 
-    def _left(self, table: Cells, h: int) -> Cells:
-        """A run without the windows that end by ``h``."""
-        level = self._sealed(table, h)
-        starts = table.slices()
-        ends = table.end[starts]
-        counts = np.diff(np.append(starts, len(table)))
-        keep = self._needed(ends, counts, level, h)
+    def _left(self, table: Cells, h: int, all_live: bool) -> Cells:
+        """A run without the windows that end by ``h``; ``all_live``: an open window needs each of its cells."""
+        level, ends, starts = self._sealed(table, h), table.slice_ends, table.slices()
+        each = np.diff(np.append(starts, len(table)))
+        keep = None if all_live else self._needed(ends, each, level, h)
         moved = ends.copy()
         if self.plan.edges.coarsens or self.plan.fragments:  # sessions keep cells whose windows have left
-            old = int(np.searchsorted(ends, h, "right"))
-            fuse = np.flatnonzero(np.logical_or.reduceat(keep, starts)[:old])
-            moved[fuse] = self.plan.edges.next_live(ends[fuse] - 1, h)
+            old: slice | Ints = slice(0, int(np.searchsorted(ends, h, "right")))
+            if keep is not None:
+                old = np.flatnonzero(np.logical_or.reduceat(keep, starts)[old])
+            moved[old] = self.plan.edges.next_live(ends[old] - 1, h)
         raised = level is not None and not (level == table.level)[keep].all()
         if raised or not (moved == ends).all():
-            kept = table.with_meta(END, np.repeat(moved, counts))
-            kept = (kept if level is None else kept.with_meta(LEVEL, level)).take(keep)
+            kept = table.with_meta(END, np.repeat(moved, each))
+            kept = kept if level is None else kept.with_meta(LEVEL, level)
+            kept = kept if keep is None else kept.take(keep)
             return fused(sorted_cells(kept, in_time=True), self.plan.lanes, self.plan.gaps)
-        if keep.all():
-            return table
-        return table.take(keep)
+        return table if keep is None or keep.all() else table.take(keep)
 
     def _sealed(self, table: Cells, h: int) -> Ints | None:
         """Levels, raised for sessions that left (``last + gap < h``): nothing joins or bridges them any more."""

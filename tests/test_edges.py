@@ -91,6 +91,52 @@ def test_edges_of_a_span_are_those_after_each_of_its_times(seed: int) -> None:
         assert edges.listed(low, low + 10**15, 0, 1000) is None
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_edges_are_listed_ahead_of_a_stream(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Span by span as pushes ask, sometimes of rows before the last ones: every edge once, and the next one."""
+    monkeypatch.setattr("slicing.windows.edges.LISTED", 20)
+    rng = np.random.default_rng(seed)
+    bounds = windows(rng, 4)
+    edges, low = EdgeSet(bounds), -300
+    every = np.unique([e for p in edges.cuts for e in range(p.phase - 100 * p.every, 2000, p.every)])
+    asked: list[object] = []
+    listed, edges._listed = edges._listed, lambda *given: asked.append(given) or listed(*given)  # type: ignore
+    while low < 1000:
+        high = low + int(rng.integers(0, 12))
+        first, last = np.searchsorted(every, [low, high], "right")
+        assert edges.between(low, high, NONE, 0, 1000).tolist() == every[first : last + 1].tolist()
+        low = int(rng.choice([high, high, high + 1, high - 5]))
+    assert 0 < len(asked) < 200
+
+
+@pytest.mark.parametrize("count", [1, 20, 60, 300])
+def test_the_earliest_live_window_of_all_types(count: int) -> None:
+    rng = np.random.default_rng(count)
+    bounds = windows(rng, count)
+    edges = EdgeSet(bounds)
+    for h in rng.integers(-500, 500, 100).tolist():
+        assert edges.held_from(h) == min(h, *(bound.first_live_start(h) for bound in bounds))
+
+
+def test_the_earliest_live_window_is_none_of_the_largest() -> None:
+    large = [BoundPeriodic(size, size, 0) for size in range(1000, 1100)]
+    assert EdgeSet(large).held_from(100) == 0
+    assert EdgeSet([*large, BoundPeriodic(500, 500, 300)]).held_from(100) == -200
+
+
+@pytest.mark.parametrize("count", [1, 3, 200])
+def test_the_next_live_edge_of_times_in_any_order(count: int) -> None:
+    rng = np.random.default_rng(count)
+    edges = EdgeSet(windows(rng, count))
+    for h in (BEGIN, 0, 333):
+        live = np.unique(
+            [e for p in edges.progressions for e in range(p.phase - 100 * p.every, 2000, p.every) if e + p.horizon > h]
+        )
+        for times in (np.arange(200, 500), rng.integers(-50, 500, 300)):
+            expected = live[np.searchsorted(live, times, "right")]
+            assert edges.next_live(times, h).tolist() == expected.tolist()
+
+
 @pytest.mark.parametrize("gap", [9, 10, 14, 15, 200])
 @pytest.mark.parametrize("size", [(15, 15), (40, 15), (5, 15), (90, 45)], ids=str)
 def test_rows_between_two_edges_are_of_one_session(size: tuple[int, int], gap: int) -> None:

@@ -12,6 +12,7 @@ from slicing.kernels.combine import REMOVABLE, combine, identity, remove
 from slicing.kernels.strategies import STRATEGIES
 from slicing.kernels.strategies.daba_lite import busiest_step
 from slicing.kernels.strategies.two_stacks import stacked, two_stacks
+from slicing.slices import combining
 
 KINDS = sorted(kinds.IDENTITY)
 SPECIAL = [0.0, -0.0, math.inf, -math.inf, math.nan, 1.0]
@@ -46,7 +47,9 @@ def partials(kind: int, size: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def answered(kind: int, block: np.ndarray, plan) -> np.ndarray:
-    work = block if plan.scratch is None else np.concatenate([block, block[plan.scratch], identity(kind, 1)])
+    work = block
+    if plan.scratch is not None:
+        work = np.concatenate([block[: 0 if plan.apart else None], block[plan.scratch]])
     combine(kind, plan.into, plan.source, work, work)
     answer = work[plan.seed]
     combine(kind, plan.more, plan.rest, answer, work)
@@ -84,6 +87,8 @@ def test_strategies_agree_on_random_ranges(kind, seed):
         size = int(rng.integers(1, 12))
         run = np.arange(cells)
         ends = np.concatenate([np.stack([np.maximum(run - w + 1, 0), run], 1) for w in (size, 1, 2 * size)])
+    elif seed % 4:  # windows of mixed lengths, by their ends
+        ends = ends[ends.max(axis=1).argsort()]
     first, last = ends.min(axis=1), ends.max(axis=1) + 1
     with np.errstate(all="ignore"):
         expected = one_by_one(kind, block, first, last)
@@ -98,6 +103,15 @@ def test_strategies_agree_on_random_ranges(kind, seed):
 def test_two_stacks_make_as_many_partials_as_they_say():
     first, last = np.arange(90), np.arange(90) + 10
     assert stacked(first, last) == two_stacks(first, last, 99).scratch.size < 2 * 99
+
+
+def test_two_stacks_of_windows_of_mixed_lengths_hold_each_cell_once():
+    rng = np.random.default_rng(6)
+    first, last = rng.integers(100, 900, 180), np.sort(rng.integers(1000, 1180, 180))
+    assert stacked(first, last) == last[-1] - first.min()
+    lists = two_stacks(first, last, 1200)
+    assert lists.more.size <= 180
+    assert combining.choose(first, last, 1200) == "two stacks"
 
 
 def test_daba_lite_takes_three_combinations_a_step_and_two_stacks_a_whole_window():

@@ -18,6 +18,7 @@ from slicing.kernels.text import take_texts
 
 Mask = npt.NDArray[np.bool_]
 
+MUCH = 1 << 14  # bytes: texts as long as the longest one take no more
 
 _type_of = cache(pa.from_numpy_dtype)
 _BOOL = _type_of(np.dtype(np.bool_))
@@ -83,9 +84,11 @@ class Texts:
         self._words = self._words.reshape(-1, width // 8)
 
     def take(self, numbers: npt.NDArray[np.int64]) -> pa.Array:
-        size = int(self._lengths.take(numbers).sum())
+        size = numbers.size * self._words.shape[1] * 8
+        if size > MUCH:
+            size = int(self._lengths.take(numbers).sum())
         ends, text = np.empty(numbers.size + 1, np.int32), np.empty(size + 8, np.uint8)
-        take_texts(numbers, self._words, self._lengths, np.uint64(text.ctypes.data), ends)
+        take_texts(numbers, self._words, self._lengths, text, ends)
         return pa.StringArray.from_buffers(numbers.size, pa.py_buffer(ends), pa.py_buffer(text))
 
 

@@ -52,11 +52,12 @@ def periodic_due(families, size, ends, after, until, near, shift, lows, found):
     """
     n = np.int64(0)
     count = np.int64(ends.size)
+    passed = first_above(ends, after, np.int64(0), count)  # no window that is found ends before these slices do
     for f in range(families.shape[0]):
         x, y, e, o = families[f, 0], families[f, 1], families[f, 2], families[f, 3]
         for w in range(x, y):
             lows[w] = 0
-        b = np.int64(0)  # slices before it end at or before the window's end
+        b = passed  # slices before it end at or before the window's end
         stop = (after - o) // e * e + e + o
         while stop <= until:
             before = b  # where the window side by side with this one ends

@@ -82,8 +82,11 @@ def deep(plan: Plan) -> bool:
 
 def choose(first: Ints, last: Ints, cells: int, removes: bool = False) -> str:
     """The cheapest strategy; ``removes``: for lanes whose partials can be removed from one another."""
-    if cells * first.size <= FEW or int((last - first).sum()) <= 3 * first.size + FEW:
+    each = int((last - first).sum())
+    if cells * first.size <= FEW or each <= 3 * first.size + FEW:
         return "recompute"
+    if not removes and STRATEGIES["two stacks"].cost(first, last, cells) <= min(each, 2 * cells + 3 * first.size):
+        return "two stacks"  # each cell twice, as no other does: the others are not asked
     found = costs(first, last, cells, removes)
     return min(found, key=found.__getitem__)
 

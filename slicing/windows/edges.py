@@ -15,13 +15,15 @@ import numpy.typing as npt
 from slicing.columns.order import distinct, order_by
 from slicing.kernels.slice import list_edges, next_edges
 from slicing.kernels.windows import by_end, index_of, periodic_due, positions_after
-from slicing.windows.bounds import BEGIN, END, Bound, Progression
+from slicing.windows.bounds import BEGIN, END, LONGEST, Bound, Progression
 
 Ints = npt.NDArray[np.int64]
 
 
 _NONE = np.empty(0, np.int64)
 FEW = 24  # window types that are not worth numpy's calls
+LARGE = 64  # of many types those with the largest windows, which most often tell where the earliest live one starts
+LISTED = 2048  # edges that are listed ahead of a stream that asks for fewer at a time
 INDEXED = 1024  # windows at a time that are worth an index of slices
 
 
@@ -64,6 +66,10 @@ class EdgeSet:
         self._due_before = 64
         self._quiet = (0, 0)  # no edge lies between the one and the other
         self._few = 0 < len(self.cuts) <= 8 and not self.marks and not self.irregular
+        often = sum(1 / p.every for p in self.cuts)
+        # so many ticks have about as many edges as are listed ahead; 0 where some are of other kinds
+        self._ahead = min(int(LISTED / often), LONGEST) if often and not self.marks and not self.irregular else 0
+        self._coming = (0, _NONE)  # all edges after this time, so far
         self._next = (0, 0, _NONE)  # the only edge after any time from the one up to the other, with this grid
         self._alone = self._periodic_numbers.tolist() == list(range(len(bounds)))
         self.periodic = all(b.periodic is not None for b in bounds)
@@ -81,8 +87,9 @@ class EdgeSet:
                 size, step, offset = b.periodic
                 longest[step, offset] = max(longest.get((step, offset), 0), size)
         kept = [(size, step, offset) for (step, offset), size in longest.items()]
-        self._kept = np.array(kept or np.empty((0, 3)), np.int64).reshape(-1, 3).T.copy()
-        self._few_kept = kept if len(kept) <= FEW else []
+        self._kept = sorted(kept, reverse=True)
+        columns = np.array(self._kept or np.empty((0, 3)), np.int64).reshape(-1, 3).T.copy()
+        self._kept_parts = [part for part in (columns[:, :LARGE], columns[:, LARGE:]) if part.size]
         self._kept_others = [bounds[i] for i in self._others if bounds[i] not in self._asks_slices]
 
     def next_live(self, times: Ints, h: int) -> Ints:
@@ -93,8 +100,9 @@ class EdgeSet:
         if int(count.sum()) < times.size * count.size // 4:  # few edges live among many: list them
             listed = self._listed(self._every, self._phase, low, int(times.max()), times.size * count.size)
             assert listed is not None
-            edges = distinct(listed)
-            out[:] = edges[np.searchsorted(edges, times, "right")]
+            edges, after = distinct(listed), np.empty_like(out)
+            positions_after(edges, times, after)
+            out = edges.take(after)
         else:
             next_edges(times, np.int64(h), self._every, self._phase, self._horizon, out)
         live = [m.edge for m in self.marks if m.edge + m.horizon > h]
@@ -146,6 +154,8 @@ class EdgeSet:
         if regular is not None and (high - low) // regular[0] <= limit:
             width, origin = regular
             return np.arange(low - (low - origin) % width + width, high - (high - origin) % width + width + 1, width)
+        if not grid and 2 * (high - low) < self._ahead:
+            return self._of_coming(low, high)
         every, phase = self._cuts
         if grid:
             every, phase = np.append(every, grid), np.append(phase, 0)
@@ -159,6 +169,19 @@ class EdgeSet:
         parts = [listed, marks, *(b.next_live_edge(times, BEGIN) for b in self.irregular)]
         edges = distinct(np.concatenate(parts))
         return edges[: int(np.searchsorted(edges, high, "right")) + 1]
+
+    def _of_coming(self, low: int, high: int) -> Ints:
+        """The same, listed for several pushes at once: 1000 tumbling windows of random sizes, a push a second 43 -> 7
+        us a push."""
+        since, edges = self._coming
+        if not (edges.size and since <= low and high < edges[-1]):
+            every, phase = self._cuts
+            listed = self._listed(every, phase, np.full(every.size, low), low + self._ahead, END)
+            assert listed is not None
+            edges = distinct(listed)
+            self._coming = low, edges
+        first, last = edges.searchsorted((low, high), "right").tolist()
+        return edges[first : last + 1]
 
     def regular_width(self, grid: int) -> tuple[int, int] | None:
         """(width, phase) where all edges are one progression."""
@@ -202,11 +225,17 @@ class EdgeSet:
 
     def _first_live_start(self, h: int) -> int:
         """Where the earliest window starts that has not left."""
-        if self._few_kept and not self._kept_others:
-            return min([((h - size - offset) // step + 1) * step + offset for size, step, offset in self._few_kept])
-        size, every, offset = self._kept
-        starts = ((h - size - offset) // every + 1) * every + offset
-        return min(int(starts.min(initial=END)), min((b.first_live_start(h) for b in self._kept_others), default=END))
+        first = min([b.first_live_start(h) for b in self._kept_others], default=END)
+        if len(self._kept) <= FEW:
+            for size, step, offset in self._kept:
+                if first <= h - size:  # as no later one starts before it
+                    break
+                first = min(first, ((h - size - offset) // step + 1) * step + offset)
+            return first
+        for sizes, steps, offsets in self._kept_parts:
+            if first > h - int(sizes[0]):
+                first = min(first, int((((h - sizes - offsets) // steps + 1) * steps + offsets).min()))
+        return first
 
     def holds(self, ends: Ints, h: int) -> npt.NDArray[np.bool_]:
         """Whether a live window holds each slice, where slices may be in none at all."""

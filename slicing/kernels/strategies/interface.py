@@ -3,12 +3,12 @@
 Windows are ranges ``first[r] : last[r]`` of cells, none of them empty. A strategy knows no aggregates: it is worked out
 once and run for every lane. Its lists say, in this order,
 
-1. ``scratch``: which cell each scratch partial starts as; scratch partials come after the cells;
+1. ``scratch``: which cell each scratch partial starts as; scratch partials come after the cells, or where these are
+   not asked for themselves, ``apart`` from them;
 2. ``into, source``: the combinations among them (a partial is combined with another, in order; the one with the smaller
    number is what lies before);
 3. ``seed``: which partial each range's answer starts as;
-4. ``more, rest``: what its answer is combined with besides (answer ``more[i]`` with partial ``rest[i]``; an empty
-   partial comes after those of the scratch);
+4. ``more, rest``: what its answer is combined with besides (answer ``more[i]`` with partial ``rest[i]``);
 5. ``less, gone``: what is removed from it then (answer ``less[i]`` without partial ``gone[i]``), for strategies that
    ``remove``: they serve only lanes that can.
 """
@@ -30,6 +30,7 @@ class Combinations(NamedTuple):
     rest: np.ndarray
     less: np.ndarray = NONE
     gone: np.ndarray = NONE
+    apart: bool = False
 
 
 class Strategy(NamedTuple):

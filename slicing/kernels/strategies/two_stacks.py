@@ -1,69 +1,73 @@
 """Two stacks in Hammer Slide's form, for runs of ranges whose ends move forward, as sliding windows of a key do.
 
 The front stack is suffixes of the cells behind the middle, the back one prefixes of those after it: aggregates only,
-one a cell, side by side in scratch. When a range leaves the front, or a new run begins, the stacks flip.
+one a cell, side by side in scratch. The middle is where the first range of a run ends; the run goes on while ranges
+begin before it, and the front stack reaches back to the earliest of them, so that windows of any mix of lengths that
+end soon after each other share it. Then the stacks flip.
 """
 
 import numpy as np
 
-from slicing.kernels.kernel import kernel
+from slicing.kernels.kernel import helper, kernel
 from slicing.kernels.strategies.interface import Combinations, Strategy
 
 
 def two_stacks(first, last, cells):
     size = stacked(first, last)
     scratch, into, source = np.empty((3, size), np.int64)
-    seed, rest = np.empty((2, first.size), np.int64)
-    n = _stacks(first, last, cells, scratch, into, source, seed, rest)
-    return Combinations(scratch, into[:n], source[:n], seed, np.arange(first.size), rest)
+    seed, more, rest = np.empty((3, first.size), np.int64)
+    n, m = _stacks(first, last, scratch, into, source, seed, more, rest)
+    return Combinations(scratch, into[:n], source[:n], seed, more[:m], rest[:m], apart=True)
 
 
 def cost(first, last, cells):
     return 2 * int(stacked(first, last)) + first.size
 
 
+@helper(inline="always")
+def run_from(first, last, r):
+    """Where the run of ranges that begins with one ends, and its earliest cell."""
+    middle, bottom, stop = last[r], first[r], r + 1
+    while stop < first.size and first[stop] < middle and last[stop] >= last[stop - 1]:
+        bottom = min(bottom, first[stop])
+        stop += 1
+    return stop, bottom
+
+
 @kernel
 def stacked(first, last):
     """How many scratch partials two stacks take."""
-    size = np.int64(0)
-    bottom, middle, reach = np.int64(0), np.int64(-1), np.int64(0)
-    for r in range(first.size):
-        a, b = first[r], last[r]
-        if a < bottom or a >= middle or b < reach:
-            bottom, middle, reach = a, b, b
-            size += b - a
-        size += b - reach
-        reach = b
+    size, r = np.int64(0), np.int64(0)
+    while r < first.size:
+        r, bottom = run_from(first, last, r)
+        size += last[r - 1] - bottom
     return size
 
 
 @kernel
-def _stacks(first, last, cells, scratch, into, source, seed, rest):
-    n = np.int64(0)
-    used = np.int64(0)
-    bottom, middle, reach = np.int64(0), np.int64(-1), np.int64(0)
-    front = np.int64(0)
-    for r in range(first.size):
-        a, b = first[r], last[r]
-        if a < bottom or a >= middle or b < reach:
-            bottom, middle, reach = a, b, b
-            front = cells + used  # the scratch partial of cell `bottom`
-            for c in range(b - 1, a - 1, -1):
-                scratch[used + c - a] = c
-                if c < b - 1:
-                    into[n], source[n] = front + c - a, front + c - a + 1
-                    n += 1
-            used += b - a
-        while reach < b:
-            scratch[used] = reach
-            if reach > middle:
-                into[n], source[n] = cells + used, cells + used - 1
-                n += 1
-            used += 1
-            reach += 1
-        seed[r] = front + a - bottom
-        rest[r] = cells + used - 1 if reach > middle else cells + scratch.size
-    return n
+def _stacks(first, last, scratch, into, source, seed, more, rest):
+    n, m, used, r = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+    while r < first.size:
+        stop, bottom = run_from(first, last, r)
+        middle, at = last[r], used - bottom  # the partial of cell c is at + c
+        for c in range(bottom, last[stop - 1]):
+            scratch[at + c] = c
+        for c in range(middle - 2, bottom - 1, -1):
+            into[n], source[n] = at + c, at + c + 1
+            n += 1
+        for c in range(middle + 1, last[stop - 1]):
+            into[n], source[n] = at + c, at + c - 1
+            n += 1
+        for i in range(r, stop):
+            seed[i] = at + first[i]
+            if last[i] > middle:
+                more[m], rest[m] = i, at + last[i] - 1
+                m += 1
+        used += last[stop - 1] - bottom
+        r = stop
+    return n, m
 
 
-STRATEGY = Strategy("two stacks", two_stacks, cost, "windows that slide: each cell twice, whatever their length")
+STRATEGY = Strategy(
+    "two stacks", two_stacks, cost, "windows that slide, or end soon after each other: each cell twice, however long"
+)
