@@ -108,8 +108,10 @@ class Operator:
         known = 0 if before.keys is None else len(before.keys)
         try:
             return self._pushed(before, given)
-        except BaseException:
-            if before.keys is not None and len(before.keys) > known and self._plain is not None:
+        except BaseException as error:
+            # keys change in place: an interrupt may have come between their slots and their number
+            refused = isinstance(error, ValueError | TypeError | OverflowError)
+            if before.keys is not None and self._plain is before and (len(before.keys) > known or not refused):
                 self._plain = replace(before, keys=before.keys.compact(np.arange(known)))
             raise
 
@@ -172,8 +174,9 @@ class Operator:
         fill = hot.filling(rows)
         self._torn = True  # by an interrupt only: nothing else can fail
         fill()
+        out = self._done(state, windows, late, counts, hot)
         self._torn = False
-        return self._done(state, windows, late, counts, hot)
+        return out
 
     def _with_hot(self, state: State) -> State:
         """With the cells of the hot block."""
@@ -337,7 +340,6 @@ class Operator:
     def _done(
         self, state: State, windows: pa.Table, late: pa.Table, counts: dict[str, int], hot: Hot | None = None
     ) -> Output:
-        self._plain, self._hot = state, hot
         size = state.store.nbytes + (0 if state.keys is None else state.keys.nbytes)
         size += state.rows.nbytes if state.plan.keeps_rows else 0
         size += 0 if hot is None else hot.nbytes
@@ -352,9 +354,11 @@ class Operator:
             "windows": windows.num_rows,
         }
         reached = state.reached
-        return Output(
+        out = Output(
             windows, late, Stats(counts | held), None if reached is None else state.plan.measure.value(reached)
         )
+        self._plain, self._hot = state, hot  # last: an interrupt before it leaves the operator as it was
+        return out
 
 
 _NO_ROWS = {"rows": 0, "windowed": 0, "late": 0, "outside": 0, "null_time": 0}

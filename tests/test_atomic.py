@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pkgutil
 from dataclasses import dataclass
 
 import numpy as np
@@ -206,3 +207,48 @@ def test_the_arrays_of_a_batch_are_not_written_to():
     op.push(pa.record_batch({"t": times, "x": values}))
     assert times.tolist() == [1, 5, 30]
     assert values.tobytes() == np.array([0.5, -0.0, np.nan]).tobytes()
+
+
+AFTER = {  # calls within a push that an interrupt comes right after
+    "counting": "slicing.operator.Stats",
+    "words": "slicing.columns.key_tables.WordTable.step",
+    "text": "slicing.columns.key_tables.ByteTable.step",
+}
+
+
+@pytest.mark.parametrize("hot", [False, True])
+@pytest.mark.parametrize("place", AFTER)
+def test_an_interrupted_push_changes_nothing(place: str, hot: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    window = sl.tumbling(10) if hot else sl.session(10)
+    spec = sl.Spec("t", {"w": window}, {"total": sl.sum("v")}, by=["k", "s"], watermark=sl.manual())
+
+    def table(first: int, rows: int) -> pa.Table:
+        number = np.arange(first, first + rows)
+        return pa.table({"t": number % 10, "k": number // 2, "s": pa.array(number).cast(pa.string()), "v": number})
+
+    def begun() -> sl.Operator:
+        op = sl.Operator(spec)
+        op.push(table(0, 100))
+        op.push(table(0, 5))
+        assert (op._hot is not None) == hot
+        return op
+
+    kept, op = begun(), begun()
+    call = pkgutil.resolve_name(AFTER[place])
+
+    def interrupted(*arguments: object, **more: object) -> None:
+        call(*arguments, **more)
+        monkeypatch.setattr(AFTER[place], call)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(AFTER[place], interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        op.push(table(0 if place == "counting" else 100, 3))
+    if hot and place == "counting":  # its rows are in, in place
+        with pytest.raises(RuntimeError, match="a push was interrupted while it added its rows"):
+            op.push(table(103, 4))
+        return
+    assert op.snapshot() == kept.snapshot()
+    for rows in (table(102, 1), table(104, 4), table(100, 4)):
+        assert op.push(rows).stats == kept.push(rows).stats
+    assert op.flush().windows.equals(kept.flush().windows)
