@@ -5,15 +5,12 @@ have no closures, generators, ``with``, exceptions or array expressions, so no p
 """
 
 import gc
-from functools import partial
 
 from numba.core import ir
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase
 from numba.core.compiler_machinery import FunctionPass, PassManager, register_pass
-from numba.core.imputils import builtin_registry
 from numba.core.typed_passes import (
-    AnnotateTypes,
     NativeLowering,
     NoPythonBackend,
     NopythonTypeInference,
@@ -30,6 +27,7 @@ from numba.core.untyped_passes import (
     TranslateByteCode,
 )
 
+from slicing.kernels.contexts import lean
 from slicing.kernels.extremes import least, most
 
 
@@ -80,19 +78,16 @@ PASSES = (
     ReconstructSSA,
     NopythonTypeInference,
     PreLowerStripPhis,
-    AnnotateTypes,
     _Lowering,
     NoPythonBackend,
 )
 
 
 class KernelCompiler(CompilerBase):
-    def __init__(self, *given):
-        super().__init__(*given)
-        # This copy of numba's context loads all registries anew whenever it does not find something, and for every use
-        # of an array it looks for a wrapper that there never is.
-        context = self.state.targetctx
-        context.refresh = partial(context.install_registry, builtin_registry)
+    def __init__(self, typing, target, *given):
+        self._contexts = typing, target
+        with lean(*self._contexts):
+            super().__init__(typing, target, *given)
 
     def define_pipelines(self):
         passes = PassManager("kernel")
@@ -106,7 +101,8 @@ class KernelCompiler(CompilerBase):
         collecting = gc.isenabled()
         gc.disable()
         try:
-            return super().compile_extra(func)
+            with lean(*self._contexts):
+                return super().compile_extra(func)
         finally:
             if collecting:
                 gc.enable()

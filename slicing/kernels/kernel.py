@@ -38,7 +38,7 @@ def kernel(function=None, allocates=False, **options):
     if not allocates:
         options |= PLAIN
     dispatcher = njit(nogil=True, no_cfunc_wrapper=True, **options)(function)
-    dispatcher._cache = _Cache(function)  # as ``cache=True`` does
+    dispatcher._cache = _Cache(function, allocates)  # as ``cache=True`` does
     return dispatcher
 
 
@@ -72,13 +72,15 @@ class _Files(IndexDataCacheFile):
 
 
 class _Cache(FunctionCache):
-    def __init__(self, function):
+    def __init__(self, function, allocates):
         super().__init__(function)
+        self._allocates = allocates
         file = self._cache_file
         self._cache_file = _Files(self._cache_path, self._impl.filename_base, file._source_stamp)
 
     def load_overload(self, signature, context):
         """Numba first imports all that a kernel could be compiled from, 0.1 s: what is loaded is compiled."""
-        rtsys.initialize(context)
+        if self._allocates:
+            rtsys.initialize(context)
         with self._guard_against_spurious_io_errors():
             return self._load_overload(signature, context)
