@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from slicing import store
+from slicing import batch, store
 from slicing.answers import ways
 from slicing.answers.ways import as_they_lie
 from slicing.slices import combining, eager
@@ -17,10 +17,10 @@ from slicing.windows import counted
 def the_engine_chooses() -> Iterator[None]:
     """Random cases force a strategy (``harness.choose_strategies``); the next test has its own again."""
     chosen, few = (combining.choose, ways.pays), (store.FEW, store.APART, store.SHARE, as_they_lie.FEW)
-    trees = eager.DEEP, eager.FANOUT, eager.FEWEST, eager.LARGEST
+    rows, trees = batch.FEW, (eager.DEEP, eager.FANOUT, eager.FEWEST, eager.LARGEST)
     yield
     (combining.choose, ways.pays), (store.FEW, store.APART, store.SHARE, as_they_lie.FEW) = chosen, few
-    eager.DEEP, eager.FANOUT, eager.FEWEST, eager.LARGEST = trees
+    batch.FEW, (eager.DEEP, eager.FANOUT, eager.FEWEST, eager.LARGEST) = rows, trees
 
 
 @pytest.fixture

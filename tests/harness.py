@@ -542,6 +542,7 @@ def choose_strategies(case: Case) -> None:
     eager.DEEP = 1 if len(repr(case)) % 2 == 0 else 10**6  # trees over a few slices, in runs of a few cells
     eager.FANOUT, eager.FEWEST, eager.LARGEST = 2, 2, 8
     store.FEW = len(repr(case)) % 3  # slices fuse as they do where there are many
+    sl.batch.FEW = 8 * (len(repr(case)) % 3)  # rows are cut by numpy or by a kernel
     as_they_lie.FEW = 4 * (len(repr(case)) % 5)  # slices of runs are looked at together, or run by run
     # as where many sessions are open: of each push only the keys are looked at of which some may end
     store.APART, store.SHARE = (1, 0) if len(repr(case)) // 4 % 3 else (4096, 8)
