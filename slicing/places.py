@@ -13,7 +13,7 @@ from slicing.batch import BLOCK, Rows
 from slicing.columns.key_tables import Codes
 from slicing.columns.lazy import lazy
 from slicing.columns.values import NOWHERE, TOP
-from slicing.kernels.slice import grid_cells, pieces
+from slicing.kernels.slice import even_cells, grid_cells, pieces
 from slicing.system.threads import parts
 
 Ints = npt.NDArray[np.int64]
@@ -147,7 +147,7 @@ class Grid:
     def slots(self) -> Ints:
         """Of each row."""
         slot = np.empty(len(self.of), np.int64)
-        grid_cells(self.of.time, self.edges, self._width, NO_CODES, np.int64(1), slot)
+        self._place(self.of.time, NO_CODES, 1, slot)
         return slot
 
     @lazy
@@ -201,14 +201,20 @@ class Grid:
 
     def _fill(self, chunk: slice, out: Ints | Codes) -> None:
         code = NO_CODES if self.of.code is None else fixed(self.of.code[chunk])
-        grid_cells(self.of.time[chunk], self.edges, self._width, code, np.int64(self.keys), out)
+        self._place(self.of.time[chunk], code, self.keys, out)
+
+    def _place(self, time: Ints, code: Codes, keys: int, out: Ints | Codes) -> None:
+        if self._width:
+            even_cells(time, self.edges[0], self._width, code, np.int64(keys), out)
+        else:
+            grid_cells(time, self.edges, code, np.int64(keys), out)
 
     @lazy
-    def _width(self) -> np.int64:
-        """Between neighbouring edges, 0 where that varies."""
+    def _width(self) -> np.int64 | None:
+        """Between neighbouring edges, None where that varies."""
         regular, edges = self.of.plan.edges.regular_width(self.of.plan.grid), self.edges
         if regular is None or edges[-1] - edges[0] != (edges.size - 1) * regular[0]:
-            return np.int64(0)
+            return None
         return np.int64(regular[0])
 
 

@@ -16,7 +16,7 @@ from slicing.columns.values import TOP, word_floats
 from slicing.kernels import combine as kinds
 from slicing.kernels.cells import chain_rows
 from slicing.kernels.segments import masked_basic_f, segment_basic_f
-from slicing.kernels.slice import cut, grid_cells, next_edges, pieces, scan
+from slicing.kernels.slice import cut, even_cells, grid_cells, next_edges, pieces, scan
 from slicing.reduce import _numbered
 
 ROWS = 70_000
@@ -234,10 +234,11 @@ def test_a_row_lies_before_the_first_edge_after_it(width: int) -> None:
     times = np.concatenate([rng.integers(edges[0] - width, edges[-1], 5000), edges[:-1], edges - 1])
     code = rng.integers(0, 11, times.size)
     expected = np.searchsorted(edges, times, "right")
-    for by in (width, 0):
-        found = np.empty(times.size, np.int64)
-        grid_cells(times, edges, np.int64(by), code, np.int64(11), found)
-        np.testing.assert_array_equal(found, expected * 11 + code)
+    by_width, by_edges = np.empty(times.size, np.int64), np.empty(times.size, np.int64)
+    even_cells(times, edges[0], np.int64(width), code, np.int64(11), by_width)
+    grid_cells(times, edges, code, np.int64(11), by_edges)
+    np.testing.assert_array_equal(by_width, expected * 11 + code)
+    np.testing.assert_array_equal(by_edges, expected * 11 + code)
 
 
 @pytest.mark.parametrize("size", [10**6, 2**40])

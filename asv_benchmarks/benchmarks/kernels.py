@@ -11,7 +11,7 @@ from slicing.columns.keys import KeyTable
 from slicing.kernels import combine as kinds
 from slicing.kernels.scatter import scatter_basic_f, scatter_basic_i
 from slicing.kernels.segments import masked_basic_f, segment_basic_f
-from slicing.kernels.slice import cut, grid_cells, pieces, scan
+from slicing.kernels.slice import cut, even_cells, pieces, scan
 from slicing.lift import Quads
 
 from . import measuring, streams
@@ -50,7 +50,7 @@ class Reduce:
             "scan": lambda: scan(time, 512, lows, highs),
             "cut": lambda: cut(time, edges, 4096, positions),
             "pieces": lambda: pieces(rows, 512, lows, highs, edges, found),
-            "grid": lambda: grid_cells(time, edges, np.int64(SECOND), cell, np.int64(cells), out),
+            "grid": lambda: even_cells(time, edges[0], np.int64(SECOND), cell, np.int64(cells), out),
             "segment": lambda: segment_basic_f(*run, *columns),
             "masked": lambda: masked_basic_f(runs, time, every, *columns),
             "scatter": lambda: scatter_basic_f(cell, x.view(np.int64), quads.words, quads.spilt),

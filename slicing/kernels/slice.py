@@ -160,50 +160,63 @@ def cut(t, edges, block, out):
     return size
 
 
-@kernel(error_model="numpy")
-def grid_cells(t, edges, width, codes, keys, out):
-    """cell = slot * keys + code, where the slot is the number of edges at or before the time (never all).
+@helper(inline="always")
+def of_keys(codes, keys, out):
+    """Slots, times ``keys``, as cells: that of a row's key or, without codes, of one row after the other."""
+    if codes.size:
+        for i in range(out.size):
+            out[i] += codes[i]
+    elif keys > 1:
+        for i in range(out.size):
+            out[i] += i & (keys - 1)
 
-    Without codes the rows of a slot take turns (``keys`` is a power of two): an update waits for the one of its cell
-    before it, so rows that mostly are of one slot are added up in 8 cells of it in 0.84 ns, in one in 3.3.
-    With ``width`` all edges are that far apart: a multiplication, corrected by one. Otherwise a comparison with each
-    edge that some neighbours touch: 20 % of rows late by 4 edges 3.1 -> 0.5 ns, 90 % by 20 edges 15 -> 1.4. Rows that
-    come are fetched: 1.8 -> 1.2 and 1.5 -> 1.2 ns on an Intel Xeon.
-    """
+
+@kernel(error_model="numpy")
+def even_cells(t, first, width, codes, keys, out):
+    """As ``grid_cells``, of edges that are ``width`` apart: a multiplication, corrected by one."""
     inverse = 1.0 / width
-    origin = edges[0] - width
+    origin = first - width
     for start in range(0, t.size, TOGETHER):
         a, o = t[start : start + TOGETHER], out[start : start + TOGETHER]
         for i in range(start + SOON, start + SOON + TOGETHER, STEP):
             prefetch(t, np.uint64(i))
-        if width > 0:
+        for i in range(a.size):
+            distance = a[i] - origin
+            q = np.int64(distance * inverse)
+            r = distance - q * width
+            o[i] = (q + np.int64(r >= width) - np.int64(r < 0)) * keys
+    of_keys(codes, keys, out)
+
+
+@kernel(error_model="numpy")
+def grid_cells(t, edges, codes, keys, out):
+    """cell = slot * keys + code, where the slot is the number of edges at or before the time (never all).
+
+    Without codes the rows of a slot take turns (``keys`` is a power of two): an update waits for the one of its cell
+    before it, so rows that mostly are of one slot are added up in 8 cells of it in 0.84 ns, in one in 3.3.
+    Each edge that some neighbours touch is compared with: 20 % of rows late by 4 edges 3.1 -> 0.5 ns, 90 % by 20 edges
+    15 -> 1.4. Rows that come are fetched: 1.8 -> 1.2 and 1.5 -> 1.2 ns on an Intel Xeon.
+    """
+    for start in range(0, t.size, TOGETHER):
+        a, o = t[start : start + TOGETHER], out[start : start + TOGETHER]
+        for i in range(start + SOON, start + SOON + TOGETHER, STEP):
+            prefetch(t, np.uint64(i))
+        low = high = a[0]
+        for i in range(a.size):
+            low = min(low, a[i])
+            high = max(high, a[i])
+        first = first_above(edges, low, np.int64(0), np.int64(edges.size))
+        last = first_above(edges, high, first, np.int64(edges.size))
+        some = edges[first:last]
+        for i in range(a.size):
+            o[i] = first if some.size <= FEW else first_above(edges, a[i], first, last)
+        for e in range(some.size if some.size <= FEW else 0):
+            edge = some[e]
             for i in range(a.size):
-                distance = a[i] - origin
-                q = np.int64(distance * inverse)
-                r = distance - q * width
-                o[i] = (q + np.int64(r >= width) - np.int64(r < 0)) * keys
-        else:
-            low = high = a[0]
-            for i in range(a.size):
-                low = min(low, a[i])
-                high = max(high, a[i])
-            first = first_above(edges, low, np.int64(0), np.int64(edges.size))
-            last = first_above(edges, high, first, np.int64(edges.size))
-            some = edges[first:last]
-            for i in range(a.size):
-                o[i] = first if some.size <= FEW else first_above(edges, a[i], first, last)
-            for e in range(some.size if some.size <= FEW else 0):
-                edge = some[e]
-                for i in range(a.size):
-                    o[i] += a[i] >= edge
-            for i in range(a.size):
-                o[i] *= keys
-    if codes.size:
-        for i in range(t.size):
-            out[i] += codes[i]
-    elif keys > 1:
-        for i in range(t.size):
-            out[i] += i & (keys - 1)
+                o[i] += a[i] >= edge
+        for i in range(a.size):
+            o[i] *= keys
+    of_keys(codes, keys, out)
 
 
 @kernel(error_model="numpy")
