@@ -26,7 +26,7 @@ def windows(rng: np.random.Generator, count: int) -> list[BoundPeriodic]:
 def due_by_definition(bounds: list[BoundPeriodic], ends: np.ndarray, after: int, until: int) -> list[tuple]:
     found = []
     for type, bound in enumerate(bounds):
-        for end in bound.all_ends(after + 1, until).tolist():
+        for end in bound.ends_in(np.array([after]), np.array([until])).tolist():
             low, high = np.searchsorted(ends, [end - bound.size, end], "right").tolist()
             if low < high:
                 found.append((end, type, end - bound.size, low, high))

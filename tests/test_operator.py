@@ -51,6 +51,15 @@ def test_fill_ends_with_a_key_that_was_idle_and_begins_anew(size):
     assert sorted(of["b"]) == [(50, 1), (60, 0), (70, 0), (80, 0), (90, 0), (100, 1), (310, 1)]
 
 
+@pytest.mark.parametrize("window", [sl.tumbling(2, fill=True), sl.cumulate(2, every=2, fill=True)], ids=str)
+def test_fill_costs_nothing_between_keys_that_lie_far_apart(window):
+    far = 2**61
+    op = sl.Operator(sl.Spec(time="t", by=["k"], windows={"w": window}, aggs=N))
+    out = op.push(pa.table({"k": ["a", "a", "b", "b"], "t": [-far, 5 - far, far, far + 3]})).windows.to_pylist()
+    found = [(w["k"], w["window_start"], w["n"]) for w in out + op.flush().windows.to_pylist()]
+    assert found == [("a", -far, 1), ("a", 2 - far, 0), ("a", 4 - far, 1), ("b", far, 1), ("b", far + 2, 1)]
+
+
 def test_many_keys_come_and_go_and_few_are_remembered():
     spec = sl.Spec(time="t", by=["k"], windows={"w": sl.sliding(8, every=1)}, aggs=N, watermark=sl.bounded(0))
     op, tick = sl.Operator(spec), count()

@@ -19,7 +19,7 @@ from slicing.plan import Plan
 from slicing.slices.blocks import identity
 from slicing.slices.cells import NEVER, Cells
 from slicing.slices.sessions import Runs
-from slicing.windows.bounds import BEGIN, FOREVER, BoundCumulate, BoundPeriodic
+from slicing.windows.bounds import BEGIN, FOREVER
 
 Ints = npt.NDArray[np.int64]
 MOST = 1 << 28  # empty windows at once: some 10 GB
@@ -54,13 +54,9 @@ def with_empty(
         if not growing.size:
             continue
         lower, upper = lower[growing], np.minimum(newest[growing], until)
-        if isinstance(bound, BoundPeriodic | BoundCumulate):
-            _check(plan.names[number], int(np.maximum(upper.astype(float) - lower, 0).sum()) // bound.every)
-        every_end = bound.all_ends(int(lower.min()), int(upper.max()))
-        a = np.searchsorted(every_end, lower, "right")
-        count = np.maximum(np.searchsorted(every_end, upper, "right") - a, 0)
-        end = every_end[np.repeat(a - np.cumsum(count) + count, count) + np.arange(count.sum())]
-        code = np.repeat(growing, count)
+        count = bound.count_ends(lower, upper)
+        _check(plan.names[number], int(count.sum(dtype=float)))
+        end, code = bound.ends_in(lower, upper), np.repeat(growing, count)
         blocks = tuple(identity(lane, end.size) for lane in plan.lanes)
         candidates = Answers(np.full(end.size, number, np.int64), bound.start_of(end), end, code, blocks)
         parts.append(candidates.take(~among(candidates, mine)))

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slicing.calendars import CalendarEdges
+from slicing.columns.order import ranges
 
 if TYPE_CHECKING:
     from slicing.windows.builtin import ContextFreeWindow
@@ -85,8 +86,12 @@ class Bound:
         """Windows with ``after < end <= until`` that hold one of the slices (``ends`` ascending)."""
         raise NotImplementedError
 
-    def all_ends(self, low: int, high: int) -> Ints:
-        """The ends of all windows, empty or not, with ``low <= end <= high`` (fill)."""
+    def count_ends(self, lower: Ints, upper: Ints) -> Ints:
+        """How many windows, empty or not, end in each of the spans ``lower < end <= upper`` (fill)."""
+        raise NotImplementedError
+
+    def ends_in(self, lower: Ints, upper: Ints) -> Ints:
+        """The ends of these, one span after the other (fill)."""
         raise NotImplementedError
 
     def start_of(self, ends: Ints) -> Ints:
@@ -94,15 +99,34 @@ class Bound:
         raise NotImplementedError
 
 
-class BoundPeriodic(Bound):
+class _Regular(Bound):
+    """Windows that end at every ``phase + k * every``."""
+
+    every: int
+    phase: int
+
+    def _ended(self, times: Ints) -> Ints:
+        """Numbers the windows: that of the last one that ends by each time."""
+        return (times - self.phase) // self.every
+
+    def count_ends(self, lower: Ints, upper: Ints) -> Ints:
+        count = self._ended(np.maximum(lower, upper)) - self._ended(lower)
+        return np.minimum(count.view(np.uint64), FOREVER).astype(np.int64)
+
+    def ends_in(self, lower: Ints, upper: Ints) -> Ints:
+        return ranges(self._ended(lower) + 1, self.count_ends(lower, upper)) * self.every + self.phase
+
+
+class BoundPeriodic(_Regular):
     def __init__(self, size: int, every: int, offset: int) -> None:
         self.size, self.every, self.offset = size, every, offset % every
+        self.phase = (offset + size) % every
         self.longest = max(size, every)
         self.periodic = (size, every, self.offset)
         self.gapless = every <= size
         self.progressions = (
             Progression(every, self.offset, size),
-            Progression(every, (offset + size) % every, 0),
+            Progression(every, self.phase, 0),
         )
 
     def first_live_start(self, h: int) -> int:
@@ -115,19 +139,15 @@ class BoundPeriodic(Bound):
     def covers(self, ends: Ints) -> npt.NDArray[np.bool_]:
         return self.last_end(ends) > BEGIN
 
-    def all_ends(self, low: int, high: int) -> Ints:
-        first = -((self.offset + self.size - low) // self.every) * self.every + self.offset + self.size
-        return np.arange(first, high + 1, self.every)
-
     def start_of(self, ends: Ints) -> Ints:
         return ends - self.size
 
 
-class BoundCumulate(Bound):
+class BoundCumulate(_Regular):
     def __init__(self, size: int, every: int, offset: int) -> None:
-        self.size, self.every, self.offset = size, every, offset % size
+        self.size, self.every, self.offset, self.phase = size, every, offset % size, offset % every
         self.longest = size
-        self.progressions = (Progression(size, self.offset, size), Progression(every, offset % every, 0))
+        self.progressions = (Progression(size, self.offset, size), Progression(every, self.phase, 0))
 
     def _cycle(self, ends: Ints) -> Ints:
         return (ends - 1 - self.offset) // self.size * self.size + self.offset
@@ -145,9 +165,6 @@ class BoundCumulate(Bound):
         end = _steps(np.maximum(first, _next_multiple(after, self.every, self.offset)), last, self.every, until)
         start = self._cycle(end)
         return Due(start, end, start)
-
-    def all_ends(self, low: int, high: int) -> Ints:
-        return np.arange(-((self.offset - low) // self.every) * self.every + self.offset, high + 1, self.every)
 
     def start_of(self, ends: Ints) -> Ints:
         return self._cycle(ends)
@@ -227,8 +244,18 @@ class BoundCalendar(Bound):
         start = self.start_of(end)
         return Due(start, end, start)
 
-    def all_ends(self, low: int, high: int) -> Ints:
-        return self.table.edges(low - 1, high)
+    def count_ends(self, lower: Ints, upper: Ints) -> Ints:
+        _, first, last = self._between(lower, upper)
+        return last - first
+
+    def ends_in(self, lower: Ints, upper: Ints) -> Ints:
+        edges, first, last = self._between(lower, upper)
+        return edges[ranges(first, last - first)]
+
+    def _between(self, lower: Ints, upper: Ints) -> tuple[Ints, Ints, Ints]:
+        edges = self.table.edges(int(lower.min()), int(upper.max()))
+        first, last = (np.searchsorted(edges, times, "right") for times in (lower, upper))
+        return edges, first, np.maximum(first, last)
 
     def start_of(self, ends: Ints) -> Ints:
         return self.table.previous_edge(ends - 1)
