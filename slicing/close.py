@@ -12,6 +12,7 @@ from slicing.answers import emit
 from slicing.answers.answers import Answers
 from slicing.answers.fill import Filled, by_instance, with_empty
 from slicing.answers.postpone import Postponed, given_out
+from slicing.answers.too_many import check_due
 from slicing.answers.ways import Closing, quick_answers
 from slicing.columns.order import distinct
 from slicing.columns.values import NOWHERE
@@ -52,6 +53,8 @@ def close(state: State, reached: int | None, flush: bool = False, at_most: int |
         return state, Answers.none(plan)
     after = BEGIN if state.watermark is None else state.watermark - state.patience
     until = FOREVER if flush else reached - state.patience
+    if len(state.store) and _may_close(state, after, until, flush):
+        check_due(plan, state.store.runs, after, until)
     apart = None if flush else _concerned(state, after, until)
     if apart is None:
         return _close(state, reached, after, until, flush, at_most)

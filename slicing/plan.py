@@ -297,6 +297,11 @@ class Plan:
         return types if len(self.timed) == len(self.names) else np.array(self.timed, np.int64)[types]
 
     @lazy
+    def overlap(self) -> int:
+        """How many time windows hold a slice, at most."""
+        return sum(bound.overlap for bound in self.edges.bounds)
+
+    @lazy
     def shares(self) -> Ints:
         """How many names each type of time windows has."""
         return np.bincount(self.types_of)

@@ -190,6 +190,39 @@ def test_a_failed_advance_and_a_failed_flush_change_nothing():
     assert last["n"].to_pylist() == [3]
 
 
+@pytest.mark.parametrize("window", [sl.sliding(1 << 40, 3), sl.cumulate(3 << 40, 3)], ids=str)
+@pytest.mark.parametrize("changes", [{}, {"by": []}, {"emit": "changes", "allowed_lateness": 1 << 41}], ids=str)
+@pytest.mark.parametrize("most", [None, 10])
+def test_more_windows_than_a_result_has_room_for_are_refused_before_anything_changed(window, changes, most):
+    windows = {"other": sl.tumbling(10), "same": window, "w": window, "v": sl.session(4)}
+    spec = sl.Spec(
+        **({"time": "t", "by": ["k"], "aggs": AGGS, "windows": windows, "watermark": sl.bounded(0)} | changes)
+    )
+    op = sl.Operator(spec, max_windows_per_push=most)
+    op.push(batch(FIRST))
+    before = op.snapshot()
+    told = (
+        r"windows\['same'\], sl\.\w+\(\d+, every=3\): [\d,]{15,} of its windows are complete and have rows, as a row "
+    )
+    for call in (op.flush, lambda: op.advance(1 << 40), lambda: op.push(batch([(1 << 40, "a", "fig", 1, 0.0)]))):
+        with pytest.raises(ValueError, match=told + r"is in [\d,]+ of them; at most 2,147,483,647 "):
+            call()
+        assert op.snapshot() == before
+    assert op.advance(9).windows.num_rows
+    assert op.push(batch(FOURTH)).windows.num_rows
+
+
+def test_late_rows_that_change_more_windows_than_a_result_has_room_for_are_refused():
+    windows = {"w": sl.sliding(1 << 40, 1)}
+    op = operator("updates", windows=windows, allowed_lateness=1 << 40, watermark=sl.manual())
+    op.advance(1 << 39)  # nobody's windows
+    before = op.snapshot()
+    with pytest.raises(ValueError, match="549,755,813,887 of its windows"):
+        op.push(batch(FIRST[:1]))
+    assert op.snapshot() == before
+    assert op.push(batch([(1 << 39, "a", "fig", 1, 0.0)])).stats["windowed"] == 1
+
+
 def test_what_a_push_gave_is_not_touched_by_later_ones():
     op = operator("several")
     out = op.push(batch([*FIRST, (40, "a", "pear", 1, 0.0)]))

@@ -11,7 +11,7 @@ from slicing.answers.emit import time_answers
 from slicing.plan import Plan
 from slicing.slices.blocks import identity
 from slicing.slices.cells import Cells
-from slicing.windows.bounds import BEGIN, BoundPeriodic
+from slicing.windows.bounds import BEGIN, BoundCumulate, BoundPeriodic
 from slicing.windows.edges import EdgeSet
 
 NONE = np.empty(0, np.int64)
@@ -47,6 +47,20 @@ def test_due_windows_come_by_end_and_type(seed: int) -> None:
         assert list(zip(found.end, found.type, found.start, found.low, found.high, strict=True)) == due_by_definition(
             bounds, ends, max(after, -100), until
         )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_as_many_windows_are_due_as_are_counted(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    every = int(rng.integers(1, 20))
+    for bound in (*windows(rng, 5), BoundCumulate(every * int(rng.integers(1, 9)), every, int(rng.integers(0, 99)))):
+        edges = EdgeSet([bound])
+        ends = np.unique(edges.next_live(rng.integers(0, 1000, int(rng.choice([1, 20, 300]))), BEGIN))
+        for after, until in ((40, 60), (100, 800), (BEGIN, 3000)):
+            due = edges.due(ends, after, until)
+            assert bound.count_due(ends, after, until) == due.end.size
+            holding = [np.count_nonzero((due.low <= at) & (at < due.high)) for at in range(ends.size)]
+            assert max(holding) <= bound.overlap
 
 
 @pytest.mark.parametrize("ends", [[7], [7, 17, 27], [7, 27], [7, 17, 37, 47], [8, 18], [7, 12, 27], [12, 17]], ids=str)

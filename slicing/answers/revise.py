@@ -15,6 +15,7 @@ import numpy.typing as npt
 from slicing.answers import emit
 from slicing.answers.answers import Answers
 from slicing.answers.results import among
+from slicing.answers.too_many import check_due
 from slicing.columns.order import distinct
 from slicing.slices.cells import Cells, merged
 from slicing.slices.sessions import Runs, chains, runs
@@ -75,6 +76,7 @@ def revise(state: State, changing: Cells) -> tuple[State, tuple[Answers, Ints] |
     until = state.watermark
     if not len(changing) or until is None:
         return state, None
+    check_due(state.plan, (*state.store.runs, changing), state.horizon, until)
     old = state.store.of_codes(distinct(changing.code)).consolidated().table()
     new = merged(old, changing, state.plan.lanes, state.plan.gaps)
     state = replace(state, store=state.store.add(changing))

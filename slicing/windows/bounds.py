@@ -66,6 +66,7 @@ class Bound:
     gapless = True  # every time is in at least one window
     open_start = False  # window_start is null
     longest = 0  # the longest span its arithmetic adds to a time
+    overlap = 1  # how many windows hold a slice, at most
 
     def next_live_edge(self, times: Ints, h: int) -> Ints:
         raise NotImplementedError
@@ -85,6 +86,10 @@ class Bound:
     def due(self, ends: Ints, after: int, until: int) -> Due:
         """Windows with ``after < end <= until`` that hold one of the slices (``ends`` ascending)."""
         raise NotImplementedError
+
+    def count_due(self, ends: Ints, after: int, until: int) -> int:
+        """How many these are, at most."""
+        return ends.size
 
     def count_ends(self, lower: Ints, upper: Ints) -> Ints:
         """How many windows, empty or not, end in each of the spans ``lower < end <= upper`` (fill)."""
@@ -116,12 +121,18 @@ class _Regular(Bound):
     def ends_in(self, lower: Ints, upper: Ints) -> Ints:
         return ranges(self._ended(lower) + 1, self.count_ends(lower, upper)) * self.every + self.phase
 
+    def count_due(self, ends: Ints, after: int, until: int) -> int:
+        last = self.last_end(ends)
+        counted = np.append(BEGIN, last[:-1])  # windows that hold the slice before, too
+        lower = np.maximum(np.maximum(counted, ends - 1), after)
+        return int(self.count_ends(lower, np.minimum(last, until)).sum(dtype=float))
+
 
 class BoundPeriodic(_Regular):
     def __init__(self, size: int, every: int, offset: int) -> None:
         self.size, self.every, self.offset = size, every, offset % every
         self.phase = (offset + size) % every
-        self.longest = max(size, every)
+        self.longest, self.overlap = max(size, every), -(-size // every)
         self.periodic = (size, every, self.offset)
         self.gapless = every <= size
         self.progressions = (
@@ -146,7 +157,7 @@ class BoundPeriodic(_Regular):
 class BoundCumulate(_Regular):
     def __init__(self, size: int, every: int, offset: int) -> None:
         self.size, self.every, self.offset, self.phase = size, every, offset % size, offset % every
-        self.longest = size
+        self.longest, self.overlap = size, size // every
         self.progressions = (Progression(size, self.offset, size), Progression(every, self.phase, 0))
 
     def _cycle(self, ends: Ints) -> Ints:

@@ -1,0 +1,30 @@
+"""More windows than can be given out: said before anything is made of them, and before anything has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from slicing.columns.order import distinct
+from slicing.plan import Plan
+from slicing.slices.cells import Cells
+
+MOST = (1 << 31) - 1  # rows of a result: the names of their windows alone are as many bytes, all that a column holds
+
+
+def check_due(plan: Plan, runs: Sequence[Cells], after: int, until: int) -> None:
+    """Refuse more windows with ``after < end <= until`` than a result has rows."""
+    if sum(map(len, runs)) * plan.overlap <= MOST:
+        return
+    ends = distinct(np.concatenate([run.slice_ends for run in runs]))
+    counts = [bound.count_due(ends, after, until) for bound in plan.edges.bounds]
+    if sum(counts) <= MOST:
+        return
+    type = int(np.argmax(counts))
+    name = plan.names[plan.timed[plan.types_of.tolist().index(type)]]
+    raise ValueError(
+        f"windows[{name!r}], {plan.spec.windows[name]!r}: {counts[type]:,} of its windows are complete and have rows, "
+        f"as a row is in {plan.edges.bounds[type].overlap:,} of them; at most {MOST:,} can be given out at once. A "
+        "larger every makes fewer; so do smaller steps of the watermark"
+    )
