@@ -20,6 +20,7 @@ from slicing.windows.builtin import Calendar, ContextFreeWindow, Landmark, Whole
 from slicing.windows.counted import LastRows, RowCount
 from slicing.windows.edges import DueWindows
 from slicing.windows.marked import Frame, Punctuation
+from slicing.windows.row_view import MOST_FLAGS
 from slicing.windows.row_windows import RowWindow
 from slicing.windows.users import BoundContextAware
 
@@ -190,7 +191,11 @@ def _why_kept(plan: Plan) -> str:
     if plan.spec.revises:
         return "for a late row may revise them"
     other = next((w for w in plan.row_windows if not w.slices), None)
-    return f"for a window {plan.names[other.number]!r} {other.why_rows}" if other else "for windows were added"
+    if other is not None:
+        return f"for a window {plan.names[other.number]!r} {other.why_rows}"
+    if len(plan.row_flags) > MOST_FLAGS:
+        return f"for windows ask {len(plan.row_flags)} flags of a row, and a slice has room for {MOST_FLAGS}"
+    return "for windows were added"
 
 
 def _of_users(plan: Plan) -> list[tuple[str, str]]:

@@ -31,7 +31,7 @@ from slicing.windows.bounds import BEGIN, LONGEST, Bound
 from slicing.windows.builtin import ContextFreeWindow, Session, Whole, Window
 from slicing.windows.counted import PerRow
 from slicing.windows.edges import EdgeSet
-from slicing.windows.row_view import OF_ALL, OF_KEY, BoundRows
+from slicing.windows.row_view import MOST_FLAGS, OF_ALL, OF_KEY, BoundRows
 from slicing.windows.row_windows import Binding, RowWindow
 
 Ints = npt.NDArray[np.int64]
@@ -269,7 +269,7 @@ class Plan:
         """Rows that become final are cut where windows of rows begin and end, and only the slices are kept: nothing is
         revised, and all windows tell from final rows where they begin and end, and see all of them."""
         alike = all(w.slices and w.by_key and w.origin == BEGIN and not w.notes for w in self.row_windows)
-        return alike and bool(self.row_windows) and not self.spec.revises and len(self.row_flags) < 62
+        return alike and bool(self.row_windows) and not self.spec.revises and len(self.row_flags) <= MOST_FLAGS
 
     @lazy
     def row_columns(self) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ from slicing.windows.bounds import BEGIN, END, Bound, BoundFixed, BoundLandmark
 from slicing.windows.builtin import ContextFreeWindow, Session, Window
 from slicing.windows.counted import PerRow, RowCount
 from slicing.windows.edges import EdgeSet
-from slicing.windows.row_view import BEGINS, FLAGS, UNCOUNTED, RowTable
+from slicing.windows.row_view import BEGINS, FLAGS, MOST_FLAGS, UNCOUNTED, RowTable
 from slicing.windows.row_windows import RowWindow
 
 if TYPE_CHECKING:
@@ -306,6 +306,11 @@ def _final(run: RowTable | PlainRows, old: Plan, plan: Plan) -> RowTable | Plain
 
 
 def _run(run: RowTable, old: Plan, plan: Plan) -> RowTable:
+    if len(plan.row_flags) > MOST_FLAGS:
+        raise ValueError(
+            f"add_window: all windows together would ask {len(plan.row_flags)} flags of a row, of boolean columns; at "
+            f"most {MOST_FLAGS} can be asked of rows that are kept as slices"
+        )
     facts = run.facts.copy()
     facts[:, FLAGS] = BEGINS
     unknown = [stamp for stamp in plan.stamps if stamp not in old.stamps]

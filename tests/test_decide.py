@@ -81,6 +81,11 @@ def test_a_plan_decides_for_each_of_its_windows(name, ordered):
         ({"windows": {"mark": sl.punctuation("p"), "frame": sl.frame("p", "q"), "n": sl.rows(9, 4)}}, None),
         ({"windows": {"mark": sl.punctuation("p"), "last": sl.last_rows(3, 9)}}, "a window 'last' may begin or end at"),
         ({"windows": {"count": sl.rows(3, every=2)}}, "a window 'count' may begin or end at any of them"),
+        ({"windows": {f"w{i}": sl.punctuation(f"p{i}") for i in range(62)}}, None),
+        (
+            {"windows": {f"w{i}": sl.punctuation(f"p{i}") for i in range(63)}},
+            "windows ask 63 flags of a row, and a slice has room for 62",
+        ),
         ({"idle": 9}, None),
         ({"emit": "changes", "allowed_lateness": 5}, "a late row may revise them"),
     ],

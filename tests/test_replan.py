@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from harness import Delta, FastDelta, batch, choose_strategies, compare_windows, moment, plain_rows, plain_time, spec
@@ -346,6 +347,36 @@ def test_removing_a_window_lets_its_slices_and_rows_go() -> None:
     left = op.advance(5_001).stats
     assert full["kept"] > 4_000 and left["kept"] == 0
     assert left["cells"] <= 1 and left["bytes"] < full["bytes"] / 100
+
+
+@pytest.mark.parametrize("count, room", [(62, True), (63, False)])
+def test_a_row_is_asked_as_many_flags_as_a_slice_has_room_for(count: int, room: bool) -> None:
+    """Of more nothing is lost where they are asked from the beginning; they are not added to slices."""
+    rng = np.random.default_rng(0)
+    marks = {f"m{i}": rng.random(400) < 0.1 for i in range(count)}
+    data = pa.table({"t": np.arange(400), "k": np.arange(400) % 3, **marks})
+    last = f"m{count - 1}"
+
+    def answered(names: list[str], added: str | None = None) -> list[dict]:
+        spec = sl.Spec(
+            "t", {name: sl.punctuation(name) for name in names}, {"n": sl.count()}, by=["k"], watermark=sl.ordered()
+        )
+        op = sl.Operator(spec)
+        found = op.push(data.slice(0, 200)).windows.to_pylist()
+        if added is not None:
+            op.add_window(added, sl.punctuation(added))
+        found += op.push(data.slice(200)).windows.to_pylist() + op.flush().windows.to_pylist()
+        return [row for row in found if row["window"] == last]
+
+    assert answered(list(marks)) == answered([last])
+    if room:
+        assert answered(list(marks)[:-1], last) == answered(["m0"], last)
+    else:
+        with pytest.raises(
+            ValueError,
+            match=r"ask 63 flags of a row, of boolean columns; at most 62 can be asked of rows that are kept",
+        ):
+            answered(list(marks)[:-1], last)
 
 
 def test_what_is_refused() -> None:

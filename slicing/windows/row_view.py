@@ -33,7 +33,8 @@ SEQUENCE, ARRIVAL, FLAGS, OF_KEY, OF_ALL, PLACE, SINCE, RANK = FACTS = range(8)
 # stream by time; SINCE: its time (of a cell of several rows the first one's); RANK: how many rows of the key are
 # before it
 UNCOUNTED = -1  # of rows that came before anybody asked for their count
-BEGINS = 1 << 62  # among the FLAGS of a cell: a window begins with it, or did when it became final
+MOST_FLAGS = 62  # that the FLAGS of a cell have room for
+BEGINS = 1 << MOST_FLAGS  # among them: a window begins with the cell, or did when it became final
 
 
 class ShownRows:
