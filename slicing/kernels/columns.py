@@ -36,24 +36,24 @@ def many_min(x, sizes, out):
 
 def pane_min(x, slide, out):
     """out[i] = the least of x[i * slide : (i + 1) * slide]"""
-    while slide % 4 == 0 and slide < WIDE:  # 4: 2.1 -> 19 G/s
-        if slide == 4:
-            return _least_of_four(x, out)
-        fewer = np.empty(x.size // 4, x.dtype)
-        _least_of_four(x, fewer)
-        x, slide = fewer, slide // 4
-    return _least(x, np.int64(slide), out)
+    _panes(x, slide, out, _least_of_four, _least)
 
 
 def pane_sum(x, slide, out):
     """out[i] = the sum of x[i * slide : (i + 1) * slide], modulo its type"""
-    while slide % 4 == 0 and slide < WIDE:
-        if slide == 4:
-            return _sum_of_four(x, out)
+    _panes(x, slide, out, _sum_of_four, _sum)
+
+
+def _panes(x, slide, out, of_four, of_any):
+    """Four and four, as long as that comes out even (a slide of 4: 2.1 -> 19 G/s)."""
+    while slide % 4 == 0 and 4 < slide < WIDE:
         fewer = np.empty(x.size // 4, x.dtype)
-        _sum_of_four(x, fewer)
+        of_four(x, fewer)
         x, slide = fewer, slide // 4
-    return _sum(x, np.int64(slide), out)
+    if slide == 4:
+        of_four(x, out)
+    else:
+        of_any(x, np.int64(slide), out)
 
 
 @kernel

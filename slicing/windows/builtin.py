@@ -99,8 +99,8 @@ class _BuiltIn(Window, ContextFreeWindow):
 
 
 @dataclass(frozen=True, repr=False)
-class Sliding(_BuiltIn):
-    _constructor: ClassVar[str] = "sliding"
+class _Stepped(_BuiltIn):
+    _bound: ClassVar[type[BoundPeriodic | BoundCumulate]]
     size: Span
     every: Span
     offset: Span = 0
@@ -108,7 +108,17 @@ class Sliding(_BuiltIn):
 
     def bind(self, measure: Measure) -> Bound:
         size, every = measure.ticks(self.size, "size"), measure.ticks(self.every, "every")
-        return BoundPeriodic(size, every, measure.ticks(self.offset, "offset"))
+        return self._bound(size, every, measure.ticks(self.offset, "offset"))
+
+
+class Sliding(_Stepped):
+    _constructor = "sliding"
+    _bound = BoundPeriodic
+
+
+class Cumulate(_Stepped):
+    _constructor = "cumulate"
+    _bound = BoundCumulate
 
 
 @dataclass(frozen=True, repr=False)
@@ -121,19 +131,6 @@ class Tumbling(_BuiltIn):
     def bind(self, measure: Measure) -> Bound:
         size = measure.ticks(self.size, "size")
         return BoundPeriodic(size, size, measure.ticks(self.offset, "offset"))
-
-
-@dataclass(frozen=True, repr=False)
-class Cumulate(_BuiltIn):
-    _constructor: ClassVar[str] = "cumulate"
-    size: Span
-    every: Span
-    offset: Span = 0
-    fill: bool = False
-
-    def bind(self, measure: Measure) -> Bound:
-        size, every = measure.ticks(self.size, "size"), measure.ticks(self.every, "every")
-        return BoundCumulate(size, every, measure.ticks(self.offset, "offset"))
 
 
 @dataclass(frozen=True, repr=False)
