@@ -41,6 +41,7 @@ from slicing.slices.cells import Cells
 from slicing.spec import ProcessingTime, Spec
 from slicing.state import State, forgotten
 from slicing.store import Store
+from slicing.system.bundles import bundled, table_bytes, table_of, unbundled
 from slicing.watermark import Ordered, Progress, Seen
 from slicing.windows.bounds import BEGIN
 from slicing.windows.row_windows import RowWindow
@@ -253,10 +254,10 @@ def packed(parts: Parts, count: int) -> list[bytes]:
             sections.append(snapshot.write(spec, changing[p], (), False))
         if late[p].num_rows:
             header["sections"].append("late")
-            sections.append(snapshot._stream(late[p]))
+            sections.append(table_bytes(late[p]))
         if rows_of[p].num_rows:
             header["sections"].append("rows")
-            sections.append(snapshot._stream(rows_of[p]))
+            sections.append(table_bytes(rows_of[p]))
         out.append(bundled([json.dumps(header).encode(), *sections]))
     return out
 
@@ -269,20 +270,6 @@ def _by_key(state: State, rows: pa.Table, count: int) -> list[pa.Table]:
     codes = keys.encode([one_batch(rows).column(name) for name in state.plan.spec.by])
     target = (keys.hashes(np.arange(len(keys))) % np.uint64(count))[codes]
     return [rows.filter(array_of(target == p)) for p in range(count)]
-
-
-def bundled(parts: Iterable[bytes]) -> bytes:
-    """Some bytes strings as one."""
-    return b"".join(part for s in parts for part in (snapshot._LENGTH.pack(len(s)), s))
-
-
-def unbundled(bundle: bytes) -> list[memoryview]:
-    view, at, found = memoryview(bundle), 0, []
-    while at < len(view):
-        (length,) = snapshot._LENGTH.unpack(view[at : at + 8])
-        found.append(view[at + 8 : at + 8 + length])
-        at += 8 + length
-    return found
 
 
 @dataclass(frozen=True)
@@ -299,7 +286,7 @@ def _unpacked(state: State, blob: bytes) -> _Arrived:
     sections: dict[str, Any] = {}
     for name, section in zip(header["sections"], found[1:], strict=True):
         if name in ("late", "rows"):
-            rows = sections[name] = pa.ipc.open_stream(section).read_all()
+            rows = sections[name] = table_of(section)
             state.plan.check_types(rows.schema)
         else:
             part, _, _ = snapshot.read(state.plan.spec, section, state)

@@ -36,6 +36,7 @@ from slicing.slices.cells import Cells
 from slicing.spec import Spec
 from slicing.state import State
 from slicing.store import Store
+from slicing.system.bundles import bundled, table_bytes, table_of, unbundled
 from slicing.watermark import Progress
 from slicing.windows.bounds import BEGIN, FOREVER
 from slicing.windows.row_view import Context, Opened, RowTable
@@ -46,7 +47,6 @@ Ints = npt.NDArray[np.int64]
 MAGIC = b"SLICESNP"
 FORMAT = 5
 _HEAD = struct.Struct("<8sI16s")  # magic, format, checksum of all that follows
-_LENGTH = struct.Struct("<Q")
 
 
 class SnapshotError(ValueError):
@@ -58,36 +58,10 @@ def write(spec: Spec, state: State | None, advanced: tuple[object, ...], ended: 
     header |= {"advanced": list(advanced), "ended": ended}
     tables: list[pa.Table] = []
     if state is not None:
-        postponed = [p.rest() for p in state.postponed]
-        header |= {
-            "arrival": state.plan.arrival,
-            "since": state.plan.since,
-            "agg_since": state.plan.agg_since,
-            "newest": state.newest,
-            "watermark": state.watermark,
-            "progress": state.progress.to_json(),
-            "arrived": state.arrived,
-            "crowded": state.crowded,
-            "pools": list(state.pools),
-            "filled": list(state.filled),
-            "runs": len(state.store.runs),
-            "coarse": state.store.coarse,
-            "postponed": [[len(p.store.runs), p.after, p.until] for p in postponed],
-            "rows": _rows_header(state.rows),
-        }
-        assert state.given is not None
-        tables.append(state.given.empty_table())
-        if state.keys is not None:
-            values = state.keys.values(np.arange(len(state.keys)))
-            tables.append(pa.table(dict(zip(map(str, range(len(values))), values, strict=True))))
-        tables += [pa.table({"value": pool}) for pool in state.pools.values()]
-        tables += [pa.table({"end": last}) for last in state.filled.values()]
-        tables.append(pa.table(asdict(state.revisions)))
-        tables += [_cells_table(run) for run in state.store.runs]
-        tables += [_cells_table(run) for p in postponed for run in p.store.runs]
-        tables += _row_tables(state.rows)
-    sections = [json.dumps(header).encode(), *map(_stream, tables)]
-    body = b"".join(part for s in sections for part in (_LENGTH.pack(len(s)), s))
+        state = state.but(postponed=tuple(p.rest() for p in state.postponed))
+        header |= _state_header(state)
+        tables = _state_tables(state)
+    body = bundled([json.dumps(header).encode(), *map(table_bytes, tables)])
     return _HEAD.pack(MAGIC, FORMAT, _checksum(body)) + body
 
 
@@ -102,8 +76,8 @@ def read(
         view = memoryview(blob)
     except TypeError:
         raise TypeError(f"a snapshot is bytes-like data, as snapshot() gives it; got {type(blob).__name__}") from None
-    sections = _sections(view)
-    header = json.loads(bytes(sections[0]))
+    head, *sections = _sections(view)
+    header = json.loads(bytes(head))
     if header["fingerprint"] != spec.fingerprint():
         raise SnapshotError(
             f"the snapshot was written for another spec (fingerprint {header['fingerprint']}, this one has "
@@ -111,8 +85,45 @@ def read(
         )
     if "runs" not in header:
         return None, tuple(header["advanced"]), header["ended"]
-    tables = [pa.ipc.open_stream(section).read_all() for section in sections[1:]]
-    take = iter(tables)
+    tables = list(map(table_of, sections))
+    return _state(spec, header, iter(tables), known), (), header["ended"]
+
+
+def _state_header(state: State) -> dict[str, Any]:
+    return {
+        "arrival": state.plan.arrival,
+        "since": state.plan.since,
+        "agg_since": state.plan.agg_since,
+        "newest": state.newest,
+        "watermark": state.watermark,
+        "progress": state.progress.to_json(),
+        "arrived": state.arrived,
+        "crowded": state.crowded,
+        "pools": list(state.pools),
+        "filled": list(state.filled),
+        "runs": len(state.store.runs),
+        "coarse": state.store.coarse,
+        "postponed": [[len(p.store.runs), p.after, p.until] for p in state.postponed],
+        "rows": _rows_header(state.rows),
+    }
+
+
+def _state_tables(state: State) -> list[pa.Table]:
+    assert state.given is not None
+    tables = [state.given.empty_table()]
+    if state.keys is not None:
+        values = state.keys.values(np.arange(len(state.keys)))
+        tables.append(pa.table(dict(zip(map(str, range(len(values))), values, strict=True))))
+    tables += [pa.table({"value": pool}) for pool in state.pools.values()]
+    tables += [pa.table({"end": last}) for last in state.filled.values()]
+    tables.append(pa.table(asdict(state.revisions)))
+    tables += [_cells_table(run) for run in state.store.runs]
+    tables += [_cells_table(run) for p in state.postponed for run in p.store.runs]
+    return tables + _row_tables(state.rows)
+
+
+def _state(spec: Spec, header: dict[str, Any], take: Iterator[pa.Table], known: State | None) -> State:
+    """What ``_state_header`` and ``_state_tables`` have written."""
     given = next(take).schema
     stands = header["arrival"], header["since"], header["agg_since"]
     if known is not None and given == known.given and stands == _stands(known.plan):
@@ -131,11 +142,10 @@ def read(
         Postponed(Store(plan, tuple(_cells(plan, next(take)) for _ in range(runs))), after, until)
         for runs, after, until in header["postponed"]
     )
-    rows = _rows(plan, header["rows"], take)
-    state = State(
+    return State(
         plan,
         store,
-        rows,
+        _rows(plan, header["rows"], take),
         keys,
         watermark=header["watermark"],
         newest=header["newest"],
@@ -148,7 +158,6 @@ def read(
         postponed=postponed,
         crowded=header["crowded"],
     )
-    return state, (), header["ended"]
 
 
 def _stands(plan: Plan) -> tuple[object, ...]:
@@ -164,25 +173,11 @@ def _sections(blob: memoryview) -> list[memoryview]:
         raise SnapshotError(f"the snapshot has format {version}; this version of the library reads {FORMAT}")
     if _checksum(body) != checksum:
         raise SnapshotError("the snapshot is damaged: its checksum does not match its content")
-    sections = []
-    at = 0
-    while at < len(body):
-        (length,) = _LENGTH.unpack(body[at : at + _LENGTH.size])
-        at += _LENGTH.size
-        sections.append(body[at : at + length])
-        at += length
-    return sections
+    return unbundled(body)
 
 
 def _checksum(body: bytes | memoryview) -> bytes:
     return hashlib.blake2b(body, digest_size=16).digest()
-
-
-def _stream(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue())
 
 
 def _cells_table(cells: Cells) -> pa.Table:

@@ -23,18 +23,10 @@ from pyarrow import fs
 from pyspark.sql.types import StructType
 
 from slicing import Operator, SnapshotError, Spec
-from slicing.partials import (
-    admit,
-    bundled,
-    check,
-    joined,
-    operator_of,
-    split,
-    state_of,
-    unbundled,
-)
+from slicing.partials import admit, check, joined, operator_of, split, state_of
 from slicing.replan import changed, complete_from
 from slicing.state import State
+from slicing.system.bundles import bundled, unbundled
 from slicing.system.filesystems import absolute, filesystem, listed, publish
 from slicing.system.sealed import SealError, content_of, header_of, sealed
 from spark_udfs.types import arrow_schema
