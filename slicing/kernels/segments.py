@@ -32,43 +32,42 @@ def segment_basic_f(first, last, x, bits, A, F):
     """NaN is looked for in the smallest and largest key only: 1.5x. Rows that come are fetched: from memory 0.35
     against 1.5 ns in runs of 20 rows, and 0.24 against 0.29 in long ones."""
     for p in range(first.size):
-        size = last[p] - first[p]
+        begin, end = first[p], last[p]
+        size = end - begin
         total, lost = 0.0, 0.0
         low, high = TOP, BOTTOM
         if size <= SHORT:
-            for i in range(first[p] + AHEAD, last[p] + AHEAD, LINE):
+            for i in range(begin + AHEAD, end + AHEAD, LINE):
                 prefetch(x, np.uint64(i))
-            total, low, high = short_run(bits, first[p], size)
+            total, low, high = short_run(bits, begin, size)
         else:
-            for start in range(first[p], last[p], PIECE):
-                stop = min(start + PIECE, last[p])
+            for start in range(begin, end, PIECE):
+                stop = min(start + PIECE, end)
                 for i in range(start + AHEAD, stop + AHEAD, LINE):
                     prefetch(x, np.uint64(i))
-                y = x[start:stop]
-                z = bits[start:stop]
                 block = 0.0
-                for i in range(y.size):
-                    k = order_key(z[i])
-                    block += y[i]
+                for i in range(start, stop):
+                    k = order_key(bits[np.uint64(i)])
+                    block += x[np.uint64(i)]
                     low = min(low, k)
                     high = max(high, k)
                 total, lost = summed(total, lost, block)
         if (low < ~INF_BITS) | (high > INF_BITS):
             low, high = TOP, BOTTOM
-            z = bits[first[p] : last[p]]
-            for i in range(z.size):
-                k = order_key(z[i])
-                nan = is_nan(z[i])
-                low = min(low, TOP if nan else k)
-                high = max(high, BOTTOM if nan else k)
+            for i in range(begin, end):
+                u = bits[np.uint64(i)]
+                if not is_nan(u):
+                    low = min(low, order_key(u))
+                    high = max(high, order_key(u))
         elif total != total:  # 1e308 + 1e308 - inf: what is added first depends on the lanes
             if low == ~INF_BITS and high < INF_BITS:
                 total = -np.inf
             elif high == INF_BITS and low > ~INF_BITS:
                 total = np.inf
-        A[p, 0] = size
-        F[p, 1], F[p, 2] = total, lost
-        A[p, 3], A[p, 4] = low, high
+        c = np.uint64(p)
+        A[c, 0] = size
+        F[c, 1], F[c, 2] = total, lost
+        A[c, 3], A[c, 4] = low, high
 
 
 @kernel

@@ -160,32 +160,22 @@ def cut(t, edges, block, out):
     return size
 
 
-@helper(inline="always")
-def of_keys(codes, keys, out):
-    """Slots, times ``keys``, as cells: that of a row's key or, without codes, of one row after the other."""
-    if codes.size:
-        for i in range(out.size):
-            out[i] += codes[i]
-    elif keys > 1:
-        for i in range(out.size):
-            out[i] += i & (keys - 1)
-
-
 @kernel(error_model="numpy")
 def even_cells(t, first, width, codes, keys, out):
     """As ``grid_cells``, of edges that are ``width`` apart: a multiplication, corrected by one."""
     inverse = 1.0 / width
     origin = first - width
-    for start in range(0, t.size, TOGETHER):
-        a, o = t[start : start + TOGETHER], out[start : start + TOGETHER]
+    size = np.int64(t.size)
+    for start in range(0, size, TOGETHER):
         for i in range(start + SOON, start + SOON + TOGETHER, STEP):
             prefetch(t, np.uint64(i))
-        for i in range(a.size):
-            distance = a[i] - origin
+        for i in range(start, min(start + TOGETHER, size)):
+            row = np.uint64(i)
+            distance = t[row] - origin
             q = np.int64(distance * inverse)
             r = distance - q * width
-            o[i] = (q + np.int64(r >= width) - np.int64(r < 0)) * keys
-    of_keys(codes, keys, out)
+            lane = np.int64(codes[row]) if codes.size else i & (keys - 1)
+            out[row] = (q + np.int64(r >= width) - np.int64(r < 0)) * keys + lane
 
 
 @kernel(error_model="numpy")
@@ -216,7 +206,12 @@ def grid_cells(t, edges, codes, keys, out):
                 o[i] += a[i] >= edge
         for i in range(a.size):
             o[i] *= keys
-    of_keys(codes, keys, out)
+    if codes.size:
+        for i in range(t.size):
+            out[i] += codes[i]
+    elif keys > 1:
+        for i in range(t.size):
+            out[i] += i & (keys - 1)
 
 
 @kernel(error_model="numpy")
