@@ -99,7 +99,11 @@ class Operator:
     # --- the flow ---------------------------------------------------------------------------------------------------
 
     def push(self, data: object) -> Output:
-        """Take rows; give the windows they close."""
+        """Take rows; give the windows they close.
+
+        Rows that wait may be kept where they lie: write nothing into memory that Arrow shares with its owner (a numpy
+        array, a DataFrame's column) once it was pushed.
+        """
         given = one_batch(data)
         if self._ended:
             raise RuntimeError("the operator was flushed, which ends its stream; build a new Operator to go on")
