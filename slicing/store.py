@@ -139,7 +139,7 @@ class Store:
         dead = self.plan.edges.held_from(h)  # slices that end by then: a prefix of each run
         runs = [run.after(int(run.end.searchsorted(dead, "right"))) for run in self.runs]
         left = Store(self.plan, tuple([run for run in runs if len(run)]), self.coarse)
-        if not self.plan.edges.coarsens or sum(run.weight for run in left.runs) <= FEW:
+        if not self.plan.edges.coarsens or sum([run.weight for run in left.runs]) <= FEW:
             return left
         # fusing goes over all slices: not before there are half as many again (1000 tumbling windows of random sizes,
         # 1600 slices and 158 more a push: 120 -> 25 us a push)

@@ -96,6 +96,26 @@ def test_names_of_windows_that_end_together_are_those_of_their_types(
         ]
 
 
+class Nested(sl.ContextFreeWindow):
+    """Every 20 and the second half of it, which end together."""
+
+    def next_edge(self, times: np.ndarray) -> np.ndarray:
+        return times // 10 * 10 + 10
+
+    def containing(self, time: int) -> list[tuple[int, int]]:
+        end = time // 20 * 20 + 20
+        return [(end - 20, end), (end - 10, end)][: 1 + (time >= end - 10)]
+
+
+def test_windows_of_one_type_that_end_together_are_all_shown() -> None:
+    nested = Nested()
+    spec = sl.Spec("t", dict.fromkeys("abc", nested), {"n": sl.count()}, watermark=sl.ordered())
+    op = sl.Operator(spec)
+    outs = [op.push(pa.table({"t": [t, t + 5]})).windows for t in range(0, 50, 10)]
+    expected = [(name, end - size, end, size // 5) for end in (20, 40) for name in "abc" for size in (20, 10)]
+    assert [tuple(row.values()) for row in pa.concat_tables(outs).to_pylist()] == expected
+
+
 @pytest.mark.parametrize("names", [["", "a", "b" * 7], ["c" * 8, "d" * 9, "ä" * 20], ["ein", "zwei"]])
 def test_names_of_many_rows_are_those_of_few(names: list[str]) -> None:
     numbers = np.random.default_rng(5).integers(0, len(names), 999)

@@ -47,9 +47,7 @@ def partials(kind: int, size: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def answered(kind: int, block: np.ndarray, plan) -> np.ndarray:
-    work = block
-    if plan.scratch is not None:
-        work = np.concatenate([block[: 0 if plan.apart else None], block[plan.scratch]])
+    work = block if plan.scratch is None else plan.partials(block)
     combine(kind, plan.into, plan.source, work, work)
     answer = work[plan.seed]
     combine(kind, plan.more, plan.rest, answer, work)

@@ -67,8 +67,7 @@ class UserWords:
         """As the combinations say, each in the order of the cells."""
         partials = block
         if plan.scratch is not None:
-            scratch = block.take(plan.scratch, axis=0)
-            partials = scratch if plan.apart else np.concatenate([block, scratch])
+            partials = plan.partials(block)
             self.combine(plan.into, plan.source, partials, partials, ordered=True)
         answer = partials.take(plan.seed, axis=0)
         self.combine(plan.more, plan.rest, answer, partials)

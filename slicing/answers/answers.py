@@ -113,8 +113,8 @@ class Answers:
         name, which, shows, names = _rows(plan, type, end, each) if known is None else known
         start, end = start.take(which), end.take(which)
         code = np.zeros(name.size, np.int64) if each is None else code.take(shows)
-        if name.size < b.FEW and all(isinstance(block, np.ndarray) for block in blocks):
-            blocks = tuple(block.take(shows, axis=0) for block in blocks)  # less work than columns of answers
+        if name.size < b.FEW and all([isinstance(block, np.ndarray) for block in blocks]):
+            blocks = tuple([block.take(shows, axis=0) for block in blocks])  # less work than columns of answers
             return Answers(name, start, end, code, blocks, True, names=names)
         return Answers(name, start, end, code, blocks, True, shows=shows, names=names)
 
@@ -150,17 +150,28 @@ def _rows(plan: Plan, type: Ints, end: Ints, each: Ints | None) -> Shown:
     return plan.numbered(name), which, shows, None
 
 
+def _rows_of_types(plan: Plan, type: Ints) -> Shown:
+    """Those of windows that end together, one of each of these types."""
+    place = np.full(plan.shares.size, -1)
+    place[type] = np.arange(type.size)
+    which = place.take(plan.types_of)
+    name = (which >= 0).nonzero()[0]
+    which = which.take(name)
+    return plan.numbered(name), which, which, None
+
+
 def _known_rows(plan: Plan, type: Ints, end: Ints) -> Shown:
     """Those of windows that end together, one row each: the same types do so again and again, and so do their names.
 
-    1000 tumbling windows of 1 to 20 s, a push a second: 27 -> 8 us of 225.
+    1000 tumbling windows of 1 to 20 s, a push a second: 27 -> 8 us of 225, and 45 -> 20 for types that do so first.
     """
     known: dict[bytes, Shown] = plan.once("rows of types", dict)
     key = type.tobytes()
     if key not in known:
         if len(known) * len(plan.names) > MOST_KNOWN:
             known.clear()
-        name, which, shows, _ = _rows(plan, type, end, None)
+        each_once = type.size == 1 or bool((type[1:] > type[:-1]).all())
+        name, which, shows, _ = _rows_of_types(plan, type) if each_once else _rows(plan, type, end, None)
         known[key] = name, which, shows, plan.named(name)
     return known[key]
 

@@ -153,7 +153,7 @@ def answered(plan: Plan, lanes: Sequence[Lane], blocks: Sequence[Block], first: 
     """The same of some lanes."""
     cells = len(blocks[0]) if blocks else 0
     pairs = zip(lanes, blocks, strict=True)
-    if int((last - first).sum()) == first.size:
+    if int(np.add.reduce(last - first)) == first.size:  # 1 us; sum() takes 2
         alone = Combinations(None, _NONE, _NONE, first, _NONE, _NONE)
         return tuple(b.kind_of(lane).answered(lane, block, first, last, lambda: alone) for lane, block in pairs)
 

@@ -88,8 +88,7 @@ class Words:
     ) -> Ints:
         plan, partials = combinations(), block
         if plan.scratch is not None:
-            scratch = block.take(plan.scratch, axis=0)
-            partials = scratch if plan.apart else np.concatenate([block, scratch])
+            partials = plan.partials(block)
             words.combine(lane.kind, plan.into, plan.source, partials, partials)
         if not plan.more.size and not plan.less.size and _side_by_side(plan.seed):
             return partials[plan.seed[0] : plan.seed[-1] + 1] if plan.seed.size else partials[:0]

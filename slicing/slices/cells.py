@@ -115,7 +115,7 @@ class Cells:
     @lazy
     def weight(self) -> int:
         """What merging goes over: cells, and the items of their lists."""
-        return len(self) + sum(block.size for block in self.blocks if isinstance(block, b.Lists))
+        return len(self) + sum([block.size for block in self.blocks if isinstance(block, b.Lists)])
 
     def take(self, index: npt.NDArray[np.int64] | npt.NDArray[np.bool_] | slice) -> Cells:
         if isinstance(index, slice):

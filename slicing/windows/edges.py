@@ -292,8 +292,7 @@ class EdgeSet:
             shift = index_of(ends, near)
         while True:
             found = np.empty((4, capacity), np.int64)
-            span = np.int64(after), np.int64(until)
-            n = periodic_due(self._families, self._sizes, ends, *span, near, np.int64(shift), room, found)
+            n = periodic_due(self._families, self._sizes, ends, after, until, near, shift, room, found)
             if n <= capacity:
                 break
             capacity = n

@@ -32,6 +32,11 @@ class Combinations(NamedTuple):
     gone: np.ndarray = NONE
     apart: bool = False
 
+    def partials(self, cells):
+        """What the lists number, before anything is combined."""
+        scratch = cells.take(self.scratch, axis=0)
+        return scratch if self.apart else np.concatenate([cells, scratch])
+
 
 class Strategy(NamedTuple):
     name: str

@@ -7,7 +7,7 @@ from slicing.kernels.strategies.interface import NONE, Combinations, Strategy
 
 
 def recompute(first, last, cells):
-    more, rest = np.empty((2, int((last - first).sum()) - first.size), np.int64)
+    more, rest = np.empty((2, int(np.add.reduce(last - first)) - first.size), np.int64)
     _others(first, last, more, rest)
     return Combinations(None, NONE, NONE, first, more, rest)
 
