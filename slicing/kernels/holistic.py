@@ -61,6 +61,32 @@ def turn(a, b, first, last):
     return a, -1, a + 1, b
 
 
+@helper
+def come(start, stop, value, before, pivot, bucket, count, coarse):
+    """The items of a cell into the counts of their buckets."""
+    k, few = np.int64(0), 8 * (stop - start) < pivot.size
+    for i in range(start, stop):
+        v = value[i]
+        if few:
+            k = first_above(pivot, v, k, np.int64(pivot.size))
+        else:
+            while k < pivot.size and pivot[k] <= v:
+                k += 1
+        bucket[i] = k
+        w = before[i + 1] - before[i]
+        count[k] += w
+        coarse[k // COARSE] += w
+
+
+@helper
+def go(start, stop, before, bucket, count, coarse):
+    """The same out of them."""
+    for i in range(start, stop):
+        w = before[i + 1] - before[i]
+        count[bucket[i]] -= w
+        coarse[bucket[i] // COARSE] -= w
+
+
 @kernel(allocates=True)
 def select(begin, first, last, low, high, at, value, before, pivot, built, bucket, room, weight, out):
     """The values of rows ``low[j]`` and ``high[j]`` (it or the next) of each window, from window ``begin`` on.
@@ -87,25 +113,10 @@ def select(begin, first, last, low, high, at, value, before, pivot, built, bucke
             a, b = f, f
         while a != f or b != e:
             c, sign, a, b = turn(a, b, f, e)
-            if sign < 0:
-                for i in range(at[c], at[c + 1]):
-                    w = before[i + 1] - before[i]
-                    count[bucket[i]] -= w
-                    coarse[bucket[i] // COARSE] -= w
-                continue
-            k = 0
-            few = 8 * (at[c + 1] - at[c]) < pivot.size
-            for i in range(at[c], at[c + 1]):
-                v = value[i]
-                if few:
-                    k = first_above(pivot, v, np.int64(k), np.int64(pivot.size))
-                else:
-                    while k < pivot.size and pivot[k] <= v:
-                        k += 1
-                bucket[i] = k
-                w = before[i + 1] - before[i]
-                count[k] += w
-                coarse[k // COARSE] += w
+            if sign > 0:
+                come(at[c], at[c + 1], value, before, pivot, bucket, count, coarse)
+            else:
+                go(at[c], at[c + 1], before, bucket, count, coarse)
         k = 0
         while base + coarse[k // COARSE] <= low[j]:
             base += coarse[k // COARSE]
