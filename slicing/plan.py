@@ -14,7 +14,7 @@ import pyarrow as pa
 from slicing.aggregates import sketches
 from slicing.aggregates.aggregate import BoundAggregate
 from slicing.columns.arrow_out import Texts, array_of, repeated, texts
-from slicing.columns.keys import check_key_type
+from slicing.columns.key_columns import check_key_type
 from slicing.columns.lazy import lazy
 from slicing.columns.row_values import number_form
 from slicing.columns.values import ValueType, is_plain

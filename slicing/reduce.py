@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from slicing.batch import ALL_VALID, Rows
 from slicing.columns.key_tables import Codes, numbered
-from slicing.columns.order import begins, distinct, order_by, sorting
+from slicing.columns.order import begins, distinct, inverse, order_by, sorting
 from slicing.columns.values import TOP
 from slicing.kernels.cells import CODE, END, FIRST, LAST, LEVEL, ROWS, chain_rows
 from slicing.kernels.combine import combine
@@ -49,9 +49,7 @@ def _numbered(cell: Ints, size: int) -> tuple[Scattered, Ints]:
     if size >= 1 << 32:  # too many to sort by counting
         number, found = numbered(cell)
         order = np.argsort(found)
-        place = np.empty_like(order)
-        place[order] = np.arange(order.size)
-        return Scattered(place[number], None), found[order]
+        return Scattered(inverse(order)[number], None), found[order]
     order = order_by(cell)
     ordered = cell[order]
     first = begins(ordered)

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from slicing.columns import keys
-from slicing.columns.keys import KeyTable, check_key_type
+from slicing.columns import key_columns
+from slicing.columns.key_columns import check_key_type
+from slicing.columns.keys import KeyTable
 from slicing.kernels.table import MIX
 
 Row = tuple[Any, ...]
@@ -329,7 +330,7 @@ def test_only_dictionary_values_that_rows_use_are_keys() -> None:
 def test_dictionary_values_are_looked_for_until_all_are_there(
     null: int | None, last: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keys, "MANY", 100)
+    monkeypatch.setattr(key_columns, "MANY", 100)
     places = np.arange(1000) % 7
     places[last] = 7
     mask = np.arange(1000) == (-1 if null is None else null)

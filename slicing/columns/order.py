@@ -3,6 +3,8 @@ runs of what is sorted."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -68,3 +70,10 @@ def begins(ordered: Ints | npt.NDArray[np.int32]) -> Ints:
 def ranges(first: Ints, count: Ints) -> Ints:
     """``first[i], first[i] + 1 ...``, ``count[i]`` of them, for one i after the other."""
     return np.repeat(first - np.cumsum(count) + count, count) + np.arange(int(count.sum()))
+
+
+def inverse(order: npt.NDArray[Any]) -> Ints:
+    """Where in an order each position comes."""
+    positions = np.empty(order.size, np.int64)
+    positions[order] = np.arange(order.size)
+    return positions
