@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.aggregates.aggregate import Aggregate, BoundAggregate, Lowered, Pools, _column, define
+from slicing.aggregates.totals import Total
 from slicing.columns import values as v
 from slicing.columns.arrow_out import array_of
 from slicing.columns.values import BOOL, DECIMAL, FLOAT, NUMERIC, RANKED, TIME, UNSIGNED, ValueType
@@ -48,59 +49,6 @@ def _sums(agg: Aggregate, value: ValueType) -> tuple[Lane, ...]:
 TOTAL = frozenset({0, 1, 2})  # the words of a BASIC partial that are its count and its sum
 
 
-# --- exact integer totals -----------------------------------------------------------------------------------------
-
-
-class Total(NamedTuple):
-    """128-bit sums: value = high * 2**64 + low (unsigned)."""
-
-    low: npt.NDArray[np.uint64]
-    high: Ints
-
-
-def _total(block: Ints, offset: bool) -> Total:
-    """The sum of a BASIC_I block, plus 2**63 for each value where the words were shifted by that."""
-    low32, high = block[:, 1], block[:, 2]
-    high = high + (low32 >> 32)  # carry, then value = high * 2**32 + low32
-    low32 = low32 & 0xFFFFFFFF
-    top = high >> 32
-    low = ((high & 0xFFFFFFFF) << 32 | low32).view(np.uint64)
-    if offset:
-        half = block[:, 0].astype(np.uint64) << np.uint64(63)
-        carried = low + half
-        top = top + (block[:, 0] >> 1) + (carried < low)
-        low = carried
-    return Total(low, top)
-
-
-def _decimal_total(blocks: list[Ints], value: ValueType) -> tuple[Total, Mask]:
-    """The sum of a decimal column; the mask tells where even 128 bits do not hold it."""
-    if not value.ranked:
-        return _total(blocks[0], False), np.zeros(len(blocks[0]), np.bool_)
-    low, upper = _total(blocks[0], True), _total(blocks[1], False)
-    high = low.high + upper.low.view(np.int64)
-    carry = (high.view(np.uint64) < upper.low).astype(np.int64)
-    beyond = upper.high + carry
-    return Total(low.low, high), beyond != (high >> 63)
-
-
-def _objects(total: Total) -> npt.NDArray[np.object_]:
-    """The sums as Python integers, for decimal division only."""
-    return total.high.astype(object) * (1 << 64) + total.low.astype(object)
-
-
-def _exceeds(total: Total, limit: int) -> Mask:
-    """|total| >= limit"""
-    negative = total.high < 0
-    low = np.where(negative, ~total.low + np.uint64(1), total.low)
-    high = np.where(negative, ~total.high + (total.low == 0), total.high)
-    top, rest = np.int64(limit >> 64), np.uint64(limit & (2**64 - 1))
-    return (high > top) | ((high == top) & (low >= rest))
-
-
-# --- definitions -----------------------------------------------------------------------------------------------------
-
-
 def _count(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> BoundAggregate:
     feeds = () if agg.column is None else (Feed(agg.column, "valid"),)
     return BoundAggregate(
@@ -119,9 +67,9 @@ def _sum(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> 
         type = pa.decimal128(builtins.min(value.type.precision + 10, 38), value.type.scale)
 
         def lower_decimal(b: list[Ints], pools: Pools) -> Lowered:
-            total, beyond = _decimal_total(b, value)
+            total, beyond = Total.of_decimals(b, value)
             valid = b[0][:, 0] > 0
-            overflow = beyond | _exceeds(total, 10**type.precision)
+            overflow = beyond | total.reaches(10**type.precision)
             return Lowered(v.decimals(total.low.view(np.int64), total.high, valid & ~overflow, type), overflow)
 
         return BoundAggregate(lanes, type, lower_decimal, TOTAL)
@@ -129,7 +77,7 @@ def _sum(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> 
     unsigned = value.family == UNSIGNED
 
     def lower(b: list[Ints], pools: Pools) -> Lowered:
-        total = _total(b[0], value.type == pa.uint64())
+        total = Total.of(b[0], value.type == pa.uint64())
         overflow = total.high != (0 if unsigned else total.low.view(np.int64) >> 63)
         return _whole(b[0], total.low if unsigned else total.low.view(np.int64), overflow)
 
@@ -148,9 +96,9 @@ def _mean(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) ->
         type = pa.decimal128(builtins.min(p + 4, 38), scale)
 
         def lower_decimal(b: list[Ints], pools: Pools) -> Lowered:
-            total, beyond = _decimal_total(b, value)
+            total, beyond = Total.of_decimals(b, value)
             count = np.maximum(b[0][:, 0], 1).astype(object)
-            scaled = _objects(total) * 10 ** (scale - s)
+            scaled = total.objects() * 10 ** (scale - s)
             sign = np.where(total.high < 0, -1, 1).astype(object)
             mean = (abs(scaled) * 2 + count) // (count * 2) * sign  # half away from zero, as Spark rounds
             overflow = beyond | (abs(mean) >= 10**type.precision).astype(np.bool_)
@@ -161,7 +109,7 @@ def _mean(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) ->
         return BoundAggregate(lanes, type, lower_decimal, TOTAL)
 
     def lower(b: list[Ints], pools: Pools) -> Lowered:
-        total = _total(b[0], value.type == pa.uint64())
+        total = Total.of(b[0], value.type == pa.uint64())
         approximate = total.high * 2.0**64 + total.low.astype(np.float64)
         exact = total.high == total.low.view(np.int64) >> 63
         numbers = np.where(exact, total.low.view(np.int64).astype(np.float64), approximate)

@@ -1,0 +1,58 @@
+"""Exact sums of integers and decimals: 128 bits, read out of partials that never overflow."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.columns.values import ValueType
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+class Total(NamedTuple):
+    """128-bit sums: value = high * 2**64 + low (unsigned)."""
+
+    low: npt.NDArray[np.uint64]
+    high: Ints
+
+    @staticmethod
+    def of(block: Ints, offset: bool) -> Total:
+        """The sum of a BASIC_I block, plus 2**63 for each value where the words were shifted by that."""
+        low32, high = block[:, 1], block[:, 2]
+        high = high + (low32 >> 32)  # carry, then value = high * 2**32 + low32
+        low32 = low32 & 0xFFFFFFFF
+        top = high >> 32
+        low = ((high & 0xFFFFFFFF) << 32 | low32).view(np.uint64)
+        if offset:
+            half = block[:, 0].astype(np.uint64) << np.uint64(63)
+            carried = low + half
+            top = top + (block[:, 0] >> 1) + (carried < low)
+            low = carried
+        return Total(low, top)
+
+    @staticmethod
+    def of_decimals(blocks: list[Ints], value: ValueType) -> tuple[Total, Mask]:
+        """The sum of a decimal column; the mask tells where even 128 bits do not hold it."""
+        if not value.ranked:
+            return Total.of(blocks[0], False), np.zeros(len(blocks[0]), np.bool_)
+        low, upper = Total.of(blocks[0], True), Total.of(blocks[1], False)
+        high = low.high + upper.low.view(np.int64)
+        carry = (high.view(np.uint64) < upper.low).astype(np.int64)
+        beyond = upper.high + carry
+        return Total(low.low, high), beyond != (high >> 63)
+
+    def objects(self) -> npt.NDArray[np.object_]:
+        """The sums as Python integers, for decimal division only."""
+        return self.high.astype(object) * (1 << 64) + self.low.astype(object)
+
+    def reaches(self, limit: int) -> Mask:
+        """|total| >= limit"""
+        negative = self.high < 0
+        low = np.where(negative, ~self.low + np.uint64(1), self.low)
+        high = np.where(negative, ~self.high + (self.low == 0), self.high)
+        top, rest = np.int64(limit >> 64), np.uint64(limit & (2**64 - 1))
+        return (high > top) | ((high == top) & (low >= rest))
