@@ -297,9 +297,11 @@ class Plan:
         return types if len(self.timed) == len(self.names) else np.array(self.timed, np.int64)[types]
 
     @lazy
-    def overlap(self) -> int:
-        """How many time windows hold a slice, at most."""
-        return sum(bound.overlap for bound in self.edges.bounds)
+    def most_windows(self) -> tuple[int, float, int]:
+        """How many time windows hold a slice at most, how many end in a tick of time, and how long they are at most."""
+        bounds = self.edges.bounds
+        longest = max((b.longest for b in bounds), default=0)
+        return sum(b.overlap for b in bounds), sum(b.per_tick for b in bounds), longest
 
     @lazy
     def shares(self) -> Ints:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from slicing.answers import emit
 from slicing.answers.answers import Answers
 from slicing.answers.results import among
+from slicing.answers.too_many import check_filled
 from slicing.kernels.cells import CODE
 from slicing.plan import Plan
 from slicing.slices.blocks import identity
@@ -22,7 +23,6 @@ from slicing.slices.sessions import Runs
 from slicing.windows.bounds import BEGIN, FOREVER
 
 Ints = npt.NDArray[np.int64]
-MOST = 1 << 28  # empty windows at once: some 10 GB
 Filled = dict[int, Ints]  # number of the time window -> end of the last one given out, by code (BEGIN: none yet)
 
 
@@ -55,7 +55,7 @@ def with_empty(
             continue
         lower, upper = lower[growing], np.minimum(newest[growing], until)
         count = bound.count_ends(lower, upper)
-        _check(plan.names[number], int(count.sum(dtype=float)))
+        check_filled(plan.names[number], int(count.sum(dtype=float)))
         end, code = bound.ends_in(lower, upper), np.repeat(growing, count)
         blocks = tuple(identity(lane, end.size) for lane in plan.lanes)
         candidates = Answers(np.full(end.size, number, np.int64), bound.start_of(end), end, code, blocks)
@@ -64,14 +64,6 @@ def with_empty(
         np.maximum.at(last, code, end)
         given[k] = last
     return Answers.together(parts), given
-
-
-def _check(name: str, windows: int) -> None:
-    if windows > MOST:
-        raise ValueError(
-            f"windows[{name!r}] has fill=True, and there are {windows:,} windows between the times of these rows and "
-            f"of those before; at most {MOST:,} can be filled at once: leave out rows whose times are wrong"
-        )
 
 
 def by_instance(plan: Plan, instances: Runs, filled: Filled, after: int, until: int) -> tuple[Answers, Filled]:

@@ -11,11 +11,17 @@ from slicing.plan import Plan
 from slicing.slices.cells import Cells
 
 MOST = (1 << 31) - 1  # rows of a result: the names of their windows alone are as many bytes, all that a column holds
+MOST_EMPTY = 1 << 28  # empty windows at once: some 10 GB
 
 
 def check_due(plan: Plan, runs: Sequence[Cells], after: int, until: int) -> None:
     """Refuse more windows with ``after < end <= until`` than a result has rows."""
-    if sum(map(len, runs)) * plan.overlap <= MOST:
+    overlap, per_tick, longest = plan.most_windows
+    if sum(map(len, runs)) * overlap <= MOST:
+        return
+    runs = [run for run in runs if len(run)]
+    low, high = min(int(run.end[0]) for run in runs), max(int(run.end[-1]) for run in runs)
+    if (min(until, high + longest) - max(after, low)) * per_tick <= MOST:
         return
     ends = distinct(np.concatenate([run.slice_ends for run in runs]))
     counts = [bound.count_due(ends, after, until) for bound in plan.edges.bounds]
@@ -28,3 +34,12 @@ def check_due(plan: Plan, runs: Sequence[Cells], after: int, until: int) -> None
         f"as a row is in {plan.edges.bounds[type].overlap:,} of them; at most {MOST:,} can be given out at once. A "
         "larger every makes fewer; so do smaller steps of the watermark"
     )
+
+
+def check_filled(name: str, windows: int) -> None:
+    """Refuse to fill so many."""
+    if windows > MOST_EMPTY:
+        raise ValueError(
+            f"windows[{name!r}] has fill=True, and there are {windows:,} windows between the times of these rows and "
+            f"of those before; at most {MOST_EMPTY:,} can be filled at once: leave out rows whose times are wrong"
+        )

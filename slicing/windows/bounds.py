@@ -67,6 +67,7 @@ class Bound:
     open_start = False  # window_start is null
     longest = 0  # the longest span its arithmetic adds to a time
     overlap = 1  # how many windows hold a slice, at most
+    per_tick = 0.0  # how many end in a tick of time, where more than one may hold a slice
 
     def next_live_edge(self, times: Ints, h: int) -> Ints:
         raise NotImplementedError
@@ -132,7 +133,7 @@ class BoundPeriodic(_Regular):
     def __init__(self, size: int, every: int, offset: int) -> None:
         self.size, self.every, self.offset = size, every, offset % every
         self.phase = (offset + size) % every
-        self.longest, self.overlap = max(size, every), -(-size // every)
+        self.longest, self.overlap, self.per_tick = max(size, every), -(-size // every), 1 / every
         self.periodic = (size, every, self.offset)
         self.gapless = every <= size
         self.progressions = (
@@ -157,7 +158,7 @@ class BoundPeriodic(_Regular):
 class BoundCumulate(_Regular):
     def __init__(self, size: int, every: int, offset: int) -> None:
         self.size, self.every, self.offset, self.phase = size, every, offset % size, offset % every
-        self.longest, self.overlap = size, size // every
+        self.longest, self.overlap, self.per_tick = size, size // every, 1 / every
         self.progressions = (Progression(size, self.offset, size), Progression(every, self.phase, 0))
 
     def _cycle(self, ends: Ints) -> Ints:
