@@ -204,8 +204,13 @@ class Plan:
             for i, w in of_rows
         ]
         # of windows of the whole stream, those that go on from slices; all others are shown rows
+        alone = self.idle is None
         self.stream_windows = [
-            w for w in bound if w.slices and not (w.by_key or w.notes or revises or self.names[w.number] in self.since)
+            w
+            for w in bound
+            if w.slices
+            and (not w.by_key or (w.lies_on_axis and alone))
+            and not (w.notes or revises or self.names[w.number] in self.since)
         ]
         self.row_windows = [w for w in bound if w not in self.stream_windows]
         in_python = {n for w in self.row_windows if w.in_python for n in dict(of_rows)[w.number].columns()}
@@ -270,6 +275,21 @@ class Plan:
         revised, and all windows tell from final rows where they begin and end, and see all of them."""
         alike = all(w.slices and w.by_key and w.origin == BEGIN and not w.notes for w in self.row_windows)
         return alike and bool(self.row_windows) and not self.spec.revises and len(self.row_flags) <= MOST_FLAGS
+
+    @lazy
+    def slices_at_once(self) -> bool:
+        """Rows are final as they come, before the watermark has passed them: they come in their order, which alone
+        tells where windows begin and end."""
+        if self.spec.watermark != Ordered() or self.spec.sequence is not None or self.idle is not None:
+            return False
+        if self.row_windows:
+            return self.slices_rows and not self.stream_windows and all(w.by_rank for w in self.row_windows)
+        return self.lateness == 0 and self.counts_stream
+
+    @lazy
+    def counts_stream(self) -> bool:
+        """Whether windows of the whole stream count its rows, all of them."""
+        return all(window.on_axis().marks is None for window in self.stream_windows)
 
     @lazy
     def row_columns(self) -> tuple[str, ...]:

@@ -298,7 +298,7 @@ def _streams(store: KeyRows, plan: Plan) -> tuple[Stream, ...]:
 def _stream(stream: Stream, plan: Plan) -> Stream:
     """Slices may end where no window does any more, as no new one has an edge inside of them."""
     runs = tuple(Cells(run.meta, _blocks(stream.store.plan, plan, run)) for run in stream.store.runs)
-    return replace(stream, store=Store(plan, runs).without(stream.reached))
+    return replace(stream, store=Store(plan, runs).without(stream.closed))
 
 
 def _final(run: RowTable | PlainRows, old: Plan, plan: Plan) -> RowTable | PlainRows:

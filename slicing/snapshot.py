@@ -45,7 +45,7 @@ from slicing.windows.users import context_json, context_value
 Ints = npt.NDArray[np.int64]
 
 MAGIC = b"SLICESNP"
-FORMAT = 5
+FORMAT = 6
 _HEAD = struct.Struct("<8sI16s")  # magic, format, checksum of all that follows
 
 
@@ -270,7 +270,7 @@ def _rows_header(store: KeyRows) -> dict[str, Any]:
         "alive": store.final.alive,
         "counts": [store.arrived.rows, store.placed, store.settled],
         "notes": [sorted(store.notes), sorted(store.bases)],
-        "streams": [[len(s.store.runs), s.store.coarse, s.reached, s.latest] for s in store.streams],
+        "streams": [[len(s.store.runs), s.store.coarse, s.reached, s.closed, s.latest] for s in store.streams],
         "contexts": [
             [number, code, context_json(context.value), [list(o) for o in context.open]]
             for number, known in sorted(store.contexts.items())
@@ -297,10 +297,10 @@ def _rows(plan: Plan, header: dict[str, Any], take: Iterator[pa.Table]) -> KeyRo
 
 
 def _of_stream(plan: Plan, known: list[int], take: Iterator[pa.Table]) -> Stream:
-    runs, coarse, reached, latest = known
+    runs, coarse, reached, closed, latest = known
     at, since = (column.to_numpy() for column in next(take).columns)
     store = Store(plan, tuple(_cells(plan, next(take)) for _ in range(runs)), coarse)
-    return Stream(store, reached, at, since, latest)
+    return Stream(store, reached, closed, at, since, latest)
 
 
 def _run(plan: Plan, take: Iterator[pa.Table]) -> RowTable:

@@ -697,3 +697,68 @@ def test_the_times_of_a_batch_are_looked_through_once(window, monkeypatch):
     for at in range(0, 6000, 2000):
         op.push(rows.slice(at, 2000))
     assert sum(scanned) < 1.2 * 6000
+
+
+@pytest.mark.parametrize("by", [[], ["k"]], ids=["no keys", "keys"])
+@pytest.mark.parametrize("added", [False, True], ids=["alone", "beside a new window"])
+def test_a_count_of_rows_up_to_the_latest_time_is_complete_once_time_goes_on(by, added):
+    """Rows in order are counted as they come; windows close with the watermark, and with nothing else."""
+    spec = sl.Spec("t", {"w": sl.rows(2)}, {"total": sl.sum("v")}, by=by, watermark=sl.ordered())
+    op = sl.Operator(spec)
+
+    def told(out):
+        return [(w["rank_start"], w["window_start"], w["window_end"], w["total"]) for w in out.windows.to_pylist()]
+
+    def rows(*times):
+        return pa.table({"t": times, "v": times, "k": ["a"] * len(times)})
+
+    assert told(op.push(rows(1, 5))) == []
+    assert told(op.push(rows(5))) == []
+    op = sl.Operator.restore(spec, op.snapshot())
+    if added:
+        op.add_window("q", sl.per_row(3))
+    assert told(op.advance(5)) == []
+    assert [w for w in told(op.advance(6)) if w[0] is not None] == [(0, 1, 5, 6)]
+    assert [w for w in told(op.push(rows(6, 6, 7))) if w[0] is not None] == [(2, 5, 6, 11)]
+    assert [w for w in told(op.advance(7)) if w[0] is not None] == []
+    assert [w for w in told(op.advance(8)) if w[0] is not None] == [(4, 6, 7, 13)]
+
+
+@pytest.mark.parametrize("delay", [0, 30, 5000])
+@pytest.mark.parametrize(
+    "window", [sl.rows(100), sl.rows(100, 30), sl.rows(40, 90), sl.rows(70, partial=True)], ids=repr
+)
+def test_counts_of_a_stream_in_order_that_waits_in_several_runs(window, delay):
+    """Each run of rows is counted where it lies; only the last one ends the stream."""
+    time = np.cumsum(np.random.default_rng(4).integers(0, 3, 2000))
+    rows = pa.table({"t": time, "v": np.arange(2000)})
+    told = []
+    for watermark, size in (
+        (sl.ordered(), 2000),
+        (sl.ordered(), 137),
+        (sl.bounded(delay), 137),
+        (sl.bounded(delay), 700),
+    ):
+        aggs = {"total": sl.sum("v"), "first": sl.first("v"), "seen": sl.collect("v")}
+        op = sl.Operator(sl.Spec("t", {"w": window}, aggs, watermark=watermark))
+        parts = [op.push(rows.slice(at, size)).windows for at in range(0, 2000, size)]
+        told.append(pa.concat_tables([*parts, op.flush().windows]).to_pylist())
+    ranks = range(0, 2000 if window.partial else 2001 - window.n, window.every)
+    assert [w["seen"] for w in told[0]] == [list(range(a, min(a + window.n, 2000))) for a in ranks]
+    assert [(w["window_start"], w["window_end"]) for w in told[0]] == [
+        (time[a], time[min(a + window.n, 2000) - 1]) for a in ranks
+    ]
+    assert all(found == told[0] for found in told)
+
+
+@pytest.mark.parametrize("window", [sl.rows(1, 5), sl.rows(9, 7), sl.rows(4), sl.rows(8, 4)], ids=repr)
+def test_counts_by_key_of_a_stream_in_order_wait_for_rows_that_may_come_late(window):
+    """A window that has ended waits as long as the watermark does: no slice of it becomes one with those behind it."""
+    chance = np.random.default_rng(8)
+    rows = pa.table({"t": np.cumsum(chance.integers(0, 3, 400)), "k": chance.integers(0, 4, 400), "v": np.arange(400)})
+    spec = sl.Spec("t", {"w": window}, {"seen": sl.collect("v")}, by=["k"], watermark=sl.ordered(), allowed_lateness=6)
+    op = sl.Operator(spec)
+    parts = [op.push(rows.slice(at, 3)).windows for at in range(0, 400, 3)]
+    found = pa.concat_tables([*parts, op.flush().windows])
+    alike = [("window_end", "ascending"), ("k", "ascending"), ("rank_start", "ascending")]
+    assert found.sort_by(alike).equals(sl.aggregate(rows, spec).sort_by(alike)) and found.num_rows > 10

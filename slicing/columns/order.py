@@ -67,6 +67,13 @@ def begins(ordered: Ints | npt.NDArray[np.int32]) -> Ints:
     return np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])[: ordered.size])
 
 
+def alike(number: int, count: int) -> Ints:
+    """The same number so many times, in its own 8 bytes: 1 us, np.broadcast_to takes 7."""
+    one = np.array([number], np.int64)
+    one.setflags(write=False)
+    return np.ndarray(count, np.int64, one, strides=(0,))
+
+
 def ranges(first: Ints, count: Ints) -> Ints:
     """``first[i], first[i] + 1 ...``, ``count[i]`` of them, for one i after the other."""
     return np.repeat(first - np.cumsum(count) + count, count) + np.arange(int(count.sum()))

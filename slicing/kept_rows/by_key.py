@@ -104,11 +104,12 @@ class KeyRows:
         """What windows that close before ``until`` may hold, of the keys that have any (and those that ``also`` has);
         None where none has."""
         plan, final = self.plan, self.final
-        runs, rest = waiting.taken(self.waiting, until)
+        runs, rest = (list(self.waiting), ()) if plan.slices_at_once else waiting.taken(self.waiting, until)
         if runs and not waiting.in_turn(runs):
             runs = [waiting.in_order(waiting.joined(runs))]
+        waits = flush or any(stream.closed < stream.reached for stream in self.streams)
         if not plan.row_windows:
-            return KeyLook(self, None, None, until, runs, rest, _NONE, _NONE) if runs or flush else None
+            return KeyLook(self, None, None, until, runs, rest, _NONE, _NONE) if runs or waits else None
         final = final.known(max((run.codes for run in runs), default=0))
         fresh = self._lifted(runs, final.ranked) if runs else []
         awake = np.flatnonzero(final.wakes < until) if any(w.wakes for w in plan.row_windows) else _NONE
@@ -116,18 +117,18 @@ class KeyRows:
         asked = [codes for codes in (awake, over) if codes.size]
         if also is not None:
             asked.append(also.code)
-        if not asked and not fresh and not flush:
+        if not asked and not fresh and not waits:
             return None
         codes = np.unique(np.concatenate(asked)) if asked else _NONE
         final = final.known(int(codes[-1]) + 1 if codes.size else 0)
         calm: View | None = None
         if fresh and not (flush or plan.slices_rows or plan.spec.revises) and len(final) > MORE * sum(map(len, fresh)):
             fresh, calm = self._divided(final, fresh, codes, until)
-        if fresh:
+        everything = flush or not plan.spec.by or not plan.by_key
+        if fresh and not everything:
             new = fresh[0].codes[fresh[0].groups()[:-1]].astype(np.int64)
             codes = np.union1d(codes, new) if codes.size else new
-        everything = flush or not plan.spec.by or not plan.by_key
-        older = final.of(None if everything else codes) if len(final) and (flush or codes.size) else []
+        older = final.of(None if everything else codes) if len(final) and (flush or fresh or codes.size) else []
         view = self._view(final, [*older, *fresh], until, flush) if older or fresh else None
         quiet = self.quiet if plan.idle is None else self.quiet.known(final.gone.size)
         return KeyLook(replace(self, final=final, quiet=quiet), view, calm, until, runs, rest, awake, over)
@@ -318,10 +319,17 @@ class KeyLook:
 
     def of_stream(self, keys: KeyTable | None, flush: bool) -> tuple[KeyLook, list[Answers]]:
         """Windows of the whole stream that slices answer, and the store with what is kept of them."""
-        if not self.store.plan.stream_windows:
+        plan, streams, found = self.store.plan, self.store.streams, list[Answers]()
+        if not plan.stream_windows:
             return self, []
-        rows = waiting.joined(self.runs) if self.runs else None
-        streams, found = of_stream.going_on(self.store.plan, self.store.streams, rows, keys, flush)
+        apart = plan.counts_stream and not plan.spec.by  # the rows of each lie as they came
+        runs: Sequence[Rows | None] = self.runs or [None]
+        if self.runs and not apart:
+            runs = [waiting.joined(self.runs)]
+        for rows in runs:
+            ends = flush and rows is runs[-1]
+            streams, some = of_stream.going_on(plan, streams, rows, keys, self.until, ends)
+            found += some
         return replace(self, store=replace(self.store, streams=streams)), found
 
     def let_go(self, h: int) -> KeyRows:

@@ -14,6 +14,7 @@ from slicing.answers.emit import combined
 from slicing.answers.over_rows import Known, Recent, over_rows
 from slicing.batch import Rows
 from slicing.columns.arrow_out import room
+from slicing.columns.order import alike
 from slicing.kept_rows.by_key import KeyRows
 from slicing.kept_rows.plain import PlainRows
 from slicing.plan import Plan
@@ -51,10 +52,8 @@ class Due:
         return replace(self, found=self.found.take(index))
 
     def code(self) -> Ints:
-        code: Ints = self.view.rows.code[self.view.first]
-        if code.size == 1:
-            return np.broadcast_to(code, self.found.first.size)
-        return code[self.found.group]
+        code = self.view.code
+        return alike(code[0], self.found.first.size) if code.size == 1 else code[self.found.group]
 
     def identity(self) -> Ints:
         """What tells one window from another, its content included: rows are only ever added between others."""
@@ -77,7 +76,7 @@ class Due:
             chosen = rows.take(order[low : int(f.last.max())])
             cells = lift_rows(chosen.rows) if isinstance(chosen, PlainRows) else chosen.cells
             blocks = combined(plan, cells, f.first - low, f.last - low)
-        window = np.broadcast_to(np.int64(self.window), f.first.size)
+        window = alike(self.window, f.first.size)
         ranks = None if f.rank_start is None or f.rank_end is None else np.stack([f.rank_start, f.rank_end], axis=1)
         in_order = self.view.first.size == 1 and f.in_order
         return Answers(window, f.start, f.end, self.code(), blocks, in_order, ranks)
@@ -99,7 +98,7 @@ def _at_all_rows(plan: Plan, window: BoundPerRow, view: View, after: int, until:
     if not time.size:
         return []
     spans = Recent(view.time, window.range, begin, room(time.size))
-    number, code = (np.broadcast_to(np.int64(n), time.size) for n in (window.number, view.code[0]))
+    number, code = (alike(n, time.size) for n in (window.number, view.code[0]))
     return [Answers(number, spans.start, time, code, over_rows(plan, view.rows.rows, spans), True)]
 
 

@@ -33,7 +33,8 @@ def slices_of(plan: Plan, quiet: Quiet, rows: Rows, ranked: Ints) -> RowTable:
     facts = np.zeros((first.size, len(FACTS)), np.int64)
     facts[:, ARRIVAL] = first + rows.arrival if isinstance(rows.arrival, int) else rows.arrival[first]
     facts[:, SINCE] = rows.time[first]
-    facts[:, RANK] = first + np.repeat(before - bounds[:-1], np.diff(np.searchsorted(first, bounds)))
+    shift = before - bounds[:-1]
+    facts[:, RANK] = first + (shift if shift.size == 1 else np.repeat(shift, np.diff(np.searchsorted(first, bounds))))
     for cut in cuts:
         for of, asked in ((first, cut.of_first), (last - 1, cut.of_last)):
             for flag, rows_have in asked.items():

@@ -82,7 +82,8 @@ class Stream:
     """What is kept of the stream along an axis: slices, and when the windows began that are open."""
 
     store: Store
-    reached: int = 0  # so many were counted; windows that end by then have left
+    reached: int = 0  # so many were counted
+    closed: int = 0  # windows that end by then have left
     at: Ints = field(default_factory=_none)  # places at which windows begin
     since: Ints = field(default_factory=_none)  # the times of the rows there
     latest: int = 0  # the time of the last row
@@ -91,21 +92,33 @@ class Stream:
     def nbytes(self) -> int:
         return self.store.nbytes + self.at.nbytes + self.since.nbytes
 
-    def after(self, axis: Axis, rows: Rows | None, keys: KeyTable | None, flush: bool) -> tuple[Stream, Answers]:
-        """With the rows that became final next, in their order; and the windows that these complete."""
+    def after(
+        self, axis: Axis, rows: Rows | None, keys: KeyTable | None, time: int, flush: bool
+    ) -> tuple[Stream, Answers]:
+        """With the rows that came or became final next, in their order; and the windows of those before a
+        time."""
         plan, now = axis.plan, self if rows is None else self._with(axis, rows)
-        store, until = now.store, FOREVER if flush and axis.partial.any() else now.reached
-        if not len(store) or not plan.edges.any_between(self.reached, until):
+        closed = self._before(time, now, rows)
+        now = replace(now, closed=closed)
+        store, until = now.store, FOREVER if flush and axis.partial.any() else closed
+        if not len(store) or not plan.edges.any_between(self.closed, until):
             return replace(now, store=store.settled()), Answers.none(plan)
-        answers = quick_answers(Closing(plan, store.runs, keys, self.reached, until))
+        answers = quick_answers(Closing(plan, store.runs, keys, self.closed, until))
         if answers is None:
             store = store.consolidated()
-            answers = time_answers(plan, store.table(), keys, self.reached, until)
+            answers = time_answers(plan, store.table(), keys, self.closed, until)
         if len(answers):
             answers = self._in_time(axis, now, answers, np.array([self.latest]) if rows is None else rows.time)
-        needed = now.at >= plan.edges.held_from(now.reached)
-        store = store.without(now.reached).settled()
+        needed = now.at >= plan.edges.held_from(closed)
+        store = store.without(closed).settled()
         return replace(now, store=store, at=now.at[needed], since=now.since[needed]), answers
+
+    def _before(self, time: int, now: Stream, rows: Rows | None) -> int:
+        """What is counted before a time: of all that have come only rows of the latest time may be left."""
+        if time > now.latest:
+            return now.reached
+        count = 0 if rows is None else int(np.searchsorted(rows.time, time))
+        return self.reached + count if count or time > self.latest else self.closed
 
     def recoded(self, code: Ints) -> Stream:
         """Codes renumbered: ``code[old]`` is the new one, -1 for one that goes."""
@@ -121,22 +134,37 @@ class Stream:
 
     def _with(self, axis: Axis, rows: Rows) -> Stream:
         """With the cells of rows."""
-        place, at, since, reached = (self._marked if axis.marks else self._counted)(axis, rows)
-        place.setflags(write=False)  # as times are: a kernel is compiled once
-        placed = replace(rows, plan=axis.plan, time=place, instant=rows.time)
-        placed.__dict__["span"] = int(place[0]), int(place[-1]), True
+        if axis.marks is None:
+            at, since, reached = self._counted(axis, rows)
+            placed = self._cut(axis.plan, rows) if rows.code is None else None
+            place = np.arange(self.reached if placed is None else reached, reached)
+        else:
+            placed, (place, at, since, reached) = None, self._marked(axis, rows)
+        if placed is None:
+            place.setflags(write=False)  # as times are: a kernel is compiled once
+            placed = replace(rows, plan=axis.plan, time=place, instant=rows.time)
+            placed.__dict__["span"] = int(place[0]), int(place[-1]), True
         cells = reduce_rows(placed)
         if not axis.plan.gapless:
             cells = cells.take(axis.plan.edges.covers(cells.end))
         at, since = np.append(self.at, at), np.append(self.since, since)
-        return Stream(self.store.going_on(cells), reached, at, since, int(rows.time[-1]))
+        return Stream(self.store.going_on(cells), reached, self.closed, at, since, int(rows.time[-1]))
 
-    def _counted(self, axis: Axis, rows: Rows) -> tuple[Ints, Ints, Ints, int]:
-        """The place of each row, where windows begin and when, and how many rows there are by now."""
+    def _cut(self, plan: Plan, rows: Rows) -> Rows:
+        """Rows without keys: where they are cut follows from how many there are, and no place is looked at."""
+        first, size = self.reached, len(rows)
+        edges = plan.edges.between(first, first + size - 1, rows.time, plan.grid, limit=max(1024, 2 * size))
+        placed = replace(rows, plan=plan)
+        placed.__dict__["span"] = first, first + size - 1, True
+        placed.__dict__["cuts"] = edges, np.append(0, np.minimum(edges - first, size))
+        return placed
+
+    def _counted(self, axis: Axis, rows: Rows) -> tuple[Ints, Ints, int]:
+        """Where windows begin and when, and how many rows there are by now."""
         first, reached = self.reached, self.reached + len(rows)
         starts = [np.arange(-(-first // step) * step, reached, step) for step in axis.steps]
-        at = distinct(np.concatenate(starts))
-        return np.arange(first, reached), at, rows.time[at - first], reached
+        at = starts[0] if len(starts) == 1 else distinct(np.concatenate(starts))
+        return at, rows.time[at - first], reached
 
     def _marked(self, axis: Axis, rows: Rows) -> tuple[Ints, Ints, Ints, int]:
         """The same where marks are counted: those of a time are one, and all rows of that time come behind it."""
@@ -152,31 +180,36 @@ class Stream:
     def _in_time(self, axis: Axis, now: Stream, answers: Answers, time: Ints) -> Answers:
         """Windows between places as windows of the spec; without those that began before the stream did, and those
         that are short and are not asked for."""
-        columns = answers.end, answers.window, answers.start
-        others = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
-        first = np.append(0, np.flatnonzero(others) + 1)  # a window has a row for each key
-        end, window, start = (column[first] for column in columns)
+        end, window, start = columns = answers.end, answers.window, answers.start
+        each: Ints | None = None
+        if axis.plan.spec.by:  # a window has a row for each key
+            others = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
+            first = np.append(0, np.flatnonzero(others) + 1)
+            each = np.diff(np.append(first, len(answers)))
+            end, window, start = (column[first] for column in columns)
         if axis.marks is None:
-            ended = time[np.minimum(end - 1 - self.reached, time.size - 1)]
+            at = np.minimum(end - 1 - self.reached, time.size - 1)  # of rows that had come before: of the latest time
+            ended = np.where(at < 0, self.latest, time[np.maximum(at, 0)])
         else:
             ended = np.append(now.since, now.latest)[np.searchsorted(now.at, end)]
         since, number = now.since[np.searchsorted(now.at, start)], axis.number[window]
         ordered = answers.ordered and _ascending(ended, number, since)
-        each = np.diff(np.append(first, len(answers)))
         asked = (start >= 0) & ((end <= now.reached) | axis.partial[window])
         ranks = np.stack([answers.start, answers.end], axis=1) if axis.marks is None else None
-        number, since, ended = (np.repeat(column, each) for column in (number, since, ended))
+        if each is not None:
+            number, since, ended, asked = (np.repeat(column, each) for column in (number, since, ended, asked))
         found = replace(answers, window=number, start=since, end=ended, ranks=ranks, ordered=ordered)
-        return found if asked.all() else found.take(np.repeat(asked, each))
+        return found if asked.all() else found.take(asked)
 
 
 def going_on(
-    plan: Plan, streams: tuple[Stream, ...], rows: Rows | None, keys: KeyTable | None, flush: bool
+    plan: Plan, streams: tuple[Stream, ...], rows: Rows | None, keys: KeyTable | None, time: int, flush: bool
 ) -> tuple[tuple[Stream, ...], list[Answers]]:
-    """What is kept along each axis with the rows that became final next, and the windows that these complete."""
+    """What is kept along each axis with the rows that came or became final next, and the windows of those before a
+    time."""
     lying = axes(plan)
     streams = streams or tuple(Stream(Store(axis.plan)) for axis in lying)
-    found = [stream.after(axis, rows, keys, flush) for axis, stream in zip(lying, streams, strict=True)]
+    found = [stream.after(axis, rows, keys, time, flush) for axis, stream in zip(lying, streams, strict=True)]
     return tuple(stream for stream, _ in found), [answers for _, answers in found if len(answers)]
 
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from slicing.batch import Rows
 from slicing.columns.key_tables import Codes
 from slicing.columns.lazy import lazy
-from slicing.columns.order import begins, stable_order
+from slicing.columns.order import alike, begins, stable_order
 from slicing.columns.row_values import Values
 from slicing.kept_rows import waiting
 from slicing.plan import Plan
@@ -188,7 +188,7 @@ def joined(runs: Sequence[PlainRows]) -> PlainRows:
 
 
 def codes_of(rows: Rows) -> Codes | Ints:
-    return np.broadcast_to(np.int64(0), len(rows)) if rows.code is None else rows.code
+    return alike(0, len(rows)) if rows.code is None else rows.code
 
 
 def groups_of(rows: Rows) -> Ints:

@@ -74,7 +74,9 @@ class BoundRowCount(BoundRows):
         self.by_place = not (self.per_key or self.by_arrival)
         if self.by_arrival:
             self.why_rows = "counts them as they come, which need not be in order of time"
-        self.wakes = self.by_arrival
+        self.by_rank = self.by_time and self.n % self.every == 0  # else slices are fused across ends
+        self.lies_on_axis = not binding.keyed and self.by_time and max(self.n, self.every) <= LONGEST
+        self.wakes = self.by_arrival or (self.by_time and binding.arrives_in_order)
         self.counts = self.by_time and not self.notes
 
     def find(self, view: View, until: int) -> Found:
@@ -164,7 +166,13 @@ class BoundRowCount(BoundRows):
         return np.broadcast_to(stirred, view.first.size)
 
     def wake(self, view: View, until: int, h: int) -> Ints:
-        """A window whose last row is final may wait for others."""
+        """A window whose last row is final may wait for others; or, of rows that were final as they came, for time."""
+        if self.by_time:
+            first, last, _ = self._whole(view)
+            due, closes = super().wake(view, until, h), view.time[last - 1]
+            waits = closes >= until
+            np.minimum.at(due, view.group[first[waits]], closes[waits])
+            return due
         if not self.by_arrival:
             return super().wake(view, until, h)
         rank = self._ranks(view)[0]
@@ -182,6 +190,12 @@ class BoundRowCount(BoundRows):
 
     def _ranks(self, view: View) -> tuple[Ints, Ints]:
         """Each row's rank, and how many rows there are by now in each group (in the stream)."""
+        known: tuple[Ints, Ints] | None = view.memo.get((self.number, "ranks"))
+        if known is None:
+            known = view.memo[self.number, "ranks"] = self._find_ranks(view)
+        return known
+
+    def _find_ranks(self, view: View) -> tuple[Ints, Ints]:
         if self.per_key and self.by_arrival:
             return view.fact(OF_KEY) - view.base[view.group], view.of_key - view.base
         if self.per_key:
@@ -216,10 +230,13 @@ class BoundRowCount(BoundRows):
 
     def _whole(self, view: View) -> tuple[Ints, Ints, Ints]:
         """The same of keys' rows by time, where cells may be several rows; with the first rank of each."""
-        first, last, low = np.empty((3, len(view.rows)), np.int64)
-        each = np.int64(self.n), np.int64(self.every)
-        found = counted(view.bounds, view.base, view.rows.sizes, *each, first, last, low)
-        return first[:found], last[:found], low[:found]
+        known: tuple[Ints, Ints, Ints] | None = view.memo.get((self.number, "whole"))
+        if known is None:
+            first, last, low = np.empty((3, len(view.rows)), np.int64)
+            each = np.int64(self.n), np.int64(self.every)
+            found = counted(view.bounds, view.base, view.rows.sizes, *each, first, last, low)
+            known = view.memo[self.number, "whole"] = first[:found], last[:found], low[:found]
+        return known
 
     def _done(self, view: View, h: int) -> Ints:
         """Where ranks do not follow time: how many windows of each group, from the first on, close before ``h``."""

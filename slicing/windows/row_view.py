@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slicing.columns.lazy import lazy
-from slicing.columns.order import begins, stable_order
+from slicing.columns.order import alike, begins, stable_order
 from slicing.columns.row_values import Values
 from slicing.kernels.cells import CODE
 from slicing.kernels.rows import first_at
@@ -135,6 +135,8 @@ class RowTable(ShownRows):
 
     def ranked(self, bounds: Ints, rank: Ints) -> Ints:
         """For each group the position of its first row of this rank or later."""
+        if rank.size == 1:
+            return bounds[:1] + np.searchsorted(self.facts[bounds[0] : bounds[1], RANK], rank)
         later = self.facts[:, RANK] >= np.repeat(rank, np.diff(bounds))
         at = np.where(later, np.arange(len(self)), len(self))
         return np.minimum(np.minimum.reduceat(at, bounds[:-1]), bounds[1:]) if rank.size else rank
@@ -260,6 +262,8 @@ class BoundRows:
     wakes: bool = False  # whether time alone may complete a window or let rows go
 
     by_place: bool = False  # whether it counts rows by their places in the whole stream, ``View.place``
+    by_rank: bool = False  # whether a row's place in its key tells them all, and each ends where one begins
+    lies_on_axis: bool = False  # whether ``on_axis`` tells them where there are no keys
     slices: bool = False  # whether final rows tell where its windows begin and end, and are many between those
     why_rows = "may begin or end at any of them"  # why not
 
@@ -321,7 +325,7 @@ class View:
     @lazy
     def group(self) -> Ints:
         if self.bounds.size == 2:
-            return np.broadcast_to(np.int64(0), len(self.rows))
+            return alike(0, len(self.rows))
         return np.repeat(np.arange(self.bounds.size - 1), np.diff(self.bounds))
 
     @property
