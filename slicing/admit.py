@@ -15,7 +15,7 @@ from slicing.plan import Plan
 from slicing.reduce import reduce_rows, reduce_suspects
 from slicing.slices.cells import Cells, merged
 from slicing.state import State
-from slicing.windows.bounds import BEGIN, LIMIT
+from slicing.windows.bounds import APART, BEGIN, LIMIT
 
 Ints = npt.NDArray[np.int64]
 
@@ -59,6 +59,9 @@ def encoded(state: State, columns: dict[str, pa.Array], times: Ints, threads: in
         low, high, _ = rows.span
         if low < -LIMIT or high > LIMIT:
             raise ValueError(too_far(plan, low if low < -LIMIT else high))
+        newest = high if state.newest is None else state.newest
+        if max(high, newest) - min(low, newest) > APART:
+            raise ValueError(_too_far_apart(plan, min(low, newest), max(high, newest)))
     return state, rows
 
 
@@ -131,3 +134,12 @@ def too_far(plan: Plan, time: int) -> str:
     found, first, last = (plan.measure.value(word) for word in (time, -LIMIT, LIMIT))
     unit = " units" if plan.measure.is_integer else f" in a column of type {plan.measure.type}"
     return f"time column {plan.spec.time!r} holds {found}; times must lie between {first} and {last}{unit}"
+
+
+def _too_far_apart(plan: Plan, first: int, last: int) -> str:
+    since, until = plan.measure.value(first), plan.measure.value(last)
+    unit = "units" if plan.measure.is_integer else f"ticks of {plan.measure.type}"
+    return (
+        f"time column {plan.spec.time!r} holds {since} and {until}; the times of a batch and the latest one before it "
+        f"must lie within {APART} {unit}"
+    )

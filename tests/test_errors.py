@@ -467,6 +467,14 @@ ROWS = {
         "ValueError: time column 't' holds 2225-09-28T23:48:52.247928832; times must lie between "
         "1750-10-17T00:09:32.358918144 and 2189-03-16T23:50:27.641081856 in a column of type timestamp[ns]"
     ),
+    "push(spec(), rows(t=[-(1 << 62), 1 << 62]))": (
+        "ValueError: time column 't' holds -4611686018427387904 and 4611686018427387904; the times of a batch and the "
+        "latest one before it must lie within 8070450532247928831 units"
+    ),
+    "push(spec(), rows(t=[1 << 62, 1 << 62]), rows(t=[-(1 << 62), 0]))": (
+        "ValueError: time column 't' holds -4611686018427387904 and 4611686018427387904; the times of a batch and the "
+        "latest one before it must lie within 8070450532247928831 units"
+    ),
     "push(spec(watermark=sl.ordered()), rows(), rows(t=[2, 1]))": (
         "ValueError: the stream is declared sl.ordered(), but row 1 of the batch has time 1 after a row of "
         "time 2; sort it, declare sl.bounded(delay), or sl.ordered(on_disorder='late')"

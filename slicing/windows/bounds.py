@@ -27,6 +27,7 @@ Ints = npt.NDArray[np.int64]
 
 # Times lie within LIMIT and spans within LONGEST, so that no edge reaches BEGIN or END, and none overflows.
 LIMIT = (1 << 62) + (1 << 61)  # in nanoseconds the year 2189
+APART = (1 << 63) - (1 << 60) - 1  # at most, so that no difference of two edges overflows: 255 years of nanoseconds
 LONGEST = 1 << 59
 BEGIN = -(1 << 63) + (1 << 60)
 END = (1 << 63) - (1 << 60)
