@@ -141,7 +141,7 @@ class Operator:
         state = state.but(store=store, arrived=arrived, given=given.schema)
         state, older = keep(state, admitted.in_time, admitted.tardy)
         state, answers, revised = advance_to(state, self._reached(state), older, revised, self._at_most)
-        windows = results.windows(state, [waited, *answers], revised)
+        windows = results.windows(state, answers, revised, waited)
         late = (
             results.late_rows(given, null_time, admitted.late)
             if admitted.late.size or null_time.size

@@ -50,6 +50,27 @@ def test_a_postponed_window_is_closed_for_late_rows():
     assert table["n"].to_pylist() == [1, 1]
 
 
+@pytest.mark.parametrize("window", [sl.tumbling(10), sl.session(3)])
+def test_a_window_that_waited_comes_out_before_it_is_taken_back(window):
+    spec = sl.Spec(
+        "t", {"w": window}, {"n": sl.count(), "seen": sl.collect("t")}, by=["k"], emit="changes", allowed_lateness=100
+    )
+    op = sl.Operator(spec, max_windows_per_push=1)
+    given, held = (
+        [op.push(rows([2, 3, 4, 5], [0, 1, 2, 3])), op.push(rows([22], [0])), op.push(rows([4, 2], [1, 3]))],
+        [],
+    )
+    assert [out.windows.num_rows for out in given[:2]] == [0, 1]
+    for row in pa.concat_tables([*(out.windows for out in given), op.flush().windows]).to_pylist():
+        if row.pop("op") == "-":
+            held.remove(row)  # which was given out
+        else:
+            held.append(row)
+    whole = [rows([2, 3, 4, 5], [0, 1, 2, 3]), rows([22], [0]), rows([4, 2], [1, 3])]
+    expected = sl.aggregate(pa.concat_tables(whole), sl.Spec("t", {"w": window}, spec.aggs, by=["k"])).to_pylist()
+    assert sorted(map(str, held)) == sorted(map(str, expected))
+
+
 def test_keys_that_wait_are_not_forgotten():
     op = sl.Operator(SPEC, max_windows_per_push=50)
     seen = []

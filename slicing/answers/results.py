@@ -58,7 +58,7 @@ def in_order(answers: Answers, keys: KeyTable | None, last: Ints | None = None) 
 
 
 def to_table(plan: Plan, answers: Answers, keys: KeyTable | None, pools: Pools, mark: Ints | None = None) -> pa.Table:
-    """``mark`` is the revision of each row or, for changes, 0 for '-' and 1 for '+'."""
+    """``mark`` is the revision of each row or, for changes, 0 for '-', 1 for '+', and -1 for a '+' that comes first."""
     if not answers.window.size:
         return plan.once("no windows", lambda: no_rows(schema(plan)))
     order = in_order(answers, keys, mark)
@@ -83,12 +83,21 @@ def to_table(plan: Plan, answers: Answers, keys: KeyTable | None, pools: Pools, 
         columns.append(array_of(np.zeros(len(answers), np.int64) if mark is None else mark))
     if plan.spec.emit == "changes":
         sign = np.ones(len(answers), np.int64) if mark is None else mark
-        columns.append(texts(["-", "+"]).take(array_of(sign)))
+        columns.append(texts(["-", "+"]).take(array_of(np.abs(sign))))
     return pa.Table.from_arrays(columns, schema=schema(plan))
 
 
-def windows(state: State, parts: Sequence[Answers], revised: tuple[Answers, Ints] | None = None) -> pa.Table:
-    """``out.windows``: windows that closed and, with their marks, those that changed."""
+def windows(
+    state: State, parts: Sequence[Answers], revised: tuple[Answers, Ints] | None = None, waited: Answers | None = None
+) -> pa.Table:
+    """``out.windows``: windows that closed and, with their marks, those that changed. Those that had waited for this
+    push come out before what has become of them."""
+    if waited is not None and revised is None:
+        parts = [waited, *parts]
+    elif waited is not None and revised is not None:
+        again, mark = revised
+        first = np.full(len(waited), -1 if state.plan.spec.emit == "changes" else 0)
+        revised = Answers.together([waited, again]), np.append(first, mark)
     parts = [part for part in parts if part.window.size]
     if len(parts) > 1 and revised is None and _in_turn(parts):
         return pa.concat_tables([windows(state, [part]) for part in parts])
