@@ -60,9 +60,8 @@ def one_after_another(first, last, cells):
 
 
 def in_order(plan, cells: np.ndarray) -> np.ndarray:
-    work = cells
+    work = cells if plan.scratch is None else plan.partials(cells)
     if plan.scratch is not None:
-        work = np.concatenate([cells, cells[plan.scratch], [[1, 0]]])
         composed(plan.into, plan.source, work, work)
     place = plan.seed  # answers come before what is added to them
     answer = work[place]
@@ -72,9 +71,8 @@ def in_order(plan, cells: np.ndarray) -> np.ndarray:
 
 
 def words(kind: int, plan, block: np.ndarray) -> np.ndarray:
-    work = block
+    work = block if plan.scratch is None else plan.partials(block)
     if plan.scratch is not None:
-        work = np.concatenate([block, block[plan.scratch], kinds.identity(kind, 1)])
         kinds.combine(kind, plan.into, plan.source, work, work)
     answer = work[plan.seed]
     kinds.combine(kind, plan.more, plan.rest, answer, work)

@@ -61,7 +61,7 @@ class Strategies:
     def answer(self, strategy: str) -> None:
         plan, work = STRATEGIES[strategy].lists(self.first, self.last, len(self.block)), self.block
         if plan.scratch is not None:
-            work = np.concatenate([work, work[plan.scratch], kinds.identity(kinds.BASIC_I, 1)])
+            work = plan.partials(work)
             kinds.combine(kinds.BASIC_I, plan.into, plan.source, work, work)
         answer = work[plan.seed]
         kinds.combine(kinds.BASIC_I, plan.more, plan.rest, answer, work)
