@@ -93,11 +93,11 @@ class Store:
         """One run."""
         if len(self.runs) <= 1:
             return self
-        runs = list(self.runs)
+        runs = self.runs
         while len(runs) > 1:  # two and two: large runs may be many
-            odd = [runs.pop()] if len(runs) % 2 else []
-            runs = [self._merged(*pair) for pair in zip(runs[::2], runs[1::2], strict=True)] + odd
-        return Store(self.plan, tuple(runs), self.coarse)
+            pairs = [self._merged(runs[at], runs[at + 1]) for at in range(0, len(runs) - 1, 2)]
+            runs = (*pairs, *runs[2 * len(pairs) :])
+        return Store(self.plan, runs, self.coarse)
 
     def table(self) -> Cells:
         """All cells of a consolidated store."""

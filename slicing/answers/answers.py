@@ -166,12 +166,15 @@ def _known_rows(plan: Plan, type: Ints, end: Ints) -> Shown:
     1000 tumbling windows of 1 to 20 s, a push a second: 27 -> 8 us of 225, and 45 -> 20 for types that do so first.
     """
     known: dict[bytes, Shown] = plan.once("rows of types", dict)
+    held: list[int] = plan.once("rows of types held", lambda: [0])
     key = type.tobytes()
     if key not in known:
-        if len(known) * len(plan.names) > MOST_KNOWN:
-            known.clear()
         each_once = type.size == 1 or bool((type[1:] > type[:-1]).all())
         name, which, shows, _ = _rows_of_types(plan, type) if each_once else _rows(plan, type, end, None)
+        held[0] += name.size
+        if held[0] > MOST_KNOWN:
+            known.clear()
+            held[0] = name.size
         known[key] = name, which, shows, plan.named(name)
     return known[key]
 

@@ -82,8 +82,10 @@ def deep(plan: Plan) -> bool:
 
 def choose(first: Ints, last: Ints, cells: int, removes: bool = False) -> str:
     """The cheapest strategy; ``removes``: for lanes whose partials can be removed from one another."""
-    each = int((last - first).sum())
-    if cells * first.size <= FEW or each <= 3 * first.size + FEW:
+    if cells * first.size <= FEW:
+        return "recompute"
+    each = int(np.add.reduce(last - first))
+    if each <= 3 * first.size + FEW:
         return "recompute"
     if not removes and STRATEGIES["two stacks"].cost(first, last, cells) <= min(each, 2 * cells + 3 * first.size):
         return "two stacks"  # each cell twice, as no other does: the others are not asked
