@@ -53,8 +53,7 @@ def close(state: State, reached: int | None, flush: bool = False, at_most: int |
         return state, Answers.none(plan)
     after = BEGIN if state.watermark is None else state.watermark - state.patience
     until = FOREVER if flush else reached - state.patience
-    if len(state.store) and _may_close(state, after, until, flush):
-        check_due(plan, state.store.runs, after, until)
+    check_due(plan, state.store.runs, after, until)
     apart = None if flush else _concerned(state, after, until)
     if apart is None:
         return _close(state, reached, after, until, flush, at_most)

@@ -186,8 +186,8 @@ def test_operators_of_one_spec_know_nothing_of_each_other():
     one, other, of_parts = (Plan.of(spec, streams[0].schema, arrival) for arrival in (True, True, False))
     assert one.edges is not other.edges and one._made is not other._made
     assert one.arrival and not of_parts.arrival
-    counts = sl.Spec("t", {"r": sl.rows(3)}, N, watermark=sl.ordered())  # windows that may remember something
-    one, other = (Plan.of(counts, streams[0].schema) for _ in range(2))
+    rows = sl.Spec("t", {"r": sl.per_row(3)}, N, watermark=sl.ordered())  # windows that may remember something
+    one, other = (Plan.of(rows, streams[0].schema) for _ in range(2))
     assert one.row_windows[0] is not other.row_windows[0]
 
 
