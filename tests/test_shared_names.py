@@ -131,3 +131,23 @@ def test_many_rows_have_their_names() -> None:
     size = pa.compute.subtract(found["window_end"], found["window_start"]).to_pylist()
     assert found.num_rows > MANY_NAMES
     assert found["window"].to_pylist() == [list(windows)[n - 2] for n in size]
+
+
+class Inside(sl.ContextFreeWindow):
+    """One from 0 to 6 and one inside of it, from 4 to 5."""
+
+    def next_edge(self, times: np.ndarray) -> np.ndarray:
+        edges = np.array([0, 4, 5, 6, 2**62])
+        return edges[np.searchsorted(edges, times, "right")]
+
+    def containing(self, time: int) -> list[tuple[int, int]]:
+        return [extent for extent in ((0, 6), (4, 5)) if extent[0] <= time < extent[1]]
+
+
+@pytest.mark.parametrize("agg", [sl.sum("t"), sl.collect("t")], ids=["words", "lists"])
+def test_a_window_that_ends_after_one_inside_of_it_is_given_to_keys_without_rows_there(agg: sl.Aggregate) -> None:
+    windows = {"one": sl.tumbling(1), "inside": Inside()}
+    op = sl.Operator(sl.Spec("t", windows, {"a": agg}, by=["k"], watermark=sl.ordered()))
+    found = op.push(pa.table({"t": [3, 4, 5, 6, 100], "k": [1, 0, 0, 1, 1]})).windows.to_pylist()
+    extents = [(row["window_start"], row["window_end"], row["k"]) for row in found if row["window"] == "inside"]
+    assert extents == [(4, 5, 0), (0, 6, 0), (0, 6, 1)]

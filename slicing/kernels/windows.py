@@ -204,8 +204,10 @@ def window_ranges(type_first, windows, high, ascending, group_first, slice_of, a
                     at[r] += 1
                     n += 1
                     j += 1
+                elif not ascending:  # a window that ends without a new cell may hold older ones
+                    j += 1
                 elif c1 == top:
-                    if c0 == top and ascending:
+                    if c0 == top:
                         break
                     j += 1
                 else:
