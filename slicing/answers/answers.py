@@ -104,7 +104,7 @@ class Answers:
         """Types, starts and ends of windows, in order, as answers; each has so many rows (None: one)."""
         type, start, end = due
         together = each is None and len(plan.names) > 1 and type.size and end[0] == end[-1]
-        known = _known_rows(plan, type, end) if together else None
+        known = plan.once("known rows", _KnownRows).of(plan, type, end) if together else None
         if plan.types_of.size == len(plan.edges.bounds):
             if each is not None:
                 type, start, end = (np.repeat(column, each) for column in due)
@@ -160,23 +160,33 @@ def _rows_of_types(plan: Plan, type: Ints) -> Shown:
     return plan.numbered(name), which, which, None
 
 
-def _known_rows(plan: Plan, type: Ints, end: Ints) -> Shown:
+class _KnownRows:
     """Those of windows that end together, one row each: the same types do so again and again, and so do their names.
 
     1000 tumbling windows of 1 to 20 s, a push a second: 27 -> 8 us of 225, and 45 -> 20 for types that do so first.
     """
-    known: dict[bytes, Shown] = plan.once("rows of types", dict)
-    held: list[int] = plan.once("rows of types held", lambda: [0])
-    key = type.tobytes()
-    if key not in known:
-        each_once = type.size == 1 or bool((type[1:] > type[:-1]).all())
-        name, which, shows, _ = _rows_of_types(plan, type) if each_once else _rows(plan, type, end, None)
-        held[0] += name.size
-        if held[0] > MOST_KNOWN:
-            known.clear()
-            held[0] = name.size
-        known[key] = name, which, shows, plan.named(name)
-    return known[key]
+
+    def __init__(self) -> None:
+        self._by_types: dict[bytes, Shown] = {}
+        self._held = 0  # rows, of all of them
+
+    def of(self, plan: Plan, type: Ints, end: Ints) -> Shown:
+        key = type.tobytes()
+        known = self._by_types.get(key)
+        if known is None:
+            each_once = type.size == 1 or bool((type[1:] > type[:-1]).all())
+            name, which, shows, _ = _rows_of_types(plan, type) if each_once else _rows(plan, type, end, None)
+            known = name, which, shows, plan.named(name)
+            self._hold(key, known)
+        return known
+
+    def _hold(self, key: bytes, rows: Shown) -> None:
+        size = rows[0].size
+        if self._held + size > MOST_KNOWN:
+            self._by_types.clear()
+            self._held = 0
+        self._held += size
+        self._by_types[key] = rows
 
 
 def _by_row(block: Block) -> bool:
