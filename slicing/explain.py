@@ -10,13 +10,15 @@ import numpy as np
 import pyarrow as pa
 
 from slicing.answers.ways import pays, stacks
+from slicing.decide import Context, Decision, Workload, decide
 from slicing.kernels.strategies import STRATEGIES
 from slicing.plan import Plan
 from slicing.slices.blocks import ListKind, identity
 from slicing.slices.combining import AUTO, BUCKETS, EAGER, checked, costs
 from slicing.spec import ProcessingTime, Spec
+from slicing.watermark import Ordered
 from slicing.windows.bounds import BEGIN, Progression
-from slicing.windows.builtin import Calendar, ContextFreeWindow, Landmark, Whole, Window
+from slicing.windows.builtin import Calendar, ContextFreeWindow, Landmark, Session, Whole, Window
 from slicing.windows.counted import LastRows, RowCount
 from slicing.windows.edges import DueWindows
 from slicing.windows.marked import Frame, Punctuation
@@ -166,13 +168,38 @@ def _fragments(plan: Plan) -> str:
     return "no: one cell a slice and key (no sessions)"
 
 
+def decisions(plan: Plan) -> dict[str, Decision]:
+    """For each window by name what the decision trees say."""
+    kinds = [lane.kind for lane in plan.lanes]
+    commutative = not any(isinstance(kind, ListKind) and not kind.fuse for kind in kinds)
+    invertible = all(
+        a.user.evicts if a.user is not None else a.function in ("count", "sum") and _is_exact(plan.aggs[name].type)
+        for name, a in plan.spec.aggs.items()
+    )
+    ordered = isinstance(plan.spec.watermark, Ordered)
+    found = {}
+    for name in plan.names:
+        window = plan.spec.windows[name]
+        context: Context = "session" if isinstance(window, Session) else "free"
+        counts = isinstance(window, RowWindow) and window.ranked
+        if isinstance(window, RowWindow):
+            context = window.context
+        found[name] = decide(Workload(ordered, commutative, invertible, context, counts))
+    return found
+
+
+def _is_exact(type: pa.DataType) -> bool:
+    return type == pa.int64() or type == pa.uint64() or pa.types.is_decimal(type)
+
+
 def _rows_kept(plan: Plan) -> str:
     if plan.keeps_rows:
         beside = " beside slices" if plan.keeps_slices else ""
         found = [f"yes{beside}; a row is let go when no open window needs it"]
+        asked_of = decisions(plan)
         sliced = [w.number for w in (*plan.stream_windows, *(plan.row_windows if plan.slices_rows else ()))]
         for number in sorted(w.number for w in (*plan.row_windows, *plan.stream_windows)):
-            asked = plan.decisions[plan.names[number]]
+            asked = asked_of[plan.names[number]]
             until = "" if asked.rows else f"; all the same its rows are kept until its windows close, {_why_kept(plan)}"
             if number in sliced:
                 until = "; once rows are final, only slices between where windows begin and end are kept"
@@ -210,10 +237,11 @@ def _of_users(plan: Plan) -> list[tuple[str, str]]:
 
 
 def _splits(plan: Plan) -> str:
-    split = [name for name, asked in plan.decisions.items() if asked.splits]
+    asked_of = decisions(plan)
+    split = [name for name, asked in asked_of.items() if asked.splits]
     if not split:
         return "none: no row moves an edge"
-    moved = [f"{name}: {asked.removal}" for name, asked in plan.decisions.items() if asked.removal != "none"]
+    moved = [f"{name}: {asked.removal}" for name, asked in asked_of.items() if asked.removal != "none"]
     why = f"edges of {', '.join(split)} may move, so slices would have to be split"
     why += f" and rows removed ({'; '.join(moved)})" if moved else ""
     return f"none: {why}; their rows are kept and grouped when the watermark has passed them"

@@ -312,7 +312,7 @@ class Operator:
 
     def _timed(self, plan: Plan, batch: pa.RecordBatch) -> tuple[dict[str, pa.Array], Ints, Ints]:
         """The columns of rows that have a time, their times in ticks, and the positions of rows that have none."""
-        columns = plan.columns(batch)
+        columns = plan.columns.of(batch)
         if isinstance(self.spec.time, ProcessingTime):
             now = self.spec.time.clock() if self.spec.time.clock is not None else clock.time_ns() // 1000
             if self._plain is not None and self._plain.progress.largest is not None:
@@ -326,7 +326,7 @@ class Operator:
                     f"time column {self.spec.time!r} is null in row {missing[0]} of the batch; fill or "
                     "drop nulls, or use on_null_time='late' to send such rows to out.late"
                 )
-            columns = plan.columns(taken(batch, np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))))
+            columns = plan.columns.of(taken(batch, np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))))
             column = columns[self.spec.time]
         if plan.measure.is_uint64 and len(column) and pc.max(column).as_py() > LIMIT:
             raise ValueError(too_far(plan, pc.max(column).as_py()))

@@ -287,11 +287,11 @@ def _unpacked(state: State, blob: bytes) -> _Arrived:
     for name, section in zip(header["sections"], found[1:], strict=True):
         if name in ("late", "rows"):
             rows = sections[name] = table_of(section)
-            state.plan.check_types(rows.schema)
+            state.plan.columns.check(rows.schema)
         else:
             part, _, _ = snapshot.read(state.plan.spec, section, state)
             assert part is not None
-            state.plan.check_types(part.given)
+            state.plan.columns.check(part.given)
             sections[name] = part
     return _Arrived(header, sections)
 
@@ -315,7 +315,7 @@ def admit(operator: Operator, blobs: Iterable[bytes]) -> Output:
     older = None
     if state.plan.keeps_rows:
         given = _in_one_order(state, [a.sections["rows"] for a in arrived if "rows" in a.sections])
-        columns = state.plan.columns(given)
+        columns = state.plan.columns.of(given)
         state, rows = encoded(state, columns, state.plan.measure.words(columns[str(spec.time)]))
         judged = admit_rows(state, rows)
         cells, changing = judged.cells, judged.changing
@@ -346,7 +346,9 @@ def _in_one_order(state: State, tables: list[pa.Table]) -> pa.RecordBatch:
     assert state.given is not None
     rows = pa.concat_tables(tables) if tables else state.given.empty_table()
     batch = one_batch(rows)
-    names = state.plan.ordering
+    spec = state.plan.spec
+    first = (spec.time, spec.sequence)
+    names = tuple(dict.fromkeys(name for name in (*first, *state.plan.types) if isinstance(name, str)))
     plain = [c.dictionary_decode() if pa.types.is_dictionary(c.type) else c for c in map(batch.column, names)]
     order = pc.sort_indices(pa.table(plain, names=list(names)), sort_keys=[(name, "ascending") for name in names])
     return taken(batch, order.to_numpy())

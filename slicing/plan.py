@@ -13,15 +13,15 @@ import pyarrow as pa
 
 from slicing.aggregates import sketches
 from slicing.aggregates.aggregate import BoundAggregate
-from slicing.columns.arrow_out import Texts, array_of, repeated, texts
+from slicing.columns.arrow_out import Names
 from slicing.columns.key_columns import check_key_type
 from slicing.columns.lazy import lazy
 from slicing.columns.row_values import number_form
+from slicing.columns.typed import Columns, column_type
 from slicing.columns.values import ValueType, is_plain
-from slicing.decide import Context, Decision, Workload, decide
 from slicing.kernels import combine as kinds
 from slicing.measure import Measure
-from slicing.slices.blocks import ListKind, Words, kind_of, width
+from slicing.slices.blocks import Words, kind_of, width
 from slicing.slices.combining import AUTO, EAGER, check_types, deep, removable
 from slicing.slices.lanes import Feed, Lane
 from slicing.slices.ranked import RANK_FORMS
@@ -37,8 +37,6 @@ from slicing.windows.row_windows import Binding, RowWindow
 Ints = npt.NDArray[np.int64]
 
 FEWEST_NAMES = 2  # a type has, on average, for its rows to be repeated rather than worked out again
-MANY_NAMES = 128  # rows of results whose names are worth a kernel: 180 of them 13 -> 4 us, 18,000 100 -> 25
-MOST_TEXT = (1 << 31) - 1  # bytes that a column of strings holds
 ENDLESS = np.int64(0x7FFFFFFFFFFFFFFF)
 Made = TypeVar("Made")
 
@@ -69,8 +67,6 @@ class Plan:
         self.since = dict(since or {})
         self.agg_since = dict(agg_since or {})
         self._made: dict[str, Any] = {}
-        self._seen: pa.Schema | None = None
-        self._places: list[tuple[str, int]] = []  # of the columns that are read, in that schema
         self.combine = AUTO  # or the strategy that an operator was told to use
         self.arrival = arrival  # False: rows come in no order, and ties go to the smaller value
         types = {name: column_type(schema, name) for name in spec.columns()}
@@ -79,6 +75,7 @@ class Plan:
         else:
             self.measure = Measure.of(types[spec.time], spec.time)
         self.types = types
+        self.columns = Columns(types)
         self.unlike = frozenset(name for name, type in types.items() if not is_plain(type))
         self.key_types = [types[name] for name in spec.by]
         for name in spec.by:
@@ -101,7 +98,6 @@ class Plan:
         self._bind_sessions(windows)
         self._bind_rows(windows, types)
         self._bind_aggregates(types)
-        self._one_name: pa.Array | None = None
 
     @staticmethod
     def of(spec: Spec, schema: pa.Schema, arrival: bool = True) -> Plan:
@@ -116,7 +112,7 @@ class Plan:
             spec.__dict__["_plan"] = last
         plan, edges = object.__new__(Plan), object.__new__(EdgeSet)
         edges.__dict__.update(last.edges.__dict__)
-        plan.__dict__.update(last.__dict__, edges=edges, _made={})
+        plan.__dict__.update(last.__dict__, edges=edges, columns=Columns(types), _made={})
         return plan
 
     def _bind_edges(self, windows: Sequence[ContextFreeWindow | RowWindow | Window]) -> None:
@@ -159,24 +155,6 @@ class Plan:
         self.readers = {f: _reader(self.value_types[f.column], types, f) for f in feeds if f.form != "valid"}
         by_rank = {f.column for f in feeds if f.form in RANK_FORMS}
         self.ranked = [name for name, value in self.value_types.items() if value.ranked and name in by_rank]
-
-    @lazy
-    def _longest_name(self) -> int:
-        """Its bytes."""
-        return max(len(name.encode()) for name in self.names)
-
-    def named(self, numbers: Ints) -> pa.Array:
-        """The names of windows by their numbers."""
-        if numbers.size * self._longest_name > MOST_TEXT:
-            raise OverflowError(f"the names of {numbers.size} windows do not fit a column; push smaller batches")
-        if len(self.names) == 1:
-            if self._one_name is None or len(self._one_name) < numbers.size:
-                most = MOST_TEXT // max(self._longest_name, 1)
-                self._one_name = repeated(self.names[0], min(numbers.size + numbers.size // 8 + 64, most))
-            return self._one_name.slice(0, numbers.size)
-        if numbers.size < MANY_NAMES:
-            return self.once("names", lambda: texts(self.names)).take(array_of(numbers))
-        return self.once("texts of names", lambda: Texts(self.names)).take(numbers)
 
     def _bind_rows(
         self, windows: Sequence[ContextFreeWindow | RowWindow | Window], types: dict[str, pa.DataType]
@@ -227,32 +205,6 @@ class Plan:
         by_end = np.array([isinstance(self.spec.windows[name], PerRow) for name in self.names])
         missed: npt.NDArray[np.bool_] = np.where(by_end[window], end, start) < since[window]
         return missed
-
-    @lazy
-    def decisions(self) -> dict[str, Decision]:
-        """For each window by name what the decision trees say."""
-        kinds = [lane.kind for lane in self.lanes]
-        commutative = not any(isinstance(kind, ListKind) and not kind.fuse for kind in kinds)
-        invertible = all(
-            a.user.evicts if a.user is not None else a.function in ("count", "sum") and _is_exact(self.aggs[name].type)
-            for name, a in self.spec.aggs.items()
-        )
-        ordered = isinstance(self.spec.watermark, Ordered)
-        found = {}
-        for name in self.names:
-            window = self.spec.windows[name]
-            context: Context = "session" if isinstance(window, Session) else "free"
-            counts = isinstance(window, RowWindow) and window.ranked
-            if isinstance(window, RowWindow):
-                context = window.context
-            found[name] = decide(Workload(ordered, commutative, invertible, context, counts))
-        return found
-
-    @property
-    def ordering(self) -> tuple[str, ...]:
-        """The columns by which rows of one batch are put in an order where they have none: time and sequence first."""
-        first = (self.spec.time, self.spec.sequence)
-        return tuple(dict.fromkeys(name for name in (*first, *self.types) if isinstance(name, str)))
 
     @lazy
     def keeps_rows(self) -> bool:
@@ -312,16 +264,13 @@ class Plan:
         made: Made = self._made[name]
         return made
 
+    def named(self, numbers: Ints) -> pa.Array:
+        """The names of windows by their numbers."""
+        return self.once("names", lambda: Names(self.names)).take(numbers)
+
     def numbered(self, types: Ints) -> Ints:
         """Numbers of time windows as numbers among all windows."""
         return types if len(self.timed) == len(self.names) else np.array(self.timed, np.int64)[types]
-
-    @lazy
-    def most_windows(self) -> tuple[int, float, int]:
-        """How many time windows hold a slice at most, how many end in a tick of time, and how long they are at most."""
-        bounds = self.edges.bounds
-        longest = max((b.longest for b in bounds), default=0)
-        return sum(b.overlap for b in bounds), sum(b.per_tick for b in bounds), longest
 
     @lazy
     def shares(self) -> Ints:
@@ -378,22 +327,6 @@ class Plan:
         self.combine = name
         return self
 
-    def columns(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:
-        """The columns of a batch that are read; refuses other types."""
-        schema = batch.schema
-        if self._seen is None or not schema.equals(self._seen):
-            self.check_types(schema)
-            self._seen, self._places = schema, [(name, schema.get_field_index(name)) for name in self.types]
-        return {name: batch.column(place) for name, place in self._places}
-
-    def check_types(self, schema: pa.Schema) -> None:
-        """Refuse columns of other types than the plan was made for."""
-        for name, type in self.types.items():
-            found = schema.get_all_field_indices(name)
-            if len(found) != 1 or schema.field(found[0]).type != type:
-                has = f"{schema.field(found[0]).type}" if len(found) == 1 else f"{len(found)} such columns"
-                raise TypeError(f"column {name!r} was {type} in the first batch; this one has {has}")
-
     @lazy
     def gapless(self) -> bool:
         """Every time is in at least one window that slices answer."""
@@ -444,25 +377,12 @@ def _reader(value: ValueType, types: Mapping[str, pa.DataType], feed: Feed) -> C
     return read
 
 
-def _is_exact(type: pa.DataType) -> bool:
-    return type == pa.int64() or type == pa.uint64() or pa.types.is_decimal(type)
-
-
 def _check_span(name: str, ticks: int) -> None:
     if ticks > LONGEST:
         raise ValueError(
             f"windows[{name!r}] spans {ticks} units of the time column; at most {LONGEST} are allowed (a coarser unit "
             "reaches further)"
         )
-
-
-def column_type(schema: pa.Schema, name: str) -> pa.DataType:
-    """The type of a column that is there once."""
-    found = schema.get_all_field_indices(name)
-    if len(found) != 1:
-        trouble = "is missing" if not found else f"occurs {len(found)} times"
-        raise ValueError(f"column {name!r} {trouble} in the data; its columns are {', '.join(schema.names)}")
-    return schema.field(found[0]).type
 
 
 def _check_sequence(name: str, type: pa.DataType) -> None:

@@ -11,8 +11,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from slicing import Spec, manual
+from slicing.columns.typed import column_type
 from slicing.partials import check, state_of
-from slicing.plan import column_type
 from slicing.system.filesystems import absolute, filesystem, listed
 from slicing.watermark import Manual
 from spark_udfs import stages

@@ -180,7 +180,7 @@ def _state_before(job: Job, files: Files, step: Step) -> tuple[dict[str, Any] | 
         )
     if step.batch > 0:
         before, operator = files.restore(job.spec, step.partition, step.batch - 1, step.query)
-        state_of(operator).plan.check_types(job.schema)
+        state_of(operator).plan.columns.check(job.schema)
         return before, operator
     files.begin(step.partition, step.query)
     return None, start(job.spec, job.schema)

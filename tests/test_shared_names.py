@@ -11,8 +11,8 @@ from strategies import CONTEXT_FREE, Case, Kit, cases
 
 import slicing as sl
 from slicing.answers import answers
-from slicing.columns.arrow_out import Texts, texts
-from slicing.plan import MANY_NAMES, Plan
+from slicing.columns.arrow_out import MANY_NAMES, Texts, texts
+from slicing.plan import Plan
 
 FREE = Kit(kinds=(*CONTEXT_FREE, "session"), rich_values=False)
 
