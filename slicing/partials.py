@@ -2,8 +2,7 @@
 
 ``Collector`` is the map side: rows, judged by a given watermark, become partial slices. ``packed`` takes them apart by
 a hash of their keys, as bytes for each place. ``admit`` is the reduce side: they enter an operator, which then closes
-what its watermark has reached. ``split`` and ``joined`` do the same to a whole state, when the number of places
-changes.
+what its watermark has reached.
 
 A spec that keeps rows has them sent as they are, and judged where they are admitted.
 
@@ -14,7 +13,7 @@ stream, so ties go to the smaller value, and what is merged is first put in the 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,23 +26,20 @@ from slicing import snapshot
 from slicing.admit import admit as admit_rows
 from slicing.admit import encoded
 from slicing.answers import results
-from slicing.answers.fill import Filled
-from slicing.answers.revise import Revisions, revise
+from slicing.answers.revise import revise
 from slicing.close import advance_to
 from slicing.columns.arrow_io import one_batch
 from slicing.columns.arrow_out import array_of
 from slicing.columns.keys import KeyTable
-from slicing.columns.values import ranks, taken
-from slicing.kept_rows.by_key import KeyRows
-from slicing.kept_rows.close import keep, together
+from slicing.columns.values import taken
+from slicing.kept_rows.close import keep
 from slicing.operator import Operator, Output
-from slicing.slices.cells import Cells
 from slicing.spec import ProcessingTime, Spec
+from slicing.split import latest, merged_into, split
 from slicing.state import State, forgotten
 from slicing.store import Store
 from slicing.system.bundles import bundled, table_bytes, table_of, unbundled
 from slicing.watermark import Ordered, Progress, Seen
-from slicing.windows.bounds import BEGIN
 from slicing.windows.row_windows import RowWindow
 
 Ints = npt.NDArray[np.int64]
@@ -182,50 +178,6 @@ def _one(fresh: State, parts: list[State]) -> State:
     return replace(state, store=state.store.add(cells))
 
 
-def split(state: State, parts: int) -> list[State]:
-    """A state by keys, into so many; a key is always in the same part. Codes are in the order of the keys."""
-    if state.keys is None:
-        nothing = replace(state, store=Store(state.plan), rows=KeyRows(state.plan), revisions=Revisions(), filled={})
-        return [state, *[nothing] * (parts - 1)]
-    codes = np.arange(len(state.keys))
-    target = (state.keys.hashes(codes) % np.uint64(parts)).astype(np.int64)
-    rank = state.keys.ranks(codes)
-    return [_some_keys(state, np.flatnonzero(target == p), rank) for p in range(parts)]
-
-
-def _some_keys(state: State, codes: Ints, rank: Ints) -> State:
-    """The part of a state that has these keys, with nothing of the others."""
-    assert state.keys is not None
-    codes = codes[np.argsort(rank[codes])]
-    number = np.full(len(state.keys), -1, np.int64)
-    number[codes] = np.arange(codes.size)
-    keys = KeyTable(state.plan.key_types)
-    keys.encode_values(state.keys.values(codes))
-    runs = tuple(run.take(number[run.code] >= 0) for run in state.store.runs)
-    store = Store(state.plan, tuple(run for run in runs if len(run))).recoded(number)
-    mine = number[state.revisions.code] >= 0
-    filled = {k: _at(last, codes) for k, last in state.filled.items()}
-    part = replace(state, keys=keys, store=store, rows=state.rows.recoded(number), filled=filled)
-    return _own_pools(replace(part, revisions=state.revisions._take(mine).recoded(number)))
-
-
-def _own_pools(state: State) -> State:
-    """Only the values that the state's cells hold."""
-    pools, store, rows = dict(state.pools), state.store, state.rows
-    for name, pool in state.pools.items():
-        used = np.union1d(store.ranks_used(name, len(pool)), rows.ranks_used(name, len(pool)))
-        if used.size < len(pool):
-            _, pools[name], moved = ranks([], pool, used)
-            store, rows = store.reranked(name, moved), rows.reranked(name, moved)
-    return replace(state, pools=pools, store=store, rows=rows)
-
-
-def _at(last: Ints, codes: Ints) -> Ints:
-    """``last`` of some codes; it may be shorter than the key table."""
-    longer = np.append(last, np.full(max(int(codes.max(initial=-1)) + 1 - last.size, 0), BEGIN))
-    return longer[codes]
-
-
 # --- on the way -------------------------------------------------------------------------------------------------------
 
 
@@ -332,13 +284,9 @@ def admit(operator: Operator, blobs: Iterable[bytes]) -> Output:
     for a in arrived:
         progress = spec.watermark.joined(progress, Progress.from_json(a.header["progress"]), state.plan.measure)
     windows = results.windows(state, answers, revised)
-    newest = _latest([state.newest, *(a.header["newest"] for a in arrived)])
+    newest = latest([state.newest, *(a.header["newest"] for a in arrived)])
     state = replace(forgotten(state), progress=progress, newest=newest)
     return operator._done(state, windows, pa.concat_tables(late) if late else results.none_late(state), counts)
-
-
-def _latest(times: Iterable[int | None]) -> int | None:
-    return max((time for time in times if time is not None), default=None)
 
 
 def _in_one_order(state: State, tables: list[pa.Table]) -> pa.RecordBatch:
@@ -352,69 +300,3 @@ def _in_one_order(state: State, tables: list[pa.Table]) -> pa.RecordBatch:
     plain = [c.dictionary_decode() if pa.types.is_dictionary(c.type) else c for c in map(batch.column, names)]
     order = pc.sort_indices(pa.table(plain, names=list(names)), sort_keys=[(name, "ascending") for name in names])
     return taken(batch, order.to_numpy())
-
-
-def merged_into(state: State, others: Sequence[State]) -> tuple[State, Cells]:
-    """The cells of other states, in the codes and ranks of this one, which knows their keys and values after it."""
-    if not others:
-        return state, Cells.empty(state.plan.lanes, state.plan.fragments)
-    state, others, _ = _translated(state, others)
-    together = Store(state.plan)
-    for other in others:
-        for run in other.store.runs:
-            together = together.add(run)
-    return state, together.consolidated().table()
-
-
-def _translated(state: State, others: Sequence[State]) -> tuple[State, list[State], list[Ints]]:
-    """A state that knows others' keys and values too, these in its codes and ranks, and the codes of their keys."""
-    codes = [np.zeros(1, np.int64)] * len(others)
-    if state.keys is not None:
-        codes = [state.keys.recoded(o.keys) for o in others if o.keys is not None]
-        others = [
-            o.but(store=o.store.recoded(c), rows=o.rows.recoded(c), revisions=o.revisions.recoded(c))
-            for o, c in zip(others, codes, strict=True)
-        ]
-    others, pools, mine = list(others), dict(state.pools), state.store
-    for name in state.plan.ranked:
-        pool = pools[name]
-        used = mine.ranks_used(name, len(pool)) if len(pool) > 2 * mine.values + 1024 else np.arange(len(pool))
-        found, pools[name], moved = ranks([o.pools[name] for o in others], pool, used)
-        if not np.array_equal(moved, np.arange(moved.size)):
-            mine = mine.reranked(name, moved)
-        others = [
-            o.but(store=o.store.reranked(name, at), rows=o.rows.reranked(name, at))
-            for o, at in zip(others, found, strict=True)
-        ]
-    return state.but(pools=pools, store=mine), others, codes
-
-
-def joined(states: Sequence[State]) -> State:
-    """States of different keys, at the same watermark, as one: what :func:`split` took apart."""
-    first = states[0]
-    assert first.given is not None
-    plan = first.plan
-    whole = State.fresh(plan.spec, first.given, plan.arrival)
-    whole = whole.but(plan=plan, store=Store(plan), given=first.given, watermark=first.watermark)
-    whole, parts, codes = _translated(whole, states)
-    store, filled = whole.store, Filled()
-    for part, code in zip(parts, codes, strict=True):
-        for run in part.store.runs:
-            store = store.add(run)
-        for k, last in part.filled.items():
-            known = filled.setdefault(k, np.full(1 if whole.keys is None else len(whole.keys), BEGIN, np.int64))
-            known[code[: last.size]] = last[: code.size]
-    revisions = [part.revisions for part in parts]
-    columns = {n: np.concatenate([getattr(r, n) for r in revisions]) for n in Revisions.__dataclass_fields__}
-    progress = first.progress
-    for other in states[1:]:
-        progress = plan.spec.watermark.joined(progress, other.progress, plan.measure)
-    return whole.but(
-        store=store,
-        rows=together([part.rows for part in parts]),
-        revisions=Revisions(**columns),
-        filled=filled,
-        progress=progress,
-        arrived=max(state.arrived for state in states),
-        newest=_latest(state.newest for state in states),
-    )

@@ -23,8 +23,9 @@ from pyarrow import fs
 from pyspark.sql.types import StructType
 
 from slicing import Operator, SnapshotError, Spec
-from slicing.partials import admit, check, joined, operator_of, split, state_of
+from slicing.partials import admit, check, operator_of, state_of
 from slicing.replan import changed, complete_from
+from slicing.split import joined, split
 from slicing.state import State
 from slicing.system.bundles import bundled, unbundled
 from slicing.system.filesystems import absolute, filesystem, listed, publish

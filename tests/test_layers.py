@@ -27,7 +27,7 @@ LAYERS = [
     ["answers"],
     ["kept_rows"],
     ["state"],
-    ["admit", "close", "hot", "snapshot"],
+    ["admit", "close", "hot", "snapshot", "split"],
     ["operator", "partials", "replan"],
     ["api", "explain", "__main__"],
 ]

@@ -20,8 +20,9 @@ from strategies import CONTEXT_FREE, OF_ROWS, Case, Kit, cases
 import slicing as sl
 from slicing import partials
 from slicing.columns.keys import KeyTable
-from slicing.partials import Collector, admit, joined, operator_of, packed, split, start, state_of
+from slicing.partials import Collector, admit, operator_of, packed, start, state_of
 from slicing.replan import changed
+from slicing.split import joined, split
 
 SEEDS = st.integers(0, 2**32).map(random.Random)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -100,14 +99,6 @@ def _at_all_rows(plan: Plan, window: BoundPerRow, view: View, after: int, until:
     spans = Recent(view.time, window.range, begin, room(time.size))
     number, code = (alike(n, time.size) for n in (window.number, view.code[0]))
     return [Answers(number, spans.start, time, code, over_rows(plan, view.rows.rows, spans), True)]
-
-
-def together(stores: Sequence[KeyRows]) -> KeyRows:
-    """Rows of different keys, in the same codes and ranks, as one."""
-    whole = stores[0]
-    for other in stores[1:]:
-        whole = whole.beside(other)
-    return whole
 
 
 def keep(state: State, in_time: Rows, tardy: Rows | None) -> tuple[State, KeyRows | None]:
