@@ -13,8 +13,9 @@ from slicing.answers.ways import pays, stacks
 from slicing.decide import Context, Decision, Workload, decide
 from slicing.kernels.strategies import STRATEGIES
 from slicing.plan import Plan
-from slicing.slices.blocks import ListKind, identity
+from slicing.slices.blocks import identity
 from slicing.slices.combining import AUTO, BUCKETS, EAGER, checked, costs
+from slicing.slices.lists import ListKind
 from slicing.spec import ProcessingTime, Spec
 from slicing.watermark import Ordered
 from slicing.windows.bounds import BEGIN, Progression

@@ -28,9 +28,10 @@ from slicing.kernels.segments import masked_count, masked_span
 from slicing.lift import MASKED, SEGMENTED, Lifted, Order
 from slicing.places import Chained, Chunk, Grid, Pieces, Place, Scattered, Segments, fixed
 from slicing.plan import Plan
-from slicing.slices.blocks import Block, Lifting
+from slicing.slices.blocks import Block
 from slicing.slices.cells import Cells, fused, merged, sorted_cells
 from slicing.slices.lanes import Lane
+from slicing.slices.lists import Lifting
 from slicing.system.threads import side_by_side
 from slicing.windows.bounds import BEGIN
 

@@ -31,8 +31,9 @@ from slicing.kept_rows.of_stream import Stream, axes
 from slicing.kept_rows.plain import PlainRows
 from slicing.kept_rows.remembered import Arrived, Quiet
 from slicing.plan import Plan
-from slicing.slices.blocks import Block, Lists
+from slicing.slices.blocks import Block
 from slicing.slices.cells import Cells
+from slicing.slices.lists import Lists
 from slicing.spec import Spec
 from slicing.state import State
 from slicing.store import Store

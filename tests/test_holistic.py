@@ -10,8 +10,9 @@ import pytest
 
 import slicing as sl
 from slicing.aggregates import holistic
-from slicing.slices.blocks import COUNTED, EARLIEST, Lists, Picked, identity, together
+from slicing.slices.blocks import identity, together
 from slicing.slices.lanes import Lane
+from slicing.slices.lists import COUNTED, EARLIEST, Lists, Picked
 
 SHAPES = {
     "normal": lambda rng, n: rng.normal(size=n),

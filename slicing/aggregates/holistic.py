@@ -23,8 +23,9 @@ from slicing.columns.arrow_out import array_of
 from slicing.columns.values import FLOAT, NUMERIC, RANKED, TIME, ValueType
 from slicing.kernels import holistic as k
 from slicing.kernels.lists import copied
-from slicing.slices.blocks import COUNTED, EARLIEST, Block, ListKind, Lists, Picked, in_order, interleaved, rows_of
+from slicing.slices.blocks import Block
 from slicing.slices.lanes import Feed, Lane
+from slicing.slices.lists import COUNTED, EARLIEST, ListKind, Lists, Picked, in_order, interleaved, rows_of
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

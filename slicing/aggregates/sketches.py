@@ -31,8 +31,9 @@ from slicing.columns.values import DECIMAL, FLOAT, NUMERIC, RANKED, TIME, ValueT
 from slicing.kernels import sketch as k
 from slicing.kernels.lists import ADD
 from slicing.kernels.table import hash_bytes, hash_words
-from slicing.slices.blocks import REGISTERS, Block, Lifting, ListKind, Lists, Picked
+from slicing.slices.blocks import Block
 from slicing.slices.lanes import Feed, Lane
+from slicing.slices.lists import REGISTERS, Lifting, ListKind, Lists, Picked
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

@@ -21,8 +21,9 @@ from slicing.columns.arrow_out import array_of
 from slicing.columns.values import DECIMAL, FLOAT, NUMERIC, TIME, UNSIGNED, ValueType, word_floats
 from slicing.kernels.strategies import STRATEGIES, Combinations
 from slicing.slices import combining
-from slicing.slices.blocks import Block, Lifting, Lists, Picked, in_order, interleaved, rows_of
+from slicing.slices.blocks import Block
 from slicing.slices.lanes import Feed, Lane
+from slicing.slices.lists import Lifting, Lists, Picked, in_order, interleaved, rows_of
 from slicing.user_functions import STATES, Functions, check, digest, lift_takes
 
 Ints = npt.NDArray[np.int64]

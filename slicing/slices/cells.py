@@ -20,6 +20,7 @@ from slicing.kernels.cells import CODE, END, FIRST, LAST, LEVEL, ROWS, ascending
 from slicing.slices import blocks as b
 from slicing.slices.blocks import Block
 from slicing.slices.lanes import Lane
+from slicing.slices.lists import Lists
 
 Ints = npt.NDArray[np.int64]
 
@@ -115,7 +116,7 @@ class Cells:
     @lazy
     def weight(self) -> int:
         """What merging goes over: cells, and the items of their lists."""
-        return len(self) + sum([block.size for block in self.blocks if isinstance(block, b.Lists)])
+        return len(self) + sum([block.size for block in self.blocks if isinstance(block, Lists)])
 
     def take(self, index: npt.NDArray[np.int64] | npt.NDArray[np.bool_] | slice) -> Cells:
         if isinstance(index, slice):

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from slicing.kernels import combine as kinds
-from slicing.slices.blocks import ListKind, Lists
 from slicing.slices.cells import Cells
 from slicing.slices.lanes import Lane
+from slicing.slices.lists import ListKind, Lists
 
 Ints = npt.NDArray[np.int64]
 
