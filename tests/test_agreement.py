@@ -22,7 +22,7 @@ import slicing
 import slicing.answers.answers
 import slicing.batch
 import slicing.columns.key_tables
-import slicing.kept_rows.by_key
+import slicing.kept_rows.look
 import slicing.places
 import slicing.reduce
 import slicing.system.threads
@@ -189,7 +189,7 @@ def test_blocks_and_threads_do_not_show(few_rows: None, case: Case) -> None:
 @pytest.fixture
 def calm(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows that became final are looked at alone first, however few are kept."""
-    monkeypatch.setattr(slicing.kept_rows.by_key, "MORE", -1)
+    monkeypatch.setattr(slicing.kept_rows.look, "MORE", -1)
 
 
 @share(15)

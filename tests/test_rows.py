@@ -12,8 +12,8 @@ from harness import Delta, Visit
 import slicing as sl
 from slicing import batch, store
 from slicing.answers import over_rows
+from slicing.kept_rows import close as kept
 from slicing.kept_rows import waiting as waits
-from slicing.kept_rows.by_key import KeyRows
 from slicing.windows import counted
 
 N = {"n": sl.count(), "total": sl.sum("v"), "seen": sl.collect("v")}
@@ -381,14 +381,14 @@ SLOW = {
 def rows_shown(monkeypatch):
     """How many rows the windows are shown by each look from now on."""
     shown = []
-    look = KeyRows.look
+    look = kept.look_at
 
     def counted(self, *args):
         found = look(self, *args)
         shown.append(0 if found is None or found.view is None else len(found.view.rows))
         return found
 
-    monkeypatch.setattr(KeyRows, "look", counted)
+    monkeypatch.setattr(kept, "look_at", counted)
     return shown
 
 

@@ -1,46 +1,30 @@
-"""Kept rows: a push looks only at keys whose rows became final.
+"""Kept rows: what is remembered of them between pushes. A push looks only at keys whose rows became final.
 
 Rows wait as they came (``slicing.kept_rows.waiting``) until the watermark has passed them. Then they are put by key,
 and stand behind what their keys have left of earlier ones (``slicing.kept_rows.final``): that and nothing more is shown
-to the windows. So a push costs its rows and those that become final, not those that are kept. Answers that may still be
-revised are given before: their rows are shown, and wait on. Windows of the whole stream go on from slices of their own
-(``slicing.kept_rows.of_stream``) or, where they need the rows, are shown those of all keys.
+to the windows (``slicing.kept_rows.look``). So a push costs its rows and those that become final, not those that are
+kept. Answers that may still be revised are given before: their rows are shown, and wait on. Windows of the whole stream
+go on from slices of their own (``slicing.kept_rows.of_stream``) or, where they need the rows, are shown those of all
+keys.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
-from slicing.answers.answers import Answers
 from slicing.batch import Rows
-from slicing.columns.keys import KeyTable
-from slicing.columns.lazy import lazy
-from slicing.columns.order import ranges, stable_order
 from slicing.kept_rows import of_stream, remembered, waiting
-from slicing.kept_rows.final import FinalRows, Run, by_code
-from slicing.kept_rows.final_slices import fused, slices_of
+from slicing.kept_rows.final import FinalRows, Run
 from slicing.kept_rows.of_stream import Stream
 from slicing.kept_rows.plain import PlainRows
-from slicing.kept_rows.remembered import Arrived, Contexts, Notes, Quiet, Seen
+from slicing.kept_rows.remembered import Arrived, Contexts, Notes, Quiet
 from slicing.plan import Plan
 from slicing.slices.ranked import ranks_used, reranked
 from slicing.windows.bounds import BEGIN, FOREVER
-from slicing.windows.row_view import (
-    OF_ALL,
-    OF_KEY,
-    PLACE,
-    RANK,
-    SINCE,
-    BoundRows,
-    RowTable,
-    View,
-)
-from slicing.windows.users import BoundContextAware
+from slicing.windows.row_view import OF_ALL, OF_KEY, RowTable
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -99,99 +83,6 @@ class KeyRows:
         if plan.slices_rows or plan.idle is not None or not (plan.by_key and plan.row_windows):
             return []
         return waiting.steps(self.waiting, until, len(self.final))
-
-    def look(self, until: int, flush: bool, also: View | None = None) -> KeyLook | None:
-        """What windows that close before ``until`` may hold, of the keys that have any (and those that ``also`` has);
-        None where none has."""
-        plan, final = self.plan, self.final
-        runs, rest = (list(self.waiting), ()) if plan.slices_at_once else waiting.taken(self.waiting, until)
-        if runs and not waiting.in_turn(runs):
-            runs = [waiting.in_order(waiting.joined(runs))]
-        waits = flush or any(stream.closed < stream.reached for stream in self.streams)
-        if not plan.row_windows:
-            return KeyLook(self, None, None, until, runs, rest, _NONE, _NONE) if runs or waits else None
-        final = final.known(max((run.codes for run in runs), default=0))
-        fresh = self._lifted(runs, final.ranked) if runs else []
-        awake = np.flatnonzero(final.wakes < until) if any(w.wakes for w in plan.row_windows) else _NONE
-        over = _NONE if plan.idle is None else self.quiet.over(plan.idle, until)
-        asked = [codes for codes in (awake, over) if codes.size]
-        if also is not None:
-            asked.append(also.code)
-        if not asked and not fresh and not waits:
-            return None
-        codes = np.unique(np.concatenate(asked)) if asked else _NONE
-        final = final.known(int(codes[-1]) + 1 if codes.size else 0)
-        calm: View | None = None
-        if fresh and not (flush or plan.slices_rows or plan.spec.revises) and len(final) > MORE * sum(map(len, fresh)):
-            fresh, calm = self._divided(final, fresh, codes, until)
-        everything = flush or not plan.spec.by or not plan.by_key
-        if fresh and not everything:
-            new = fresh[0].codes[fresh[0].groups()[:-1]].astype(np.int64)
-            codes = np.union1d(codes, new) if codes.size else new
-        older = final.of(None if everything else codes) if len(final) and (flush or fresh or codes.size) else []
-        view = self._view(final, [*older, *fresh], until, flush) if older or fresh else None
-        quiet = self.quiet if plan.idle is None else self.quiet.known(final.gone.size)
-        return KeyLook(replace(self, final=final, quiet=quiet), view, calm, until, runs, rest, awake, over)
-
-    def _divided(self, final: FinalRows, fresh: list[Run], codes: Ints, until: int) -> tuple[list[Run], View | None]:
-        """Rows that became final: those whose keys need a look at older rows (``codes`` do), and the others."""
-        plan, table, alone = self.plan, by_code(fresh, fresh[0]), replace(final, gone=final.ranked)
-        view = self._view(alone, [table], until, False)
-        stirred = view.over | ~view.goes_on
-        for window in plan.row_windows:
-            seen = Seen.by(window, view, self.notes, self.bases)
-            if len(seen.view.rows):
-                stirred[slice(None) if seen.group is None else seen.group] |= window.stirs(seen.view, until)
-        if not codes.size and not stirred.any():
-            return [], view
-        needs_look = np.full(final.gone.size, not plan.by_key)
-        needs_look[codes] = needs_look[view.code[stirred]] = True
-        chosen = needs_look[table.codes]
-        if chosen.all():
-            return fresh, None
-        return [table.take(chosen)], self._view(alone, [table.take(~chosen)], until, False)
-
-    def _view(self, final: FinalRows, parts: list[Run], until: int, flush: bool) -> View:
-        """Rows by group: a key, or with ``idle`` its rows between two times of quiet."""
-        table, idle = by_code(parts, parts[0]), self.plan.idle
-        bounds = table.groups()
-        code = table.codes[bounds[:-1]].astype(np.int64)
-        base, over = final.gone[code], np.full(code.size, flush)
-        goes_on = np.ones(code.size, np.bool_)
-        if idle is not None:
-            quiet, of = self.quiet.known(final.gone.size), table.codes.astype(np.int64)
-            anew = quiet.anew(idle, of, table.fact(RANK), table.fact(SINCE), table.time, final.ranked)
-            begins = anew.copy()
-            begins[bounds[:-1]] = True
-            bounds = np.append(np.flatnonzero(begins), len(table))
-            goes_on, code = ~anew[bounds[:-1]], of[bounds[:-1]]
-            base = np.where(goes_on, final.gone[code] - quiet.began[code], 0)
-            last = np.maximum(table.time[bounds[1:] - 1], np.where(goes_on, quiet.last[code], BEGIN))
-            over = (last + idle < until) | flush
-        of_key = remembered.grown(self.arrived.of_key, final.gone.size)[code]
-        counts = of_key, self.arrived.rows, self.placed, self.settled
-        return View(table, bounds, base, goes_on, over, *counts, self.contexts)
-
-    def _lifted(self, runs: list[Rows], ranked: Ints) -> list[Run]:
-        """Rows by key, as slices where they are cut."""
-        plan = self.plan
-        if plan.places_rows:
-            rows = waiting.joined(runs)
-            runs = [replace(rows, stamps={**rows.stamps, PLACE: self.placed + np.arange(len(rows))})]
-        if runs[0].code is not None:
-            rows = waiting.joined(runs)
-            code = rows.code
-            assert code is not None
-            rows = rows.take(stable_order(code))
-            return [slices_of(plan, self.quiet, rows, ranked) if plan.slices_rows else PlainRows.of(rows, ranked)]
-        if plan.slices_rows:
-            runs = waiting.apart(runs) if plan.idle is None else [waiting.joined(runs)]
-        found, known = list[Run](), int(ranked[0])
-        for rows in runs:  # one after the other, as they lie
-            sliced = slices_of(plan, self.quiet, rows, np.array([known])) if plan.slices_rows else None
-            found.append(PlainRows(rows, known) if sliced is None else sliced)
-            known += len(rows)
-        return found
 
     def uses(self, codes: int) -> Mask:
         """Which codes of keys are still needed."""
@@ -288,140 +179,8 @@ class KeyRows:
         return np.flatnonzero(used)
 
 
-MORE = 4  # times as many rows are kept as became final, for a look at the latter alone to be worth it
-
-
 def _codes(rows: Rows) -> Ints:
     return np.zeros(len(rows), np.int64) if rows.code is None else rows.code.astype(np.int64)
 
 
 _NONE = np.empty(0, np.int64)
-Windows = Sequence[tuple[BoundRows, Seen]]
-
-
-@dataclass(frozen=True)
-class KeyLook:
-    """The rows that windows are shown, and what is to be kept of them."""
-
-    store: KeyRows
-    view: View | None  # None: no window can be complete
-    calm: View | None  # rows that became final of keys whose older ones need no look
-    until: int
-    runs: list[Rows]  # rows that became final, in their order
-    rest: tuple[Rows, ...]
-    awake: Ints  # keys that were to be looked at by now
-    over: Ints  # keys that have ended, unless new rows go on
-
-    @lazy
-    def seen(self) -> dict[int, Seen]:
-        """What each window is shown, by its number; nothing to one that is to see no row."""
-        return {} if self.view is None else _shown(self.store, self.view)
-
-    def of_stream(self, keys: KeyTable | None, flush: bool) -> tuple[KeyLook, list[Answers]]:
-        """Windows of the whole stream that slices answer, and the store with what is kept of them."""
-        plan, streams, found = self.store.plan, self.store.streams, list[Answers]()
-        if not plan.stream_windows:
-            return self, []
-        apart = plan.counts_stream and not plan.spec.by  # the rows of each lie as they came
-        runs: Sequence[Rows | None] = self.runs or [None]
-        if self.runs and not apart:
-            runs = [waiting.joined(self.runs)]
-        for rows in runs:
-            ends = flush and rows is runs[-1]
-            streams, some = of_stream.going_on(plan, streams, rows, keys, self.until, ends)
-            found += some
-        return replace(self, store=replace(self.store, streams=streams)), found
-
-    def let_go(self, h: int) -> KeyRows:
-        """The store without the rows that no window needs any more, which closes at ``h`` or later."""
-        store = self.store
-        rest = self.rest if self.until <= h else waiting.taken(store.waiting, h)[1]
-        store = replace(store, waiting=rest, settled=max(store.settled, h))
-        if self.awake.size:
-            wakes = store.final.wakes.copy()
-            wakes[self.awake] = FOREVER
-            store = replace(store, final=replace(store.final, wakes=wakes))
-        if self.over.size:
-            last, began = store.quiet.last.copy(), store.quiet.began.copy()
-            last[self.over], began[self.over] = BEGIN, store.final.ranked[self.over]
-            over = self.over if self.view is None else np.setdiff1d(self.over, self.view.code)
-            store = replace(store, quiet=Quiet(last, began), contexts=remembered.without(store.contexts, over))
-        if self.view is not None:
-            store = self._shortened(store, self.view, self.seen, h)
-        if self.calm is None:
-            return store
-        calm = replace(self.calm, contexts=store.contexts)
-        return self._shortened(store, calm, _shown(store, calm), h, calm=True)
-
-    def _shortened(self, store: KeyRows, view: View, shown: dict[int, Seen], h: int, calm: bool = False) -> KeyRows:
-        """Without the rows of a view that are not needed (``calm``: all are, and the older ones, too)."""
-        plan, table, final, code = store.plan, view.rows, store.final, view.code
-        windows = [(window, shown[window.number]) for window in plan.row_windows if window.number in shown]
-        fresh = table.ranked(view.bounds, final.ranked[code])  # of each group the first row that has been waiting
-        settled = view.last if self.until <= h else view.before(h)
-        cut = view.first if calm else settled
-        for window, seen in () if calm else windows:
-            cut = seen.lower(cut, window.needs(seen.view, h))
-        cut = np.where(view.over, view.last, cut)
-        origin = view.rank - table.counted(view.first)
-        gone, ranked = final.gone.copy(), final.ranked.copy()
-        ranked[code] = table.counted(settled) + origin  # of several groups of a key the last one's
-        if not calm:
-            gone[code] = table.counted(cut) + origin
-        left = np.maximum(cut, fresh)
-        added = np.maximum(settled - left, 0)
-        alive = final.alive - int(np.minimum(cut, fresh).sum() - view.first.sum()) + int(added.sum())
-        if added.size == 1:
-            chosen: Ints | slice = slice(int(left[0]), int(left[0] + added[0]))
-        else:
-            chosen = ranges(left, added)
-        new = table.take(chosen)
-        if plan.slices_rows and len(new):
-            begins = np.logical_or.reduce([window.begins(seen.view) for window, seen in windows])
-            new = new.beginning(begins[chosen])
-        final = replace(final, gone=gone, ranked=ranked, wakes=self._wakes(windows, view, final.wakes, h))
-        final = final.after(new, alive, partial(fused, plan) if plan.slices_rows else None)
-        placed = store.placed + (int(np.maximum(settled - fresh, 0).sum()) if plan.places_rows else 0)
-        quiet = store.quiet if plan.idle is None else self._quiet(store.quiet, view, ranked)
-        store = replace(store, final=final, quiet=quiet, placed=placed)
-        return self._remembering(windows, store, view, cut, h)
-
-    def _wakes(self, windows: Windows, view: View, wakes: Ints, h: int) -> Ints:
-        if any(window.wakes for window, _ in windows):
-            due = np.full(view.first.size, FOREVER)
-            for window, seen in windows:
-                if window.wakes:
-                    group = slice(None) if seen.group is None else seen.group
-                    due[group] = np.minimum(due[group], window.wake(seen.view, self.until, h))
-            wakes = wakes.copy()
-            wakes[view.code] = np.where(view.over, FOREVER, due)
-        return wakes
-
-    def _quiet(self, quiet: Quiet, view: View, ranked: Ints) -> Quiet:
-        code, began, last = view.code, quiet.began.copy(), quiet.last.copy()
-        known = np.where(view.goes_on, self.store.quiet.last[code], BEGIN)
-        last[code] = np.where(view.over, BEGIN, np.maximum(known, view.time[view.last - 1]))
-        anew = np.where(view.goes_on, self.store.quiet.began[code], view.rank)
-        began[code] = np.where(view.over, ranked[code], anew)
-        return Quiet(last, began)
-
-    def _remembering(self, windows: Windows, store: KeyRows, view: View, cut: Ints, h: int) -> KeyRows:
-        if not any(window.notes or isinstance(window, BoundContextAware) for window, _ in windows):
-            return store
-        contexts, notes = dict(store.contexts), dict(store.notes)
-        for window, seen in windows:
-            mine = seen.view
-            if isinstance(window, BoundContextAware):
-                contexts[window.number] = window.contexts(mine, h)
-            elif window.notes:
-                at = np.arange(len(mine.rows)) if seen.rows is None else seen.rows
-                gone = at < cut[view.group[at]]
-                left = np.bincount(mine.group, mine.rows.sizes * gone, mine.first.size).astype(np.int64)
-                known = notes.get(window.number, _NONE)
-                notes[window.number] = remembered.noted(window, mine, known, window.note(mine, h, left))
-        return replace(store, contexts=contexts, notes=notes)
-
-
-def _shown(store: KeyRows, view: View) -> dict[int, Seen]:
-    found = {window.number: Seen.by(window, view, store.notes, store.bases) for window in store.plan.row_windows}
-    return {number: seen for number, seen in found.items() if len(seen.view.rows)}

@@ -15,6 +15,7 @@ from slicing.batch import Rows
 from slicing.columns.arrow_out import room
 from slicing.columns.order import alike
 from slicing.kept_rows.by_key import KeyRows
+from slicing.kept_rows.look import look_at
 from slicing.kept_rows.plain import PlainRows
 from slicing.plan import Plan
 from slicing.reduce import lift_rows
@@ -128,7 +129,7 @@ def closed(
         return _changed(state, older, after, until, reached)
     plan, rows, found = state.plan, state.rows, list[Answers]()
     for step in [*rows.steps(until), until]:
-        look = rows.look(step, flush and step == until)
+        look = look_at(rows, step, flush and step == until)
         if look is not None:
             for window in plan.row_windows:
                 if window.number in look.seen:
@@ -145,10 +146,10 @@ def _changed(
 ) -> tuple[KeyRows, list[Answers], Answers | None]:
     """The same where late rows may have changed windows that were given out."""
     plan, rows, found, gone = state.plan, state.rows, list[Answers](), list[Answers]()
-    look = rows.look(until, False)
+    look = look_at(rows, until, False)
     if look is None:
         return rows, found, None
-    was = older.look(after, False, look.view)
+    was = look_at(older, after, False, look.view)
     for window in plan.row_windows:
         if window.number not in look.seen:
             continue
