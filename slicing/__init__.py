@@ -26,7 +26,8 @@ from slicing.aggregates.sketches import approx_count_distinct, approx_quantile
 from slicing.aggregates.udaf import udaf
 from slicing.api import aggregate
 from slicing.explain import Explanation, explain
-from slicing.operator import Operator, Output
+from slicing.operator import Operator
+from slicing.output import Output
 from slicing.snapshot import SnapshotError
 from slicing.spec import Spec, processing_time
 from slicing.watermark import bounded, manual, ordered, per_source, punctuated

@@ -15,6 +15,8 @@ def aggregate(data: object, spec: Spec, *, threads: int = 1) -> pa.Table:
 
     ``data`` is anything with the Arrow C interface: a pyarrow, polars, pandas or duckdb table, a reader, a dataset.
     A reader is streamed batch by batch, so a dataset larger than memory works. ``threads`` as of :class:`Operator`.
+    The table has the columns and the order of :class:`Output`'s ``windows``; ``.to_pandas()`` or ``polars.from_arrow``
+    make a DataFrame of it.
     """
     if not isinstance(spec, Spec):
         raise TypeError(f"aggregate takes the data and a sl.Spec; got {type(spec).__name__}")

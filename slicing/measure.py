@@ -29,6 +29,15 @@ def _bounds(storage: np.dtype[np.signedinteger | np.unsignedinteger]) -> tuple[i
     return int(limits.min), min(int(limits.max), MAX_WORD)
 
 
+def _cure(type: pa.DataType) -> str:
+    """What to do about a time column that holds none."""
+    if any(is_text(type) for is_text in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)):
+        return ": parse it first (pandas.to_datetime, polars' str.to_datetime, Spark's to_timestamp)"
+    if pa.types.is_floating(type):
+        return ": cast it to timestamps or whole numbers first (pandas.to_datetime(..., unit='s'))"
+    return ""
+
+
 @dataclass(frozen=True)
 class Measure:
     """The type of a time column, and how spans, instants and values become int64 words and back."""
@@ -40,7 +49,9 @@ class Measure:
         """The measure of a time column, or a TypeError naming the column."""
         kinds = (pa.types.is_timestamp, pa.types.is_date, pa.types.is_integer)
         if not any(is_kind(type) for is_kind in kinds):
-            raise TypeError(f"time column {column!r} must hold timestamps, dates or integers; its type is {type}")
+            raise TypeError(
+                f"time column {column!r} must hold timestamps, dates or integers; its type is {type}{_cure(type)}"
+            )
         return Measure(type)
 
     @lazy
@@ -72,7 +83,7 @@ class Measure:
                 if span.ns:
                     raise ValueError(
                         f"{argument} must be a whole number, as the time column is of type {self.type}; "
-                        f"got the duration '{span}'"
+                        f"got the duration '{span}' (if it counts since 1970, cast it to timestamps)"
                     )
                 return 0
             ticks = self._words_of(span.ns, argument, f"'{span}'")

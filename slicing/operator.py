@@ -8,7 +8,7 @@ fails leaves the operator as it was.
 from __future__ import annotations
 
 import time as clock
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 from functools import partial
 from typing import Any
@@ -30,6 +30,7 @@ from slicing.columns.values import NOWHERE, taken
 from slicing.hot import Hot, begun, suits, with_cells
 from slicing.kept_rows.close import keep
 from slicing.measure import Measure
+from slicing.output import Output, Stats
 from slicing.plan import Plan
 from slicing.replan import replanned, with_windows
 from slicing.slices.combining import checked
@@ -46,30 +47,12 @@ Ints = npt.NDArray[np.int64]
 keep_freed_memory()
 
 
-class Stats(dict[str, int]):
-    """Plain numbers of one push: rows = windowed + late + outside + null_time. Also as attributes, but ``["keys"]``."""
-
-    def __getattr__(self, name: str) -> int:
-        try:
-            return self[name]
-        except KeyError:
-            raise AttributeError(f"stats has no {name!r}; it has {', '.join(self)}") from None
-
-
-@dataclass(frozen=True)
-class Output:
-    """What a push gives: the windows it closed, the rows that were late for all of theirs, the accounting."""
-
-    windows: pa.Table
-    late: pa.Table
-    stats: Stats
-    watermark: Any
-
-
 class Operator:
     """A window query over a stream, in one process.
 
-    ``push`` takes anything with the Arrow C interface; the first push fixes the types of the columns.
+    ``push`` takes anything with the Arrow C interface; the first push fixes the types of the columns. Each ``push``,
+    ``advance`` and ``flush`` gives an :class:`Output`. One that fails leaves the operator as it was. ``spec`` is the
+    query. It can be pickled and copied; ``snapshot`` and ``restore`` are for state that outlives the process.
     """
 
     def __init__(
@@ -95,6 +78,9 @@ class Operator:
         self._advanced: tuple[object, ...] = ()  # watermarks given before the first push, which tells their type
         self._ended = False
         self._torn = False  # a push was interrupted while it added rows to the hot block
+
+    def __repr__(self) -> str:
+        return f"<sl.Operator of {self.spec!r}>"
 
     # --- the flow ---------------------------------------------------------------------------------------------------
 
@@ -324,7 +310,7 @@ class Operator:
             if self.spec.on_null_time == "error":
                 raise ValueError(
                     f"time column {self.spec.time!r} is null in row {missing[0]} of the batch; fill or "
-                    "drop nulls, or use on_null_time='late' to send such rows to out.late"
+                    "drop nulls, or use on_null_time='late' to have such rows among the late ones"
                 )
             columns = plan.columns.of(taken(batch, np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))))
             column = columns[self.spec.time]

@@ -33,7 +33,8 @@ from slicing.columns.arrow_out import array_of
 from slicing.columns.keys import KeyTable
 from slicing.columns.values import taken
 from slicing.kept_rows.close import keep
-from slicing.operator import Operator, Output
+from slicing.operator import Operator
+from slicing.output import Output
 from slicing.spec import ProcessingTime, Spec
 from slicing.split import latest, merged_into, split
 from slicing.state import State, forgotten

@@ -71,8 +71,35 @@ def processing_time(clock: Callable[[], int] | None = None) -> ProcessingTime:
 class Spec:
     """A window query: one time column, keys, any windows, any aggregates, and how results come out.
 
-    Frozen, hashable, picklable; prints as the code that builds it. Every argument is checked here, as far as it can
-    be without the data's schema.
+    ``time``
+        the column that windows lie along: timestamps (with a zone or without), dates, or integers; or
+        ``processing_time()``.
+    ``windows``, ``aggs``
+        dicts of windows and of aggregates under names of your choice: those of the windows are what the column
+        ``window`` of the results holds, those of the aggregates are its columns.
+    ``by``
+        the key columns: windows are counted for each of their values (null is one of them). None: all rows together.
+    ``watermark``
+        how far a stream has come: ``bounded(delay)``, ``ordered()``, ``per_source(column, delay)``,
+        ``punctuated(column)`` or ``manual()``. ``bounded(0)`` if left out: a window closes with the first row that is
+        at or after its end. ``aggregate`` and Spark's batch queries need none.
+    ``allowed_lateness``
+        how long a closed window may still be corrected by late rows (0).
+    ``emit``
+        ``"final"``: a window comes once, when ``allowed_lateness`` is over as well. ``"updates"``: when it closes, and
+        again with a higher ``revision`` when a late row changes it. ``"changes"``: the same as pairs, the old one with
+        ``op="-"``, the new one with ``op="+"``.
+    ``sequence``
+        a column that orders rows of equal time, for ``first``, ``last``, ``rows`` and the like.
+    ``idle``
+        how long a key may be quiet until it is ended: its windows are given, what is kept of it is let go.
+    ``on_null_time``
+        ``"error"``, or ``"late"``: rows without a time are late rows.
+    ``on_overflow``
+        where a result does not fit its type: ``"error"``, ``"null"`` or ``"wrap"``.
+
+    Frozen, hashable, picklable; prints as the code that builds it; ``dataclasses.replace(spec, emit="updates")`` gives
+    another. Every argument is checked here, as far as it can be without the data's schema.
     """
 
     time: str | ProcessingTime

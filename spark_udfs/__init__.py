@@ -2,6 +2,6 @@
 
 from spark_udfs.api import drain, window_aggregate
 from spark_udfs.files import FileRows, read_files
-from spark_udfs.state import StateError, rescale
+from spark_udfs.state import StateError, change, rescale
 
-__all__ = ["FileRows", "StateError", "drain", "read_files", "rescale", "window_aggregate"]
+__all__ = ["FileRows", "StateError", "change", "drain", "read_files", "rescale", "window_aggregate"]

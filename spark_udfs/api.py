@@ -34,23 +34,34 @@ def window_aggregate(
     late_path: str | None = None,
     keep_versions: int = 100,
 ) -> DataFrame:
-    """The windows of a DataFrame's rows, as a DataFrame.
+    """The windows of a DataFrame's rows, as a DataFrame: the columns of :class:`slicing.Output`'s ``windows``.
 
-    A batch DataFrame is seen whole: nothing is late, every window closes, ``state`` is ignored. A streaming one keeps
-    its slices under ``state`` (any path or URI that pyarrow or fsspec opens, shared by all executors), in
-    ``partitions`` parts (``spark.sql.shuffle.partitions`` if left out); keep that number, and the columns' types, as
-    long as the query lives. Several queries may share ``state`` under their own ``name``, and two in one query need it.
+    A batch DataFrame is seen whole: nothing is late, every window closes, ``state`` is ignored. Of a streaming one,
+    batch b judges its rows by the watermark of batch b - 1 and closes the windows that its own has reached: the spec's
+    watermark over all rows of the batches before it, as Spark's own aggregations do. Its output mode is append.
 
-    Batch b of a stream judges its rows by the watermark of batch b - 1 and closes the windows that its own has reached:
-    the spec's watermark over all rows of the batches before it, as Spark's own aggregations do. Rows late for all their
-    windows go to Parquet files under ``late_path``, once each. The accounting of each batch is in the query's progress,
-    ``observedMetrics[name].stats``, a dict. The last ``keep_versions`` batches can be returned to.
+    ``data``
+        a DataFrame, or what :func:`read_files` gives.
+    ``state``
+        where a stream keeps its slices: any path or URI that pyarrow or fsspec opens, shared by all executors.
+    ``partitions``
+        in how many parts, ``spark.sql.shuffle.partitions`` if left out; that number, and the columns' types, stay as
+        they are as long as the query lives (:func:`rescale`, :func:`change`).
+    ``name``
+        of the folder under ``state`` and of the metrics. Several queries may share ``state`` under their own names, and
+        two in one query need them.
+    ``late_path``
+        a folder for Parquet files with the rows late for all their windows, once each; there from the first one on.
+    ``keep_versions``
+        how many batches back a query can be returned to.
+
+    The accounting of each batch is in the query's progress, ``observedMetrics[name].stats``, a dict.
     """
     if not isinstance(spec, Spec):
-        raise TypeError(f"window_aggregate takes a DataFrame and a sl.Spec; got {type(spec).__name__}")
+        raise TypeError(f"window_aggregate takes a DataFrame and a sl.Spec; got {_type_of(spec)}")
     frame = data.paths if isinstance(data, FileRows) else data
     if not isinstance(frame, DataFrame):
-        raise TypeError(f"window_aggregate takes a DataFrame, or what read_files gives; got {type(data).__name__}")
+        raise TypeError(f"window_aggregate takes Spark's DataFrame, or what read_files gives; got {_type_of(data)}")
     count = _partitions(frame.sparkSession, spec, partitions)
     check(spec, count)
     if frame.isStreaming and isinstance(spec.watermark, Manual):
@@ -93,8 +104,9 @@ def drain(
     state = absolute(state)
     counts = [n for n in partitions_found(state, name) if partitions in (None, n)]
     if len(counts) != 1:
-        held = f"state of {' and of '.join(map(str, counts))} partitions" if counts else "no such state"
-        raise StateError(f"{state}/{name} holds {held}; say which with partitions=")
+        found = ", ".join(map(str, partitions_found(state, name)))
+        held = f"state for partitions= {found}: say which" if found else "no state of a query"
+        raise StateError(f"{state}/{name} holds {held}" + (f"; got {partitions}" if partitions else ""))
     files = Files(state, name, counts[0], spec.fingerprint())
     complete = files.last()
     if not complete:
@@ -119,6 +131,10 @@ def drain(
         return stages.drain(job, numbers, batch)
 
     return spark.range(0, counts[0], 1, counts[0]).mapInArrow(windows, spark_schema(shape))
+
+
+def _type_of(value: object) -> str:
+    return f"{type(value).__module__.partition('.')[0]}'s {type(value).__name__}"
 
 
 def _function(

@@ -5,11 +5,13 @@ The tables have a call, as code, and what it raises; ``...`` stands for words le
 
 from __future__ import annotations
 
+import pathlib  # noqa: F401, used by the calls below
 import re
 from decimal import Decimal
 
-import numpy as np  # noqa: F401, used by the calls below
+import numpy as np  # noqa: F401
 import pandas as pd  # noqa: F401
+import polars as pl  # noqa: F401
 import pyarrow as pa
 import pytest
 
@@ -283,8 +285,8 @@ WHEN_BOUND = {
     "push(spec(), pa.record_batch([pa.array([1]), pa.array([2])], ['t', 't']))": (
         "ValueError: column 't' occurs 2 times in the data; its columns are t, t"
     ),
-    "push(spec(time='x'))": "TypeError: time column 'x' must hold timestamps, dates or integers; its type is double",
-    "push(spec(time='k'))": "TypeError: time column 'k' must hold timestamps, dates or integers; its type is string",
+    "push(spec(time='x'))": "TypeError: time column 'x' must hold timestamps, dates or integers; its type is double: cast ...",
+    "push(spec(time='k'))": "TypeError: time column 'k' must hold timestamps, dates or integers; its type is string: parse ...",
     "push(spec(by=['l']))": (
         "TypeError: by column 'l' has type list<item: int64>, which cannot be a key; allowed are integers, ..."
     ),
@@ -313,34 +315,34 @@ WHEN_BOUND = {
     ),
     "push(spec(windows={'r': sl.per_row('1m')}))": (
         "ValueError: windows['r']: range must be a whole number, as the time column is of type int64; got the "
-        "duration '1m'"
+        "duration '1m' (if it counts since 1970, cast it to timestamps)"
     ),
     "push(spec(windows={'p': sl.punctuation('gone')}))": "ValueError: column 'gone' is missing in the data; ...",
     "push(spec(windows={'w': sl.whole()}, allowed_lateness='1m'))": (
         "ValueError: allowed_lateness must be a whole number, as the time column is of type int64; got the "
-        "duration '1m'"
+        "duration '1m'..."
     ),
     "push(spec(windows={'w': sl.whole()}, idle='1m'))": (
-        "ValueError: idle must be a whole number, as the time column is of type int64; got the duration '1m'"
+        "ValueError: idle must be a whole number, as the time column is of type int64; got the duration '1m'..."
     ),
     "push(spec(windows={'w': sl.whole()}, watermark=sl.bounded('1m')))": (
-        "ValueError: bounded's delay must be a whole number, as the time column is of type int64; got the duration '1m'"
+        "ValueError: bounded's delay must be a whole number, as the time column is of type int64; got the duration '1m'..."
     ),
     "push(spec(windows={'w': sl.whole()}, watermark=sl.per_source('k', '1m')))": (
         "ValueError: per_source's delay must be a whole number, as the time column is of type int64; got the "
-        "duration '1m'"
+        "duration '1m'..."
     ),
     "push(spec(windows={'w': sl.whole()}, watermark=sl.per_source('k', 0, idle='1m')))": (
         "ValueError: per_source's idle must be a whole number, as the time column is of type int64; got the "
-        "duration '1m'"
+        "duration '1m'..."
     ),
     "push(spec(windows={'w': sl.tumbling('1m')}))": (
         "ValueError: windows['w']: size must be a whole number, as the time column is of type int64; got the "
-        "duration '1m'"
+        "duration '1m'..."
     ),
     "push(spec(windows={'w': sl.session('1m')}))": (
         "ValueError: windows['w']: gap must be a whole number, as the time column is of type int64; got the "
-        "duration '1m'"
+        "duration '1m'..."
     ),
     "push(spec(), rows(t=times(US)))": (
         "ValueError: windows['w']: size must be a duration such as '1m', as the time column is of type "
@@ -445,15 +447,21 @@ def test_what_does_not_fit_the_columns_is_refused_by_the_first_push(call):
 ROWS = {
     "push(spec(), {'t': [1]})": (
         "TypeError: data must have __arrow_c_stream__ or __arrow_c_array__ and columns (a pyarrow, polars, pandas or "
-        "duckdb table, a record batch, a reader or a dataset); got dict"
+        "duckdb table, a record batch, a reader or a dataset); got dict: make a table of it, such as with pyarrow.table"
     ),
     "sl.aggregate([1, 2], spec())": (
         "TypeError: data must have __arrow_c_stream__ or __arrow_c_array__ and columns (a pyarrow, polars, pandas or "
-        "duckdb table, a record batch, a reader or a dataset); got list"
+        "duckdb table, a record batch, a reader or a dataset); got list: make a table of it, such as with "
+        "pyarrow.Table.from_pylist"
     ),
+    "push(spec(), pathlib.Path('rows.csv'))": (
+        "TypeError: data must have ...; got PosixPath: open it first, such as with pyarrow.dataset.dataset(path)"
+    ),
+    "push(spec(), pl.LazyFrame({'t': [1]}))": "TypeError: data must have ...; got LazyFrame: collect() it first",
+    "push(spec(), 7)": "TypeError: data must have ...; got int",
     "push(spec(), rows(t=[1, None]))": (
         "ValueError: time column 't' is null in row 1 of the batch; fill or drop nulls, or use "
-        "on_null_time='late' to send such rows to out.late"
+        "on_null_time='late' to have such rows among the late ones"
     ),
     "push(spec(), rows(t=[1, 7 << 60]))": (
         "ValueError: time column 't' holds 8070450532247928832; times must lie between -6917529027641081856 and "
@@ -483,17 +491,20 @@ ROWS = {
         "ValueError: the stream is declared sl.ordered(), but row 0 of the batch has time 1 after a row of "
         "time 2; sort it, declare sl.bounded(delay), or sl.ordered(on_disorder='late')"
     ),
+    "push(spec(aggs={'s': sl.sum('v')}), rows(v=[None, None]))": (
+        "TypeError: column 'v' has type null, ...; where there are no values yet, cast it to the type they will have"
+    ),
     "push(spec(), rows(), rows(t=times(pa.int32())))": (
-        "TypeError: column 't' was int64 in the first batch; this one has int32"
+        "TypeError: column 't' was int64 in the first batch; this one has int32: cast it"
     ),
     "push(spec(by='k'), rows(), rows(k=None))": (
         "TypeError: column 'k' was string in the first batch; this one has 0 such columns"
     ),
     "push(spec(by='k'), rows(), rows(k=[1, 2]))": (
-        "TypeError: column 'k' was string in the first batch; this one has int64"
+        "TypeError: column 'k' was string in the first batch; this one has int64: cast it"
     ),
     "push(spec(aggs={'n': sl.count('v')}), rows(), rows(v=[1.5, 2]))": (
-        "TypeError: column 'v' was int64 in the first batch; this one has double"
+        "TypeError: column 'v' was int64 in the first batch; this one has double: cast it"
     ),
     "push(spec(), rows(), pa.record_batch([pa.array([1])] * 2, ['t', 't']))": (
         "TypeError: column 't' was int64 in the first batch; this one has 2 such columns"

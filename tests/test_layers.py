@@ -27,7 +27,7 @@ LAYERS = [
     ["answers"],
     ["kept_rows"],
     ["state"],
-    ["admit", "close", "hot", "snapshot", "split"],
+    ["admit", "close", "hot", "output", "snapshot", "split"],
     ["operator", "partials", "replan"],
     ["api", "explain", "__main__"],
 ]

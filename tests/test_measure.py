@@ -148,7 +148,12 @@ def test_the_types_a_stream_can_advance_along(type: pa.DataType) -> None:
     "type", [pa.float64(), pa.string(), pa.bool_(), pa.duration("s"), pa.time64("us"), pa.decimal128(10)]
 )
 def test_other_types_are_refused(type: pa.DataType) -> None:
-    with raises(TypeError, f"time column 'ts' must hold timestamps, dates or integers; its type is {type}"):
+    cures = {
+        pa.float64(): ": cast it to timestamps or whole numbers first (pandas.to_datetime(..., unit='s'))",
+        pa.string(): ": parse it first (pandas.to_datetime, polars' str.to_datetime, Spark's to_timestamp)",
+    }
+    sentence = f"time column 'ts' must hold timestamps, dates or integers; its type is {type}{cures.get(type, '')}"
+    with raises(TypeError, sentence):
         Measure.of(type, "ts")
 
 
@@ -183,7 +188,11 @@ def test_ticks_are_never_rounded() -> None:
 
 
 def test_ticks_of_the_wrong_kind_are_refused() -> None:
-    with raises(ValueError, "gap must be a whole number, as the time column is of type int64; got the duration '30m'"):
+    with raises(
+        ValueError,
+        "gap must be a whole number, as the time column is of type int64; got the duration '30m' "
+        "(if it counts since 1970, cast it to timestamps)",
+    ):
         OFFSETS.ticks(Duration(1800 * 10**9), "gap")
     with raises(
         ValueError,

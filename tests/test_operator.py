@@ -199,3 +199,11 @@ def test_columns_may_change_places_between_pushes():
         given = rows.append_column("other", rows["v"]).select(names).slice(10 * at, 10)
         found.append(op.push(given).windows)
     assert pa.concat_tables([*found, op.flush().windows]).equals(sl.aggregate(rows, spec))
+
+
+def test_operators_and_their_outputs_print_as_a_line():
+    op = sl.Operator(sl.Spec(time="t", windows={"w": sl.tumbling(10)}, aggs=N, watermark=sl.bounded(2)))
+    assert repr(op) == f"<sl.Operator of {op.spec}>"
+    op.push(pa.table({"t": [1, 25]}))
+    out = op.push(pa.table({"t": [3, 33]}))
+    assert repr(out) == f"<sl.Output: 1 windows, 1 late rows, watermark 31, stats {dict(out.stats)}>"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from os import PathLike
 
 import pyarrow as pa
 
@@ -41,7 +42,18 @@ def _foreign(data: object) -> Iterator[pa.RecordBatch]:
             return
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise TypeError(f"{_EXPECTED}; got {type(data).__name__}, which is no table ({error})") from None
-    raise TypeError(f"{_EXPECTED}; got {type(data).__name__}")
+    raise TypeError(f"{_EXPECTED}; got {type(data).__name__}{_cure(data)}")
+
+
+def _cure(data: object) -> str:
+    """How what is no table becomes one."""
+    if isinstance(data, str | PathLike):
+        return ": open it first, such as with pyarrow.dataset.dataset(path)"
+    if isinstance(data, dict | list):
+        return (
+            f": make a table of it, such as with pyarrow.{'table' if isinstance(data, dict) else 'Table.from_pylist'}"
+        )
+    return ": collect() it first" if hasattr(data, "collect") else ""
 
 
 _EXPECTED = (

@@ -28,7 +28,7 @@ class Columns:
         for name, type in self._types.items():
             found = schema.get_all_field_indices(name)
             if len(found) != 1 or schema.field(found[0]).type != type:
-                has = f"{schema.field(found[0]).type}" if len(found) == 1 else f"{len(found)} such columns"
+                has = f"{schema.field(found[0]).type}: cast it" if len(found) == 1 else f"{len(found)} such columns"
                 raise TypeError(f"column {name!r} was {type} in the first batch; this one has {has}")
 
 

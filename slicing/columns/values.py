@@ -110,6 +110,7 @@ class ValueType:
         raise TypeError(
             f"column {column!r} has type {type}, which cannot be aggregated; allowed are integers, floats, bool, "
             "decimals up to 38 digits, dates, times, timestamps, durations, strings and binary"
+            + ("; where there are no values yet, cast it to the type they will have" if t.is_null(type) else "")
         )
 
     def reader(self, form: str) -> Callable[[pa.Array], npt.NDArray[Any]]:

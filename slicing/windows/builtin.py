@@ -180,7 +180,10 @@ class Whole(Window):
 
 
 def tumbling(size: object, offset: object = 0, *, fill: bool = False) -> Tumbling:
-    """Windows of one size, side by side: ``[k*size + offset, ... + size)``."""
+    """Windows of one size, side by side: ``[k*size + offset, ... + size)``, counted from 1970 (UTC; integers: from 0).
+
+    ``fill=True`` also gives the empty ones between a key's first and last row. Local days are ``calendar("1d", tz)``.
+    """
     return Tumbling(_positive(size, "size"), parse_span(offset, "offset"), flag_argument(fill, "fill"))
 
 
@@ -216,7 +219,11 @@ def fixed(start: object, end: object) -> Fixed:
 
 
 def calendar(unit: str, tz: str = "UTC", *, fill: bool = False) -> Calendar:
-    """Local days, weeks (from Monday), months, quarters or years of a time zone, 23 h and 25 h days included."""
+    """Local days, weeks (from Monday), months, quarters or years of a time zone, 23 h and 25 h days included.
+
+    ``unit`` is "1d", "1w", "1mo", "1q" or "1y". ``tz`` is the zone of the windows, whatever that of the time column is;
+    times without a zone are taken as UTC. ``fill`` as of :func:`tumbling`.
+    """
     import pyarrow as pa
 
     CalendarEdges(unit, tz, Measure.of(pa.timestamp("us", "UTC"), "time"))  # refuses a wrong unit or zone

@@ -1,0 +1,53 @@
+"""What a push gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+
+class Stats(dict[str, int]):
+    """Plain numbers, also as attributes (but ``["keys"]``, which is a method of every dict).
+
+    Of the rows of this push: ``rows`` = ``windowed`` (in at least one window) + ``late`` (for all of theirs) +
+    ``outside`` (in no window by definition) + ``null_time``; ``windows``, the rows of results. Of what is held after it:
+    ``slices``, ``cells`` (slices of each key), ``kept`` rows, ``keys`` and their ``bytes``.
+    """
+
+    def __getattr__(self, name: str) -> int:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"stats has no {name!r}; it has {', '.join(self)}") from None
+
+
+@dataclass(frozen=True, repr=False)
+class Output:
+    """What a push gives.
+
+    ``windows``
+        the windows it closed, a pyarrow Table: ``window`` (its name), ``window_start``, ``window_end``, the keys, the
+        aggregates as the spec names them; ``rank_start`` and ``rank_end`` after the keys if the spec has ``rows``
+        windows, ``revision`` or ``op`` at the end if ``emit`` is ``"updates"`` or ``"changes"``. Sorted by window_end,
+        window, window_start, keys.
+    ``late``
+        the rows that came too late for all of their windows: the columns that were pushed, and ``reason`` (``"late"``,
+        or ``"null time"``).
+    ``stats``
+        the accounting, a :class:`Stats`: a dict whose entries are attributes, too.
+    ``watermark``
+        what the results have reached, in the time column's type; None before there is any.
+    """
+
+    windows: pa.Table
+    late: pa.Table
+    stats: Stats
+    watermark: Any
+
+    def __repr__(self) -> str:
+        return (
+            f"<sl.Output: {self.windows.num_rows} windows, {self.late.num_rows} late rows, "
+            f"watermark {self.watermark}, stats {dict(self.stats)}>"
+        )
