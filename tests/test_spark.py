@@ -384,11 +384,11 @@ def test_what_cannot_be_is_refused_where_it_is_asked(spark: SparkSession, tmp_pa
     with pytest.raises(ValueError, match=r"sl.manual\(\) would close nothing: a streaming query has no advance"):
         by_hand = sl.Spec("ts", {"t": sl.tumbling("1s")}, {"n": sl.count()}, watermark=sl.manual())
         window_aggregate(frame, by_hand, "state", 2)
-    with pytest.raises(TypeError, match="window_aggregate takes Spark's DataFrame.* got pyarrow's Table"):
+    with pytest.raises(TypeError, match=r"window_aggregate takes Spark's DataFrame.* got pyarrow's Table"):
         window_aggregate(pa.table({}), SPEC)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="window_aggregate takes a DataFrame and a sl.Spec; got pyspark's DataFrame"):
+    with pytest.raises(TypeError, match=r"window_aggregate takes a DataFrame and a sl.Spec; got pyspark's DataFrame"):
         window_aggregate(SPEC, frame)  # type: ignore[arg-type]
-    with pytest.raises(StateError, match="nothing/windows holds no state of a query$"):
+    with pytest.raises(StateError, match=r"nothing/windows holds no state of a query$"):
         drain(spark, SPEC, str(tmp_path / "nothing"))
     with pytest.raises(StateError, match="is no query's checkpoint: it lists no batch in offsets/"):
         run(window_aggregate(frame, SPEC, str(tmp_path / "state"), 2), tmp_path)
