@@ -50,9 +50,10 @@ keep_freed_memory()
 class Operator:
     """A window query over a stream, in one process.
 
-    ``push`` takes anything with the Arrow C interface; the first push fixes the types of the columns. Each ``push``,
-    ``advance`` and ``flush`` gives an :class:`Output`. One that fails leaves the operator as it was. ``spec`` is the
-    query. It can be pickled and copied; ``snapshot`` and ``restore`` are for state that outlives the process.
+    ``push`` takes anything with the Arrow C interface; the first push fixes the types of the columns, and only a column
+    of Arrow's type null may come instead, as nulls. Each ``push``, ``advance`` and ``flush`` gives an :class:`Output`;
+    one that fails leaves the operator as it was. ``spec`` is the query. It can be pickled and copied; ``snapshot`` and
+    ``restore`` are for state that outlives the process.
     """
 
     def __init__(
@@ -106,7 +107,7 @@ class Operator:
             raise
 
     def _pushed(self, before: State, given: pa.RecordBatch) -> Output:
-        columns, times, null_time = self._timed(before.plan, given)
+        given, columns, times, null_time = self._timed(before.plan, given)
         state, rows = encoded(before, columns, times, self._threads)
         if times.size:
             seen = Seen(times, *rows.span, columns, state.plan.measure, null_time)
@@ -296,14 +297,15 @@ class Operator:
             state = replace(state, watermark=max(_advanced(state.plan, w) for w in self._advanced))
         return state
 
-    def _timed(self, plan: Plan, batch: pa.RecordBatch) -> tuple[dict[str, pa.Array], Ints, Ints]:
-        """The columns of rows that have a time, their times in ticks, and the positions of rows that have none."""
-        columns = plan.columns.of(batch)
+    def _timed(self, plan: Plan, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, dict[str, pa.Array], Ints, Ints]:
+        """The batch in its types, the columns of rows that have a time, their times in ticks, and the positions of rows
+        that have none."""
+        batch, columns = plan.columns.of(batch)
         if isinstance(self.spec.time, ProcessingTime):
             now = self.spec.time.clock() if self.spec.time.clock is not None else clock.time_ns() // 1000
             if self._plain is not None and self._plain.progress.largest is not None:
                 now = max(now, self._plain.progress.largest)
-            return columns, np.full(batch.num_rows, now, np.int64), NOWHERE
+            return batch, columns, np.full(batch.num_rows, now, np.int64), NOWHERE
         column, missing = columns[self.spec.time], NOWHERE
         if column.null_count:
             missing = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))
@@ -312,11 +314,12 @@ class Operator:
                     f"time column {self.spec.time!r} is null in row {missing[0]} of the batch; fill or "
                     "drop nulls, or use on_null_time='late' to have such rows among the late ones"
                 )
-            columns = plan.columns.of(taken(batch, np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))))
+            timed = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
+            _, columns = plan.columns.of(taken(batch, timed))
             column = columns[self.spec.time]
         if plan.measure.is_uint64 and len(column) and pc.max(column).as_py() > LIMIT:
             raise ValueError(too_far(plan, pc.max(column).as_py()))
-        return columns, plan.measure.words(column), missing
+        return batch, columns, plan.measure.words(column), missing
 
     def _reached(self, state: State) -> int | None:
         """The watermark after a push; it never goes back."""

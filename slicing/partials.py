@@ -139,7 +139,7 @@ class Collector:
         given = one_batch(data)
         state = state_of(self._operator)
         state = replace(state, keys=None if state.keys is None else KeyTable(state.plan.key_types))
-        columns, times, null_time = self._operator._timed(state.plan, given)
+        given, columns, times, null_time = self._operator._timed(state.plan, given)
         state, rows = encoded(state, columns, times)
         if len(rows):
             seen = Seen(times, *rows.span, columns, state.plan.measure, null_time)
@@ -268,7 +268,7 @@ def admit(operator: Operator, blobs: Iterable[bytes]) -> Output:
     older = None
     if state.plan.keeps_rows:
         given = _in_one_order(state, [a.sections["rows"] for a in arrived if "rows" in a.sections])
-        columns = state.plan.columns.of(given)
+        _, columns = state.plan.columns.of(given)
         state, rows = encoded(state, columns, state.plan.measure.words(columns[str(spec.time)]))
         judged = admit_rows(state, rows)
         cells, changing = judged.cells, judged.changing

@@ -175,3 +175,19 @@ def test_forms_do_not_show(case: int) -> None:
     if spec.emit == "final":
         postponed = told(spec, batches(rows, cuts, PLAIN), threads=2, most=chance.randint(1, 4))
         assert sorted(map(str, postponed)) == sorted(map(str, expected)), spec
+
+
+@pytest.mark.parametrize("case", range(CASES))
+def test_columns_of_nulls_alone_may_come_without_a_type(case: int) -> None:
+    """After the first batch, which says their types."""
+    chance = random.Random(f"nulls {SEED} {case}")
+    spec, rows = query(chance), stream(chance, chance.choice([20, 60]))
+    cuts = [0, *sorted(chance.randint(1, len(rows)) for _ in range(5)), len(rows)]
+    typed, untyped = [], []
+    for part in batches(rows, cuts, PLAIN):
+        some = chance.sample(sorted(PLAIN.keys() - {"t"}), chance.randint(1, 6)) if typed else []
+        for found, types in ((typed, PLAIN), (untyped, dict.fromkeys(PLAIN, pa.null()))):
+            nothing = (pa.nulls(len(part), types[name]) for name in some)
+            found.append(pa.table({name: part[name] for name in PLAIN} | dict(zip(some, nothing, strict=True))))
+    for threads in (1, 3):
+        assert told(spec, iter(untyped), threads=threads) == told(spec, iter(typed), threads=threads), spec

@@ -129,6 +129,36 @@ def test_data_without_rows_has_a_schema(empty):
     assert table.schema == sl.aggregate(TABLE, SPEC).schema
 
 
+@pytest.mark.parametrize("name", ["k", "v", "s", "f"])
+def test_a_column_of_nulls_without_a_type_is_one_of_nulls(name):
+    """A key, a value, a sequence, a flag: the state is the same, and late rows have its type."""
+    aggs = {"n": sl.count(), "v": sl.sum("v"), "flagged": sl.last("k").where("f")}
+    spec = sl.Spec("t", {"m": sl.tumbling(10)}, aggs, by=["k"], sequence="s")
+    columns = {"t": [1, 35], "k": ["a", "b"], "v": [1.5, 2.5], "s": [1, 2], "f": [True, False], "beside": [None, None]}
+    first = pa.table(columns)
+    more = first.set_column(0, "t", pa.array([5, 36]))
+    place = first.schema.get_field_index(name)
+    outs, states = [], []
+    for type in (first.schema.field(name).type, pa.null()):
+        op = sl.Operator(spec)
+        op.push(first)
+        given = more.set_column(place, name, pa.nulls(2, type))
+        outs.append(op.push(given))
+        states.append(op.snapshot())
+    assert outs[0] == outs[1]
+    assert outs[0].late.num_rows == 1
+    assert states[0] == states[1]
+
+
+def test_a_time_column_without_a_type_is_refused_like_null_times():
+    op = sl.Operator(SPEC)
+    op.push(TABLE)
+    before = op.snapshot()
+    with pytest.raises(ValueError, match=r"^time column 't' is null in row 0 of the batch; fill or drop nulls, or use"):
+        op.push(TABLE.set_column(0, "t", pa.nulls(len(TABLE))))
+    assert op.snapshot() == before
+
+
 def test_empty_batches_between_others_change_nothing():
     op, found = sl.Operator(SPEC), []
     for part in (TABLE.slice(0, 0), TABLE.slice(0, 2), TABLE.slice(2, 0), TABLE.slice(2, 2), TABLE.slice(4, 0)):

@@ -15,13 +15,22 @@ class Columns:
         self._seen: pa.Schema | None = None
         self._places: list[tuple[str, int]] = []  # in that schema
 
-    def of(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:
-        """Those of a batch; refuses other types."""
-        schema = batch.schema
-        if self._seen is None or not schema.equals(self._seen):
+    def of(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, dict[str, pa.Array]]:
+        """The batch, and those of it; refuses other types. One of type null, as a column is of which some library has
+        seen no value, has nulls of its type."""
+        if self._seen is None or not batch.schema.equals(self._seen):
+            batch = self._with_nulls(batch)
+            schema = batch.schema
             self.check(schema)
             self._seen, self._places = schema, [(name, schema.get_field_index(name)) for name in self._types]
-        return {name: batch.column(place) for name, place in self._places}
+        return batch, {name: batch.column(place) for name, place in self._places}
+
+    def _with_nulls(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        for place, field in enumerate(batch.schema):
+            if pa.types.is_null(field.type) and field.name in self._types:
+                type = self._types[field.name]
+                batch = batch.set_column(place, field.with_type(type), pa.nulls(batch.num_rows, type))
+        return batch
 
     def check(self, schema: pa.Schema) -> None:
         """Refuse columns of other types than the first batch had."""
