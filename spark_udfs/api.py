@@ -64,6 +64,7 @@ def window_aggregate(
         raise TypeError(f"window_aggregate takes Spark's DataFrame, or what read_files gives; got {_type_of(data)}")
     count = _partitions(frame.sparkSession, spec, partitions)
     check(spec, count)
+    _check_places(state, name, late_path, keep_versions)
     if frame.isStreaming and isinstance(spec.watermark, Manual):
         raise ValueError(
             "watermark=sl.manual() would close nothing: a streaming query has no advance(time); use sl.bounded(delay)"
@@ -74,7 +75,10 @@ def window_aggregate(
     job = Job(spec, schema, count, late_path=late_path, format=data.format if isinstance(data, FileRows) else None)
     if frame.isStreaming:
         watch(frame.sparkSession)
-        job = replace(job, files=_files(state, name, count, spec, keep_versions))
+        if state is None:
+            raise ValueError("a streaming query needs state=, a path or URI that all executors reach; got None")
+        filesystem(state)
+        job = replace(job, files=Files(absolute(state), name, count, spec.fingerprint(), keep_versions))
     else:
         job = replace(job, spec=_seeing_all(spec))
     shape = spark_schema(stages.results_schema(job))
@@ -161,15 +165,15 @@ def _columns(schema: pa.Schema, spec: Spec, all_of_them: bool) -> pa.Schema:
     return schema if all_of_them else pa.schema([schema.field(name) for name in spec.columns()])
 
 
-def _files(state: str | None, name: str, partitions: int, spec: Spec, keep: int) -> Files:
-    if not isinstance(state, str) or not state:
-        raise ValueError(f"a streaming query needs state=, a path or URI that all executors reach; got {state!r}")
+def _check_places(state: object, name: object, late_path: object, keep: object) -> None:
+    """Also of a batch query, which asks nothing of them: what is wrong is told before it is a stream."""
+    for argument, path in (("state", state), ("late_path", late_path)):
+        if path is not None and (not isinstance(path, str) or not path):
+            raise ValueError(f"{argument} must be a path or URI that all executors reach, as text; got {path!r}")
     if not isinstance(name, str) or not name or "/" in name or name.startswith("."):
         raise ValueError(f"name must be a word that can name a folder; got {name!r}")
     if isinstance(keep, bool) or not isinstance(keep, int) or keep < 2:
         raise ValueError(f"keep_versions must be at least 2; got {keep!r}")
-    filesystem(state)
-    return Files(absolute(state), name, partitions, spec.fingerprint(), keep)
 
 
 def _seeing_all(spec: Spec) -> Spec:

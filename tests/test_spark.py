@@ -371,6 +371,18 @@ def test_what_cannot_be_is_refused_where_it_is_asked(spark: SparkSession, tmp_pa
         window_aggregate(frame, SPEC)
     with pytest.raises(ValueError, match="partitions must be a number of at least 1; got 0"):
         window_aggregate(frame, SPEC, "state", 0)
+    whole = spark.read.parquet(str(tmp_path / "in"))  # of which nothing is kept; wrong all the same
+    for data in (frame, whole):
+        for wrong in (5, "", tmp_path):
+            with pytest.raises(ValueError, match="state must be a path or URI that all executors reach, as text; got "):
+                window_aggregate(data, SPEC, wrong)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="late_path must be a path or URI that all executors reach, as text; got "):
+            window_aggregate(data, SPEC, "state", late_path=5)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="name must be a word that can name a folder; got 'a/b'"):
+            window_aggregate(data, SPEC, "state", name="a/b")
+        with pytest.raises(ValueError, match="keep_versions must be at least 2; got 1"):
+            window_aggregate(data, SPEC, "state", keep_versions=1)
+    assert window_aggregate(whole, SPEC, "state", 2).count()
     with pytest.raises(ValueError, match=r"sl.ordered\(\) needs rows in the order they arrived"):
         ordered = sl.Spec("ts", {"t": sl.tumbling("1s")}, {"n": sl.count()}, watermark=sl.ordered())
         window_aggregate(frame, ordered, "state", 2)
