@@ -96,7 +96,8 @@ class Spec:
     ``on_null_time``
         ``"error"``, or ``"late"``: rows without a time are late rows.
     ``on_overflow``
-        where a result does not fit its type: ``"error"``, ``"null"`` or ``"wrap"``.
+        where a result does not fit its type: ``"error"``, ``"null"`` or ``"wrap"``: integers are taken modulo 2**64,
+        decimals, which have no such modulus, are null (as in Spark without ANSI mode).
 
     Frozen, hashable, picklable; prints as the code that builds it; ``dataclasses.replace(spec, emit="updates")`` gives
     another. Every argument is checked here, as far as it can be without the data's schema.

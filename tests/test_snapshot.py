@@ -205,6 +205,16 @@ def test_only_the_treatment_of_overflow_may_change():
         assert eased.flush().windows["s"].to_pylist() == [total]
 
 
+@pytest.mark.parametrize("on_overflow", ["null", "wrap"])
+def test_decimals_that_do_not_fit_are_null_where_integers_wrap(on_overflow):
+    wide = pa.array([Decimal(9 * 10**37)] * 2, pa.decimal128(38, 0))
+    aggs = {"d": sl.sum("d"), "i": sl.sum("i")}
+    spec = sl.Spec("t", {"w": sl.tumbling(10)}, aggs, on_overflow=on_overflow)
+    found = sl.aggregate(pa.table({"t": [1, 2], "d": wide, "i": [2**62, 2**62]}), spec)
+    assert found["d"].to_pylist() == [None]
+    assert found["i"].to_pylist() == [-(2**63) if on_overflow == "wrap" else None]
+
+
 @pytest.mark.parametrize("other", [snapshot.FORMAT - 1, snapshot.FORMAT + 1])
 def test_another_format_is_refused(other):
     blob = bytearray(blob_of())

@@ -49,7 +49,8 @@ def rows(
 
     Rows are ranked by (time, sequence, arrival) or, with ``order="arrival"``, as they came; each key's rows, or with
     ``per_key=False`` those of the whole stream, and the window is then split by key. ``partial=True`` gives windows
-    that are short of rows when the stream (or the key, with ``idle``) ends.
+    that are short of rows when the stream (or the key, with ``idle``) ends. ``window_start`` and ``window_end`` are the
+    earliest and the latest time of the window's rows, in whatever order these came.
     """
     n = whole_number(n, "rows' n")
     return RowCount(
