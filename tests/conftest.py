@@ -12,15 +12,17 @@ from slicing.answers.ways import as_they_lie
 from slicing.slices import combining, eager
 from slicing.windows import counted
 
+CHOICES = [(combining, ("choose", "FEW")), (ways, ("pays",)), (store, ("FEW", "APART", "SHARE"))]
+CHOICES += [(as_they_lie, ("FEW",)), (batch, ("FEW",)), (eager, ("DEEP", "FANOUT", "FEWEST", "LARGEST"))]
+
 
 @pytest.fixture(autouse=True)
 def the_engine_chooses() -> Iterator[None]:
     """Random cases force a strategy (``harness.choose_strategies``); the next test has its own again."""
-    chosen, few = (combining.choose, ways.pays), (store.FEW, store.APART, store.SHARE, as_they_lie.FEW)
-    rows, trees = batch.FEW, (eager.DEEP, eager.FANOUT, eager.FEWEST, eager.LARGEST)
+    chosen = [(module, name, getattr(module, name)) for module, names in CHOICES for name in names]
     yield
-    (combining.choose, ways.pays), (store.FEW, store.APART, store.SHARE, as_they_lie.FEW) = chosen, few
-    batch.FEW, (eager.DEEP, eager.FANOUT, eager.FEWEST, eager.LARGEST) = rows, trees
+    for module, name, own in chosen:
+        setattr(module, name, own)
 
 
 @pytest.fixture

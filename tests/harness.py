@@ -537,6 +537,7 @@ def choose_strategies(case: Case) -> None:
     name = sorted(STRATEGIES)[len(repr(case)) % len(STRATEGIES)]
     plain = "recompute" if STRATEGIES[name].removes else name
     combining.choose = lambda first, last, cells, removes=False: name if removes else plain
+    combining.FEW = 40 * (len(repr(case)) % 5)  # what is recomputed without asking
     way = ("as they lie", "stacks", "buckets", "one table")[len(repr(case)) % 4]
     ways.pays = lambda name, cost, live: name == way or cost == 0
     eager.DEEP = 1 if len(repr(case)) % 2 == 0 else 10**6  # trees over a few slices, in runs of a few cells

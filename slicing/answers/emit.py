@@ -18,6 +18,7 @@ from slicing.answers.answers import Answers
 from slicing.columns.keys import KeyTable, ranks_among
 from slicing.columns.order import alike, stable_order
 from slicing.kernels.strategies import STRATEGIES, Combinations
+from slicing.kernels.strategies.recompute import recompute
 from slicing.kernels.windows import window_ranges
 from slicing.plan import Plan
 from slicing.slices import blocks as b
@@ -153,11 +154,15 @@ def answered(plan: Plan, lanes: Sequence[Lane], blocks: Sequence[Block], first: 
     """The same of some lanes."""
     cells = len(blocks[0]) if blocks else 0
     pairs = zip(lanes, blocks, strict=True)
-    if int(np.add.reduce(last - first)) == first.size:  # 1 us; sum() takes 2
-        alone = Combinations(None, _NONE, _NONE, first, _NONE, _NONE)
-        return tuple(b.kind_of(lane).answered(lane, block, first, last, lambda: alone) for lane, block in pairs)
+    shared: Combinations | None = None
+    if cells * first.size <= combining.FEW and plan.combine == combining.AUTO and not plan.edges.tumbles:
+        shared = recompute(first, last, cells)  # as is chosen for so few
+    elif int(np.add.reduce(last - first)) == first.size:
+        shared = Combinations(None, _NONE, _NONE, first, _NONE, _NONE)
+    if shared is not None:
+        return tuple([b.kind_of(lane).answered(lane, block, first, last, lambda: shared) for lane, block in pairs])
 
-    made: dict[bool, Combinations] = {}  # for all lanes alike
+    made: dict[bool, Combinations] = {}  # for lanes alike
 
     def combinations(removes: bool) -> Combinations:
         if removes not in made:

@@ -112,7 +112,9 @@ class Names:
                 most = MOST_TEXT // max(self._longest, 1)
                 self._one = repeated(self._names[0], min(numbers.size + numbers.size // 8 + 64, most))
             return self._one.slice(0, numbers.size)
-        return self._few.take(array_of(numbers)) if numbers.size < MANY_NAMES else self._many.take(numbers)
+        if numbers.size < MANY_NAMES and "_many" not in self.__dict__:  # whose kernel is there once it was called
+            return self._few.take(array_of(numbers))
+        return self._many.take(numbers)
 
     @lazy
     def _few(self) -> pa.Array:

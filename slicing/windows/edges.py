@@ -74,7 +74,7 @@ class EdgeSet:
         self._alone = self._periodic_numbers.tolist() == list(range(len(bounds)))
         self.periodic = all(b.periodic is not None for b in bounds)
         only = bounds[0].periodic if len(self.bounds) == 1 else None
-        self._tumbles = only is not None and only[0] == only[1]  # windows side by side, of one type
+        self.tumbles = only is not None and only[0] == only[1]  # windows side by side, of one type
         self._others = [i for i, b in enumerate(bounds) if b.periodic is None]
         self._asks_slices = [b for b in bounds if b.irregular and b.first_live_start(0) == BEGIN]
         # with one progression every edge lives as long as any slice beside it, but for windows that never let go
@@ -276,7 +276,7 @@ class EdgeSet:
 
     def are_windows(self, ends: Ints) -> bool:
         """Whether these slices are the windows of the only type, and none between them is missing."""
-        if not self._tumbles or not ends.size:
+        if not self.tumbles or not ends.size:
             return False
         every, phase, _ = self.cuts[0]
         if (ends[0] - phase) % every or ends[-1] - ends[0] != (ends.size - 1) * every:

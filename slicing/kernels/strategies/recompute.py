@@ -5,11 +5,16 @@ import numpy as np
 from slicing.kernels.kernel import kernel
 from slicing.kernels.strategies.interface import NONE, Combinations, Strategy
 
+FEW = 1024  # combinations that there is room for before they are counted, which takes 3 us
+
 
 def recompute(first, last, cells):
-    more, rest = np.empty((2, int(np.add.reduce(last - first)) - first.size), np.int64)
-    _others(first, last, more, rest)
-    return Combinations(None, NONE, NONE, first, more, rest)
+    most = first.size * cells
+    if most > FEW:
+        most = int(np.add.reduce(last - first)) - first.size
+    more, rest = np.empty((2, most), np.int64)
+    n = _others(first, last, more, rest)
+    return Combinations(None, NONE, NONE, first, more[:n], rest[:n])
 
 
 @kernel
@@ -19,6 +24,7 @@ def _others(first, last, more, rest):
         for c in range(first[r] + 1, last[r]):
             more[n], rest[n] = r, c
             n += 1
+    return n
 
 
 def cost(first, last, cells):
