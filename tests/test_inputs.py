@@ -296,6 +296,15 @@ def test_late_rows_keep_run_end_encoded_columns():
     assert op.push(pa.record_batch({"t": [1, 200], "r": runs})).late["r"].to_pylist() == ["same"]
 
 
+def test_values_of_run_end_encoded_columns_are_counted():
+    op = sl.Operator(sl.Spec(time="t", windows={"w": sl.tumbling(10)}, aggs={"n": sl.count("r")}))
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3, 5], pa.int16()), pa.array([None, "a", "b"]))
+    op.push(pa.record_batch({"t": [9, 11, 12], "r": runs.slice(1, 3)}))
+    out = op.push(pa.record_batch({"t": [3, 13, 21, 14], "r": runs.slice(1)}))
+    assert out.windows["n"].to_pylist() == [2 + 2]
+    assert out.late["r"].to_pylist() == [None]
+
+
 def test_late_rows_of_an_input_with_a_reason_can_be_read():
     op = sl.Operator(sl.Spec(time="t", windows={"w": sl.tumbling(10)}, aggs={"n": sl.count()}))
     op.push(pa.record_batch({"t": [100], "reason": ["mine"]}))

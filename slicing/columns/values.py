@@ -44,7 +44,9 @@ NUMERIC = (INTEGER, UNSIGNED, FLOAT, BOOL, DECIMAL)
 
 
 def storable(type: pa.DataType) -> pa.DataType:
-    """The type a column is kept in: views have no kernels of their own in Arrow."""
+    """The type a column is kept in: views and runs have no kernels of their own in Arrow."""
+    if pa.types.is_run_end_encoded(type):
+        return storable(type.value_type)
     if pa.types.is_string_view(type):
         return pa.large_string()
     return pa.large_binary() if pa.types.is_binary_view(type) else type
@@ -56,6 +58,8 @@ def plain(column: pa.Array) -> pa.Array:
     if pa.types.is_dictionary(type) and storable(type.value_type) != type.value_type:
         values = column.dictionary.cast(storable(type.value_type))
         return pa.DictionaryArray.from_arrays(column.indices, values)
+    if pa.types.is_run_end_encoded(type):
+        return plain(pc.run_end_decode(column))
     return column if storable(type) == type else column.cast(storable(type))
 
 
