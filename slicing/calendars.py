@@ -5,9 +5,10 @@ from __future__ import annotations
 import calendar
 import functools
 import threading
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from slicing.durations import MAX_WORD, SECOND
 from slicing.measure import Measure, Words
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_YEAR, _LAST_YEAR = 1, 9999
 _FIRST_SECOND, _END_SECOND = (int(np.datetime64(year, "s").astype(np.int64)) for year in ("0001", "10000"))
 _CALENDAR_UNITS = ("1d", "1w", "1mo", "1q", "1y")
@@ -49,6 +51,12 @@ class CalendarEdges:
                 f"tz must be 'UTC' for a time column of type {self.measure.type}, as dates have no zone; "
                 f"got {self.tz!r}"
             )
+
+    @property
+    def known(self) -> tuple[int, int]:
+        """Times between which all edges are known, whatever the unit and the zone."""
+        first, last = (int(np.datetime64(year, "s").astype(np.int64)) for year in ("0002", "9998"))
+        return first * SECOND // self.measure.word_ns, last * SECOND // self.measure.word_ns
 
     def next_edge(self, times: Words) -> Words:
         """The smallest edge after each time."""
@@ -174,9 +182,29 @@ class _EdgeTable:
         if self.tz in _UTC_NAMES:
             return midnights
         zone = ZoneInfo(self.tz)
-        # fold=0 is the offset before a jump, so a midnight that is skipped becomes the instant of the jump
-        offsets = [zone.utcoffset(datetime(day.year, day.month, day.day)) for day in firsts.astype("M8[D]").tolist()]
-        return midnights - np.array([o.days * 86_400 + o.seconds for o in offsets if o is not None], np.int64)
+        days = [datetime(day.year, day.month, day.day, tzinfo=zone) for day in firsts.astype("M8[D]").tolist()]
+        offsets = np.array([_offset(day) for day in days], np.int64)  # of a midnight that is skipped that before it
+        edges = midnights - offsets
+        for at in np.flatnonzero(np.append(offsets[1:] != offsets[:-1], True)).tolist():
+            if (after := _offset(days[at].replace(fold=1))) > offsets[at]:
+                edges[at] = _jump(zone, int(midnights[at]) - after, int(edges[at]))
+        return edges
+
+
+def _offset(moment: datetime) -> int:
+    offset = moment.utcoffset()
+    assert offset is not None
+    return offset.days * 86_400 + offset.seconds
+
+
+def _jump(zone: ZoneInfo, low: int, high: int) -> int:
+    """When the clocks skip a midnight: the first second from ``low`` on with the offset that ``high`` has. Toronto went
+    from 23:30 to 0:30 on 30 March 1919."""
+
+    def offset(second: int) -> int:
+        return _offset((_EPOCH + timedelta(seconds=second)).astimezone(zone))
+
+    return low + bisect_left(range(low, high), offset(high), key=offset)
 
 
 @functools.cache

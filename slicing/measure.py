@@ -18,7 +18,7 @@ Words = NDArray[np.int64]
 
 _UNIT_NAMES = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 _NINE_DIGITS = re.compile(r"([.,][0-9]{6})([0-9]+)")
-_MAX_SPAN = 2**62  # so that a time and a span can be added
+_MAX_SPAN = 2**60  # so that a time and a span can be added
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 
@@ -96,7 +96,7 @@ class Measure:
             ticks = span
         if abs(ticks) >= _MAX_SPAN:
             shown = f"'{span}'" if isinstance(span, Duration) else str(span)
-            raise ValueError(f"{argument} must be shorter than 2**62 {self._unit_of_column()}; got {shown}")
+            raise ValueError(f"{argument} must be shorter than 2**60 {self._unit_of_column()}; got {shown}")
         return ticks
 
     def instant(self, value: object, argument: str) -> int:

@@ -326,6 +326,8 @@ class Operator:
         reached = self.spec.watermark.reached(state.progress, state.plan.measure)
         if isinstance(self.spec.time, ProcessingTime):
             reached = state.progress.largest
+        if reached is not None:  # beyond all times it is as good as at their end
+            reached = max(-LIMIT, min(LIMIT, reached))
         if reached is None or (state.watermark is not None and state.watermark >= reached):
             return state.watermark
         return reached
@@ -385,5 +387,5 @@ def _instant(watermark: object) -> object:
 
 
 def _advanced(plan: Plan, watermark: object) -> int:
-    """A watermark in ticks; beyond all times it is as good as at their end."""
+    """A watermark in ticks, no further than times are."""
     return max(-LIMIT, min(LIMIT, plan.measure.instant(watermark, "watermark")))

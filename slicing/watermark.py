@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slicing.durations import Duration, parse_span
+from slicing.durations import MAX_WORD, Duration, parse_span
 from slicing.measure import Measure
 
 Ints = npt.NDArray[np.int64]
@@ -213,6 +213,8 @@ class Punctuated(Watermark):
         marks, measure = seen.columns[self.column], seen.measure
         if pa.types.is_boolean(marks.type):
             return before.grown(_largest(seen.times[marks.fill_null(False).to_numpy(zero_copy_only=False)]))
+        if measure.is_uint64:  # of times that do not fit int64 any is beyond all rows
+            marks = pc.min_element_wise(marks, pa.scalar(MAX_WORD, pa.uint64()), skip_nulls=False)
         return before.grown(_largest(measure.words(pc.drop_null(marks))))
 
     def reached(self, progress: Progress, measure: Measure) -> int | None:

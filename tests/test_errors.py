@@ -358,11 +358,11 @@ WHEN_BOUND = {
         "(date32[day]); got '1h'"
     ),
     "push(spec(windows={'w': sl.tumbling(1 << 62)}))": (
-        "ValueError: windows['w']: size must be shorter than 2**62 units, the unit of the time column (int64); got "
+        "ValueError: windows['w']: size must be shorter than 2**60 units, the unit of the time column (int64); got "
         "4611686018427387904"
     ),
     "push(spec(windows={'w': sl.tumbling('200000000d')}), rows(t=times(US)))": (
-        "ValueError: windows['w']: size must be shorter than 2**62 microseconds, the unit of the time column "
+        "ValueError: windows['w']: size must be shorter than 2**60 microseconds, the unit of the time column "
         "(timestamp[us]); got '200000000d'"
     ),
     "push(spec(windows={'w': sl.fixed(5, 1)}))": "ValueError: fixed's end must be later than its start; got 5 to 1",

@@ -204,15 +204,15 @@ def test_ticks_of_the_wrong_kind_are_refused() -> None:
 def test_ticks_leave_room_to_add_them() -> None:
     with raises(
         ValueError,
-        "size must be shorter than 2**62 nanoseconds, the unit of the time column (timestamp[ns]); got '1000000d'",
+        "size must be shorter than 2**60 nanoseconds, the unit of the time column (timestamp[ns]); got '1000000d'",
     ):
         NANOS.ticks(Duration(10**6 * 86_400 * 10**9), "size")
     with raises(
         ValueError,
-        f"size must be shorter than 2**62 units, the unit of the time column (int64); got {2**62}",
+        f"size must be shorter than 2**60 units, the unit of the time column (int64); got {2**60}",
     ):
-        OFFSETS.ticks(2**62, "size")
-    assert OFFSETS.ticks(2**62 - 1, "size") == 2**62 - 1
+        OFFSETS.ticks(2**60, "size")
+    assert OFFSETS.ticks(2**60 - 1, "size") == 2**60 - 1
 
 
 NOON = 1_714_564_800  # 2024-05-01 12:00 UTC
@@ -504,6 +504,14 @@ def test_a_midnight_that_clocks_skip_is_the_instant_they_jump() -> None:
     assert edges("1d", "America/Sao_Paulo", "2018-11-03T12:00", "2018-11-05T12:00") == [
         "2018-11-04 03:00",
         "2018-11-05 02:00",
+    ]
+
+
+def test_a_jump_over_midnight_from_before_it_begins_the_day() -> None:
+    # Toronto, 1919-03-30: after 23:29:59 (-05) came 00:30 (-04) of the 31st
+    assert edges("1d", "America/Toronto", "1919-03-30T12:00", "1919-04-01T12:00") == [
+        "1919-03-31 04:30",
+        "1919-04-01 04:00",
     ]
 
 

@@ -27,6 +27,47 @@ def test_processing_time_stamps_rows_as_they_are_pushed():
     assert op.flush().windows["n"].to_pylist() == [3]
 
 
+EACH = {"t": sl.tumbling(10), "s": sl.session(3), "w": sl.whole(), "r": sl.per_row(4), "n": sl.rows(2)}
+
+
+@pytest.mark.parametrize("type", [pa.int64(), pa.uint64()])
+@pytest.mark.parametrize("lateness", [0, 3])
+def test_a_watermark_beyond_all_times_closes_all_but_what_a_flush_does(type, lateness):
+    spec = sl.Spec(
+        "t", EACH, N, watermark=sl.punctuated("m"), allowed_lateness=lateness, emit="changes" if lateness else "final"
+    )
+    op, (low, high) = sl.Operator(spec), (0, 2**64 - 1) if type == pa.uint64() else (-(2**63), 2**63 - 1)
+    marks = [[low, None], [None], [high], [None]]
+    found = []
+    for times, mark in zip([[1, 2], [20], [30], [5]], marks, strict=True):
+        out = op.push(pa.table({"t": pa.array(times, type), "m": pa.array(mark, type)}))
+        found.append(sorted(out.windows["window"].to_pylist()))
+    assert found == [[], [], ["n", "n", *"rrrr", *"sss", *"ttt"], []]
+    assert out.late["t"].to_pylist() == [5]
+    assert op.flush().windows["window"].to_pylist() == ["w"]
+
+
+@pytest.mark.parametrize("emit", ["final", "changes"])
+@pytest.mark.parametrize("far", [2**62, np.datetime64("9999-12-31T23:59:59"), "9998-12-31T23:00", -(2**62)])
+def test_calendar_windows_take_any_watermark(far, emit):
+    windows = {"d": sl.calendar("1d", tz="Asia/Tokyo"), "y": sl.calendar("1y"), "l": sl.sliding("3000d", "2500d")}
+    spec = sl.Spec("t", windows, N, watermark=sl.manual(), allowed_lateness="5d", emit=emit)
+    op, rows = sl.Operator(spec), pa.table({"t": pa.array([0, 86_400], pa.timestamp("s"))})
+    op.push(rows)
+    found = [op.advance(far), op.push(rows), op.advance(2**62), op.push(rows), op.flush()]
+    early = far == -(2**62)
+    assert [out.windows.num_rows for out in found] == ([0, 0, 5, 0, 0] if early else [5, 0, 0, 0, 0])
+    assert [out.late.num_rows for out in found[:-1]] == [0, 0 if early else 2, 0, 2]
+
+
+def test_calendar_windows_of_early_years_wait_for_late_rows():
+    spec = sl.Spec("t", {"y": sl.calendar("1y")}, N, watermark=sl.bounded("400d"), allowed_lateness="1000d")
+    op, day = sl.Operator(spec), 86_400
+    first = int(np.datetime64("0001-06-01", "s").astype(np.int64))
+    out = [op.push(pa.table({"t": pa.array([first + n * day], pa.timestamp("s"))})) for n in (0, 1, 1500, 2, 1800)]
+    assert [n for o in out for n in o.windows["n"].to_pylist()] == [3]
+
+
 @pytest.mark.parametrize("size", [1, 2, 3, 8])
 def test_fill_ends_with_a_key_that_was_idle_and_begins_anew(size):
     rows = [("a", 1), ("a", 35), ("b", 40), ("a", 48), ("b", 90), ("a", 200), ("a", 225), ("b", 300)]

@@ -64,6 +64,7 @@ class Bound:
     marks: tuple[Mark, ...] = ()
     periodic: tuple[int, int, int] | None = None
     irregular = False  # has edges that only ``next_live_edge`` knows
+    known = (BEGIN, END)  # and it knows them from the one up to the other: a watermark may be outside, no row is
     gapless = True  # every time is in at least one window
     open_start = False  # window_start is null
     longest = 0  # the longest span its arithmetic adds to a time
@@ -235,10 +236,12 @@ class BoundCalendar(Bound):
     irregular = True
 
     def __init__(self, table: CalendarEdges) -> None:
-        self.table = table
+        self.table, self.known = table, table.known
 
     def _floor(self, h: int) -> int:
-        return int(self.table.previous_edge(np.array([h], np.int64))[0]) if BEGIN < h < END else h
+        """The last edge at or before, or one before it."""
+        first, last = self.known
+        return BEGIN if h < first else int(self.table.previous_edge(np.array([min(h, last)], np.int64))[0])
 
     def next_live_edge(self, times: Ints, h: int) -> Ints:
         # The newest edge at or before h still starts an open window; older ones are dead.

@@ -61,6 +61,8 @@ class EdgeSet:
         self._listed_before = 64
         self.marks = sorted({m for b in bounds for m in b.marks})
         self.irregular = [b for b in bounds if b.irregular]
+        known = [b.known for b in self.irregular]
+        self._known = max((k[0] for k in known), default=BEGIN), min((k[1] for k in known), default=END)
         self.gapless = not bounds or any(b.gapless for b in bounds)
         self._families, self._sizes, self._periodic_numbers = _families(bounds)
         self._due_before = 64
@@ -122,7 +124,7 @@ class EdgeSet:
             frequent = self.cuts[:8]
             edge = min(((after - p.phase) // p.every * p.every + p.every + p.phase for p in frequent), default=END)
             if not self._few:
-                if edge <= until:
+                if edge <= until or not self._known[0] <= after < self._known[1]:
                     return True
                 edge = int(self.next_live(np.array([after], np.int64), BEGIN)[0])
             self._quiet = after, edge  # a stream asks on from here
