@@ -209,7 +209,7 @@ class Files:
         if other and not self.versions(partition):
             return (
                 f"{self.root}/{self.name} holds state of {other[0]} partitions; this query has "
-                f"partitions={self.partitions}: keep the number, or change it with spark_udfs.state.rescale"
+                f"partitions={self.partitions}: keep the number, or change it with spark_udfs.rescale"
             )
         found = self.versions(partition)
         held = f"it has {found[0]} to {found[-1]}" if found else "it has none"
@@ -229,7 +229,7 @@ class Files:
         if header["fingerprint"] != self.fingerprint:
             raise StateError(
                 f"state file {path} was written for another spec (fingerprint {header['fingerprint']}, this one has "
-                f"{self.fingerprint}): give the changed query another state= or name=, or see spark_udfs.state.change"
+                f"{self.fingerprint}): give the changed query another state= or name=, or see spark_udfs.change"
             )
 
     def _prune(self, partition: int, batch: int) -> None:

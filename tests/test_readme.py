@@ -1,4 +1,4 @@
-"""README.md shows what happens: its Python blocks run, in order, and print what is shown below them."""
+"""README.md and docs/recipes.md show what happens: their Python blocks run, in order, and print what is shown below."""
 
 from __future__ import annotations
 
@@ -7,26 +7,35 @@ import io
 import re
 from pathlib import Path
 
-README = Path(__file__).parent.parent / "README.md"
+import pytest
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+README = ROOT / "README.md"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def test_python_blocks_print_what_is_shown() -> None:
-    blocks = BLOCK.findall(README.read_text(encoding="utf-8"))
-    names: dict[str, object] = {}
+def run_blocks(page: Path, names: dict[str, object]) -> int:
+    """Run a page's Python blocks with these names known; how many there are."""
+    blocks = BLOCK.findall(page.read_text(encoding="utf-8"))
     ran = 0
     for (language, source), (shown, expected) in zip(blocks, [*blocks[1:], ("", "")], strict=True):
         if language != "python":
             continue
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            exec(compile(source, f"README.md, Python block {ran + 1}", "exec"), names)
+            exec(compile(source, f"{page.name}, Python block {ran + 1}", "exec"), names)
         assert printed.getvalue() == (expected if shown == "text" else "")
         ran += 1
-    assert ran >= 3, "README.md lost its Python blocks"
+    return ran
 
 
-def test_links_lead_somewhere() -> None:
-    targets = re.findall(r"\]\((?!https?:|#)([^)#]+)", README.read_text(encoding="utf-8"))
-    missing = [target for target in targets if not (README.parent / target).exists()]
-    assert targets and not missing
+@pytest.mark.parametrize(("page", "blocks"), [(README, 3), (DOCS / "recipes.md", 7)], ids=["README", "recipes"])
+def test_python_blocks_print_what_is_shown(page: Path, blocks: int) -> None:
+    assert run_blocks(page, {}) >= blocks, "the page lost its Python blocks"
+
+
+@pytest.mark.parametrize("page", [README, *sorted(DOCS.glob("*.md"))], ids=lambda page: page.stem)
+def test_links_lead_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text(encoding="utf-8"))
+    assert not [target for target in targets if not (page.parent / target).exists()]
