@@ -40,21 +40,25 @@ def index_of(ends, near):
 
 
 @kernel(error_model="numpy")
-def periodic_due(families, size, ends, after, until, near, shift, lows, found):
+def periodic_due(families, size, number, ends, after, until, near, shift, lows, found):
     """Windows with after < end <= until that hold a slice, a family after the other, by end and type.
 
     A family is (first, last, every, phase): the types first..last-1, whose windows end together, at
-    ``phase + k * every``. Slices are named by their ascending ``ends``. A column of ``found`` is (type, end, low,
-    high): the window holds the slices low..high-1. Work goes with the windows found, not with the span of time: where
-    all of a family are empty, the first end after the next slice is taken. ``near`` and ``shift`` are an index of the
-    slices (see ``index_of``) or empty. Returns how many windows there are (more than ``found`` has room for: call again
-    with more). ``lows`` is room for a number a type.
+    ``phase + k * every``. Slices are named by their ascending ``ends``. A column of ``found`` is (number of the type,
+    start, end, low, high): the window holds the slices low..high-1. Work goes with the windows found, not with the span
+    of time: where all of a family are empty, the first end after the next slice is taken. ``near`` and ``shift`` are an
+    index of the slices (see ``index_of``) or empty. ``lows`` is room for a number a type.
+
+    Returns how many windows there are (more than ``found`` has room for: call again with more), and whether they came
+    by end and number.
     """
     n = np.int64(0)
+    in_order = True
     count = np.int64(ends.size)
     passed = first_above(ends, after, np.int64(0), count)  # no window that is found ends before these slices do
     for f in range(families.shape[0]):
         x, y, e, o = families[f, 0], families[f, 1], families[f, 2], families[f, 3]
+        first = n
         for w in range(x, y):
             lows[w] = 0
         b = passed  # slices before it end at or before the window's end
@@ -78,44 +82,49 @@ def periodic_due(families, size, ends, after, until, near, shift, lows, found):
                 lows[w] = a
                 if a < b:
                     if n < found.shape[1]:
-                        found[0, n] = w
-                        found[1, n] = stop
-                        found[2, n] = a
-                        found[3, n] = b
+                        found[0, n] = number[w]
+                        found[1, n] = begin
+                        found[2, n] = stop
+                        found[3, n] = a
+                        found[4, n] = b
                     n += 1
             stop += e
             if n == none:
                 if b == count:
                     break
                 stop = max(stop, (ends[b] - o - 1) // e * e + e + o)
-    return n
+        if 0 < first < n <= found.shape[1]:
+            other = first - 1  # the last one of the families before
+            ends_later = found[2, other] < found[2, first]
+            in_order &= ends_later or (found[2, other] == found[2, first] and found[0, other] < found[0, first])
+    return n, in_order
 
 
 @kernel(allocates=True)
-def by_end(found, size, number, slices, out):
-    """Windows as ``periodic_due`` finds them, as (number of the type, start, end, low, high) by end and number.
+def by_end(found, slices, out):
+    """Windows as ``periodic_due`` finds them, by end and number of their types.
 
     Each is counted into place by how many of the slices end with it or before, and goes ahead of those alike that come
     after it. False where these are many, as at the end of a stream.
     """
     first = np.zeros(slices + 2, np.int64)
     for i in range(found.shape[1]):
-        first[found[3, i] + 1] += 1
+        first[found[4, i] + 1] += 1
     for s in range(slices):
         first[s + 1] += first[s]
     next = first.copy()
     for i in range(found.shape[1]):
-        type, end, high = number[found[0, i]], found[1, i], found[3, i]
-        start = end - size[found[0, i]]
+        number, end, high = found[0, i], found[2, i], found[4, i]
         at = next[high]
-        while at > first[high] and (out[2, at - 1] > end or (out[2, at - 1] == end and out[0, at - 1] > type)):
+        while at > first[high] and (out[2, at - 1] > end or (out[2, at - 1] == end and out[0, at - 1] > number)):
             if next[high] - at == AHEAD:
                 return False
             for column in range(5):
                 out[column, at] = out[column, at - 1]
             at -= 1
         next[high] += 1
-        out[0, at], out[1, at], out[2, at], out[3, at], out[4, at] = type, start, end, found[2, i], high
+        for column in range(5):
+            out[column, at] = found[column, i]
     return True
 
 
