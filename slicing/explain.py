@@ -73,7 +73,10 @@ def explain(spec: Spec, schema: pa.Schema | None = None, combine: str = AUTO) ->
     if not isinstance(spec, Spec):
         raise TypeError(f"explain takes a sl.Spec; got {type(spec).__name__}")
     if schema is not None and not isinstance(schema, pa.Schema):
-        raise TypeError(f"explain's schema must be a pyarrow Schema or None; got {type(schema).__name__}")
+        raise TypeError(
+            f"explain's schema must be a pyarrow Schema (table.schema, pyarrow.Schema.from_pandas(frame)) or None; got "
+            f"{type(schema).__name__}"
+        )
     plan = Plan(spec, _likely_schema(spec) if schema is None else schema).combining(checked(combine, spec))
     facts = [
         ("edges", _edges(plan)),

@@ -134,7 +134,7 @@ WHEN_BUILT = {
     "sl.rows(5, every=2**64)": "ValueError: rows' every must be a whole number of rows, below 2**62; got ...",
     "sl.last_rows(2**63, 10)": "ValueError: last_rows' n must be a whole number of rows, below 2**62; got ...",
     "sl.top_k('v', 2**63)": "ValueError: top_k's k must be a whole number below 2**62; got ...",
-    "sl.explain(spec(), 5)": "TypeError: explain's schema must be a pyarrow Schema or None; got int",
+    "sl.explain(spec(), 5)": "TypeError: explain's schema must be a pyarrow Schema ... or None; got int",
     "sl.rows(5, True)": "ValueError: rows' every must be a whole number of rows, at least 1; got True",
     "sl.rows(5, order='rank')": "ValueError: the order of rows must be 'time' or 'arrival'; got 'rank'",
     "sl.rows(5, per_key=1)": "TypeError: per_key must be True or False; got 1",
@@ -451,8 +451,8 @@ ROWS = {
     ),
     "sl.aggregate([1, 2], spec())": (
         "TypeError: data must have __arrow_c_stream__ or __arrow_c_array__ and columns (a pyarrow, polars, pandas or "
-        "duckdb table, a record batch, a reader or a dataset); got list: make a table of it, such as with "
-        "pyarrow.Table.from_pylist"
+        "duckdb table, a record batch, a reader or a dataset); got list: make one table of it, such as with "
+        "pyarrow.Table.from_pylist (of rows) or concat_tables (of tables)"
     ),
     "push(spec(), pathlib.Path('rows.csv'))": (
         "TypeError: data must have ...; got PosixPath: open it first, such as with pyarrow.dataset.dataset(path)"

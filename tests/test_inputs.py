@@ -375,3 +375,31 @@ def test_a_dataset_larger_than_memory_is_streamed(tmp_path):
     windows, counted, grown = map(int, done.stdout.split())
     assert (windows, counted) == (30 * 50, rows * files)
     assert grown < size / 2
+
+
+def test_small_batches_are_pushed_together(monkeypatch):
+    """The first one as it is: its columns are those that an error names."""
+    rows = pa.table(
+        {
+            "t": pa.array(np.arange(70_000)),
+            "k": pa.array(np.arange(70_000) % 3).cast(pa.string()).dictionary_encode(),
+            "unused": pa.nulls(70_000),
+        }
+    )
+    parts = [rows.slice(0, 10), rows.slice(10, 0), *(rows.slice(start, 700) for start in range(10, 34_310, 700))]
+    parts += [rows.slice(34_310, 35_000), rows.slice(69_310)]
+    own = [part.set_column(1, "k", part["k"].cast(pa.string()).dictionary_encode()) for part in parts]
+    pushed = []
+    push = sl.Operator.push
+    monkeypatch.setattr(sl.Operator, "push", lambda op, batch: pushed.append(batch.num_rows) or push(op, batch))
+    spec = sl.Spec(time="t", by=["k"], windows={"w": sl.tumbling(1000)}, aggs={"n": sl.count(), "last": sl.last("t")})
+    at_once = sl.aggregate(rows.combine_chunks(), spec)
+    assert pushed == [70_000]
+    for some in (pa.concat_tables(parts), pa.concat_tables(own)):
+        del pushed[:]
+        assert tuples(sl.aggregate(some, spec)) == tuples(at_once)
+        assert pushed == [10, 32_900, 1400, 35_000, 690]
+    del pushed[:]
+    large = pa.concat_tables([rows.slice(0, 10), rows.slice(10, 40_000), rows.slice(40_010)])
+    assert tuples(sl.aggregate(large, spec)) == tuples(at_once)
+    assert pushed == [10, 40_000, 29_990]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from os import PathLike
 
 import pyarrow as pa
@@ -21,6 +21,24 @@ def batches(data: object) -> Iterator[pa.RecordBatch]:
         yield from _read(data.scanner(fragment_readahead=1, batch_readahead=2).to_reader())
     else:
         yield from _foreign(data)
+
+
+def gathered(found: Iterator[pa.RecordBatch], columns: Sequence[str], least: int) -> Iterator[pa.RecordBatch]:
+    """The same rows: batches of fewer rows than ``least`` together, and only these columns; larger ones as they are."""
+    held: list[pa.RecordBatch] = []
+    count = 0
+    for batch in found:
+        large = batch.num_rows >= least
+        if held and (large or count >= least):
+            yield pa.concat_batches(held)
+            held, count = [], 0
+        if large:
+            yield batch
+        else:
+            held.append(batch.select(columns))
+            count += batch.num_rows
+    if held:
+        yield pa.concat_batches(held)
 
 
 def one_batch(data: object) -> pa.RecordBatch:
@@ -49,10 +67,10 @@ def _cure(data: object) -> str:
     """How what is no table becomes one."""
     if isinstance(data, str | PathLike):
         return ": open it first, such as with pyarrow.dataset.dataset(path)"
-    if isinstance(data, dict | list):
-        return (
-            f": make a table of it, such as with pyarrow.{'table' if isinstance(data, dict) else 'Table.from_pylist'}"
-        )
+    if isinstance(data, dict):
+        return ": make a table of it, such as with pyarrow.table"
+    if isinstance(data, list | tuple | Iterator):
+        return ": make one table of it, such as with pyarrow.Table.from_pylist (of rows) or concat_tables (of tables)"
     return ": collect() it first" if hasattr(data, "collect") else ""
 
 
