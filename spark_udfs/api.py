@@ -20,7 +20,7 @@ from spark_udfs.files import FileRows
 from spark_udfs.progress import watch
 from spark_udfs.stages import COUNTED, PACKED, STATS, Job
 from spark_udfs.state import Files, StateError, partitions_found
-from spark_udfs.types import arrow_schema, spark_schema
+from spark_udfs.types import arrow_schema, check_types, spark_schema
 
 Batches = Iterable[pa.RecordBatch]
 
@@ -69,6 +69,8 @@ def window_aggregate(
         raise ValueError(
             "watermark=sl.manual() would close nothing: a streaming query has no advance(time); use sl.bounded(delay)"
         )
+    if not isinstance(data, FileRows):
+        check_types(frame.schema, spec.columns())
     schema = data.schema if isinstance(data, FileRows) else arrow_schema(frame.schema)
     schema = _columns(schema, spec, late_path is not None and frame.isStreaming)
     late_path = None if late_path is None else absolute(late_path)
@@ -81,7 +83,9 @@ def window_aggregate(
         job = replace(job, files=Files(absolute(state), name, count, spec.fingerprint(), keep_versions))
     else:
         job = replace(job, spec=_seeing_all(spec))
-    shape = spark_schema(stages.results_schema(job))
+    result = stages.results_schema(job)
+    _check_names(result.names, frame.sparkSession.conf.get("spark.sql.caseSensitive") == "true")
+    shape = spark_schema(result)
     if job.format is None:
         # mapInArrow would take a dot in a name for a field of a struct; the workers know the columns by their place
         quoted = ("`" + column.replace("`", "``") + "`" for column in schema.names)
@@ -174,6 +178,19 @@ def _check_places(state: object, name: object, late_path: object, keep: object) 
         raise ValueError(f"name must be a word that can name a folder; got {name!r}")
     if isinstance(keep, bool) or not isinstance(keep, int) or keep < 2:
         raise ValueError(f"keep_versions must be at least 2; got {keep!r}")
+
+
+def _check_names(names: list[str], by_case: bool) -> None:
+    """Refuse results with columns that no query could name."""
+    known: dict[str, str] = {}
+    for name in names:
+        key = name if by_case else name.lower()
+        if key in known:
+            raise ValueError(
+                f"the result would have the columns {known[key]!r} and {name!r}, which Spark does not tell apart; "
+                "choose another name for one of them"
+            )
+        known[key] = name
 
 
 def _seeing_all(spec: Spec) -> Spec:

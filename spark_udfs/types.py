@@ -5,6 +5,7 @@ Timestamps with a zone are kept in UTC, whatever the session's zone is, so that 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 from pyspark.sql.types import StructField, StructType
 
 UTC = "UTC"
+_BY_BYTES = "UTF8_BINARY"  # the collation of text that has none
 _SIGNED = {  # as Spark's own readers widen them
     pa.uint8(): pa.int16(),
     pa.uint16(): pa.int32(),
@@ -32,6 +34,22 @@ def arrow_schema(schema: StructType) -> pa.Schema:
             continue
         fields.append(pa.field(field.name, type))
     return pa.schema(fields)
+
+
+def check_types(schema: StructType, names: Iterable[str]) -> None:
+    """Refuse columns that are there and cannot be read, or not as Spark reads them."""
+    known = arrow_schema(schema).names
+    for field in schema.fields:
+        if field.name not in names:
+            continue
+        type = field.dataType.simpleString()
+        if field.name not in known:
+            raise TypeError(f"column {field.name!r} has type {type}, which cannot be sent to Python's workers")
+        if getattr(field.dataType, "collation", _BY_BYTES) != _BY_BYTES:
+            raise TypeError(
+                f"column {field.name!r} has type {type}, and text is compared by its bytes here; cast it to string, or "
+                "lower() it first"
+            )
 
 
 def spark_schema(schema: pa.Schema) -> StructType:

@@ -26,6 +26,7 @@ from pyspark.sql.streaming.listener import QueryProgressEvent
 
 from spark_udfs import StateError, drain, read_files, stages, window_aggregate
 from spark_udfs.local import session
+from spark_udfs.stages import STATS
 
 SECOND = 1_000_000
 SPEC = sl.Spec(
@@ -144,6 +145,27 @@ def test_columns_may_have_any_name(spark: SparkSession) -> None:
     spec = sl.Spec("my.ts", {"t": sl.tumbling(10)}, {"the.sum": sl.sum("Sum of.v")}, by=["a `key`"])
     found = window_aggregate(spark.createDataFrame(rows), spec, partitions=2).toArrow()
     assert in_order(found) == in_order(sl.aggregate(rows, spec).cast(found.schema))
+
+
+def test_columns_that_spark_reads_otherwise_are_refused(spark: SparkSession) -> None:
+    odd = ["'a' COLLATE UTF8_LCASE AS k", "INTERVAL '1' YEAR AS y", "1L AS t"]
+    rows = spark.range(1).selectExpr(*odd, "interval '1' day AS d")
+
+    def query(window: Any = None, by: str = "t", **aggs: Any) -> DataFrame:
+        return window_aggregate(rows, sl.Spec("t", {"w": window or sl.tumbling(10)}, aggs, by=[by]), partitions=1)
+
+    with pytest.raises(TypeError, match="column 'k' has type string collate UTF8_LCASE, and text is compared by its b"):
+        query(by="k", n=sl.count())
+    with pytest.raises(TypeError, match="column 'y' has type interval year, which cannot be sent to Python's workers"):
+        query(n=sl.count("y"))
+    with pytest.raises(ValueError, match="the result would have the columns 't' and 'T', which Spark does not tell ap"):
+        query(T=sl.count())
+    assert query(by="d", n=sl.count()).count() == 1
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        assert query(T=sl.count()).columns == ["window", "window_start", "window_end", "t", "T"]
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")
 
 
 def test_values_in_order_and_functions_of_the_user_go_to_the_workers(spark: SparkSession) -> None:
@@ -393,6 +415,8 @@ def test_what_cannot_be_is_refused_where_it_is_asked(spark: SparkSession, tmp_pa
     twice = frame.select("*", sf.lit(1).alias("v"))
     with pytest.raises(ValueError, match="column 'v' occurs 2 times in the data; its columns are ts, k, v, v"):
         window_aggregate(twice, SPEC, "state", 2)
+    with pytest.raises(ValueError, match="the result would have the columns '__slicing_stats' and '__slicing_stats'"):
+        window_aggregate(frame, sl.Spec("ts", {"t": sl.tumbling("1s")}, {STATS: sl.count()}), "state", 2)
     with pytest.raises(ValueError, match=r"sl.manual\(\) would close nothing: a streaming query has no advance"):
         by_hand = sl.Spec("ts", {"t": sl.tumbling("1s")}, {"n": sl.count()}, watermark=sl.manual())
         window_aggregate(frame, by_hand, "state", 2)
