@@ -172,7 +172,7 @@ def _run_windows(closing: Closing, table: Cells) -> list[Answers]:
         if due.any():
             found.append(emit.session_answers(plan, runs(table, keys, chained, due), session.window, session.gap))
     if plan.wholes and (until == FOREVER or plan.idle is not None):
-        gap = int(ENDLESS) if plan.idle is None else plan.idle
+        gap = ENDLESS if plan.idle is None else plan.idle
         alive = None if plan.idle is None else table.level % plan.levels < len(plan.session_gaps)
         chained = chains(table, gap, alive)  # a row too late for whole() is news of its key all the same
         over = None if plan.idle is None else chained.end + plan.idle < until

@@ -37,7 +37,7 @@ from slicing.windows.row_windows import Binding, RowWindow
 Ints = npt.NDArray[np.int64]
 
 FEWEST_NAMES = 2  # a type has, on average, for its rows to be repeated rather than worked out again
-ENDLESS = np.int64(0x7FFFFFFFFFFFFFFF)
+ENDLESS = (1 << 64) - 1
 Made = TypeVar("Made")
 
 
@@ -140,7 +140,7 @@ class Plan:
         self.session_gaps = gaps
         # A level counts the gaps that no longer take a cell; those of rows that `whole` no longer takes come after.
         self.levels = len(gaps) + 1
-        self.gaps = np.array([*gaps, ENDLESS] * (2 if self.wholes else 1), np.int64)
+        self.gaps = np.array([*gaps, ENDLESS] * (2 if self.wholes else 1), np.uint64)
         # a key's rows of a slot are of one session: between edges, or where these are further apart, edges and a grid
         self.grid = gaps[0] + 1 if gaps and gaps[0] + 1 < self.edges.longest else 0
         self.fragments = bool(gaps) or bool(self.wholes)

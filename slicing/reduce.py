@@ -165,7 +165,7 @@ def _chained(rows: Rows, ends: Ints) -> Cells | None:
     current, cell = np.full(ends.size * keys, -1, np.int32), np.empty(len(rows), np.int32)
     group_of, first, last = np.empty((3, len(rows)), np.int64)
     alone = np.int64(len(rows) // 8)
-    n = int(chain_rows(group, rows.time, plan.gaps[0], alone, current, cell, group_of, first, last))
+    n = int(chain_rows(group, rows.time, np.int64(plan.session_gaps[0]), alone, current, cell, group_of, first, last))
     if n < 0:
         return None
     slot, code = divmod(group_of[:n], keys)

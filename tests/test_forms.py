@@ -9,6 +9,7 @@ import math
 import os
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from decimal import Decimal
 from itertools import pairwise
 from typing import Any
@@ -18,7 +19,7 @@ import pytest
 from harness import Delta, FastDelta, Visit
 
 import slicing as sl
-from slicing.windows.bounds import LIMIT
+from slicing.windows.bounds import APART, LIMIT
 
 CASES = max(int(os.environ.get("SLICING_CASES", "150")) // 25, 1)
 SEED = int(os.environ.get("SLICING_SEED", "0"))
@@ -191,3 +192,40 @@ def test_columns_of_nulls_alone_may_come_without_a_type(case: int) -> None:
             found.append(pa.table({name: part[name] for name in PLAIN} | dict(zip(some, nothing, strict=True))))
     for threads in (1, 3):
         assert told(spec, iter(untyped), threads=threads) == told(spec, iter(typed), threads=threads), spec
+
+
+@pytest.mark.parametrize("case", range(5 * CASES))
+def test_times_may_drift_further_than_int64_tells(case: int) -> None:
+    """Push by push, with nothing closed in between: first and last ones are 2**63 apart, and more."""
+    chance = random.Random(f"drift {SEED} {case}")
+    spec = replace(query(chance), watermark=sl.manual())
+    if any(getattr(window, "fill", False) for window in spec.windows.values()):
+        return  # so many empty windows are refused
+    parts = [stream(chance, 12) for _ in range(3)]
+    far = [-LIMIT // DAY * DAY, (APART - LIMIT) // DAY * DAY - 100 * DAY, LIMIT // DAY * DAY - 100 * DAY]
+    found = []
+    for origins in (far, [0, 100 * DAY, 200 * DAY]):
+        op = sl.Operator(spec)
+        for origin, rows in zip(origins, parts, strict=True):
+            assert op.push(next(batches(rows, [0, 12], PLAIN, origin))).windows.num_rows == 0
+        found.append([{n: plain(value) for n, value in row.items()} for row in op.flush().windows.to_pylist()])
+        for row in found[-1]:
+            for name in ("window_start", "window_end"):
+                if row[name] is not None:
+                    nearest = min(range(3), key=lambda part: abs(row[name] - origins[part]))
+                    row[name] = nearest, row[name] - origins[nearest]
+    assert found[0] == found[1], spec
+
+
+@pytest.mark.parametrize("more", [{}, {"t": sl.tumbling(1 << 58)}], ids=["alone", "beside"])
+def test_sessions_and_whole_streams_of_rows_further_apart_than_int64_tells(more: dict) -> None:
+    """Key 2 has none in the middle."""
+    windows = {"all": sl.whole(), "session": sl.session(5)}
+    op = sl.Operator(sl.Spec("t", windows | more, {"n": sl.count()}, by=["k"], watermark=sl.manual()))
+    low, middle, high = -LIMIT, APART - LIMIT, LIMIT - 3
+    for t, k in (([low, low + 5, low], [1, 1, 2]), ([middle], [1]), ([high, high], [1, 2])):
+        op.push(pa.table({"t": t, "k": k}))
+    found = [tuple(row.values()) for row in op.flush().windows.to_pylist() if row["window"] != "t"]
+    whole = [("all", low, high, k, n) for k, n in ((1, 4), (2, 2))]
+    ends = [("session", t, t + 5, k, 1) for t, k in ((middle, 1), (high, 1), (low, 2), (high, 2))]
+    assert sorted(found) == sorted([*whole, ("session", low, low + 10, 1, 2), *ends])

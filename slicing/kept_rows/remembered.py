@@ -74,11 +74,10 @@ class Quiet:
     def anew(self, idle: int, code: Ints, rank: Ints, since: Ints, time: Ints, ranked: Ints) -> Mask:
         """Which rows (slices, from a first to a last time) begin anew after a time of quiet, of those that are new: of
         their keys ``ranked`` came before."""
-        quiet, gap = self.known(ranked.size), np.zeros(rank.size, np.int64)
-        gap[1:] = since[1:] - time[:-1]
+        quiet, before = self.known(ranked.size), np.append(BEGIN, time[:-1])
         first = rank == ranked[code]
-        gap[first] = since[first] - quiet.last[code[first]]
-        return (gap > idle) & (rank >= ranked[code])
+        before[first] = quiet.last[code[first]]
+        return (since > before + idle) & (rank >= ranked[code])
 
     def recoded(self, code: Ints) -> Quiet:
         return Quiet(moved(self.last, code, BEGIN), moved(self.began, code, 0))

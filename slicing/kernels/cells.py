@@ -6,13 +6,19 @@
 
 import numpy as np
 
-from slicing.kernels.kernel import kernel
+from slicing.kernels.kernel import helper, kernel
 from slicing.kernels.prefetch import prefetch
 from slicing.kernels.windows import first_after
 
 END, CODE, ROWS, LEVEL, FIRST, LAST = range(6)
 AHEAD = 128  # cells asked for before they are read
 ORDER = (END, CODE, LEVEL, FIRST)
+
+
+@helper(inline="always")
+def apart(last, first, gap):
+    """Whether more than a gap lies between two times, which may be further apart than int64 can tell."""
+    return first > last and np.uint64(first - last) > gap
 
 
 @kernel
@@ -44,7 +50,7 @@ def merge(table, older, gaps, fragments, out, into):
         same = n > 0 and out[last, END] == table[p, END] and out[last, CODE] == table[p, CODE]
         if same and fragments:
             level = table[p, LEVEL]
-            same = out[last, LEVEL] == level and table[p, FIRST] - out[last, LAST] <= gaps[level]
+            same = out[last, LEVEL] == level and not apart(out[last, LAST], table[p, FIRST], gaps[level])
         if not same:
             for w in range(table.shape[1]):
                 out[n, w] = table[p, w]
@@ -116,7 +122,7 @@ def chain(code, first, last, taken, gap, latest, reach, run_of, into, start, end
         if r >= 0 and first[i] < latest[c]:
             return np.int64(-1)
         latest[c] = first[i]
-        if r < 0 or first[i] - reach[c] > gap:
+        if r < 0 or apart(reach[c], first[i], gap):
             r = n
             n += 1
             run_of[c] = r

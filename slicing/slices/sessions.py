@@ -52,7 +52,7 @@ def _chained(table: Cells, gap: int, taken: Mask) -> Chains | None:
         codes = size
     latest, reach, run_of = np.empty(codes, np.int64), np.empty(codes, np.int64), np.full(codes, -1, np.int64)
     run, start, end = np.empty((3, size), np.int64)
-    n = chain(table.code, table.first, table.last, taken, np.int64(gap), latest, reach, run_of, run, start, end)
+    n = chain(table.code, table.first, table.last, taken, np.uint64(gap), latest, reach, run_of, run, start, end)
     return None if n < 0 else Chains(run, start[:n], end[:n])
 
 
