@@ -269,7 +269,7 @@ def cases(draw: DrawFn, kit: Kit = Kit()) -> Case:
         for window in named.values():
             if window["kind"] in OF_ROWS:
                 window |= {name: value for name, value in (("order", "time"), ("per_key", True)) if name in window}
-    if emit == "final" and idle is None:
+    if emit == "final":
         for window in named.values():
             if window["kind"] in ("tumbling", "sliding") and draw(st.integers(0, 3)) == 0:
                 window["fill"] = True

@@ -92,6 +92,16 @@ def test_fill_ends_with_a_key_that_was_idle_and_begins_anew(size):
     assert sorted(of["b"]) == [(50, 1), (60, 0), (70, 0), (80, 0), (90, 0), (100, 1), (310, 1)]
 
 
+def test_a_key_that_began_anew_is_filled_up_to_where_it_was_quiet():
+    """The watermark is behind: the key has rows after a pause that is too long, and has not ended before it."""
+    spec = sl.Spec("t", {"w": sl.tumbling(3, fill=True)}, N, by=["k"], watermark=sl.bounded(20), idle=12)
+    op, found = sl.Operator(spec), []
+    for time, key in ((0, "a"), (11, "a"), (26, "b"), (28, "a"), (40, "b")):
+        found += op.push(pa.table({"t": [time], "k": [key]})).windows.to_pylist()
+    found += op.flush().windows.to_pylist()
+    assert [(w["window_start"], w["n"]) for w in found if w["k"] == "a"] == [(0, 1), (3, 0), (6, 0), (9, 1), (27, 1)]
+
+
 @pytest.mark.parametrize("window", [sl.tumbling(2, fill=True), sl.cumulate(2, every=2, fill=True)], ids=str)
 def test_fill_costs_nothing_between_keys_that_lie_far_apart(window):
     far = 2**61

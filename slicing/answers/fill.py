@@ -94,9 +94,9 @@ def by_instance(plan: Plan, instances: Runs, filled: Filled, after: int, until: 
     given = dict(filled)
     for k, last in by_run.items():
         kept = _resized(given.get(k), int(code_of.max(initial=0)) + 1)
-        kept[code_of] = np.where(
-            over, BEGIN, _resized(last, runs.size)[: runs.size]
-        )  # in order: the last run of a key stays
+        kept[code_of] = BEGIN
+        # of the runs of a key that go on only the first one may have given out any
+        np.maximum.at(kept, code_of[~over], _resized(last, runs.size)[: runs.size][~over])
         given[k] = kept
     return replace(answers, code=code_of[answers.code], ordered=False), given
 
