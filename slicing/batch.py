@@ -14,6 +14,7 @@ import pyarrow as pa
 from slicing.columns.arrow_out import array_of
 from slicing.columns.key_tables import Codes
 from slicing.columns.lazy import lazy
+from slicing.columns.order import alike
 from slicing.columns.row_values import Values, values_of
 from slicing.columns.values import SIGN_BIT
 from slicing.kernels.slice import cut, scan
@@ -208,6 +209,10 @@ class Rows:
             ranks={name: ranks.copy() for name, ranks in self.ranks.items()},
             stamps={number: stamp.copy() for number, stamp in self.stamps.items()},
         )
+
+    def each_code(self) -> Codes | Ints:
+        """Of each row its key's; all alike where there are no keys."""
+        return alike(0, len(self)) if self.code is None else self.code
 
     def arrivals(self) -> Ints:
         if isinstance(self.arrival, int):

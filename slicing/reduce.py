@@ -67,7 +67,7 @@ def reduce_rows(rows: Rows) -> Cells:
     if rows.code is None and rows.span[2]:
         return _in_order(rows)
     edges = rows.edges
-    ends = plan.edges.next_live(edges - 1, BEGIN) if plan.grid else edges
+    ends = _slices(plan, edges)
     keys = max(rows.codes, 1)
     grid = Grid(rows, edges, keys)
     shared = _shared(rows, ends, grid) if rows.shared else None
@@ -94,10 +94,15 @@ def reduce_rows(rows: Rows) -> Cells:
     return _assemble(rows, ends, np.zeros(ends.size, np.int64), place)
 
 
+def _slices(plan: Plan, edges: Ints) -> Ints:
+    """Of the slots that end at these edges: a slice may be several slots of the grid."""
+    return plan.edges.next_live(edges - 1, BEGIN) if plan.grid else edges
+
+
 def _in_order(rows: Rows) -> Cells:
     """Rows without keys, in time order: the runs between edges."""
     plan, (edges, bounds), threads = rows.plan, rows.cuts, rows.threads
-    ends = plan.edges.next_live(edges - 1, BEGIN) if plan.grid else edges
+    ends = _slices(plan, edges)
     runs = Segments(bounds[:-1], bounds[1:], threads)
     if np.count_nonzero(runs.rows) < ends.size:
         held = runs.rows > 0
@@ -183,7 +188,7 @@ def _side_by_side(rows: Rows) -> Cells | None:
     most = len(rows) // max(len(parts), FEW if plan.grid else 1)
     if rows.code is None or size > most or not _of_words(plan):
         return None
-    ends = (plan.edges.next_live(edges - 1, BEGIN) if plan.grid else edges)[:, None]
+    ends = _slices(plan, edges)[:, None]
     grids = [Grid(part, edges, keys) for part in parts]
     total, *others = side_by_side(lambda grid: _lift(grid.of, ends, np.arange(keys), grid, whole=True), grids)
     every = np.arange(size)
@@ -201,9 +206,8 @@ def _side_by_side(rows: Rows) -> Cells | None:
 def reduce_suspects(rows: Rows, ends: Ints, level: Ints) -> Cells:
     """Few rows that may be late for something, each with its slice and level of its own."""
     plan = rows.plan
-    code = np.zeros(len(rows), np.int64) if rows.code is None else rows.code
     cell = np.arange(len(rows))
-    cells = _lift(rows, ends, code, Scattered(cell, np.ones(len(rows), np.int64)))
+    cells = _lift(rows, ends, rows.each_code(), Scattered(cell, np.ones(len(rows), np.int64)))
     if plan.fragments:
         cells = cells.with_meta(LEVEL, level)
     return fused(sorted_cells(cells), plan.lanes, plan.gaps)
@@ -211,8 +215,7 @@ def reduce_suspects(rows: Rows, ends: Ints, level: Ints) -> Cells:
 
 def lift_rows(rows: Rows) -> Cells:
     """Each row as a cell of its own (END: its time), in the order they came."""
-    code = np.zeros(len(rows), np.int64) if rows.code is None else rows.code
-    cells = _lift(rows, rows.time, code, Scattered(np.arange(len(rows)), np.ones(len(rows), np.int64)))
+    cells = _lift(rows, rows.time, rows.each_code(), Scattered(np.arange(len(rows)), np.ones(len(rows), np.int64)))
     return replace(cells, meta=np.ascontiguousarray(cells.meta[:, : ROWS + 1]))
 
 

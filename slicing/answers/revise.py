@@ -16,7 +16,7 @@ from slicing.answers import emit
 from slicing.answers.answers import Answers
 from slicing.answers.results import among
 from slicing.answers.too_many import check_due
-from slicing.columns.order import distinct
+from slicing.columns.order import distinct, none
 from slicing.slices.cells import Cells, merged
 from slicing.slices.sessions import Runs, chains, runs
 
@@ -26,19 +26,15 @@ if TYPE_CHECKING:
 Ints = npt.NDArray[np.int64]
 
 
-def _none() -> Ints:
-    return np.empty(0, np.int64)
-
-
 @dataclass(frozen=True)
 class Revisions:
     """How often windows came out again: (window, start, end, code) -> count, for those that did."""
 
-    window: Ints = field(default_factory=_none)
-    start: Ints = field(default_factory=_none)
-    end: Ints = field(default_factory=_none)
-    code: Ints = field(default_factory=_none)
-    count: Ints = field(default_factory=_none)
+    window: Ints = field(default_factory=none)
+    start: Ints = field(default_factory=none)
+    end: Ints = field(default_factory=none)
+    code: Ints = field(default_factory=none)
+    count: Ints = field(default_factory=none)
 
     def without(self, horizon: int) -> Revisions:
         """Windows that have left are not revised any more."""

@@ -74,6 +74,11 @@ def alike(number: int, count: int) -> Ints:
     return np.ndarray(count, np.int64, one, strides=(0,))
 
 
+def none() -> Ints:
+    """No numbers: what a field is at first."""
+    return np.empty(0, np.int64)
+
+
 def ranges(first: Ints, count: Ints) -> Ints:
     """``first[i], first[i] + 1 ...``, ``count[i]`` of them, for one i after the other."""
     return np.repeat(first - np.cumsum(count) + count, count) + np.arange(int(count.sum()))

@@ -66,12 +66,12 @@ class KeyRows:
         if not len(rows):
             return self
         if late:
-            return replace(self, quiet=self.quiet.known(rows.codes).heard(_codes(rows), rows.time))
+            return replace(self, quiet=self.quiet.known(rows.codes).heard(rows.each_code().astype(np.int64), rows.time))
         arrived, stamps = self.arrived, dict[int, Ints]()
         if OF_ALL in self.plan.stamps:
             stamps[OF_ALL] = arrived.rows + np.arange(len(rows))
         if OF_KEY in self.plan.stamps:
-            arrived, stamps[OF_KEY] = arrived.counted(_codes(rows), rows.codes)
+            arrived, stamps[OF_KEY] = arrived.counted(rows.each_code().astype(np.int64), rows.codes)
         arrived = replace(arrived, rows=arrived.rows + len(rows))
         if stamps:
             rows = replace(rows, stamps=stamps)
@@ -177,10 +177,6 @@ class KeyRows:
         for run in (*self.waiting, *(run.rows for run in self.final.runs if isinstance(run, PlainRows))):
             used[run.ranks[column] if size else slice(0)] = True
         return np.flatnonzero(used)
-
-
-def _codes(rows: Rows) -> Ints:
-    return np.zeros(len(rows), np.int64) if rows.code is None else rows.code.astype(np.int64)
 
 
 _NONE = np.empty(0, np.int64)

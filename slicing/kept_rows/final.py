@@ -14,8 +14,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from slicing.columns.order import ranges
+from slicing.columns.order import none, ranges
 from slicing.kept_rows.plain import PlainRows, joined
+from slicing.kept_rows.remembered import grown, moved
 from slicing.windows.bounds import FOREVER
 from slicing.windows.row_view import RANK, RowTable
 
@@ -27,10 +28,6 @@ FEW = 256  # dead rows that are not worth a merge
 Run = RowTable | PlainRows
 
 
-def _none() -> Ints:
-    return np.empty(0, np.int64)
-
-
 @dataclass(frozen=True)
 class FinalRows:
     """``gone``, ``ranked``: by code, how many rows were let go, and how many became final; ``wakes``: when to look at
@@ -38,9 +35,9 @@ class FinalRows:
 
     runs: tuple[Run, ...] = ()
     alive: int = 0
-    gone: Ints = field(default_factory=_none)
-    ranked: Ints = field(default_factory=_none)
-    wakes: Ints = field(default_factory=_none)
+    gone: Ints = field(default_factory=none)
+    ranked: Ints = field(default_factory=none)
+    wakes: Ints = field(default_factory=none)
 
     def __len__(self) -> int:
         return self.alive
@@ -53,10 +50,9 @@ class FinalRows:
         """With room for so many codes."""
         if self.gone.size >= codes:
             return self
-        more = max(codes, 2 * self.gone.size) - self.gone.size
-        gone, ranked = (np.append(count, np.zeros(more, np.int64)) for count in (self.gone, self.ranked))
-        wakes = np.append(self.wakes, np.full(more, FOREVER))
-        return replace(self, gone=gone, ranked=ranked, wakes=wakes)
+        room = max(codes, 2 * self.gone.size)
+        gone, ranked = (grown(count, room) for count in (self.gone, self.ranked))
+        return replace(self, gone=gone, ranked=ranked, wakes=grown(self.wakes, room, FOREVER))
 
     def of(self, codes: Ints | None) -> list[Run]:
         """The living rows of some keys (None: of all), run by run; ``codes`` ascend."""
@@ -95,25 +91,10 @@ class FinalRows:
             runs = [living(runs)]
         return replace(self, runs=tuple(run for run in runs if len(run)), alive=alive)
 
-    def uses(self, used: Mask, counts: bool) -> None:
-        """Mark the codes that are needed; with ``counts`` also those whose rows are but counted."""
-        for run in self.of(None):
-            used[run.code] = True
-        if counts:
-            used[: self.ranked.size] |= self.ranked[: used.size] != 0
-
     def recoded(self, code: Ints) -> FinalRows:
         """Codes renumbered: ``code[old]`` is the new one, -1 for one that is not used any more."""
-        new = code[: self.gone.size]
-        size = int(code.max(initial=-1)) + 1
-
-        def moved(count: Ints, none: int) -> Ints:
-            out = np.full(size, none, np.int64)
-            out[new[new >= 0]] = count[: new.size][new >= 0]
-            return out
-
         runs = [run.recoded(code) for run in self.of(None)]
-        counts = moved(self.gone, 0), moved(self.ranked, 0), moved(self.wakes, FOREVER)
+        counts = moved(self.gone, code, 0), moved(self.ranked, code, 0), moved(self.wakes, code, FOREVER)
         runs = [run for run in runs if len(run)]
         return FinalRows(tuple(runs), sum(map(len, runs)), *counts)
 

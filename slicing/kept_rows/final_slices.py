@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from slicing.batch import Rows
 from slicing.kept_rows.final import Run
-from slicing.kept_rows.plain import codes_of, groups_of
+from slicing.kept_rows.plain import groups_of
 from slicing.kept_rows.remembered import Quiet, grown
 from slicing.kernels.cells import END, ROWS
 from slicing.plan import Plan
@@ -44,7 +44,7 @@ def slices_of(plan: Plan, quiet: Quiet, rows: Rows, ranked: Ints) -> RowTable:
 
 def _groups(plan: Plan, quiet: Quiet, rows: Rows, ranked: Ints) -> tuple[Ints, Ints, Ints]:
     """The groups of rows sorted by key, how many rows of its key are before each, and how many of its own."""
-    bounds, codes = groups_of(rows), codes_of(rows)
+    bounds, codes = groups_of(rows), rows.each_code()
     before = ranked[codes[bounds[:-1]]]
     if plan.idle is None:
         return bounds, before, before

@@ -19,7 +19,7 @@ from slicing.answers.emit import time_answers
 from slicing.answers.ways import Closing, quick_answers
 from slicing.batch import Rows
 from slicing.columns.keys import KeyTable
-from slicing.columns.order import distinct
+from slicing.columns.order import distinct, none
 from slicing.plan import Plan
 from slicing.reduce import reduce_rows
 from slicing.spec import Spec
@@ -73,10 +73,6 @@ def _axes(plan: Plan) -> tuple[Axis, ...]:
     return tuple(Axis.of(plan, marks, windows) for marks, windows in by_marks.items())
 
 
-def _none() -> Ints:
-    return np.empty(0, np.int64)
-
-
 @dataclass(frozen=True)
 class Stream:
     """What is kept of the stream along an axis: slices, and when the windows began that are open."""
@@ -84,8 +80,8 @@ class Stream:
     store: Store
     reached: int = 0  # so many were counted
     closed: int = 0  # windows that end by then have left
-    at: Ints = field(default_factory=_none)  # places at which windows begin
-    since: Ints = field(default_factory=_none)  # the times of the rows there
+    at: Ints = field(default_factory=none)  # places at which windows begin
+    since: Ints = field(default_factory=none)  # the times of the rows there
     latest: int = 0  # the time of the last row
 
     @property

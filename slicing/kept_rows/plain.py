@@ -14,7 +14,7 @@ import numpy.typing as npt
 from slicing.batch import Rows
 from slicing.columns.key_tables import Codes
 from slicing.columns.lazy import lazy
-from slicing.columns.order import alike, begins, stable_order
+from slicing.columns.order import begins, stable_order
 from slicing.columns.row_values import Values
 from slicing.kept_rows import waiting
 from slicing.plan import Plan
@@ -63,7 +63,7 @@ class PlainRows(ShownRows):
 
     @property
     def code(self) -> Codes | Ints:
-        return codes_of(self.rows)
+        return self.rows.each_code()
 
     codes = code
 
@@ -185,10 +185,6 @@ def joined(runs: Sequence[PlainRows]) -> PlainRows:
     whole = PlainRows(rows, np.concatenate([run.ranks() for run in runs]))
     code = whole.codes
     return whole if (code[1:] >= code[:-1]).all() else whole.take(stable_order(code))
-
-
-def codes_of(rows: Rows) -> Codes | Ints:
-    return alike(0, len(rows)) if rows.code is None else rows.code
 
 
 def groups_of(rows: Rows) -> Ints:

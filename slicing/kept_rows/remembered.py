@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from slicing.columns.order import begins, stable_order
+from slicing.columns.order import begins, none, stable_order
 from slicing.plan import Plan
 from slicing.windows.bounds import BEGIN
 from slicing.windows.row_view import BoundRows, Context, View
@@ -20,10 +20,6 @@ Contexts = Mapping[int, Mapping[int, Context]]
 Notes = Mapping[int, Ints]  # by window: what it has noted of each code, or of the whole stream
 
 
-def _none() -> Ints:
-    return np.empty(0, np.int64)
-
-
 # --- counts of rows as they arrive ------------------------------------------------------------------------------------
 
 
@@ -32,7 +28,7 @@ class Arrived:
     """How many rows have come in time, and how many of each key (if that is asked for)."""
 
     rows: int = 0
-    of_key: Ints = field(default_factory=_none)
+    of_key: Ints = field(default_factory=none)
 
     def counted(self, code: Ints, codes: int) -> tuple[Arrived, Ints]:
         """With rows of these keys, and for each how many of its key came before."""
@@ -56,8 +52,8 @@ class Quiet:
     """Of keys that end when they were quiet for ``idle``: the time of the last row of each, of rows late for the
     windows here, too (BEGIN: of one that has ended), and how many rows it had when it began anew."""
 
-    last: Ints = field(default_factory=_none)
-    began: Ints = field(default_factory=_none)
+    last: Ints = field(default_factory=none)
+    began: Ints = field(default_factory=none)
 
     def known(self, codes: int) -> Quiet:
         return self if self.last.size >= codes else Quiet(grown(self.last, codes, BEGIN), grown(self.began, codes))
@@ -153,7 +149,7 @@ class Seen(NamedTuple):
 
 def _with_notes(window: BoundRows, view: View, notes: Notes, bases: Notes) -> View:
     def of_groups(notes: Notes) -> Ints:
-        known = grown(notes.get(window.number, _none()), int(view.code.max(initial=0)) + 1 if window.by_key else 1)
+        known = grown(notes.get(window.number, none()), int(view.code.max(initial=0)) + 1 if window.by_key else 1)
         return np.where(view.goes_on, known[view.code], 0) if window.by_key else np.repeat(known, view.first.size)
 
     if not window.notes and not window.by_arrival:
@@ -181,7 +177,7 @@ def notes_beside(one: Notes, other: Notes) -> Notes:
     """Of different keys."""
 
     def both(n: int) -> Ints:
-        a, b = (notes.get(n, _none()) for notes in (one, other))
+        a, b = (notes.get(n, none()) for notes in (one, other))
         size = max(a.size, b.size)
         return np.maximum(grown(a, size), grown(b, size))
 

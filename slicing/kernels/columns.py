@@ -1,6 +1,6 @@
 """Windows over one dense column of integers, cells side by side: all SIMD, for regular slides of one key.
 
-Floats come as keys that order them (``values.float_keys``), as everywhere in the engine. Loops over views that do not
+Floats come as keys that order them (``values.float_words``), as everywhere in the engine. Loops over views that do not
 overlap, as only these vectorise; figures are of int32 in cache, window 1024, slide 1, one thread beside others.
 """
 

@@ -71,9 +71,6 @@ class Lists:
             return self
         return Lists(self.at - self.at[0], self.items[self.at[0] : self.at[-1]])
 
-    def with_items(self, items: Ints) -> Lists:
-        return Lists(self.at, items)
-
 
 @dataclass(frozen=True)
 class Picked:
