@@ -177,7 +177,10 @@ class Plan:
             _named(
                 self.names[i],
                 w.bind_rows,
-                Binding(i, self.measure, flags, values, types, keyed, self.since.get(self.names[i]), revises, in_turn),
+                Binding(
+                    *(i, self.measure, flags, values, types, keyed),
+                    *(self.since.get(self.names[i]), revises, in_turn, self.idle),
+                ),
             )
             for i, w in of_rows
         ]

@@ -32,6 +32,28 @@ WHOLE = Kit(
 KINDS = (*CONTEXT_FREE, "session", "session", "whole", *OF_ROWS)
 
 
+@pytest.mark.parametrize("window", [sl.last_rows(2, 4), sl.frame("p", "q"), sl.punctuation("r", per_key=True)], ids=str)
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_keys_that_begin_anew_after_a_pause_have_all_their_windows(window: Any, size: int) -> None:
+    """What an added window may have missed of a key, it has not of the same key once that was idle."""
+    times = [0, 3, 8, 9, 20, 22, 24, 50, 51, 54, 80, 100, 101]
+    even = [t % 2 == 0 for t in times]
+    rows = pa.table({"t": times, "v": times, "p": [True] * len(times), "q": even, "r": [not e for e in even]})
+    windows = {"all": window, "w": sl.tumbling(4)}
+    op = sl.Operator(sl.Spec("t", {"w": windows["w"]}, N, watermark=sl.bounded(2), idle=5))
+    op.push(rows.slice(0, 3))
+    op.add_window("all", window)
+    found = []
+    for at in range(3, len(times), size):
+        found += op.push(rows.slice(at, size)).windows.to_pylist()
+        op = sl.Operator.restore(op.spec, op.snapshot())
+    found += op.flush().windows.to_pylist()
+    every = sl.aggregate(rows, sl.Spec("t", windows, N, idle=5)).to_pylist()
+    shown, wanted = ([w for w in those if w["window"] == "all" and w["window_start"] >= 20] for those in (found, every))
+    assert sorted(map(str, shown)) == sorted(map(str, wanted))
+    assert len(wanted) >= 4
+
+
 def added_to(case: Case, op: sl.Operator, name: str) -> bool:
     """Whether the window could be added; if not, nothing has changed."""
     before = op.spec

@@ -367,7 +367,7 @@ class BoundLastRows(BoundRows):
 
     def __init__(self, window: LastRows, binding: Binding) -> None:
         self.number, self.n = binding.number, window.n
-        self.added = binding.added  # then fewer rows are not known to be all
+        self.added, self.anew = binding.added, binding.anew  # then fewer rows are not known to be all
         self.every = binding.measure.ticks(window.every, "every")
 
     def find(self, view: View, until: int) -> Found:
@@ -376,7 +376,9 @@ class BoundLastRows(BoundRows):
         group, edge = view.group[last - 1], (view.time[last - 1] // self.every + 1) * self.every
         first = np.maximum(last - self.n, view.first[group])
         found = Found(None, first, last, group, view.time[first], edge, edge - 1, in_order=True)
-        return found.take(last - first == self.n) if self.added else found
+        if not self.added:
+            return found
+        return found.take((last - first == self.n) | (view.fact(SINCE)[view.first] >= self.anew)[group])
 
     def wake(self, view: View, until: int, h: int) -> Ints:
         closes = (view.time[view.last - 1] // self.every + 1) * self.every - 1

@@ -53,7 +53,8 @@ class BoundPunctuation(BoundRows):
     def __init__(self, window: Punctuation, binding: Binding) -> None:
         self.number, self.flag, self.column = binding.number, binding.flags["column", window.column], window.column
         self.per_key = self.by_key = window.per_key or not binding.keyed
-        self.added = binding.added  # then what comes before a mark is part of a window, and not known whole
+        # then what comes before a mark is part of a window, and not known whole
+        self.added, self.anew = binding.added, binding.anew
 
     def on_axis(self) -> OnAxis:
         return OnAxis(self.column, 1, 1, True)
@@ -63,8 +64,10 @@ class BoundPunctuation(BoundRows):
             return nothing()
         found = self._of_keys(view) if self.per_key else self._of_stream(view)
         if self.added:
-            marks = self._marks(view) if not self.per_key else None
-            found = found.take(np.isin(found.start, marks) if marks is not None else self._marked(view)[found.first])
+            if not self.per_key:
+                return found.take(np.isin(found.start, self._marks(view)))
+            anew = (view.fact(SINCE)[view.first] >= self.anew)[found.group]
+            return found.take(self._marked(view)[found.first] | anew)
         return found
 
     def _of_keys(self, view: View) -> Found:
@@ -162,6 +165,7 @@ class BoundFrame(BoundRows):
         self.enter, self.leave = binding.flags["enter", window.enter], binding.flags["leave", window.leave]
         # added, it does not know whether a frame is open before it has seen a row that leaves
         self.notes, self.origin = binding.added, BEGIN if binding.since is None else binding.since
+        self.anew = binding.anew
 
     def _frames(self, view: View, h: int) -> tuple[Ints, Ints, Mask, Ints]:
         n = len(view.rows)
@@ -174,9 +178,9 @@ class BoundFrame(BoundRows):
     def find(self, view: View, until: int) -> Found:
         first, last, open_, _ = self._frames(view, FOREVER)
         if view.noted is not None:
-            known = (view.noted[view.group[first]] > 0) | (
-                first > view.first_of(view.flagged(self.leave))[view.group[first]]
-            )
+            group = view.group[first]
+            known = (view.noted[group] > 0) | (first > view.first_of(view.flagged(self.leave))[group])
+            known |= self._anew(view)[group]
             first, last, open_ = first[known], last[known], open_[known]
         if not self.partial:
             first, last, open_ = first[~open_], last[~open_], open_[~open_]
@@ -203,7 +207,14 @@ class BoundFrame(BoundRows):
 
     def note(self, view: View, h: int, left: Ints) -> Ints:
         assert view.noted is not None
-        return view.noted | (view.first_of(view.flagged(self.leave)) < view.before(h))
+        settled = view.before(h)
+        left_one = view.first_of(view.flagged(self.leave)) < settled
+        return view.noted | left_one | (self._anew(view) & (view.first < settled))
+
+    def _anew(self, view: View) -> Mask:
+        """Groups whose first row is here and is none that a frame from before the window was added can go on to."""
+        anew: Mask = ~view.goes_on & (view.fact(SINCE)[view.first] >= self.anew)
+        return anew
 
     def needs(self, view: View, h: int) -> Ints:
         return self._frames(view, h)[3]

@@ -12,6 +12,7 @@ import pyarrow as pa
 from slicing.decide import Context
 from slicing.kernels.windows import window_ranges
 from slicing.measure import Measure
+from slicing.windows.bounds import FOREVER
 from slicing.windows.row_view import BoundRows, Found, View
 
 Ints = npt.NDArray[np.int64]
@@ -30,10 +31,16 @@ class Binding(NamedTuple):
     since: int | None  # added while the stream ran: from when on it is whole
     revises: bool  # late rows may change windows that were given out
     arrives_in_order: bool = False  # rows come as (time, sequence, arrival) has them
+    idle: int | None = None
 
     @property
     def added(self) -> bool:
         return self.since is not None
+
+    @property
+    def anew(self) -> int:
+        """Rows of a key that begin here or later begin anew: those before a window was added are further than idle."""
+        return FOREVER if self.since is None or self.idle is None else self.since + self.idle
 
 
 class RowWindow:
