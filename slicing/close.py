@@ -91,7 +91,7 @@ def _close(
         store = state.store if plan.adds_up else state.store.consolidated()
         waiting = (*state.postponed, Postponed(store, after, until))
         return give_waiting(_let_go(state, store, reached, flush, postponed=waiting), at_most)
-    quick = quick_answers(closing)
+    quick = quick_answers(closing) if plan.adds_up else None
     if quick is not None:
         return _let_go(state, state.store, reached, flush), quick
     store = state.store.consolidated()
@@ -104,7 +104,7 @@ def give_waiting(state: State, at_most: int | None = None) -> tuple[State, Answe
 
     def answering(store: Store, after: int, until: int, filled: Filled) -> tuple[Answers, Filled]:
         closing = Closing(state.plan, store.runs, state.keys, after, until)
-        quick = quick_answers(closing)
+        quick = quick_answers(closing) if state.plan.adds_up else None
         return _of_table(closing, store.consolidated().table(), filled) if quick is None else (quick, filled)
 
     if not state.postponed:
@@ -149,14 +149,19 @@ def _let_go(state: State, store: Store, reached: int, flush: bool, **changes: An
 def _of_table(closing: Closing, table: Cells, filled: Filled) -> tuple[Answers, Filled]:
     """All windows that close, of all the cells."""
     timed, filled = _time_windows(closing, table, filled)
-    return Answers.all_of(closing.plan, [timed, *_run_windows(closing, table)]), filled
+    found = [timed, *_run_windows(closing, table)]
+    if all(part.ordered for part in found):
+        return Answers.in_turn(closing.plan, found), filled
+    return Answers.all_of(closing.plan, found), filled
 
 
 def _time_windows(closing: Closing, table: Cells, filled: Filled) -> tuple[Answers, Filled]:
     """Windows between edges. With ``idle``, a key that has been quiet gives out all its windows now."""
     plan, keys, after, until = closing.plan, closing.keys, closing.after, closing.until
     if plan.idle is None:
-        found = emit.time_answers(plan, table, keys, after, until)
+        beside = plan.slices_add_up and not plan.adds_up  # else it was asked before
+        quick = quick_answers(replace(closing, runs=(table,))) if beside and len(table) else None
+        found = emit.time_answers(plan, table, keys, after, until) if quick is None else quick
         return with_empty(plan, found, filled, table, after, until)
     return by_instance(plan, runs(table, keys, chains(table, plan.idle)), filled, after, until)
 

@@ -278,13 +278,15 @@ def _combine(plan: Plan) -> str:
         few = f"eager store, as long as its cells are fewer than those that are live ({_EAGER})"
     elif plan.adds_up and plan.spec.by and pays("as they lie", int((one.high - one.low).sum()), ends.size):
         few = "each window's cells added up as they lie, whatever the number of keys"
+    elif plan.slices_add_up and plan.spec.by and pays("buckets", int((one.high - one.low).sum()), ends.size):
+        few = f"buckets ({_BUCKETS})"
     at_once = _cheapest(many, ends.size, exact)
-    if plan.adds_up and plan.spec.by and pays("buckets", int((many.high - many.low).sum()), ends.size):
+    if plan.slices_add_up and plan.spec.by and pays("buckets", int((many.high - many.low).sum()), ends.size):
         at_once = f"buckets ({_BUCKETS})"
     stacked = stacks.stacked_cells(many, [np.arange(ends.size + 1)], 1)
     if plan.adds_up and plan.spec.by and pays("stacks", stacked, ends.size):
         at_once = f"two stacks of whole slices, where most keys have rows in most of them; else {at_once}"
-    if plan.adds_up and plan.spec.by and "buckets" not in at_once:
+    if plan.slices_add_up and plan.spec.by and "buckets" not in at_once:
         others.append(f"where keys have rows in few of the slices: buckets ({_BUCKETS})")
     spans = f"a push that spans {_span(plan, longest)}: {at_once}"
     return "\n".join([f"a push that closes one edge: {few}", spans, *others, _subtracted(plan)])

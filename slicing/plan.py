@@ -288,8 +288,13 @@ class Plan:
     @lazy
     def adds_up(self) -> bool:
         """Whether windows are slices' cells added up: no runs of cells, nothing empty, only partials of fixed size."""
+        return self.slices_add_up and not self.fragments
+
+    @lazy
+    def slices_add_up(self) -> bool:
+        """The same of windows between edges, whatever there is beside them."""
         words = all(isinstance(kind_of(lane), Words) for lane in self.lanes)
-        return bool(self.bounds) and words and not (self.fragments or self.fill or self.idle is not None)
+        return bool(self.bounds) and words and not (self.fill or self.idle is not None)
 
     @lazy
     def removable(self) -> frozenset[Lane]:

@@ -19,7 +19,7 @@ from slicing.plan import Plan
 from slicing.slices import eager
 from slicing.slices.cells import NEVER, Cells, fused, going_on, merged, sorted_cells
 from slicing.slices.ranked import ranks_used, reranked
-from slicing.slices.sessions import chains
+from slicing.slices.sessions import chains, in_runs
 from slicing.slices.thinned import of_codes, parted, touched
 from slicing.windows.bounds import BEGIN
 
@@ -160,18 +160,31 @@ class Store:
         each = np.diff(np.append(starts, len(table)))
         keep = None if all_live else self._needed(ends, each, level, h)
         moved = ends.copy()
+        first_new = int(np.searchsorted(ends, h, "right"))
         if self.plan.edges.coarsens or self.plan.fragments:  # sessions keep cells whose windows have left
-            old: slice | Ints = slice(0, int(np.searchsorted(ends, h, "right")))
+            old: slice | Ints = slice(0, first_new)
             if keep is not None:
                 old = np.flatnonzero(np.logical_or.reduceat(keep, starts)[old])
             moved[old] = self.plan.edges.next_live(ends[old] - 1, h)
         raised = level is not None and not (level == table.level)[keep].all()
         if raised or not (moved == ends).all():
-            kept = table.with_meta(END, np.repeat(moved, each))
-            kept = kept if level is None else kept.with_meta(LEVEL, level)
-            kept = kept if keep is None else kept.take(keep)
-            return fused(sorted_cells(kept, in_time=True), self.plan.lanes, self.plan.gaps)
+            some = slice(None) if keep is None else keep
+            kept = Cells(table.meta.copy(), table.blocks) if keep is None else table.take(keep)
+            kept.meta[:, END] = np.repeat(moved, each)[some]
+            if level is not None:
+                kept.meta[:, LEVEL] = level[some]
+            olds = np.repeat(np.arange(ends.size) < first_new, each)[some]
+            return self._fewer(kept, int(np.count_nonzero(olds)))
         return table if keep is None or keep.all() else table.take(keep)
+
+    def _fewer(self, cells: Cells, moved: int) -> Cells:
+        """Cells that have become one as one, and in order; the first ones have moved to edges that live."""
+        lanes, gaps = self.plan.lanes, self.plan.gaps
+        first = in_runs(cells.take(slice(0, moved)), lanes, gaps) if self.plan.fragments and moved else None
+        if first is None:
+            return fused(sorted_cells(cells, in_time=True), lanes, gaps)
+        others = fused(sorted_cells(cells.take(slice(moved, None)), in_time=True), lanes, gaps)
+        return merged(first, others, lanes, gaps)
 
     def _sealed(self, table: Cells, h: int) -> Ints | None:
         """Levels, raised for sessions that left (``last + gap < h``): nothing joins or bridges them any more."""

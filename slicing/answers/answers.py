@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from slicing.columns.order import order_by
 from slicing.kernels.windows import named_rows
 from slicing.plan import Plan
 from slicing.slices import blocks as b
@@ -67,13 +68,14 @@ class Answers:
             yield Answers(*columns, blocks, self.ordered, ranks, self.shows)
 
     def take(self, index: npt.NDArray[np.int64] | npt.NDArray[np.bool_]) -> Answers:
+        index = index.nonzero()[0] if index.dtype == np.bool_ else index
         blocks, shown = self.whole(), self.shows
         if shown is None and len(self) and _by_word(blocks):  # what few words are read is taken then
             shown = np.arange(len(self))
         elif shown is None:
-            blocks = tuple(block[index] for block in blocks)
-        ranks, shows = (None if c is None else c[index] for c in (self.ranks, shown))
-        columns = (self.window[index], self.start[index], self.end[index], self.code[index])
+            blocks = tuple([block.take(index, axis=0) for block in blocks])
+        ranks, shows = (None if c is None else c.take(index, axis=0) for c in (self.ranks, shown))
+        columns = (self.window.take(index), self.start.take(index), self.end.take(index), self.code.take(index))
         return Answers(*columns, blocks, ranks=ranks, shows=shows)
 
     @staticmethod
@@ -122,6 +124,16 @@ class Answers:
     def all_of(plan: Plan, parts: Sequence[Answers]) -> Answers:
         found = [part for part in parts if len(part)]
         return Answers.together(found) if found else Answers.none(plan)
+
+    @staticmethod
+    def in_turn(plan: Plan, parts: Sequence[Answers]) -> Answers:
+        """The same of parts in order, of windows of their own each; in order."""
+        found = [part for part in parts if len(part)]
+        if len(found) < 2:
+            return Answers.all_of(plan, found)
+        both = Answers.together(found)
+        order = order_by(both.window, both.end)  # what of a part ends together is in order
+        return replace(both.take(order), ordered=True)
 
     @staticmethod
     def none(plan: Plan) -> Answers:

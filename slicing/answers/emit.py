@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from slicing.answers.answers import Answers
 from slicing.columns.keys import KeyTable, ranks_among
-from slicing.columns.order import alike, stable_order
+from slicing.columns.order import alike, sorting, stable_order
 from slicing.kernels.strategies import STRATEGIES, Combinations
 from slicing.kernels.strategies.recompute import recompute
 from slicing.kernels.windows import window_ranges
@@ -33,10 +33,14 @@ Ints = npt.NDArray[np.int64]
 
 
 def session_answers(plan: Plan, found: Runs, window: int, gap: int) -> Answers:
-    """Runs as windows that end ``gap`` after their last row (a whole stream: at it)."""
+    """Runs as windows that end ``gap`` after their last row (a whole stream: at it), in order."""
     blocks = combined(plan, found.cells, found.first, found.last)
-    number = np.full(found.first.size, window, np.int64)
-    return Answers(number, found.start(), found.end() + gap, found.code, blocks)
+    start, end = found.start(), found.end() + gap
+    order = sorting(start, end)  # they lie by key
+    if order is not None:
+        start, end, blocks = start[order], end[order], tuple([block.take(order, axis=0) for block in blocks])
+    code = found.code if order is None else found.code[order]
+    return Answers(np.full(end.size, window), start, end, code, blocks, True)
 
 
 def time_answers(

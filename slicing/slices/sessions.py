@@ -6,6 +6,7 @@ that are asked for are then put side by side, as ranges of cells to combine.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,8 +14,10 @@ import numpy.typing as npt
 
 from slicing.columns.keys import FEWER, KeyTable, ranks_among
 from slicing.columns.order import begins, distinct, order_by
-from slicing.kernels.cells import CODE, chain
-from slicing.slices.cells import Cells
+from slicing.kernels.cells import CODE, FIRST, LAST, ROWS, chain
+from slicing.slices.blocks import kind_of
+from slicing.slices.cells import Cells, sorted_cells
+from slicing.slices.lanes import Lane
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -54,6 +57,28 @@ def _chained(table: Cells, gap: int, taken: Mask) -> Chains | None:
     run, start, end = np.empty((3, size), np.int64)
     n = chain(table.code, table.first, table.last, taken, np.uint64(gap), latest, reach, run_of, run, start, end)
     return None if n < 0 else Chains(run, start[:n], end[:n])
+
+
+def in_runs(cells: Cells, lanes: Sequence[Lane], gaps: npt.NDArray[np.uint64]) -> Cells | None:
+    """Cells of slices that follow each other, some of which have become one: what is one cell as one, in order. None
+    where their levels differ, or a code's cells are not in time order.
+
+    Only what comes out is sorted: 600,000 cells of 1 s, 100,000 keys 100 -> 40 ms.
+    """
+    level, end = cells.level, cells.end
+    slot = np.append(0, np.cumsum(end[1:] != end[:-1]))
+    slots = int(slot[-1]) + 1
+    by_slot = cells if slots == 1 else cells.only_meta(slice(None)).with_meta(CODE, cells.code * slots + slot)
+    found = _chained(by_slot, int(gaps[level[0]]), np.ones(len(cells), np.bool_)) if (level == level[0]).all() else None
+    if found is None:
+        return None
+    run, size = found.run, found.start.size
+    meta = np.empty((size, cells.meta.shape[1]), np.int64)
+    meta[run] = cells.meta
+    meta[:, ROWS] = np.bincount(run, cells.rows)
+    meta[:, FIRST], meta[:, LAST] = found.start, found.end
+    pairs = zip(lanes, cells.blocks, strict=True)
+    return sorted_cells(Cells(meta, tuple([kind_of(lane).merged(lane, run, size, b, b[:0]) for lane, b in pairs])))
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ Ints = npt.NDArray[np.int64]
 
 def can(closing: Closing) -> bool:
     plan = closing.plan
-    return plan.adds_up and (plan.combine == BUCKETS or (plan.combine == AUTO and closing.keys is not None))
+    return plan.slices_add_up and (plan.combine == BUCKETS or (plan.combine == AUTO and closing.keys is not None))
 
 
 def offer(closing: Closing) -> Offer:
