@@ -229,7 +229,8 @@ class Operator:
         A window that has missed rows never comes out: ``complete_from`` tells which are whole. Those that slices hold
         may be whole from before now; a session or a punctuation once it begins for certain; a frame once a row has left
         one; ``rows``, ``per_row(every=)``, ``fill=True`` and a ``ContextAwareWindow`` see rows from now on, as if the
-        stream began: those later than all before, or with ``order="arrival"`` those that come from now on.
+        stream began: those later than all before, or with ``order="arrival"`` those that come from now on;
+        ``last_rows`` gives a key its windows once they have ``n`` rows.
         Types none of whose windows could be whole are refused: ``whole``, a ``landmark`` or ``fixed`` from before now.
         """
         self._changed({**self.spec.windows, name: window}, name)

@@ -324,7 +324,7 @@ def mean(column: str) -> Aggregate:
 
 
 def geometric_mean(column: str) -> Aggregate:
-    """exp(mean(log(x))): 0 where a value is 0, NaN where one is negative."""
+    """exp(mean(log(x))): 0 where a value is 0, NaN where one is negative, or one 0 and another infinite."""
     return Aggregate("geometric_mean", _column(column, "geometric_mean's column"))
 
 

@@ -277,7 +277,7 @@ class EdgeSet:
         if not self.tumbles or not ends.size:
             return False
         every, phase, _ = self.cuts[0]
-        if (ends[0] - phase) % every or ends[-1] - ends[0] != (ends.size - 1) * every:
+        if (ends[0] - phase) % every or int(ends[-1]) - int(ends[0]) != (ends.size - 1) * every:
             return False
         return bool(np.count_nonzero(ends[1:] - ends[:-1] == every) == ends.size - 1)
 
