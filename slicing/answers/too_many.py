@@ -20,10 +20,10 @@ def check_due(plan: Plan, runs: Sequence[Cells], after: int, until: int) -> None
     if sum(map(len, runs)) * overlap <= MOST:
         return
     runs = [run for run in runs if len(run)]
-    ends = distinct(np.concatenate([run.slice_ends for run in runs]))
-    low, high = int(ends[0]), int(ends[-1])
+    low, high = min(int(run.slice_ends[0]) for run in runs), max(int(run.slice_ends[-1]) for run in runs)
     if (min(until, high + longest) - max(after, low)) * per_tick <= MOST:
         return
+    ends = distinct(np.concatenate([run.slice_ends for run in runs]))
     counts = [bound.count_due(ends, after, until) for bound in plan.edges.bounds]
     if sum(counts) <= MOST:
         return
