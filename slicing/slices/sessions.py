@@ -61,9 +61,7 @@ def _chained(table: Cells, gap: int, taken: Mask) -> Chains | None:
 
 def in_runs(cells: Cells, lanes: Sequence[Lane], gaps: npt.NDArray[np.uint64]) -> Cells | None:
     """Cells of slices that follow each other, some of which have become one: what is one cell as one, in order. None
-    where their levels differ, or a code's cells are not in time order.
-
-    Only what comes out is sorted: 600,000 cells of 1 s, 100,000 keys 100 -> 40 ms.
+    where their levels differ, or a code's cells are not in time order. Only what comes out is sorted, not what goes in.
     """
     level, end = cells.level, cells.end
     slot = np.append(0, np.cumsum(end[1:] != end[:-1]))
