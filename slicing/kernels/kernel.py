@@ -3,7 +3,7 @@
 Numba's own cache numbers the files of a function's signatures in an index that every process rewrites. One killed in
 between, or two that compile at once, can leave an index that names another signature's code, or that of an older
 source; it would be called with arrays it was not made for. Here each signature has a file of its own, which says what
-it was made from, and a change in any kernel makes all of them anew: one may be part of another.
+it was made from: the text of the kernel's module and of all kernels that it imports, which may be part of it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from __future__ import annotations
 import hashlib
 import os
 import pickle
+import re
+import sys
 from functools import cache, partial
 
 import numba
@@ -20,6 +22,7 @@ from numba.core.runtime import rtsys
 
 from slicing.kernels.compiler import KernelCompiler
 
+IMPORTED = re.compile(rb"^\s*from (slicing\.kernels(?:\.\w+)+) import", re.MULTILINE)
 PLAIN = {"_nrt": False, "pipeline_class": KernelCompiler}
 
 
@@ -43,40 +46,66 @@ def kernel(function=None, allocates=False, **options):
 
 
 @cache
-def source() -> tuple[object, ...]:
-    """What all kernels are made from."""
-    folder = os.path.dirname(__file__)
-    if not os.path.isdir(folder):  # in an archive, which numba looks at
-        return (numba.__version__,)
-    found = [os.path.join(at, name) for at, _, names in os.walk(folder) for name in names if name.endswith(".py")]
-    return (numba.__version__, *((path, os.stat(path).st_mtime_ns, os.stat(path).st_size) for path in sorted(found)))
+def made_from(module: str) -> str:
+    """A digest of all that the kernels of a module are made from: its text, that of the kernels it imports, numba."""
+    texts: dict[str, bytes] = {}
+    waiting = [module]
+    while waiting:
+        name = waiting.pop()
+        if name not in texts:
+            texts[name] = _text(name)
+            waiting += [found.decode() for found in IMPORTED.findall(texts[name])]
+    made = hashlib.blake2b(numba.__version__.encode(), digest_size=12)
+    for name in sorted(texts):
+        made.update(f"{name} {len(texts[name])}\n".encode() + texts[name])
+    return made.hexdigest()
+
+
+def _text(module: str) -> bytes:
+    """Of a file, or of one in an archive."""
+    found = sys.modules[module]
+    return found.__loader__.get_data(found.__file__)
 
 
 class _Files(IndexDataCacheFile):
-    def __init__(self, cache_path, filename_base, source_stamp):
+    """A file a signature.
+
+    Where several sources share a folder (``NUMBA_CACHE_DIR``; the user's own, for archives), its source is part of its
+    name. Beside its source it takes the place of the file of an older source.
+    """
+
+    def __init__(self, cache_path, filename_base, source_stamp, module, shared):
         super().__init__(cache_path, filename_base, source_stamp)
-        self._base, self._made_from = filename_base, (source(), source_stamp)
+        self._base, self._module, self._shared = filename_base, module, shared
 
     def save(self, key, data):
-        self._save_data(self._file(key), (self._made_from, key, data))
+        os.makedirs(self._cache_path, exist_ok=True)
+        self._save_data(self._file(key), (made_from(self._module), key, data))
 
     def load(self, key):
         try:
-            made_from, found, data = self._load_data(self._file(key))
+            source, found, data = self._load_data(self._file(key))
         except (OSError, EOFError, ValueError, TypeError, pickle.UnpicklingError):
             return None
-        return data if (made_from, found) == (self._made_from, key) else None
+        return data if (source, found) == (made_from(self._module), key) else None
 
     def _file(self, key):
-        return f"{self._base}.{hashlib.blake2b(repr(key).encode(), digest_size=12).hexdigest()}.nbc"
+        name = repr((key, made_from(self._module))) if self._shared else repr(key)
+        return f"{self._base}.{hashlib.blake2b(name.encode(), digest_size=12).hexdigest()}.nbc"
 
 
 class _Cache(FunctionCache):
     def __init__(self, function, allocates):
         super().__init__(function)
         self._allocates = allocates
-        file = self._cache_file
-        self._cache_file = _Files(self._cache_path, self._impl.filename_base, file._source_stamp)
+        root = numba.config.CACHE_DIR
+        beside = os.path.dirname(os.path.abspath(function.__code__.co_filename))
+        shared = bool(root) or not os.path.isdir(beside)
+        if shared:
+            root = root or os.path.dirname(self._cache_path)
+            self._cache_path = os.path.join(root, "slicing")
+        stamp, base = self._cache_file._source_stamp, self._impl.filename_base
+        self._cache_file = _Files(self._cache_path, base, stamp, function.__module__, shared)
 
     def load_overload(self, signature, context):
         """Numba first imports all that a kernel could be compiled from, 0.1 s: what is loaded is compiled."""
