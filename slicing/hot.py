@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slicing.batch import Rows
+from slicing.columns.order import progression
 from slicing.kernels import combine as kinds
 from slicing.kernels.cells import CODE, END, ROWS
 from slicing.kernels.scatter import scatter_new
@@ -122,7 +123,7 @@ def begun(state: State, rows: Rows) -> Hot | None:
         low = oldest
     if (high - low) // width >= SLOTS:
         return None
-    return Hot(state.plan, np.arange(low, high + width, width), rows.codes + rows.codes // 4 + 64)
+    return Hot(state.plan, progression(low, high, width), rows.codes + rows.codes // 4 + 64)
 
 
 def fullest(state: State) -> float:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from slicing.columns.order import distinct, order_by
+from slicing.columns.order import distinct, order_by, progression
 from slicing.kernels.slice import list_edges, next_edges
 from slicing.kernels.windows import by_end, index_of, periodic_due, positions_after
 from slicing.windows.bounds import BEGIN, END, LONGEST, Bound, Progression
@@ -154,7 +154,8 @@ class EdgeSet:
         regular = self.regular_width(grid)
         if regular is not None and (high - low) // regular[0] <= limit:
             width, origin = regular
-            return np.arange(low - (low - origin) % width + width, high - (high - origin) % width + width + 1, width)
+            first, last = (t - (t - origin) % width + width for t in (low, high))
+            return progression(first, last, width)
         if not grid and 2 * (high - low) < self._ahead:
             return self._of_coming(low, high)
         every, phase = self._cuts
