@@ -12,7 +12,7 @@ from slicing.answers.fill import Filled
 from slicing.answers.postpone import Postponed
 from slicing.answers.revise import Revisions
 from slicing.columns.keys import KeyTable
-from slicing.columns.values import storable
+from slicing.columns.values import decoded, storable
 from slicing.kept_rows.by_key import KeyRows
 from slicing.plan import Plan
 from slicing.spec import Spec
@@ -46,7 +46,7 @@ class State:
     @staticmethod
     def fresh(spec: Spec, schema: pa.Schema, arrival: bool = True) -> State:
         plan = Plan.of(spec, schema, arrival)
-        pools = {name: pa.array([], storable(plan.value_types[name].type)) for name in plan.ranked}
+        pools = {name: pa.array([], storable(decoded(plan.types[name]))) for name in plan.ranked}
         return State(plan, Store(plan), KeyRows(plan), KeyTable(plan.key_types) if spec.by else None, pools=pools)
 
     def but(self, **changes: Any) -> State:

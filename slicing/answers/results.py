@@ -16,7 +16,7 @@ from slicing.columns.arrow_io import no_rows
 from slicing.columns.arrow_out import Pieces, array_of, texts
 from slicing.columns.keys import KeyTable, ranks_among
 from slicing.columns.order import sorting
-from slicing.columns.values import taken
+from slicing.columns.values import given_out, taken
 from slicing.plan import Plan
 from slicing.slices.blocks import by_column
 from slicing.windows.bounds import BEGIN
@@ -36,7 +36,7 @@ def schema(plan: Plan) -> pa.Schema:
 def _schema(plan: Plan) -> pa.Schema:
     time = plan.measure.type
     fields = [pa.field("window", pa.string()), pa.field("window_start", time), pa.field("window_end", time)]
-    fields += [pa.field(n, t) for n, t in zip(plan.spec.by, plan.key_types, strict=True)]
+    fields += [pa.field(n, given_out(t)) for n, t in zip(plan.spec.by, plan.key_types, strict=True)]
     if plan.spec.ranks_rows:
         fields += [pa.field("rank_start", pa.int64()), pa.field("rank_end", pa.int64())]
     fields += [pa.field(n, a.type) for n, a in plan.aggs.items()]

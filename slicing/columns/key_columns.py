@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as t
 
-from slicing.columns.arrow_out import array_of
+from slicing.columns.arrow_out import MOST_TEXT, array_of
 from slicing.columns.key_tables import NOTHING, ByteTable, Codes, Mask, WordTable
 from slicing.columns.order import inverse
 from slicing.kernels.table import hash_bytes, hash_words, look_up
@@ -211,7 +211,7 @@ def _same_buffers(one: pa.Array, other: pa.Array) -> bool:
 
 def typed(column: WordColumn | ByteColumn, ids: Ints, type: pa.DataType) -> pa.Array | pa.ChunkedArray:
     if not t.is_dictionary(type):
-        return column.values(ids).cast(type)
+        return _in_type(column.values(ids), type)
     null, every = column.table.null, column.table.given - (column.table.null >= 0)
     room = 1 << type.index_type.bit_width - t.is_signed_integer(type.index_type)
     known = ids != null
@@ -228,6 +228,15 @@ def typed(column: WordColumn | ByteColumn, ids: Ints, type: pa.DataType) -> pa.A
         places[known] = indices
     indices = array_of(places, None if null < 0 else ~known).cast(type.index_type)
     return pa.DictionaryArray.from_arrays(indices, dictionary, ordered=type.ordered)
+
+
+def _in_type(values: pa.Array, type: pa.DataType) -> pa.Array | pa.ChunkedArray:
+    """Values of views, which are kept with long offsets, in as many pieces as columns of their text need."""
+    if values.type == type or values.nbytes <= MOST_TEXT or len(values) == 1:
+        return values.cast(type)
+    half = len(values) // 2
+    pieces = [_in_type(piece, type) for piece in (values[:half], values[half:])]
+    return pa.chunked_array([chunk for p in pieces for chunk in (p.chunks if isinstance(p, pa.ChunkedArray) else [p])])
 
 
 def _valid(array: pa.Array) -> Mask | None:

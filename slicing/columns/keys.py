@@ -17,6 +17,7 @@ import pyarrow as pa
 from slicing.columns.key_columns import check_key_type, column_of, typed
 from slicing.columns.key_tables import Codes, WordTable
 from slicing.columns.order import distinct, inverse
+from slicing.columns.values import given_out
 from slicing.kernels.table import hash_words
 
 Array = npt.NDArray[Any]
@@ -63,9 +64,9 @@ class KeyTable:
         return self.encode_values(columns, threads)
 
     def columns(self, codes: Ints) -> list[pa.Array | pa.ChunkedArray]:
-        """The keys of ``codes``, in the types they came in."""
+        """The keys of ``codes``, in the types they came in; views as ``string`` and ``binary``."""
         columns = zip(self._columns, self._column_ids(codes), self._types, strict=True)
-        return [typed(column, ids, type) for column, ids, type in columns]
+        return [typed(column, ids, given_out(type)) for column, ids, type in columns]
 
     def ranks(self, codes: Ints) -> Ints:
         """Positions 0..n-1 of distinct codes in the order of their keys, column by column.

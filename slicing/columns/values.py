@@ -52,6 +52,15 @@ def storable(type: pa.DataType) -> pa.DataType:
     return pa.large_binary() if pa.types.is_binary_view(type) else type
 
 
+def given_out(type: pa.DataType) -> pa.DataType:
+    """The type in results: of views ``string`` and ``binary``, as pyarrow cannot filter, sort, join or write views."""
+    if pa.types.is_dictionary(type):
+        return pa.dictionary(type.index_type, given_out(type.value_type), type.ordered)
+    if pa.types.is_string_view(type):
+        return pa.string()
+    return pa.binary() if pa.types.is_binary_view(type) else type
+
+
 def plain(column: pa.Array) -> pa.Array:
     """A column in the type it is kept in."""
     type = column.type
@@ -89,14 +98,14 @@ def decoded(type: pa.DataType) -> pa.DataType:
 class ValueType:
     """How the values of one Arrow type are held."""
 
-    type: pa.DataType
+    type: pa.DataType  # as they are given out
     family: str
     ranked: bool  # words are ranks in the column's pool
 
     @staticmethod
     def of(type: pa.DataType, column: str) -> ValueType:
         t = pa.types
-        type = decoded(type)
+        type = given_out(decoded(type))
         if t.is_boolean(type):
             return ValueType(type, BOOL, False)
         if t.is_signed_integer(type):
@@ -277,8 +286,6 @@ def _is_text(type: pa.DataType) -> bool:
         or t.is_binary(type)
         or t.is_large_binary(type)
         or t.is_fixed_size_binary(type)
-        or t.is_string_view(type)
-        or t.is_binary_view(type)
     )
 
 
