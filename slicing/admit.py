@@ -69,7 +69,7 @@ def admit(state: State, rows: Rows) -> Admitted:
     """Judge each row by the watermark before the batch, and reduce what is in time to cells."""
     plan, h = state.plan, state.horizon
     late = NOWHERE
-    none = plan.once("no cells", lambda: Cells.empty(plan.lanes, plan.fragments))
+    none = plan.alike("no cells", lambda: Cells.empty(plan.lanes, plan.fragments))
     if not len(rows):
         return Admitted(none, none, late, 0, rows, None)
     parts: list[Cells] = []

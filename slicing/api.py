@@ -33,8 +33,4 @@ def aggregate(data: object, spec: Spec, *, threads: int = 1) -> pa.Table:
 
 
 def _without_progress(spec: Spec) -> Spec:
-    if isinstance(spec.time, ProcessingTime):
-        return spec
-    arguments = {name: getattr(spec, name) for name in spec.__dataclass_fields__}
-    arguments |= {"windows": dict(spec.windows), "aggs": dict(spec.aggs), "watermark": manual()}
-    return Spec(**arguments)
+    return spec if isinstance(spec.time, ProcessingTime) else spec.watched_by(manual())

@@ -108,7 +108,7 @@ def with_cells(state: State, hot: Hot) -> State:
 def suits(state: State, rows: Rows) -> bool:
     """Whether rows are few beside the keys, and nothing asks for more than cells added up by code."""
     plan = state.plan
-    if state.keys is None or not plan.once("hot", lambda: _fits(plan)):
+    if state.keys is None or not plan.alike("hot", lambda: _fits(plan)):
         return False
     if len(rows) > LARGE * len(state.keys) or len(state.keys) >= state.crowded or not len(rows):
         return False

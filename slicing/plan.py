@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -67,6 +67,7 @@ class Plan:
         self.since = dict(since or {})
         self.agg_since = dict(agg_since or {})
         self._made: dict[str, Any] = {}
+        self._made_alike: dict[str, Any] = {}
         self.combine = AUTO  # or the strategy that an operator was told to use
         self.arrival = arrival  # False: rows come in no order, and ties go to the smaller value
         types = {name: column_type(schema, name) for name in spec.columns()}
@@ -101,18 +102,17 @@ class Plan:
 
     @staticmethod
     def of(spec: Spec, schema: pa.Schema, arrival: bool = True) -> Plan:
-        """A plan like the last one of the same spec and types, but with caches of its own: 88 -> 12 us, and after other
+        """A plan of its own like one made before for an equal spec and the same types: 130 -> 12 us, and after other
         work 600 -> 60."""
-        types = {name: column_type(schema, name) for name in spec.columns()}
-        last: Plan | None = spec.__dict__.get("_plan")
-        if last is None or last.arrival != arrival or last.types != types:
-            last = Plan(spec, schema, arrival)
-            if last.row_windows or last.edges.irregular:  # windows that may remember something
-                return last
-            spec.__dict__["_plan"] = last
+        if not all(isinstance(window, Window) for window in spec.windows.values()):  # a user's may remember something
+            return Plan(spec, schema, arrival)
+        try:
+            like = _like(spec, arrival, tuple([(name, column_type(schema, name)) for name in spec.columns()]))
+        except TypeError:
+            return Plan(spec, schema, arrival)  # refused once more, or an argument of an aggregate has no hash
         plan, edges = object.__new__(Plan), object.__new__(EdgeSet)
-        edges.__dict__.update(last.edges.__dict__)
-        plan.__dict__.update(last.__dict__, edges=edges, columns=Columns(types), _made={})
+        edges.__dict__.update(like.edges.__dict__)
+        plan.__dict__.update(like.__dict__, spec=spec, edges=edges, columns=Columns(like.types), _made={})
         return plan
 
     def _bind_edges(self, windows: Sequence[ContextFreeWindow | RowWindow | Window]) -> None:
@@ -267,9 +267,16 @@ class Plan:
         made: Made = self._made[name]
         return made
 
+    def alike(self, name: str, make: Callable[[], Made]) -> Made:
+        """The same of what never changes: for all plans of the same spec and types, in any thread."""
+        made: Made | None = self._made_alike.get(name)
+        if made is None:
+            made = self._made_alike[name] = make()
+        return made
+
     def named(self, numbers: Ints) -> pa.Array:
         """The names of windows by their numbers."""
-        return self.once("names", lambda: Names(self.names)).take(numbers)
+        return self.alike("names", lambda: Names(self.names)).take(numbers)
 
     def numbered(self, types: Ints) -> Ints:
         """Numbers of time windows as numbers among all windows."""
@@ -344,6 +351,16 @@ class Plan:
         for agg in self.spec.aggs.values():
             if agg.flag is not None and not pa.types.is_boolean(types[agg.flag]):
                 raise TypeError(f"{agg!r}: where takes a boolean column; {agg.flag!r} has type {types[agg.flag]}")
+
+
+@lru_cache(64)
+def _like(spec: Spec, arrival: bool, types: tuple[tuple[str, pa.DataType], ...]) -> Plan:
+    """The plan that others are made like, with everything that is looked for once."""
+    plan = Plan(spec, pa.schema(types), arrival)
+    for name, attribute in vars(Plan).items():
+        if isinstance(attribute, lazy):
+            getattr(plan, name)
+    return plan
 
 
 T = TypeVar("T")

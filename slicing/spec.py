@@ -163,6 +163,12 @@ class Spec:
         """Whether results have ``rank_start`` and ``rank_end``."""
         return any(isinstance(w, RowWindow) and w.ranked for w in self.windows.values())
 
+    def watched_by(self, watermark: Watermark) -> Spec:
+        """The same query with another watermark; for one that has no spans and no columns, nothing is checked again."""
+        spec = object.__new__(Spec)
+        spec.__dict__.update({f: getattr(self, f) for f in self.__dataclass_fields__}, watermark=watermark)
+        return spec
+
     def columns(self) -> tuple[str, ...]:
         """Every column the query reads, each once."""
         known: tuple[str, ...] | None = self.__dict__.get("_columns")

@@ -9,6 +9,7 @@ from itertools import count
 import numpy as np
 import pyarrow as pa
 import pytest
+from harness import Squares
 
 import slicing as sl
 from slicing.plan import Plan
@@ -237,9 +238,26 @@ def test_operators_of_one_spec_know_nothing_of_each_other():
     one, other, of_parts = (Plan.of(spec, streams[0].schema, arrival) for arrival in (True, True, False))
     assert one.edges is not other.edges and one._made is not other._made
     assert one.arrival and not of_parts.arrival
-    rows = sl.Spec("t", {"r": sl.per_row(3)}, N, watermark=sl.ordered())  # windows that may remember something
-    one, other = (Plan.of(rows, streams[0].schema) for _ in range(2))
-    assert one.row_windows[0] is not other.row_windows[0]
+    squares = sl.Spec("t", {"s": Squares()}, N, watermark=sl.ordered())  # a user's windows may remember something
+    one, other = (Plan.of(squares, streams[0].schema) for _ in range(2))
+    assert one.bounds[0] is not other.bounds[0]
+
+
+def test_equal_specs_are_planned_once_for_each_of_their_types():
+    def spec(size):
+        return sl.Spec("t", {"w": sl.tumbling(size), "r": sl.per_row(3)}, N)
+
+    schemas = [pa.schema([("t", type)]) for type in (pa.int64(), pa.int32())]
+    one, other = (Plan.of(spec(10), schemas[0]) for _ in range(2))
+    assert one is not other and one.spec is not other.spec and one.bounds[0] is other.bounds[0]
+    assert one.row_windows[0] is other.row_windows[0]
+    one.combining("prefix difference")
+    assert other.combine == Plan.of(spec(10), schemas[0]).combine == "auto"
+    assert Plan.of(spec(10), schemas[1]).bounds[0] is not one.bounds[0]
+    assert Plan.of(spec(20), schemas[0]).bounds[0] is not one.bounds[0]
+    for _ in range(2):
+        with pytest.raises(TypeError, match="time column 't' must hold"):
+            Plan.of(spec(10), pa.schema([("t", pa.float64())]))
 
 
 def test_columns_may_change_places_between_pushes():

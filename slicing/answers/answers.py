@@ -137,7 +137,7 @@ class Answers:
 
     @staticmethod
     def none(plan: Plan) -> Answers:
-        return plan.once("no answers", lambda: Answers._none(plan))
+        return plan.alike("no answers", lambda: Answers._none(plan))
 
     @staticmethod
     def _none(plan: Plan) -> Answers:

@@ -30,7 +30,7 @@ Ints = npt.NDArray[np.int64]
 
 def schema(plan: Plan) -> pa.Schema:
     """The columns of ``out.windows``."""
-    return plan.once("schema", lambda: _schema(plan))
+    return plan.alike("schema", lambda: _schema(plan))
 
 
 def _schema(plan: Plan) -> pa.Schema:
@@ -60,7 +60,7 @@ def in_order(answers: Answers, keys: KeyTable | None, last: Ints | None = None) 
 def to_table(plan: Plan, answers: Answers, keys: KeyTable | None, pools: Pools, mark: Ints | None = None) -> pa.Table:
     """``mark`` is the revision of each row or, for changes, 0 for '-', 1 for '+', and -1 for a '+' that comes first."""
     if not answers.window.size:
-        return plan.once("no windows", lambda: no_rows(schema(plan)))
+        return plan.alike("no windows", lambda: no_rows(schema(plan)))
     order = in_order(answers, keys, mark)
     if order is not None:
         answers = answers.take(order)

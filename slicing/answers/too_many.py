@@ -16,7 +16,7 @@ MOST_EMPTY = 1 << 28  # empty windows at once: some 10 GB
 
 def check_due(plan: Plan, runs: Sequence[Cells], after: int, until: int) -> None:
     """Refuse more windows with ``after < end <= until`` than a result has rows."""
-    overlap, per_tick, longest = plan.once("most windows", lambda: _most(plan))
+    overlap, per_tick, longest = plan.alike("most windows", lambda: _most(plan))
     if sum(map(len, runs)) * overlap <= MOST:
         return
     runs = [run for run in runs if len(run)]

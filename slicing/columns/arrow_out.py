@@ -21,6 +21,7 @@ Mask = npt.NDArray[np.bool_]
 
 MANY_NAMES = 128  # rows of results whose names are worth a kernel: 180 of them 13 -> 4 us, 18,000 100 -> 25
 MOST_TEXT = (1 << 31) - 1  # bytes that a column of strings holds
+KEPT_TEXT = 1 << 18  # bytes of names that are kept for later results
 MUCH = 1 << 14  # bytes: texts as long as the longest one take no more
 
 _type_of = cache(pa.from_numpy_dtype)
@@ -108,10 +109,12 @@ class Names:
         if numbers.size * self._longest > MOST_TEXT:
             raise OverflowError(f"the names of {numbers.size} windows do not fit a column; push smaller batches")
         if len(self._names) == 1:
-            if self._one is None or len(self._one) < numbers.size:
+            one = self._one
+            if one is None or len(one) < numbers.size:
                 most = MOST_TEXT // max(self._longest, 1)
-                self._one = repeated(self._names[0], min(numbers.size + numbers.size // 8 + 64, most))
-            return self._one.slice(0, numbers.size)
+                one = repeated(self._names[0], min(numbers.size + numbers.size // 8 + 64, most))
+                self._one = one if len(one) * self._longest <= KEPT_TEXT else self._one
+            return one.slice(0, numbers.size)
         if numbers.size < MANY_NAMES and "_many" not in self.__dict__:  # whose kernel is there once it was called
             return self._few.take(array_of(numbers))
         return self._many.take(numbers)
