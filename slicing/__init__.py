@@ -25,6 +25,7 @@ from slicing.aggregates.holistic import collect, count_distinct, heavy_hitters, 
 from slicing.aggregates.sketches import approx_count_distinct, approx_quantile
 from slicing.aggregates.udaf import udaf
 from slicing.api import aggregate
+from slicing.attach import attach
 from slicing.explain import Explanation, explain
 from slicing.operator import Operator
 from slicing.output import Output
@@ -64,6 +65,7 @@ __all__ = [
     "approx_quantile",
     "argmax",
     "argmin",
+    "attach",
     "bounded",
     "calendar",
     "collect",

@@ -222,18 +222,7 @@ class Rows:
     def sequence(self) -> Ints:
         """The tie-breaking column, null first; all alike where the spec has none."""
         name = self.plan.spec.sequence
-        if name is None:
-            return np.zeros(len(self), np.int64)
-        column = self.columns[name]
-        if column.type == pa.uint64():
-            words = column.fill_null(0).to_numpy(zero_copy_only=False).view(np.int64) ^ SIGN_BIT
-        else:
-            storage = pa.int64() if column.type.bit_width == 64 else pa.int32()
-            integer = column if pa.types.is_integer(column.type) else column.view(storage)
-            words = integer.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-        if column.null_count:
-            words = np.where(column.is_null().to_numpy(zero_copy_only=False), SIGN_BIT, words)
-        return words
+        return np.zeros(len(self), np.int64) if name is None else sequence_words(self.columns[name])
 
     def valid(self, column: str | None, flag: str | None) -> Bytes:
         """A byte a row: whether the value is there and the flag lets it in. Empty: all do."""
@@ -267,6 +256,19 @@ class Rows:
             values = self.plan.readers[feed](self.columns[feed.column])
         values.setflags(write=False)
         return values
+
+
+def sequence_words(column: pa.Array) -> Ints:
+    """A tie-breaking column as words to be compared, null first."""
+    if column.type == pa.uint64():
+        words = column.fill_null(0).to_numpy(zero_copy_only=False).view(np.int64) ^ SIGN_BIT
+    else:
+        storage = pa.int64() if column.type.bit_width == 64 else pa.int32()
+        integer = column if pa.types.is_integer(column.type) else column.view(storage)
+        words = integer.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    if column.null_count:
+        words = np.where(column.is_null().to_numpy(zero_copy_only=False), SIGN_BIT, words)
+    return words
 
 
 def _not_null(column: pa.Array) -> list[Bytes]:

@@ -30,6 +30,7 @@ LAYERS = [
     ["admit", "close", "hot", "output", "snapshot", "split"],
     ["operator", "partials", "replan"],
     ["api", "explain", "__main__"],
+    ["attach"],
 ]
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
 

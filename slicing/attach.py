@@ -1,0 +1,352 @@
+"""Row-aligned results: the input's rows, each with the answers of the window it belongs to or ends.
+
+The windows come from ``aggregate``, asked with a column of codes in place of the keys. A row finds its window among
+those of its code by its time, or by its rank where rows decide: windows of a key do not overlap, so it is the last one
+that begins at the row or before. Nothing is joined by keys and times, which may be alike in several rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slicing.aggregates import builtin
+from slicing.aggregates.aggregate import Aggregate
+from slicing.api import aggregate
+from slicing.batch import sequence_words
+from slicing.columns.arrow_io import batches
+from slicing.columns.arrow_out import array_of
+from slicing.columns.keys import KeyTable
+from slicing.columns.order import alike, inverse, order_by, stable_order
+from slicing.columns.values import taken
+from slicing.kernels.attach import last_begun
+from slicing.measure import Measure
+from slicing.plan import Plan
+from slicing.spec import ProcessingTime, Spec
+from slicing.watermark import manual
+from slicing.windows.builtin import ContextFreeWindow, Cumulate, Landmark, Session, Sliding, Whole, Window
+from slicing.windows.counted import LastRows, PerRow, RowCount
+from slicing.windows.marked import Frame, Punctuation
+from slicing.windows.row_windows import RowWindow
+
+Ints = npt.NDArray[np.int64]
+AnyWindow = ContextFreeWindow | RowWindow | Window
+
+
+def attach(data: object, spec: Spec, *, threads: int = 1) -> pa.Table:
+    """The rows of the data, in their order, each with the aggregates of its window.
+
+    What Polars' ``over`` and ``rolling`` and pandas' ``transform`` and ``rolling`` give: a result of the input's
+    length. A row has the window that it *belongs to* (``tumbling``, ``calendar``, ``fixed``, ``session``,
+    ``punctuation``, ``frame``, ``whole``, ``rows(n)``), or the window that it *makes* (``per_row``,
+    ``rows(n, every=1)``: the last ``n`` rows up to this one).
+
+    Parameters
+    ----------
+    data
+        What :func:`aggregate` takes. All of it is held in memory, as it is returned.
+    spec
+        The query. Lateness, the watermark and ``emit`` do not matter: all data is seen before a window closes.
+        With ``on_null_time="late"``, rows without a time are in no window.
+    threads
+        As of :class:`Operator`.
+
+    Returns
+    -------
+    pyarrow.Table
+        All columns of the data, then a column for each aggregate. With several windows in ``spec``, the columns are
+        named ``<aggregate>_<window>``, window by window. They are null in rows that are in no window: outside of a
+        frame or of a ``fixed`` band, or short of ``n`` rows.
+
+    Raises
+    ------
+    ValueError
+        If a row may be in several windows of a type (``sliding``, ``cumulate``, ``landmark``, ``last_rows``), or if a
+        new column has the name of another one.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> rows = pa.table({"t": [1, 2, 12, 12], "user": ["ann", "bob", "ann", "ann"], "ms": [5, 7, 3, 9]})
+    >>> spec = sl.Spec("t", {"ten": sl.tumbling(10)}, {"most": sl.max("ms")}, by="user")
+    >>> sl.attach(rows, spec)["most"].to_pylist()
+    [5, 7, 9, 9]
+    """
+    if not isinstance(spec, Spec):
+        raise TypeError(f"attach takes the data and a sl.Spec; got {type(spec).__name__}")
+    if isinstance(spec.time, ProcessingTime):
+        raise ValueError("attach needs the rows' own times; got time=sl.processing_time()")
+    if spec.idle is not None:
+        raise ValueError(
+            f"attach takes no idle, which ends the windows of quiet keys in a stream; got idle={str(spec.idle)!r}: "
+            "leave it out, or use a session"
+        )
+    for name, window in spec.windows.items():
+        _check_window(name, window)
+    batches_given = list(batches(data))
+    given = pa.Table.from_batches(batches_given)
+    names = _new_columns(spec, given.column_names)
+    rows = _Rows.of(spec, batches_given)
+    results = rows.answered(spec, threads)
+    for name, window in spec.windows.items():
+        found = rows.spread(_window_of_each(rows, results.of(name, getattr(window, "by_arrival", False)), window))
+        for agg in spec.aggs:
+            given = given.append_column(names[name, agg], _whole(results.table[agg]).take(found))
+    return given
+
+
+class _Rows:
+    """The rows that have a time: the columns that the query reads, their times and codes, and their ranks."""
+
+    def __init__(self, spec: Spec, plan: Plan, timed: list[pa.RecordBatch], count: int, at: Ints | None) -> None:
+        """``at``: which of ``count`` rows they are; None: all."""
+        self.columns, self.count, self.at, self.measure = timed, count, at, plan.measure
+        read = [plan.columns.of(batch)[1] for batch in timed]
+        self.time = np.concatenate([plan.measure.words(columns[str(spec.time)]) for columns in read])
+        self.code: Ints = alike(0, self.time.size)
+        self.codes, self.keyed = 1, bool(spec.by)
+        if self.keyed:
+            keys = KeyTable(plan.key_types)
+            self.code = np.concatenate([keys.encode([columns[name] for name in spec.by]) for columns in read])
+            self.codes = len(keys)
+        self._sequence: list[Ints] = []
+        if spec.sequence is not None:
+            self._sequence = [np.concatenate([sequence_words(columns[spec.sequence]) for columns in read])]
+
+    @staticmethod
+    def of(spec: Spec, given: list[pa.RecordBatch]) -> _Rows:
+        plan = Plan(_asked(spec), given[0].schema)
+        timed, at, count = [], [], 0
+        for batch in given:
+            some = batch.select(spec.columns())
+            valid = _with_time(spec, some, count)
+            timed.append(some if valid.size == len(some) else taken(some, valid))
+            at.append(valid + count)
+            count += len(batch)
+        places = np.concatenate(at)
+        return _Rows(spec, plan, timed, count, None if places.size == count else places)
+
+    def answered(self, spec: Spec, threads: int) -> _Results:
+        """All windows of these rows, by their codes."""
+        known = {*spec.columns(), *spec.aggs}
+        code, place, first, last = (_free(name, known) for name in ("code", "place", "first", "last"))
+        data = pa.Table.from_batches(self.columns)
+        if self.keyed:
+            data = data.append_column(code, array_of(self.code))
+        aggs: dict[str, Aggregate] = dict(spec.aggs)
+        if any(isinstance(window, Frame) for window in spec.windows.values()):
+            data = data.append_column(place, array_of(self.place(True, True)))
+            aggs |= {first: builtin.min(place), last: builtin.max(place)}
+        table = aggregate(data, _asked(spec, by=[code] if self.keyed else [], aggs=aggs), threads=threads)
+        return _Results(
+            table, self.measure, len(spec.windows) > 1, self.codes, code if self.keyed else None, first, last
+        )
+
+    def place(self, per_key: bool, by_time: bool) -> Ints:
+        """Each row's place among all: by key or not, then by (time, sequence, arrival) or as they came."""
+        keys = [*self._sequence, self.time] if by_time else []
+        keys += [self.code] if per_key and self.keyed else []
+        return inverse(order_by(*keys)) if keys else np.arange(self.time.size)
+
+    def rank(self, per_key: bool, by_time: bool) -> Ints:
+        """How many rows of its key, or of all, are before each."""
+        place = self.place(per_key, by_time)
+        if not per_key or self.codes == 1:
+            return place
+        sizes = np.bincount(self.code, minlength=self.codes)
+        return place - (np.cumsum(sizes) - sizes).take(self.code)
+
+    def last_begun(self, place: Ints, windows: _Windows, begin: Ints, grouped: bool = True) -> Ints:
+        """Of each row the last window of its key that begins at its place or before; -1: none."""
+        out = np.empty(place.size, np.int64)
+        code = self.code if grouped else alike(0, place.size)
+        bounds = windows.bounds if grouped else windows.bounds[[0, -1]]
+        last_begun(np.ascontiguousarray(code), place, bounds, begin, bounds[:-1].copy(), out)
+        return out
+
+    def spread(self, found: Ints) -> pa.Array:
+        """What was found for these rows, for all that were given; null where nothing was."""
+        if self.at is not None:
+            every = np.full(self.count, -1)
+            every[self.at] = found
+            found = every
+        return array_of(found, found < 0)
+
+
+@dataclass(frozen=True)
+class _Windows:
+    """The windows of one type, by code and then in order: where they are among all results."""
+
+    results: _Results
+    at: Ints
+    bounds: Ints  # where the windows of each code begin
+
+    def words(self, column: str) -> Ints:
+        return self.results.words(column).take(self.at)
+
+
+@dataclass(frozen=True)
+class _Results:
+    """What ``aggregate`` found, and how its added columns are named."""
+
+    table: pa.Table
+    measure: Measure
+    several: bool  # types of windows
+    codes: int
+    code: str | None
+    first: str
+    last: str
+
+    def words(self, column: str) -> Ints:
+        """A column of times or of whole numbers."""
+        array = _whole(self.table[column])
+        if column in ("window_start", "window_end"):
+            return self.measure.words(array)
+        return array.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+
+    def of(self, window: str, ranked: bool) -> _Windows:
+        """The windows of one name; ``ranked``: those whose ends need not follow their ranks."""
+        named = np.arange(len(self.table))
+        if self.several:
+            named = np.flatnonzero(pc.equal(self.table["window"], window).to_numpy())
+        if ranked:
+            named = named.take(stable_order(self.words("rank_start").take(named)))
+        if self.code is None:
+            return _Windows(self, named, np.array([0, named.size]))
+        code = self.words(self.code).take(named)
+        sizes = np.bincount(code, minlength=self.codes)
+        return _Windows(self, named.take(stable_order(code)), np.append(0, np.cumsum(sizes)))
+
+
+def _window_of_each(rows: _Rows, windows: _Windows, window: AnyWindow) -> Ints:
+    """Where among all results the window of each row is; -1 where it has none."""
+    if isinstance(window, PerRow):
+        found = _made_at(rows, rows.time, windows, "window_end")
+    elif isinstance(window, RowCount):
+        rank = rows.rank(window.per_key, not window.by_arrival)
+        if window.every == 1 and window.n > 1:
+            found = _made_at(rows, rank + 1, windows, "rank_end")
+        else:
+            found = _inside(
+                rank, rows.last_begun(rank, windows, windows.words("rank_start")), windows.words("rank_end")
+            )
+    elif isinstance(window, Frame):
+        begin, end = (windows.words(column) for column in (windows.results.first, windows.results.last))
+        place = rows.place(True, True)
+        found = _inside(place, rows.last_begun(place, windows, begin, grouped=False), end + 1)
+    else:
+        begin, end = windows.words("window_start"), windows.words("window_end")
+        found = rows.last_begun(rows.time, windows, begin)
+        if isinstance(window, ContextFreeWindow):  # the last row's time may end the others, which leave no row out
+            _check_apart(windows, begin, end, window)
+            found = _inside(rows.time, found, end)
+    return np.where(found < 0, -1, windows.at.take(found)) if windows.at.size else found
+
+
+def _made_at(rows: _Rows, place: Ints, windows: _Windows, column: str) -> Ints:
+    """The windows that stand at the places of rows."""
+    at = windows.words(column)
+    return _inside(place, rows.last_begun(place, windows, at), at + 1)
+
+
+def _inside(place: Ints, found: Ints, end: Ints) -> Ints:
+    """Without the windows that end before the row."""
+    if end.size:
+        found[place >= end.take(found, mode="wrap")] = -1
+    return found
+
+
+def _check_apart(windows: _Windows, begin: Ints, end: Ints, window: AnyWindow) -> None:
+    """A user's own windows may overlap."""
+    again = begin[1:] < end[:-1]
+    again[windows.bounds[1:-1][(windows.bounds[1:-1] > 0) & (windows.bounds[1:-1] <= again.size)] - 1] = False
+    if again.any():
+        raise ValueError(f"attach gives each row one window, and those of {window!r} overlap; {_INSTEAD}")
+
+
+_INSTEAD = "use sl.aggregate, which gives all windows, and join what you need of them"
+
+
+def _check_window(name: str, window: AnyWindow) -> None:
+    """Refuse a window type of which a row may have several."""
+    several = None
+    if isinstance(window, Sliding) and _amount(window.every) < _amount(window.size):
+        several = f"sl.per_row({str(window.size)!r}) for the last {window.size} at each row, sl.tumbling for one"
+    elif isinstance(window, Cumulate) and window.every != window.size:
+        several = "sl.tumbling(size) for the whole of each"
+    elif isinstance(window, Landmark):
+        several = "sl.whole() for all rows"
+    elif isinstance(window, LastRows):
+        several = f"sl.rows({window.n}, every=1) for the last {window.n} rows at each row"
+    elif isinstance(window, RowCount) and 1 < window.every < window.n:
+        several = "every=1 for the rows before each row, or no every for windows side by side"
+    elif isinstance(window, RowCount) and window.every == 1 and window.n > 1 and window.partial:
+        several = "partial=False: a row short of n rows is null"
+    elif isinstance(window, PerRow) and window.every > 1:
+        several = "every=1 for a window of each row"
+    elif not isinstance(window, ContextFreeWindow | Session | Whole | PerRow | RowCount | Punctuation | Frame):
+        several = "a sl.ContextFreeWindow whose windows do not overlap"
+    if several is not None:
+        raise ValueError(
+            f"windows[{name!r}]: attach gives each row one window, and it may be in several of {window!r}; use "
+            f"{several}; or {_INSTEAD.removeprefix('use ')}"
+        )
+
+
+def _amount(span: Any) -> int:
+    return int(getattr(span, "ns", span))
+
+
+def _asked(spec: Spec, **others: Any) -> Spec:
+    """The query of all rows at once: with other arguments, and nothing that only a stream needs."""
+    windows = {
+        name: replace(window, fill=False) if getattr(window, "fill", False) else window  # type: ignore[type-var]
+        for name, window in spec.windows.items()
+    }
+    arguments = {name: getattr(spec, name) for name in spec.__dataclass_fields__}
+    arguments |= {"windows": windows, "aggs": dict(spec.aggs), "watermark": manual()}
+    return Spec(**(arguments | {"allowed_lateness": 0, "emit": "final"} | others))
+
+
+def _with_time(spec: Spec, batch: pa.RecordBatch, before: int) -> Ints:
+    """The rows of a batch that have a time, ``before`` rows after the first batch's first one."""
+    time = batch.column(str(spec.time))
+    if not time.null_count:
+        return np.arange(len(batch))
+    valid = time.is_valid().to_numpy(zero_copy_only=False)
+    if spec.on_null_time == "error":
+        raise ValueError(
+            f"time column {spec.time!r} is null in row {before + int(np.argmin(valid))} of the data; fill or drop "
+            "nulls, or use on_null_time='late' to leave such rows without a window"
+        )
+    return np.flatnonzero(valid)
+
+
+def _new_columns(spec: Spec, taken_names: list[str]) -> dict[tuple[str, str], str]:
+    """The name of each new column, by window and aggregate."""
+    several = len(spec.windows) > 1
+    names = {(w, agg): f"{agg}_{w}" if several else agg for w in spec.windows for agg in spec.aggs}
+    seen = set(taken_names)
+    for (window, agg), name in names.items():
+        if name in seen:
+            what = f"aggs has {agg!r}" + (f", which windows[{window!r}] makes {name!r}" if several else "")
+            raise ValueError(f"{what}: the result has a column of this name already; choose another name")
+        seen.add(name)
+    return names
+
+
+def _free(name: str, known: set[str]) -> str:
+    """A name that no other column has."""
+    while name in known:
+        name += "_"
+    return name
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    """A column in one piece."""
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.nulls(0, column.type)])

@@ -1,0 +1,341 @@
+"""Row-aligned results: what Polars' ``over`` and ``rolling`` and pandas' ``transform`` and ``rolling`` give."""
+
+import os
+import random
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import slicing as sl
+
+CASES = int(os.environ.get("SLICING_CASES", "60"))
+SECOND = 10**9
+SINCE = 1_700_000_000 * SECOND  # ns since 1970
+
+
+def rows_of(chance: random.Random, n: int | None = None, scale: int = SECOND) -> pa.Table:
+    """Rows of repeated times, mostly disordered; keys null, NaN and of two columns; values null."""
+    n = chance.choice([0, 1, 2, 7, 40, 200]) if n is None else n
+    times = [SINCE + chance.randrange(max(1, n // 2)) * scale for _ in range(n)]
+    if chance.random() < 0.3:
+        times.sort()
+    columns = {
+        "t": pa.array(times, pa.int64()).cast(pa.timestamp("ns")),
+        "user": pa.array([chance.choice(["ann", "bob", "", None]) for _ in range(n)], pa.string()),
+        "f": pa.array([chance.choice([0.5, -0.0, 0.0, float("nan"), None]) for _ in range(n)], pa.float64()),
+        "v": pa.array([chance.choice([None, *range(-5, 6)]) for _ in range(n)], pa.int64()),
+        "flag": pa.array([chance.random() < 0.2 for _ in range(n)], pa.bool_()),
+        "leave": pa.array([chance.random() < 0.3 for _ in range(n)], pa.bool_()),
+        "seq": pa.array([chance.choice([None, 1, 2, 3]) for _ in range(n)], pa.int32()),
+        "row": pa.array(range(n), pa.int64()),
+    }
+    table = pa.table(columns)
+    at = sorted(chance.randrange(n + 1) for _ in range(chance.choice([0, 0, 2])))
+    pieces = [table.slice(a, b - a) for a, b in zip([0, *at], [*at, n], strict=True)]
+    return pa.concat_tables(pieces)
+
+
+def key_of(row: dict, by: list[str]) -> tuple:
+    def of(value):
+        return "nan" if isinstance(value, float) and value != value else value if value != 0 else 0.0
+
+    return tuple(of(row[name]) for name in by)
+
+
+AGGS = {"n": sl.count(), "total": sl.sum("v"), "every": sl.collect("row")}
+
+
+def answer(rows: list[dict]) -> tuple:
+    """What AGGS give of rows in their order."""
+    values = [row["v"] for row in rows if row["v"] is not None]
+    return len(rows), sum(values) if values else None, [row["row"] for row in rows]
+
+
+def in_order(rows: list[dict], sequence: bool, arrival: bool = False) -> list[dict]:
+    def place(row):
+        return () if arrival else (row["t"], *([(row["seq"] is not None, row["seq"] or 0)] if sequence else []))
+
+    return sorted(rows, key=place)
+
+
+def by_bucket(ns: int):
+    def windows(rows):
+        found = {}
+        for row in rows:
+            found.setdefault(row["t"].value // ns, []).append(row)
+        return found.values()
+
+    return windows
+
+
+def by_gap(ns: int):
+    def windows(rows):
+        found = []
+        for row in rows:
+            if found and row["t"].value - found[-1][-1]["t"].value <= ns:
+                found[-1].append(row)
+            else:
+                found.append([row])
+        return found
+
+    return windows
+
+
+def by_mark(rows):
+    marks = {row["t"] for row in rows if row["flag"]}
+    found = [[]]
+    for row in rows:
+        if row["t"] in marks and (not found[-1] or found[-1][-1]["t"] != row["t"]):
+            found.append([])
+        found[-1].append(row)
+    return found
+
+
+def by_frame(rows):
+    found, opened = [], None
+    for row in rows:
+        if opened is None and row["flag"]:
+            opened = []
+        if opened is not None:
+            opened.append(row)
+            if row["leave"]:
+                found.append(opened)
+                opened = None
+    return found
+
+
+def chunks(n: int):
+    return lambda rows: [rows[k : k + n] for k in range(0, len(rows) - n + 1, n)]
+
+
+def sliding_rows(n: int):
+    def each(rows):
+        return {row["row"]: rows[k + 1 - n : k + 1] for k, row in enumerate(rows) if k + 1 >= n}
+
+    return each
+
+
+def within(ns: int):
+    def each(rows):
+        return {row["row"]: [r for r in rows if row["t"].value - ns < r["t"].value <= row["t"].value] for row in rows}
+
+    return each
+
+
+BELONGS = {
+    "tumbling": (sl.tumbling("7s"), by_bucket(7 * SECOND)),
+    "filled": (sl.tumbling("7s", fill=True), by_bucket(7 * SECOND)),
+    "sliding": (sl.sliding("7s", "7s"), by_bucket(7 * SECOND)),
+    "calendar": (sl.calendar("1d"), by_bucket(86400 * SECOND)),
+    "session": (sl.session("2s"), by_gap(2 * SECOND)),
+    "whole": (sl.whole(), lambda rows: [rows]),
+    "punctuation": (sl.punctuation("flag"), by_mark),
+    "frame": (sl.frame("flag", "leave"), by_frame),
+    "rows": (sl.rows(3), chunks(3)),
+    "one": (sl.rows(1), chunks(1)),
+    "arrival": (sl.rows(3, order="arrival"), chunks(3)),
+    "rows of the stream": (sl.rows(3, per_key=False), chunks(3)),
+    "arrival in the stream": (sl.rows(3, order="arrival", per_key=False), chunks(3)),
+    "marks of the stream": (sl.punctuation("flag", per_key=False), by_mark),
+}
+MAKES = {
+    "per_row": (sl.per_row("5s"), within(5 * SECOND)),
+    "last3": (sl.rows(3, every=1), sliding_rows(3)),
+    "last3arrival": (sl.rows(3, every=1, order="arrival"), sliding_rows(3)),
+    "last of the stream": (sl.rows(3, every=1, per_key=False), sliding_rows(3)),
+    "last by arrival in the stream": (sl.rows(3, every=1, order="arrival", per_key=False), sliding_rows(3)),
+}
+
+
+def expected(rows: list[dict], names: list[str], by: list[str], sequence: bool) -> dict[tuple[str, int], tuple]:
+    """The answers by window and row."""
+    found = {}
+    for name in names:
+        groups: dict[tuple, list[dict]] = {}
+        for row in rows:
+            groups.setdefault(() if "stream" in name else key_of(row, by), []).append(row)
+        for group in groups.values():
+            lying = in_order(group, sequence, "arrival" in name)
+            if name in BELONGS:
+                made = {row["row"]: window for window in BELONGS[name][1](lying) for row in window}
+            else:
+                made = MAKES[name][1](lying)
+            for row, window in made.items():
+                own = [other for other in window if key_of(other, by) == key_of(rows[row], by)]
+                found[name, row] = answer(in_order(own, sequence))
+    return found
+
+
+@pytest.mark.parametrize("case", range(CASES))
+def test_rows_have_the_windows_that_they_belong_to_or_make(case):
+    chance = random.Random(case)
+    table = rows_of(chance)
+    by = chance.choice([[], ["user"], ["f"], ["user", "f"]])
+    sequence = chance.random() < 0.3
+    names = chance.sample([*BELONGS, *MAKES], chance.choice([1, 1, 2, 4]))
+    windows = {name: (BELONGS | MAKES)[name][0] for name in names}
+    spec = sl.Spec("t", windows, AGGS, by=by, sequence="seq" if sequence else None)
+    found = sl.attach(table, spec)
+    rows = table.to_pylist()
+    for row, time in zip(rows, table["t"].cast(pa.int64()).to_pylist(), strict=True):
+        row["t"] = pd.Timestamp(time)
+    wanted = expected(rows, names, by, sequence)
+    assert found.column_names[: table.num_columns] == table.column_names
+    assert found.select(table.column_names).drop("f").equals(table.drop("f"))
+    several = len(names) > 1
+    for name in names:
+        columns = [found[f"{agg}_{name}" if several else agg].to_pylist() for agg in AGGS]
+        for row, got in enumerate(zip(*columns, strict=True)):
+            assert got == wanted.get((name, row), (None, None, None)), (spec, name, row)
+
+
+@pytest.mark.parametrize("case", range(CASES // 3))
+def test_it_is_over_and_rolling_of_polars(case):
+    chance = random.Random(case)
+    table = rows_of(chance, chance.choice([1, 30, 500]))
+    frame = pl.from_arrow(table)
+    windows = {"w": sl.whole(), "b": sl.tumbling("4s"), "r": sl.per_row("5s"), "l": sl.rows(4, every=1)}
+    spec = sl.Spec("t", windows, {"n": sl.count(), "m": sl.mean("v"), "x": sl.max("v")}, by=["user", "f"])
+    ours = pl.from_arrow(sl.attach(table, spec))
+    keys = ["user", "f"]
+    theirs = frame.with_columns(
+        n_w=pl.len().over(keys),
+        m_w=pl.col("v").mean().over(keys),
+        x_b=pl.col("v").max().over(*keys, pl.col("t").dt.truncate("4s")),
+        n_b=pl.len().over(*keys, pl.col("t").dt.truncate("4s")),
+    )
+    for name in ("n_w", "x_b", "n_b"):
+        assert ours[name].cast(pl.Int64).equals(theirs[name].cast(pl.Int64).rename(name), null_equal=True)
+    assert np.allclose(ours["m_w"].to_numpy(), theirs["m_w"].to_numpy(), equal_nan=True)
+    ordered = frame.sort("t", maintain_order=True)
+    rolled = ordered.with_columns(
+        m_r=pl.col("v").cast(float).rolling_mean_by("t", "5s").over(keys),
+        m_l=pl.col("v").cast(float).rolling_mean(4, min_samples=1).over(keys),
+        n_l=pl.col("row").rolling_min(4).over(keys),
+    ).sort("row")
+    assert np.allclose(ours["m_r"].to_numpy(), rolled["m_r"].to_numpy(), equal_nan=True)
+    full = ours["n_l"].is_not_null().to_numpy()
+    assert (full == rolled["n_l"].is_not_null().to_numpy()).all()
+    assert np.allclose(ours["m_l"].to_numpy()[full], rolled["m_l"].to_numpy()[full], equal_nan=True)
+
+
+@pytest.mark.parametrize("case", range(CASES // 3))
+def test_it_is_transform_and_rolling_of_pandas(case):
+    chance = random.Random(case)
+    frame = rows_of(chance, chance.choice([1, 30, 500])).to_pandas()
+    windows = {"w": sl.whole(), "r": sl.per_row("5s"), "l": sl.rows(4, every=1)}
+    ours = sl.attach(frame, sl.Spec("t", windows, {"m": sl.mean("v")}, by=["user", "f"])).to_pandas()
+    groups = frame.groupby(["user", "f"], dropna=False)["v"]
+    assert np.allclose(ours["m_w"], groups.transform("mean"), equal_nan=True)
+    frame = frame.sort_values("t", kind="stable")
+    groups = frame.set_index("t").groupby(["user", "f"], dropna=False)
+    row = groups["row"].rolling(1).max().to_numpy().astype(int)
+    full = groups["row"].rolling(4, min_periods=1).count().to_numpy() == 4
+    last = np.where(full, groups["v"].rolling(4, min_periods=1).mean().to_numpy(), np.nan)
+    assert np.allclose(ours["m_l"][row], last, equal_nan=True)
+    recent = groups["v"].rolling("5s").mean().to_numpy()
+    repeated = ours.duplicated(["t", "user", "f"], keep=False)[row]  # pandas shows only one of them the others
+    assert np.allclose(ours["m_r"][row][~repeated], recent[~repeated], equal_nan=True)
+
+
+def test_rows_without_a_time_are_in_no_window():
+    table = pa.table({"t": [3, None, 1, None], "k": ["a", "a", "b", None], "v": [1, 2, 3, 4]})
+    spec = sl.Spec("t", {"w": sl.whole()}, {"n": sl.count()}, by="k", on_null_time="late")
+    assert sl.attach(table, spec)["n"].to_pylist() == [1, None, 1, None]
+    with pytest.raises(ValueError, match=r"time column 't' is null in row 1 of the data; fill or drop nulls, or use"):
+        sl.attach(table, sl.Spec("t", {"w": sl.whole()}, {"n": sl.count()}))
+    none = table.set_column(0, "t", pa.nulls(4, pa.int64()))
+    assert sl.attach(none, spec)["n"].to_pylist() == [None] * 4
+
+
+def test_rows_outside_of_a_band_or_between_windows_are_null():
+    table = pa.table({"t": [9, 2, 5, 3, 7]})
+    count = {"n": sl.count()}
+    assert sl.attach(table, sl.Spec("t", {"f": sl.fixed(3, 7)}, count))["n"].to_pylist() == [None, None, 2, 2, None]
+    gaps = sl.Spec("t", {"f": sl.sliding(2, every=3)}, count)
+    assert sl.attach(table, gaps)["n"].to_pylist() == [1, None, None, 1, 1]
+
+
+def test_repeated_times_do_not_multiply_rows():
+    rng = np.random.default_rng(1)
+    n = 10_000
+    table = pa.table({"t": np.sort(rng.integers(0, 3000, n)), "k": rng.integers(0, 3, n), "v": rng.normal(size=n)})
+    found = sl.attach(table, sl.Spec("t", {"r": sl.per_row(50)}, {"m": sl.mean("v")}, by="k"))
+    assert found.num_rows == n and found["m"].null_count == 0
+
+
+class Odd(sl.ContextFreeWindow):
+    """Windows of ten that begin every ``step``."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def next_edge(self, times):
+        return np.minimum(times // self.step * self.step + self.step, times // 10 * 10 + 10)
+
+    def containing(self, time):
+        first = time // self.step * self.step
+        return [(s, s + 10) for s in range(first - 10, first + 1, self.step) if s <= time < s + 10]
+
+
+def test_windows_of_ones_own():
+    table = pa.table({"t": [9, 12, 5, 31], "k": ["a", "a", "b", "a"]})
+    apart = sl.Spec("t", {"o": Odd(10)}, {"n": sl.count()}, by="k")
+    assert sl.attach(table, apart)["n"].to_pylist() == [1, 1, 1, 1]
+    with pytest.raises(
+        ValueError, match=r"attach gives each row one window, and those of .* overlap; use sl.aggregate"
+    ):
+        sl.attach(pa.table({"t": [9, 12, 5], "k": ["a"] * 3}), sl.Spec("t", {"o": Odd(5)}, {"n": sl.count()}))
+
+
+REFUSED = {
+    "sl.sliding('1h', every='5m')": "use sl.per_row('1h') for the last 1h at each row",
+    "sl.cumulate('1d', '1h')": "use sl.tumbling(size) for the whole of each",
+    "sl.landmark('1h')": "use sl.whole() for all rows",
+    "sl.last_rows(5, '1m')": "use sl.rows(5, every=1) for the last 5 rows at each row",
+    "sl.rows(6, every=3)": "use every=1 for the rows before each row",
+    "sl.rows(6, every=1, partial=True)": "use partial=False: a row short of n rows is null",
+    "sl.per_row('1m', every=2)": "use every=1 for a window of each row",
+}
+
+
+@pytest.mark.parametrize("window", REFUSED)
+def test_windows_that_share_rows_are_refused(window):
+    spec = sl.Spec("t", {"w": eval(window)}, {"n": sl.count()})
+    with pytest.raises(ValueError) as refused:
+        sl.attach(pa.table({"t": pa.array([], pa.timestamp("us"))}), spec)
+    message = str(refused.value)
+    assert message.startswith("windows['w']: attach gives each row one window, and it may be in several of sl.")
+    assert REFUSED[window] in message and "sl.aggregate" in message
+
+
+def test_names_that_are_taken_are_refused():
+    table = pa.table({"t": [1], "n": [2]})
+    with pytest.raises(ValueError, match=r"aggs has 'n': the result has a column of this name already; choose another"):
+        sl.attach(table, sl.Spec("t", {"w": sl.whole()}, {"n": sl.count()}))
+    two = sl.Spec("t", {"b_c": sl.whole(), "c": sl.tumbling(2)}, {"a": sl.count(), "a_b": sl.count()})
+    with pytest.raises(ValueError, match=r"aggs has 'a_b', which windows\['c'\] makes 'a_b_c': the result has"):
+        sl.attach(table, two)
+
+
+def test_what_only_a_stream_has_is_refused_or_ignored():
+    table = pa.table({"t": [1, 9, 2]})
+    late = sl.Spec("t", {"w": sl.tumbling(5)}, {"n": sl.count()}, allowed_lateness=3, emit="changes")
+    assert sl.attach(table, late)["n"].to_pylist() == [2, 1, 2]
+    with pytest.raises(ValueError, match="attach takes no idle"):
+        sl.attach(table, sl.Spec("t", {"w": sl.whole()}, {"n": sl.count()}, idle=3))
+    with pytest.raises(ValueError, match=r"attach needs the rows' own times; got time=sl.processing_time\(\)"):
+        sl.attach(table, sl.Spec(sl.processing_time(), {"w": sl.whole()}, {"n": sl.count()}))
+    with pytest.raises(TypeError, match=r"attach takes the data and a sl.Spec; got dict"):
+        sl.attach(table, {})
+
+
+def test_columns_of_the_data_may_have_any_name_and_type():
+    table = pa.table(
+        {"t": [1, 1], "code": ["x", "y"], "place": pa.array(["b", "b"]).dictionary_encode(), "first": [True, False]}
+    )
+    spec = sl.Spec("t", {"f": sl.frame("first", "first")}, {"last": sl.last("code")}, by=["place"])
+    assert sl.attach(table, spec)["last"].to_pylist() == ["x", None]
