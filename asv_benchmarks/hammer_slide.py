@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from asv_benchmarks.benchmarks import measuring, streams
-from slicing.kernels import columns
+from asv_benchmarks.research import dense_columns as columns
 
 ROWS = 1 << 18
 WINDOW = 1024

@@ -21,7 +21,7 @@ import slicing as sl
 from asv_benchmarks.benchmarks import streams
 from asv_benchmarks.benchmarks.push import AGGS
 
-WAYS = ("auto", "recompute", "two stacks", "daba lite", "sparse table", "eager store")
+WAYS = ("auto", "recompute", "two stacks", "sparse table", "eager store")
 ROWS = 10_000
 SHARES = {1000: 200, 100_000: 10_000}  # max_windows_per_push
 

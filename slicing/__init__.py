@@ -33,7 +33,6 @@ from slicing.snapshot import SnapshotError
 from slicing.spec import Spec, processing_time
 from slicing.watermark import bounded, manual, ordered, per_source, punctuated
 from slicing.windows.builtin import (
-    ContextFreeWindow,
     calendar,
     cumulate,
     fixed,
@@ -43,6 +42,7 @@ from slicing.windows.builtin import (
     tumbling,
     whole,
 )
+from slicing.windows.context_free import ContextFreeWindow
 from slicing.windows.counted import last_rows, per_row, rows
 from slicing.windows.marked import frame, punctuation
 from slicing.windows.users import ContextAwareWindow

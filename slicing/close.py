@@ -18,13 +18,13 @@ from slicing.columns.order import distinct
 from slicing.columns.values import NOWHERE
 from slicing.hot import fullest
 from slicing.kept_rows.by_key import KeyRows
-from slicing.kept_rows.close import closed
+from slicing.kept_rows.close import changed, closed
 from slicing.plan import ENDLESS
 from slicing.slices.cells import Cells
 from slicing.slices.sessions import chains, runs
 from slicing.state import State
 from slicing.store import Store
-from slicing.windows.bounds import BEGIN, END, FOREVER
+from slicing.windows.bounds import END, FOREVER
 
 Ints = npt.NDArray[np.int64]
 
@@ -38,11 +38,17 @@ def advance_to(
     flush: bool = False,
 ) -> tuple[State, list[Answers], tuple[Answers, Ints] | None]:
     """Move the watermark and answer the windows it closes, of slices and of rows; with what late rows have changed."""
-    rows, parts, gone = closed(state, older, reached, flush)
-    state, answers = close(state if rows is state.rows else state.but(rows=rows), reached, flush, at_most)
-    if gone is not None:
-        changed, mark = (Answers.none(state.plan), NOWHERE) if revised is None else revised
-        revised = Answers.all_of(state.plan, [changed, gone]), np.append(mark, np.zeros(len(gone), np.int64))
+    plan, rows, parts = state.plan, state.rows, list[Answers]()
+    if plan.keeps_rows and reached is not None:
+        after, until = state.closing(reached, flush)
+        if older is None:
+            rows, parts = closed(rows, state.keys, after, until)
+        else:
+            rows, parts, gone = changed(rows, older, after, until)
+            again, mark = (Answers.none(plan), NOWHERE) if revised is None else revised
+            revised = Answers.all_of(plan, [again, gone]), np.append(mark, np.zeros(len(gone), np.int64))
+        state = state.but(rows=rows)
+    state, answers = close(state, reached, flush, at_most)
     return state, [answers, *parts], revised
 
 
@@ -51,8 +57,7 @@ def close(state: State, reached: int | None, flush: bool = False, at_most: int |
     plan = state.plan
     if reached is None:
         return state, Answers.none(plan)
-    after = BEGIN if state.watermark is None else state.watermark - state.patience
-    until = FOREVER if flush else reached - state.patience
+    after, until = state.closing(reached, flush)
     check_due(plan, state.store.runs, after, until)
     apart = None if flush else _concerned(state, after, until)
     if apart is None:

@@ -11,15 +11,18 @@ import pyarrow as pa
 
 from slicing.answers.ways import pays, stacks
 from slicing.decide import Context, Decision, Workload, decide
+from slicing.durations import Duration
 from slicing.kernels.strategies import STRATEGIES
 from slicing.plan import Plan
+from slicing.policy import checked
 from slicing.slices.blocks import identity
-from slicing.slices.combining import AUTO, BUCKETS, EAGER, checked, costs
+from slicing.slices.combining import AUTO, BUCKETS, EAGER, costs
 from slicing.slices.lists import ListKind
 from slicing.spec import ProcessingTime, Spec
 from slicing.watermark import Ordered
 from slicing.windows.bounds import BEGIN, Progression
-from slicing.windows.builtin import Calendar, ContextFreeWindow, Landmark, Session, Whole, Window
+from slicing.windows.builtin import Calendar, Landmark, Session, Whole, Window
+from slicing.windows.context_free import ContextFreeWindow
 from slicing.windows.counted import LastRows, RowCount
 from slicing.windows.edges import DueWindows
 from slicing.windows.marked import Frame, Punctuation
@@ -358,6 +361,4 @@ def _timed(plan: Plan) -> list[tuple[int, ContextFreeWindow | RowWindow | Window
 
 
 def _span(plan: Plan, ticks: int) -> str:
-    from slicing.durations import Duration
-
     return str(ticks) if plan.measure.is_integer else str(Duration(ticks * plan.measure.word_ns))

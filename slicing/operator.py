@@ -8,6 +8,7 @@ fails leaves the operator as it was.
 from __future__ import annotations
 
 import time as clock
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 from functools import partial
@@ -18,6 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slicing import snapshot
 from slicing.admit import admit, encoded, too_far
 from slicing.answers import results
 from slicing.answers.answers import Answers
@@ -28,18 +30,20 @@ from slicing.close import advance_to, give_waiting, stays_open
 from slicing.columns.arrow_io import one_batch
 from slicing.columns.values import NOWHERE, taken
 from slicing.hot import Hot, begun, suits, with_cells
-from slicing.kept_rows.close import keep
+from slicing.kept_rows.close import kept
 from slicing.measure import Measure
 from slicing.output import Output, Stats
 from slicing.plan import Plan
+from slicing.policy import checked
 from slicing.replan import replanned, with_windows
-from slicing.slices.combining import checked
+from slicing.slices.cells import Cells
 from slicing.spec import ProcessingTime, Spec
 from slicing.state import State, forgotten
 from slicing.system.heap import keep_freed_memory
 from slicing.watermark import Seen
 from slicing.windows.bounds import BEGIN, END, LIMIT
-from slicing.windows.builtin import ContextFreeWindow, Window
+from slicing.windows.builtin import Window
+from slicing.windows.context_free import ContextFreeWindow
 from slicing.windows.row_windows import RowWindow
 
 Ints = npt.NDArray[np.int64]
@@ -122,17 +126,20 @@ class Operator:
         waited = Answers.none(state.plan)
         if len(admitted.changing):  # what a late row may change has to be given out before
             state, waited = give_waiting(state)
-        state, revised = revise(state, admitted.changing)
+        state, revised = _revised(state, admitted.changing)
         # cells of windows that close now need no merging
         store, arrived = state.store.going_on(admitted.cells), state.arrived + given.num_rows
         state = state.but(store=store, arrived=arrived, given=given.schema)
-        state, older = keep(state, admitted.in_time, admitted.tardy)
+        older = None
+        if state.plan.keeps_rows:
+            kept_rows, older = kept(state.rows, admitted.in_time, admitted.tardy, state.watermark)
+            state = state.but(rows=kept_rows)
         state, answers, revised = advance_to(state, self._reached(state), older, revised, self._at_most)
-        windows = results.windows(state, answers, revised, waited)
+        windows = _windows(state, answers, revised, waited)
         late = (
             results.late_rows(given, null_time, admitted.late)
             if admitted.late.size or null_time.size
-            else results.none_late(state)
+            else _none_late(state)
         )
         counts = {
             "rows": given.num_rows,
@@ -159,9 +166,9 @@ class Operator:
                 return None
         state, waited = give_waiting(state, self._at_most)
         state = state.but(watermark=reached, arrived=state.arrived + given.num_rows, given=given.schema)
-        late = results.late_rows(given, null_time, NOWHERE) if null_time.size else results.none_late(state)
+        late = results.late_rows(given, null_time, NOWHERE) if null_time.size else _none_late(state)
         counts = _NO_ROWS | {"rows": given.num_rows, "windowed": len(rows), "null_time": null_time.size}
-        windows = results.windows(state, [waited])
+        windows = _windows(state, [waited])
         fill = hot.filling(rows)
         self._torn = True  # by an interrupt only: nothing else can fail
         fill()
@@ -208,9 +215,20 @@ class Operator:
         reached = max(reached, BEGIN if before.watermark is None else before.watermark)
         if self._hot is not None and stays_open(before, reached):
             state, waited = give_waiting(before.but(watermark=reached), self._at_most)
-            return self._done(state, results.windows(state, [waited]), results.none_late(state), _NO_ROWS, self._hot)
+            return self._done(
+                state,
+                _windows(state, [waited]),
+                _none_late(state),
+                _NO_ROWS,
+                self._hot,
+            )
         state, answers, _ = advance_to(self._settled(before), reached, at_most=self._at_most)
-        return self._done(forgotten(state), results.windows(state, answers), results.none_late(state), _NO_ROWS)
+        return self._done(
+            forgotten(state),
+            _windows(state, answers),
+            _none_late(state),
+            _NO_ROWS,
+        )
 
     def flush(self) -> Output:
         """End of the stream: close everything that is still open."""
@@ -219,7 +237,12 @@ class Operator:
             return Output(_no_windows(self.spec), pa.table({}), Stats(_NO_ROWS | _NO_STATE), None)
         state, answers, _ = advance_to(self._state, END, flush=True)
         state = replace(state, watermark=self._state.watermark)
-        out = self._done(forgotten(state), results.windows(state, answers), results.none_late(state), _NO_ROWS)
+        out = self._done(
+            forgotten(state),
+            _windows(state, answers),
+            _none_late(state),
+            _NO_ROWS,
+        )
         self._ended = True
         return out
 
@@ -264,8 +287,6 @@ class Operator:
 
     def snapshot(self) -> bytes:
         """The whole state, versioned and checksummed: ``restore`` goes on where it stands."""
-        from slicing import snapshot
-
         return snapshot.write(self.spec, self._state, self._advanced, self._ended)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -280,8 +301,6 @@ class Operator:
         spec: Spec, blob: bytes, *, max_windows_per_push: int | None = None, threads: int = 1, combine: str = "auto"
     ) -> Operator:
         """The operator that wrote the snapshot; refuses one of another spec, another format, or a damaged one."""
-        from slicing import snapshot
-
         operator = Operator(spec, max_windows_per_push=max_windows_per_push, threads=threads, combine=combine)
         state, operator._advanced, operator._ended = snapshot.read(spec, blob)
         if state is not None:
@@ -355,6 +374,26 @@ class Operator:
         )
         self._plain, self._hot = state, hot  # last: an interrupt before it leaves the operator as it was
         return out
+
+
+def _windows(
+    state: State, parts: Sequence[Answers], revised: tuple[Answers, Ints] | None = None, waited: Answers | None = None
+) -> pa.Table:
+    return results.windows(state.plan, state.keys, state.pools, parts, revised, waited)
+
+
+def _none_late(state: State) -> pa.Table:
+    assert state.given is not None
+    return results.none_late(state.plan, state.given)
+
+
+def _revised(state: State, changing: Cells) -> tuple[State, tuple[Answers, Ints] | None]:
+    """Add the cells of rows behind the watermark; the windows they change."""
+    if not len(changing) or state.watermark is None:
+        return state, None
+    found = revise(state.store, state.keys, state.revisions, changing, state.horizon, state.watermark)
+    store, revisions, again, mark = found
+    return state.but(store=store, revisions=revisions), (again, mark)
 
 
 _NO_ROWS = {"rows": 0, "windowed": 0, "late": 0, "outside": 0, "null_time": 0}

@@ -26,14 +26,13 @@ from slicing import snapshot
 from slicing.admit import admit as admit_rows
 from slicing.admit import encoded
 from slicing.answers import results
-from slicing.answers.revise import revise
 from slicing.close import advance_to
 from slicing.columns.arrow_io import one_batch
 from slicing.columns.arrow_out import array_of
 from slicing.columns.keys import KeyTable
 from slicing.columns.values import taken
-from slicing.kept_rows.close import keep
-from slicing.operator import Operator
+from slicing.kept_rows.close import kept
+from slicing.operator import Operator, _none_late, _revised, _windows
 from slicing.output import Output
 from slicing.spec import ProcessingTime, Spec
 from slicing.split import latest, merged_into, split
@@ -165,7 +164,7 @@ class Collector:
         counts = dict(self._counts)
         if not fresh.plan.keeps_rows:  # otherwise it is known where they are admitted
             counts["windowed"] = 2 * counts["rows"] - sum(counts.values())
-        late = pa.concat_tables(self._late) if self._late else results.none_late(fresh)
+        late = pa.concat_tables(self._late) if self._late else _none_late(fresh)
         parts, changing = _one(fresh, self._parts), _one(fresh, self._changing)
         return Parts(parts, changing, late, counts, self._progress, self._rows, self._newest)
 
@@ -276,18 +275,19 @@ def admit(operator: Operator, blobs: Iterable[bytes]) -> Output:
         counts["late"] += judged.late.size
         counts["outside"] += judged.outside
         counts["windowed"] += len(rows) - judged.late.size - judged.outside
-    state, revised = revise(state, changing)
+    state, revised = _revised(state, changing)
     state = replace(state, store=state.store.add(cells))
     if state.plan.keeps_rows:
-        state, older = keep(replace(state, arrived=state.arrived + len(rows)), judged.in_time, judged.tardy)
+        kept_rows, older = kept(state.rows, judged.in_time, judged.tardy, state.watermark)
+        state = replace(state, arrived=state.arrived + len(rows), rows=kept_rows)
     state, answers, revised = advance_to(state, reached, older, revised)
     progress = state.progress
     for a in arrived:
         progress = spec.watermark.joined(progress, Progress.from_json(a.header["progress"]), state.plan.measure)
-    windows = results.windows(state, answers, revised)
+    windows = _windows(state, answers, revised)
     newest = latest([state.newest, *(a.header["newest"] for a in arrived)])
     state = replace(forgotten(state), progress=progress, newest=newest)
-    return operator._done(state, windows, pa.concat_tables(late) if late else results.none_late(state), counts)
+    return operator._done(state, windows, pa.concat_tables(late) if late else _none_late(state), counts)
 
 
 def _in_one_order(state: State, tables: list[pa.Table]) -> pa.RecordBatch:

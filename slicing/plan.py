@@ -20,15 +20,20 @@ from slicing.columns.row_values import number_form
 from slicing.columns.typed import Columns, column_type
 from slicing.columns.values import ValueType, is_plain
 from slicing.kernels import combine as kinds
+from slicing.kernels.combine import REMOVABLE
+from slicing.kernels.strategies import STRATEGIES
 from slicing.measure import Measure
+from slicing.policy import ADDED, refusal
+from slicing.slices import eager
 from slicing.slices.blocks import Words, kind_of, width
-from slicing.slices.combining import AUTO, EAGER, check_types, deep, removable
+from slicing.slices.combining import AUTO, BUCKETS, EAGER
 from slicing.slices.lanes import Feed, Lane
 from slicing.slices.ranked import RANK_FORMS
 from slicing.spec import ProcessingTime, Spec
 from slicing.watermark import Ordered
 from slicing.windows.bounds import BEGIN, LONGEST, Bound
-from slicing.windows.builtin import ContextFreeWindow, Session, Whole, Window
+from slicing.windows.builtin import Session, Whole, Window
+from slicing.windows.context_free import ContextFreeWindow
 from slicing.windows.counted import PerRow
 from slicing.windows.edges import EdgeSet
 from slicing.windows.row_view import MOST_FLAGS, OF_ALL, OF_KEY, BoundRows
@@ -305,8 +310,14 @@ class Plan:
 
     @lazy
     def removable(self) -> frozenset[Lane]:
-        """The lanes whose partials may be removed from one another."""
-        return removable(self)
+        """The lanes whose partials may be removed from one another: their readers read only what is exact then."""
+        reads_more = {
+            lane for name, agg in self.aggs.items() if self.spec.aggs[name].function not in ADDED for lane in agg.lanes
+        }
+        exact = (lane for lane in self.lanes if isinstance(lane.kind, int) and lane.kind in REMOVABLE)
+        by_user = (lane for lane in self.lanes if getattr(lane.kind, "removable", False))
+        safe = (lane for lane in exact if lane not in reads_more or len(REMOVABLE[lane.kind]) == 0)
+        return frozenset((*safe, *by_user))
 
     def words_read(self, lane: Lane) -> frozenset[int]:
         """The words of a lane's partials that an aggregate reads."""
@@ -334,7 +345,9 @@ class Plan:
 
     @lazy
     def _deep(self) -> bool:
-        return deep(self)
+        """Whether a window slides over so many slices that few windows are worth a tree over them."""
+        periodic = [bound.periodic for bound in self.bounds if bound.periodic is not None]
+        return self.adds_up and any(size >= eager.DEEP * every for size, every, _ in periodic)
 
     def combining(self, name: str) -> Plan:
         """The plan itself, told which strategy to use; refuses one that the types of columns do not allow."""
@@ -414,3 +427,23 @@ def _check_sequence(name: str, type: pa.DataType) -> None:
     t = pa.types
     if not (t.is_integer(type) or t.is_timestamp(type) or t.is_date(type) or t.is_time(type) or t.is_duration(type)):
         raise TypeError(f"sequence column {name!r} has type {type}; it must be an integer or a time")
+
+
+def check_types(name: str, plan: Plan) -> None:
+    """Refuse what ``policy.checked`` could not know of: a strategy that removes needs exact sums."""
+    if name in _ADDS_UP and not plan.adds_up:
+        raise ValueError(
+            f"combine={name!r} {_ADDS_UP[name]}: it takes time windows alone, without sessions, whole(), fill and "
+            f"idle, and aggregates whose partials have a fixed size; got {plan.spec!r}"
+        )
+    if name in STRATEGIES and STRATEGIES[name].removes:
+        for agg, bound in plan.aggs.items():
+            if not plan.removable.issuperset(bound.lanes):
+                columns = ", ".join(f"{c} {plan.types[c]}" for c in plan.spec.aggs[agg].columns())
+                raise ValueError(refusal(name, agg, f"{plan.spec.aggs[agg]!r} ({columns})"))
+
+
+_ADDS_UP = {
+    EAGER: "keeps coarser partials of slices",
+    BUCKETS: "puts the partials of slices into all windows that hold them",
+}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,16 +27,15 @@ from slicing.plan import Plan
 from slicing.slices.blocks import Block, identity
 from slicing.slices.cells import Cells, fused, sorted_cells
 from slicing.spec import Spec, _stable
+from slicing.state import State
 from slicing.store import Store
 from slicing.windows.bounds import BEGIN, END, Bound, BoundFixed, BoundLandmark
-from slicing.windows.builtin import ContextFreeWindow, Session, Window
+from slicing.windows.builtin import Session, Window
+from slicing.windows.context_free import ContextFreeWindow
 from slicing.windows.counted import PerRow, RowCount
 from slicing.windows.edges import EdgeSet
 from slicing.windows.row_view import BEGINS, FLAGS, MOST_FLAGS, UNCOUNTED, RowTable
 from slicing.windows.row_windows import RowWindow
-
-if TYPE_CHECKING:
-    from slicing.state import State
 
 Ints = npt.NDArray[np.int64]
 AnyWindow = ContextFreeWindow | RowWindow | Window

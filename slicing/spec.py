@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 from slicing.aggregates.aggregate import Aggregate
 from slicing.durations import Duration, parse_span
 from slicing.watermark import Bounded, Watermark
-from slicing.windows.builtin import Calendar, ContextFreeWindow, Session, Window
+from slicing.windows.builtin import Calendar, Session, Window
+from slicing.windows.context_free import ContextFreeWindow
 from slicing.windows.row_windows import RowWindow
 
 V = TypeVar("V")

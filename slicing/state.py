@@ -18,7 +18,7 @@ from slicing.plan import Plan
 from slicing.spec import Spec
 from slicing.store import Store
 from slicing.watermark import Progress
-from slicing.windows.bounds import BEGIN
+from slicing.windows.bounds import BEGIN, FOREVER
 
 FEW_KEYS = 256  # not worth a look
 
@@ -64,6 +64,11 @@ class State:
     def patience(self) -> int:
         """How long a window waits after its end: a final answer, until no late row can change it any more."""
         return 0 if self.plan.spec.revises else self.plan.lateness
+
+    def closing(self, reached: int, flush: bool = False) -> tuple[int, int]:
+        """After and until when windows end that a watermark closes."""
+        after = BEGIN if self.watermark is None else self.watermark - self.patience
+        return after, FOREVER if flush else reached - self.patience
 
     @property
     def reached(self) -> int | None:

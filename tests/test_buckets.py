@@ -12,8 +12,8 @@ from hypothesis import given
 from strategies import CONTEXT_FREE, Case, Kit, cases
 
 import slicing as sl
+from slicing import plan
 from slicing.operator import Operator
-from slicing.slices import combining
 
 WINDOWS = {"s": sl.sliding(60, every=40), "c": sl.cumulate(90, 30), "l": sl.landmark(45, start=0)}
 SPEC = sl.Spec("t", WINDOWS, {"n": sl.count(), "s": sl.sum("v")}, watermark=sl.manual())
@@ -27,10 +27,10 @@ def buckets(monkeypatch: pytest.MonkeyPatch) -> None:
         made(self, *args, combine=combine, **rest)
         self._combine = "buckets"
 
-    def types(name: str, plan: object) -> None:
-        known(name if name != "buckets" or plan.adds_up else "auto", plan)
+    def types(name: str, of: object) -> None:
+        known(name if name != "buckets" or of.adds_up else "auto", of)
 
-    made, known = Operator.__init__, combining.check_types
+    made, known = Operator.__init__, plan.check_types
     monkeypatch.setattr(Operator, "__init__", partialmethod(checked))
     monkeypatch.setattr("slicing.plan.check_types", types)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 
-from slicing.kernels import columns
+from asv_benchmarks.research import dense_columns as columns
 
 
 def column(size: int, type: type = np.int64) -> np.ndarray:

@@ -1,9 +1,15 @@
-"""Imports go one way: a room knows only those below it (the table of CONTRIBUTING.md)."""
+"""Imports go one way: a room knows only those below it (the table of CONTRIBUTING.md), and there is no circle.
+
+Every import counts: those inside functions, and those for type checkers alone, too.
+"""
+
+from __future__ import annotations
 
 import ast
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "slicing"
 
 # Rooms of one line may know each other; folders are rooms as a whole.
 LAYERS = [
@@ -18,6 +24,7 @@ LAYERS = [
     ["aggregates"],
     ["watermark"],
     ["spec"],
+    ["policy"],
     ["plan"],
     ["batch"],
     ["places"],
@@ -33,37 +40,61 @@ LAYERS = [
     ["attach"],
 ]
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
+MODULES = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in sorted(PACKAGE.rglob("*.py"))
+}
 
 
-def _imports(tree: ast.Module) -> set[str]:
-    """The rooms a module imports when it is loaded (not inside functions, not for type checkers alone)."""
+def imported(module: str) -> set[str]:
+    """The modules of the package that a module imports, wherever it does."""
+    path = MODULES[module]
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
     found: set[str] = set()
-    for node in tree.body:
-        match node:
-            case ast.ImportFrom(module="slicing", names=names):
-                found |= {name.name for name in names}
-            case ast.ImportFrom(module=str(module)) if module.startswith("slicing."):
-                found.add(module.split(".")[1])
-            case ast.Import(names=names):
-                found |= {name.name.split(".")[1] for name in names if name.name.startswith("slicing.")}
-    return found
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {name.name for name in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            up = package.split(".")[: len(package.split(".")) + 1 - node.level] if node.level else []
+            source = ".".join([*up, *([node.module] if node.module else [])])
+            found |= {f"{source}.{n.name}" if f"{source}.{n.name}" in MODULES else source for n in node.names}
+    return {name for name in found if name in MODULES and name not in (module, "slicing")}
 
 
-def test_every_room_has_its_layer_and_imports_only_those_below():
+def circles(known: dict[str, set[str]]) -> list[str]:
+    """Modules that know each other: what is left when those that know nobody who is left are taken out, both ways."""
+    left = dict(known)
+    while True:
+        pointed = {name for names in left.values() for name in names}
+        done = {name for name, names in left.items() if not names & left.keys() or name not in pointed}
+        if not done:
+            return sorted(left)
+        left = {name: names for name, names in left.items() if name not in done}
+
+
+def test_every_room_has_its_layer_and_imports_only_those_below() -> None:
     wrong, seen = [], set()
-    for path in sorted((ROOT / "slicing").rglob("*.py")):
-        room = path.relative_to(ROOT / "slicing").parts[0].removesuffix(".py")
-        if room == "__init__":
+    for module in MODULES:
+        if module == "slicing":
             continue
+        room = module.split(".")[1]
         seen.add(room)
-        for other in _imports(ast.parse(path.read_text())) - {room}:
-            if LEVEL[other] > LEVEL[room]:
-                wrong.append(f"{path.relative_to(ROOT)} imports {other}")
+        others = {name.split(".")[1] for name in imported(module)} - {room}
+        wrong += [f"{module} imports {other}" for other in sorted(others) if LEVEL[other] > LEVEL[room]]
     assert not wrong
     assert seen == set(LEVEL)
 
 
-def test_only_spark_udfs_knows_spark():
-    for path in (ROOT / "slicing").rglob("*.py"):
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    assert circles({module: imported(module) for module in MODULES if module != "slicing"}) == []
+
+
+def test_imports_are_seen_wherever_they_are() -> None:
+    assert "slicing.plan" in imported("slicing.store") and "slicing.kernels.combine" in imported("slicing.plan")
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}, "e": set()}) == ["a", "b", "c"]
+
+
+def test_only_spark_udfs_knows_spark() -> None:
+    for path in PACKAGE.rglob("*.py"):
         source = path.read_text()
         assert "import pyspark" not in source and "from pyspark" not in source and "spark_udfs" not in source, path

@@ -16,6 +16,7 @@ import pytest
 from numba import njit
 
 import slicing as sl
+from asv_benchmarks import research
 from slicing.kernels import combine as kinds
 from slicing.kernels.strategies import STRATEGIES
 from slicing.slices import combining, eager
@@ -115,7 +116,7 @@ def test_strategies_step_by_step() -> None:
         wanted, total = one_after_another(first, last, maps), summed(first, last, value)
         prefix = np.concatenate([[0], np.cumsum(whole.astype(object))])
         integers = prefix[last] - prefix[first]
-        for strategy in STRATEGIES.values():
+        for strategy in (STRATEGIES | research.STRATEGIES).values():
             plan = strategy.lists(first, last, cells)
             found = words(kinds.BASIC_I, plan, exact)
             assert (found[:, 2].astype(object) * 2**32 + found[:, 1] == integers).all(), strategy.name

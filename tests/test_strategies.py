@@ -7,10 +7,11 @@ import math
 import numpy as np
 import pytest
 
+from asv_benchmarks import research
+from asv_benchmarks.research.daba_lite import busiest_step
 from slicing.kernels import combine as kinds
 from slicing.kernels.combine import REMOVABLE, combine, identity, remove
 from slicing.kernels.strategies import STRATEGIES
-from slicing.kernels.strategies.daba_lite import busiest_step
 from slicing.kernels.strategies.two_stacks import stacked, two_stacks
 from slicing.slices import combining
 
@@ -90,7 +91,7 @@ def test_strategies_agree_on_random_ranges(kind, seed):
     first, last = ends.min(axis=1), ends.max(axis=1) + 1
     with np.errstate(all="ignore"):
         expected = one_by_one(kind, block, first, last)
-        for strategy in STRATEGIES.values():
+        for strategy in (STRATEGIES | research.STRATEGIES).values():
             if not strategy.removes or kind in REMOVABLE:
                 found = answered(kind, block, strategy.lists(first, last, cells))
                 if strategy.removes:

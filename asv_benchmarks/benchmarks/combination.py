@@ -7,11 +7,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from asv_benchmarks import hammer_slide
+from asv_benchmarks import hammer_slide, research
 from slicing.kernels import combine as kinds
 from slicing.kernels.strategies import STRATEGIES
 
 from . import measuring, streams
+
+ALL = STRATEGIES | research.STRATEGIES
 
 
 class HammerSlide:
@@ -48,7 +50,7 @@ class AtOnce:
 class Strategies:
     """Windows over cells that slide by one: lists of combinations, made and run for a lane of integer sums."""
 
-    params: ClassVar = [list(STRATEGIES), [8, 512]]
+    params: ClassVar = [list(ALL), [8, 512]]
     param_names: ClassVar = ["strategy", "window"]
 
     def setup(self, strategy: str, window: int) -> None:
@@ -59,7 +61,7 @@ class Strategies:
         self.last = self.first + window
 
     def answer(self, strategy: str) -> None:
-        plan, work = STRATEGIES[strategy].lists(self.first, self.last, len(self.block)), self.block
+        plan, work = ALL[strategy].lists(self.first, self.last, len(self.block)), self.block
         if plan.scratch is not None:
             work = plan.partials(work)
             kinds.combine(kinds.BASIC_I, plan.into, plan.source, work, work)

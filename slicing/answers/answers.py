@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +16,6 @@ from slicing.plan import Plan
 from slicing.slices import blocks as b
 from slicing.slices.blocks import Block
 
-if TYPE_CHECKING:
-    from slicing.answers.over_rows import Ranges
-
 Ints = npt.NDArray[np.int64]
 
 # rows of windows that several names may share: names by their numbers, windows, which of the partials they show, names
@@ -26,6 +23,21 @@ Shown = tuple[Ints, Ints, Ints, pa.Array | None]
 
 PIECE = 1 << 16  # windows whose partials are read together
 MOST_KNOWN = 1 << 17  # rows whose names are kept, at most
+
+
+class Ranges(Protocol):
+    """Partials that are made when they are read, some windows at a time."""
+
+    def __len__(self) -> int: ...
+
+    def pieces(self) -> Iterator[tuple[slice, tuple[Block, ...]]]:
+        """Some windows, and the partials of these."""
+
+    def whole(self) -> tuple[Block, ...]:
+        """Those of all windows."""
+
+    def numbers(self, asked: Sequence[tuple[int, int]]) -> list[Ints] | None:
+        """Words of lanes as columns of answers; None where a range may have no value."""
 
 
 @dataclass(eq=False)

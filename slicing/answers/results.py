@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.aggregates.aggregate import Pools
-from slicing.answers.answers import Answers
+from slicing.answers.answers import Answers, Ranges
 from slicing.columns.arrow_io import no_rows
 from slicing.columns.arrow_out import Pieces, array_of, texts
 from slicing.columns.keys import KeyTable, ranks_among
@@ -20,10 +19,6 @@ from slicing.columns.values import given_out, taken
 from slicing.plan import Plan
 from slicing.slices.blocks import by_column
 from slicing.windows.bounds import BEGIN
-
-if TYPE_CHECKING:
-    from slicing.answers.over_rows import Ranges
-    from slicing.state import State
 
 Ints = npt.NDArray[np.int64]
 
@@ -88,7 +83,12 @@ def to_table(plan: Plan, answers: Answers, keys: KeyTable | None, pools: Pools, 
 
 
 def windows(
-    state: State, parts: Sequence[Answers], revised: tuple[Answers, Ints] | None = None, waited: Answers | None = None
+    plan: Plan,
+    keys: KeyTable | None,
+    pools: Pools,
+    parts: Sequence[Answers],
+    revised: tuple[Answers, Ints] | None = None,
+    waited: Answers | None = None,
 ) -> pa.Table:
     """``out.windows``: windows that closed and, with their marks, those that changed. Those that had waited for this
     push come out before what has become of them."""
@@ -96,24 +96,24 @@ def windows(
         parts = [waited, *parts]
     elif waited is not None and revised is not None:
         again, mark = revised
-        first = np.full(len(waited), -1 if state.plan.spec.emit == "changes" else 0)
+        first = np.full(len(waited), -1 if plan.spec.emit == "changes" else 0)
         revised = Answers.together([waited, again]), np.append(first, mark)
     parts = [part for part in parts if part.window.size]
     if len(parts) > 1 and revised is None and _in_turn(parts):
-        return pa.concat_tables([windows(state, [part]) for part in parts])
-    answers = Answers.together(parts) if parts else Answers.none(state.plan)
-    if state.plan.since:
-        answers = answers.take(~state.plan.missed(answers.window, answers.start, answers.end))
+        return pa.concat_tables([windows(plan, keys, pools, [part]) for part in parts])
+    answers = Answers.together(parts) if parts else Answers.none(plan)
+    if plan.since:
+        answers = answers.take(~plan.missed(answers.window, answers.start, answers.end))
         if revised is not None:
             again, mark = revised
-            whole = ~state.plan.missed(again.window, again.start, again.end)
+            whole = ~plan.missed(again.window, again.start, again.end)
             revised = again.take(whole), mark[whole]
     if revised is None:
-        return to_table(state.plan, answers, state.keys, state.pools)
+        return to_table(plan, answers, keys, pools)
     again, mark = revised
-    first_mark = np.full(len(answers), 1 if state.plan.spec.emit == "changes" else 0, np.int64)
+    first_mark = np.full(len(answers), 1 if plan.spec.emit == "changes" else 0, np.int64)
     both = Answers.together([again, answers])
-    return to_table(state.plan, both, state.keys, state.pools, np.append(mark, first_mark))
+    return to_table(plan, both, keys, pools, np.append(mark, first_mark))
 
 
 def _in_turn(parts: Sequence[Answers]) -> bool:
@@ -139,11 +139,9 @@ def _with_reason(given: pa.Schema) -> pa.Schema:
     return given.append(pa.field(name, pa.string()))
 
 
-def none_late(state: State) -> pa.Table:
+def none_late(plan: Plan, given: pa.Schema) -> pa.Table:
     """``late`` where no rows came."""
-    given = state.given
-    assert given is not None
-    schema, table = state.plan.once("no late rows", lambda: (given, no_rows(_with_reason(given))))
+    schema, table = plan.once("no late rows", lambda: (given, no_rows(_with_reason(given))))
     if schema is given or schema.equals(given, check_metadata=True):
         return table
     return no_rows(_with_reason(given))

@@ -7,7 +7,6 @@ after the row it replaces.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +15,12 @@ from slicing.answers import emit
 from slicing.answers.answers import Answers
 from slicing.answers.results import among
 from slicing.answers.too_many import check_due
+from slicing.columns.keys import KeyTable
 from slicing.columns.order import distinct, none
+from slicing.plan import Plan
 from slicing.slices.cells import Cells, merged
 from slicing.slices.sessions import Runs, chains, runs
-
-if TYPE_CHECKING:
-    from slicing.state import State
+from slicing.store import Store
 
 Ints = npt.NDArray[np.int64]
 
@@ -64,42 +63,43 @@ class Revisions:
         return Revisions(self.window[index], self.start[index], self.end[index], self.code[index], self.count[index])
 
 
-def revise(state: State, changing: Cells) -> tuple[State, tuple[Answers, Ints] | None]:
-    """Add the cells of rows behind the watermark; the windows they change, and each one's mark.
+def revise(
+    store: Store, keys: KeyTable | None, revisions: Revisions, changing: Cells, horizon: int, until: int
+) -> tuple[Store, Revisions, Answers, Ints]:
+    """Add the cells of rows behind the watermark ``until``; the windows they change, and each one's mark.
 
     The mark is the revision for "updates" and 0 ('-') or 1 ('+') for "changes".
     """
-    until = state.watermark
-    if not len(changing) or until is None:
-        return state, None
-    check_due(state.plan, (*state.store.runs, changing), state.horizon, until)
-    old = state.store.of_codes(distinct(changing.code)).consolidated().table()
-    new = merged(old, changing, state.plan.lanes, state.plan.gaps)
-    state = replace(state, store=state.store.add(changing))
-    after = state.horizon
-    was = [emit.time_answers(state.plan, old, state.keys, after, until)]
-    now = [emit.time_answers(state.plan, new, state.keys, after, until)]
-    hit = emit.time_answers(state.plan, changing, state.keys, after, until, windows_of=new)
+    plan = store.plan
+    check_due(plan, (*store.runs, changing), horizon, until)
+    old = store.of_codes(distinct(changing.code)).consolidated().table()
+    new = merged(old, changing, plan.lanes, plan.gaps)
+    was = [emit.time_answers(plan, old, keys, horizon, until)]
+    now = [emit.time_answers(plan, new, keys, horizon, until)]
+    hit = emit.time_answers(plan, changing, keys, horizon, until, windows_of=new)
     was[0] = was[0].take(among(was[0], hit))
     now[0] = now[0].take(among(now[0], hit))
-    for answers_was, answers_now in _sessions(state, old, new, changing, until):
+    for answers_was, answers_now in _sessions(plan, keys, old, new, changing, until):
         was.append(answers_was)
         now.append(answers_now)
     before, current = Answers.together(was), Answers.together(now)
-    if state.plan.spec.emit == "changes":
+    store = store.add(changing)
+    if plan.spec.emit == "changes":
         mark = np.append(np.zeros(len(before), np.int64), np.ones(len(current), np.int64))
-        return state, (Answers.together([before, current]), mark)
-    revisions, number = state.revisions.bumped(current, among(current, before))
-    return replace(state, revisions=revisions), (current, number)
+        return store, revisions, Answers.together([before, current]), mark
+    revisions, number = revisions.bumped(current, among(current, before))
+    return store, revisions, current, number
 
 
-def _sessions(state: State, old: Cells, new: Cells, changing: Cells, until: int) -> list[tuple[Answers, Answers]]:
+def _sessions(
+    plan: Plan, keys: KeyTable | None, old: Cells, new: Cells, changing: Cells, until: int
+) -> list[tuple[Answers, Answers]]:
     """For each session window: complete sessions that changed, and what they have become so far."""
-    plan, found = state.plan, []
+    found = []
     for session in plan.sessions:
         gap = plan.session_gaps[session.level]
         was, now, by = (
-            runs(c, state.keys, chains(c, gap, c.level % plan.levels <= session.level)) for c in (old, new, changing)
+            runs(c, keys, chains(c, gap, c.level % plan.levels <= session.level)) for c in (old, new, changing)
         )
         # a run of the late rows lies within one new run, and so does every old one
         changed = np.zeros(now.first.size, np.bool_)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -13,18 +12,16 @@ from slicing.answers.emit import combined
 from slicing.answers.over_rows import Known, Recent, over_rows
 from slicing.batch import Rows
 from slicing.columns.arrow_out import room
+from slicing.columns.keys import KeyTable
 from slicing.columns.order import alike
 from slicing.kept_rows.by_key import KeyRows
 from slicing.kept_rows.look import look_at
 from slicing.kept_rows.plain import PlainRows
 from slicing.plan import Plan
 from slicing.reduce import lift_rows
-from slicing.windows.bounds import BEGIN, FOREVER
+from slicing.windows.bounds import FOREVER
 from slicing.windows.counted import BoundPerRow
 from slicing.windows.row_view import ARRIVAL, BoundRows, Found, View
-
-if TYPE_CHECKING:
-    from slicing.state import State
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -102,67 +99,56 @@ def _at_all_rows(plan: Plan, window: BoundPerRow, view: View, after: int, until:
     return [Answers(number, spans.start, time, code, over_rows(plan, view.rows.rows, spans), True)]
 
 
-def keep(state: State, in_time: Rows, tardy: Rows | None) -> tuple[State, KeyRows | None]:
-    """Add the rows that windows ask for one by one; the rows as they were if windows given out may have changed."""
-    plan, before, reached = state.plan, state.rows, state.watermark
-    if not plan.keeps_rows:
-        return state, None
-    rows = before.add(in_time)
+def kept(before: KeyRows, in_time: Rows, tardy: Rows | None, reached: int | None) -> tuple[KeyRows, KeyRows | None]:
+    """With the rows that windows ask for one by one; those before if windows given out may have changed."""
+    plan, rows = before.plan, before.add(in_time)
     if plan.idle is not None and tardy is not None:
         rows = rows.add(tardy, late=True)
     changed = plan.spec.revises and reached is not None and len(in_time) > 0 and in_time.span[0] < reached
-    return state.but(rows=rows), before if changed else None
+    return rows, before if changed else None
 
 
-def closed(
-    state: State, older: KeyRows | None, reached: int | None, flush: bool
-) -> tuple[KeyRows, list[Answers], Answers | None]:
-    """Windows that the watermark completes; with ``older`` (the rows before late ones came) also those that changed.
-
-    Gives the rows without what is needed no more, the windows, and those they replace.
-    """
-    if not state.plan.keeps_rows or reached is None or not (len(state.rows) or state.plan.idle is not None):
-        return state.rows, [], None
-    after = BEGIN if state.watermark is None else state.watermark - state.patience
-    until = FOREVER if flush else reached - state.patience
-    if older is not None:
-        return _changed(state, older, after, until, reached)
-    plan, rows, found = state.plan, state.rows, list[Answers]()
+def closed(rows: KeyRows, keys: KeyTable | None, after: int, until: int) -> tuple[KeyRows, list[Answers]]:
+    """Windows that close at ``after`` or later and before ``until`` (``FOREVER``: a flush). Gives the rows without what
+    is needed no more, and the windows."""
+    if not len(rows) and rows.plan.idle is None:
+        return rows, []
+    flush, found = until == FOREVER, list[Answers]()
+    stays = rows.plan.lateness if rows.plan.spec.revises else 0  # what was given out may be revised for so long
     for step in [*rows.steps(until), until]:
         look = look_at(rows, step, flush and step == until)
         if look is not None:
-            for window in plan.row_windows:
+            for window in rows.plan.row_windows:
                 if window.number in look.seen:
-                    found += given_out(plan, window, look.seen[window.number].view, after, step)
-            look, of_stream = look.of_stream(state.keys, flush and step == until)
+                    found += given_out(rows.plan, window, look.seen[window.number].view, after, step)
+            look, of_stream = look.of_stream(keys, flush and step == until)
             found += of_stream
-            rows = KeyRows(plan) if step == FOREVER else look.let_go(step + state.patience - plan.lateness)
+            rows = KeyRows(rows.plan) if step == FOREVER else look.let_go(step - stays)
         after = step
-    return rows, found, None
+    return rows, found
 
 
-def _changed(
-    state: State, older: KeyRows, after: int, until: int, reached: int
-) -> tuple[KeyRows, list[Answers], Answers | None]:
-    """The same where late rows may have changed windows that were given out."""
-    plan, rows, found, gone = state.plan, state.rows, list[Answers](), list[Answers]()
+def changed(rows: KeyRows, older: KeyRows, after: int, until: int) -> tuple[KeyRows, list[Answers], Answers]:
+    """The same where late rows may have changed windows that were given out: also those, as they were with the
+    ``older`` rows."""
+    plan, found, gone = rows.plan, list[Answers](), list[Answers]()
     look = look_at(rows, until, False)
     if look is None:
-        return rows, found, None
+        return rows, found, Answers.none(plan)
     was = look_at(older, after, False, look.view)
     for window in plan.row_windows:
         if window.number not in look.seen:
             continue
-        due = Due.of(window, look.seen[window.number].view, state.horizon, until)
+        due = Due.of(window, look.seen[window.number].view, after - plan.lateness, until)
         if was is not None and window.number in was.seen:
-            before = Due.of(window, was.seen[window.number].view, state.horizon, after)
-            kept, still = _common(before.identity(), due.identity())
-            before, due = before.take(~kept), due.take(~still)
+            before = Due.of(window, was.seen[window.number].view, after - plan.lateness, after)
+            same, still = _common(before.identity(), due.identity())
+            before, due = before.take(~same), due.take(~still)
             if before.found.first.size:
                 gone.append(before.answers(plan))
         if due.found.first.size:
             found.append(due.answers(plan))
-    return look.let_go(reached - plan.lateness), found, Answers.together(gone) if gone else None
+    return look.let_go(until - plan.lateness), found, Answers.all_of(plan, gone)
 
 
 def _common(a: Ints, b: Ints) -> tuple[Mask, Mask]:

@@ -14,7 +14,6 @@ for each window and key, to be mended after late rows; so there are none but for
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -22,9 +21,7 @@ import numpy.typing as npt
 from slicing.columns.order import stable_order
 from slicing.slices import blocks as b
 from slicing.slices.cells import Cells
-
-if TYPE_CHECKING:
-    from slicing.plan import Plan
+from slicing.slices.lanes import Lane
 
 Ints = npt.NDArray[np.int64]
 Part = tuple[Cells, Ints, Ints]  # for each window the cells first : last of a table, often none
@@ -39,11 +36,11 @@ LARGEST = 1 << 17  # cells: larger runs are not merged with the next one, so tha
 class Tree:
     """A run of cells sorted by slice and code, and its levels."""
 
-    def __init__(self, plan: Plan, run: Cells, fewest: int) -> None:
+    def __init__(self, lanes: Sequence[Lane], run: Cells, fewest: int) -> None:
         self.ends = run.slice_ends
         self.levels = [(run, np.append(run.slices(), len(run)))]
         while self.levels[-1][1].size > max(fewest, FANOUT):
-            coarser = _coarser(plan, *self.levels[-1])
+            coarser = _coarser(lanes, *self.levels[-1])
             if SHRINKS * len(coarser[0]) > len(self.levels[-1][0]):
                 break
             self.levels.append(coarser)
@@ -67,17 +64,17 @@ class Tree:
         return [*found, (cells, starts[low], starts[high])]
 
 
-def tree(plan: Plan, run: Cells, fewest: int) -> Tree:
+def tree(lanes: Sequence[Lane], run: Cells, fewest: int) -> Tree:
     """The run's tree, which it shares with the runs that later lack its first slices."""
     known: Tree | None = run.__dict__.get("tree")
     if known is None:
-        known = run.__dict__["tree"] = Tree(plan, run, fewest)
+        known = run.__dict__["tree"] = Tree(lanes, run, fewest)
     return known
 
 
-def parts(plan: Plan, runs: Sequence[Cells], start: Ints, end: Ints, fewest: int) -> list[Part]:
+def parts(lanes: Sequence[Lane], runs: Sequence[Cells], start: Ints, end: Ints, fewest: int) -> list[Part]:
     """The cells of windows in the trees of the runs."""
-    return [part for run in runs for part in tree(plan, run, fewest).parts(start, end)]
+    return [part for run in runs for part in tree(lanes, run, fewest).parts(start, end)]
 
 
 def size(found: Sequence[Part]) -> int:
@@ -85,7 +82,7 @@ def size(found: Sequence[Part]) -> int:
     return sum(int((last - first).sum()) for _, first, last in found)
 
 
-def _coarser(plan: Plan, cells: Cells, starts: Ints) -> tuple[Cells, Ints]:
+def _coarser(lanes: Sequence[Lane], cells: Cells, starts: Ints) -> tuple[Cells, Ints]:
     """The next level: the cells of ``FANOUT`` nodes by code, and where each of its nodes starts."""
     nodes = -(-(starts.size - 1) // FANOUT)
     node = np.repeat(np.arange(starts.size - 1) // FANOUT, np.diff(starts))
@@ -102,7 +99,7 @@ def _coarser(plan: Plan, cells: Cells, starts: Ints) -> tuple[Cells, Ints]:
         held = number[order[change]]
         meta = np.stack([held // codes, held % codes, np.zeros_like(held)], axis=1)
     none = [block[:0] for block in cells.blocks]
-    pairs = zip(plan.lanes, cells.blocks, none, strict=True)
+    pairs = zip(lanes, cells.blocks, none, strict=True)
     merged = tuple(b.kind_of(lane).merged(lane, into, len(meta), one, other) for lane, one, other in pairs)
     coarser = Cells(meta, merged)
     return coarser, np.searchsorted(coarser.end, np.arange(nodes + 1))

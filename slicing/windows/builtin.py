@@ -21,8 +21,9 @@ from slicing.windows.bounds import (
     BoundFixed,
     BoundLandmark,
     BoundPeriodic,
-    BoundUser,
 )
+from slicing.windows.context_free import ContextFreeWindow
+from slicing.windows.edges import EdgeSet
 
 Ints = npt.NDArray[np.int64]
 Span = Duration | int
@@ -47,31 +48,6 @@ class Window:
         return f"sl.{self._constructor}({', '.join(parts)})"
 
 
-class ContextFreeWindow:
-    """Base class of a user's own window type whose edges are known without data.
-
-    A subclass gives two methods, both in ticks of the time column:
-
-    ``next_edge(times)``
-        for an int64 array, the smallest edge strictly greater than each time. Every start and every end of a
-        window is an edge.
-    ``containing(time)``
-        the ``(start, end)`` of every window with ``start <= time < end``; none, one or many.
-
-    Make it a frozen dataclass (or give it ``__eq__``, ``__hash__`` and ``__repr__``), so that specs compare, print
-    and are recognised in a snapshot.
-    """
-
-    def next_edge(self, times: Ints) -> Ints:
-        raise NotImplementedError(f"{type(self).__name__} must define next_edge(times)")
-
-    def containing(self, time: int) -> Iterable[tuple[int, int]]:
-        raise NotImplementedError(f"{type(self).__name__} must define containing(time)")
-
-    def bind(self, measure: Measure) -> Bound:
-        return BoundUser(self)
-
-
 @dataclass(frozen=True, repr=False)
 class _BuiltIn(Window, ContextFreeWindow):
     """Built-in context-free windows answer the questions of the public base class too, in plain ticks."""
@@ -85,13 +61,10 @@ class _BuiltIn(Window, ContextFreeWindow):
         return self.bind(Measure.of(pa.int64(), "time"))
 
     def next_edge(self, times: Ints) -> Ints:
-        from slicing.windows.edges import EdgeSet  # the engine's own arithmetic, asked about one window
-
+        # the engine's own arithmetic, asked about one window
         return EdgeSet([self._in_ticks()]).next_live(np.asarray(times, np.int64), BEGIN)
 
     def containing(self, time: int) -> Iterable[tuple[int, int]]:
-        from slicing.windows.edges import EdgeSet
-
         bound = self._in_ticks()
         end = EdgeSet([bound]).next_live(np.array([time], np.int64), BEGIN)
         due = EdgeSet([bound]).due(end, BEGIN, END)

@@ -44,7 +44,7 @@ def offer(closing: Closing) -> Offer | None:
     if not end.size:
         return Offer(0, lambda: Answers.none(plan))
     if plan.eager:
-        parts = eager.parts(plan, runs, start, end, eager.FANOUT if plan.combine == EAGER else eager.FEWEST)
+        parts = eager.parts(plan.lanes, runs, start, end, eager.FANOUT if plan.combine == EAGER else eager.FEWEST)
     else:
         parts = [
             (run, np.searchsorted(run.end, start, "right"), np.searchsorted(run.end, end, "right")) for run in runs

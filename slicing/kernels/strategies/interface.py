@@ -44,4 +44,3 @@ class Strategy(NamedTuple):
     cost: Callable[[np.ndarray, np.ndarray, int], int]  # how many partials it makes and combines
     why: str  # what it is good for
     removes: bool = False
-    automatic: bool = True  # False: no better than another one by its cost, so only taken where it is asked for

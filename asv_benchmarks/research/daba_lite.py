@@ -119,6 +119,4 @@ def _daba(first, last, base, size, scratch, into, source, seed):
     return n, most
 
 
-STRATEGY = Strategy(
-    "daba lite", daba_lite, cost, "windows that slide, at most three combinations a step", automatic=False
-)
+STRATEGY = Strategy("daba lite", daba_lite, cost, "windows that slide, at most three combinations a step")
