@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pyarrow as pa
 
-from slicing.columns.arrow_io import batches, gathered
+from slicing.columns.arrow_io import gathered
+from slicing.columns.sources import Bounds, Wanted, batches
+from slicing.measure import Measure
 from slicing.operator import Operator
 from slicing.spec import ProcessingTime, Spec
 from slicing.watermark import manual
@@ -12,24 +16,78 @@ from slicing.watermark import manual
 LEAST = 1 << 15  # rows of small batches in a push: by 256 rows 7 to 16 times as fast, by 2048 2.4 to 4 times
 
 
-def aggregate(data: object, spec: Spec, *, threads: int = 1) -> pa.Table:
-    """The windows of all the data, which is seen whole before anything closes: nothing is late.
+def aggregate(data: object, spec: Spec, *, threads: int = 1, between: tuple[object, object] | None = None) -> pa.Table:
+    """Compute the windows of all the data, which is seen whole before anything closes: no row is late.
 
-    ``data`` is anything with the Arrow C interface: a pyarrow, polars, pandas or duckdb table, a reader, a dataset.
-    A reader is streamed batch by batch, so a dataset larger than memory works. ``threads`` as of :class:`Operator`.
-    With ``on_null_time="late"`` rows without a time are left out.
-    The table has the columns and the order of :class:`Output`'s ``windows``; ``.to_pandas()`` or ``polars.from_arrow``
-    make a DataFrame of it.
+    Parameters
+    ----------
+    data
+        A table or frame of pyarrow, pandas, Polars or DuckDB, or of any library with Arrow's C interface; or one of
+        these, which are read as streams of bounded memory: a reader, a ``pyarrow.dataset`` dataset or scanner, a
+        ``ParquetFile``, a Polars ``LazyFrame``, a DuckDB relation, an iterator or a list of frames (such as
+        ``pandas.read_csv(path, chunksize=...)``), or the path, the glob or the URI of Parquet, CSV, Arrow IPC and
+        Feather files or of a folder of them (``str``, ``pathlib.Path``, or a list). Of files, datasets, lazy
+        frames and relations only the columns that the spec names are read.
+    spec
+        The query. With ``on_null_time="late"`` rows without a time are left out.
+    threads
+        As of :class:`Operator`; with more than one, files are decoded beside the aggregation.
+    between
+        ``(start, end)``: only rows with ``start <= time < end``; either may be None. Instants are given as for
+        ``Operator.advance``. Row groups of Parquet files whose statistics lie outside are not read. Rows without a time
+        are left out.
+
+    Returns
+    -------
+    pyarrow.Table
+        The columns and the order of :class:`Output`'s ``windows``; ``.to_pandas()`` or ``polars.from_arrow`` make a
+        DataFrame of it.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, slicing as sl
+    >>> spec = sl.Spec("t", {"ten": sl.tumbling(10)}, {"n": sl.count()})
+    >>> chunks = (pa.table({"t": range(start, start + 5)}) for start in (0, 5, 10))
+    >>> sl.aggregate(chunks, spec, between=(3, 12))["n"].to_pylist()
+    [7, 2]
     """
     if not isinstance(spec, Spec):
         raise TypeError(f"aggregate takes the data and a sl.Spec; got {type(spec).__name__}")
     patient = _without_progress(spec)
     operator = Operator(patient, threads=threads)
-    found = batches(data)
+    found = batches(data, Wanted(spec.columns(), _time_of(spec), _bounds(spec, between), threads))
     operator.push(next(found))  # refuses columns that do not fit, naming all there are
     for batch in gathered(found, spec.columns(), LEAST):
         operator.push(batch)
     return operator.flush().windows
+
+
+def _time_of(spec: Spec) -> str:
+    return "" if isinstance(spec.time, ProcessingTime) else spec.time
+
+
+def _bounds(spec: Spec, between: object) -> Callable[[pa.DataType], Bounds] | None:
+    """What makes values of the time column's type of two instants."""
+    if between is None:
+        return None
+    if isinstance(spec.time, ProcessingTime):
+        raise ValueError("between needs a time column; this spec stamps rows with sl.processing_time()")
+    if not isinstance(between, tuple | list) or len(between) != 2:
+        raise TypeError(f"between must be (start, end), of which either may be None; got {between!r}")
+    time, (start, end) = spec.time, between
+
+    def bounds(type: pa.DataType) -> Bounds:
+        measure = Measure.of(type, time)
+        words = [
+            None if instant is None else measure.instant(instant, f"between's {name}")
+            for name, instant in (("start", start), ("end", end))
+        ]
+        if words[0] is not None and words[1] is not None and words[0] >= words[1]:
+            raise ValueError(f"between's start must be before its end; got {start!r} and {end!r}")
+        low, high = (None if word is None else measure.scalar(word) for word in words)
+        return low, high
+
+    return bounds
 
 
 def _without_progress(spec: Spec) -> Spec:

@@ -117,6 +117,13 @@ class Measure:
             raise ValueError(f"{argument} must fit a time column of type {self.type}; got {value!r}")
         return word
 
+    def scalar(self, word: int) -> pa.Scalar:
+        """A word as a value of the column's type."""
+        if self.is_integer:
+            return pa.scalar(word, self.type)
+        storage = pa.int64() if self.type.bit_width == 64 else pa.int32()
+        return pa.array([word], storage).view(self.type)[0]
+
     def words(self, array: pa.Array) -> Words:
         """The column as read-only int64, sharing its memory if it is 64 bits wide; a null gives any value."""
         width, data = self._storage.itemsize, array.buffers()[1]

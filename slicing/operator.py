@@ -27,7 +27,7 @@ from slicing.answers.postpone import held_beside
 from slicing.answers.revise import revise
 from slicing.batch import Rows
 from slicing.close import advance_to, give_waiting, stays_open
-from slicing.columns.arrow_io import one_batch
+from slicing.columns.sources import one_batch
 from slicing.columns.values import NOWHERE, taken
 from slicing.hot import Hot, begun, suits, with_cells
 from slicing.kept_rows.close import kept

@@ -27,9 +27,9 @@ from slicing.admit import admit as admit_rows
 from slicing.admit import encoded
 from slicing.answers import results
 from slicing.close import advance_to
-from slicing.columns.arrow_io import one_batch
 from slicing.columns.arrow_out import array_of
 from slicing.columns.keys import KeyTable
+from slicing.columns.sources import one_batch
 from slicing.columns.values import taken
 from slicing.kept_rows.close import kept
 from slicing.operator import Operator, _none_late, _revised, _windows

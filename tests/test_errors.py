@@ -446,19 +446,57 @@ def test_what_does_not_fit_the_columns_is_refused_by_the_first_push(call):
 
 ROWS = {
     "push(spec(), {'t': [1]})": (
-        "TypeError: data must have __arrow_c_stream__ or __arrow_c_array__ and columns (a pyarrow, polars, pandas or "
-        "duckdb table, a record batch, a reader or a dataset); got dict: make a table of it, such as with pyarrow.table"
+        "TypeError: data must be a table (pyarrow, pandas, polars, duckdb or another one with __arrow_c_stream__ or "
+        "__arrow_c_array__ and columns), a reader, a dataset, a path, or an iterator or a list of them; got dict: make "
+        "a table of it, such as with pyarrow.table (of columns) or pyarrow.Table.from_pylist (of rows)"
     ),
-    "sl.aggregate([1, 2], spec())": (
-        "TypeError: data must have __arrow_c_stream__ or __arrow_c_array__ and columns (a pyarrow, polars, pandas or "
-        "duckdb table, a record batch, a reader or a dataset); got list: make one table of it, such as with "
-        "pyarrow.Table.from_pylist (of rows) or concat_tables (of tables)"
+    "sl.aggregate([1, 2], spec())": "TypeError: data's item 0 must be ...; got int",
+    "sl.aggregate([rows(), {'t': 1}], spec())": (
+        "TypeError: data's item 1 must be ...; got dict: make a table of it, such as with pyarrow.table (of columns) "
+        "or pyarrow.Table.from_pylist (of rows)"
     ),
-    "push(spec(), pathlib.Path('rows.csv'))": (
-        "TypeError: data must have ...; got PosixPath: open it first, such as with pyarrow.dataset.dataset(path)"
+    "sl.aggregate([], spec())": (
+        "ValueError: data is a list without items, so that the types of its columns are not known; give at least one "
+        "frame, which may be empty"
     ),
-    "push(spec(), pl.LazyFrame({'t': [1]}))": "TypeError: data must have ...; got LazyFrame: collect() it first",
-    "push(spec(), 7)": "TypeError: data must have ...; got int",
+    "sl.aggregate([rows(), [rows()]], spec())": (
+        "TypeError: data's item 1 is list; each must be a frame, a batch or a path"
+    ),
+    "sl.aggregate(iter([rows(), rows(t=None)]), spec())": (
+        "ValueError: data's item 1: column 't' is missing in the data; its columns are k, v, x, flag, l"
+    ),
+    "sl.aggregate(iter([rows(), rows(t=[1.5, 2])]), spec())": (
+        "TypeError: data's item 1: column 't' is double, and was int64 in the items before; give it one type, such as "
+        "with read_csv(dtype=...) or cast"
+    ),
+    "push(spec(), iter([rows()]))": (
+        "TypeError: push takes one batch of rows; got list_iterator: push each of its items, or give it to "
+        "sl.aggregate as it is"
+    ),
+    "push(spec(), pathlib.Path('rows.csv'))": "FileNotFoundError: there is no file or folder 'rows.csv'",
+    "push(spec(), 'rows-*.csv')": "FileNotFoundError: no file matches 'rows-*.csv'",
+    "push(spec(), 'pyproject.toml')": (
+        "ValueError: file .../pyproject.toml has the unknown ending '.toml'; known are Parquet (.parquet, .pq), CSV "
+        "(.csv, .tsv, also .gz, .bz2, .zst), Arrow IPC and Feather (.arrow, .ipc, .feather). For other names use "
+        "pyarrow.dataset.dataset(path, format=...)"
+    ),
+    "sl.aggregate('tests', spec())": (
+        "FileNotFoundError: folder 'tests' has no files of a known format: Parquet (.parquet, .pq), CSV ..."
+    ),
+    "sl.aggregate(open('pyproject.toml'), spec())": (
+        "TypeError: data is an open file; give its path instead ('pyproject.toml')"
+    ),
+    "sl.aggregate(rows(), spec(), between=(1, 1))": ("ValueError: between's start must be before its end; got 1 and 1"),
+    "sl.aggregate(rows(), spec(), between=5)": (
+        "TypeError: between must be (start, end), of which either may be None; got 5"
+    ),
+    "sl.aggregate(rows(), spec(), between=('2024-01-01', None))": (
+        "TypeError: between's start must be a whole number, as the time column is of type int64; got '2024-01-01'"
+    ),
+    "sl.aggregate(rows(), spec(time=sl.processing_time(), windows={'w': sl.tumbling('1s')}), between=(1, 2))": (
+        "ValueError: between needs a time column; this spec stamps rows with sl.processing_time()"
+    ),
+    "push(spec(), 7)": "TypeError: data must be ...; got int",
     "push(spec(), rows(t=[1, None]))": (
         "ValueError: time column 't' is null in row 1 of the batch; fill or drop nulls, or use "
         "on_null_time='late' to have such rows among the late ones"

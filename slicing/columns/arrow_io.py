@@ -3,24 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from os import PathLike
 
 import pyarrow as pa
-
-
-def batches(data: object) -> Iterator[pa.RecordBatch]:
-    """The data's record batches, read as they are asked for: a reader is streamed, never held whole."""
-    if isinstance(data, pa.RecordBatch):
-        yield data
-    elif isinstance(data, pa.Table):
-        yield from data.to_batches() or [empty(data.schema)]
-    elif isinstance(data, pa.RecordBatchReader):
-        yield from _read(data)
-    elif hasattr(data, "scanner") and hasattr(data, "schema"):  # a pyarrow dataset
-        # read ahead by a piece, not by whole files: memory stays bounded whatever their size
-        yield from _read(data.scanner(fragment_readahead=1, batch_readahead=2).to_reader())
-    else:
-        yield from _foreign(data)
 
 
 def gathered(found: Iterator[pa.RecordBatch], columns: Sequence[str], least: int) -> Iterator[pa.RecordBatch]:
@@ -41,19 +25,11 @@ def gathered(found: Iterator[pa.RecordBatch], columns: Sequence[str], least: int
         yield pa.concat_batches(held)
 
 
-def one_batch(data: object) -> pa.RecordBatch:
-    """The data as a single batch: what is pushed together is judged together."""
-    if isinstance(data, pa.RecordBatch):
-        return data
-    found = list(batches(data))
-    return found[0] if len(found) == 1 else pa.concat_batches(found)
-
-
-def _foreign(data: object) -> Iterator[pa.RecordBatch]:
-    """What another library hands over."""
+def foreign(data: object) -> Iterator[pa.RecordBatch]:
+    """What another library hands over, read as it is asked for."""
     try:
         if hasattr(data, "__arrow_c_stream__"):
-            yield from _read(pa.RecordBatchReader.from_stream(data))
+            yield from read(pa.RecordBatchReader.from_stream(data))
             return
         if hasattr(data, "__arrow_c_array__"):
             yield pa.record_batch(data)
@@ -65,22 +41,18 @@ def _foreign(data: object) -> Iterator[pa.RecordBatch]:
 
 def _cure(data: object) -> str:
     """How what is no table becomes one."""
-    if isinstance(data, str | PathLike):
-        return ": open it first, such as with pyarrow.dataset.dataset(path)"
     if isinstance(data, dict):
-        return ": make a table of it, such as with pyarrow.table"
-    if isinstance(data, list | tuple | Iterator):
-        return ": make one table of it, such as with pyarrow.Table.from_pylist (of rows) or concat_tables (of tables)"
+        return ": make a table of it, such as with pyarrow.table (of columns) or pyarrow.Table.from_pylist (of rows)"
     return ": collect() it first" if hasattr(data, "collect") else ""
 
 
 _EXPECTED = (
-    "data must have __arrow_c_stream__ or __arrow_c_array__ and columns (a pyarrow, polars, pandas or duckdb table, a "
-    "record batch, a reader or a dataset)"
+    "data must be a table (pyarrow, pandas, polars, duckdb or another one with __arrow_c_stream__ or __arrow_c_array__ "
+    "and columns), a reader, a dataset, a path, or an iterator or a list of them"
 )
 
 
-def _read(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+def read(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
     seen = False
     for batch in reader:
         seen = True

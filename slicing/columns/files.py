@@ -1,0 +1,130 @@
+"""Files by path, glob or URI, as one Arrow dataset."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from os import PathLike
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+from pyarrow import fs
+
+from slicing.system.filesystems import filesystem
+
+Path = str | PathLike[str]
+
+# which format a file has, by the end of its name
+_ENDINGS = {
+    "parquet": (".parquet", ".parq", ".pq"),
+    "csv": (".csv", ".csv.gz", ".csv.bz2", ".csv.zst"),
+    "tsv": (".tsv", ".tsv.gz", ".tsv.bz2", ".tsv.zst"),
+    "ipc": (".arrow", ".ipc", ".feather"),
+}
+_KNOWN = (
+    "Parquet (.parquet, .pq), CSV (.csv, .tsv, also .gz, .bz2, .zst), Arrow IPC and Feather (.arrow, .ipc, .feather)"
+)
+_MAGIC = re.compile(r"[*?\[]")
+
+
+def dataset_of(paths: Sequence[Path]) -> ds.Dataset:
+    """All files that the paths name, in the order of the paths and by name within a folder or a glob."""
+    found: list[str] = []
+    formats: dict[str, str] = {}  # the first file of each format
+    systems: dict[str, fs.FileSystem] = {}
+    base: str | None = None
+    for path in paths:
+        system, folder, files = _files(path)
+        systems.setdefault(system.type_name, system)
+        base = folder if len(paths) == 1 else None
+        for file in files:
+            formats.setdefault(_format(file), file)
+        found += files
+    if len(formats) > 1:
+        (one, a), (other, b) = list(formats.items())[:2]
+        raise ValueError(f"data has files of several formats, {a} ({one}) and {b} ({other}); aggregate one at a time")
+    if len(systems) > 1:
+        raise ValueError(f"data has files of several file systems ({', '.join(systems)}); aggregate one at a time")
+    (format,), (system,) = formats, systems.values()
+    return _opened(found, format, system, base)
+
+
+def _opened(files: list[str], format: str, system: fs.FileSystem, base: str | None) -> ds.Dataset:
+    kind: ds.FileFormat | str = format
+    if format == "tsv":
+        from pyarrow.csv import ParseOptions
+
+        kind = ds.CsvFileFormat(ParseOptions(delimiter="\t"))
+    try:
+        return ds.dataset(files, format=kind, filesystem=system, partitioning="hive", partition_base_dir=base)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise ValueError(f"{files[0]} cannot be read as {format}: {error}") from None
+
+
+def _files(path: Path) -> tuple[fs.FileSystem, str | None, list[str]]:
+    """The file system, the folder below which partitions are (None: there is none), and the files."""
+    named = os.fspath(path)
+    if not isinstance(named, str):
+        raise TypeError(f"data must be a path of type str; got {named!r}")
+    if "://" not in named and not named.startswith("file:"):
+        named = os.path.expanduser(named)
+    system, inside = filesystem(named)
+    if isinstance(system, fs.LocalFileSystem):
+        inside = inside.replace(os.sep, "/")
+    info = system.get_file_info(inside)
+    if info.type == fs.FileType.File:
+        return system, None, [inside]
+    if info.type == fs.FileType.Directory:
+        files = [file for file in _below(system, inside, recursive=True) if _known(file)]
+        if not files:
+            raise FileNotFoundError(f"folder {str(path)!r} has no files of a known format: {_KNOWN}")
+        return system, inside, files
+    if not _MAGIC.search(inside):
+        raise FileNotFoundError(f"there is no file or folder {str(path)!r}")
+    first = _MAGIC.search(inside)
+    assert first is not None
+    folder, _, rest = inside[: first.start()].rpartition("/")
+    rest += inside[first.start() :]
+    pattern = re.compile(_regex(rest))
+    below = _below(system, folder or "/", recursive="/" in rest or "**" in rest)
+    files = [file for file in below if pattern.fullmatch(file[len(folder) :].lstrip("/"))]
+    if not files:
+        raise FileNotFoundError(f"no file matches {str(path)!r}")
+    return system, folder, files
+
+
+def _below(system: fs.FileSystem, folder: str, recursive: bool) -> list[str]:
+    """Files in a folder by name, without hidden ones (whose name, or folder's name, begins with '.' or '_')."""
+    listed = system.get_file_info(fs.FileSelector(folder, allow_not_found=True, recursive=recursive))
+    files = (info.path for info in listed if info.type == fs.FileType.File)
+    return sorted(file for file in files if not re.search(r"/[._]", file[len(folder.rstrip("/")) :]))
+
+
+def _regex(glob: str) -> str:
+    """A glob as a regular expression: ``*`` and ``?`` stay in a folder, ``**`` goes through all of them."""
+    parts = re.split(r"(\*\*/|\*\*|\*|\?|\[[^\]]+\])", glob)
+    known = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]", "": ""}
+    return "".join(
+        known[part]
+        if part in known
+        else "[" + part[1:-1].replace("!", "^", 1 if part[1] == "!" else 0) + "]"
+        if part.startswith("[") and part.endswith("]")
+        else re.escape(part)
+        for part in parts
+    )
+
+
+def _known(file: str) -> bool:
+    return any(file.lower().endswith(ending) for endings in _ENDINGS.values() for ending in endings)
+
+
+def _format(file: str) -> str:
+    for format, endings in _ENDINGS.items():
+        if file.lower().endswith(endings):
+            return format
+    ending = os.path.splitext(file)[1]
+    unknown = f"the unknown ending {ending!r}" if ending else "no ending"
+    raise ValueError(
+        f"file {file} has {unknown}; known are {_KNOWN}. For other names use pyarrow.dataset.dataset(path, format=...)"
+    )

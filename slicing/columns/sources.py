@@ -1,0 +1,376 @@
+"""What a query can be asked of: tables, streams, datasets, files and frames of other libraries, as record batches.
+
+A source is read as batches are asked for: only the columns that a query reads, where the source can leave others out,
+and only as far ahead as a few batches.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slicing.columns import arrow_io
+from slicing.columns.values import taken
+
+SMALLEST, LARGEST, ROOM = 1 << 15, 1 << 18, 16 << 20  # rows of a batch that is decoded, and bytes it may have
+CUT = 1000  # units: pyarrow gives statistics in nanoseconds as microseconds
+WORDS = 32  # bytes taken for a value of no fixed width
+
+Bounds = tuple[pa.Scalar | None, pa.Scalar | None]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a query reads of its data."""
+
+    columns: tuple[str, ...] = ()  # none: all of them
+    time: str = ""
+    between: Callable[[pa.DataType], Bounds] | None = (
+        None  # rows from one time to before another one, as the column has
+    )
+    threads: int = 1
+
+    def check(self, names: Sequence[str]) -> None:
+        """Refuse data in which a column is missing or there twice."""
+        if set(self.columns) <= set(names) and len(set(names)) == len(names):
+            return
+        for column in self.columns:
+            if names.count(column) != 1:
+                trouble = f"occurs {names.count(column)} times" if column in names else "is missing"
+                raise ValueError(f"column {column!r} {trouble} in the data; its columns are {', '.join(names)}")
+
+    def bounds(self, schema: pa.Schema) -> Bounds:
+        if self.between is None:
+            return None, None
+        return self.between(schema.field(self.time).type)
+
+
+ALL = Wanted()
+
+
+def batches(data: object, wanted: Wanted = ALL) -> Iterator[pa.RecordBatch]:
+    """The data's record batches; at least one, as long as there is a schema."""
+    opened = next((open for fits, open in _SOURCES if fits(data)), None)
+    if opened is not None:
+        yield from opened(data, wanted)
+    elif isinstance(data, Iterator | list | tuple):
+        yield from _of_items(data, wanted)
+    else:
+        yield from _within(arrow_io.foreign(data), wanted)
+
+
+def one_batch(data: object) -> pa.RecordBatch:
+    """The data as a single batch with all of its columns: what is pushed together is judged together."""
+    if isinstance(data, pa.RecordBatch):
+        return data
+    if _is_streamed(data):
+        raise TypeError(
+            f"push takes one batch of rows; got {type(data).__name__}: push each of its items, or give it to "
+            "sl.aggregate as it is"
+        )
+    found = list(batches(data))
+    return found[0] if len(found) == 1 else pa.concat_batches(found)
+
+
+def _is_streamed(data: object) -> bool:
+    """Whether it gives frames one after the other, of which each can be pushed."""
+    return isinstance(data, Iterator) and not isinstance(data, pa.RecordBatchReader) and not _is_path(data)
+
+
+# --- Arrow's own ------------------------------------------------------------------------------------------------------
+
+
+def _of_batch(data: Any, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    return _within(iter([data]), wanted)
+
+
+def _of_table(data: Any, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    if wanted.columns and data.num_columns > len(wanted.columns):
+        wanted.check(data.schema.names)
+        data = data.select(wanted.columns)
+    return _within(iter(data.to_batches() or [arrow_io.empty(data.schema)]), wanted)
+
+
+def _of_reader(data: Any, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    return _within(arrow_io.read(data), wanted)
+
+
+def _of_scanner(data: Any, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    return _within(arrow_io.read(data.to_reader()), wanted)
+
+
+def _of_dataset(data: Any, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    """Read a file at a time and few batches ahead: memory stays bounded, whatever the size of the files."""
+    import pyarrow.dataset as ds
+
+    schema = data.schema
+    wanted.check(schema.names)
+    columns = list(wanted.columns) or None
+    low, high = wanted.bounds(schema)
+    time, inside = ds.field(wanted.time) if wanted.time else None, None
+    if low is not None:
+        inside = time >= low
+    if high is not None:
+        inside = time < high if inside is None else inside & (time < high)
+    if not type(data).__module__.startswith("pyarrow."):  # another library's, which may know fewer options
+        return arrow_io.read(data.scanner(columns=columns, filter=inside).to_reader())
+    options: dict[str, Any] = {"batch_size": _rows(schema, columns), "use_threads": wanted.threads > 1}
+    if wanted.threads == 1:  # glibc keeps what is freed for the next batch (system.heap): 1.2 times mimalloc's rate
+        options["memory_pool"] = pa.system_memory_pool()
+    if _reads_local_parquet(data):  # the pages of a local file need not be held beside what they become
+        options["fragment_scan_options"] = ds.ParquetFragmentScanOptions(pre_buffer=False)
+    found = data.scanner(columns=columns, filter=inside, fragment_readahead=1, batch_readahead=2, **options)
+    return arrow_io.read(found.to_reader())
+
+
+def _reads_local_parquet(data: Any) -> bool:
+    """Whether it is of local Parquet files, and its owner has not said how they are to be read."""
+    import pyarrow.dataset as ds
+    from pyarrow.fs import LocalFileSystem
+
+    if not isinstance(getattr(data, "format", None), ds.ParquetFileFormat):
+        return False
+    usual = data.format.default_fragment_scan_options == ds.ParquetFragmentScanOptions()
+    return bool(usual and isinstance(data.filesystem, LocalFileSystem))
+
+
+def _of_parquet_file(data: Any, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    schema = data.schema_arrow
+    wanted.check(schema.names)
+    columns = list(wanted.columns) or None
+    groups = _groups(data, wanted, wanted.bounds(schema))
+    size = _rows(schema, columns)
+    found = data.iter_batches(size, row_groups=groups, columns=columns, use_threads=wanted.threads > 1)
+    return _within(_or_empty(found, schema), wanted)
+
+
+def _groups(file: Any, wanted: Wanted, bounds: Bounds) -> list[int]:
+    """The row groups that may have rows within the bounds, by the statistics of the file."""
+    low, high = (None if bound is None else _comparable(bound) for bound in bounds)
+    every = range(file.metadata.num_row_groups)
+    names = [file.metadata.schema.column(at).path for at in range(file.metadata.num_columns)]
+    if (low is None and high is None) or wanted.time not in names:
+        return list(every)
+    at, kept = names.index(wanted.time), []
+    type = file.schema_arrow.field(wanted.time).type
+    for group in every:
+        known = file.metadata.row_group(group).column(at).statistics
+        if known is not None and known.has_min_max:
+            least, most = (_comparable(pa.scalar(value).cast(type)) for value in (known.min, known.max))
+            if (low is not None and most + CUT < low) or (high is not None and least >= high):
+                continue
+        kept.append(group)
+    return kept
+
+
+def _comparable(value: pa.Scalar) -> int:
+    number = value.value if hasattr(value, "value") else value.as_py()
+    assert isinstance(number, int)
+    return number
+
+
+# --- other libraries' -------------------------------------------------------------------------------------------------
+
+
+def _of_pandas(data: Any, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    names = list(data.columns)
+    if wanted.columns and len(names) > len(wanted.columns) and all(names.count(name) == 1 for name in wanted.columns):
+        data = data[list(wanted.columns)]
+        data.index = range(len(data))
+    return _within(arrow_io.foreign(data), wanted)
+
+
+def _of_lazy_frame(data: Any, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    """In Polars' own batches, in their order."""
+    types = data.collect_schema()
+    wanted.check(types.names())
+    if wanted.between is not None:
+        polars = sys.modules["polars"]
+        empty = types.to_frame().select(wanted.time).to_arrow()
+        time = polars.col(wanted.time)
+        low, high = wanted.bounds(empty.schema)
+        if low is not None:
+            data = data.filter(time >= polars.lit(_comparable(low), dtype=types[wanted.time]))
+        if high is not None:
+            data = data.filter(time < polars.lit(_comparable(high), dtype=types[wanted.time]))
+    if wanted.columns:
+        data = data.select(wanted.columns)
+    if not hasattr(data, "collect_batches"):  # before Polars 1.34
+        return arrow_io.foreign(data.collect(engine="streaming"))
+    return _or_first(data.collect_batches(), lambda: data.collect_schema().to_frame())
+
+
+def _of_relation(data: Any, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    wanted.check(data.columns)
+    if wanted.columns:
+        data = data.project(", ".join('"' + name.replace('"', '""') + '"' for name in wanted.columns))
+    make = data.to_arrow_reader if hasattr(data, "to_arrow_reader") else data.fetch_arrow_reader
+    return _within(arrow_io.read(make(LARGEST)), wanted)
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def _of_path(data: Any, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    from slicing.columns.files import dataset_of
+
+    paths = [data] if isinstance(data, str | PathLike) else list(data)
+    return _told(_of_dataset(dataset_of(paths), wanted), paths[0])
+
+
+def _told(found: Iterator[pa.RecordBatch], path: object) -> Iterator[pa.RecordBatch]:
+    """Arrow's errors, with the path: such as of a value that is not of the type that the first rows had."""
+    try:
+        yield from found
+    except (pa.ArrowInvalid, OSError) as error:
+        raise ValueError(
+            f"{str(path)!r} cannot be read: {error}; where types differ, open it with pyarrow.dataset.dataset(path, "
+            "schema=...)"
+        ) from None
+
+
+# --- one after the other ----------------------------------------------------------------------------------------------
+
+
+def _of_items(data: Iterable[object], wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    """Frames in turn: each is let go before the next one is made."""
+    at, types = -1, None
+    for at, item in enumerate(data):
+        if isinstance(item, Iterator | list | tuple) and not isinstance(item, pa.RecordBatchReader):
+            raise TypeError(f"data's item {at} is {type(item).__name__}; each must be a frame, a batch or a path")
+        try:
+            for batch in batches(item, wanted):
+                types = _alike(batch.schema, types, wanted)
+                yield batch
+        except (TypeError, ValueError, OSError) as error:
+            kind = next(kind for kind in (TypeError, FileNotFoundError, ValueError, OSError) if isinstance(error, kind))
+            said = str(error)
+            said = said.removeprefix("data") if said.startswith("data must") else f": {said}"
+            raise kind(f"data's item {at}{said}") from None
+    if at < 0:
+        raise ValueError(
+            f"data is {_article(data)} without items, so that the types of its columns are not known; give at least "
+            "one frame, which may be empty"
+        )
+
+
+def _alike(schema: pa.Schema, types: dict[str, pa.DataType] | None, wanted: Wanted) -> dict[str, pa.DataType]:
+    """The types of the wanted columns; refuses others than the items before had."""
+    wanted.check(schema.names)
+    found = {name: schema.field(name).type for name in wanted.columns or schema.names}
+    for name, type in (types or {}).items():
+        if name in found and found[name] != type and not pa.types.is_null(found[name]):
+            raise TypeError(
+                f"column {name!r} is {found[name]}, and was {type} in the items before; give it one type, such as with "
+                "read_csv(dtype=...) or cast"
+            )
+    return found if types is None else types
+
+
+def _article(data: object) -> str:
+    name = type(data).__name__
+    return f"an {name}" if name[0] in "aeiou" else f"a {name}"
+
+
+# --- what they share --------------------------------------------------------------------------------------------------
+
+
+def _within(found: Iterator[pa.RecordBatch], wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    """The rows between two times, of batches that have them all."""
+    if wanted.between is None:
+        yield from found
+        return
+    for batch in found:
+        wanted.check(batch.schema.names)
+        low, high = wanted.bounds(batch.schema)
+        time = batch.column(wanted.time)
+        inside = np.ones(len(batch), np.bool_)
+        for bound, compare in ((low, pc.greater_equal), (high, pc.less)):
+            if bound is not None:
+                inside &= compare(time, bound).fill_null(False).to_numpy(zero_copy_only=False)
+        if inside.all():
+            yield batch
+            continue
+        rows = np.flatnonzero(inside)
+        together = rows.size and int(rows[-1] - rows[0]) == rows.size - 1
+        yield batch.slice(int(rows[0]), rows.size) if together else taken(batch, rows)
+
+
+def _or_empty(found: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    seen = False
+    for batch in found:
+        seen = True
+        yield batch
+    if not seen:
+        yield arrow_io.empty(schema)
+
+
+def _or_first(frames: Iterator[Any], otherwise: Callable[[], Any]) -> Iterator[pa.RecordBatch]:
+    """The batches of frames; where there is none, of another one."""
+    seen = False
+    for frame in frames:
+        seen = True
+        yield from arrow_io.foreign(frame)
+    if not seen:
+        yield from arrow_io.foreign(otherwise())
+
+
+def _rows(schema: pa.Schema, columns: list[str] | None) -> int:
+    """How many rows to decode together: few of wide ones."""
+    types = [schema.field(name).type for name in columns or schema.names]
+    width = sum((_bits(type) + 7) // 8 for type in types)
+    return max(SMALLEST, min(LARGEST, ROOM // max(width, 1)))
+
+
+def _bits(type: pa.DataType) -> int:
+    try:
+        return int(type.bit_width)
+    except ValueError:
+        return 8 * WORDS
+
+
+def _of_library(module: str, name: str) -> Callable[[object], bool]:
+    """Whether an object is of a class of a library, which has not to be imported for that."""
+
+    def fits(data: object) -> bool:
+        loaded = sys.modules.get(module)
+        kind = None if loaded is None else getattr(loaded, name, None)
+        return kind is not None and isinstance(data, kind)
+
+    return fits
+
+
+def _is_path(data: object) -> bool:
+    if isinstance(data, io.IOBase):
+        raise TypeError(f"data is an open file; give its path instead{_name(data)}")
+    if isinstance(data, list | tuple):
+        return bool(data) and all(isinstance(item, str | PathLike) for item in data)
+    return isinstance(data, str | PathLike)
+
+
+def _name(file: Any) -> str:
+    name = getattr(file, "name", None)
+    return f" ({name!r})" if isinstance(name, str) else ""
+
+
+_Open = Callable[[Any, Wanted], Iterator[pa.RecordBatch]]
+_SOURCES: list[tuple[Callable[[object], bool], _Open]] = [
+    (lambda data: isinstance(data, pa.RecordBatch), _of_batch),
+    (lambda data: isinstance(data, pa.Table), _of_table),
+    (lambda data: isinstance(data, pa.RecordBatchReader), _of_reader),
+    (_of_library("pandas", "DataFrame"), _of_pandas),
+    (_is_path, _of_path),
+    (_of_library("pyarrow.dataset", "Dataset"), _of_dataset),
+    (_of_library("pyarrow.dataset", "Scanner"), _of_scanner),
+    (_of_library("pyarrow.parquet", "ParquetFile"), _of_parquet_file),
+    (_of_library("polars", "LazyFrame"), _of_lazy_frame),
+    (_of_library("duckdb", "DuckDBPyRelation"), _of_relation),
+]

@@ -1,0 +1,428 @@
+"""Streams that `aggregate` takes: iterators of frames, datasets, lazy frames, relations, files by path; and what of
+them is read."""
+
+from __future__ import annotations
+
+import gzip
+import subprocess
+import sys
+import threading
+from datetime import datetime
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.dataset as ds
+import pyarrow.feather
+import pyarrow.parquet as pq
+import pytest
+from pyarrow import fs
+
+import slicing as sl
+from slicing.columns import sources
+
+START = 1_700_000_000_000_000_000  # ns since 1970
+ROWS, FILES = 200_000, 4
+STEP = 90_000_000_000  # ns from row to row: 200,000 rows are 208 days
+
+
+def _rows():
+    rng = np.random.default_rng(7)
+    times = START + np.arange(ROWS) * STEP + rng.integers(0, STEP, ROWS)
+    return pa.table(
+        {
+            "t": pa.array(times, pa.timestamp("ns")),
+            "k": pa.array(np.array(["oslo", "rome", "lima"])[rng.integers(0, 3, ROWS)]),
+            "v": pa.array(rng.integers(-(2**61), 2**61, ROWS), mask=rng.random(ROWS) < 0.1),
+            "unused": pa.array([{"a": 1}] * ROWS),
+            "more": rng.normal(size=ROWS),
+        }
+    )
+
+
+TABLE = _rows()
+SPEC = sl.Spec(
+    "t",
+    {"day": sl.tumbling("1d")},
+    {"n": sl.count(), "top": sl.max("v"), "low": sl.min("v"), "late": sl.last("v")},
+    by=["k"],
+)
+EXPECTED = sl.aggregate(TABLE, SPEC)
+PARTS = [TABLE.slice(start, ROWS // FILES) for start in range(0, ROWS, ROWS // FILES)]
+FLAT = [part.drop_columns("unused") for part in PARTS]
+
+
+def same(found, expected=EXPECTED):
+    """Equal but for the unit of times, which CSV and JSON have for themselves."""
+    assert found.column_names == expected.column_names
+    assert found.num_rows == expected.num_rows > 0
+    for name in ("window_start", "window_end"):
+        assert found[name].cast(pa.timestamp("ns")).equals(expected[name].cast(pa.timestamp("ns")))
+    rest = [name for name in expected.column_names if not name.startswith("window_")]
+    assert found.select(rest).to_pylist() == expected.select(rest).to_pylist()
+
+
+def parquet(folder, parts=PARTS):
+    for at, part in enumerate(parts):
+        pq.write_table(part, folder / f"{at}.parquet", row_group_size=7000)
+    return folder
+
+
+def pandas_chunks(folder):
+    pyarrow.csv.write_csv(pa.concat_tables(FLAT), folder / "all.csv")
+    return pd.read_csv(folder / "all.csv", chunksize=30_000, parse_dates=["t"], dtype={"v": "Int64"})
+
+
+class Cut:
+    """An iterator that is no generator."""
+
+    def __init__(self, parts):
+        self._parts = list(parts)
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if not self._parts:
+            raise StopIteration
+        return self._parts.pop(0)
+
+
+STREAMS = {
+    "generator of tables": lambda folder: (part for part in PARTS),
+    "generator of batches": lambda folder: (batch for part in PARTS for batch in part.to_batches(9000)),
+    "generator of polars frames": lambda folder: (polars.from_arrow(part) for part in FLAT),
+    "generator of pandas frames": lambda folder: (part.to_pandas(types_mapper=pd.ArrowDtype) for part in FLAT),
+    "generator of paths": lambda folder: (path for path in sorted(parquet(folder).glob("*.parquet"))),
+    "iterator": lambda folder: Cut(PARTS),
+    "list of tables": lambda folder: PARTS,
+    "tuple of batches": lambda folder: tuple(TABLE.to_batches(50_000)),
+    "chunks of a CSV file by pandas": pandas_chunks,
+    "slices of a polars frame": lambda folder: polars.from_arrow(pa.concat_tables(FLAT)).iter_slices(33_333),
+    "batches of a polars query": lambda folder: polars.scan_parquet(parquet(folder, FLAT)).collect_batches(),
+    "dataset": lambda folder: ds.dataset(parquet(folder)),
+    "scanner": lambda folder: ds.dataset(parquet(folder)).scanner(columns=["v", "t", "k"]),
+    "scanner of all columns": lambda folder: ds.dataset(parquet(folder)).scanner(),
+    "parquet file": lambda folder: pq.ParquetFile(parquet(folder, [TABLE]) / "0.parquet"),
+    "lazy frame": lambda folder: polars.scan_parquet(parquet(folder, FLAT)),
+    "lazy frame of memory": lambda folder: polars.from_arrow(pa.concat_tables(FLAT)).lazy(),
+    "relation": lambda folder: duckdb.connect().from_arrow(TABLE),
+    "relation of files": lambda folder: duckdb.connect().read_parquet(str(parquet(folder) / "*.parquet")),
+}
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_stream_gives_what_its_table_gives(stream, threads, tmp_path):
+    same(sl.aggregate(STREAMS[stream](tmp_path), SPEC, threads=threads))
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+def test_rows_between_two_times(stream, tmp_path):
+    """Times as they were given; the same as a filter of the table."""
+    start, end = "2023-12-01T06:30:00.000000001", datetime(2024, 2, 3)
+    low, high = (pa.scalar(np.datetime64(time).astype("M8[ns]"), pa.timestamp("ns")) for time in (start, end))
+    inside = TABLE.filter((pc.field("t") >= low) & (pc.field("t") < high))
+    assert 0 < inside.num_rows < ROWS
+    same(sl.aggregate(STREAMS[stream](tmp_path), SPEC, between=(start, end)), sl.aggregate(inside, SPEC))
+
+
+def test_one_end_of_between_may_be_open():
+    middle = TABLE["t"][ROWS // 2]
+    before = sl.aggregate(TABLE, SPEC, between=(None, middle.value))
+    after = sl.aggregate(TABLE, SPEC, between=(middle.as_py(), None))
+    assert sum(before["n"].to_pylist()) + sum(after["n"].to_pylist()) == ROWS
+    same(before, sl.aggregate(TABLE.slice(0, ROWS // 2), SPEC))
+    same(after, sl.aggregate(TABLE.slice(ROWS // 2), SPEC))
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([2**62 - 5, 2**62 - 4, 2**62 - 3, None]),
+        pa.array([10, 11, 12, None], pa.uint8()),
+        pa.array([19_000, 19_001, 19_002, None], pa.date32()),
+        pa.array([START, START + 1, START + 2, None], pa.timestamp("ns", "Europe/Oslo")),
+    ],
+    ids=lambda column: str(column.type),
+)
+def test_between_of_any_time_column(column, tmp_path):
+    """Rows without a time are left out."""
+    table = pa.table({"t": column, "v": [1, 2, 4, 8]})
+    words = [value.value if hasattr(value, "value") else value.as_py() for value in column[:3]]
+    spec = sl.Spec("t", {"all": sl.whole()}, {"s": sl.sum("v")})
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=2)
+    given = [table, iter([table]), tmp_path, pq.ParquetFile(tmp_path / "a.parquet")]
+    given += [polars.from_arrow(table).lazy(), duckdb.connect().read_parquet(str(tmp_path / "a.parquet"))]
+    for data in given:
+        if isinstance(data, duckdb.DuckDBPyRelation) and str(column.type).startswith("timestamp"):
+            continue  # it turns nanoseconds of a zone into microseconds
+        assert sl.aggregate(data, spec, between=(words[1], words[2]))["s"].to_pylist() == [2]
+
+
+def test_nothing_between_gives_no_windows(tmp_path):
+    for data in (TABLE, parquet(tmp_path), polars.scan_parquet(parquet(tmp_path, FLAT)), iter(PARTS)):
+        found = sl.aggregate(data, SPEC, between=("1999-01-01", "1999-01-02"))
+        assert found.num_rows == 0
+        assert found.schema == EXPECTED.schema
+
+
+# --- files ----------------------------------------------------------------------------------------------------------
+
+
+def write_csv(part, path, separator=","):
+    options = pyarrow.csv.WriteOptions(delimiter=separator)
+    pyarrow.csv.write_csv(part.drop_columns("unused"), path, options)
+
+
+def write_gzip(part, path):
+    with gzip.open(path, "wb") as file:
+        pyarrow.csv.write_csv(part.drop_columns("unused"), file)
+
+
+WRITERS = {
+    ".parquet": pq.write_table,
+    ".PQ": pq.write_table,
+    ".csv": write_csv,
+    ".csv.gz": write_gzip,
+    ".tsv": lambda part, path: write_csv(part, path, "\t"),
+    ".arrow": lambda part, path: pyarrow.feather.write_feather(part, path, compression="uncompressed"),
+    ".feather": pyarrow.feather.write_feather,
+}
+
+
+@pytest.mark.parametrize("ending", WRITERS)
+def test_files_by_path(ending, tmp_path):
+    files = [tmp_path / f"{at}{ending}" for at in range(FILES)]
+    for file, part in zip(files, PARTS, strict=True):
+        WRITERS[ending](part, file)
+    (tmp_path / "_SUCCESS").write_text("")
+    (tmp_path / f".hidden{ending}").write_text("no rows")
+    same(sl.aggregate(tmp_path, SPEC))
+    same(sl.aggregate(str(tmp_path / f"*{ending}"), SPEC))
+    same(sl.aggregate(files, SPEC))
+    one = sl.aggregate(files[0], SPEC)
+    assert sum(one["n"].to_pylist()) == ROWS // FILES
+
+
+def test_globs_and_uris(tmp_path):
+    for at, part in enumerate(PARTS):
+        folder = tmp_path / f"year=202{at}" / "deep"
+        folder.mkdir(parents=True)
+        pq.write_table(part, folder / f"part-{at}.parquet")
+    for pattern in ("**/*.parquet", "*/*/part-[0-3].parquet", "year=202?/deep/*", "**"):
+        same(sl.aggregate(f"{tmp_path}/{pattern}", SPEC))
+    assert sum(sl.aggregate(f"{tmp_path}/*/deep/part-[!0].parquet", SPEC)["n"].to_pylist()) == ROWS * 3 // 4
+    same(sl.aggregate(f"file://{tmp_path}", SPEC))
+    same(sl.aggregate([f"{tmp_path}/year=202[01]/**", tmp_path / "year=2022", f"{tmp_path}/year=2023"], SPEC))
+    with pytest.raises(FileNotFoundError, match=r"no file matches '.*/\*.parquet'"):
+        sl.aggregate(f"{tmp_path}/*.parquet", SPEC)
+
+
+def test_folders_of_partitions_have_columns(tmp_path):
+    """Of a folder or a glob what stands in ``name=value`` is a column."""
+    for year in (2020, 2021):
+        (tmp_path / f"year={year}").mkdir()
+        pq.write_table(pa.table({"t": [1, 2, 3]}), tmp_path / f"year={year}" / "a.parquet")
+    spec = sl.Spec("t", {"all": sl.whole()}, {"n": sl.count()}, by=["year"])
+    for path in (tmp_path, f"{tmp_path}/year=202?/*.parquet"):
+        assert sl.aggregate(path, spec)["year"].to_pylist() == [2020, 2021]
+
+
+def test_a_file_whose_name_is_a_glob(tmp_path):
+    pq.write_table(TABLE, tmp_path / "all[1].parquet")
+    same(sl.aggregate(tmp_path / "all[1].parquet", SPEC))
+
+
+def test_files_of_another_file_system(tmp_path, monkeypatch):
+    """By URI, as of an object store."""
+    parquet(tmp_path)
+    mounted = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
+    monkeypatch.setattr("slicing.columns.files.filesystem", lambda path: (mounted, path.removeprefix("store://")))
+    same(sl.aggregate("store://", SPEC))
+    same(sl.aggregate("store://*.parquet", SPEC))
+    same(sl.aggregate(["store://0.parquet", "store://[1-3].parquet"], SPEC))
+
+
+def test_a_whole_file_can_be_pushed(tmp_path):
+    pq.write_table(TABLE, tmp_path / "a.parquet", row_group_size=5000)
+    for data in (tmp_path / "a.parquet", ds.dataset(tmp_path), polars.from_arrow(TABLE).lazy()):
+        op = sl.Operator(SPEC)
+        assert op.push(data).stats.rows == ROWS
+        op.flush()
+
+
+def test_files_that_cannot_be_read_say_so(tmp_path):
+    (tmp_path / "a.parquet").write_text("no parquet")
+    with pytest.raises(ValueError, match=r"a\.parquet cannot be read as parquet: .*magic bytes"):
+        sl.aggregate(tmp_path / "a.parquet", SPEC)
+    (tmp_path / "a.csv").write_text("t,v\n" + "1,2\n" * 1_000_000 + "1,two\n")
+    with pytest.raises(ValueError, match=r"a\.csv' cannot be read: .*'two'.*where types differ, open it with"):
+        sl.aggregate(tmp_path / "a.csv", sl.Spec("t", {"w": sl.tumbling(5)}, {"s": sl.sum("v")}))
+    with pytest.raises(
+        ValueError, match=r"data has files of several formats, .*a\.csv \(csv\) and .*a\.parquet \(parq"
+    ):
+        sl.aggregate(tmp_path, SPEC)
+    with pytest.raises(ValueError, match=r"column 't' is missing in the data; its columns are k"):
+        pq.write_table(pa.table({"k": [1]}), tmp_path / "b.parquet")
+        sl.aggregate(tmp_path / "b.parquet", SPEC)
+    with pytest.raises(FileNotFoundError, match=r"item 1: there is no file or folder"):
+        sl.aggregate(iter([TABLE, tmp_path / "c.parquet"]), SPEC)
+
+
+def test_errors_of_a_generator_are_its_own():
+    def broken():
+        yield PARTS[0]
+        raise ZeroDivisionError("mine")
+
+    with pytest.raises(ZeroDivisionError, match="mine"):
+        sl.aggregate(broken(), SPEC)
+
+
+# --- what is read -----------------------------------------------------------------------------------------------------
+
+
+def columns_pushed(monkeypatch, data, between=None):
+    seen, push = [], sl.Operator.push
+    monkeypatch.setattr(sl.Operator, "push", lambda op, batch: seen.append(batch) or push(op, batch))
+    sl.aggregate(data, SPEC, between=between)
+    return seen
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        lambda folder: TABLE,
+        lambda folder: pa.concat_tables(FLAT).to_pandas(),
+        lambda folder: parquet(folder),
+        lambda folder: ds.dataset(parquet(folder)),
+        lambda folder: pq.ParquetFile(parquet(folder) / "0.parquet"),
+        lambda folder: polars.scan_parquet(parquet(folder, FLAT)),
+        lambda folder: duckdb.connect().read_parquet(str(parquet(folder) / "*.parquet")),
+        lambda folder: (part for part in PARTS),
+    ],
+    ids=["table", "pandas", "path", "dataset", "parquet file", "lazy frame", "relation", "generator"],
+)
+def test_only_the_columns_of_the_spec_are_read(data, tmp_path, monkeypatch):
+    pushed = columns_pushed(monkeypatch, data(tmp_path))
+    assert {frozenset(batch.schema.names) for batch in pushed} == {frozenset("tkv")}
+
+
+def test_row_groups_outside_are_not_read(tmp_path, monkeypatch):
+    """A page of the first row groups is damaged: only who reads it fails."""
+    path = tmp_path / "a.parquet"
+    pq.write_table(TABLE.drop_columns("unused"), path, row_group_size=20_000, compression="none")
+    column = pq.ParquetFile(path).metadata.row_group(2).column(2)
+    data = bytearray(path.read_bytes())
+    at = column.data_page_offset
+    data[at : at + column.total_compressed_size] = b"\xff" * column.total_compressed_size
+    path.write_bytes(bytes(data))
+    start = TABLE["t"][70_000].as_py()
+    expected = sl.aggregate(TABLE.slice(70_000), SPEC)
+    for given in (path, ds.dataset(path), pq.ParquetFile(path), polars.scan_parquet(path)):
+        same(sl.aggregate(given, SPEC, between=(start, None)), expected)
+        with pytest.raises(Exception, match=r".+"):
+            sl.aggregate(given, SPEC)
+    read = [len(batch) for batch in columns_pushed(monkeypatch, pq.ParquetFile(path), (start, None))]
+    assert sum(read) == ROWS - 70_000
+
+
+def test_options_of_a_dataset_are_kept(tmp_path):
+    """Its own filter; how it wants to be read."""
+    parquet(tmp_path)
+    oslo = ds.dataset(tmp_path).filter(pc.field("k") == "oslo")
+    same(sl.aggregate(oslo, SPEC), sl.aggregate(TABLE.filter(pc.field("k") == "oslo"), SPEC))
+    own = ds.dataset(tmp_path, format=ds.ParquetFileFormat(use_buffered_stream=True))
+    assert not sources._reads_local_parquet(own)
+    assert sources._reads_local_parquet(ds.dataset(tmp_path))
+    same(sl.aggregate(own, SPEC))
+
+
+def test_wide_rows_are_decoded_a_few_at_a_time():
+    wide = pa.schema([(f"c{n}", pa.string()) for n in range(1000)])
+    assert sources._rows(wide, None) == sources.SMALLEST
+    assert sources._rows(wide, ["c1", "c2"]) == sources.LARGEST
+
+
+def test_a_generator_is_asked_for_a_frame_when_the_one_before_is_in():
+    alive, most = set(), []
+
+    class Frame:
+        def __init__(self, part):
+            self._part = part
+            alive.add(id(self))
+            most.append(len(alive))
+
+        def __del__(self):
+            alive.discard(id(self))
+
+        def __arrow_c_stream__(self, requested_schema=None):
+            return self._part.__arrow_c_stream__(requested_schema)
+
+    threads = set()
+
+    def frames():
+        for part in TABLE.to_batches(1000):
+            threads.add(threading.get_ident())
+            yield Frame(pa.Table.from_batches([part]))
+
+    same(sl.aggregate(frames(), SPEC))
+    assert len(most) == 200
+    assert max(most) <= 2
+    assert threads == {threading.get_ident()}  # where its owner called
+
+
+PEAK = """
+import resource, sys
+import polars, pandas, duckdb, pyarrow as pa, pyarrow.dataset, pyarrow.parquet
+import slicing as sl
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+make = {
+    "path": lambda folder: folder,
+    "parquet file": lambda folder: pa.parquet.ParquetFile(folder + "/0.parquet"),
+    "lazy frame": lambda folder: polars.scan_parquet(folder),
+    "relation": lambda folder: duckdb.connect().read_parquet(folder + "/*.parquet"),
+    "generator": lambda folder: iter(pa.parquet.ParquetFile(folder + "/0.parquet").iter_batches(2**17)),
+}[sys.argv[2]]
+spec = sl.Spec("t", {"w": sl.tumbling(1_000_000)}, {"n": sl.count(), "total": sl.sum("v")}, by=["k"])
+sl.aggregate(make(sys.argv[1] + "/small"), spec)
+before = peak()
+table = sl.aggregate(make(sys.argv[1] + "/large"), spec)
+print(table.num_rows, sum(table["n"].to_pylist()), peak() - before)
+"""
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """20 M rows of 32 bytes in a file, and one of the size of two row groups."""
+    folder, rows = tmp_path_factory.mktemp("peak"), 250_000
+    for name, groups in (("small", 2), ("large", 80)):
+        (folder / name).mkdir()
+        schema = pa.schema({"t": pa.int64(), "k": pa.int64(), "v": pa.float64(), "unused": pa.float64()})
+        with pq.ParquetWriter(folder / name / "0.parquet", schema) as writer:
+            for group in range(groups):
+                t = np.arange(group * rows, (group + 1) * rows)
+                part = {"t": t, "k": t % 50, "v": np.sqrt(t), "unused": np.sqrt(t)}
+                writer.write_table(pa.table(part), row_group_size=rows)
+    return folder
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="peak memory is asked of the resource module")
+@pytest.mark.parametrize("kind", ["path", "parquet file", "lazy frame", "relation", "generator"])
+def test_memory_is_bounded(kind, large):
+    """The columns that are read have 480 MB."""
+    root = Path(__file__).resolve().parents[1]
+    done = subprocess.run(
+        [sys.executable, "-c", PEAK, str(large), kind], cwd=root, capture_output=True, text=True, check=True
+    )
+    windows, counted, grown = map(int, done.stdout.split()[-3:])
+    assert (windows, counted) == (20 * 50, 20_000_000)
+    assert grown < 150 << 20
