@@ -19,10 +19,10 @@ from slicing.aggregates import builtin
 from slicing.aggregates.aggregate import Aggregate
 from slicing.api import aggregate
 from slicing.batch import sequence_words
-from slicing.columns.arrow_io import batches
 from slicing.columns.arrow_out import array_of
 from slicing.columns.keys import KeyTable
 from slicing.columns.order import alike, inverse, order_by, stable_order
+from slicing.columns.sources import batches
 from slicing.columns.values import taken
 from slicing.kernels.attach import last_begun
 from slicing.measure import Measure
