@@ -29,7 +29,7 @@ from slicing.measure import Measure
 from slicing.plan import Plan
 from slicing.spec import ProcessingTime, Spec
 from slicing.watermark import manual
-from slicing.windows.builtin import ContextFreeWindow, Cumulate, Landmark, Session, Sliding, Whole, Window
+from slicing.windows.builtin import ContextFreeWindow, Cumulate, Landmark, Session, Sliding, Whole, Window, tumbling
 from slicing.windows.counted import LastRows, PerRow, RowCount
 from slicing.windows.marked import Frame, Punctuation
 from slicing.windows.row_windows import RowWindow
@@ -61,7 +61,8 @@ def attach(data: object, spec: Spec, *, threads: int = 1) -> pa.Table:
     pyarrow.Table
         All columns of the data, then a column for each aggregate. With several windows in ``spec``, the columns are
         named ``<aggregate>_<window>``, window by window. They are null in rows that are in no window: outside of a
-        frame or of a ``fixed`` band, or short of ``n`` rows.
+        frame or of a ``fixed`` band, or short of ``n`` rows. Where the range of a ``per_row`` holds no rows, counts
+        are 0 and other aggregates null.
 
     Raises
     ------
@@ -94,9 +95,14 @@ def attach(data: object, spec: Spec, *, threads: int = 1) -> pa.Table:
     rows = _Rows.of(spec, batches_given)
     results = rows.answered(spec, threads)
     for name, window in spec.windows.items():
-        found = rows.spread(_window_of_each(rows, results.of(name, getattr(window, "by_arrival", False)), window))
+        found = _window_of_each(rows, results.of(name, getattr(window, "by_arrival", False)), window)
+        answers = results.table.select(list(spec.aggs))
+        if isinstance(window, PerRow) and found.size and found.min() < 0:  # of a range without rows
+            found[found < 0] = len(answers)
+            answers = pa.concat_tables([answers, _of_no_rows(spec, given.schema)])
+        at = rows.spread(found)
         for agg in spec.aggs:
-            given = given.append_column(names[name, agg], _whole(results.table[agg]).take(found))
+            given = given.append_column(names[name, agg], _whole(answers[agg]).take(at))
     return given
 
 
@@ -296,6 +302,16 @@ def _check_window(name: str, window: AnyWindow) -> None:
             f"windows[{name!r}]: attach gives each row one window, and it may be in several of {window!r}; use "
             f"{several}; or {_INSTEAD.removeprefix('use ')}"
         )
+
+
+def _of_no_rows(spec: Spec, schema: pa.Schema) -> pa.Table:
+    """The aggregates of a window without rows: of the second one here."""
+    names = spec.columns()
+    time = _free("time", {*names, *spec.aggs})
+    data = pa.table([pa.nulls(2, schema.field(name).type) for name in names], names=list(names))
+    data = data.append_column(time, array_of(np.array([0, 2])))
+    windows = {"each": tumbling(1, fill=True)}
+    return aggregate(data, Spec(time, windows, dict(spec.aggs), watermark=manual())).select(list(spec.aggs)).slice(1, 1)
 
 
 def _amount(span: Any) -> int:

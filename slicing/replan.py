@@ -171,7 +171,7 @@ def _whole_from(state: State, plan: Plan, name: str) -> int:
     if _by_arrival(window):
         return BEGIN
     if isinstance(window, PerRow):
-        return newest + ticks(window.range, "range")
+        return newest + 1 + max(window.reach(plan.measure)[0], 0)
     if isinstance(window, RowWindow):
         return newest + 1
     if not isinstance(window, ContextFreeWindow):

@@ -279,7 +279,8 @@ def spec(case: Case) -> sl.Spec:
             case "frame":
                 return sl.frame(w["enter"], w["leave"], partial=w["partial"])
             case "per_row":
-                return sl.per_row(span(w["range"]), w["every"], order=w["order"])
+                spans = {name: span(w[name]) for name in ("range", "delay", "before", "after") if name in w}
+                return sl.per_row(every=w["every"], order=w["order"], **spans, closed=w.get("closed", "right"))
             case "visit":
                 return (FastVisit if w["compiled"] else Visit)(w["gap"] * unit, w["longest"] * unit)
             case "delta":

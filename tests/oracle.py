@@ -183,9 +183,21 @@ def frames(window: Values, rows: list[Row]) -> Iterable[tuple]:
 
 def windows_of_rows(window: Values, rows: list[Row]) -> Iterable[tuple]:
     ranked = sorted(rows, key=lambda row: row.arrival) if window.get("order") == "arrival" else rows
+    back, ahead = reach(window)
     for made_by in ranked[window["every"] - 1 :: window["every"]]:
-        members = [row for row in rows if made_by.time - window["range"] < row.time <= made_by.time]
-        yield members[0].time, made_by.time, members, made_by.time, None, made_by.arrival
+        members = [row for row in rows if made_by.time - back <= row.time <= made_by.time + ahead]
+        if members:
+            start = min(members[0].time, made_by.time)
+            yield start, made_by.time, members, made_by.time + max(ahead, 0), None, made_by.arrival
+
+
+def reach(window: Values) -> tuple[int, int]:
+    """How far a per_row window reaches to both sides of a row's time, both ends included."""
+    back, ahead = window.get("before", 0), window.get("after", 0)
+    if "range" in window:
+        back, ahead = window["range"] + window.get("delay", 0), -window.get("delay", 0)
+    closed = window.get("closed", "right")
+    return back - (closed in ("right", "none")), ahead - (closed in ("left", "none"))
 
 
 def last_rows(window: Values, rows: list[Row]) -> Iterable[tuple]:

@@ -169,7 +169,16 @@ def windows(draw: DrawFn, kit: Kit, time_type: str) -> Values:
             return {"kind": kind, "enter": "enter", "leave": "leave", "partial": draw(st.booleans())}
         case "per_row":
             order = draw(st.sampled_from(["time", "time", "arrival"])) if not plain_order else "time"
-            return {"kind": kind, "range": size, "every": draw(st.sampled_from([1, 1, 2, 3])), "order": order}
+            window = {"kind": kind, "every": draw(st.sampled_from([1, 1, 2, 3])), "order": order}
+            match draw(st.sampled_from(["range", "range", "delay", "around"])):
+                case "range":
+                    return {**window, "range": size}
+                case "delay":
+                    closed = draw(st.sampled_from(["right", "left", "both"]))
+                    return {**window, "range": size, "delay": draw(st.integers(0, 6)), "closed": closed}
+            closed = draw(st.sampled_from(["right", "left", "both", "none"]))
+            before, after = draw(st.integers(0, 6)), draw(st.integers(0 if closed == "both" else 2, 8))
+            return {**window, "before": before, "after": after, "closed": closed}
         case "visit":
             return {"kind": kind, "gap": draw(st.integers(1, 8)), "longest": size, "compiled": draw(st.booleans())}
         case "delta":

@@ -51,7 +51,7 @@ AGGS = {"n": sl.count(), "total": sl.sum("v"), "every": sl.collect("row")}
 def answer(rows: list[dict]) -> tuple:
     """What AGGS give of rows in their order."""
     values = [row["v"] for row in rows if row["v"] is not None]
-    return len(rows), sum(values) if values else None, [row["row"] for row in rows]
+    return len(rows), sum(values) if values else None, [row["row"] for row in rows] or None
 
 
 def in_order(rows: list[dict], sequence: bool, arrival: bool = False) -> list[dict]:
@@ -118,9 +118,12 @@ def sliding_rows(n: int):
     return each
 
 
-def within(ns: int):
+def within(back: int, ahead: int = 0):
+    """Nanoseconds around each row, both ends included."""
+
     def each(rows):
-        return {row["row"]: [r for r in rows if row["t"].value - ns < r["t"].value <= row["t"].value] for row in rows}
+        time = {row["row"]: row["t"].value for row in rows}
+        return {at: [r for r in rows if t - back <= time[r["row"]] <= t + ahead] for at, t in time.items()}
 
     return each
 
@@ -142,7 +145,11 @@ BELONGS = {
     "marks of the stream": (sl.punctuation("flag", per_key=False), by_mark),
 }
 MAKES = {
-    "per_row": (sl.per_row("5s"), within(5 * SECOND)),
+    "per_row": (sl.per_row("5s"), within(5 * SECOND - 1)),
+    "delayed": (sl.per_row("5s", delay="2s"), within(7 * SECOND - 1, -2 * SECOND)),
+    "before": (sl.per_row("5s", closed="left"), within(5 * SECOND, -1)),
+    "around": (sl.per_row(before="3s", after="2s", closed="both"), within(3 * SECOND, 2 * SECOND)),
+    "next": (sl.per_row(after="4s", closed="none"), within(-1, 4 * SECOND - 1)),
     "last3": (sl.rows(3, every=1), sliding_rows(3)),
     "last3arrival": (sl.rows(3, every=1, order="arrival"), sliding_rows(3)),
     "last of the stream": (sl.rows(3, every=1, per_key=False), sliding_rows(3)),
@@ -162,7 +169,7 @@ def expected(rows: list[dict], names: list[str], by: list[str], sequence: bool) 
             if name in BELONGS:
                 made = {row["row"]: window for window in BELONGS[name][1](lying) for row in window}
             else:
-                made = MAKES[name][1](lying)
+                made = MAKES[name][1](lying)  # a range may hold no rows
             for row, window in made.items():
                 own = [other for other in window if key_of(other, by) == key_of(rows[row], by)]
                 found[name, row] = answer(in_order(own, sequence))
@@ -239,6 +246,31 @@ def test_it_is_transform_and_rolling_of_pandas(case):
     recent = groups["v"].rolling("5s").mean().to_numpy()
     repeated = ours.duplicated(["t", "user", "f"], keep=False)[row]  # pandas shows only one of them the others
     assert np.allclose(ours["m_r"][row][~repeated], recent[~repeated], equal_nan=True)
+
+
+CLOSED = ["left", "right", "both", "none"]
+
+
+@pytest.mark.parametrize("case", range(CASES // 3))
+def test_ranges_are_those_of_polars_rolling(case):
+    chance = random.Random(case)
+    table = rows_of(chance, chance.choice([1, 30, 500]))
+    closed, before, after = chance.choice(CLOSED), chance.randrange(9), chance.randrange(2, 9)
+    window = sl.per_row(before=f"{before}s", after=f"{after}s", closed=closed)
+    if chance.random() < 0.5:
+        before, after = after + before, -before
+        window = sl.per_row(f"{before + after}s", delay=f"{-after}s", closed=closed)
+    ours = sl.attach(table, sl.Spec("t", {"w": window}, {"n": sl.count(), "sum": sl.sum("v")}, by="user"))
+    rolled = (
+        pl.from_arrow(table)
+        .sort("user", "t", maintain_order=True)
+        .rolling("t", period=f"{before + after}s", offset=f"-{before}s", closed=closed, group_by="user")
+        .agg(n=pl.len(), sum=pl.col("v").sum(), some=pl.col("v").count() > 0)
+    )
+    theirs = {(row["t"], row["user"]): row for row in rolled.iter_rows(named=True)}
+    for row in pl.from_arrow(ours).iter_rows(named=True):
+        wanted = theirs[row["t"], row["user"]]
+        assert (row["n"], row["sum"]) == (wanted["n"], wanted["sum"] if wanted["some"] else None)
 
 
 def test_rows_without_a_time_are_in_no_window():

@@ -145,6 +145,26 @@ WHEN_BUILT = {
     "sl.per_row(0)": "ValueError: per_row's range must be a positive duration ... whole number; got 0",
     "sl.per_row(5, every=0)": "ValueError: per_row's every must be a whole number of rows, at least 1; got 0",
     "sl.per_row(5, order=None)": "ValueError: the order of per_row must be 'time' or 'arrival'; got None",
+    "sl.per_row()": "TypeError: per_row takes a range, or before and after in its place; got neither",
+    "sl.per_row(5, after=2)": (
+        "TypeError: per_row takes a range, or before and after in its place; got range=5, before=None, after=2"
+    ),
+    "sl.per_row(5, closed='neither')": (
+        "ValueError: per_row's closed must be one of 'right', 'left', 'both', 'none'; got 'neither'"
+    ),
+    "sl.per_row(5, delay=-1)": "ValueError: per_row's delay must not be negative; got -1",
+    "sl.per_row(before=5, after='-1s')": "ValueError: per_row's after must not be negative; got '-1s'",
+    "sl.per_row(before=5, delay=1)": (
+        "TypeError: per_row takes a delay with a range, not with before and after; got delay=1"
+    ),
+    "sl.per_row(before='0s')": "ValueError: per_row with before and after of 0 needs closed='both'; got closed='right'",
+    "push(spec(windows={'r': sl.per_row(1, closed='none')}))": (
+        "ValueError: windows['r']: sl.per_row(1, closed='none') holds no time: give a longer range, or closed='both'"
+    ),
+    "push(spec(windows={'r': sl.per_row(2**59, delay=2**60 - 1)}))": (
+        "ValueError: windows['r']: sl.per_row(576460752303423488, delay=1152921504606846975) must reach less than "
+        "2**60 units"
+    ),
     "sl.last_rows(2.5, 10)": "ValueError: last_rows' n must be a whole number of rows, at least 1; got 2.5",
     "sl.last_rows(2, -1)": "ValueError: last_rows' every must be a positive duration ... whole number; got -1",
     "spec(windows={'r': sl.rows(5)}, by=['rank_end'])": (

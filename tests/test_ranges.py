@@ -10,7 +10,7 @@ import pytest
 from slicing.columns.values import MANY, TOP, float_words, word_floats
 from slicing.kept_rows import waiting
 from slicing.kernels.ranges import least_of
-from slicing.kernels.rows import before_edges, recent
+from slicing.kernels.rows import around, before_edges, recent
 
 ROWS = 5000
 STEPS = {
@@ -39,6 +39,25 @@ def test_the_rows_in_reach_of_each(name, reach, groups):
         some = np.empty((3, size), np.int64)
         recent(bounds, time, np.int64(reach), np.int64(begin), *some)
         np.testing.assert_array_equal(some, np.stack([first, last, start])[:, begin : begin + size])
+
+
+@pytest.mark.parametrize("groups", [1, 40])
+@pytest.mark.parametrize(("back", "ahead"), [(0, 0), (10, 25), (-7, 60), (1000, -300), (5, -5)])
+@pytest.mark.parametrize("name", STEPS)
+def test_the_rows_around_each(name, back, ahead, groups):
+    time = np.cumsum(STEPS[name](np.random.default_rng(1))).astype(np.int64) + 1_700_000_000_000_000_000
+    bounds = np.linspace(0, ROWS, groups + 1).astype(np.int64)
+    first, last, start = np.empty((3, ROWS), np.int64)
+    around(bounds, time, np.int64(back), np.int64(ahead), np.int64(0), first, last, start)
+    for a, b in pairwise(bounds):
+        here = time[a:b]
+        np.testing.assert_array_equal(first[a:b], a + np.searchsorted(here, here - back, "left"))
+        np.testing.assert_array_equal(last[a:b], a + np.searchsorted(here, here + ahead, "right"))
+    held = first < last
+    np.testing.assert_array_equal(start[held], np.minimum(time, time[np.minimum(first, ROWS - 1)])[held])
+    some = np.empty((3, ROWS - 1999), np.int64)
+    around(bounds, time, np.int64(back), np.int64(ahead), np.int64(1999), *some)
+    np.testing.assert_array_equal(some, np.stack([first, last, start])[:, 1999:])
 
 
 @pytest.mark.parametrize("every", [1, 7, 1000, 10**9])

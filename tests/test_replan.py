@@ -11,7 +11,7 @@ import pytest
 from harness import Delta, FastDelta, batch, choose_strategies, compare_windows, moment, plain_rows, plain_time, spec
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
-from oracle import Oracle, Refused
+from oracle import Oracle, Refused, reach
 from strategies import CONTEXT_FREE, OF_ROWS, Case, Kit, cases
 
 import slicing as sl
@@ -151,7 +151,7 @@ def come_and_go(case: Case, data: st.DataObject) -> None:
                 elif since is not None and (
                     window.get("fill") or window["kind"] in ("rows", "frame", "per_row", "visit", "delta")
                 ):
-                    back = window["range"] - 1 if window["kind"] == "per_row" else 0
+                    back = max(reach(window)[0], 0) if window["kind"] == "per_row" else 0
                     window["origin"] = plain_time(since, case.columns["t"]) - back
             if go == at and name in present and len(present) > 1:
                 op.remove_window(name)

@@ -94,7 +94,7 @@ def _at_all_rows(plan: Plan, window: BoundPerRow, view: View, after: int, until:
     time = view.time[begin : len(view.rows) if view.over[0] else end]
     if not time.size:
         return []
-    spans = Recent(view.time, window.range, begin, room(time.size))
+    spans = Recent(view.time, window.back + 1, begin, room(time.size))
     number, code = (alike(n, time.size) for n in (window.number, view.code[0]))
     return [Answers(number, spans.start, time, code, over_rows(plan, view.rows.rows, spans), True)]
 

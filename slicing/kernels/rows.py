@@ -61,6 +61,31 @@ def steady(time, i, stop, ahead, reach, first):
 
 
 @kernel
+def around(bounds, time, back, ahead, begin, first, last, start):
+    """For each row from ``begin`` on its group's rows from ``time - back`` to ``time + ahead``, both included; none
+    where ``first`` is ``last``. ``start``: the time of the first of them, or the row's own if that is earlier."""
+    for g in range(bounds.size - 1):
+        low, stop = np.int64(bounds[g]), np.int64(bounds[g + 1])
+        i = max(low, begin)
+        if i >= stop:
+            continue
+        a = first_from(time, time[np.uint64(i)] - back, low, stop)
+        b = a
+        while i < stop:
+            t = time[np.uint64(i)]
+            while a < stop and time[np.uint64(a)] < t - back:
+                a += 1
+            b = max(a, b)
+            while b < stop and time[np.uint64(b)] <= t + ahead:
+                b += 1
+            j = np.uint64(i - begin)
+            first[j], last[j], start[j] = a, b, t
+            if a < b:
+                start[j] = min(t, time[np.uint64(a)])
+            i += 1
+
+
+@kernel
 def recent(bounds, time, reach, begin, first, last, start):
     """For each row from ``begin`` on, as many as there is room for, its group's rows with ``time - reach < their time
     <= time``, and the time of the first of them.

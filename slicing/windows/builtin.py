@@ -40,7 +40,7 @@ class Window:
         parts: list[str] = []
         for f in fields(self):
             value = getattr(self, f.name)
-            if value == f.default:
+            if value == f.default or value is None:
                 continue
             shown = repr(str(value)) if isinstance(value, Duration) else repr(value)
             named = f.default is not MISSING or (f.name == "every" and parts)
