@@ -251,15 +251,19 @@ def _unpacked(state: State, blob: bytes) -> _Arrived:
 # --- the reduce side --------------------------------------------------------------------------------------------------
 
 
-def admit(operator: Operator, blobs: Iterable[bytes]) -> Output:
-    """Let the partial slices of one batch enter, then close what the batches *before* it have brought the watermark to.
+def admit(operator: Operator, blobs: Iterable[bytes], prompt: bool = True) -> Output:
+    """Let the partial slices of one batch enter, then close the windows that the watermark has reached.
 
-    The rows must have been judged by the operator's watermark. Blobs may come in any order; an operator of the same
-    state given the same blobs always ends in the same bytes.
+    ``prompt``: the watermark of all rows, those of this batch too, as ``Operator.push`` has it. Otherwise that of the
+    batches *before* it, as Spark's own windows have it. The rows must have been judged by the operator's watermark.
+    Blobs may come in any order; an operator of the same state given the same blobs always ends in the same bytes.
     """
     state = state_of(operator)
     spec, arrived = operator.spec, [_unpacked(state, blob) for blob in sorted(blobs)]
-    reached = operator._reached(state)
+    progress = state.progress
+    for a in arrived:
+        progress = spec.watermark.joined(progress, Progress.from_json(a.header["progress"]), state.plan.measure)
+    reached = operator._reached(state.but(progress=progress) if prompt else state)
     state, cells = merged_into(state, [a.sections["cells"] for a in arrived if "cells" in a.sections])
     state, changing = merged_into(state, [a.sections["changing"] for a in arrived if "changing" in a.sections])
     late = [a.sections["late"] for a in arrived if "late" in a.sections]
@@ -281,9 +285,6 @@ def admit(operator: Operator, blobs: Iterable[bytes]) -> Output:
         kept_rows, older = kept(state.rows, judged.in_time, judged.tardy, state.watermark)
         state = replace(state, arrived=state.arrived + len(rows), rows=kept_rows)
     state, answers, revised = advance_to(state, reached, older, revised)
-    progress = state.progress
-    for a in arrived:
-        progress = spec.watermark.joined(progress, Progress.from_json(a.header["progress"]), state.plan.measure)
     windows = _windows(state, answers, revised)
     newest = latest([state.newest, *(a.header["newest"] for a in arrived)])
     state = replace(forgotten(state), progress=progress, newest=newest)

@@ -33,12 +33,13 @@ def window_aggregate(
     name: str = "windows",
     late_path: str | None = None,
     keep_versions: int = 100,
+    progress: str = "prompt",
 ) -> DataFrame:
     """The windows of a DataFrame's rows, as a DataFrame: the columns of :class:`slicing.Output`'s ``windows``.
 
-    A batch DataFrame is seen whole: nothing is late, every window closes, ``state`` is ignored. Of a streaming one,
-    batch b judges its rows by the watermark of batch b - 1 and closes the windows that its own has reached: the spec's
-    watermark over all rows of the batches before it, as Spark's own aggregations do. Its output mode is append.
+    A batch DataFrame is seen whole: nothing is late, every window closes, ``state`` is ignored. A micro-batch of a
+    streaming one is what a push is to :class:`slicing.Operator`: its rows are judged by the watermark before it, then
+    it closes the windows that its own rows complete. The output mode is append.
 
     ``data``
         a DataFrame, or what :func:`read_files` gives.
@@ -54,6 +55,9 @@ def window_aggregate(
         a folder for Parquet files with the rows late for all their windows, once each; there from the first one on.
     ``keep_versions``
         how many batches back a query can be returned to.
+    ``progress``
+        ``"prompt"``: as above. ``"native"``: a batch closes the windows that the batches *before* it complete, row for
+        row as Spark's own windows do.
 
     The accounting of each batch is in the query's progress, ``observedMetrics[name].stats``, a dict.
     """
@@ -65,6 +69,8 @@ def window_aggregate(
     count = _partitions(frame.sparkSession, spec, partitions)
     check(spec, count)
     _check_places(state, name, late_path, keep_versions)
+    if progress not in ("prompt", "native"):
+        raise ValueError(f"progress must be 'prompt' or 'native'; got {progress!r}")
     if frame.isStreaming and isinstance(spec.watermark, Manual):
         raise ValueError(
             "watermark=sl.manual() would close nothing: a streaming query has no advance(time); use sl.bounded(delay)"
@@ -74,7 +80,8 @@ def window_aggregate(
     schema = data.schema if isinstance(data, FileRows) else arrow_schema(frame.schema)
     schema = _columns(schema, spec, late_path is not None and frame.isStreaming)
     late_path = None if late_path is None else absolute(late_path)
-    job = Job(spec, schema, count, late_path=late_path, format=data.format if isinstance(data, FileRows) else None)
+    read = data.format if isinstance(data, FileRows) else None
+    job = Job(spec, schema, count, late_path=late_path, format=read, prompt=progress == "prompt")
     if frame.isStreaming:
         watch(frame.sparkSession)
         if state is None:

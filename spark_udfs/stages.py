@@ -46,6 +46,7 @@ class Job:
     files: Files | None = None  # None: a batch query, which keeps no state
     late_path: str | None = None
     format: str | None = None  # of files that workers read themselves
+    prompt: bool = True  # a batch closes the windows that its own rows complete
 
     @property
     def name(self) -> str:
@@ -144,10 +145,10 @@ def merge(job: Job, batches: Iterable[pa.RecordBatch], step: Step | None = None)
     step = _placed(job, step or Step.current(), {place for place, _ in received})
     before, operator = _state_before(job, job.files, step)
     blobs = [blob for _, blob in received]
-    out = admit(operator, blobs)
+    out = admit(operator, blobs, job.prompt)
     if job.late_path is not None and out.late.num_rows:
         _write_late(job, out.late, step)
-    size = job.files.write(operator, step.partition, step.batch, step.query, before, blobs)
+    size = job.files.write(operator, step.partition, step.batch, step.query, before, blobs, job.prompt)
     yield from _batches(_with_stats(out, operator, size))
 
 

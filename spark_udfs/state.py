@@ -33,7 +33,7 @@ from slicing.system.sealed import SealError, content_of, header_of, sealed
 from spark_udfs.types import arrow_schema
 
 MAGIC = b"SLICESTA"
-FORMAT = 2
+FORMAT = 3
 SUFFIX = ".slices"
 _PRUNE_EVERY = 16
 LARGE = 16 << 20  # bytes of a snapshot that is not written with every batch: about 200,000 slices
@@ -67,7 +67,7 @@ class Files:
         """The header of a version and the operator as it was then; refused unless all it is made of is whole, and of
         this query and spec."""
         newest = header = self.header(partition, batch, query)
-        changes: list[list[bytes]] = []
+        changes: list[tuple[list[bytes], bool]] = []
         operator = _held.pop(header["mark"], None)
         while operator is None:
             path = f"state file {self._place(partition, batch)[1]}"
@@ -79,14 +79,14 @@ class Files:
                     break
             except (SealError, SnapshotError, pa.ArrowException) as error:
                 raise StateError(f"{error}" if isinstance(error, SealError) else f"{path}: {error}") from None
-            changes.append(list(map(bytes, unbundled(content))))
+            changes.append((list(map(bytes, unbundled(content))), header["prompt"]))
             batch, mark = batch - 1, header["after"]
             header = self.header(partition, batch, query)
             if header["mark"] != mark:
                 raise StateError(f"{path} builds on another version of batch {batch} than is there")
             operator = _held.pop(mark, None)
-        for blobs in reversed(changes):
-            admit(operator, blobs)
+        for blobs, prompt in reversed(changes):
+            admit(operator, blobs, prompt)
         return newest, operator
 
     def write(
@@ -97,6 +97,7 @@ class Files:
         query: str,
         before: dict[str, Any] | None = None,
         blobs: Sequence[bytes] = (),
+        prompt: bool = True,
     ) -> int:
         """Publish the operator's state as a version, at once and whole; how many bytes it takes.
 
@@ -109,6 +110,7 @@ class Files:
             "partitions": self.partitions,
             "partition": partition,
             "batch": batch,
+            "prompt": prompt,
             "watermark": state_of(operator).watermark,
             "largest": state_of(operator).progress.largest,
         }

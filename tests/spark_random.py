@@ -285,8 +285,9 @@ def streamed(spark: SparkSession, query: Query, folder: str, theirs: str, base: 
     data = data.repartition(3) if query.spread else data
     if query.by_files:
         data = read_files(spark, folder, maxFilesPerTrigger=1)
-    mine = window_aggregate(data, query.spec, str(base / "state"), query.partitions, name=f"mine{query.seed}")
-    names = [f"mine{query.seed}", *(f"{name}_{query.seed}" for name in query.native)]
+    name = f"mine{query.seed}"
+    mine = window_aggregate(data, query.spec, str(base / "state"), query.partitions, name, progress="native")
+    names = [name, *(f"{name}_{query.seed}" for name in query.native)]
     frames = [mine, *(asked(query, window, source) for window in query.native.values())]
     running = [begun(frame, name) for frame, name in zip(frames, names, strict=True)]
     for one in running:

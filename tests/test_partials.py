@@ -5,6 +5,7 @@ Batches are judged by the watermark of the batch before and close with that of t
 
 from __future__ import annotations
 
+import math
 import random
 from typing import Any
 
@@ -30,8 +31,8 @@ SEEDS = st.integers(0, 2**32).map(random.Random)
 class Places:
     """N places that keep state between batches, and readers in front of them: what Spark does, without it."""
 
-    def __init__(self, built: sl.Spec, schema: pa.Schema, count: int, chance: random.Random) -> None:
-        self.spec, self.schema, self.chance = built, schema, chance
+    def __init__(self, built: sl.Spec, schema: pa.Schema, count: int, chance: random.Random, prompt: bool) -> None:
+        self.spec, self.schema, self.chance, self.prompt = built, schema, chance, prompt
         self.operators = [start(built, schema) for _ in range(count)]
 
     def blobs(self, data: pa.RecordBatch) -> list[list[bytes]]:
@@ -53,8 +54,8 @@ class Places:
         outs = []
         for place, blobs in enumerate(self.blobs(data)):
             other = sl.Operator.restore(self.spec, self.operators[place].snapshot())
-            outs.append(admit(self.operators[place], blobs))
-            admit(other, self.chance.sample(blobs, len(blobs)))
+            outs.append(admit(self.operators[place], blobs, self.prompt))
+            admit(other, self.chance.sample(blobs, len(blobs)), self.prompt)
             assert self.operators[place].snapshot() == other.snapshot()
         return outs
 
@@ -75,14 +76,17 @@ class Places:
 
 
 def check_places(case: Case, count: int, chance: random.Random, change_at: int = -1) -> None:
-    oracle = Oracle(case.columns, {**case.query, "watermark": {"kind": "manual"}, "arrival": False})
+    """Prompt, as a push in one process; or by the watermark of the batches before."""
+    prompt = chance.random() < 0.5
+    of_pushes = {"watermark": case.query["watermark"] if prompt else {"kind": "manual"}}
+    oracle = Oracle(case.columns, {**case.query, **of_pushes, "arrival": False})
     clock = Oracle(case.columns, case.query)  # its progress alone is asked
     names = list(case.query["aggs"])
     aggs = {n: case.query["aggs"][n] for n in chance.sample(names, chance.randint(1, len(names)))}
     aggs = {n: agg for n, agg in case.query["aggs"].items() if n in aggs or change_at < 0}
     since: dict[str, int] = {}
     newest: list[int] = []
-    places = Places(spec(case.asking(aggs=aggs)), batch(case, []).schema, count, chance)
+    places = Places(spec(case.asking(aggs=aggs)), batch(case, []).schema, count, chance, prompt)
     for at, step in enumerate([*case.steps, ("flush",)]):
         if at == change_at:
             aggs = {n: agg for n, agg in case.query["aggs"].items() if n not in aggs or chance.random() < 0.7}
@@ -99,7 +103,8 @@ def check_places(case: Case, count: int, chance: random.Random, change_at: int =
             continue
         rows = case.named(step[1]) if step[0] == "push" else []
         try:
-            expected = oracle._step(rows, clock._progress()) if step[0] == "push" else oracle.flush()
+            reached = -math.inf if prompt else clock._progress()
+            expected = oracle._step(rows, reached) if step[0] == "push" else oracle.flush()
         except Refused:
             if change_at >= 0:  # what did not fit may not be asked for
                 return
@@ -168,11 +173,11 @@ def test_kept_rows_hold_their_values_for_an_aggregate_that_reads_them_by_rank() 
     before, after = asked(), asked(least=sl.min("v"))
     rows = pa.table({"t": [1, 2, 6], "v": ["b", None, "a"]})
     operator = start(before, rows.schema)
-    admit(operator, collected(before, rows))
+    admit(operator, collected(before, rows), prompt=False)
     (state,) = changed([state_of(operator)], after)
     found = operator_of(state).flush().windows.to_pylist()
     assert [(row["window_end"], row["n"]) for row in found] == [(1, 1), (2, 1), (6, 1)]
-    later = admit(operator_of(state), collected(after, pa.table({"t": [9], "v": ["c"]})))
+    later = admit(operator_of(state), collected(after, pa.table({"t": [9], "v": ["c"]})), prompt=False)
     assert later.stats["windowed"] == 1
 
 

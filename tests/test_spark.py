@@ -219,7 +219,8 @@ def native(frame: DataFrame, window: Any) -> DataFrame:
 
 def test_streams_with_late_rows_equal_native_windows(spark: SparkSession, tmp_path: Path) -> None:
     folder = write(tmp_path / "in", [*map(readings, range(5)), closing(0), closing(1)])
-    query = run(window_aggregate(stream(spark, folder), SPEC, str(tmp_path / "state"), 2), tmp_path)
+    windows = window_aggregate(stream(spark, folder), SPEC, str(tmp_path / "state"), 2, progress="native")
+    query = run(windows, tmp_path)
     found = [row for row in written(spark, tmp_path) if row["k"] != "end"]
     metrics = [p.observedMetrics["windows"].stats for p in query.recentProgress]
     assert sum(m["rows"] for m in metrics) == 5 * 300 + 2
@@ -236,6 +237,32 @@ def test_streams_with_late_rows_equal_native_windows(spark: SparkSession, tmp_pa
         mine = [{c: v for c, v in row.items() if c != "window"} for row in found if row["window"] == name]
         assert len(expected) > 40
         assert sorted(mine, key=repr) == expected, name
+
+
+def test_one_run_over_the_files_of_a_day_gives_its_windows(spark: SparkSession, tmp_path: Path) -> None:
+    """As an operator is pushed the same batches; the day is complete with the row behind its end."""
+    day, end = 86_400 * SECOND, 20_000 * 86_400 * SECOND  # of October 2024
+    rng, tables = np.random.default_rng(1), []
+    for part in range(6):
+        times = end - day + part * day // 6 + rng.integers(0, day // 6, 500) - rng.integers(0, 1200 * SECOND, 500)
+        times[: 40 * (part > 0)] = end - day - 1800 * SECOND  # late for all
+        tables.append(pa.table({"ts": pa.array(times, pa.timestamp("us", "UTC")), "k": ["a", "b"] * 250, "v": times}))
+    last = pa.table({"ts": pa.array([end + 601 * SECOND], pa.timestamp("us", "UTC")), "k": ["a"], "v": [0]})
+    tables[-1] = pa.concat_tables([tables[-1], last])
+    windows = {"day": sl.tumbling("1d"), "hour": sl.sliding("1h", every="20m"), "visit": sl.session("7m")}
+    aggs = {"n": sl.count(), "least": sl.min("v")}
+    spec = sl.Spec("ts", windows, aggs, by=["k"], watermark=sl.bounded("10m"))
+    folder, late = write(tmp_path / "in", tables), str(tmp_path / "late")
+    frame = window_aggregate(stream(spark, folder), spec, str(tmp_path / "state"), 2, late_path=late)
+    query, operator = run(frame, tmp_path), sl.Operator(spec)
+    outs = [operator.push(table) for table in tables]
+    expected = pa.concat_tables([out.windows for out in outs])
+    found = spark.read.parquet(str(tmp_path / "out")).toArrow()
+    assert in_order(found) == in_order(expected.cast(found.schema))
+    assert {row["window_end"].day for row in found.to_pylist() if row["window"] == "day"} >= {4}
+    metrics = [p.observedMetrics["windows"].stats for p in query.recentProgress]
+    assert [m["late"] for m in metrics] == [out.stats["late"] for out in outs]
+    assert pq.read_table(late).num_rows == sum(out.late.num_rows for out in outs) > 100
 
 
 def test_a_restarted_stream_goes_on_and_is_drained(spark: SparkSession, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import datetime as dt
 import os
 import random
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -96,8 +96,52 @@ def test_no_number_of_partitions_or_readers_shows(
 
 
 def test_a_batch_closes_what_the_batches_before_it_have_reached_and_judges_one_behind(tmp_path: Path) -> None:
+    push = seconds_pushed(tmp_path, prompt=False)
+    assert push(0, 3, 20) == ([], 0)
+    assert push(1, 4, 21) == ([(5, 2)], 0)  # W(1) = 19 closes; W(0) judges: 4 is in time
+    assert push(2, 6, 30) == ([], 1)  # W(1) = 19 judges: 6 is late
+    assert push(3, 40) == ([(25, 2)], 0)
+    assert push(4) == ([(35, 1)], 0)
+
+
+def test_a_prompt_batch_closes_what_its_own_rows_complete(tmp_path: Path) -> None:
+    push = seconds_pushed(tmp_path, prompt=True)
+    assert push(0, 3, 20) == ([(5, 1)], 0)
+    assert push(1, 4, 21) == ([], 1)  # W(0) = 19 judges: 4 is late
+    assert push(2, 19, 22, 30) == ([(25, 3)], 1)  # W(1) = 20 judges, W(2) = 29 closes
+    assert push(3) == ([], 0)
+
+
+def test_prompt_batches_are_pushes_of_one_operator(tmp_path: Path) -> None:
+    """Windows, late rows and accounting of each batch; also of a query that was native before."""
+    operator, query = sl.Operator(SPEC), job(tmp_path / "state", late_path=str(tmp_path / "late"))
+    late, total = 0, 0
+    for batch in range(6):
+        out, found = operator.push(rows(batch)), run(query, batch, rows(batch))
+        assert windows(found) == sorted(out.windows.to_pylist(), key=repr)
+        stats = found[stages.STATS].drop_null().to_pylist()
+        assert {n: sum(s[n] for s in stats) for n in stages.COUNTS} == {n: out.stats[n] for n in stages.COUNTS}
+        assert {s["watermark"] for s in stats} == {out.watermark}
+        total, late = total + out.windows.num_rows, late + out.late.num_rows
+        told = pq.read_table(tmp_path / "late") if late else out.late
+        assert told.num_rows == late
+    assert total > 300
+    assert late > 10
+    assert sorted(drained(query, 5), key=repr) == sorted(operator.flush().windows.to_pylist(), key=repr)
+
+
+def test_a_query_may_become_prompt_and_native_again(tmp_path: Path) -> None:
+    native, prompt = (seconds_pushed(tmp_path, told) for told in (False, True))
+    assert native(0, 3, 20) == ([], 0)
+    assert prompt(1, 4, 21) == ([(5, 2)], 0)
+    assert native(2, 6, 30) == ([], 1)
+    assert prompt(3, 22) == ([(25, 3)], 0)
+
+
+def seconds_pushed(path: Path, prompt: bool) -> Callable[..., tuple[list, int]]:
+    """A query without keys, fed whole seconds: what a batch closes, and how many of its rows were late."""
     spec = sl.Spec("ts", {"w": sl.tumbling("5s")}, {"n": sl.count()}, watermark=sl.bounded("1s"))
-    one = Job(spec, SCHEMA.empty_table().schema, 1, Files(str(tmp_path), "windows", 1, spec.fingerprint()))
+    one = job(path, 1, spec, prompt=prompt)
 
     def push(batch: int, *seconds: int) -> tuple[list, int]:
         ts = pa.array([s * SECOND for s in seconds], pa.int64()).cast(SCHEMA[0].type)
@@ -106,11 +150,7 @@ def test_a_batch_closes_what_the_batches_before_it_have_reached_and_judges_one_b
         stats = table[stages.STATS].drop_null()[0].as_py()
         return [(w["window_end"].second, w["n"]) for w in windows(table)], stats["late"]
 
-    assert push(0, 3, 20) == ([], 0)
-    assert push(1, 4, 21) == ([(5, 2)], 0)  # W(1) = 19 closes; W(0) judges: 4 is in time
-    assert push(2, 6, 30) == ([], 1)  # W(1) = 19 judges: 6 is late
-    assert push(3, 40) == ([(25, 2)], 0)
-    assert push(4) == ([(35, 1)], 0)
+    return push
 
 
 def test_a_repeated_batch_writes_the_same_bytes_and_gives_the_same_rows(tmp_path: Path) -> None:
@@ -577,7 +617,7 @@ def test_another_format_is_refused(written: Job, tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[8] = 9
     path.write_bytes(data)
-    refused(written, 3, "has format 9; this version of the library reads 2")
+    refused(written, 3, "has format 9; this version of the library reads 3")
 
 
 def damages(data: bytes, number: int) -> Iterator[bytes]:
