@@ -27,6 +27,10 @@ from slicing.aggregates.udaf import udaf
 from slicing.api import aggregate
 from slicing.attach import attach
 from slicing.explain import Explanation, explain
+from slicing.joins.api import join
+from slicing.joins.operator import JoinOperator
+from slicing.joins.output import JoinOutput
+from slicing.joins.spec import JoinSpec
 from slicing.operator import Operator
 from slicing.output import Output
 from slicing.snapshot import SnapshotError
@@ -54,6 +58,9 @@ __all__ = [
     "ContextAwareWindow",
     "ContextFreeWindow",
     "Explanation",
+    "JoinOperator",
+    "JoinOutput",
+    "JoinSpec",
     "Operator",
     "Output",
     "SnapshotError",
@@ -78,6 +85,7 @@ __all__ = [
     "frame",
     "geometric_mean",
     "heavy_hitters",
+    "join",
     "landmark",
     "last",
     "last_rows",

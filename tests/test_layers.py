@@ -35,7 +35,7 @@ LAYERS = [
     ["kept_rows"],
     ["state"],
     ["admit", "close", "hot", "output", "snapshot", "split"],
-    ["operator", "partials", "replan"],
+    ["joins", "operator", "partials", "replan"],
     ["api", "explain", "__main__"],
     ["attach"],
 ]

@@ -1,0 +1,51 @@
+"""One call for a notebook: two tables joined."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import pyarrow as pa
+
+from slicing.columns.sources import one_batch
+from slicing.joins.operator import JoinOperator
+from slicing.joins.spec import JoinSpec
+from slicing.watermark import manual
+
+
+def join(left: object, right: object, spec: JoinSpec | None = None, *, threads: int = 1, **arguments: Any) -> pa.Table:
+    """Join two tables by keys and time; all data is seen, so nothing is late.
+
+    Parameters
+    ----------
+    left, right : table
+        Anything with the Arrow C interface: a pyarrow, polars, pandas or duckdb table, a reader, a dataset.
+    spec : JoinSpec, optional
+        The join; or give its arguments (``on=``, ``time=``, ``within=``, ``how=`` ...) instead.
+    threads : int
+        Threads that share the work.
+
+    Returns
+    -------
+    pyarrow.Table
+        Left rows in the order of the data, each with its partners by (time, arrival), then right rows without a
+        partner in the order of theirs. With ``on_null_time="late"`` rows without a time are left out.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> import slicing as sl
+    >>> trades = pa.table({"t": [3, 9], "share": ["X", "X"], "price": [10.5, 10.7]})
+    >>> quotes = pa.table({"t": [1, 2, 8], "share": ["X", "X", "X"], "bid": [10.1, 10.4, 10.6]})
+    >>> sl.join(trades, quotes, on="share", time="t", within=(None, 0), match="last")["bid"].to_pylist()
+    [10.4, 10.6]
+    """
+    if spec is None:
+        spec = JoinSpec(**arguments)
+    elif not isinstance(spec, JoinSpec):
+        raise TypeError(f"join takes two tables and a sl.JoinSpec, or its arguments; got {type(spec).__name__}")
+    elif arguments:
+        raise TypeError(f"join takes a spec or its arguments, not both; got a spec and {', '.join(arguments)}")
+    patient = {f.name: getattr(spec, f.name) for f in fields(spec)}
+    patient |= {"watermark": manual(), "idle": None, "schemas": None}
+    return JoinOperator(JoinSpec(**patient), threads=threads).whole(one_batch(left), one_batch(right))

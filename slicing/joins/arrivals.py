@@ -1,0 +1,197 @@
+"""A batch of one side, judged and encoded: rows in time with their codes, late rows, rows that can have no partner."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slicing.columns.arrow_out import array_of, texts
+from slicing.columns.key_tables import Codes
+from slicing.columns.keys import KeyTable
+from slicing.columns.values import NOWHERE, SIGN_BIT, ValueType, decoded, plain, taken
+from slicing.joins.plan import SIDES, JoinPlan, SidePlan, is_binary, is_text
+from slicing.joins.within import LEAST, MOST, RIGHT
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows in time of one batch, in order of arrival; those of a null key apart."""
+
+    time: Ints
+    code: Codes
+    name: Ints
+    sequence: Ints | None
+    keyless: Ints  # names of rows that can have no partner
+    keyless_time: Ints
+
+    def __len__(self) -> int:
+        return self.time.size
+
+    @property
+    def ascending(self) -> bool:
+        return bool((self.time[1:] >= self.time[:-1]).all())
+
+    def part(self, first: int, last: int) -> Rows:
+        """Some rows; those of a null key are with the first ones."""
+        sequence = None if self.sequence is None else self.sequence[first:last]
+        rows = replace(
+            self, time=self.time[first:last], code=self.code[first:last], name=self.name[first:last], sequence=sequence
+        )
+        return rows if not first else replace(rows, keyless=NOWHERE, keyless_time=NOWHERE)
+
+    def names(self) -> Ints:
+        return np.concatenate([self.name, self.keyless]) if self.keyless.size else self.name
+
+    def renamed(self, names: Ints) -> Rows:
+        """With other names, as ``names`` gives them."""
+        return replace(self, name=names[: self.name.size], keyless=names[self.name.size :])
+
+
+@dataclass(frozen=True, eq=False)
+class Timed:
+    """A batch with the times of its rows, in ticks of its own column."""
+
+    batch: pa.RecordBatch  # rows that have a time
+    given: pa.RecordBatch
+    time: Ints
+    null_time: Ints  # positions in what was given
+
+    def columns(self) -> dict[str, pa.Array]:
+        return dict(zip(self.batch.schema.names, self.batch.columns, strict=True))
+
+
+def timed(plan: JoinPlan, side: SidePlan, given: pa.RecordBatch) -> Timed:
+    """The rows that have a time; refuses other columns than those of the first batch, and null times."""
+    given, _ = side.columns.of(given)
+    if given.schema.names != side.schema.names:
+        given = given.select(side.schema.names)
+    column, missing, batch = given.column(side.time), NOWHERE, given
+    if column.null_count:
+        missing = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))
+        if plan.spec.on_null_time == "error":
+            raise ValueError(
+                f"time column {side.time!r} of the {SIDES[side.side]} side is null in row {missing[0]} of the batch; "
+                "fill or drop nulls, or use on_null_time='late' to have such rows among the late ones"
+            )
+        batch = taken(given, np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False)))
+        column = batch.column(side.time)
+    if side.measure.is_uint64 and len(column) and pc.max(column).as_py() > MOST:
+        raise ValueError(f"time column {side.time!r} holds {pc.max(column).as_py()}; times must be below 2**63")
+    return Timed(batch, given, side.measure.words(column), missing)
+
+
+def judged(side: SidePlan, arrived: Timed, mark: int | None) -> tuple[Timed, Ints]:
+    """The rows in time, and the positions (among those that have one) of late ones: before the mark."""
+    if mark is None or not arrived.time.size:
+        return arrived, NOWHERE
+    own = -(-mark // side.factor)  # a time of its own ticks is before the mark if it is before the next tick
+    if own > MOST:
+        late = np.arange(arrived.time.size)
+    elif int(arrived.time.min()) >= own:
+        return arrived, NOWHERE
+    else:
+        late = np.flatnonzero(arrived.time < own)
+    kept = np.delete(np.arange(arrived.time.size), late)
+    return replace(arrived, batch=taken(arrived.batch, kept), time=arrived.time.take(kept)), late
+
+
+def late_rows(arrived: Timed, late: Ints) -> pa.Table:
+    """Late rows and those without a time, in the order they came, and why they are late."""
+    if not late.size and not arrived.null_time.size:
+        return none_late(arrived.given.schema)
+    with_time = np.delete(np.arange(arrived.given.num_rows), arrived.null_time)
+    rows = np.concatenate([with_time[late], arrived.null_time])
+    order = np.argsort(rows, kind="stable")
+    reason = texts(["late", "null time"]).take(array_of((order >= late.size).astype(np.int64)))
+    batch = taken(arrived.given, rows[order])
+    return pa.Table.from_batches([batch]).append_column("reason", reason)
+
+
+def none_late(schema: pa.Schema) -> pa.Table:
+    return pa.Table.from_batches([], schema.append(pa.field("reason", pa.string())))
+
+
+def common_times(side: SidePlan, time: Ints) -> Ints:
+    """In ticks of the common time; refuses what does not fit them."""
+    if side.factor == 1 or not time.size:
+        return time
+    for word in (int(time.min()), int(time.max())):
+        if not LEAST <= word * side.factor <= MOST:
+            raise ValueError(
+                f"time column {side.time!r} ({side.measure.type}) holds {side.measure.value(word)}, which does not fit "
+                "the finer unit of the other side's time column; cast that one to a coarser unit"
+            )
+    return time * side.factor
+
+
+def payload(side: SidePlan, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The columns that results need, in the types they have there."""
+    arrays = []
+    for name in side.kept:
+        column = plain(batch.column(name))
+        arrays.append(column if column.type == side.types[name] else column.cast(side.types[name]))
+    return pa.RecordBatch.from_arrays(arrays, side.kept)
+
+
+def encoded(plan: JoinPlan, side: SidePlan, keys: KeyTable | None, arrived: Timed, first: int, threads: int) -> Rows:
+    """Rows in time with names from ``first`` on; the key table learns their keys."""
+    time = common_times(side, arrived.time)
+    name = np.arange(first, first + time.size)
+    sequence = _sequence(plan, side, arrived)
+    keyless = keyless_time = NOWHERE
+    columns = [_comparable(arrived.batch.column(n), type) for n, type in zip(side.on, plan.key_types, strict=True)]
+    if keys is not None and not plan.spec.nulls_equal and any(column.null_count for column in columns):
+        valid = np.logical_and.reduce([c.is_valid().to_numpy(zero_copy_only=False) for c in columns])
+        rows, others = np.flatnonzero(valid), np.flatnonzero(~valid)
+        keyless, keyless_time = name[others], time[others]
+        name, time = name[rows], time[rows]
+        sequence = None if sequence is None else sequence[rows]
+        columns = [column.take(array_of(rows)) for column in columns]
+    code = np.zeros(time.size, np.int32) if keys is None else keys.encode_values(columns, threads)
+    time.setflags(write=False)
+    return Rows(time, code, name, sequence, keyless, keyless_time)
+
+
+def _comparable(column: pa.Array, type: pa.DataType) -> pa.Array:
+    """Keys in the type in which those of both sides are compared; text in any form, which the key table reads."""
+    column = plain(column)
+    if pa.types.is_dictionary(column.type) and column.dictionary.null_count:
+        column = column.cast(column.type.value_type)
+    found = decoded(column.type)
+    if found == type or is_text(found) or is_binary(found):
+        return column
+    if pa.types.is_dictionary(column.type):
+        return pa.DictionaryArray.from_arrays(column.indices, column.dictionary.cast(type))
+    return column.cast(type)
+
+
+def _sequence(plan: JoinPlan, side: SidePlan, arrived: Timed) -> Ints | None:
+    """Words that order rows of equal time, null first."""
+    if plan.spec.sequence is None or side.side != RIGHT or not side.known:
+        return None
+    column = arrived.batch.column(plan.spec.sequence)
+    words = ValueType.of(column.type, plan.spec.sequence).words(column)
+    if column.null_count:
+        words = np.where(column.is_null().to_numpy(zero_copy_only=False), SIGN_BIT, words)
+    return words
+
+
+def unfit(plan: JoinPlan, side: int, first: int, batch: pa.RecordBatch) -> Ints:
+    """Names of right rows that ``where`` refuses, where it reads right columns only; they begin with ``first``."""
+    where = plan.spec.where
+    if where is None or side != RIGHT or plan.spec.match != "last" or not all(plan.known) or not plan.where_is_right:
+        return NOWHERE
+    columns = {s.name: plain(batch.column(s.right)).cast(s.type) for s in plan.where_sources}
+    count = batch.num_rows
+    table = pa.table({**columns, _ROW: array_of(np.arange(count))})
+    passed = table.filter(where.expression)[_ROW].to_numpy()
+    return first + np.delete(np.arange(count), passed)
+
+
+_ROW = "row of the pair"

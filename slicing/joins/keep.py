@@ -1,0 +1,82 @@
+"""Which right rows of an as-of join may still be chosen by a left row, waiting or still to come."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.joins.pairs import find
+from slicing.joins.plan import JoinPlan
+from slicing.joins.progress import Marks
+from slicing.joins.sides import UNFIT, Run, Side
+from slicing.joins.within import MOST, RIGHT, Band
+from slicing.kernels.band import latest_of_codes, least_of_codes
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+def chosen_still(plan: JoinPlan, left: Side, right: Side, marks: Marks, codes: int) -> list[Mask | None]:
+    """For each run of the right side which rows are kept; None: all.
+
+    A row leaves once the left watermark has passed its reach, and no waiting left row reaches it. With
+    ``match="last"`` also once a later row of its key is near enough to every left row waiting or still to come.
+    """
+    until = plan.within.done(RIGHT, marks.left)
+    masks = [None if until is None else _reached_or_later(plan, left, run, until) for run in right.runs]
+    if plan.spec.match != "last" or marks.left is None or (plan.spec.where is not None and not plan.where_is_right):
+        return masks
+    return [
+        later if mask is None else mask & later
+        for mask, later in zip(masks, _not_followed(plan, left, right, marks.left, codes), strict=True)
+    ]
+
+
+def _reached_or_later(plan: JoinPlan, left: Side, run: Run, until: int) -> Mask | None:
+    """Rows after a time, and those that a waiting left row reaches."""
+    if run.low > until:
+        return None
+    keep = run.time > until
+    passed = np.flatnonzero(~keep)
+    found = find(plan.within, RIGHT, run.take(passed), np.arange(passed.size), left.runs)
+    keep[passed[found.total > 0]] = True
+    return keep
+
+
+def _not_followed(plan: JoinPlan, left: Side, right: Side, mark: int, codes: int) -> list[Mask]:
+    """Rows that are not followed by a row of their key which all left rows would rather have."""
+    assert isinstance(plan.within, Band)
+    after = plan.within.after
+    least = np.full(codes, MOST if after is None else mark)
+    if after is not None:
+        for run in left.runs:
+            least_of_codes(run.code, run.time, least)
+    best = [np.zeros(codes, np.int64) for _ in range(3)]  # time, sequence and name of the last one near enough
+    there = np.zeros(codes, np.bool_)
+    for run in right.runs:
+        latest = np.full(codes, -1)
+        behind = np.int64(0 if after is None else after)
+        latest_of_codes(run.code, run.time, run.name, least, behind, right.flags, np.int64(right.base), UNFIT, latest)
+        code = np.flatnonzero(latest >= 0)
+        found = _order_of(run, latest[code])
+        better = ~there[code] | _after(found, [known[code] for known in best])
+        code = code[better]
+        there[code] = True
+        for known, new in zip(best, found, strict=True):
+            known[code] = new[better]
+    rows = [_order_of(run, slice(None)) for run in right.runs]
+    return [
+        ~(there[run.code] & _after([known[run.code] for known in best], own))
+        for run, own in zip(right.runs, rows, strict=True)
+    ]
+
+
+def _order_of(run: Run, rows: Ints | slice) -> list[Ints]:
+    time, name = run.time[rows], run.name[rows]
+    return [time, np.zeros(time.size, np.int64) if run.sequence is None else run.sequence[rows], name]
+
+
+def _after(one: list[Ints], other: list[Ints]) -> Mask:
+    (time, sequence, name), (time2, sequence2, name2) = one, other
+    last = (sequence > sequence2) | ((sequence == sequence2) & (name > name2))
+    return (time > time2) | ((time == time2) & last)

@@ -1,0 +1,41 @@
+"""What a push of a join gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from slicing.output import Stats
+
+
+@dataclass(frozen=True, repr=False)
+class JoinOutput:
+    """What a push, advance or flush of a :class:`JoinOperator` gives.
+
+    Attributes
+    ----------
+    rows : pyarrow.Table
+        Pairs, and rows without a partner where the kind of the join has them.
+    late_left, late_right : pyarrow.Table
+        Rows that came too late: the columns that were pushed, and ``reason`` (``"late"`` or ``"null time"``).
+    stats : Stats
+        Of this push: ``left`` and ``right`` (rows pushed), ``joined`` (pairs), ``late_left``, ``late_right``,
+        ``null_time``. Of what is kept after it: ``held`` (rows of both sides), ``pending`` (those of them that still
+        wait to be joined, see ``max_rows_per_push``) and ``bytes``.
+    watermark : object
+        No later result has an event time before it; None while nothing is known.
+    """
+
+    rows: pa.Table
+    late_left: pa.Table
+    late_right: pa.Table
+    stats: Stats
+    watermark: Any
+
+    def __repr__(self) -> str:
+        return (
+            f"<sl.JoinOutput: {self.rows.num_rows} rows, {self.late_left.num_rows} late left and "
+            f"{self.late_right.num_rows} late right rows, watermark {self.watermark}, stats {dict(self.stats)}>"
+        )

@@ -1,0 +1,207 @@
+"""Rows against the runs of the other side: partners counted, filled and tested, or one of them chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.columns.order import order_by
+from slicing.joins.sides import Run
+from slicing.joins.within import Band, Windows
+from slicing.kernels.band import claim, count_partners, fill_partners, fill_times, nearest, settle
+from slicing.system.threads import parts, side_by_side
+
+Ints = npt.NDArray[np.int64]
+
+PIECE = 1 << 18  # pairs that `where` tests at a time
+SHORT = 64  # partners of a row that are put in order one by one
+
+
+@dataclass(frozen=True, eq=False)
+class Hit:
+    """A run, and where in it the partners of each row are."""
+
+    run: Run
+    first: Ints
+    count: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """The partners of rows, still uncounted out: ``total`` of each row, by run in the order of their times."""
+
+    hits: tuple[Hit, ...]
+    total: Ints
+    threads: int
+
+    @property
+    def pairs(self) -> int:
+        return int(self.total.sum())
+
+    def fill(self, base: int, first: int, last: int) -> tuple[Ints, Ints]:
+        """For rows ``first`` to ``last`` the row and the place of each partner, by row, then (time, name)."""
+        total = self.total[first:last]
+        ends = np.cumsum(total)
+        size = int(ends[-1]) if ends.size else 0
+        row, partner = np.empty(size, np.int64), np.empty(size, np.int64)
+        at = ends - total
+        mixed = not _in_turn([hit.run for hit in self.hits])
+        when = np.empty(size if mixed else 0, np.int64)
+        for hit in self.hits:
+            run, begin, count = hit.run, hit.first[first:last], hit.count[first:last]
+
+            def fill(part: slice, run: Run = run, begin: Ints = begin, count: Ints = count) -> None:
+                share = begin[part], count[part], at[part]
+                fill_partners(np.int64(first + part.start), *share, run.name, np.int64(base), row, partner)
+                if mixed:
+                    fill_times(*share, run.time, when)
+
+            side_by_side(fill, parts(last - first, self.threads))
+        if mixed and not settle(ends, when, partner, np.int64(SHORT)):
+            order = order_by(partner, when, row)
+            partner = partner.take(order)
+        return row, partner
+
+    def pieces(self, size: int) -> Iterator[tuple[int, int]]:
+        """Ranges of rows with about so many pairs each."""
+        ends = np.cumsum(self.total)
+        if not ends.size or ends[-1] <= size:
+            yield 0, ends.size
+            return
+        cuts = np.unique(np.searchsorted(ends, np.arange(size, int(ends[-1]) + size, size), "left") + 1)
+        bounds = [0, *np.minimum(cuts, ends.size).tolist()]
+        yield from ((a, b) for a, b in pairwise(sorted(set(bounds))) if a < b)
+
+    def fitting(self, most: int) -> int:
+        """How many rows from the first on have at most so many pairs; at least one."""
+        return max(1, int(np.searchsorted(np.cumsum(self.total), most, "right")))
+
+    def claimed(self, base: int, flags: npt.NDArray[np.uint8], taken: int) -> tuple[Ints, Ints]:
+        """Each partner that has no such flag yet, once, with the first row that has it; ``flags`` get it."""
+        rows, partners, times = [], [], []
+        for hit in self.hits:
+            after = np.arange(len(hit.run) + 1)
+            row, partner = np.empty((2, len(hit.run)), np.int64)
+            n = claim(hit.first, hit.count, hit.run.name, np.int64(base), flags, taken, after, row, partner)
+            rows.append(row[:n])
+            partners.append(partner[:n])
+            times.append(_times_of(hit.run, partner[:n] + base))
+        row, partner, time = (np.concatenate(found) if found else _NONE for found in (rows, partners, times))
+        order = order_by(partner, time, row)
+        return row.take(order), partner.take(order)
+
+
+def _times_of(run: Run, names: Ints) -> Ints:
+    order = np.argsort(run.name)
+    return run.time[order[np.searchsorted(run.name, names, sorter=order)]] if names.size else _NONE
+
+
+def find(within: Band | Windows, side: int, rows: Run, place: Ints, runs: Sequence[Run], threads: int = 1) -> Found:
+    """Partners of a side's rows, sorted as a run is; ``place``: which row of the batch each is."""
+    total = np.zeros(len(rows), np.int64)
+    hits: list[Hit] = []
+    if not len(rows) or not runs:
+        return Found((), total, threads)
+    low, high = within.reach(rows.time, side)
+    least, most = int(low.min()), int(high.max())
+    for run in runs:
+        if run.high < least or run.low > most:
+            continue
+        first, count = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
+
+        def counted(part: slice, run: Run = run, first: Ints = first, count: Ints = count) -> int:
+            share = rows.code[part], low[part], high[part], place[part]
+            return int(count_partners(*share, run.code, run.time, first, count))
+
+        if sum(side_by_side(counted, parts(len(rows), threads))):
+            hits.append(Hit(run, first, count))
+    if len(hits) == 1:
+        return Found((hits[0],), hits[0].count, threads)
+    for hit in hits:
+        total += hit.count
+    return Found(tuple(hits), total, threads)
+
+
+def chosen(match: str, time: Ints, found: Found) -> Ints:
+    """The name of the one partner of each row: the last, the first or the nearest; -1: none."""
+    best_name = np.full(time.size, -1)
+    best_time, best_sequence = np.zeros(time.size, np.int64), np.zeros(time.size, np.int64)
+    for hit in found.hits:
+        place = _chosen_in(match, time, hit)
+        rows = np.flatnonzero(place >= 0)
+        place = place[rows]
+        name, when = hit.run.name[place], hit.run.time[place]
+        sequence = np.zeros(rows.size, np.int64) if hit.run.sequence is None else hit.run.sequence[place]
+        there = best_time[rows], best_sequence[rows], best_name[rows]
+        better = (there[2] < 0) | _BETTER[match](time[rows], (when, sequence, name), there)
+        rows = rows[better]
+        best_name[rows], best_time[rows], best_sequence[rows] = name[better], when[better], sequence[better]
+    return best_name
+
+
+def _chosen_in(match: str, time: Ints, hit: Hit) -> Ints:
+    if match == "nearest":
+        place = np.empty(time.size, np.int64)
+        nearest(time, hit.first, hit.count, hit.run.time, place)
+        return place
+    at = hit.first if match == "first" else hit.first + hit.count - 1
+    return np.where(hit.count > 0, at, -1)
+
+
+Key = tuple[Ints, Ints, Ints]  # time, sequence, name
+
+
+def _later(time: Ints, one: Key, other: Key) -> npt.NDArray[np.bool_]:
+    (t, s, n), (t2, s2, n2) = one, other
+    return (t > t2) | ((t == t2) & ((s > s2) | ((s == s2) & (n > n2))))
+
+
+def _earlier(time: Ints, one: Key, other: Key) -> npt.NDArray[np.bool_]:
+    return _later(time, other, one)
+
+
+def _nearer(time: Ints, one: Key, other: Key) -> npt.NDArray[np.bool_]:
+    """Of two equally near the one that is earlier; of equal times the last."""
+    far, far2 = _distance(time, one[0]), _distance(time, other[0])
+    same = one[0] == other[0]
+    return (far < far2) | ((far == far2) & ~same & (one[0] < other[0])) | (same & _later(time, one, other))
+
+
+def _distance(time: Ints, other: Ints) -> npt.NDArray[np.uint64]:
+    """Without overflow."""
+    low, high = np.minimum(time, other), np.maximum(time, other)
+    return high.view(np.uint64) - low.view(np.uint64)
+
+
+_BETTER: dict[str, Callable[[Ints, Key, Key], npt.NDArray[np.bool_]]] = {
+    "last": _later,
+    "first": _earlier,
+    "nearest": _nearer,
+}
+
+
+def best_pairs(match: str, row: Ints, time: Ints, key: Key) -> Ints:
+    """Of pairs by row the place of the best one of each row, where each has ``time`` and a partner's ``key``."""
+    when, sequence, name = key
+    if match == "last":
+        order = np.lexsort((~name, ~sequence, ~when, row))
+    elif match == "first":
+        order = np.lexsort((name, sequence, when, row))
+    else:
+        order = np.lexsort((~name, ~sequence, when, _distance(time, when), row))
+    first = np.ones(order.size, np.bool_)
+    ordered = row[order]
+    first[1:] = ordered[1:] != ordered[:-1]
+    return order[first]
+
+
+def _in_turn(runs: Sequence[Run]) -> bool:
+    """Whether the runs, one after the other, are in order of (time, name)."""
+    return all(a.high < b.low or (a.high == b.low and a.newest < b.oldest) for a, b in pairwise(runs))
+
+
+_NONE = np.empty(0, np.int64)

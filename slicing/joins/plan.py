@@ -1,0 +1,284 @@
+"""A join's spec resolved against the columns of both sides."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.types as t
+
+from slicing.columns.arrow_io import no_rows
+from slicing.columns.key_columns import check_key_type
+from slicing.columns.typed import Columns, column_type
+from slicing.columns.values import decoded
+from slicing.durations import NS
+from slicing.joins.spec import JoinSpec
+from slicing.joins.within import LEFT, RIGHT, Band, Windows, bound
+from slicing.measure import Measure
+
+SIDES = ("left", "right")
+WORDS = (
+    "the left and the right column must have one type, but for the width of integers of one signedness, the form of \
+text, and the unit of time"
+)
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a column of results comes from: a name of the left, of the right, or of both for merged keys."""
+
+    name: str
+    left: str | None
+    right: str | None
+    type: pa.DataType
+
+
+class SidePlan:
+    """One side's columns: what is read, what is kept, how its times become common ones."""
+
+    def __init__(self, spec: JoinSpec, side: int, schema: pa.Schema, known: bool) -> None:
+        self.side, self.schema, self.known = side, schema, known
+        self.time = spec.time[side]
+        self.on = [pair[side] for pair in spec.on]
+        self.policy = spec.watermark[side]
+        self.measure = Measure.of(column_type(schema, self.time), self.time)
+        self.keys = [column_type(schema, name) for name in self.on]
+        for name, type in zip(self.on, self.keys, strict=True):
+            check_key_type(name, type)
+        for name in schema.names:
+            column_type(schema, name)  # refuses names that occur twice
+        if known:
+            types = {name: column_type(schema, name) for name in self.policy.columns()}
+            for argument, span in self.policy.spans().items():
+                self.measure.ticks(span, f"{SIDES[side]} {argument}")
+            self.policy.check(types, self.measure)
+        self.columns = Columns({field.name: field.type for field in schema})
+        self.types = {field.name: _given_back(field.type) for field in schema}
+        self.factor = 1  # common ticks in one of this side's
+        self.kept: list[str] = []  # columns of the payload
+
+
+class JoinPlan:
+    """Both sides resolved: common types, the columns of results, what partners must satisfy.
+
+    Where only one side's columns are ``known`` yet, the other one is taken to have the same time and keys.
+    """
+
+    def __init__(self, spec: JoinSpec, left: pa.Schema, right: pa.Schema, known: tuple[bool, bool]) -> None:
+        self.spec, self.known = spec, known
+        self.sides = (SidePlan(spec, LEFT, left, known[LEFT]), SidePlan(spec, RIGHT, right, known[RIGHT]))
+        self.measure = self._common_time()
+        self.key_types = self._common_keys()
+        self.within: Band | Windows = bound(spec, self.measure)
+        self.idle = None if spec.idle is None else self.measure.ticks(spec.idle, "idle")
+        if spec.sequence is not None and known[RIGHT]:
+            _check_sequence(spec.sequence, column_type(right, spec.sequence))
+        self.sources = self._sources()
+        self.output = pa.schema([(source.name, source.type) for source in self.sources])
+        if spec.windowed and not spec.left_only:
+            self.output = pa.schema([*((name, self.measure.type) for name in WINDOW), *self.output])
+        if spec.event_time in ("max", "min"):
+            self.output = self.output.append(pa.field("event_time", self.measure.type))
+        self._check_names()
+        self.where_sources: list[Source] = []
+        if spec.where is not None and all(known):
+            self.where_sources = self._tested(spec.where.expression)
+        self._keep_columns()
+
+    @staticmethod
+    def of(spec: JoinSpec, left: pa.Schema | None, right: pa.Schema | None) -> JoinPlan:
+        """The plan of what is known; at least one side is."""
+        known = left is not None, right is not None
+        schemas = [left, right]
+        for side in (LEFT, RIGHT):
+            if schemas[side] is None:
+                other = schemas[1 - side]
+                assert other is not None
+                schemas[side] = _alike(spec, other, side)
+        assert schemas[LEFT] is not None and schemas[RIGHT] is not None
+        return JoinPlan(spec, schemas[LEFT], schemas[RIGHT], known)
+
+    @property
+    def where_is_right(self) -> bool:
+        """Whether the condition reads right columns only (or keys, which are equal)."""
+        return all(source.right is not None for source in self.where_sources)
+
+    def empty(self) -> pa.Table:
+        """No rows, with the columns that are known."""
+        return no_rows(self.shown)
+
+    @property
+    def shown(self) -> pa.Schema:
+        """The columns of results; those of a side that is unknown are not there."""
+        hidden = {s.name for s in self.sources if s.left is None and not self.known[RIGHT]}
+        hidden |= {s.name for s in self.sources if s.right is None and not self.known[LEFT]}
+        return pa.schema([field for field in self.output if field.name not in hidden])
+
+    def _common_time(self) -> Measure:
+        left, right = (side.measure for side in self.sides)
+        both = f"time columns {self.sides[0].time!r} ({left.type}) and {self.sides[1].time!r} ({right.type})"
+        common = _common(left.type, right.type)
+        if common is None or left.is_integer != right.is_integer:
+            raise TypeError(f"{both} cannot be compared: {_why_not(left.type, right.type)}; cast one of them")
+        measure = Measure.of(common, self.sides[0].time)
+        if not measure.is_integer:
+            for side in self.sides:
+                side.factor = side.measure.word_ns // measure.word_ns
+        return measure
+
+    def _common_keys(self) -> list[pa.DataType]:
+        """The types in which keys of both sides are compared."""
+        found = []
+        pairs = zip(self.sides[0].on, self.sides[1].on, self.sides[0].keys, self.sides[1].keys, strict=True)
+        for left_name, right_name, left, right in pairs:
+            common = _common(decoded(left), decoded(right))
+            if common is None:
+                raise TypeError(
+                    f"key columns {left_name!r} ({left}) and {right_name!r} ({right}) cannot be compared: "
+                    f"{_why_not(decoded(left), decoded(right))}; cast one of them"
+                )
+            found.append(common)
+        return found
+
+    def _sources(self) -> list[Source]:
+        left, right = self.sides
+        merged = {name for name, other in self.spec.on if name == other}
+        common = dict(zip([name for name, _ in self.spec.on], self.key_types, strict=True))
+        found = []
+        for name, type in left.types.items():
+            if name in merged:
+                found.append(Source(name, name, name, _merged(type, right.types[name], common[name])))
+            else:
+                found.append(Source(name, name, None, type))
+        for name, type in right.types.items():
+            if name not in merged:
+                shown = name + self.spec.suffix if name in left.types else name
+                found.append(Source(shown, None, name, type))
+        self.all_sources = found
+        return [s for s in found if s.left is not None] if self.spec.left_only else found
+
+    def _check_names(self) -> None:
+        seen: set[str] = set()
+        for name in [*self.output.names, *(s.name for s in self.all_sources if s not in self.sources)]:
+            if name in seen:
+                raise ValueError(
+                    f"the result would have two columns {name!r} (right columns that the left has too get "
+                    f"suffix={self.spec.suffix!r}); rename one of them or choose another suffix"
+                )
+            seen.add(name)
+
+    def _tested(self, expression: Any) -> list[Source]:
+        """The columns that ``where`` reads; refuses what it cannot test."""
+        text = str(expression)
+        whole = pa.schema([(s.name, s.type) for s in self.all_sources])
+        _try(expression, whole, text)
+        used = [s for s in self.all_sources if re.search(rf"(?<!\w){re.escape(s.name)}(?!\w)", text)]
+        try:
+            _try(expression, pa.schema([(s.name, s.type) for s in used]), text)
+        except (TypeError, ValueError):  # a name that reads otherwise in the text
+            return self.all_sources
+        return used
+
+    def _keep_columns(self) -> None:
+        needed = [*self.sources, *self.where_sources]
+        if not all(self.known):  # what is needed is not known yet
+            needed = self.all_sources
+        for number, side in enumerate(self.sides):
+            names = {(s.left, s.right)[number] for s in needed}
+            if self.spec.left_only and number == RIGHT and all(self.known):
+                names = {s.right for s in self.where_sources if s.left is None}
+            side.kept = [name for name in side.schema.names if name in names]
+
+
+WINDOW = ("window_start", "window_end")
+
+
+def _try(expression: Any, schema: pa.Schema, text: str) -> None:
+    try:
+        no_rows(schema).filter(expression)
+    except pa.ArrowTypeError as error:
+        raise TypeError(f"where={text} must be true or false for a pair: {error}") from None
+    except pa.ArrowInvalid as error:
+        raise ValueError(
+            f"where={text} cannot be asked of the result's columns {', '.join(schema.names)}: "
+            f"{str(error).splitlines()[0]}"
+        ) from None
+    except pa.ArrowNotImplementedError as error:
+        raise TypeError(f"where={text} cannot be evaluated: {error}") from None
+
+
+def _alike(spec: JoinSpec, other: pa.Schema, side: int) -> pa.Schema:
+    """The columns that a join needs of a side that is unknown, like those of the other one."""
+    names = {spec.time[side]: column_type(other, spec.time[1 - side])}
+    for pair in spec.on:
+        names.setdefault(pair[side], column_type(other, pair[1 - side]))
+    return pa.schema(list(names.items()))
+
+
+def _common(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
+    """The type in which values of both are compared; None if there is none."""
+    if left == right:
+        return left
+    if t.is_integer(left) and t.is_integer(right):
+        if t.is_signed_integer(left) != t.is_signed_integer(right):
+            return None
+        return max(left, right, key=lambda type: type.bit_width)
+    if t.is_timestamp(left) and t.is_timestamp(right) and (left.tz is None) == (right.tz is None):
+        return pa.timestamp(_finer(left.unit, right.unit), left.tz)
+    if t.is_duration(left) and t.is_duration(right):
+        return pa.duration(_finer(left.unit, right.unit))
+    if (t.is_time(left) and t.is_time(right)) or (t.is_date(left) and t.is_date(right)):
+        return max(left, right, key=_fineness)
+    if is_text(left) and is_text(right):
+        return pa.large_string()
+    return pa.large_binary() if is_binary(left) and is_binary(right) else None
+
+
+def _finer(one: str, other: str) -> str:
+    return min(one, other, key=NS.__getitem__)
+
+
+def _fineness(type: pa.DataType) -> int:
+    return -NS[type.unit] if t.is_time(type) else int(t.is_date64(type))
+
+
+def _why_not(left: pa.DataType, right: pa.DataType) -> str:
+    if t.is_timestamp(left) and t.is_timestamp(right):
+        return "one has a time zone and the other has none"
+    return WORDS
+
+
+def is_text(type: pa.DataType) -> bool:
+    return bool(t.is_string(type) or t.is_large_string(type) or t.is_string_view(type))
+
+
+def is_binary(type: pa.DataType) -> bool:
+    return bool(t.is_binary(type) or t.is_large_binary(type) or t.is_binary_view(type))
+
+
+def _given_back(type: pa.DataType) -> pa.DataType:
+    """The type in which a column comes back: views and runs become plain columns."""
+    if t.is_run_end_encoded(type):
+        return _given_back(type.value_type)
+    if t.is_string_view(type):
+        return pa.string()
+    return pa.binary() if t.is_binary_view(type) else type
+
+
+def _merged(left: pa.DataType, right: pa.DataType, common: pa.DataType) -> pa.DataType:
+    """The type of a key column that both sides fill."""
+    if left == right:
+        return left
+    plain = decoded(left), decoded(right)
+    if is_text(common) or is_binary(common):
+        large = any(t.is_large_string(type) or t.is_large_binary(type) for type in plain)
+        text = is_text(common)
+        return (pa.large_string() if text else pa.large_binary()) if large else pa.string() if text else pa.binary()
+    return common
+
+
+def _check_sequence(name: str, type: pa.DataType) -> None:
+    if not (t.is_integer(type) or t.is_timestamp(type) or t.is_date(type) or t.is_time(type)) or type == pa.uint64():
+        raise TypeError(f"sequence column {name!r} has type {type}; it must be an integer (not uint64) or a time")

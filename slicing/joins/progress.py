@@ -1,0 +1,95 @@
+"""Watermarks of both sides, and what the results have reached. All in ticks of the common time, as plain numbers."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from slicing.joins.plan import JoinPlan
+from slicing.joins.spec import LEFT_ALONE, RIGHT_ALONE
+from slicing.joins.within import LEAST, MOST, Band
+
+
+class Marks(NamedTuple):
+    """The watermark that rows of each side are judged by; None while nothing is known."""
+
+    left: int | None = None
+    right: int | None = None
+
+
+def effective(plan: JoinPlan, left: int | None, right: int | None) -> Marks:
+    """The marks that count: a silent side is at most ``idle`` behind, and with ``progress="least"`` both are alike."""
+    if plan.idle is not None:
+        left, right = (
+            later(own, None if other is None else other - plan.idle) for own, other in ((left, right), (right, left))
+        )
+    if plan.spec.progress == "least":
+        left = right = None if left is None or right is None else min(left, right)
+    return Marks(*(None if mark is None else max(LEAST, min(MOST, mark)) for mark in (left, right)))
+
+
+def reached(plan: JoinPlan, marks: Marks) -> int | None:
+    """The output's watermark: no later result has an event time before it."""
+    left, right = marks
+    if left is None or right is None:
+        return None
+    found = _of_band(plan, left, right) if isinstance(plan.within, Band) else _of_windows(plan, left, right)
+    return None if found is None or found < LEAST else min(found, MOST)
+
+
+def _of_band(plan: JoinPlan, left: int, right: int) -> int | None:
+    band, spec, about = plan.within, plan.spec, plan.spec.speaks_about
+    assert isinstance(band, Band)
+    before, after = band.before, band.after
+    if after is None:
+        return None
+    alone = min(left, right - after)  # left rows without a partner, and all left rows with `match`
+    if spec.matches:
+        if about == "left":
+            return alone
+        if about == "max":
+            ahead = 0 if before is None else max(0, -before)
+            return alone if spec.how == "left" else alone + ahead
+        if before is None:
+            return None
+        return alone - before if about == "right" else alone - max(0, before)
+    assert before is not None
+    right_alone = min(right, left - before)
+    if about == "left":
+        return alone
+    if about == "right":
+        return right_alone
+    if about == "max":
+        bounds = [left + max(0, -before), right + max(0, -after)]
+    else:
+        bounds = [left - max(0, before), right - max(0, after)]
+    return min(
+        bounds + ([alone] if spec.how in LEFT_ALONE else []) + ([right_alone] if spec.how in RIGHT_ALONE else [])
+    )
+
+
+def _of_windows(plan: JoinPlan, left: int, right: int) -> int:
+    spec, about, floor = plan.spec, plan.spec.speaks_about, plan.within.floor
+    alone, right_alone = min(left, floor(right)), min(right, floor(left))
+    if about == "left":
+        return alone
+    if about == "right":
+        return right_alone
+    if about in ("min", "window"):
+        return min(floor(left), floor(right))
+    bounds = [left, right]
+    return min(
+        bounds + ([alone] if spec.how in LEFT_ALONE else []) + ([right_alone] if spec.how in RIGHT_ALONE else [])
+    )
+
+
+def _of_lonely(plan: JoinPlan, left: int, right: int) -> list[int]:
+    """What rows without a partner hold results back to."""
+    how = plan.spec.how
+    return ([left] if how in LEFT_ALONE else []) + ([right] if how in RIGHT_ALONE else [])
+
+
+def later(one: int | None, other: int | None) -> int | None:
+    """The larger of two watermarks, where None is before all."""
+    if one is None or other is None:
+        return other if one is None else one
+    return max(one, other)

@@ -1,0 +1,336 @@
+"""What is kept of one side: index runs by (code, time, name), and the columns of its rows in order of arrival.
+
+A *name* is a row's number in the stream of its side. Runs lie in slices of time, so that rows which are done leave as
+whole runs; within a slice they are merged geometrically. The payload never moves while runs merge. Values throughout:
+nothing that a push may have to take back is changed in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from slicing.columns.arrow_out import array_of
+from slicing.columns.lazy import lazy
+from slicing.columns.order import order_by, stable_order
+from slicing.kernels.band import keep_rows, merge_runs, order_codes
+from slicing.kernels.rows import interleave, stragglers
+
+Ints = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.int32]
+Bytes = npt.NDArray[np.uint8]
+
+MET, GONE, UNFIT = 1, 2, 4  # flags of a row: had a partner; has left before its time; fails `where` with any row
+MOST_RUNS = 64  # then slices become twice as long
+MOST_SLICES = 16  # of a batch
+SPARE = 1 << 12  # rows of the payload that may have left, beside as many as are there
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """Rows of one side by (code, time, name), or (code, time, sequence, name)."""
+
+    code: Codes
+    time: Ints
+    name: Ints
+    sequence: Ints | None
+    slot: int  # the slice of time that all rows are in
+
+    def __len__(self) -> int:
+        return self.time.size
+
+    @lazy
+    def low(self) -> int:
+        return int(self.time.min())
+
+    @lazy
+    def high(self) -> int:
+        return int(self.time.max())
+
+    @lazy
+    def oldest(self) -> int:
+        return int(self.name.min())
+
+    @lazy
+    def newest(self) -> int:
+        return int(self.name.max())
+
+    @property
+    def nbytes(self) -> int:
+        size = self.code.nbytes + self.time.nbytes + self.name.nbytes
+        return size + (0 if self.sequence is None else self.sequence.nbytes)
+
+    def take(self, rows: Ints, slot: int | None = None) -> Run:
+        sequence = None if self.sequence is None else self.sequence.take(rows)
+        slot = self.slot if slot is None else slot
+        return Run(self.code.take(rows), self.time.take(rows), self.name.take(rows), sequence, slot)
+
+
+@dataclass(frozen=True, eq=False)
+class Gone:
+    """Rows that have left: those of one run, in its order."""
+
+    code: Codes
+    time: Ints
+    name: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """The rows of one side that may still meet somebody, and the payload they need."""
+
+    runs: tuple[Run, ...] = ()  # by slot, then as they came
+    chunks: tuple[pa.RecordBatch, ...] = ()
+    base: int = 0  # the name of the first row of the payload
+    next: int = 0  # the name of the next row
+    flags: Bytes = None  # type: ignore[assignment]  # of each row of the payload
+    gone: int = 0  # rows of the runs that have left before their time
+    least: int = 0  # ticks of the shortest slice; 0: there is one slice
+    step: int = 0  # ticks of a slice now
+
+    @staticmethod
+    def fresh(step: int) -> Side:
+        return Side(flags=np.empty(0, np.uint8), least=step, step=step)
+
+    @property
+    def held(self) -> int:
+        return sum(map(len, self.runs)) - self.gone
+
+    @property
+    def nbytes(self) -> int:
+        return sum(run.nbytes for run in self.runs) + sum(chunk.nbytes for chunk in self.chunks) + self.flags.nbytes
+
+    # --- rows come --------------------------------------------------------------------------------------------------
+
+    def appended(self, payload: pa.RecordBatch, count: int) -> Side:
+        """With the columns of more rows."""
+        flags = np.zeros(self.flags.size + count, np.uint8)
+        flags[: self.flags.size] = self.flags
+        chunks = (*self.chunks, payload) if count and payload.num_columns else self.chunks
+        return replace(self, chunks=chunks, next=self.next + count, flags=flags)
+
+    def added(self, run: Run) -> Side:
+        """With one more run, cut into slices of time."""
+        if not len(run):
+            return self
+        side = self if self.runs or not self.least else replace(self, step=self.least)
+        if side.step:
+            while run.high // side.step - run.low // side.step >= MOST_SLICES:
+                side = side._coarser()
+        runs = list(side.runs)
+        for piece in _sliced(run, side.step):
+            side._put(runs, piece)
+        side = replace(side, runs=tuple(_settled(runs)))
+        while side.step and len(side.runs) > MOST_RUNS:
+            side = side._coarser()
+        return side
+
+    def _put(self, runs: list[Run], run: Run) -> None:
+        """In its place, merged with the runs of its slice that are not twice as long."""
+        at = len(runs)
+        while at and runs[at - 1].slot > run.slot:
+            at -= 1
+        while at and runs[at - 1].slot == run.slot and len(runs[at - 1]) < 2 * len(run):
+            run = merged(runs.pop(at - 1), run)
+            at -= 1
+        runs.insert(at, run)
+
+    def _coarser(self) -> Side:
+        step = 2 * self.step
+        runs: list[Run] = []
+        for run in self.runs:
+            run = replace(run, slot=run.low // step)
+            while runs and runs[-1].slot == run.slot:
+                run = merged(runs.pop(), run) if runs[-1].newest < run.oldest else together(runs.pop(), run)
+            runs.append(run)
+        return replace(self, runs=tuple(runs), step=step)
+
+    # --- rows go ----------------------------------------------------------------------------------------------------
+
+    def purged(self, until: int | None) -> tuple[Side, list[Gone]]:
+        """Without the rows up to a time, and these."""
+        if until is None or not self.runs:
+            return self, []
+        kept, left, gone = [], [], self.gone
+        for run in self.runs:
+            if run.low > until:
+                kept.append(run)
+                continue
+            rest, lost = self.split(run, until)
+            gone -= len(run) - len(rest) - lost.name.size
+            if len(rest):
+                kept.append(rest)
+            left.append(lost)
+        return replace(self, runs=tuple(kept), gone=gone), left
+
+    def split(self, run: Run, until: int) -> tuple[Run, Gone]:
+        """The rows of a run that are later, and the others; neither has those that had left before."""
+        if run.high <= until and not self.gone:
+            return run.take(_NOTHING), Gone(run.code, run.time, run.name)
+        gone = GONE if self.gone else 0
+        if run.sequence is not None:
+            alive = (self.flags[run.name - self.base] & gone) == 0
+            late = run.time > until
+            rest, left = run.take(np.flatnonzero(alive & late)), run.take(np.flatnonzero(alive & ~late))
+            return rest, Gone(left.code, left.time, left.name)
+        size = len(run)
+        kept, lost = _room(size), _room(size)
+        words = run.code, run.time, run.name
+        n, m = keep_rows(*words, np.int64(until), self.flags, np.int64(self.base), gone, *kept, *lost)
+        (code, time, name), (lost_code, lost_time, lost_name) = kept, lost
+        rest = Run(code[:n], time[:n], name[:n], None, run.slot)
+        if 2 * n < size:  # not to hold on to the memory of those that have left
+            rest = Run(code[:n].copy(), time[:n].copy(), name[:n].copy(), None, run.slot)
+        return rest, Gone(lost_code[:m], lost_time[:m], lost_name[:m])
+
+    def without(self, keep: Sequence[npt.NDArray[np.bool_] | None]) -> Side:
+        """The rows of each run that are to be kept; None: all of them."""
+        pairs = zip(self.runs, keep, strict=True)
+        runs = [run if mask is None or mask.all() else run.take(np.flatnonzero(mask)) for run, mask in pairs]
+        return replace(self, runs=tuple(run for run in runs if len(run)))
+
+    def swept(self) -> Side:
+        """Without rows that have left before their time, where they are many."""
+        if not self.gone or 4 * self.gone < sum(map(len, self.runs)):
+            return self
+        keep = [(self.flags[run.name - self.base] & GONE) == 0 for run in self.runs]
+        return replace(self.without(keep), gone=0)
+
+    def freed(self, waiting: Sequence[Ints]) -> tuple[Side, list[Ints]]:
+        """Without the payload of rows that have left; ``waiting``: names of rows that are not in runs but needed.
+
+        Chunks at the front are let go. Where of the rest more than half has left, the rows are numbered anew.
+        """
+        oldest = min(
+            [run.oldest for run in self.runs] + [int(names.min()) for names in waiting if names.size] + [self.next]
+        )
+        side = self._let_go(oldest)
+        needed = side.held + side.gone + sum(names.size for names in waiting)
+        if side.next - side.base <= 2 * needed + SPARE:
+            return side, list(waiting)
+        alive = np.zeros(side.next - side.base, np.bool_)
+        for names in [*(run.name for run in side.runs), *waiting]:
+            alive[names - side.base] = True
+        rank = np.cumsum(alive) - 1
+        places = np.flatnonzero(alive)
+        chunks: tuple[pa.RecordBatch, ...] = ()
+        if side.chunks:
+            table = pa.Table.from_batches(side.chunks).take(array_of(places)).combine_chunks()
+            chunks = tuple(table.to_batches())
+        runs = tuple(replace(run, name=rank[run.name - side.base]) for run in side.runs)
+        renamed = [rank[names - side.base] for names in waiting]
+        return replace(side, runs=runs, chunks=chunks, base=0, next=places.size, flags=side.flags[places]), renamed
+
+    def _let_go(self, oldest: int) -> Side:
+        if oldest == self.next:
+            return replace(self, chunks=(), base=self.next, flags=self.flags[:0])
+        chunks, base = list(self.chunks), self.base
+        if not chunks:  # nothing but flags
+            return replace(self, base=oldest, flags=self.flags[oldest - base :])
+        while chunks and base + chunks[0].num_rows <= oldest:
+            base += chunks.pop(0).num_rows
+        if base == self.base:
+            return self
+        return replace(self, chunks=tuple(chunks), base=base, flags=self.flags[base - self.base :])
+
+    def flagged(self, places: Ints, flag: int) -> Side:
+        """With a flag at these places of the payload."""
+        if not places.size:
+            return self
+        flags = self.flags.copy()
+        flags[places] |= np.uint8(flag)
+        return replace(self, flags=flags)
+
+    # --- columns ----------------------------------------------------------------------------------------------------
+
+    @lazy
+    def table(self) -> pa.Table:
+        """The payload."""
+        return pa.Table.from_batches(self.chunks).unify_dictionaries()
+
+
+def run_of(code: Codes, time: Ints, name: Ints, sequence: Ints | None, codes: int, ascending: bool) -> tuple[Run, Ints]:
+    """Rows in order of arrival as a run, and where in it each place comes from."""
+    if sequence is not None:
+        order = order_by(sequence, time, code.astype(np.int64))
+        return Run(code.take(order), time.take(order), name.take(order), sequence.take(order), 0), order
+    by_time = None if ascending else _by_time(time)
+    codes_by_time = code if by_time is None else code.take(by_time)
+    if codes == 1:
+        order = np.arange(code.size) if by_time is None else by_time
+    elif codes > 4 * code.size + 1024:
+        order = stable_order(codes_by_time)
+        order = order if by_time is None else by_time.take(order)
+    else:
+        counts = np.bincount(codes_by_time, minlength=codes)
+        order = np.empty(code.size, np.int64)
+        order_codes(codes_by_time, np.cumsum(counts) - counts, order)
+        order = order if by_time is None else by_time.take(order)
+    return Run(code.take(order), time.take(order), name.take(order), None, 0), order
+
+
+def _by_time(time: Ints) -> Ints:
+    """The stable order of times most of which ascend: the others are sorted and put between them."""
+    steady, late = np.empty((2, time.size), np.int64)
+    count = int(stragglers(time, steady, late))
+    late = late[:count]
+    if 2 * count > time.size:
+        return stable_order(time)
+    late_time = time.take(late)
+    by_time = stable_order(late_time)
+    order, ordered = np.empty(time.size, np.int64), np.empty(time.size, np.int64)
+    interleave(time, steady[: time.size - count], late.take(by_time), late_time.take(by_time), order, ordered)
+    return order
+
+
+def _room(size: int) -> tuple[Codes, Ints, Ints]:
+    return np.empty(size, np.int32), np.empty(size, np.int64), np.empty(size, np.int64)
+
+
+def merged(one: Run, other: Run) -> Run:
+    """Two runs as one; all rows of the first came before those of the second."""
+    if one.sequence is not None:
+        return together(one, other)
+    size = len(one) + len(other)
+    code, time, name = np.empty(size, np.int32), np.empty(size, np.int64), np.empty(size, np.int64)
+    merge_runs(one.code, one.time, one.name, other.code, other.time, other.name, code, time, name)
+    return Run(code, time, name, None, other.slot)
+
+
+def together(one: Run, other: Run) -> Run:
+    """Two runs as one, whatever the order in which their rows came."""
+    code, time = np.concatenate([one.code, other.code]), np.concatenate([one.time, other.time])
+    name = np.concatenate([one.name, other.name])
+    sequence = None
+    if one.sequence is not None and other.sequence is not None:
+        sequence = np.concatenate([one.sequence, other.sequence])
+    keys = [name, *([] if sequence is None else [sequence]), time, code.astype(np.int64)]
+    return Run(code, time, name, sequence, other.slot).take(order_by(*keys))
+
+
+def _sliced(run: Run, step: int) -> Iterable[Run]:
+    """The rows of each slice of time."""
+    if not step:
+        return [run]
+    first, last = run.low // step, run.high // step
+    if first == last:
+        return [replace(run, slot=first)]
+    slots = run.time // step - first
+    pieces = ((slot, np.flatnonzero(slots == slot)) for slot in range(last - first + 1))
+    return [run.take(rows, first + slot) for slot, rows in pieces if rows.size]
+
+
+def _settled(runs: list[Run]) -> list[Run]:
+    """One slice that gets few rows any more as one run: a push does so for one of them, so that none takes long."""
+    for at in range(len(runs) - 2, 0, -1):
+        one, other = runs[at - 1], runs[at]
+        if one.slot == other.slot < runs[-1].slot and 8 * len(other) >= len(one):
+            return [*runs[: at - 1], merged(one, other), *runs[at + 1 :]]
+    return runs
+
+
+_NOTHING = np.empty(0, np.int64)

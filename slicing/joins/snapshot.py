@@ -1,0 +1,177 @@
+"""A join's state as sealed bytes, and back.
+
+    magic, format version, header (JSON) | Arrow IPC streams: schemas, keys, then of each side flags, payload and runs,
+    then rows that wait
+
+Key values are written raw: codes mean something in one process only, but those of a table are in its order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from slicing.columns.keys import KeyTable
+from slicing.joins.arrivals import Rows
+from slicing.joins.plan import JoinPlan
+from slicing.joins.progress import Marks
+from slicing.joins.sides import Gone, Run, Side
+from slicing.joins.spec import JoinSpec
+from slicing.joins.state import JoinState, Marked
+from slicing.joins.step import Task
+from slicing.joins.within import LEFT, RIGHT
+from slicing.snapshot import SnapshotError
+from slicing.system.bundles import bundled, table_bytes, table_of, unbundled
+from slicing.system.sealed import SealError, content_of, header_of, sealed
+from slicing.watermark import Progress
+
+Ints = npt.NDArray[np.int64]
+
+MAGIC = b"SLICEJNS"
+FORMAT = 1
+
+
+def write(spec: JoinSpec, state: JoinState | None, advanced: Marked, ended: bool) -> bytes:
+    """The state as bytes."""
+    header: dict[str, Any] = {"fingerprint": spec.fingerprint(), "spec": repr(spec)}
+    header |= {"advanced": [list(marks) for marks in advanced], "ended": ended}
+    tables: list[pa.Table] = []
+    if state is not None:
+        header["state"] = _header(state)
+        tables = list(_tables(state))
+    return sealed(MAGIC, FORMAT, header, bundled(map(table_bytes, tables)))[0]
+
+
+def read(spec: JoinSpec, blob: bytes | memoryview) -> tuple[JoinState | None, Marked, bool]:
+    """The state, watermarks given before a side's first rows, and whether the streams have ended."""
+    try:
+        data = bytes(memoryview(blob))
+    except TypeError:
+        raise TypeError(f"a snapshot is bytes-like data, as snapshot() gives it; got {type(blob).__name__}") from None
+    try:
+        header, body = header_of(MAGIC, FORMAT, data, "the snapshot of a join")
+        content = content_of(header, body, "the snapshot of a join")
+    except SealError as error:
+        raise SnapshotError(str(error)) from None
+    if header["fingerprint"] != spec.fingerprint():
+        raise SnapshotError(
+            f"the snapshot was written for another spec (fingerprint {header['fingerprint']}, this one has "
+            f"{spec.fingerprint()}); it was {header['spec']}"
+        )
+    left, right = (tuple(marks) for marks in header["advanced"])
+    if "state" not in header:
+        return None, (left, right), header["ended"]
+    take = iter([table_of(part) for part in unbundled(content)])
+    return _state(spec, header["state"], take), (left, right), header["ended"]
+
+
+def _header(state: JoinState) -> dict[str, Any]:
+    return {
+        "known": list(state.plan.known),
+        "progress": [progress.to_json() for progress in state.progress],
+        "own": list(state.own),
+        "marks": list(state.marks),
+        "sides": [_side_header(side) for side in state.sides],
+        "tasks": [
+            [task.side, task.rows is not None, None if task.marks is None else list(task.marks)] for task in state.tasks
+        ],
+    }
+
+
+def _side_header(side: Side) -> dict[str, Any]:
+    numbers = {"base": side.base, "next": side.next, "gone": side.gone, "step": side.step}
+    return numbers | {"payload": bool(side.chunks), "slots": [run.slot for run in side.runs]}
+
+
+def _tables(state: JoinState) -> Iterator[pa.Table]:
+    for side in state.plan.sides:
+        if side.known:
+            yield side.schema.empty_table()
+    if state.keys is not None:
+        values = state.keys.values(np.arange(len(state.keys)))
+        yield pa.table(dict(zip(map(str, range(len(values))), values, strict=True)))
+    for kept in state.sides:
+        yield pa.table({"flags": kept.flags})
+        if kept.chunks:
+            yield kept.table
+        for run in kept.runs:
+            yield _words(code=run.code, time=run.time, name=run.name, sequence=run.sequence)
+    for task in state.tasks:
+        if task.rows is not None:
+            rows = task.rows
+            yield _words(code=rows.code, time=rows.time, name=rows.name, sequence=rows.sequence)
+            yield _words(time=rows.keyless_time, name=rows.keyless)
+    for gone in state.waiting:
+        yield _words(time=gone.time, name=gone.name)
+
+
+def _words(**columns: npt.NDArray[Any] | None) -> pa.Table:
+    return pa.table({name: column for name, column in columns.items() if column is not None})
+
+
+def _state(spec: JoinSpec, header: dict[str, Any], take: Iterator[pa.Table]) -> JoinState:
+    """What ``_header`` and ``_tables`` have written."""
+    schemas = [next(take).schema if known else None for known in header["known"]]
+    plan = JoinPlan.of(spec, schemas[LEFT], schemas[RIGHT])
+    keys = None
+    if plan.key_types:
+        keys = KeyTable(plan.key_types)
+        keys.encode_values([_whole(column) for column in next(take).columns])
+    sides = [_side(plan, known, take) for known in header["sides"]]
+    tasks = tuple(_task(known, take) for known in header["tasks"])
+    waiting = [_gone(next(take)) for _ in range(2)]
+    left, right = (Progress.from_json(progress) for progress in header["progress"])
+    return JoinState(
+        plan,
+        keys,
+        (sides[LEFT], sides[RIGHT]),
+        (left, right),
+        (header["own"][LEFT], header["own"][RIGHT]),
+        Marks(*header["marks"]),
+        tasks,
+        (waiting[LEFT], waiting[RIGHT]),
+    )
+
+
+def _side(plan: JoinPlan, header: dict[str, Any], take: Iterator[pa.Table]) -> Side:
+    flags = _numbers(next(take), "flags").copy()
+    chunks = tuple(next(take).to_batches()) if header["payload"] else ()
+    runs = tuple(_run(next(take), slot) for slot in header["slots"])
+    least = plan.within.step
+    return Side(runs, chunks, header["base"], header["next"], flags, header["gone"], least, header["step"])
+
+
+def _run(table: pa.Table, slot: int) -> Run:
+    code, time, name = (_numbers(table, column) for column in ("code", "time", "name"))
+    return Run(code, time, name, _sequence(table), slot)
+
+
+def _task(header: list[Any], take: Iterator[pa.Table]) -> Task:
+    side, has_rows, marks = header
+    rows = None
+    if has_rows:
+        keyed, keyless = next(take), next(take)
+        time, code, name = (_numbers(keyed, column) for column in ("time", "code", "name"))
+        rows = Rows(time, code, name, _sequence(keyed), _numbers(keyless, "name"), _numbers(keyless, "time"))
+    return Task(side, rows, None if marks is None else Marks(*marks))
+
+
+def _gone(table: pa.Table) -> Gone:
+    return Gone(np.empty(0, np.int32), _numbers(table, "time"), _numbers(table, "name"))
+
+
+def _sequence(table: pa.Table) -> Ints | None:
+    return _numbers(table, "sequence") if "sequence" in table.column_names else None
+
+
+def _numbers(table: pa.Table, name: str) -> Any:
+    return table[name].to_numpy()
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    combined = column.combine_chunks()
+    return combined.chunk(0) if isinstance(combined, pa.ChunkedArray) else combined

@@ -1,0 +1,389 @@
+"""JoinSpec: what is asked of two streams, checked when it is built."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slicing.durations import Duration, parse_span
+from slicing.watermark import Bounded, Watermark
+from slicing.windows.builtin import Calendar, Tumbling
+
+Span = Duration | int
+
+KINDS = ("inner", "left", "right", "full", "semi", "anti")
+MATCHES = ("all", "last", "first", "nearest")
+CLOSED = ("both", "left", "right", "none")
+EVENT_TIMES = ("left", "right", "max", "min", "window")
+LEFT_ALONE = ("left", "full", "anti")  # kinds that give left rows without a partner
+RIGHT_ALONE = ("right", "full")
+
+
+@dataclass(frozen=True)
+class Where:
+    """A condition on pairs; two are equal if they read the same."""
+
+    text: str
+    expression: Any = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Where) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __repr__(self) -> str:
+        return f"<{self.text}>"
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class JoinSpec:
+    """A join of two streams or tables: equal keys, and times that lie in a band or in the same window.
+
+    Parameters
+    ----------
+    on : list of str or of (str, str), or str
+        Key columns, or pairs of a left and a right one. ``[]``: only time decides.
+    time : str or (str, str)
+        The time column, or the left and the right one: timestamps, dates or integers.
+    within : (before, after) or window
+        A band: partners have ``left.time - before <= right.time <= left.time + after``. Either end may be negative
+        if their sum is not, and ``None`` is unbounded (only with ``match``). Or ``sl.tumbling(...)`` or
+        ``sl.calendar(...)``: partners are in the same window.
+    how : str
+        ``"inner"``, ``"left"``, ``"right"``, ``"full"``, ``"semi"`` or ``"anti"``.
+    match : str
+        ``"all"``, or one partner a left row: ``"last"``, ``"first"`` or ``"nearest"`` (as-of joins; ``how`` is then
+        ``"inner"`` or ``"left"``).
+    where : pyarrow.compute.Expression, optional
+        A condition over the columns of the result that partners must satisfy; null is not true.
+    watermark : Watermark or (Watermark, Watermark), optional
+        How far each stream has come; ``sl.bounded(0)`` if left out.
+    idle : span, optional
+        A side that is silent counts as at most this far behind the other one.
+    progress : str
+        ``"each"``: each side is judged by its own watermark. ``"least"``: both by the smaller one, as in Spark and
+        Flink.
+    event_time : str, optional
+        What the output's watermark speaks about: ``"left"``, ``"right"``, ``"max"``, ``"min"`` or ``"window"``.
+        ``"max"`` and ``"min"``, if given, also add a column ``event_time``.
+    closed : str
+        Which ends belong to the band: ``"both"``, ``"left"``, ``"right"`` or ``"none"``.
+    nulls_equal : bool
+        Whether null keys equal each other; by default a null key has no partner.
+    suffix : str
+        What is added to the name of a right column that a left one has, too.
+    sequence : str, optional
+        A column of the right side that orders rows of equal time, for ``match``.
+    on_null_time : str
+        ``"error"``, or ``"late"``: rows without a time are late rows.
+    schemas : (pyarrow.Schema, pyarrow.Schema), optional
+        The columns of both sides, where they should be known before the first rows.
+
+    Examples
+    --------
+    >>> import slicing as sl
+    >>> sl.JoinSpec(on=["user"], time=("shown_at", "clicked_at"), within=("0s", "10m"), how="left")
+    sl.JoinSpec(on=['user'], time=('shown_at', 'clicked_at'), within=('0s', '10m'), how='left')
+    """
+
+    on: tuple[tuple[str, str], ...]
+    time: tuple[str, str]
+    within: tuple[Span | None, Span | None] | Tumbling | Calendar
+    how: str
+    match: str
+    where: Where | None
+    watermark: tuple[Watermark, Watermark]
+    idle: Span | None
+    progress: str
+    event_time: str | None
+    closed: str
+    nulls_equal: bool
+    suffix: str
+    sequence: str | None
+    on_null_time: str
+    schemas: tuple[pa.Schema, pa.Schema] | None
+
+    def __init__(
+        self,
+        on: Sequence[str | tuple[str, str]] | str,
+        time: str | tuple[str, str],
+        within: object,
+        how: str = "inner",
+        match: str = "all",
+        where: Any = None,
+        watermark: Watermark | tuple[Watermark, Watermark] | None = None,
+        idle: object = None,
+        progress: str = "each",
+        event_time: str | None = None,
+        closed: str = "both",
+        nulls_equal: bool = False,
+        suffix: str = "_right",
+        sequence: str | None = None,
+        on_null_time: str = "error",
+        schemas: tuple[pa.Schema, pa.Schema] | None = None,
+    ) -> None:
+        def put(name: str, value: object) -> None:
+            object.__setattr__(self, name, value)
+
+        put("on", _on(on))
+        put("time", _pair(time, "time"))
+        put("within", _within(within))
+        put("how", _choice(how, "how", KINDS))
+        put("match", _choice(match, "match", MATCHES))
+        put("where", _where(where))
+        put("watermark", _watermarks(watermark))
+        put("idle", None if idle is None else parse_span(idle, "idle", positive=True))
+        put("progress", _choice(progress, "progress", ("each", "least")))
+        put("event_time", None if event_time is None else _choice(event_time, "event_time", EVENT_TIMES))
+        put("closed", _choice(closed, "closed", CLOSED))
+        if not isinstance(nulls_equal, bool):
+            raise TypeError(f"nulls_equal must be True or False; got {nulls_equal!r}")
+        put("nulls_equal", nulls_equal)
+        if not isinstance(suffix, str):
+            raise TypeError(f"suffix must be a string; got {suffix!r}")
+        put("suffix", suffix)
+        if sequence is not None and (not isinstance(sequence, str) or not sequence):
+            raise TypeError(f"sequence must be the name of a column of the right side or None; got {sequence!r}")
+        put("sequence", sequence)
+        put("on_null_time", _choice(on_null_time, "on_null_time", ("error", "late")))
+        put("schemas", _schemas(schemas))
+        self._check_spans()
+        self._check_band()
+        self._check_match()
+        self._check_event_time()
+
+    @property
+    def matches(self) -> bool:
+        """Whether a left row has at most one partner."""
+        return self.match != "all"
+
+    @property
+    def windowed(self) -> bool:
+        """Whether partners are in the same window (and not in a band)."""
+        return isinstance(self.within, Tumbling | Calendar)
+
+    @property
+    def left_only(self) -> bool:
+        """Whether results have the left's columns only."""
+        return self.how in ("semi", "anti")
+
+    @property
+    def speaks_about(self) -> str:
+        """The event time of results: as it was asked for, or the default of the kind."""
+        if self.event_time is not None:
+            return self.event_time
+        if self.left_only or self.matches:
+            return "left"
+        if self.windowed:
+            return "window"
+        return {"left": "left", "right": "right"}.get(self.how, "max")
+
+    def fingerprint(self) -> str:
+        """A short name of the join's meaning, stable between processes; ``schemas`` are no part of it."""
+        parts = [f"{f.name}={getattr(self, f.name)!r}" for f in fields(self) if f.name != "schemas"]
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        arguments = {f.name: getattr(self, f.name) for f in fields(self)}
+        arguments |= {"where": None if self.where is None else self.where.expression}
+        return _rebuild, (arguments,)
+
+    def __repr__(self) -> str:
+        on = [left if left == right else (left, right) for left, right in self.on]
+        parts = [f"on={on!r}", f"time={_shown_pair(self.time)}", f"within={_shown_within(self.within)}"]
+        defaults: dict[str, object] = {"how": "inner", "match": "all", "where": None, "idle": None, "progress": "each"}
+        defaults |= {"watermark": (Bounded(0), Bounded(0)), "event_time": None, "closed": "both", "nulls_equal": False}
+        defaults |= {"suffix": "_right", "sequence": None, "on_null_time": "error", "schemas": None}
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if f.name in defaults and value != defaults[f.name]:
+                shown = _shown_pair(value) if f.name == "watermark" else _shown(value)
+                shown = "(...)" if f.name == "schemas" else shown
+                parts.append(f"{f.name}={shown}")
+        return f"sl.JoinSpec({', '.join(parts)})"
+
+    def _check_spans(self) -> None:
+        """Durations and whole numbers do not mix: both columns are times, or both are integers."""
+        durations: list[str] = []
+        numbers: list[str] = []
+        for where, span in self._spans():
+            if isinstance(span, Duration):
+                durations.append(f"{where}={str(span)!r}")
+            elif span != 0:
+                numbers.append(f"{where}={span}")
+        if isinstance(self.within, Calendar):
+            durations.append(f"within={self.within!r}")
+        if durations and numbers:
+            raise ValueError(
+                "spans must be all durations (for time columns) or all whole numbers (for integer columns); got "
+                f"{durations[0]} and {numbers[0]}"
+            )
+
+    def _spans(self) -> list[tuple[str, Span]]:
+        found: list[tuple[str, Span]] = []
+        if isinstance(self.within, tuple):
+            found += [(n, s) for n, s in zip(("before", "after"), self.within, strict=True) if s is not None]
+        elif isinstance(self.within, Tumbling):
+            found += [("within's size", self.within.size), ("within's offset", self.within.offset)]
+        for side, policy in zip(("left", "right"), self.watermark, strict=True):
+            found += [(f"{side} {name}", span) for name, span in policy.spans().items()]
+        return found + ([("idle", self.idle)] if self.idle is not None else [])
+
+    def _check_band(self) -> None:
+        if not isinstance(self.within, tuple):
+            if self.closed != "both":
+                raise ValueError(
+                    f"closed={self.closed!r} speaks about the ends of a band, and within={self.within!r} has windows, "
+                    "which are [start, end); leave it out"
+                )
+            return
+        before, after = self.within
+        if before is None or after is None:
+            if not self.matches:
+                raise ValueError(
+                    f"within={_shown_within(self.within)} is unbounded, which only match='last', 'first' or 'nearest' "
+                    "can have: rows would be kept for ever; give both spans"
+                )
+            return
+        width = _amount(before) + _amount(after)
+        if width < 0 or (width == 0 and self.closed != "both"):
+            raise ValueError(
+                f"within={_shown_within(self.within)} with closed={self.closed!r} holds no time at all: right rows lie "
+                "between left.time - before and left.time + after"
+            )
+
+    def _check_match(self) -> None:
+        if self.sequence is not None and not self.matches:
+            raise ValueError(
+                f"sequence={self.sequence!r} decides which partner match= takes; match='all' takes all, so leave it out"
+            )
+        if not self.matches:
+            return
+        if self.how not in ("inner", "left"):
+            raise ValueError(
+                f"match={self.match!r} gives a left row at most one partner, which only how='inner' and 'left' can "
+                f"have; got how={self.how!r}"
+            )
+        if self.windowed:
+            raise ValueError(f"match={self.match!r} needs a band (before, after); got within={self.within!r}")
+
+    def _check_event_time(self) -> None:
+        about = self.event_time
+        if about == "window" and (not self.windowed or self.left_only):
+            trouble = f"how={self.how!r} has no window columns" if self.windowed else "within is a band"
+            raise ValueError(f"event_time='window' needs windows in the result, but {trouble}; use 'left'")
+        wrong = about == "left" and self.how in RIGHT_ALONE
+        wrong |= about == "right" and self.how in LEFT_ALONE
+        if wrong:
+            raise ValueError(
+                f"event_time={about!r} is null in rows without a partner of how={self.how!r}; use 'max' or 'min', "
+                "which take the time that is there"
+            )
+        if self.left_only and about not in (None, "left"):
+            raise ValueError(
+                f"how={self.how!r} gives the left's columns only: event_time must be 'left'; got {about!r}"
+            )
+
+
+def _rebuild(arguments: dict[str, Any]) -> JoinSpec:
+    return JoinSpec(**arguments)
+
+
+def _on(on: object) -> tuple[tuple[str, str], ...]:
+    names = [on] if isinstance(on, str) else on
+    if not isinstance(names, list | tuple):
+        raise TypeError(f"on must be a list of column names or of pairs of them ([]: only time decides); got {on!r}")
+    pairs = tuple(_pair(name, "on's columns") for name in names)
+    for side, columns in zip(("left", "right"), zip(*pairs, strict=True), strict=False):
+        twice = [name for name in columns if columns.count(name) > 1]
+        if twice:
+            raise ValueError(f"on names the {side} column {twice[0]!r} twice; each key column is named once")
+    return pairs
+
+
+def _pair(value: object, argument: str) -> tuple[str, str]:
+    pair = (value, value) if isinstance(value, str) else value
+    if isinstance(pair, list | tuple) and len(pair) == 2:
+        left, right = pair
+        if isinstance(left, str) and isinstance(right, str) and left and right:
+            return left, right
+    raise TypeError(f"{argument} must be the name of a column, or the left's and the right's as a pair; got {value!r}")
+
+
+def _within(value: object) -> tuple[Span | None, Span | None] | Tumbling | Calendar:
+    if isinstance(value, Tumbling | Calendar):
+        if value.fill:
+            raise ValueError(f"within={value!r}: fill=True has no meaning in a join; leave it out")
+        return value
+    if isinstance(value, list | tuple) and len(value) == 2:
+        before, after = (
+            None if span is None else parse_span(span, f"within's {name}")
+            for name, span in zip(("before", "after"), value, strict=True)
+        )
+        return before, after
+    raise TypeError(
+        "within must be a pair of spans (before, after), such as ('0s', '10m'), or sl.tumbling(size) or "
+        f"sl.calendar(unit, tz); got {value!r}"
+    )
+
+
+def _where(value: object) -> Where | None:
+    if value is None or isinstance(value, Where):
+        return value
+    if not isinstance(value, pc.Expression):
+        raise TypeError(
+            "where must be a pyarrow expression, such as pyarrow.compute.field('price') > "
+            f"pyarrow.compute.field('limit'); got {value!r}"
+        )
+    return Where(str(value), value)
+
+
+def _watermarks(value: object) -> tuple[Watermark, Watermark]:
+    pair = value if isinstance(value, list | tuple) else (value, value)
+    if len(pair) == 2:
+        left, right = (Bounded(0) if policy is None else policy for policy in pair)
+        if isinstance(left, Watermark) and isinstance(right, Watermark):
+            return left, right
+    raise TypeError(
+        "watermark must be sl.bounded(delay), sl.ordered(), sl.manual(), sl.per_source(column, delay) or "
+        f"sl.punctuated(column), one for both sides or a pair; got {value!r}"
+    )
+
+
+def _schemas(value: object) -> tuple[pa.Schema, pa.Schema] | None:
+    if value is None:
+        return None
+    if isinstance(value, list | tuple) and len(value) == 2 and all(isinstance(s, pa.Schema) for s in value):
+        return value[0], value[1]
+    raise TypeError(f"schemas must be a pair of pyarrow schemas, the left's and the right's; got {value!r}")
+
+
+def _choice(value: object, argument: str, allowed: tuple[str, ...]) -> str:
+    if value not in allowed:
+        raise ValueError(f"{argument} must be one of {', '.join(map(repr, allowed))}; got {value!r}")
+    assert isinstance(value, str)
+    return value
+
+
+def _amount(span: Span) -> int:
+    return span.ns if isinstance(span, Duration) else span
+
+
+def _shown(value: object) -> str:
+    return repr(str(value)) if isinstance(value, Duration) else repr(value)
+
+
+def _shown_within(within: object) -> str:
+    if isinstance(within, tuple):
+        return f"({', '.join(map(_shown, within))})"
+    return repr(within)
+
+
+def _shown_pair(pair: tuple[object, object]) -> str:
+    return repr(pair[0]) if pair[0] == pair[1] else repr(pair)

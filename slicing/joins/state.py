@@ -1,0 +1,162 @@
+"""Everything a join remembers, and what becomes of it between pushes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.columns.keys import KeyTable
+from slicing.columns.order import distinct
+from slicing.joins.arrivals import Rows, unfit
+from slicing.joins.plan import JoinPlan
+from slicing.joins.progress import Marks, effective
+from slicing.joins.sides import UNFIT, Gone, Run, Side
+from slicing.joins.step import NOBODY, Task
+from slicing.joins.within import LEAST, LEFT, MOST, RIGHT
+from slicing.watermark import Progress
+
+Ints = npt.NDArray[np.int64]
+Own = tuple[int | None, int | None]
+Marked = tuple[tuple[object, ...], tuple[object, ...]]  # watermarks given before the first rows of each side
+
+FORGET = 1 << 12  # keys that are kept although they have no rows, beside three times as many as have some
+
+
+@dataclass(frozen=True, eq=False)
+class JoinState:
+    """Everything a join remembers."""
+
+    plan: JoinPlan
+    keys: KeyTable | None
+    sides: tuple[Side, Side]
+    progress: tuple[Progress, Progress] = (Progress(), Progress())
+    own: Own = (None, None)  # watermarks in ticks of each side's own time column
+    marks: Marks = field(default_factory=Marks)  # those that all of the rows that were joined have reached
+    tasks: tuple[Task, ...] = ()  # rows that still wait to be joined
+    waiting: tuple[Gone, Gone] = (NOBODY, NOBODY)  # rows to be shown once the other side's columns are known
+
+    @staticmethod
+    def fresh(plan: JoinPlan, whole: bool = False) -> JoinState:
+        keys = KeyTable(plan.key_types) if plan.key_types else None
+        step = 0 if whole else plan.within.step
+        return JoinState(plan, keys, (Side.fresh(step), Side.fresh(step)))
+
+    @property
+    def codes(self) -> int:
+        return 1 if self.keys is None else max(len(self.keys), 1)
+
+    @property
+    def pending(self) -> int:
+        return sum(len(task.rows) for task in self.tasks if task.rows is not None)
+
+    @property
+    def held(self) -> int:
+        shown_later = sum(gone.name.size for gone in self.waiting)
+        return sum(side.held for side in self.sides) + self.pending + shown_later
+
+    @property
+    def nbytes(self) -> int:
+        return sum(side.nbytes for side in self.sides) + (0 if self.keys is None else self.keys.nbytes)
+
+    def judge(self) -> Marks:
+        """The watermarks that the next rows are judged by."""
+        common = (
+            None if mark is None else mark * side.factor for mark, side in zip(self.own, self.plan.sides, strict=True)
+        )
+        return effective(self.plan, *common)
+
+
+def replanned(state: JoinState, plan: JoinPlan) -> JoinState:
+    """The same state once the columns of a side that was unknown are there: in the common ticks and key types now."""
+    old = state.plan
+    finer = [new.factor // side.factor for new, side in zip(plan.sides, old.sides, strict=True)]
+    scale = max(f for f, known in zip(finer, old.known, strict=True) if known)
+    keys = state.keys
+    if keys is not None and plan.key_types != old.key_types:
+        values = keys.values(np.arange(len(keys)))
+        keys = KeyTable(plan.key_types)
+        keys.encode_values([value.cast(type) for value, type in zip(values, plan.key_types, strict=True)])
+    sides = []
+    for side, was in zip(plan.sides, state.sides, strict=True):
+        new = replace(was, runs=(), least=plan.within.step, step=plan.within.step)
+        for run in was.runs:
+            new = new.added(Run(run.code, _scaled(run.time, scale), run.name, run.sequence, 0))
+        chunks = tuple(chunk.select(side.kept) for chunk in was.chunks) if side.kept else ()
+        sides.append(replace(new, chunks=chunks))
+    right = sides[RIGHT]
+    if right.chunks:
+        sides[RIGHT] = right.flagged(unfit(plan, RIGHT, 0, right.table.combine_chunks().to_batches()[0]), UNFIT)
+    tasks = tuple(_scaled_task(task, scale) for task in state.tasks)
+    waiting = [Gone(gone.code, _scaled(gone.time, scale), gone.name) for gone in state.waiting]
+    marks = Marks(*(None if mark is None else clipped(mark * scale) for mark in state.marks))
+    return replace(
+        state, plan=plan, keys=keys, sides=(sides[LEFT], sides[RIGHT]), tasks=tasks, marks=marks,
+        waiting=(waiting[LEFT], waiting[RIGHT]),
+    )  # fmt: skip
+
+
+def _scaled_task(task: Task, scale: int) -> Task:
+    marks = None if task.marks is None else Marks(*(None if m is None else clipped(m * scale) for m in task.marks))
+    rows = task.rows
+    if rows is not None:
+        rows = replace(rows, time=_scaled(rows.time, scale), keyless_time=_scaled(rows.keyless_time, scale))
+    return replace(task, rows=rows, marks=marks)
+
+
+def _scaled(time: Ints, scale: int) -> Ints:
+    if scale == 1 or not time.size:
+        return time
+    for word in (int(time.min()), int(time.max())):
+        if not LEAST <= word * scale <= MOST:
+            raise ValueError(
+                "times that are kept of one side do not fit the finer unit of the other side's time column; cast that "
+                "one to a coarser unit"
+            )
+    return time * scale
+
+
+def freed(sides: Sequence[Side], tasks: tuple[Task, ...], waiting: list[Gone]) -> tuple[Side, Side, tuple[Task, ...]]:
+    """Without payload that nobody needs; ``waiting`` gets the names that its rows have then."""
+    found = []
+    for number, side in enumerate(sides):
+        mine = [at for at, task in enumerate(tasks) if task.side == number and task.rows is not None]
+        names = [_rows(tasks[at]).names() for at in mine] + [waiting[number].name]
+        side, names = side.freed(names)
+        renamed = dict(zip(mine, names, strict=False))
+        tasks = tuple(
+            replace(task, rows=_rows(task).renamed(renamed[at])) if at in renamed else task
+            for at, task in enumerate(tasks)
+        )
+        waiting[number] = replace(waiting[number], name=names[-1])
+        found.append(side)
+    return found[LEFT], found[RIGHT], tasks
+
+
+def _rows(task: Task) -> Rows:
+    assert task.rows is not None
+    return task.rows
+
+
+def forgotten(state: JoinState) -> JoinState:
+    """Without the codes of keys that have no rows, where these are many."""
+    keys = state.keys
+    if keys is None or len(keys) <= FORGET + 4 * state.held:
+        return state
+    runs = [run.code for side in state.sides for run in side.runs]
+    used = [*runs, *(_rows(task).code for task in state.tasks if task.rows is not None)]
+    live = distinct(np.concatenate([*used, np.empty(0, np.int32)]).astype(np.int64))
+    code = np.full(len(keys), -1, np.int32)
+    code[live] = np.arange(live.size)
+    sides = [replace(side, runs=tuple(replace(run, code=code[run.code]) for run in side.runs)) for side in state.sides]
+    tasks = tuple(
+        task if task.rows is None else replace(task, rows=replace(task.rows, code=code[task.rows.code]))
+        for task in state.tasks
+    )
+    return replace(state, keys=keys.compact(live), sides=(sides[LEFT], sides[RIGHT]), tasks=tasks)
+
+
+def clipped(mark: int | None) -> int | None:
+    return None if mark is None else max(LEAST, min(MOST, mark))

@@ -1,0 +1,151 @@
+"""A band or windows in ticks of the common time: which times a row reaches, and which rows are done."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.calendars import CalendarEdges
+from slicing.joins.spec import JoinSpec
+from slicing.measure import Measure
+from slicing.windows.builtin import Calendar, Tumbling
+
+Ints = npt.NDArray[np.int64]
+
+LEAST, MOST = -(1 << 63), (1 << 63) - 1
+LEFT, RIGHT = 0, 1
+PARTS = 8  # slices of time that the rows of a band lie in: runs of any span make the longest push 4 times as long
+
+
+class Within(Protocol):
+    """What the engine asks of a band or of windows."""
+
+    step: int  # ticks of a slice of time that is kept together; 0: there is one slice
+
+    def reach(self, times: Ints, side: int) -> tuple[Ints, Ints]:
+        """The least and the largest time that partners of a row of this side have (none where least > largest)."""
+
+    def done(self, side: int, other: int | None) -> int | None:
+        """Rows of this side up to this time meet nobody any more, where the other side's watermark is ``other``."""
+
+    def floor(self, watermark: int) -> int:
+        """Of windows: the start of the window that holds a time."""
+
+
+class Band:
+    """``left - before <= right <= left + after``, both ends inclusive; None: unbounded."""
+
+    def __init__(self, before: int | None, after: int | None) -> None:
+        self.before, self.after = before, after
+        self.step = 0 if before is None or after is None else max((before + after) // PARTS, 1)
+
+    def reach(self, times: Ints, side: int) -> tuple[Ints, Ints]:
+        back, forth = (self.before, self.after) if side == LEFT else (self.after, self.before)
+        if not times.size:
+            return times, times
+        span = int(times.min()), int(times.max())
+        low, out_low = _moved(times, None if back is None else -back, span, LEAST)
+        high, out_high = _moved(times, forth, span, MOST)
+        if out_low is not None or out_high is not None:
+            nobody: npt.NDArray[np.bool_] = np.zeros(times.size, np.bool_)
+            nobody |= False if out_low is None else out_low
+            nobody |= False if out_high is None else out_high
+            low[nobody], high[nobody] = MOST, LEAST
+        return low, high
+
+    def done(self, side: int, other: int | None) -> int | None:
+        ahead = self.after if side == LEFT else self.before
+        if other is None or ahead is None or other - ahead - 1 < LEAST:
+            return None
+        return min(other - ahead - 1, MOST)
+
+    def floor(self, watermark: int) -> int:
+        raise AssertionError("a band has no windows")
+
+
+class Windows:
+    """The same window ``[start, end)``."""
+
+    def __init__(self, window: Tumbling | Calendar, measure: Measure) -> None:
+        self._measure = measure
+        self._calendar = None
+        self._size, self._offset = 0, 0
+        if isinstance(window, Calendar):
+            self._calendar = CalendarEdges(window.unit, window.tz, measure)
+            self.step = 0
+        else:
+            self._size = measure.ticks(window.size, "within's size")
+            self._offset = measure.ticks(window.offset, "within's offset") % self._size
+            self.step = max(self._size // PARTS, 1)
+
+    def bounds(self, times: Ints) -> tuple[Ints, Ints]:
+        """Start and end of the window that holds each time."""
+        if self._calendar is not None:
+            return self._calendar.previous_edge(times), self._calendar.next_edge(times)
+        if times.size:
+            for time in (int(times.min()), int(times.max())):
+                start = self.floor(time)
+                if start < LEAST or start + self._size > MOST:
+                    raise ValueError(
+                        f"the time {time} lies in a window [{start}, {start + self._size}) whose bounds do not fit 64 "
+                        "bits; such rows cannot be joined by windows"
+                    )
+        # times less the offset may not fit, remainders do
+        starts = times - (times % self._size - self._offset) % self._size
+        return starts, starts + self._size
+
+    def reach(self, times: Ints, side: int) -> tuple[Ints, Ints]:
+        start, end = self.bounds(times)
+        return start, end - 1
+
+    def done(self, side: int, other: int | None) -> int | None:
+        if other is None:
+            return None
+        until = self.floor(other) - 1
+        return None if until < LEAST else until
+
+    def floor(self, watermark: int) -> int:
+        if self._calendar is None:
+            return (watermark - self._offset) // self._size * self._size + self._offset
+        first, last = self._calendar.known
+        if watermark < first:
+            return LEAST
+        return int(self._calendar.previous_edge(np.array([min(watermark, last)], np.int64))[0])
+
+
+def bound(spec: JoinSpec, measure: Measure) -> Band | Windows:
+    """A spec's band or windows in the ticks of a measure; an open end is a closed one a tick nearer."""
+    if not isinstance(spec.within, tuple):
+        return Windows(spec.within, measure)
+    before, after = (
+        None if span is None else measure.ticks(span, f"within's {name}")
+        for name, span in zip(("before", "after"), spec.within, strict=True)
+    )
+    if before is not None and spec.closed in ("right", "none"):
+        before -= 1
+    if after is not None and spec.closed in ("left", "none"):
+        after -= 1
+    if before is not None and after is not None and before + after < 0:
+        raise ValueError(
+            f"within={spec.within!r} with closed={spec.closed!r} holds no time at all: the time columns count in "
+            f"{measure.unit_name}"
+        )
+    return Band(before, after)
+
+
+def _moved(
+    times: Ints, by: int | None, span: tuple[int, int], unbounded: int
+) -> tuple[Ints, npt.NDArray[np.bool_] | None]:
+    """Times moved and held within 64 bits; and which of them lie where no time is, beyond the end they move away from
+    the other bound."""
+    if by is None:
+        return np.full(times.size, unbounded), None
+    least, most = span
+    if least + by >= LEAST and most + by <= MOST:
+        return times + by, None
+    over = times > MOST - by if by > 0 else np.zeros(times.size, np.bool_)
+    under = times < LEAST - by if by < 0 else np.zeros(times.size, np.bool_)
+    moved = np.where(over, MOST, np.where(under, LEAST, times + by))
+    return moved, over if unbounded == LEAST else under

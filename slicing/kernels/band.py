@@ -1,0 +1,264 @@
+"""Rows of a batch and their partners in a run that is sorted by (code, time): counted first, then written.
+
+A run is looked through by galloping: a batch of few rows never reads a run of many.
+"""
+
+import numpy as np
+from numba import uint64 as u64
+
+from slicing.kernels.kernel import helper, kernel
+
+
+@helper
+def _from(codes, times, code, time, at, stop):
+    """The first position from ``at`` on whose (code, time) is not less; steps double from where the last one was."""
+    step = np.int64(1)
+    while at + step <= stop:
+        i = u64(at + step - 1)
+        if codes[i] > code or (codes[i] == code and times[i] >= time):
+            break
+        at += step
+        step += step
+    high = min(at + step - 1, stop)
+    while at < high:
+        middle = (at + high) >> 1
+        i = u64(middle)
+        if codes[i] > code or (codes[i] == code and times[i] >= time):
+            high = middle
+        else:
+            at = middle + 1
+    return at
+
+
+@helper
+def _above(codes, times, code, time, at, stop):
+    """The same; the first whose (code, time) is greater."""
+    step = np.int64(1)
+    while at + step <= stop:
+        i = u64(at + step - 1)
+        if codes[i] > code or (codes[i] == code and times[i] > time):
+            break
+        at += step
+        step += step
+    high = min(at + step - 1, stop)
+    while at < high:
+        middle = (at + high) >> 1
+        i = u64(middle)
+        if codes[i] > code or (codes[i] == code and times[i] > time):
+            high = middle
+        else:
+            at = middle + 1
+    return at
+
+
+@kernel
+def count_partners(code, low, high, place, run_code, run_time, first, count):
+    """Where the partners of each row begin in the run, and how many there are, written at the row's ``place``.
+
+    Rows are sorted by (code, time), and so are the times they reach (none where ``low > high``). Returns how many
+    partners there are in all.
+    """
+    total, a, b = np.int64(0), np.int64(0), np.int64(0)
+    stop = np.int64(run_code.size)
+    for j in range(code.size):
+        i, p = u64(j), u64(place[u64(j)])
+        if low[i] > high[i]:
+            first[p], count[p] = a, 0
+            continue
+        a = _from(run_code, run_time, code[i], low[i], a, stop)
+        b = _above(run_code, run_time, code[i], high[i], max(a, b), stop)
+        first[p], count[p] = a, b - a
+        total += b - a
+    return total
+
+
+@kernel
+def fill_partners(rows, first, count, at, name, base, row, partner):
+    """For rows ``rows``, ``rows + 1`` ... the row and the place of each partner from ``at[i]`` on, which moves on."""
+    for j in range(first.size):
+        i = u64(j)
+        n, begin = at[i], first[i]
+        for k in range(count[i]):
+            row[u64(n + k)] = rows + j
+            partner[u64(n + k)] = name[u64(begin + k)] - base
+        at[i] = n + count[i]
+
+
+@kernel
+def fill_times(first, count, at, time, when):
+    """The times of partners, from ``at[i] - count[i]`` on."""
+    for j in range(first.size):
+        i = u64(j)
+        n, begin = at[i] - count[i], first[i]
+        for k in range(count[i]):
+            when[u64(n + k)] = time[u64(begin + k)]
+
+
+@kernel
+def settle(ends, when, partner, short):
+    """Put the partners of each row in order by (time, name). Returns False if there is one that has more than
+    ``short``, in no order: then they are for another way to sort."""
+    begin = np.int64(0)
+    for j in range(ends.size):
+        end = ends[j]
+        for i in range(begin + 1, end):
+            t, p = when[i], partner[i]
+            if when[i - 1] < t or (when[i - 1] == t and partner[i - 1] < p):
+                continue
+            if end - begin > short:
+                return False
+            k = i
+            while k > begin and (when[k - 1] > t or (when[k - 1] == t and partner[k - 1] > p)):
+                when[k], partner[k] = when[k - 1], partner[k - 1]
+                k -= 1
+            when[k], partner[k] = t, p
+        begin = end
+    return True
+
+
+@kernel
+def claim(first, count, name, base, flags, taken, after, row, partner):
+    """Each partner that is not yet ``taken``, once, with the first row that has it. Returns how many there are.
+
+    ``after`` numbers the places of the run at first, and then leads past what is taken: a run of a hot key is not gone
+    through again by each row.
+    """
+    n = np.int64(0)
+    for j in range(first.size):
+        end = first[j] + count[j]
+        k = first[j]
+        while k < end:
+            free = k  # the first that may be free from here on
+            while after[u64(free)] != free:
+                free = after[u64(free)]
+            while after[u64(k)] != k:  # lead the way there
+                step = after[u64(k)]
+                after[u64(k)] = free
+                k = step
+            if free >= end:
+                break
+            p = u64(name[u64(free)] - base)
+            if flags[p] & taken == 0:
+                flags[p] |= taken
+                row[n], partner[n] = j, np.int64(p)
+                n += 1
+            after[u64(free)] = free + 1
+            k = free + 1
+    return n
+
+
+@kernel
+def order_codes(code, at, order):
+    """The stable order by code; ``at``: where the rows of each code begin, which moves on."""
+    for i in range(code.size):
+        c = u64(code[u64(i)])
+        order[u64(at[c])] = i
+        at[c] += 1
+
+
+@kernel
+def merge_runs(code_a, time_a, name_a, code_b, time_b, name_b, code, time, name):
+    """Two runs as one; of rows alike those of the first come first."""
+    i, j = np.int64(0), np.int64(0)
+    for n in range(code.size):
+        take_a = j == code_b.size
+        if i < code_a.size and not take_a:
+            a, b = u64(i), u64(j)
+            take_a = code_a[a] < code_b[b] or (code_a[a] == code_b[b] and time_a[a] <= time_b[b])
+        if take_a:
+            code[u64(n)], time[u64(n)], name[u64(n)] = code_a[u64(i)], time_a[u64(i)], name_a[u64(i)]
+            i += 1
+        else:
+            code[u64(n)], time[u64(n)], name[u64(n)] = code_b[u64(j)], time_b[u64(j)], name_b[u64(j)]
+            j += 1
+
+
+@kernel
+def keep_rows(
+    code, time, name, until, flags, base, gone, kept_code, kept_time, kept_name, code_left, time_left, name_left
+):
+    """Rows later than ``until``, and the others; those with a flag of ``gone`` are in neither. Returns how many of
+    each."""
+    n, m = np.int64(0), np.int64(0)
+    for j in range(code.size):
+        i = u64(j)
+        if gone and flags[u64(name[i] - base)] & gone:
+            continue
+        if time[i] > until:
+            kept_code[u64(n)], kept_time[u64(n)], kept_name[u64(n)] = code[i], time[i], name[i]
+            n += 1
+        else:
+            code_left[u64(m)], time_left[u64(m)], name_left[u64(m)] = code[i], time[i], name[i]
+            m += 1
+    return n, m
+
+
+@kernel
+def nearest(time, first, count, run_time, chosen):
+    """The partner nearest in time: of two equally near the earlier one, of equal times the last. -1: none."""
+    for j in range(time.size):
+        i = u64(j)
+        low, stop = first[i], first[i] + count[i]
+        if low == stop:
+            chosen[i] = -1
+            continue
+        t, end = time[i], stop
+        while low < stop:  # the first that is later
+            middle = (low + stop) >> 1
+            if run_time[u64(middle)] <= t:
+                low = middle + 1
+            else:
+                stop = middle
+        before, best = low - 1, low
+        if best < end:  # the last of its time
+            at = run_time[u64(best)]
+            while best + 1 < end and run_time[u64(best + 1)] == at:
+                best += 1
+        if before >= first[i] and (
+            best >= end or u64(t) - u64(run_time[u64(before)]) <= u64(run_time[u64(best)]) - u64(t)
+        ):
+            best = before
+        chosen[i] = best
+
+
+@kernel
+def last_in_order(code, low, high, right_code, right_time, latest, chosen):
+    """For each row its last partner, where both sides ascend in time: one walk, nothing is sorted.
+
+    ``latest`` has a place a code, -1 at first.
+    """
+    at = np.int64(0)
+    for j in range(code.size):
+        i = u64(j)
+        while at < right_code.size and right_time[u64(at)] <= high[i]:
+            latest[u64(right_code[u64(at)])] = at
+            at += 1
+        found = latest[u64(code[i])]
+        chosen[i] = found if found >= 0 and right_time[u64(found)] >= low[i] else -1
+
+
+@kernel
+def least_of_codes(code, time, least):
+    """The least time of each code, if it is less than what is there."""
+    for j in range(code.size):
+        i = u64(j)
+        c = u64(code[i])
+        if time[i] < least[c]:
+            least[c] = time[i]
+
+
+@kernel
+def latest_of_codes(code, time, name, least, after, flags, base, unfit, latest):
+    """The place in the run of each code's last row that is at most ``after`` behind the code's least time; rows with a
+    flag of ``unfit`` do not count. Times are compared without overflow."""
+    for j in range(code.size):
+        i = u64(j)
+        c = u64(code[i])
+        if flags[u64(name[i] - base)] & unfit:
+            continue
+        if after >= 0:
+            counts = time[i] <= least[c] or u64(time[i]) - u64(least[c]) <= u64(after)
+        else:
+            counts = time[i] < least[c] and u64(least[c]) - u64(time[i]) >= u64(-after)
+        if counts:
+            latest[c] = j
