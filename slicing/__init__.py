@@ -35,6 +35,7 @@ from slicing.operator import Operator
 from slicing.output import Output
 from slicing.snapshot import SnapshotError
 from slicing.spec import Spec, processing_time
+from slicing.warm import warm
 from slicing.watermark import bounded, manual, ordered, per_source, punctuated
 from slicing.windows.builtin import (
     calendar,
@@ -115,5 +116,6 @@ __all__ = [
     "tumbling",
     "udaf",
     "var",
+    "warm",
     "whole",
 ]

@@ -7,7 +7,7 @@ import inspect
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import product
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from numba import cloudpickle, njit, types
 
+from slicing.kernels.disk import keep_users
 from slicing.kernels.user import Kernels, compiled
 
 Ints = npt.NDArray[np.int64]
@@ -64,16 +65,26 @@ class Functions:
 
     @property
     def jitted(self) -> tuple[Any, Any, Any, Any]:
+        """Compiled once on a machine, where all that they are made from can be told."""
         if self.digest not in _JITTED:
-            invert = None if self.invert is None else njit(self.invert)
-            _JITTED[self.digest] = njit(self.lift), njit(self.combine), njit(self.lower), invert
+            parts = {what: getattr(self, what) for what in ("lift", "combine", "lower", "invert")}
+            found = {what: None if f is None else njit(f) for what, f in parts.items()}
+            if self.source is not None:
+                for what, dispatcher in found.items():
+                    if dispatcher is not None:
+                        keep_users(dispatcher, what, self.source)
+            _JITTED[self.digest] = found["lift"], found["combine"], found["lower"], found["invert"]
         return _JITTED[self.digest]
 
+    @cached_property
+    def source(self) -> str | None:
+        return whole_source(self.lift, self.combine, self.lower, self.invert)
+
     def kernels(self, forms: str) -> Kernels:
-        """Compiled once a process for the types of its inputs."""
+        """Compiled for the types of its inputs."""
         key = self.digest, self.state, forms
         if key not in _KERNELS:
-            _KERNELS[key] = compiled(*self.jitted, forms, self.state)
+            _KERNELS[key] = compiled(*self.jitted, forms, self.state, self.source)
         return _KERNELS[key]
 
     @property
@@ -119,13 +130,27 @@ def _unpickled(
 
 
 def digest(*functions: FunctionType | None) -> str:
-    return hashlib.sha256("\n".join(map(_described, functions)).encode()).hexdigest()[:16]
+    return hashlib.sha256("\n".join(_described(f, []) for f in functions).encode()).hexdigest()[:16]
 
 
-def _described(value: object, within: tuple[object, ...] = ()) -> str:
-    """A value by what it is, alike in every process: functions by their bytecode and what it refers to."""
+def whole_source(*functions: FunctionType | None) -> str | None:
+    """Everything that functions are compiled from; None where they refer to what may change unseen, as another module
+    or an object does: their code is compiled in each process then."""
+    doubts: list[object] = []
+    text = "\n".join(_described(f, doubts) for f in functions)
+    return None if doubts else text
+
+
+FOREVER_ALIKE = ("builtins", "cmath", "math", "numba", "numpy", "operator")  # with numba's version, which files have
+
+
+def _described(value: object, doubts: list[object], within: tuple[object, ...] = ()) -> str:
+    """A value by what it is, alike in every process: functions by their bytecode and what it refers to.
+
+    What is only named, and may be something else in another process, is added to ``doubts``.
+    """
     if isinstance(value, CodeType):
-        constants = [_described(c, within) for c in value.co_consts]
+        constants = [_described(c, doubts, within) for c in value.co_consts]
         return f"code({value.co_code.hex()}, {constants}, {value.co_names}, {value.co_varnames})"
     function = getattr(value, "py_func", value)
     if isinstance(function, FunctionType):
@@ -134,19 +159,24 @@ def _described(value: object, within: tuple[object, ...] = ()) -> str:
         within = (*within, function)
         code, closure = function.__code__, function.__closure__ or ()
         known = [
-            f"{n}={_described(function.__globals__[n], within)}" for n in _names(code) if n in function.__globals__
+            f"{n}={_described(function.__globals__[n], doubts, within)}"
+            for n in _names(code)
+            if n in function.__globals__
         ]
-        cells = [_described(cell.cell_contents, within) for cell in closure]
-        return f"function({_described(code, within)}, {known}, {cells}, {function.__defaults__!r})"
-    if isinstance(value, ModuleType):
-        return value.__name__
+        cells = [_described(cell.cell_contents, doubts, within) for cell in closure]
+        return f"function({_described(code, doubts, within)}, {known}, {cells}, {function.__defaults__!r})"
+    if isinstance(value, tuple):
+        return f"({', '.join(_described(v, doubts, within) for v in value)})"
     if isinstance(value, frozenset | set):
         return f"{{{sorted(map(repr, value))}}}"
     if isinstance(value, np.ndarray):
-        return f"array({value.dtype}, {value.tobytes().hex()})"
-    if value is None or isinstance(value, bool | int | float | complex | str | bytes | tuple | np.generic):
+        return f"array({value.dtype}, {value.shape}, {value.tobytes().hex()})"
+    if value is None or isinstance(value, bool | int | float | complex | str | bytes | np.generic):
         return repr(value)
-    return getattr(value, "__qualname__", type(value).__qualname__)
+    module = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None) or "numpy"
+    if module.partition(".")[0] not in FOREVER_ALIKE or not hasattr(value, "__name__"):
+        doubts.append(value)
+    return module if isinstance(value, ModuleType) else getattr(value, "__qualname__", type(value).__qualname__)
 
 
 def _names(code: CodeType) -> list[str]:

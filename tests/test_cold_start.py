@@ -1,4 +1,6 @@
-"""Processes that start at once share one cache of compiled kernels."""
+"""What is compiled is kept for the next process, and no process is led astray by another one."""
+
+from __future__ import annotations
 
 import os
 import subprocess
@@ -8,20 +10,31 @@ from pathlib import Path
 import cold_start
 import pytest
 
-KERNEL = """
-time, edges, bounds = np.arange(100), np.arange(0, 100, 10), np.empty(10, np.int64)
-assert cut(time, edges, 512, bounds) == 100 and list(bounds) == list(edges)
-assert ("numba.np.npyimpl" in sys.modules) == others
-time.setflags(write=False)
-assert cut(time, edges, 512, bounds) == 100 and list(bounds) == list(edges)
+UDAF = """
+import sys, numpy as np, pyarrow as pa, slicing as sl
+TIMES = float(sys.argv[1])
+scaled = sl.udaf("scaled", lift=lambda x: (x * TIMES, 1), combine=lambda a, b: (a[0] + b[0], a[1] + b[1]),
+                 lower=lambda s: s[0] / s[1], identity=(0.0, 0), state=["float64", "int64"], inputs=["v"],
+                 commutative=True)
+data = pa.table({"t": 1_700_000_000_000_000_000 + np.arange(100), "v": np.arange(100.0)})
+print(sl.aggregate(data, sl.Spec("t", {"w": sl.whole()}, {"s": scaled}))["s"].to_pylist())
 """
-OTHERS = """
-@numba.njit
-def named(numbers):
-    return sorted([str(number) for number in np.sort(numbers) if number > least(3, 4) + most(2.0, 1.0)])
+COMPILED = """
+import numba.core.event as event
+compiled = event.RecordingListener()
+event.register("numba:compile", compiled)
+"""
+COUNTED = """
+print(len([e for _, e in compiled.buffer if e.is_start]))
+"""
 
-assert named(np.array([7, 30, 1])) == ["30", "7"]
-"""
+
+def printed(cache: Path, program: str, *arguments: str, **more: str) -> list[str]:
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": str(cold_start.HERE), **more}
+    command = [sys.executable, "-c", program, *arguments]
+    done = subprocess.run(command, env=environment, text=True, capture_output=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split("\n")[:-1]
 
 
 @pytest.mark.parametrize("by", ["", "k"])
@@ -31,13 +44,68 @@ def test_processes_that_start_at_once_on_an_empty_cache_all_answer_right(by):
     assert None not in [*together, after]
 
 
-@pytest.mark.parametrize("others", [False, True])
-def test_a_kernel_is_compiled_without_what_others_need_and_they_have_it(tmp_path: Path, others: bool) -> None:
-    """Whichever is compiled first."""
-    texts = [OTHERS, KERNEL] if others else [KERNEL, OTHERS]
-    imports = "import sys, numba, numpy as np\nfrom slicing.kernels.slice import cut\n"
-    helpers = "from slicing.kernels.extremes import least, most\n"
-    program = imports + helpers + f"others = {others}\n" + "".join(texts)
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(cold_start.HERE)}
-    done = subprocess.run([sys.executable, "-c", program], env=environment, text=True, capture_output=True, timeout=300)
-    assert done.returncode == 0, done.stderr
+def test_a_users_functions_are_compiled_once_on_a_machine(tmp_path: Path) -> None:
+    program = COMPILED + UDAF + COUNTED
+    first, compiled = printed(tmp_path, program, "2")
+    assert first == "[99.0]" and int(compiled) > 5
+    assert printed(tmp_path, program, "2") == ["[99.0]", "0"]
+
+
+def test_a_constant_that_a_users_function_refers_to_is_part_of_its_code(tmp_path: Path) -> None:
+    assert printed(tmp_path, UDAF, "2") == ["[99.0]"]
+    assert printed(tmp_path, UDAF, "4") == ["[198.0]"]
+
+
+def test_a_function_that_refers_to_another_module_is_compiled_anew(tmp_path: Path) -> None:
+    """What the module has may be something else in the next process."""
+    program = UDAF.replace("TIMES = float(sys.argv[1])", "import scale").replace("TIMES", "scale.TIMES")
+    folder = tmp_path / "modules"
+    folder.mkdir()
+    for times, answer in ((2.0, "[99.0]"), (4.0, "[198.0]")):
+        (folder / "scale.py").write_text(f"TIMES = {times}\n")
+        found = printed(
+            tmp_path, program, PYTHONPATH=f"{folder}{os.pathsep}{cold_start.HERE}", PYTHONDONTWRITEBYTECODE="1"
+        )
+        assert found == [answer]
+
+
+@pytest.mark.parametrize("mode", ["", "plain"])
+def test_numba_as_it_is_gives_the_same_answers(tmp_path: Path, mode: str) -> None:
+    """``SLICING_NUMBA=plain``: numba's own pipeline and cache, which a numba is left to that has them otherwise."""
+    files = ".nbi" if mode else ".nbc"
+    assert printed(tmp_path, UDAF, "2", SLICING_NUMBA=mode) == ["[99.0]"]
+    assert any(path.suffix == files for path in tmp_path.rglob("*.nb*"))
+    assert printed(tmp_path, UDAF, "2", SLICING_NUMBA=mode) == ["[99.0]"]
+
+
+def test_a_damaged_file_is_compiled_anew(tmp_path: Path) -> None:
+    assert printed(tmp_path, UDAF, "2") == ["[99.0]"]
+    for path in tmp_path.rglob("*.nbc"):
+        path.write_bytes(path.read_bytes()[:100])
+    assert printed(tmp_path, UDAF, "2") == ["[99.0]"]
+
+
+WARM = """
+import slicing as sl, pyarrow as pa
+spec = sl.Spec("t", {"w": sl.session(2)}, {"m": sl.median("v")}, by="k")
+data = pa.table({"t": [1, 2, 3, 30], "k": ["a", "b", "a", "b"], "v": [1.0, 2.0, 3.0, None]})
+"""
+
+
+def test_warm_leaves_nothing_to_compile(tmp_path: Path) -> None:
+    printed(tmp_path, WARM + "sl.warm(spec, data)")
+    assert printed(tmp_path, COMPILED + WARM + "print(sl.aggregate(data, spec).num_rows)" + COUNTED) == ["3", "0"]
+
+
+def test_the_command_warms_what_a_spec_needs(tmp_path: Path) -> None:
+    (tmp_path / "queries.py").write_text(WARM + "import pyarrow.parquet as pq\n")
+    printed(tmp_path, WARM + f"import pyarrow.parquet as pq; pq.write_table(data, {str(tmp_path / 'd.parquet')!r})")
+    command = f"import sys, runpy; sys.argv = ['', 'warm', 'queries:SPEC', {str(tmp_path / 'd.parquet')!r}]"
+    path = f"{tmp_path}{os.pathsep}{cold_start.HERE}"
+    (said,) = printed(
+        tmp_path,
+        command.replace("SPEC", "spec") + "; runpy.run_module('slicing', run_name='__main__')",
+        PYTHONPATH=path,
+    )
+    assert said.startswith("kernels are compiled, in ")
+    assert printed(tmp_path, COMPILED + WARM + "print(sl.aggregate(data, spec).num_rows)" + COUNTED) == ["3", "0"]

@@ -36,7 +36,7 @@ LAYERS = [
     ["state"],
     ["admit", "close", "hot", "output", "snapshot", "split"],
     ["joins", "operator", "partials", "replan"],
-    ["api", "explain", "__main__"],
+    ["api", "explain", "__main__", "warm"],
     ["attach"],
 ]
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from slicing.kernels.disk import keep_users
+
 TEMPLATE = """
 def lifted({names}):
     {states} = lift({names})
@@ -105,8 +107,11 @@ class Kernels(NamedTuple):
     slide: Callable[..., None]
 
 
-def compiled(lift: Any, combine: Any, lower: Any, invert: Any, inputs: str, states: Sequence[str]) -> Kernels:
-    """``inputs``: a letter each; ``states``: 'float64', 'int64' or 'bool' each. Compiled when first called.
+def compiled(
+    lift: Any, combine: Any, lower: Any, invert: Any, inputs: str, states: Sequence[str], source: str | None
+) -> Kernels:
+    """``inputs``: a letter each; ``states``: 'float64', 'int64' or 'bool' each. Compiled when first called, and kept on
+    disk where ``source`` tells all that the functions are made from.
 
     ``slide``: each range of cells from the one before, without the cells that left and with those that came, where that
     is less than all of its own; with ``invert`` only."""
@@ -129,12 +134,24 @@ def compiled(lift: Any, combine: Any, lower: Any, invert: Any, inputs: str, stat
         zeros=", ".join(_ZERO[state] for state in states),
         item=", ".join(_ITEM[form].format(3 + k) for k, form in enumerate(inputs)),
     )
-    space: dict[str, Any] = {"np": np, "lift": lift, "combine": combine, "lower": lower, "invert": invert}
+    space: dict[str, Any] = {
+        "__name__": __name__,
+        "np": np,
+        "lift": lift,
+        "combine": combine,
+        "lower": lower,
+        "invert": invert,
+    }
     exec(text, space)
     for name in ("lifted", "combined", "inverted"):
         space[name] = njit(space[name])
-    rest = [njit(space[name], nogil=True) for name in ("scatter", "merge", "fold", "lowered", "slide")]
-    return Kernels(space["lifted"], space["combined"], *rest)
+    loops = ("scatter", "merge", "fold", "lowered", "slide")
+    for name in loops:
+        space[name] = njit(space[name], nogil=True)
+    if source is not None:
+        for name in ("lifted", "combined", "inverted", *loops):
+            keep_users(space[name], name, text + source)
+    return Kernels(space["lifted"], space["combined"], *(space[name] for name in loops))
 
 
 _CAST = {"float64": "np.float64", "int64": "np.int64", "bool": "bool"}
