@@ -22,11 +22,27 @@ NS = {
 _NUMPY_UNITS = {"W": "w", "D": "d", "h": "h", "m": "m", "s": "s", "ms": "ms", "us": "us", "ns": "ns"}
 _NUMPY_FRACTIONS = {"ps": 10**3, "fs": 10**6, "as": 10**9}
 
-# Largest unit first, each at most once: "1h30m" is a span, "30m1h" and "1m1m" are slips of the pen.
-_SPAN = re.compile(
-    r"(-)?(?=[0-9])" + "".join(rf"(?:(?P<{unit}>[0-9]+){'[uµμ]s' if unit == 'us' else unit})?" for unit in NS)
-)
-_CALENDAR_SPAN = re.compile(r"[0-9](mo|q|y)")
+_SPAN = re.compile(r"\s*-?((?:[0-9]+\s*[A-Za-zµμ]+\s*)+)")
+_PART = re.compile(r"([0-9]+)\s*([A-Za-zµμ]+)")
+# Other ways to write a unit: pandas' "min" and "T", Flink's and Spark's words. Words in any case.
+_SYMBOLS = {"W": "w", "D": "d", "H": "h", "T": "m", "min": "m", "S": "s", "µs": "us", "μs": "us"}
+_WORDS = {
+    "w": "wk wks week weeks",
+    "d": "day days",
+    "h": "hr hrs hour hours",
+    "m": "min mins minute minutes",
+    "s": "sec secs second seconds",
+    "ms": "msec msecs milli millis millisecond milliseconds",
+    "us": "usec usecs micro micros microsecond microseconds",
+    "ns": "nsec nsecs nano nanos nanosecond nanoseconds",
+    # of no fixed length: only for calendar windows
+    "mo": "mo month months",
+    "q": "q quarter quarters",
+    "y": "y year years",
+}
+_UNIT_OF = {unit: unit for unit in NS} | _SYMBOLS
+_UNIT_OF_WORD = {word: unit for unit, words in _WORDS.items() for word in words.split()}
+_MONTHS_OF_PANDAS = ("M", "ME", "MS")
 
 MAX_WORD = 2**63 - 1
 
@@ -57,10 +73,16 @@ def parse_span(value: object, argument: str, *, positive: bool = False) -> Durat
         span = value
     elif isinstance(value, str):
         if (ns := _span_ns(value)) is None:
-            if _CALENDAR_SPAN.search(value):
+            units = {unit for _, unit in parts(value)}
+            if units & {"mo", "q", "y"}:
                 raise ValueError(
                     f"{argument} must be a duration of fixed length, and months, quarters and years differ: "
                     f"use sl.calendar('1mo' | '1q' | '1y') for those; got {value!r}"
+                )
+            if units & set(_MONTHS_OF_PANDAS):
+                raise ValueError(
+                    f"{argument} must be a duration whose units are clear, and 'M' may be months or minutes: write "
+                    f"'1m' or '1min' for minutes, and use sl.calendar('1mo') for months; got {value!r}"
                 )
             raise ValueError(f"{allowed}; got {value!r} (units, from the largest: w, d, h, m, s, ms, us, ns)")
         span = Duration(ns)
@@ -81,12 +103,24 @@ def parse_span(value: object, argument: str, *, positive: bool = False) -> Durat
     return span
 
 
-def _span_ns(text: str) -> int | None:
+def parts(text: str) -> list[tuple[int, str]]:
+    """The numbers and units that a span is written with, as in "1h 30 minutes"; none where it is no span at all.
+
+    Units as in ``NS``, and "mo", "q" and "y"; one that is unknown stays as it was written.
+    """
     match = _SPAN.fullmatch(text)
-    if match is None:
+    found = _PART.findall(match[1]) if match else []
+    return [(int(count), _UNIT_OF.get(unit) or _UNIT_OF_WORD.get(unit.lower(), unit)) for count, unit in found]
+
+
+def _span_ns(text: str) -> int | None:
+    found = parts(text)
+    units = [unit for _, unit in found]
+    # Largest unit first, each at most once: "1h30m" is a span, "30m1h" and "1m1m" are slips of the pen.
+    if not found or any(unit not in NS for unit in units) or units != [unit for unit in NS if unit in units]:
         return None
-    size = sum(int(count) * NS[unit] for unit, count in match.groupdict().items() if count)
-    return -size if match[1] else size
+    size = sum(count * NS[unit] for count, unit in found)
+    return -size if text.lstrip().startswith("-") else size
 
 
 def numpy_ns(value: np.datetime64 | np.timedelta64) -> int | None:

@@ -102,7 +102,8 @@ def _likely_schema(spec: Spec) -> pa.Schema:
     """Columns as the spec suggests them: only where it does not matter to slicing is this a guess."""
     numbers = any(isinstance(span, int) and span != 0 for _, span in spec._spans())
     calendars = any(isinstance(w, Calendar) for w in spec.windows.values())
-    time = pa.int64() if numbers and not calendars else pa.timestamp("us", "UTC")
+    local = any(isinstance(w, Calendar) and w.local for w in spec.windows.values())
+    time = pa.int64() if numbers and not calendars else pa.timestamp("us", None if local else "UTC")
     types: dict[str, pa.DataType] = {name: pa.int64() for name in spec.columns()}
     for agg in spec.aggs.values():
         types |= {name: pa.bool_() if agg.function in ("any", "all") else pa.float64() for name in agg.columns()}

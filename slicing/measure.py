@@ -38,6 +38,20 @@ def _cure(type: pa.DataType) -> str:
     return ""
 
 
+def without_arrow(value: object) -> object:
+    """An Arrow scalar as a plain value, exact; anything else itself. A time with a zone becomes text that has one."""
+    if not isinstance(value, pa.Scalar):
+        return value
+    if not value.is_valid:
+        return None
+    if pa.types.is_timestamp(value.type):
+        moment = np.datetime64(value.value, value.type.unit)
+        return moment if value.type.tz is None else f"{moment}+00:00"
+    if pa.types.is_date(value.type):
+        return np.datetime64(value.value, "D" if pa.types.is_date32(value.type) else "ms")
+    return value.as_py()
+
+
 @dataclass(frozen=True)
 class Measure:
     """The type of a time column, and how spans, instants and values become int64 words and back."""
@@ -104,6 +118,7 @@ class Measure:
 
         A naive time for a column with a zone is UTC; a time with a zone for a column without one is refused.
         """
+        value = without_arrow(value)
         if isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64):
             word = int(value)
         elif self.is_integer:

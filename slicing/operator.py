@@ -31,7 +31,7 @@ from slicing.columns.sources import one_batch
 from slicing.columns.values import NOWHERE, taken
 from slicing.hot import Hot, begun, suits, with_cells
 from slicing.kept_rows.close import kept
-from slicing.measure import Measure
+from slicing.measure import Measure, without_arrow
 from slicing.output import Output, Stats
 from slicing.plan import Plan
 from slicing.policy import checked
@@ -205,7 +205,11 @@ class Operator:
         self._plain, self._hot = state, None
 
     def advance(self, watermark: object) -> Output:
-        """Say that no row before ``watermark`` will come (a punctuation); it never goes back."""
+        """Say that no row before ``watermark`` will come (a punctuation); it never goes back.
+
+        ``watermark`` is a datetime, date, ISO string, ``numpy.datetime64``, Arrow scalar or, in the time column's unit,
+        a whole number.
+        """
         self._check_whole()
         before = self._plain
         if before is None:
@@ -415,6 +419,7 @@ def _at_least_one(value: object, argument: str, other: str = "") -> int:
 
 def _instant(watermark: object) -> object:
     """A watermark as a plain value, before the time column's type is known."""
+    watermark = without_arrow(watermark)
     if isinstance(watermark, bool) or not isinstance(watermark, int | np.integer | date | np.datetime64 | str):
         raise TypeError(
             "watermark must be a whole number, a datetime, a date or an ISO string, as the time column is; got "

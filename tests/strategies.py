@@ -405,7 +405,7 @@ def calendar_cases() -> SearchStrategy[Case]:
     times = st.lists(hours, min_size=1, max_size=25)
     return st.builds(
         calendar_case,
-        st.sampled_from(["timestamp[s]", "timestamp[ms]", "timestamp[ns, UTC]"]),
+        st.sampled_from(["timestamp[s, UTC]", "timestamp[ms, Europe/Berlin]", "timestamp[ns, UTC]"]),
         st.lists(
             st.tuples(st.sampled_from(["1d", "1w", "1mo", "1q", "1y"]), st.sampled_from(zones)),
             min_size=1,

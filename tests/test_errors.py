@@ -243,7 +243,9 @@ WHEN_BUILT = {
     "sl.landmark(0)": "ValueError: every must be a positive duration ... whole number; got 0",
     "sl.fixed(None, 5)": "TypeError: fixed needs a start and an end; got start=None, end=5",
     "sl.fixed(0, None)": "TypeError: fixed needs a start and an end; got start=0, end=None",
-    "sl.calendar('2d')": "ValueError: unit must be one of '1d', '1w', '1mo', '1q', '1y'; got '2d'",
+    "sl.calendar('5h')": (
+        "ValueError: unit must divide a day if it is hours or minutes, as '15min', '1h', '6h' and '12h' do; got '5h'"
+    ),
     "sl.calendar('1d', tz='Mars/Base')": (
         "ValueError: tz must be the name of a time zone such as 'Europe/Berlin' or 'UTC'; got 'Mars/Base'"
     ),

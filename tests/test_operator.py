@@ -53,7 +53,7 @@ def test_a_watermark_beyond_all_times_closes_all_but_what_a_flush_does(type, lat
 def test_calendar_windows_take_any_watermark(far, emit):
     windows = {"d": sl.calendar("1d", tz="Asia/Tokyo"), "y": sl.calendar("1y"), "l": sl.sliding("3000d", "2500d")}
     spec = sl.Spec("t", windows, N, watermark=sl.manual(), allowed_lateness="5d", emit=emit)
-    op, rows = sl.Operator(spec), pa.table({"t": pa.array([0, 86_400], pa.timestamp("s"))})
+    op, rows = sl.Operator(spec), pa.table({"t": pa.array([0, 86_400], pa.timestamp("s", "UTC"))})
     op.push(rows)
     found = [op.advance(far), op.push(rows), op.advance(2**62), op.push(rows), op.flush()]
     early = far == -(2**62)
@@ -276,3 +276,48 @@ def test_operators_and_their_outputs_print_as_a_line():
     op.push(pa.table({"t": [1, 25]}))
     out = op.push(pa.table({"t": [3, 33]}))
     assert repr(out) == f"<sl.Output: 1 windows, 1 late rows, watermark 31, stats {dict(out.stats)}>"
+
+
+def test_a_watermark_may_be_an_arrow_scalar():
+    """As the largest time of a column is, before the first push and after it."""
+    times = pa.array([1_714_564_800_123_456_789 + n * 10**9 for n in range(120)], pa.timestamp("ns", "Asia/Tokyo"))
+    rows = pa.table({"t": times})
+    found = []
+    for watermark in (pa.compute.max(times), pa.compute.max(times).value):
+        op = sl.Operator(sl.Spec("t", {"w": sl.tumbling("1m")}, N, watermark=sl.manual()))
+        op.advance(pa.compute.min(times) if isinstance(watermark, pa.Scalar) else times[0].value)
+        op.push(rows)
+        out = op.advance(watermark)
+        found.append((out.windows.to_pylist(), out.watermark))
+    assert found[0] == found[1]
+    assert len(found[0][0]) == 1
+    with pytest.raises(TypeError, match=r"watermark must be .* got None"):
+        op.advance(pa.scalar(None, pa.timestamp("ns")))
+    fixed = sl.fixed(times[3], times[5])
+    table = sl.aggregate(rows, sl.Spec("t", {"w": fixed, "l": sl.landmark("1d", start=times[7])}, N))
+    assert table["n"].to_pylist() == [2, 113]
+    assert eval(repr(fixed), {"sl": sl}) == fixed
+
+
+@pytest.mark.parametrize("offset", ["50h", "20000d", "-20000d 2h", 0])
+def test_whole_steps_of_an_offset_change_nothing(offset):
+    """However long it is: 20,000 days of nanoseconds are more than an edge may be away."""
+    rows = pa.table({"t": pa.array([1_714_564_800_123_456_789 + n * 10**12 for n in range(500)], pa.timestamp("ns"))})
+    hours = {"50h": "2h", "20000d": "0h", "-20000d 2h": "-2h", 0: 0}[offset]
+
+    def asked(shift):
+        windows = {"t": sl.tumbling("1d", offset=shift), "s": sl.sliding("2d", "6h", offset=shift)}
+        return sl.aggregate(rows, sl.Spec("t", windows | {"c": sl.cumulate("1d", "6h", offset=shift)}, N))
+
+    assert asked(offset).equals(asked(hours))
+
+
+def test_offsets_of_integers_are_taken_by_their_rest():
+    rows = pa.table({"t": list(range(100))})
+    for offset in (2**61 + 3, -(2**61) + 3, 2**70 + 3, 3 - 10**30):
+        near = offset % 10
+        table, expected = (
+            sl.aggregate(rows, sl.Spec("t", {"t": sl.tumbling(10, o), "c": sl.cumulate(10, 5, o)}, N))
+            for o in (offset, near)
+        )
+        assert table.equals(expected)

@@ -8,10 +8,11 @@ from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from slicing.calendars import CalendarEdges
-from slicing.durations import Duration, parse_span
-from slicing.measure import Measure
+from slicing.calendars import UTC_NAMES, CalendarEdges, calendar_unit, check_zone, clock_step
+from slicing.durations import SECOND, Duration, parse_span
+from slicing.measure import Measure, without_arrow
 from slicing.windows.bounds import (
     BEGIN,
     END,
@@ -56,8 +57,6 @@ class _BuiltIn(Window, ContextFreeWindow):
         raise NotImplementedError
 
     def _in_ticks(self) -> Bound:
-        import pyarrow as pa
-
         return self.bind(Measure.of(pa.int64(), "time"))
 
     def next_edge(self, times: Ints) -> Ints:
@@ -81,7 +80,8 @@ class _Stepped(_BuiltIn):
 
     def bind(self, measure: Measure) -> Bound:
         size, every = measure.ticks(self.size, "size"), measure.ticks(self.every, "every")
-        return self._bound(size, every, measure.ticks(self.offset, "offset"))
+        step = self.size if self._bound is BoundCumulate else self.every
+        return self._bound(size, every, measure.ticks(_reduced(self.offset, step), "offset"))
 
 
 class Sliding(_Stepped):
@@ -103,7 +103,7 @@ class Tumbling(_BuiltIn):
 
     def bind(self, measure: Measure) -> Bound:
         size = measure.ticks(self.size, "size")
-        return BoundPeriodic(size, size, measure.ticks(self.offset, "offset"))
+        return BoundPeriodic(size, size, measure.ticks(_reduced(self.offset, self.size), "offset"))
 
 
 @dataclass(frozen=True, repr=False)
@@ -136,9 +136,32 @@ class Calendar(Window, ContextFreeWindow):
     unit: str
     tz: str = "UTC"
     fill: bool = False
+    local: bool = False
 
     def bind(self, measure: Measure) -> Bound:
-        return BoundCalendar(CalendarEdges(self.unit, self.tz, measure))
+        self._check_zone(measure)
+        edges = CalendarEdges(self.unit, self.tz, measure)
+        if self.tz in UTC_NAMES and (step := clock_step(self.unit)):
+            ticks = measure.ticks(Duration(step * SECOND), "unit")
+            return BoundPeriodic(ticks, ticks, 0)
+        return BoundCalendar(edges)
+
+    def _check_zone(self, measure: Measure) -> None:
+        """Times without a zone are no instants that another zone's clocks could show."""
+        if not pa.types.is_timestamp(measure.type):
+            return
+        zone = measure.type.tz
+        if zone is None and self.tz not in UTC_NAMES:
+            raise ValueError(
+                f"{self!r} needs times with a zone, and the time column is of type {measure.type}. Give the column its "
+                "zone (pandas' dt.tz_localize, polars' dt.replace_time_zone, pyarrow.compute.assume_timezone), or use "
+                f"sl.calendar({self.unit!r}, local=True), which takes times as the clock on the wall showed them"
+            )
+        if zone is not None and self.local:
+            raise ValueError(
+                f"{self!r} is for times without a zone, and the time column is of type {measure.type}; use "
+                f"sl.calendar({self.unit!r}, tz={zone!r})"
+            )
 
 
 @dataclass(frozen=True, repr=False)
@@ -191,16 +214,40 @@ def fixed(start: object, end: object) -> Fixed:
     return Fixed(start, end)
 
 
-def calendar(unit: str, tz: str = "UTC", *, fill: bool = False) -> Calendar:
-    """Local days, weeks (from Monday), months, quarters or years of a time zone, 23 h and 25 h days included.
+def calendar(unit: str, tz: str = "UTC", *, fill: bool = False, local: bool = False) -> Calendar:
+    """Days, weeks (from Monday), months, quarters or years of a time zone, 23 h and 25 h days included; also hours.
 
-    ``unit`` is "1d", "1w", "1mo", "1q" or "1y". ``tz`` is the zone of the windows, whatever that of the time column is;
-    times without a zone are taken as UTC. ``fill`` as of :func:`tumbling`.
+    Parameters
+    ----------
+    unit
+        Such as "1d", "2w", "3mo", "1q", "1y", "6h" or "15min". Several days are counted from 1970-01-01, weeks from
+        Monday 1970-01-05, months, quarters and years from January 1970. Hours and minutes must divide a day.
+    tz
+        The zone of the windows, whatever that of the time column is. Times without a zone take none but UTC.
+    fill
+        Also give the empty windows between a key's first and last row.
+    local
+        For times without a zone: windows of the wall clock that the column shows, without any change of clocks.
+
+    Notes
+    -----
+    Hours and minutes are those that the zone's clock shows. Where the clock goes forward, a window is shorter by as
+    much, and one that is skipped whole has no rows. Where it goes back by less than ``unit``, the window is longer:
+    "6h" has one of 7 hours. Where it goes back by ``unit`` or more, windows come once for each pass: "1h" has 25 that
+    day. For steps of equal length use :func:`tumbling`.
+
+    Examples
+    --------
+    >>> sl.calendar("1mo", tz="Europe/Berlin")
+    sl.calendar('1mo', tz='Europe/Berlin')
+    >>> sl.calendar("15 min", local=True)
+    sl.calendar('15m', local=True)
     """
-    import pyarrow as pa
-
-    CalendarEdges(unit, tz, Measure.of(pa.timestamp("us", "UTC"), "time"))  # refuses a wrong unit or zone
-    return Calendar(unit, tz, flag_argument(fill, "fill"))
+    unit = calendar_unit(unit)
+    check_zone(tz)
+    if flag_argument(local, "local") and tz not in UTC_NAMES:
+        raise ValueError(f"calendar takes tz= (for times with a zone) or local=True, not both; got tz={tz!r}")
+    return Calendar(unit, tz, flag_argument(fill, "fill"), local)
 
 
 def session(gap: object) -> Session:
@@ -219,10 +266,9 @@ def _positive(value: object, argument: str) -> Span:
 
 def _point(value: object, argument: str) -> object:
     """A point in time: a whole number for integer measures, otherwise what says a moment."""
+    value = without_arrow(value)
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
         return int(value)
-    import pyarrow as pa
-
     Measure.of(pa.timestamp("ns", "UTC"), "time").moment_ns(value, argument)  # refuses what is no moment at all
     return value
 
@@ -235,6 +281,15 @@ def flag_argument(value: object, argument: str) -> bool:
 
 def _amount(span: Span) -> int:
     return span.ns if isinstance(span, Duration) else span
+
+
+def _reduced(offset: Span, step: Span) -> Span:
+    """The offset without whole steps, which change nothing: one of many years fits any time column."""
+    if isinstance(offset, Duration) and isinstance(step, Duration):
+        return Duration(offset.ns % step.ns)
+    if isinstance(offset, Duration) or isinstance(step, Duration):
+        return offset
+    return offset % step
 
 
 def _same_kind(a: Span, b: Span, name_a: str, name_b: str) -> None:
