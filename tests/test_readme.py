@@ -1,4 +1,4 @@
-"""README.md and docs/recipes.md show what happens: their Python blocks run, in order, and print what is shown below."""
+"""README.md, docs/guide.md and docs/recipes.md show what happens: their Python blocks run, in order, and print what is shown below."""
 
 from __future__ import annotations
 
@@ -30,7 +30,11 @@ def run_blocks(page: Path, names: dict[str, object]) -> int:
     return ran
 
 
-@pytest.mark.parametrize(("page", "blocks"), [(README, 3), (DOCS / "recipes.md", 7)], ids=["README", "recipes"])
+@pytest.mark.parametrize(
+    ("page", "blocks"),
+    [(README, 2), (DOCS / "guide.md", 3), (DOCS / "recipes.md", 7)],
+    ids=["README", "guide", "recipes"],
+)
 def test_python_blocks_print_what_is_shown(page: Path, blocks: int) -> None:
     assert run_blocks(page, {}) >= blocks, "the page lost its Python blocks"
 
