@@ -1,4 +1,4 @@
-"""README.md, docs/guide.md and docs/recipes.md show what happens: their Python blocks run, in order, and print what is shown below."""
+"""README.md, docs/guide.md and docs/recipes.md show what happens: their Python blocks run and print what is shown."""
 
 from __future__ import annotations
 
