@@ -14,7 +14,7 @@ from slicing.decide import Context, Decision, Workload, decide
 from slicing.durations import Duration
 from slicing.kernels.strategies import STRATEGIES
 from slicing.plan import Plan
-from slicing.policy import checked
+from slicing.policy import Policy, checked
 from slicing.slices.blocks import identity
 from slicing.slices.combining import AUTO, BUCKETS, EAGER, costs
 from slicing.slices.lists import ListKind
@@ -80,7 +80,7 @@ def explain(spec: Spec, schema: pa.Schema | None = None, combine: str = AUTO) ->
             f"explain's schema must be a pyarrow Schema (table.schema, pyarrow.Schema.from_pandas(frame)) or None; got "
             f"{type(schema).__name__}"
         )
-    plan = Plan(spec, _likely_schema(spec) if schema is None else schema).combining(checked(combine, spec))
+    plan = Plan(spec, _likely_schema(spec) if schema is None else schema).run_by(Policy(checked(combine, spec)))
     facts = [
         ("edges", _edges(plan)),
         ("hyper-period", _hyper_period(plan)),

@@ -22,24 +22,22 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slicing import push as flow
 from slicing import snapshot
-from slicing.admit import admit as admit_rows
-from slicing.admit import encoded
-from slicing.answers import results
-from slicing.close import advance_to
+from slicing.answers.results import late_rows, none_late
 from slicing.columns.arrow_out import array_of
 from slicing.columns.keys import KeyTable
 from slicing.columns.sources import one_batch
-from slicing.columns.values import taken
-from slicing.kept_rows.close import kept
-from slicing.operator import Operator, _none_late, _revised, _windows
+from slicing.columns.values import NOWHERE, taken
+from slicing.operator import Operator
 from slicing.output import Output
+from slicing.push import Arrivals, close, collect, encoded, reached_by, read
 from slicing.spec import ProcessingTime, Spec
 from slicing.split import latest, merged_into, split
-from slicing.state import State, forgotten
+from slicing.state import State
 from slicing.store import Store
 from slicing.system.bundles import bundled, table_bytes, table_of, unbundled
-from slicing.watermark import Ordered, Progress, Seen
+from slicing.watermark import Ordered, Progress
 from slicing.windows.row_windows import RowWindow
 
 Ints = npt.NDArray[np.int64]
@@ -119,7 +117,8 @@ class Collector:
     """
 
     def __init__(self, spec: Spec, schema: pa.Schema, watermark: int | None = None) -> None:
-        self._operator = start(spec, schema, watermark)
+        self._schema = schema
+        self._fresh = state_of(start(spec, schema, watermark))
         self._progress = Progress()
         self._newest: int | None = None
         self._parts: list[State] = []
@@ -135,36 +134,33 @@ class Collector:
 
     def push(self, data: object) -> None:
         """Take rows: many at once, as each push costs the same few milliseconds."""
-        given = one_batch(data)
-        state = state_of(self._operator)
-        state = replace(state, keys=None if state.keys is None else KeyTable(state.plan.key_types))
-        given, columns, times, null_time = self._operator._timed(state.plan, given)
-        state, rows = encoded(state, columns, times)
-        if len(rows):
-            seen = Seen(times, *rows.span, columns, state.plan.measure, null_time)
-            self._progress = state.plan.spec.watermark.observe(self._progress, seen)
-            self._newest = seen.newest if self._newest is None else max(self._newest, seen.newest)
+        state = self._fresh.draft()
+        state.keys = None if state.keys is None else KeyTable(state.plan.key_types)
+        state.progress = self._progress
+        given, rows, null_time = read(state, one_batch(data))
+        self._progress = state.progress
+        self._newest = latest([self._newest, state.newest])
         if state.plan.keeps_rows:
             timed = np.delete(np.arange(given.num_rows), null_time)
             self._rows.append(taken(given, timed) if null_time.size else given)
             rows = rows.take(np.empty(0, np.int64))
-        admitted = admit_rows(state, rows)
-        for cells, parts in ((admitted.cells, self._parts), (admitted.changing, self._changing)):
+        arrivals = collect(state, rows)
+        for cells, parts in ((arrivals.cells, self._parts), (arrivals.changing, self._changing)):
             if len(cells):
-                parts.append(replace(state, store=Store(state.plan, (cells,))))
-        if admitted.late.size or null_time.size:
-            self._late.append(results.late_rows(given, null_time, admitted.late))
-        counted = (given.num_rows, 0, admitted.late.size, admitted.outside, null_time.size)
+                parts.append(state.but(store=Store(state.plan, (cells,))))
+        if arrivals.late.size or null_time.size:
+            self._late.append(late_rows(given, null_time, arrivals.late))
+        counted = (given.num_rows, 0, arrivals.late.size, arrivals.outside, null_time.size)
         for name, count in zip(COUNTS, counted, strict=True):
             self._counts[name] += int(count)
 
     def parts(self) -> Parts:
         """What the rows have come to."""
-        fresh = state_of(self._operator)
+        fresh = self._fresh
         counts = dict(self._counts)
         if not fresh.plan.keeps_rows:  # otherwise it is known where they are admitted
             counts["windowed"] = 2 * counts["rows"] - sum(counts.values())
-        late = pa.concat_tables(self._late) if self._late else _none_late(fresh)
+        late = pa.concat_tables(self._late) if self._late else none_late(fresh.plan, self._schema)
         parts, changing = _one(fresh, self._parts), _one(fresh, self._changing)
         return Parts(parts, changing, late, counts, self._progress, self._rows, self._newest)
 
@@ -258,37 +254,42 @@ def admit(operator: Operator, blobs: Iterable[bytes], prompt: bool = True) -> Ou
     batches *before* it, as Spark's own windows have it. The rows must have been judged by the operator's watermark.
     Blobs may come in any order; an operator of the same state given the same blobs always ends in the same bytes.
     """
-    state = state_of(operator)
-    spec, arrived = operator.spec, [_unpacked(state, blob) for blob in sorted(blobs)]
-    progress = state.progress
+    state = state_of(operator).draft()
+    plan, arrived = state.plan, [_unpacked(state, blob) for blob in sorted(blobs)]
+    reached = reached_by(state)
     for a in arrived:
-        progress = spec.watermark.joined(progress, Progress.from_json(a.header["progress"]), state.plan.measure)
-    reached = operator._reached(state.but(progress=progress) if prompt else state)
-    state, cells = merged_into(state, [a.sections["cells"] for a in arrived if "cells" in a.sections])
-    state, changing = merged_into(state, [a.sections["changing"] for a in arrived if "changing" in a.sections])
-    late = [a.sections["late"] for a in arrived if "late" in a.sections]
+        progress = Progress.from_json(a.header["progress"])
+        state.progress = plan.spec.watermark.joined(state.progress, progress, plan.measure)
+    if prompt:
+        reached = reached_by(state)
+    state, new, late = _merged(state, arrived)
     counts = {name: sum(a.header.get("counts", {}).get(name, 0) for a in arrived) for name in COUNTS}
-    older = None
-    if state.plan.keeps_rows:
+    if plan.keeps_rows:
         given = _in_one_order(state, [a.sections["rows"] for a in arrived if "rows" in a.sections])
-        _, columns = state.plan.columns.of(given)
-        state, rows = encoded(state, columns, state.plan.measure.words(columns[str(spec.time)]))
-        judged = admit_rows(state, rows)
-        cells, changing = judged.cells, judged.changing
-        late.append(results.late_rows(given, np.empty(0, np.int64), judged.late))
-        counts["late"] += judged.late.size
-        counts["outside"] += judged.outside
-        counts["windowed"] += len(rows) - judged.late.size - judged.outside
-    state, revised = _revised(state, changing)
-    state = replace(state, store=state.store.add(cells))
-    if state.plan.keeps_rows:
-        kept_rows, older = kept(state.rows, judged.in_time, judged.tardy, state.watermark)
-        state = replace(state, arrived=state.arrived + len(rows), rows=kept_rows)
-    state, answers, revised = advance_to(state, reached, older, revised)
-    windows = _windows(state, answers, revised)
-    newest = latest([state.newest, *(a.header["newest"] for a in arrived)])
-    state = replace(forgotten(state), progress=progress, newest=newest)
-    return operator._done(state, windows, pa.concat_tables(late) if late else _none_late(state), counts)
+        _, columns = plan.columns.of(given)
+        rows = encoded(state, columns, plan.measure.words(columns[str(plan.spec.time)]))
+        new = collect(state, rows)
+        state.arrived += len(rows)
+        late.append(late_rows(given, NOWHERE, new.late))
+        counts["late"] += new.late.size
+        counts["outside"] += new.outside
+        counts["windowed"] += len(rows) - new.late.size - new.outside
+    answers, change = close(state, reached, flow.admit(state, new))
+    state.store = state.store.settled()
+    state.newest = latest([state.newest, *(a.header["newest"] for a in arrived)])
+    out = flow.output(state, answers, change, pa.concat_tables(late) if late else None, counts)
+    return operator._commit(flow.Pushed(state, out))
+
+
+def _merged(state: State, arrived: list[_Arrived]) -> tuple[State, Arrivals, list[pa.Table]]:
+    """What several processes collected, in the codes and ranks of the state; their late rows."""
+
+    def sections(name: str) -> list[Any]:
+        return [a.sections[name] for a in arrived if name in a.sections]
+
+    state, cells = merged_into(state, sections("cells"))
+    state, changing = merged_into(state, sections("changing"))
+    return state, Arrivals(cells, changing, NOWHERE, 0, None), sections("late")
 
 
 def _in_one_order(state: State, tables: list[pa.Table]) -> pa.RecordBatch:

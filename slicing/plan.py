@@ -23,9 +23,10 @@ from slicing.kernels import combine as kinds
 from slicing.kernels.combine import REMOVABLE
 from slicing.kernels.strategies import STRATEGIES
 from slicing.measure import Measure
-from slicing.policy import ADDED, refusal
+from slicing.policy import ADDED, Policy, refusal
 from slicing.slices import eager
 from slicing.slices.blocks import Words, kind_of, width
+from slicing.slices.cells import Cells
 from slicing.slices.combining import AUTO, BUCKETS, EAGER
 from slicing.slices.lanes import Feed, Lane
 from slicing.slices.ranked import RANK_FORMS
@@ -73,7 +74,7 @@ class Plan:
         self.agg_since = dict(agg_since or {})
         self._made: dict[str, Any] = {}
         self._made_alike: dict[str, Any] = {}
-        self.combine = AUTO  # or the strategy that an operator was told to use
+        self.policy = Policy()
         self.arrival = arrival  # False: rows come in no order, and ties go to the smaller value
         types = {name: column_type(schema, name) for name in spec.columns()}
         if isinstance(spec.time, ProcessingTime):
@@ -309,6 +310,17 @@ class Plan:
         return bool(self.bounds) and words and not (self.fill or self.idle is not None)
 
     @lazy
+    def no_cells(self) -> Cells:
+        return Cells.empty(self.lanes, self.fragments)
+
+    @lazy
+    def has_head(self) -> bool:
+        """Whether nothing asks for more than cells added up by code, of slots of one width (``slicing.head``)."""
+        plain = bool(self.spec.by) and self.adds_up and self.gapless
+        plain = plain and not (self.keeps_rows or self.ranked or self.spec.revises)
+        return plain and self.edges.regular_width(0) is not None
+
+    @lazy
     def removable(self) -> frozenset[Lane]:
         """The lanes whose partials may be removed from one another: their readers read only what is exact then."""
         reads_more = {
@@ -349,10 +361,16 @@ class Plan:
         periodic = [bound.periodic for bound in self.bounds if bound.periodic is not None]
         return self.adds_up and any(size >= eager.DEEP * every for size, every, _ in periodic)
 
-    def combining(self, name: str) -> Plan:
-        """The plan itself, told which strategy to use; refuses one that the types of columns do not allow."""
-        check_types(name, self)
-        self.combine = name
+    @property
+    def combine(self) -> str:
+        """How slices become windows: ``AUTO``, or what an operator was told."""
+        return self.policy.combine
+
+    def run_by(self, policy: Policy) -> Plan:
+        """The plan itself, told how to be run; refuses a strategy that the types of columns do not allow."""
+        check_types(policy.combine, self)
+        self.policy = policy
+        self._made.pop("ways", None)
         return self
 
     @lazy

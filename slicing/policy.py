@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from slicing.kernels.strategies import STRATEGIES
 from slicing.slices.combining import NAMES
 from slicing.spec import Spec
+
+
+@dataclass(frozen=True)
+class Policy:
+    """How a query is run."""
+
+    combine: str = "auto"  # how slices become windows
+    threads: int = 1  # that share the rows of large pushes
+    max_windows_per_push: int | None = None  # None: however many a flush gives
+
 
 ADDED = ("count", "sum", "mean")  # aggregates that read nothing of a lane but what can be removed from it
 

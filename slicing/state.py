@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -40,7 +40,6 @@ class State:
     filled: Filled = field(default_factory=dict)
     postponed: tuple[Postponed, ...] = ()
     newest: int | None = None  # the latest time of all rows
-    fill: float = 1.0  # the share of all keys that the fullest slice had when something closed last
     crowded: int = FEW_KEYS  # at so many codes look which keys are still alive
 
     @staticmethod
@@ -48,6 +47,12 @@ class State:
         plan = Plan.of(spec, schema, arrival)
         pools = {name: pa.array([], storable(decoded(plan.types[name]))) for name in plan.ranked}
         return State(plan, Store(plan), KeyRows(plan), KeyTable(plan.key_types) if spec.by else None, pools=pools)
+
+    def draft(self) -> State:
+        """A copy, to be changed by one push: what it holds are values."""
+        state = object.__new__(State)
+        state.__dict__ = self.__dict__.copy()
+        return state
 
     def but(self, **changes: Any) -> State:
         """``replace``, without its costs: a small push makes several states."""
@@ -79,14 +84,15 @@ class State:
         return None if after == BEGIN else after + self.patience
 
 
-def forgotten(state: State) -> State:
+def forget(state: State) -> None:
     """Give up the codes of keys that have no cell left, once they are half of the table.
 
     Looking costs a pass over all cells: it waits until a quarter of the keys are new since the last time.
     """
-    if state.keys is None or len(state.keys) < state.crowded:
-        return state
-    used = np.zeros(len(state.keys), np.bool_)
+    keys = state.keys
+    if keys is None or len(keys) < state.crowded:
+        return
+    used = np.zeros(len(keys), np.bool_)
     for run in state.store.runs:
         used[run.code] = True
     used[state.revisions.code] = True
@@ -97,18 +103,13 @@ def forgotten(state: State) -> State:
     for run in (run for p in postponed for run in p.store.runs):
         used[run.code] = True
     live = np.flatnonzero(used)
-    if 2 * live.size > len(state.keys):
-        return replace(state, crowded=len(state.keys) + len(state.keys) // 4)
-    code = np.full(len(state.keys), -1, np.int64)
+    if 2 * live.size > len(keys):
+        state.crowded = len(keys) + len(keys) // 4
+        return
+    code = np.full(len(keys), -1, np.int64)
     code[live] = np.arange(live.size)
-    filled = {k: last[live[live < last.size]] for k, last in state.filled.items()}
-    return replace(
-        state,
-        keys=state.keys.compact(live),
-        store=state.store.recoded(code),
-        rows=state.rows.recoded(code),
-        revisions=state.revisions.recoded(code),
-        filled=filled,
-        postponed=tuple(p.recoded(code) for p in postponed),
-        crowded=max(2 * live.size, FEW_KEYS),
-    )
+    state.keys, state.store, state.rows = keys.compact(live), state.store.recoded(code), state.rows.recoded(code)
+    state.revisions = state.revisions.recoded(code)
+    state.filled = {k: last[live[live < last.size]] for k, last in state.filled.items()}
+    state.postponed = tuple(p.recoded(code) for p in postponed)
+    state.crowded = max(2 * live.size, FEW_KEYS)

@@ -2,18 +2,21 @@
 
 Owns every live cell. Takes tables of cells, a horizon when windows have left, renumbered codes and ranks; gives one
 sorted table to answer windows from. A store is a value: each change returns a new one, so a failed push costs
-nothing to undo.
+nothing to undo. Only its head (``slicing.head``) is added to in place, by the last step of a push (:class:`Addition`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from slicing.batch import Rows
 from slicing.columns.order import distinct
+from slicing.head import FILLED, LARGE, Head, edge_after
 from slicing.kernels.cells import CODE, END, LEVEL
 from slicing.plan import Plan
 from slicing.slices import eager
@@ -24,6 +27,7 @@ from slicing.slices.thinned import of_codes, parted, touched
 from slicing.windows.bounds import BEGIN
 
 Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 Spans = Sequence[tuple[int, int]]
 
 APART = 4096  # cells at least of which those of some keys are looked at apart
@@ -36,9 +40,23 @@ class Store:
     plan: Plan
     runs: tuple[Cells, ...] = ()
     coarse: int = 0  # how many slices there were when old ones were fused last
+    fill: float = 1.0  # the share of all keys that the fullest slice had when something closed last
+    head: Head | None = None  # cells beside the runs
 
     def __len__(self) -> int:
         return sum(map(len, self.runs))
+
+    def held(self, coming: Mask | None = None) -> tuple[int, int, int]:
+        """How many slices, cells and bytes. ``coming``: the slots that the head will have rows in."""
+        slices, cells, size = self.slices(), len(self), self.nbytes
+        if self.head is not None:
+            slices += self.head.slices_beside(self.runs, coming)
+            cells, size = cells + self.head.used, size + self.head.nbytes
+        return slices, cells, size
+
+    def of(self, runs: tuple[Cells, ...]) -> Store:
+        """One with these runs, without a head."""
+        return Store(self.plan, runs, self.coarse, self.fill)
 
     @property
     def nbytes(self) -> int:
@@ -58,13 +76,39 @@ class Store:
             return len(self)
         return sum(run.slices_beside(self.runs[:i]) for i, run in enumerate(self.runs))
 
+    def prepare(self, rows: Rows, horizon: int, newest: int) -> Addition | None:
+        """For a push that closes nothing: rows that the head takes, or a new one; None where neither is worth it. Few
+        rows beside the keys, none of them late."""
+        if len(rows) > LARGE * rows.codes or edge_after(self.plan, rows.span[0]) <= horizon or self.fill < FILLED:
+            return None
+        store, head = self, self.head
+        if head is None or not head.takes(rows):
+            store = self.whole(newest).settled()
+            head = Head.begun(self.plan, rows, horizon) if store.fill >= FILLED else None
+            if head is None:
+                return None
+            store = Store(store.plan, store.runs, store.coarse, store.fill, head)
+        return Addition(store, *head.prepare(rows))
+
+    def whole(self, newest: int) -> Store:
+        """All cells in runs; how full the slots were that time has passed by ``newest`` is known then."""
+        if self.head is None:
+            return self
+        fill = self.head.fullest(newest)
+        return Store(self.plan, self.beside(self.head.cells()).runs, self.coarse, self.fill if fill is None else fill)
+
+    def fullest(self, keys: int) -> float:
+        """The share of all keys that the fullest slice of its runs has, at most."""
+        slices = (np.diff(np.append(run.slices(), len(run))) for run in self.runs)
+        return sum([int(cells.max(initial=0)) for cells in slices]) / max(keys, 1)
+
     def add(self, cells: Cells) -> Store:
         """One more run, :meth:`settled`."""
         return self.beside(cells).settled()
 
     def beside(self, cells: Cells) -> Store:
         """One more run, as it is."""
-        return Store(self.plan, (*self.runs, cells), self.coarse) if len(cells) else self
+        return self.of((*self.runs, cells)) if len(cells) else self
 
     def and_runs(self, of: Store) -> Store:
         """With those of another store before its newest one, with which they are settled."""
@@ -75,8 +119,8 @@ class Store:
         older = self.runs
         both = going_on(older[-1], fresh, self.plan.lanes, self.plan.gaps) if older else None
         if both is not None:
-            return Store(self.plan, (*older[:-1], both), self.coarse)
-        return Store(self.plan, (*older, fresh), self.coarse) if len(fresh) else self
+            return self.of((*older[:-1], both))
+        return self.of((*older, fresh)) if len(fresh) else self
 
     def settled(self) -> Store:
         """Runs of like size merged, so that there are few and each cell moves rarely."""
@@ -87,7 +131,7 @@ class Store:
         while len(runs) > 1 and runs[-2].weight < min(2 * runs[-1].weight, largest):
             newer, older = runs.pop(), runs.pop()
             runs.append(self._merged(older, newer))
-        return Store(self.plan, tuple(runs), self.coarse)
+        return self.of(tuple(runs))
 
     def consolidated(self) -> Store:
         """One run."""
@@ -97,7 +141,7 @@ class Store:
         while len(runs) > 1:  # two and two: large runs may be many
             pairs = [self._merged(runs[at], runs[at + 1]) for at in range(0, len(runs) - 1, 2)]
             runs = (*pairs, *runs[2 * len(pairs) :])
-        return Store(self.plan, runs, self.coarse)
+        return self.of(runs)
 
     def table(self) -> Cells:
         """All cells of a consolidated store."""
@@ -138,7 +182,7 @@ class Store:
             return self._fused(self.runs, h)
         dead = self.plan.edges.held_from(h)  # slices that end by then: a prefix of each run
         runs = [run.after(int(run.end.searchsorted(dead, "right"))) for run in self.runs]
-        left = Store(self.plan, tuple([run for run in runs if len(run)]), self.coarse)
+        left = self.of(tuple([run for run in runs if len(run)]))
         if not self.plan.edges.coarsens or sum([run.weight for run in left.runs]) <= FEW:
             return left
         # fusing goes over all slices: not before there are half as many again (1000 tumbling windows of random sizes,
@@ -151,7 +195,7 @@ class Store:
         return sum(run.slice_ends.size for run in self.runs)
 
     def _fused(self, runs: tuple[Cells, ...], h: int, all_live: bool = False) -> Store:
-        fused = Store(self.plan, tuple(left for left in (self._left(run, h, all_live) for run in runs) if len(left)))
+        fused = self.of(tuple(left for left in (self._left(run, h, all_live) for run in runs) if len(left)))
         return replace(fused, coarse=fused._slices_at_most()) if self.plan.edges.coarsens else fused
 
     def _left(self, table: Cells, h: int, all_live: bool) -> Cells:
@@ -225,3 +269,11 @@ class Store:
     def ranks_used(self, column: str, size: int) -> Ints:
         """The ranks of a column's values that any cell holds."""
         return ranks_used(self.plan.lanes, self.runs, column, size)
+
+
+class Addition(NamedTuple):
+    """Rows on their way into the head."""
+
+    store: Store
+    slots: Mask  # of the head that have rows then
+    commit: Callable[[], int]  # adds them in place, which cannot fail; how many cells are new

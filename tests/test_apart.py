@@ -62,7 +62,7 @@ def outputs(query: dict[str, Any], seed: int) -> tuple[list[Any], set[type[Cells
             op = sl.Operator.restore(op.spec, op.snapshot(), max_windows_per_push=query.get("at_most"))
         out = op.advance(int(batch["t"][0].as_py())) if at % 30 == 7 else op.push(batch)
         found.append((out.windows.to_pylist(), out.late.to_pylist(), out.stats["windowed"], out.watermark))
-        runs = op._plain.store.runs
+        runs = op._now.store.runs
         kinds |= {type(run) for run in runs}
         assert out.stats["cells"] == sum(map(len, runs))
         for run in runs:
@@ -104,12 +104,12 @@ def test_a_push_moves_only_cells_of_sessions_that_end_or_grow() -> None:
     keys = np.arange(1000)
     rows = pa.record_batch({"t": keys // 10, "k": keys, "v": keys})
     op.push(rows)
-    (first,) = op._plain.store.runs  # sessions of t < 59 ended at once
+    (first,) = op._now.store.runs  # sessions of t < 59 ended at once
     for at in range(10):
         out = op.push(pa.record_batch({"t": [100 + at], "k": [at % 2], "v": [1]}))
         assert (out.windows.num_rows, out.stats["slices"]) == (10, 1)
         assert 400 - 10 * at < out.stats["cells"] <= 410 - 10 * at
-    assert op._plain.store.runs[0].whole is first  # none of its cells has moved
+    assert op._now.store.runs[0].whole is first  # none of its cells has moved
     assert op.flush().windows.num_rows == 312
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partialmethod
 
 import numpy as np
@@ -25,7 +26,7 @@ def buckets(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def checked(self: sl.Operator, *args: object, combine: str = "auto", **rest: object) -> None:
         made(self, *args, combine=combine, **rest)
-        self._combine = "buckets"
+        self._policy = replace(self._policy, combine="buckets")
 
     def types(name: str, of: object) -> None:
         known(name if name != "buckets" or of.adds_up else "auto", of)

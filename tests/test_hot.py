@@ -83,7 +83,7 @@ def pushed(op: sl.Operator, table: pa.Table, size: int) -> tuple[pa.Table, int]:
     hot, found = 0, []
     for at in range(0, table.num_rows, size):
         found.append(op.push(table.slice(at, size)).windows)
-        hot += op._hot is not None
+        hot += op._now.store.head is not None
     return pa.concat_tables([*found, op.flush().windows]), hot
 
 
@@ -141,7 +141,7 @@ def test_rows_that_are_late_or_have_no_time_are_told_and_left_out() -> None:
         assert out.stats.windowed == kept[rows].sum() == 25 - out.late.num_rows
         reached = max(reached, times[rows][~missing[rows]].max() - 50)
         windows.append(out.windows)
-        hot += op._hot is not None
+        hot += op._now.store.head is not None
     assert hot > 100
     assert_same(pa.concat_tables([*windows, op.flush().windows]), grouped(table.filter(pa.array(kept)), "tumbling"))
 
@@ -153,7 +153,7 @@ def test_a_push_that_fails_leaves_the_block_as_it_was() -> None:
     for at in range(0, 3000, 25):
         part = table.slice(at, 25)
         assert hurt.push(part).windows == kept.push(part).windows
-        hot += hurt._hot is not None
+        hot += hurt._now.store.head is not None
         new = part.set_column(1, "k", pa.array(np.arange(25) + 10**6))
         with pytest.raises(ValueError, match="times must lie between"):
             hurt.push(new.set_column(0, "t", pa.array([*part["t"].to_pylist()[:24], 2**63 - 1])))
@@ -168,13 +168,13 @@ def test_an_operator_that_was_interrupted_in_the_middle_of_a_block_says_so(monke
     op = sl.Operator(query())
     blobs = [op.push(table.slice(at, 25)) and op.snapshot() for at in range(0, 1000, 25)]
     op.push(table.slice(1000, 25))
-    assert op._hot is not None
+    assert op._now.store.head is not None
 
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr("slicing.hot.Lifted.scatter", interrupted)
+        patch.setattr("slicing.head.Lifted.scatter", interrupted)
         op.push(table.slice(1025, 25))
     for use in (lambda: op.push(table.slice(1025, 25)), op.snapshot, op.flush):
         with pytest.raises(RuntimeError, match="a push was interrupted while it added its rows"):
@@ -191,11 +191,11 @@ def test_a_watermark_that_closes_nothing_leaves_the_block_as_it_is(windows: str)
     for at in range(0, len(table), 40):
         batch = table.slice(at, 40)
         found.append(op.push(batch).windows)
-        block = op._hot
+        block = op._now.store.head
         out = op.advance(batch["t"][-1].as_py())
         assert out.watermark == batch["t"][-1].as_py()
-        assert out.stats["cells"] == len(op._plain.store) + (op._hot.used if op._hot else 0)
-        kept += block is not None and op._hot is block
+        assert out.stats["cells"] == op._now.store.held()[1]
+        kept += block is not None and op._now.store.head is block
         found.append(out.windows)
     assert kept > 300
     assert_same(pa.concat_tables([*found, op.flush().windows]), grouped(table, windows))
@@ -207,7 +207,7 @@ def test_stats_count_the_cells_of_the_block() -> None:
     time, key = table["t"].to_numpy() // 100, table["k"].to_numpy()
     for at in range(0, 3000, 25):
         stats = op.push(table.slice(at, 25)).stats
-        if op._hot is None:
+        if op._now.store.head is None:
             continue
         if at % 500 == 0:
             op._state  # the block becomes a run: its cells may be counted again beside a new block  # noqa: B018

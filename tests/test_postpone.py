@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import slicing as sl
-from slicing import close
+from slicing import push
 from slicing.answers.ways import Closing
 
 SPEC = sl.Spec(
@@ -106,14 +106,14 @@ def test_a_share_goes_over_its_own_cells(monkeypatch):
     """And all shares over what one flush would, not each over all that wait: 100 k keys 7.7 -> 0.9 of its CPU time."""
     cells = []
 
-    def closing(plan, runs, *rest):
-        cells.append(sum(map(len, runs)))
-        return Closing(plan, runs, *rest)
+    def closing(store, *rest):
+        cells.append(len(store))
+        return Closing(store, *rest)
 
     spec = sl.Spec("t", {"w": sl.tumbling(1000)}, SUMS.aggs, by=["k"], watermark=sl.ordered())
     op = sl.Operator(spec, max_windows_per_push=100)
     op.push(pa.table({"t": np.arange(2000) // 2, "k": np.arange(2000) % 1000, "v": np.ones(2000)}))
-    monkeypatch.setattr(close, "Closing", closing)
+    monkeypatch.setattr(push, "Closing", closing)
     given = [op.push(pa.table({"t": [1000 + n], "k": [0], "v": [1.0]})).windows for n in range(11)]
     assert [table.num_rows for table in given] == [100] * 10 + [0]
     assert cells[1:] == [100] * 10  # the first are those of the flush
@@ -161,7 +161,7 @@ def test_rows_go_into_the_hot_block_while_windows_wait():
         for t in range(0, 6000, 50):
             keys = np.arange(1000 if t % 1000 == 0 else 20)
             outs.append(op.push(pa.table({"t": np.full(keys.size, t), "k": keys, "v": keys * 1.5})))
-            hot.append(op._hot is not None and bool(op._plain.postponed))
+            hot.append(op._now.store.head is not None and bool(op._now.postponed))
         assert (sum(hot) >= 40) == (most is not None)
         table = pa.concat_tables([*(out.windows for out in outs), op.flush().windows])
         found[most] = table.sort_by([("window_end", "ascending"), ("k", "ascending")])
@@ -174,9 +174,9 @@ def test_bytes_are_those_of_cells_that_wait_once():
     op = sl.Operator(SUMS, max_windows_per_push=1)
     held = [op.push(random_rows(9000, 900)).stats["bytes"]]
     held += [op.push(random_rows(1, 1, start=100 + n)).stats["bytes"] for n in range(0, 100, 10)]
-    assert len(op._plain.postponed) > 8
-    assert op._plain.postponed[0].store.nbytes < held[0] and max(held) < 1.3 * held[0]
-    while op._plain.postponed:
+    assert len(op._now.postponed) > 8
+    assert op._now.postponed[0].store.nbytes < held[0] and max(held) < 1.3 * held[0]
+    while op._now.postponed:
         last = op.push(random_rows(1, 1, start=200)).stats["bytes"]
     assert 2 * last < held[0]
 

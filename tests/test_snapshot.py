@@ -18,6 +18,7 @@ import pytest
 
 import slicing as sl
 from slicing import snapshot
+from slicing.policy import Policy
 
 RNG = np.random.default_rng(20)
 ROWS, BATCHES = 40, 8
@@ -295,7 +296,7 @@ def test_an_operator_is_pickled_and_copied_as_its_snapshot(copied: Callable[[sl.
     for _ in range(5):
         op.push(batch)  # into the hot block, which is written in place
     other = copied(op)
-    assert (other.spec, other._at_most, other._threads, other._combine) == (spec, 3, 2, "recompute")
+    assert (other.spec, other._policy) == (spec, Policy("recompute", 2, 3))
     op.push(batch)
     assert other.push(batch.slice(0, 1)).stats["keys"] == 3
     assert [o.flush().windows["n"].to_pylist() for o in (op, other)] == [[6, 6, 6], [6, 5, 5]]

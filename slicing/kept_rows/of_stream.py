@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from slicing.answers.answer import answer
 from slicing.answers.answers import Answers
-from slicing.answers.emit import time_answers
-from slicing.answers.ways import Closing, quick_answers
+from slicing.answers.ways import Closing
 from slicing.batch import Rows
 from slicing.columns.keys import KeyTable
 from slicing.columns.order import distinct, none
@@ -61,7 +61,7 @@ def axes(plan: Plan) -> tuple[Axis, ...]:
     """Those that the windows of the whole stream lie on."""
     found: tuple[Axis, ...] = plan.once("axes", lambda: _axes(plan))
     for axis in found:
-        axis.plan.combine = plan.combine
+        axis.plan.policy = plan.policy
     return found
 
 
@@ -99,14 +99,12 @@ class Stream:
         store, until = now.store, FOREVER if flush and axis.partial.any() else closed
         if not len(store) or not plan.edges.any_between(self.closed, until):
             return replace(now, store=store.settled()), Answers.none(plan)
-        answers = quick_answers(Closing(plan, store.runs, keys, self.closed, until))
-        if answers is None:
-            store = store.consolidated()
-            answers = time_answers(plan, store.table(), keys, self.closed, until)
+        closing = Closing(store, keys, self.closed, until)
+        answers = answer(closing)
         if len(answers):
             answers = self._in_time(axis, now, answers, np.array([self.latest]) if rows is None else rows.time)
         needed = now.at >= plan.edges.held_from(closed)
-        store = store.without(closed).settled()
+        store = closing.store.without(closed).settled()
         return replace(now, store=store, at=now.at[needed], since=now.since[needed]), answers
 
     def _before(self, time: int, now: Stream, rows: Rows | None) -> int:

@@ -5,7 +5,7 @@ as they lie    the cells of each window, or nodes of trees over them, are added 
 stacks         sliding windows of most keys: two stacks of whole slices, a cell a key
 buckets        sparse keys: each cell put into all windows that hold it, sorted by window and key
 one table      all live cells merged, sorted by key and combined by a strategy (``kernels.strategies``): answers
-               everything, also sessions, empty windows and a flush that is spread over pushes (``close``, ``emit``)
+               everything, also sessions, empty windows and a flush that is spread over pushes (``answer``, ``emit``)
 =============  =========================================================================================================
 
 They are asked in this order, and the first one that costs less than one table is taken.
@@ -13,11 +13,10 @@ They are asked in this order, and the first one that costs less than one table i
 
 from __future__ import annotations
 
-from slicing.answers.answers import Answers
 from slicing.answers.ways import as_they_lie, buckets, stacks
-from slicing.answers.ways.interface import Closing
+from slicing.answers.ways.interface import Closing, Way
 
-__all__ = ["WAYS", "Closing", "pays", "quick_answers"]
+__all__ = ["WAYS", "Closing", "Way", "pays"]
 
 TABLE = 2500  # cells' worth of the calls that one table takes: 150 us
 WAYS = (as_they_lie.WAY, stacks.WAY, buckets.WAY)
@@ -26,12 +25,3 @@ WAYS = (as_they_lie.WAY, stacks.WAY, buckets.WAY)
 def pays(name: str, cost: int, live: int) -> bool:
     """Whether to go over so many cells, rather than merge, sort and gather all that are live."""
     return cost <= 6 * live
-
-
-def quick_answers(closing: Closing) -> Answers | None:
-    """The answers of the first way that pays; None where one table is the best."""
-    for way in WAYS:
-        offer = way.offer(closing) if way.can(closing) else None
-        if offer is not None and pays(way.name, offer.cost, sum(map(len, closing.runs)) + TABLE):
-            return offer.answers()
-    return None

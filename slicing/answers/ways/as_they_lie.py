@@ -30,9 +30,8 @@ FEW = 1024  # slices of all runs that are sooner looked at together: two runs of
 PIECE = 1 << 14  # cells that are added up at a time, lane by lane: they stay in cache
 
 
-def can(closing: Closing) -> bool:
-    plan = closing.plan
-    return plan.adds_up and plan.combine in (AUTO, EAGER) and (closing.keys is not None or plan.eager)
+def can(plan: Plan) -> bool:
+    return plan.adds_up and plan.combine in (AUTO, EAGER) and (bool(plan.spec.by) or plan.eager)
 
 
 def offer(closing: Closing) -> Offer | None:

@@ -19,15 +19,15 @@ from slicing.answers.ways.interface import Closing, Offer, Way
 from slicing.columns.keys import ranks_among
 from slicing.columns.order import order_by
 from slicing.kernels.combine import combine
+from slicing.plan import Plan
 from slicing.slices import blocks as b
 from slicing.slices.combining import AUTO, BUCKETS
 
 Ints = npt.NDArray[np.int64]
 
 
-def can(closing: Closing) -> bool:
-    plan = closing.plan
-    return plan.slices_add_up and (plan.combine == BUCKETS or (plan.combine == AUTO and closing.keys is not None))
+def can(plan: Plan) -> bool:
+    return plan.slices_add_up and (plan.combine == BUCKETS or (plan.combine == AUTO and bool(plan.spec.by)))
 
 
 def offer(closing: Closing) -> Offer:

@@ -15,6 +15,7 @@ from slicing.columns.lazy import lazy
 from slicing.columns.order import distinct
 from slicing.plan import Plan
 from slicing.slices.cells import Cells
+from slicing.store import Store
 from slicing.windows.edges import DueWindows
 
 Ints = npt.NDArray[np.int64]
@@ -22,13 +23,26 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(eq=False)
 class Closing:
-    """The windows with ``after < end <= until`` of a store's runs, all of them at once."""
+    """The windows with ``after < end <= until`` of a store's slices, all of them at once."""
 
-    plan: Plan
-    runs: Sequence[Cells]
+    store: Store
     keys: KeyTable | None
     after: int
     until: int
+
+    @lazy
+    def plan(self) -> Plan:
+        return self.store.plan
+
+    @property
+    def runs(self) -> Sequence[Cells]:
+        return self.store.runs
+
+    def table(self) -> Cells:
+        """All cells as one table, which the store goes on with."""
+        if len(self.store.runs) > 1:
+            self.store = self.store.consolidated()
+        return self.store.table()
 
     @lazy
     def ends(self) -> Ints:
@@ -66,5 +80,5 @@ class Offer(NamedTuple):
 
 class Way(NamedTuple):
     name: str
-    can: Callable[[Closing], bool]  # by what is asked: costs nothing
+    can: Callable[[Plan], bool]  # whatever is due
     offer: Callable[[Closing], Offer | None]  # by the windows that are due; None: not these

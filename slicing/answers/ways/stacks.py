@@ -31,8 +31,8 @@ Found = tuple[Ints, tuple[Block, ...]]  # codes in the order of their keys, and 
 PIECE = 1 << 14  # cells that are added up at a time, lane by lane: they stay in cache
 
 
-def can(closing: Closing) -> bool:
-    return closing.plan.adds_up and closing.plan.combine == AUTO and closing.keys is not None
+def can(plan: Plan) -> bool:
+    return plan.adds_up and plan.combine == AUTO and bool(plan.spec.by)
 
 
 def offer(closing: Closing) -> Offer | None:

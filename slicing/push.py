@@ -1,0 +1,500 @@
+"""The flow of a batch, once, from top to bottom.
+
+==========  ==========================================================================================================
+read        its columns as arrays: times in ticks, keys as codes; how far the stream is
+collect     its rows judged by the watermark before it, and reduced to cells (Spark: where rows are)
+admit       cells merged into the store, rows kept; the windows given out that late rows change (Spark: where keys are)
+close       the watermark moves: windows that are complete are answered, what no open window needs is let go
+commit      what was worked out becomes what the operator knows (``Operator``)
+==========  ==========================================================================================================
+
+Each but the last works on a draft of the state, which nobody else has. A push that closes nothing leaves out the steps
+between: the head of the store prepares to take its rows in place, and does so when the push commits.
+"""
+
+from __future__ import annotations
+
+import time as clock
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slicing.answers import results
+from slicing.answers.answer import all_windows
+from slicing.answers.answers import Answers
+from slicing.answers.fill import Filled
+from slicing.answers.postpone import Postponed, given_out, held_beside
+from slicing.answers.revise import revise
+from slicing.answers.too_many import check_due
+from slicing.answers.ways import Closing
+from slicing.batch import Rows
+from slicing.columns.order import distinct
+from slicing.columns.values import NOWHERE, plain, ranks, taken
+from slicing.kept_rows.by_key import KeyRows
+from slicing.kept_rows.close import changed, closed, kept
+from slicing.output import Output, Stats
+from slicing.plan import Plan
+from slicing.reduce import reduce_rows, reduce_suspects
+from slicing.slices.cells import Cells, merged
+from slicing.spec import ProcessingTime
+from slicing.state import State, forget
+from slicing.store import Store
+from slicing.watermark import Seen
+from slicing.windows.bounds import APART, BEGIN, END, LIMIT
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+class Batch(NamedTuple):
+    """What was pushed, read."""
+
+    given: pa.RecordBatch  # in the types of the first one
+    rows: Rows  # those that have a time
+    null_time: Ints  # the positions of those that have none
+
+
+class Arrivals(NamedTuple):
+    """What rows came to, judged by the watermark before them."""
+
+    cells: Cells
+    changing: Cells  # of rows behind the watermark, which may change windows already given out
+    late: Ints  # positions of rows that came too late for all their windows
+    outside: int  # how many are in no window by definition
+    in_time: Rows | None  # rows that no window has left behind
+    tardy: Rows | None = None  # others that some window takes
+
+
+class Changed(NamedTuple):
+    """Windows given out that late rows have changed, so far as cells tell."""
+
+    revised: tuple[Answers, Ints] | None = None  # as they are now, with their marks
+    waited: Answers | None = None  # those that had to be given out first
+    older: KeyRows | None = None  # the rows that were kept before, where windows of rows may have changed
+
+
+class Pushed(NamedTuple):
+    """A push worked out: nothing has changed yet."""
+
+    state: State
+    out: Output
+    commit: Callable[[], int] | None = None  # adds rows to the head of the store; how many cells are new
+
+
+UNCHANGED = Changed()
+NO_ROWS = {"rows": 0, "windowed": 0, "late": 0, "outside": 0, "null_time": 0}
+
+
+def push(before: State, data: pa.RecordBatch) -> Pushed:
+    """A batch all the way."""
+    state = before.draft()
+    plan, batch = state.plan, read(state, data)
+    rows, reached = batch.rows, reached_by(state)
+    state.arrived += batch.given.num_rows
+    state.given = batch.given.schema
+    if plan.has_head and len(rows) and rows.codes < state.crowded and not _closes(before, reached):
+        addition = state.store.prepare(rows, state.horizon, rows.span[1] if state.newest is None else state.newest)
+        if addition is not None:
+            state.store = addition.store
+            waited = give_waiting(state)
+            state.watermark = reached
+            return Pushed(state, _output(state, batch, [waited], coming=addition.slots), addition.commit)
+    if state.store.head is not None:
+        state.store = state.store.whole(BEGIN if state.newest is None else state.newest)
+    arrivals = collect(state, rows)
+    answers, change = close(state, reached, admit(state, arrivals))
+    state.store = state.store.settled()
+    return Pushed(state, _output(state, batch, answers, change, arrivals.late, arrivals.outside))
+
+
+# --- read -------------------------------------------------------------------------------------------------------------
+
+
+def read(state: State, data: pa.RecordBatch) -> Batch:
+    """Columns as arrays. Keys, values and how far the stream is are known from then on."""
+    given, columns, times, null_time = _timed(state, data)
+    rows = encoded(state, columns, times)
+    if times.size:
+        low, high, ascending = rows.span
+        seen = Seen(times, low, high, ascending, columns, state.plan.measure, null_time)
+        state.progress = state.plan.spec.watermark.observe(state.progress, seen)
+        state.newest = high if state.newest is None else max(high, state.newest)
+    return Batch(given, rows, null_time)
+
+
+def encoded(state: State, columns: dict[str, pa.Array], times: Ints) -> Rows:
+    """Rows that have a time: keys as codes, values that have no word of their own as ranks."""
+    plan, keys = state.plan, state.keys
+    code, codes = None, 1
+    if keys is not None:
+        code = keys.encode([columns[name] for name in plan.spec.by], plan.policy.threads)
+        codes = len(keys)
+    if plan.unlike:
+        columns = {name: plain(column) if name in plan.unlike else column for name, column in columns.items()}
+    ranked = {name: _ranks(state, name, columns[name]) for name in plan.ranked} if plan.ranked else {}
+    sharing = plan.policy.threads if plan.keeps_slices else 1  # whoever keeps rows has little to share
+    rows = Rows(plan, columns, times, code, codes, state.arrived, ranked, sharing)
+    if times.size:
+        low, high, _ = rows.span
+        newest = high if state.newest is None else state.newest
+        if low < -LIMIT or high > LIMIT:
+            raise ValueError(too_far(plan, low if low < -LIMIT else high))
+        if max(high, newest) - min(low, newest) > APART:
+            raise ValueError(_too_far_apart(plan, min(low, newest), max(high, newest)))
+    return rows
+
+
+def _timed(state: State, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, dict[str, pa.Array], Ints, Ints]:
+    """The batch in its types, the columns of rows that have a time, their times in ticks, and the positions of the
+    others."""
+    plan, spec = state.plan, state.plan.spec
+    batch, columns = plan.columns.of(batch)
+    if isinstance(spec.time, ProcessingTime):
+        now = spec.time.clock() if spec.time.clock is not None else clock.time_ns() // 1000
+        if state.progress.largest is not None:
+            now = max(now, state.progress.largest)
+        return batch, columns, np.full(batch.num_rows, now, np.int64), NOWHERE
+    column, missing = columns[spec.time], NOWHERE
+    if column.null_count:
+        missing = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))
+        if spec.on_null_time == "error":
+            raise ValueError(
+                f"time column {spec.time!r} is null in row {missing[0]} of the batch; fill or "
+                "drop nulls, or use on_null_time='late' to have such rows among the late ones"
+            )
+        timed = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
+        _, columns = plan.columns.of(taken(batch, timed))
+        column = columns[spec.time]
+    if plan.measure.is_uint64 and len(column) and pc.max(column).as_py() > LIMIT:
+        raise ValueError(too_far(plan, pc.max(column).as_py()))
+    return batch, columns, plan.measure.words(column), missing
+
+
+def _ranks(state: State, name: str, column: pa.Array) -> Ints:
+    """The ranks of a column's values among all known ones, which move where new ones come between."""
+    pool, store, rows = state.pools[name], state.store, state.rows
+    used = np.arange(len(pool))
+    if len(pool) > 2 * (store.values + rows.values) + 1024 and not state.postponed:  # crowded
+        used = np.union1d(store.ranks_used(name, len(pool)), rows.ranks_used(name, len(pool)))
+    (ranked,), pool, moved = ranks([column], pool, used)
+    if not np.array_equal(moved, np.arange(moved.size)):
+        state.postponed = tuple(replace(p, store=p.store.reranked(name, moved)) for p in state.postponed)
+        state.store, state.rows = store.reranked(name, moved), rows.reranked(name, moved)
+    state.pools = state.pools | {name: pool}
+    return ranked
+
+
+def too_far(plan: Plan, time: int) -> str:
+    found, first, last = (plan.measure.value(word) for word in (time, -LIMIT, LIMIT))
+    unit = " units" if plan.measure.is_integer else f" in a column of type {plan.measure.type}"
+    return f"time column {plan.spec.time!r} holds {found}; times must lie between {first} and {last}{unit}"
+
+
+def _too_far_apart(plan: Plan, first: int, last: int) -> str:
+    since, until = plan.measure.value(first), plan.measure.value(last)
+    unit = "units" if plan.measure.is_integer else f"ticks of {plan.measure.type}"
+    return (
+        f"time column {plan.spec.time!r} holds {since} and {until}; the times of a batch and the latest one before it "
+        f"must lie within {APART} {unit}"
+    )
+
+
+def reached_by(state: State) -> int | None:
+    """The watermark that the stream has come to; it never goes back."""
+    plan = state.plan
+    reached = plan.spec.watermark.reached(state.progress, plan.measure)
+    if isinstance(plan.spec.time, ProcessingTime):
+        reached = state.progress.largest
+    if reached is None:
+        return state.watermark
+    reached = max(-LIMIT, min(LIMIT, reached))  # beyond all times it is as good as at their end
+    return reached if state.watermark is None else max(reached, state.watermark)
+
+
+# --- collect ----------------------------------------------------------------------------------------------------------
+
+
+def collect(state: State, rows: Rows) -> Arrivals:
+    """Judge each row by the watermark before the batch, and reduce what is in time to cells."""
+    plan, h = state.plan, state.horizon
+    if not len(rows):
+        return Arrivals(plan.no_cells, plan.no_cells, NOWHERE, 0, rows)
+    suspects, late, outside, current, tardy = plan.no_cells, NOWHERE, 0, rows, None
+    if rows.span[0] < h:
+        suspect = np.flatnonzero(rows.time < h)
+        suspects, all_late, outside, tardy = _judge(plan, rows.take(suspect), h)
+        late = suspect[all_late]
+        current = rows.take(np.flatnonzero(rows.time >= h))
+    in_time, changing, reached = current, plan.no_cells, state.watermark
+    if not plan.keeps_slices:
+        return Arrivals(plan.no_cells, plan.no_cells, late, 0, in_time)
+    if plan.spec.revises:
+        changing, suspects = suspects, plan.no_cells
+        if reached is not None and len(current) and current.span[0] < reached:
+            behind = current.time < reached
+            cells, beyond = _inside(plan, reduce_rows(current.take(np.flatnonzero(behind))))
+            outside += beyond
+            changing = merged(changing, cells, plan.lanes, plan.gaps)
+            current = current.take(np.flatnonzero(~behind))
+    cells = reduce_rows(current)
+    if not plan.gapless:
+        cells, beyond = _inside(plan, cells)
+        outside += beyond
+    if len(suspects.meta):
+        cells = merged(suspects, cells, plan.lanes, plan.gaps)
+    return Arrivals(cells, changing, late, outside, in_time, tardy)
+
+
+def _inside(plan: Plan, cells: Cells) -> tuple[Cells, int]:
+    """Without the cells of rows that no slice's window holds by definition; how many rows are in no window at all."""
+    if plan.gapless:
+        return cells, 0
+    held = plan.edges.covers(cells.end)
+    return cells.take(held), 0 if plan.keeps_rows else int(cells.rows[~held].sum())
+
+
+def _judge(plan: Plan, rows: Rows, h: int) -> tuple[Cells, npt.NDArray[np.bool_], int, Rows]:
+    """Rows before the horizon: cells of those some window takes, which are late for all, how many outside, the taken.
+
+    They are too late for every window that rows decide.
+    """
+    own_end = plan.edges.next_live(rows.time, BEGIN)
+    level = np.searchsorted(np.array(plan.session_gaps, np.int64), h - rows.time, "right").astype(np.int64)
+    takes = plan.in_session(level)
+    if plan.bounds:
+        takes |= plan.edges.holds(own_end, h)
+    if plan.idle is not None:
+        takes &= level < len(plan.session_gaps)
+    belongs = np.ones(len(rows), np.bool_) if plan.gapless else plan.edges.covers(own_end)
+    takes &= belongs
+    if plan.keeps_rows:
+        belongs[:] = True
+    if plan.wholes:
+        level += plan.levels
+    chosen = np.flatnonzero(takes)
+    some = rows.take(chosen)
+    cells = reduce_suspects(some, plan.edges.next_live(some.time, h), level[chosen])
+    return cells, belongs & ~takes, int((~belongs).sum()), some
+
+
+# --- admit ------------------------------------------------------------------------------------------------------------
+
+
+def admit(state: State, new: Arrivals) -> Changed:
+    """Cells into the store, rows to those that are kept; what late ones change of the windows given out."""
+    revised = waited = older = None
+    if len(new.changing.meta):
+        waited = give_waiting(state, all_of_them=True)  # what a late row may change has to be given out before
+        if state.watermark is not None:
+            found = revise(state.store, state.keys, state.revisions, new.changing, state.horizon, state.watermark)
+            state.store, state.revisions, revised = found[0], found[1], found[2:]
+    state.store = state.store.going_on(new.cells)  # cells of windows that close now need no merging
+    if state.plan.keeps_rows and new.in_time is not None:
+        state.rows, older = kept(state.rows, new.in_time, new.tardy, state.watermark)
+    return Changed(revised, waited, older) if revised or older is not None else UNCHANGED
+
+
+# --- close ------------------------------------------------------------------------------------------------------------
+
+
+def close(
+    state: State, reached: int | None, change: Changed = UNCHANGED, flush: bool = False
+) -> tuple[list[Answers], Changed]:
+    """Move the watermark: the windows of slices and of rows that it completes; and what late rows have changed."""
+    if reached is None:
+        return [], change
+    after, until = state.closing(reached, flush)
+    parts: list[Answers] = []
+    if state.plan.keeps_rows:
+        if change.older is None:
+            state.rows, parts = closed(state.rows, state.keys, after, until)
+        else:
+            state.rows, parts, gone = changed(state.rows, change.older, after, until)
+            again, mark = change.revised or (Answers.none(state.plan), NOWHERE)
+            again, mark = Answers.all_of(state.plan, [again, gone]), np.append(mark, np.zeros(len(gone), np.int64))
+            change = change._replace(revised=(again, mark))
+    parts.insert(0, _close_slices(state, reached, after, until, flush))
+    if not flush:
+        state.watermark = reached
+    return parts, change
+
+
+def _close_slices(state: State, reached: int, after: int, until: int, flush: bool) -> Answers:
+    plan, others = state.plan, None
+    check_due(plan, state.store.runs, after, until)
+    if plan.session_gaps and not flush:
+        apart = _concerned(state, after, until)
+        state.store, others = (state.store, None) if apart is None else apart
+    answers = _answer(state, reached, after, until, flush)
+    if others is not None:
+        state.store = others.and_runs(state.store)
+    return answers
+
+
+def _answer(state: State, reached: int, after: int, until: int, flush: bool) -> Answers:
+    """The windows that are due: at once, or they wait behind others or for a next share."""
+    plan, most = state.plan, None if flush else state.plan.policy.max_windows_per_push
+    if not (state.store.runs and _may_close(state, after, until, flush)):
+        return give_waiting(state, flush)
+    closing = Closing(state.store, state.keys, after, until)
+    if state.postponed or not (most is None or (plan.adds_up and closing.most <= most)):
+        if not plan.adds_up:
+            closing.table()
+        state.postponed = (*state.postponed, Postponed(closing.store, after, until))
+        _let_go(state, closing.store, reached, flush)
+        return give_waiting(state, flush)
+    answers, state.filled = all_windows(closing, state.filled)
+    _let_go(state, closing.store, reached, flush)
+    return answers
+
+
+def _let_go(state: State, store: Store, reached: int, flush: bool) -> None:
+    """What no open window needs. Of runs (sessions) this is seen only by all cells in one."""
+    horizon = END - 1 if flush else reached - state.plan.lateness
+    if state.plan.has_head and state.keys is not None:
+        store = replace(store, fill=store.fullest(len(state.keys)))
+    state.store = Store(state.plan) if flush else store.without(horizon)
+    state.revisions = state.revisions.without(horizon)
+
+
+def _concerned(state: State, after: int, until: int) -> tuple[Store, Store] | None:
+    """With sessions, the cells of keys of which a window may end or leave, and those of all others: of many open
+    sessions few end in a push (1 M of them, 500 rows: 177 -> 1.8 ms). What old slices of other keys could fuse waits.
+    """
+    plan, store = state.plan, state.store
+    if plan.fill or state.watermark is None or not store.large:
+        return None
+    later = (0, plan.lateness) if plan.spec.revises else (0,)  # what was given out leaves so much later
+    lasts = [(after - gap - o, until - gap - o) for gap in plan.session_gaps for o in later]
+    slices = []
+    if _edges_between(plan, after, until):
+        ends = distinct(np.concatenate([run.slice_ends for run in store.runs]))
+        for due in (plan.edges.due(ends, after - o, until - o) for o in later):
+            if due.end.size:
+                slices.append((int(due.start.min()), int(due.end.max())))
+    return store.apart(lasts, slices)
+
+
+def _may_close(state: State, after: int, until: int, flush: bool) -> bool:
+    """Whether anything can be due or dead: most small pushes close nothing and should cost nothing."""
+    plan = state.plan
+    if flush or plan.fill or state.watermark is None:
+        return True
+    if plan.session_gaps and min(r.earliest_last for r in state.store.runs) + plan.session_gaps[0] < until:
+        return True
+    return _edges_between(plan, after, until)
+
+
+def _edges_between(plan: Plan, after: int, until: int) -> bool:
+    """Whether windows between edges can be due or dead."""
+    if plan.edges.any_between(after, until):
+        return True
+    return plan.spec.revises and plan.edges.any_between(after - plan.lateness, until - plan.lateness)
+
+
+def _closes(state: State, reached: int | None) -> bool:
+    """Whether a watermark closes a window between edges."""
+    if reached is None:
+        return False
+    return state.watermark is None or state.plan.edges.any_between(*state.closing(reached))
+
+
+def give_waiting(state: State, all_of_them: bool = False) -> Answers:
+    """Of the windows that were closed and wait the oldest, a push's share of them, or all."""
+    if not state.postponed:
+        return Answers.none(state.plan)
+
+    def answering(store: Store, after: int, until: int, filled: Filled) -> tuple[Answers, Filled]:
+        return all_windows(Closing(store, state.keys, after, until), filled)
+
+    most = None if all_of_them else state.plan.policy.max_windows_per_push
+    found = given_out(state.plan, state.postponed, state.keys, state.filled, most, answering)
+    answers, state.postponed, state.filled = found
+    return answers
+
+
+def advance(before: State, reached: int) -> Pushed:
+    """The watermark alone; it never goes back."""
+    state = before.draft()
+    reached = max(reached, BEGIN if state.watermark is None else state.watermark)
+    if state.store.head is not None:
+        if not _closes(state, reached):  # the head stays as it is
+            state.store.head.check()
+            answers = [give_waiting(state)]
+            state.watermark = reached
+            return Pushed(state, output(state, answers))
+        state.store = state.store.whole(BEGIN if state.newest is None else state.newest).settled()
+    answers, _ = close(state, reached)
+    return Pushed(state, output(state, answers))
+
+
+def flush(before: State) -> Pushed:
+    """Everything that is still open."""
+    state = before.draft()
+    state.store = state.store.whole(BEGIN if state.newest is None else state.newest)
+    answers, _ = close(state, END, flush=True)
+    return Pushed(state, output(state, answers))
+
+
+# --- what it gives ----------------------------------------------------------------------------------------------------
+
+
+def output(
+    state: State,
+    answers: Sequence[Answers],
+    change: Changed = UNCHANGED,
+    late: pa.Table | None = None,
+    counts: dict[str, int] = NO_ROWS,
+    coming: Mask | None = None,
+) -> Output:
+    """The answers as Arrow, the accounting, and what is held now that all else was let go."""
+    plan = state.plan
+    windows = results.windows(plan, state.keys, state.pools, answers, change.revised, change.waited)
+    if state.store.head is None:
+        forget(state)  # keys that answers have named
+    keys, store = state.keys, state.store
+    slices, cells, size = store.held(coming)
+    if keys is not None:
+        size += keys.nbytes
+    if plan.keeps_rows:
+        size += state.rows.nbytes
+    for pool in state.pools.values():
+        size += pool.nbytes
+    if state.postponed:
+        size += held_beside(store, state.postponed)
+    held = {
+        "slices": slices,
+        "cells": cells,
+        "kept": len(state.rows) if plan.keeps_rows else 0,
+        "keys": 0 if keys is None else len(keys),
+        "bytes": size,
+        "windows": windows.num_rows,
+    }
+    if late is None:
+        assert state.given is not None
+        late = results.none_late(plan, state.given)
+    reached = state.reached
+    return Output(windows, late, Stats(counts | held), None if reached is None else plan.measure.value(reached))
+
+
+def _output(
+    state: State,
+    batch: Batch,
+    answers: Sequence[Answers],
+    change: Changed = UNCHANGED,
+    late: Ints = NOWHERE,
+    outside: int = 0,
+    coming: Mask | None = None,
+) -> Output:
+    """Of a push: with its late rows, and what became of all."""
+    rows, missing = None, batch.null_time.size
+    if late.size or missing:
+        rows = results.late_rows(batch.given, batch.null_time, late)
+    windowed = len(batch.rows) - late.size - outside
+    counts = {"rows": batch.given.num_rows, "windowed": windowed, "late": late.size, "outside": outside}
+    return output(state, answers, change, rows, counts | {"null_time": missing}, coming)
