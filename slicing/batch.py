@@ -16,7 +16,7 @@ from slicing.columns.key_tables import Codes
 from slicing.columns.lazy import lazy
 from slicing.columns.order import alike
 from slicing.columns.row_values import Values, values_of
-from slicing.columns.values import SIGN_BIT
+from slicing.columns.values import NOWHERE, SIGN_BIT
 from slicing.kernels.slice import cut, scan
 from slicing.plan import Plan
 from slicing.slices.lanes import Feed
@@ -57,12 +57,26 @@ class Rows:
     @lazy
     def span(self) -> tuple[int, int, bool]:
         """Smallest and largest time, and whether times ascend."""
-        time = self.time
-        if self.cut_at_once():
-            return int(time[0]), int(time[-1]), True
-        ordered = self._scan()
-        lows, highs = self.extremes
-        return int(lows.min()), int(highs.max()), ordered
+        return self.look()
+
+    def look(self) -> tuple[int, int, bool]:
+        """The same, looked for: with where edges cut the rows, if that is the quickest way to learn whether they are in
+        order."""
+        time, plan = self.time, self.plan
+        low, high = time[[0, -1]].tolist()
+        bounds = None
+        if plan.keeps_slices and -LIMIT <= low <= high <= LIMIT and not plan.edges.irregular:
+            edges = plan.edges.between(low, high, NOWHERE, plan.grid, max(1024, 2 * time.size))
+            bounds = self._cut(edges) if edges.size else None
+            if bounds is not None:
+                self.__dict__["edges"], self.__dict__["cuts"] = edges, (edges, bounds)
+        ordered = bounds is not None
+        if not ordered:
+            ordered = self._scan()
+            lows, highs = self.extremes
+            low, high = int(lows.min()), int(highs.max())
+        self.__dict__["span"] = low, high, ordered
+        return low, high, ordered
 
     @lazy
     def edges(self) -> Ints:
@@ -103,7 +117,7 @@ class Rows:
         if time.size <= FEW:
             bounds[1:] = time.searchsorted(edges)
             return bounds if np.count_nonzero(time[1:] < time[:-1]) == 0 else None
-        if not self.shared:
+        if self.threads == 1 or not self.shared:
             return bounds if cut(time, edges, BLOCK, bounds[1:]) == time.size else None
         pieces = self._pieces
         starts = [piece.start for piece in pieces[1:]]
@@ -125,20 +139,6 @@ class Rows:
     def _ascend(self, rows: list[int]) -> bool:
         """Whether none of these rows is earlier than the one before it."""
         return all(self.time[row - 1] <= self.time[row] for row in rows)
-
-    def cut_at_once(self) -> bool:
-        """See to the cuts where that is also the quickest way to learn whether rows are in order; whether they are."""
-        plan, low, high = self.plan, int(self.time[0]), int(self.time[-1])
-        if not plan.keeps_slices or not -LIMIT <= low <= high <= LIMIT:
-            return False
-        edges = plan.edges.listed(low, high, plan.grid, max(1024, 2 * len(self)))
-        if edges is None:
-            return False
-        bounds = self._cut(edges)
-        if bounds is None:
-            return False
-        self.__dict__["edges"], self.__dict__["cuts"] = edges, (edges, bounds)
-        return True
 
     @property
     def shared(self) -> bool:
@@ -224,8 +224,24 @@ class Rows:
         name = self.plan.spec.sequence
         return np.zeros(len(self), np.int64) if name is None else sequence_words(self.columns[name])
 
+    @lazy
+    def order(self) -> tuple[Ints, Ints, Ints]:
+        """The columns that order rows: times, sequence, arrival."""
+        return self.when, self.sequence(), self.arrivals()
+
+    def order_of(self, chunk: slice) -> tuple[Ints, Ints, Ints]:
+        """Those of some rows: what only numbers them is made as it is asked for, and stays in the cache."""
+        if "order" in self.__dict__ or self.plan.spec.sequence is not None or not isinstance(self.arrival, int):
+            time, sequence, arrival = self.order
+            return time[chunk], sequence[chunk], arrival[chunk]
+        time, first = self.when[chunk], self.arrival + chunk.start
+        return time, np.zeros(time.size, np.int64), np.arange(first, first + time.size)
+
     def valid(self, column: str | None, flag: str | None) -> Bytes:
         """A byte a row: whether the value is there and the flag lets it in. Empty: all do."""
+        values = None if column is None else self.columns[column]
+        if flag is None and (values is None or not (values.null_count or isinstance(values, pa.DictionaryArray))):
+            return ALL_VALID
         known = self._valid.get((column, flag))
         if known is None:
             masks = [] if column is None else _not_null(self.columns[column])

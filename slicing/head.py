@@ -18,7 +18,7 @@ from slicing.columns.order import progression
 from slicing.kernels import combine as kinds
 from slicing.kernels.cells import CODE, END, ROWS
 from slicing.kernels.scatter import scatter_new
-from slicing.lift import Lifted, Order, Quads
+from slicing.lift import Lifted, Quads
 from slicing.places import Grid
 from slicing.plan import Plan
 from slicing.slices.cells import Cells
@@ -79,9 +79,8 @@ class Head:
     def prepare(self, rows: Rows) -> tuple[Mask, Callable[[], int]]:
         """Everything but the deed, which cannot fail: it adds the rows, and says how many cells are new. Also which
         slots have rows then."""
-        order = Order(rows)
         lanes = [
-            Lifted(rows, lane, self.size, order, block)
+            Lifted(rows, lane, self.size, block)
             for lane, block in zip(self.plan.lanes, self._blocks, strict=True)
             if not lane.counts_all
         ]
@@ -91,7 +90,7 @@ class Head:
             ended = rows.time < self.ends[slot]
             begun[slot] = (ended & (rows.time >= self.ends[slot] - _slots(self.plan)[0])).any()
         if any(lane.kind in (kinds.FIRST, kinds.LAST, kinds.ARG) for lane in self.plan.lanes):
-            order()
+            _ = rows.order
 
         def commit() -> int:
             self.torn = True

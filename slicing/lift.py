@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
+
 import numpy as np
 import numpy.typing as npt
 
@@ -43,28 +45,6 @@ LINE = 64  # bytes of a cache line
 PIECE = 256  # cells that are made at a time: 100 k of them 0.36 -> 0.1 ms
 
 
-class Order:
-    """The columns that order rows, made once where a lane asks for them."""
-
-    def __init__(self, rows: Rows) -> None:
-        self._rows = rows
-        self._made: tuple[Ints, Ints, Ints] | None = None
-
-    def __call__(self) -> tuple[Ints, Ints, Ints]:
-        if self._made is None:
-            self._made = self._rows.when, self._rows.sequence(), self._rows.arrivals()
-        return self._made
-
-    def of(self, chunk: slice) -> tuple[Ints, Ints, Ints]:
-        """Those of some rows: what only numbers them is made as it is asked for, and stays in the cache."""
-        rows = self._rows
-        if self._made is not None or rows.plan.spec.sequence is not None or not isinstance(rows.arrival, int):
-            time, sequence, arrival = self()
-            return time[chunk], sequence[chunk], arrival[chunk]
-        time, first = rows.when[chunk], rows.arrival + chunk.start
-        return time, np.zeros(time.size, np.int64), np.arange(first, first + time.size)
-
-
 class Quads:
     """Partials of kind BASIC_F in the making, as ``scatter_basic_f`` has them: two cells a cache line."""
 
@@ -92,11 +72,14 @@ _NO_ROWS = np.tile(np.array([0, 0, SIGN_BIT, SIGN_BIT], np.int64), PIECE)
 class Lifted:
     """The partials of one lane in the making."""
 
-    def __init__(self, rows: Rows, lane: Lane, size: int, order: Order, block: Ints | Quads | None = None) -> None:
+    def __init__(self, rows: Rows, lane: Lane, size: int, block: Ints | Quads | None = None) -> None:
         """``block``: partials to go on with, of one cell more."""
-        self._rows, self._lane, self._size, self._order = rows, lane, size, order
+        self._rows, self._lane, self._size = rows, lane, size
         self._valid = rows.valid(lane.feeds[0].column if lane.feeds else None, lane.flag)
-        self._feeds = [rows.feed(f) for f in lane.feeds if f.form != "valid"]
+        self._feeds = []
+        for feed in lane.feeds:
+            if feed.form != "valid":
+                self._feeds.append(rows.feed(feed))
         self._all_valid = self._valid is ALL_VALID
         self._returned = rows.valid(lane.feeds[1].column, None) if lane.kind == kinds.ARG else ALL_VALID
         if isinstance(block, Quads):
@@ -135,7 +118,15 @@ class Lifted:
         if kind == kinds.COUNT and self._all_valid:
             return True
         if isinstance(place, Segments) and self._all_valid:
-            return self._by_segments(place)
+            if kind not in SEGMENTED:
+                return self._by_edges(place)
+            self.block = np.empty((self._size, len(kinds.IDENTITY[kind])), np.int64)
+            if place.threads == 1:
+                self._segments(place.first, place.last, self.block)
+            else:
+                some = [(place.first[s], place.last[s], self.block[s]) for s in place.shares]
+                side_by_side(lambda share: self._segments(*share), some)
+            return True
         if kind not in MASKED or not isinstance(place, Segments | Pieces):
             return False
         runs, shares = place.runs(), place.shares
@@ -161,26 +152,16 @@ class Lifted:
         else:
             masked_extremes(*masked, x, block)
 
-    def _by_segments(self, place: Segments) -> bool:
+    def _by_edges(self, place: Segments) -> bool:
+        """The first or last row of each run, where they are in order as they came."""
         kind, rows, x = self._lane.kind, self._rows, self._feeds[0]
-        if kind in SEGMENTED:
-            self.block = kinds.room(kind, self._size)
-            if place.threads == 1:
-                self._segments(place.first, place.last, self.block)
-                return True
-
-            def work(some: slice) -> None:
-                self._segments(place.first[some], place.last[some], self.block[some])
-
-            side_by_side(work, place.shares)
-        elif kind in (kinds.FIRST, kinds.LAST) and rows.plan.arrival and rows.plan.spec.sequence is None:
-            row = place.first if kind == kinds.FIRST else place.last - 1  # of rows in order, as they came
-            arrival = row + rows.arrival if isinstance(rows.arrival, int) else rows.arrival[row]
-            self.block = block = kinds.room(kind, self._size)
-            block[:, 0], block[:, 1], block[:, 2] = place.counts(), rows.when[row], 0
-            block[:, 3], block[:, 4] = arrival, x[row]
-        else:
+        if kind not in (kinds.FIRST, kinds.LAST) or not rows.plan.arrival or rows.plan.spec.sequence is not None:
             return False
+        row = place.first if kind == kinds.FIRST else place.last - 1
+        arrival = row + rows.arrival if isinstance(rows.arrival, int) else rows.arrival[row]
+        self.block = block = kinds.room(kind, self._size)
+        block[:, 0], block[:, 1], block[:, 2] = place.counts(), rows.when[row], 0
+        block[:, 3], block[:, 4] = arrival, x[row]
         return True
 
     def _segments(self, first: Ints, last: Ints, block: Ints) -> None:
@@ -200,7 +181,7 @@ class Lifted:
 
     def scatter(self, chunk: slice, cell: Codes, base: int) -> None:
         """Reduce some rows, whose cells, counted from ``base``, these are."""
-        kind, feeds = self._lane.kind, [feed[chunk] for feed in self._feeds]
+        kind, feeds = self._lane.kind, list(map(itemgetter(chunk), self._feeds))
         if not self._all_valid:  # as a sum: np.where guesses at each row, 4.1 -> 0.6 ns where half of them count
             none = np.int32(self._size - base)
             cell = fixed((cell - none) * self._valid[chunk] + none)
@@ -223,12 +204,12 @@ class Lifted:
         elif kind == kinds.PRODUCT_I:
             scatter_product_i(cell, *feeds, block, floats)
         elif kind in (kinds.FIRST, kinds.LAST):
-            time, sequence, arrival = self._order.of(chunk)
+            time, sequence, arrival = self._rows.order_of(chunk)
             if not self._rows.plan.arrival:
                 arrival = feeds[0].view(np.int64) if kind == kinds.FIRST else ~feeds[0].view(np.int64)
             scatter_edge(kind == kinds.LAST, cell, time, sequence, arrival, feeds[0], block)
         elif kind == kinds.ARG:
-            time, sequence, arrival = self._order.of(chunk)
+            time, sequence, arrival = self._rows.order_of(chunk)
             if not self._rows.plan.arrival:
                 arrival = feeds[1].view(np.int64)
                 if self._returned is not ALL_VALID:

@@ -101,13 +101,8 @@ class Segments:
     last: Ints
     threads: int = 1
 
-    @lazy
-    def rows(self) -> Ints:
-        """How many each has."""
-        return self.last - self.first
-
     def counts(self) -> Ints:
-        return self.rows
+        return self.last - self.first
 
     def cell(self) -> Ints:
         return np.repeat(np.arange(self.first.size), self.counts())
@@ -154,7 +149,13 @@ class Grid:
     def shares(self) -> list[slice]:
         """Rows for each thread: in order and by key, none of a slot that another one has."""
         rows = self.of
-        if not rows.shared or rows.code is None or not rows.span[2] or rows.edges is not self.edges:
+        if (
+            rows.threads == 1
+            or not rows.shared
+            or rows.code is None
+            or not rows.span[2]
+            or rows.edges is not self.edges
+        ):
             return [slice(0, len(rows))]
         bounds = rows.cuts[1]
         return [slice(int(bounds[s.start]), int(bounds[s.stop])) for s in shares(bounds[1:], rows.threads)]

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from slicing.aggregates import sketches
 from slicing.aggregates.aggregate import BoundAggregate
+from slicing.columns.arrow_io import no_rows
 from slicing.columns.arrow_out import Names
 from slicing.columns.key_columns import check_key_type
 from slicing.columns.lazy import lazy
@@ -282,7 +283,7 @@ class Plan:
 
     def named(self, numbers: Ints) -> pa.Array:
         """The names of windows by their numbers."""
-        return self.alike("names", lambda: Names(self.names)).take(numbers)
+        return self.name_arrays.take(numbers)
 
     def numbered(self, types: Ints) -> Ints:
         """Numbers of time windows as numbers among all windows."""
@@ -308,6 +309,49 @@ class Plan:
         """The same of windows between edges, whatever there is beside them."""
         words = all(isinstance(kind_of(lane), Words) for lane in self.lanes)
         return bool(self.bounds) and words and not (self.fill or self.idle is not None)
+
+    @lazy
+    def revises(self) -> bool:
+        """Whether late rows may change windows that were given out."""
+        return self.spec.revises
+
+    @lazy
+    def patience(self) -> int:
+        """How long a window waits after its end: a final answer, until no late row can change it any more."""
+        return 0 if self.spec.revises else self.lateness
+
+    @lazy
+    def delays(self) -> dict[str, int]:
+        """The spans of the watermark in ticks."""
+        return self.spec.watermark.delays(self.measure)
+
+    @lazy
+    def result_schema(self) -> pa.Schema:
+        """The columns of ``out.windows``."""
+        time = self.measure.type
+        fields = [pa.field("window", pa.string()), pa.field("window_start", time), pa.field("window_end", time)]
+        fields += [pa.field(n, t) for n, t in zip(self.spec.by, self.key_types, strict=True)]
+        if self.spec.ranks_rows:
+            fields += [pa.field("rank_start", pa.int64()), pa.field("rank_end", pa.int64())]
+        fields += [pa.field(n, a.type) for n, a in self.aggs.items()]
+        if self.spec.emit == "updates":
+            fields.append(pa.field("revision", pa.int64()))
+        if self.spec.emit == "changes":
+            fields.append(pa.field("op", pa.string()))
+        return pa.schema(fields)
+
+    @lazy
+    def no_windows(self) -> pa.Table:
+        return no_rows(self.result_schema)
+
+    @lazy
+    def name_arrays(self) -> Names:
+        return Names(self.names)
+
+    @lazy
+    def a_cell_a_slice(self) -> bool:
+        """Whether a slice has one cell of a run."""
+        return not (self.spec.by or self.fragments)
 
     @lazy
     def no_cells(self) -> Cells:

@@ -97,7 +97,7 @@ def push(before: State, data: pa.RecordBatch) -> Pushed:
     rows, reached = batch.rows, reached_by(state)
     state.arrived += batch.given.num_rows
     state.given = batch.given.schema
-    if plan.has_head and len(rows) and rows.codes < state.crowded and not _closes(before, reached):
+    if plan.has_head and rows.time.size and rows.codes < state.crowded and not _closes(before, reached):
         addition = state.store.prepare(rows, state.horizon, rows.span[1] if state.newest is None else state.newest)
         if addition is not None:
             state.store = addition.store
@@ -132,7 +132,7 @@ def encoded(state: State, columns: dict[str, pa.Array], times: Ints) -> Rows:
     plan, keys = state.plan, state.keys
     code, codes = None, 1
     if keys is not None:
-        code = keys.encode([columns[name] for name in plan.spec.by], plan.policy.threads)
+        code = keys.encode(list(map(columns.__getitem__, plan.spec.by)), plan.policy.threads)
         codes = len(keys)
     if plan.unlike:
         columns = {name: plain(column) if name in plan.unlike else column for name, column in columns.items()}
@@ -140,7 +140,7 @@ def encoded(state: State, columns: dict[str, pa.Array], times: Ints) -> Rows:
     sharing = plan.policy.threads if plan.keeps_slices else 1  # whoever keeps rows has little to share
     rows = Rows(plan, columns, times, code, codes, state.arrived, ranked, sharing)
     if times.size:
-        low, high, _ = rows.span
+        low, high, _ = rows.look()
         newest = high if state.newest is None else state.newest
         if low < -LIMIT or high > LIMIT:
             raise ValueError(too_far(plan, low if low < -LIMIT else high))
@@ -207,7 +207,7 @@ def _too_far_apart(plan: Plan, first: int, last: int) -> str:
 def reached_by(state: State) -> int | None:
     """The watermark that the stream has come to; it never goes back."""
     plan = state.plan
-    reached = plan.spec.watermark.reached(state.progress, plan.measure)
+    reached = plan.spec.watermark.reached(state.progress, plan.delays)
     if isinstance(plan.spec.time, ProcessingTime):
         reached = state.progress.largest
     if reached is None:
@@ -221,8 +221,8 @@ def reached_by(state: State) -> int | None:
 
 def collect(state: State, rows: Rows) -> Arrivals:
     """Judge each row by the watermark before the batch, and reduce what is in time to cells."""
-    plan, h = state.plan, state.horizon
-    if not len(rows):
+    plan, h = state.plan, BEGIN if state.watermark is None else state.watermark - state.plan.lateness
+    if not rows.time.size:
         return Arrivals(plan.no_cells, plan.no_cells, NOWHERE, 0, rows)
     suspects, late, outside, current, tardy = plan.no_cells, NOWHERE, 0, rows, None
     if rows.span[0] < h:
@@ -233,7 +233,7 @@ def collect(state: State, rows: Rows) -> Arrivals:
     in_time, changing, reached = current, plan.no_cells, state.watermark
     if not plan.keeps_slices:
         return Arrivals(plan.no_cells, plan.no_cells, late, 0, in_time)
-    if plan.spec.revises:
+    if plan.revises:
         changing, suspects = suspects, plan.no_cells
         if reached is not None and len(current) and current.span[0] < reached:
             behind = current.time < reached
@@ -326,7 +326,6 @@ def close(
 
 def _close_slices(state: State, reached: int, after: int, until: int, flush: bool) -> Answers:
     plan, others = state.plan, None
-    check_due(plan, state.store.runs, after, until)
     if plan.session_gaps and not flush:
         apart = _concerned(state, after, until)
         state.store, others = (state.store, None) if apart is None else apart
@@ -341,7 +340,8 @@ def _answer(state: State, reached: int, after: int, until: int, flush: bool) -> 
     plan, most = state.plan, None if flush else state.plan.policy.max_windows_per_push
     if not (state.store.runs and _may_close(state, after, until, flush)):
         return give_waiting(state, flush)
-    closing = Closing(state.store, state.keys, after, until)
+    check_due(plan, state.store.runs, after, until)
+    closing = Closing(plan, state.store, state.keys, after, until)
     if state.postponed or not (most is None or (plan.adds_up and closing.most <= most)):
         if not plan.adds_up:
             closing.table()
@@ -355,11 +355,13 @@ def _answer(state: State, reached: int, after: int, until: int, flush: bool) -> 
 
 def _let_go(state: State, store: Store, reached: int, flush: bool) -> None:
     """What no open window needs. Of runs (sessions) this is seen only by all cells in one."""
-    horizon = END - 1 if flush else reached - state.plan.lateness
-    if state.plan.has_head and state.keys is not None:
+    plan = state.plan
+    horizon = END - 1 if flush else reached - plan.lateness
+    if plan.has_head and state.keys is not None:
         store = replace(store, fill=store.fullest(len(state.keys)))
-    state.store = Store(state.plan) if flush else store.without(horizon)
-    state.revisions = state.revisions.without(horizon)
+    state.store = Store(plan) if flush else store.without(horizon)
+    if plan.revises:
+        state.revisions = state.revisions.without(horizon)
 
 
 def _concerned(state: State, after: int, until: int) -> tuple[Store, Store] | None:
@@ -369,10 +371,10 @@ def _concerned(state: State, after: int, until: int) -> tuple[Store, Store] | No
     plan, store = state.plan, state.store
     if plan.fill or state.watermark is None or not store.large:
         return None
-    later = (0, plan.lateness) if plan.spec.revises else (0,)  # what was given out leaves so much later
+    later = (0, plan.lateness) if plan.revises else (0,)  # what was given out leaves so much later
     lasts = [(after - gap - o, until - gap - o) for gap in plan.session_gaps for o in later]
     slices = []
-    if _edges_between(plan, after, until):
+    if any(plan.edges.any_between(after - o, until - o) for o in later):
         ends = distinct(np.concatenate([run.slice_ends for run in store.runs]))
         for due in (plan.edges.due(ends, after - o, until - o) for o in later):
             if due.end.size:
@@ -383,18 +385,11 @@ def _concerned(state: State, after: int, until: int) -> tuple[Store, Store] | No
 def _may_close(state: State, after: int, until: int, flush: bool) -> bool:
     """Whether anything can be due or dead: most small pushes close nothing and should cost nothing."""
     plan = state.plan
-    if flush or plan.fill or state.watermark is None:
+    if flush or plan.fill or state.watermark is None or plan.edges.any_between(after, until):
         return True
     if plan.session_gaps and min(r.earliest_last for r in state.store.runs) + plan.session_gaps[0] < until:
         return True
-    return _edges_between(plan, after, until)
-
-
-def _edges_between(plan: Plan, after: int, until: int) -> bool:
-    """Whether windows between edges can be due or dead."""
-    if plan.edges.any_between(after, until):
-        return True
-    return plan.spec.revises and plan.edges.any_between(after - plan.lateness, until - plan.lateness)
+    return plan.revises and plan.edges.any_between(after - plan.lateness, until - plan.lateness)
 
 
 def _closes(state: State, reached: int | None) -> bool:
@@ -410,7 +405,7 @@ def give_waiting(state: State, all_of_them: bool = False) -> Answers:
         return Answers.none(state.plan)
 
     def answering(store: Store, after: int, until: int, filled: Filled) -> tuple[Answers, Filled]:
-        return all_windows(Closing(store, state.keys, after, until), filled)
+        return all_windows(Closing(state.plan, store, state.keys, after, until), filled)
 
     most = None if all_of_them else state.plan.policy.max_windows_per_push
     found = given_out(state.plan, state.postponed, state.keys, state.filled, most, answering)
@@ -455,7 +450,7 @@ def output(
     """The answers as Arrow, the accounting, and what is held now that all else was let go."""
     plan = state.plan
     windows = results.windows(plan, state.keys, state.pools, answers, change.revised, change.waited)
-    if state.store.head is None:
+    if state.keys is not None and state.store.head is None:
         forget(state)  # keys that answers have named
     keys, store = state.keys, state.store
     slices, cells, size = store.held(coming)
@@ -478,7 +473,7 @@ def output(
     if late is None:
         assert state.given is not None
         late = results.none_late(plan, state.given)
-    reached = state.reached
+    reached = state.reached if state.postponed else state.watermark
     return Output(windows, late, Stats(counts | held), None if reached is None else plan.measure.value(reached))
 
 
@@ -495,6 +490,6 @@ def _output(
     rows, missing = None, batch.null_time.size
     if late.size or missing:
         rows = results.late_rows(batch.given, batch.null_time, late)
-    windowed = len(batch.rows) - late.size - outside
+    windowed = batch.rows.time.size - late.size - outside
     counts = {"rows": batch.given.num_rows, "windowed": windowed, "late": late.size, "outside": outside}
     return output(state, answers, change, rows, counts | {"null_time": missing}, coming)

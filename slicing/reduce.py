@@ -22,15 +22,15 @@ from slicing.columns.key_tables import Codes, numbered
 from slicing.columns.order import begins, distinct, inverse, order_by, sorting
 from slicing.columns.values import TOP
 from slicing.kernels.cells import CODE, END, FIRST, LAST, LEVEL, ROWS, chain_rows
-from slicing.kernels.combine import combine
+from slicing.kernels.combine import COUNT, combine
 from slicing.kernels.scatter import scatter_count, scatter_span, span_in_order
 from slicing.kernels.segments import masked_count, masked_span
-from slicing.lift import MASKED, SEGMENTED, Lifted, Order
+from slicing.lift import MASKED, SEGMENTED, Lifted
 from slicing.places import Chained, Chunk, Grid, Pieces, Place, Scattered, Segments, fixed
 from slicing.plan import Plan
 from slicing.slices.blocks import Block
 from slicing.slices.cells import Cells, fused, merged, sorted_cells
-from slicing.slices.lanes import Lane
+from slicing.slices.lanes import COUNTS_ALL, Lane
 from slicing.slices.lists import Lifting
 from slicing.system.threads import side_by_side
 from slicing.windows.bounds import BEGIN
@@ -62,22 +62,22 @@ def _numbered(cell: Ints, size: int) -> tuple[Scattered, Ints]:
 def reduce_rows(rows: Rows) -> Cells:
     """All rows as level-0 cells; every row must be at or after the horizon, where all edges live."""
     plan = rows.plan
-    if not len(rows):
-        return Cells.empty(plan.lanes, plan.fragments)
+    if not rows.time.size:
+        return plan.no_cells
     if rows.code is None and rows.span[2]:
         return _in_order(rows)
     edges = rows.edges
-    ends = _slices(plan, edges)
+    ends = _slices(plan, edges) if plan.grid else edges
     keys = max(rows.codes, 1)
     grid = Grid(rows, edges, keys)
-    shared = _shared(rows, ends, grid) if rows.shared else None
+    shared = _shared(rows, ends, grid) if rows.threads > 1 and rows.shared else None
     if shared is not None:
         return shared
     if plan.grid and edges.size * keys * FEW > len(rows):
         chained = _chained(rows, ends)
         if chained is not None:
             return chained
-    if edges.size * keys > max(len(rows), 1024):
+    if edges.size * keys > max(rows.time.size, 1024):
         if ends[0] == ends[-1] and rows.code is not None:  # one slice: its cells lie by key, then by time
             cell = grid.slots()
             cell += rows.code * np.int64(edges.size)
@@ -102,16 +102,17 @@ def _slices(plan: Plan, edges: Ints) -> Ints:
 def _in_order(rows: Rows) -> Cells:
     """Rows without keys, in time order: the runs between edges."""
     plan, (edges, bounds), threads = rows.plan, rows.cuts, rows.threads
-    ends = _slices(plan, edges)
+    ends = _slices(plan, edges) if plan.grid else edges
     runs = Segments(bounds[:-1], bounds[1:], threads)
-    if np.count_nonzero(runs.rows) < ends.size:
-        held = runs.rows > 0
+    held = runs.last > runs.first
+    if np.count_nonzero(held) < ends.size:
         ends, runs = ends[held], Segments(runs.first[held], runs.last[held], threads)
-    if rows.shared and (len(runs.shares) == 1 or not _of_runs(rows)):
+    if threads > 1 and rows.shared and (len(runs.shares) == 1 or not _of_runs(rows)):
         return _by_parts(rows)
-    cells = _assemble(rows, ends, np.zeros(ends.size, np.int64), runs)
-    if not plan.grid:  # a cell a slice
-        cells.__dict__["slice_ends"] = ends
+    cells = _lift(rows, ends, np.zeros(ends.size, np.int64), runs)
+    if plan.grid:
+        return _by_slice(plan, cells)
+    cells.__dict__["slice_ends"] = ends  # a cell a slice
     return cells
 
 
@@ -228,7 +229,8 @@ def lift_ranges(rows: Rows, first: Ints, last: Ints, lanes: Sequence[Lane] | Non
 
 def _assemble(rows: Rows, ends: Ints, code: Ints, place: Place) -> Cells:
     """Reduce, and put slots that share a slice together."""
-    return _by_slice(rows.plan, _lift(rows, ends, code, place))
+    cells = _lift(rows, ends, code, place)
+    return _by_slice(rows.plan, cells) if rows.plan.grid else cells
 
 
 def _by_slice(plan: Plan, cells: Cells) -> Cells:
@@ -250,16 +252,34 @@ def _lift(
     """Without a grid's cells that stayed empty, unless it is to be whole. Ends and codes may be given as its sides."""
     plan = rows.plan
     size = ends.size if ends.shape == code.shape else len(ends) * len(code)
-    order = Order(rows)
-    made = [_making(rows, lane, place, size, order) for lane in (plan.lanes if chosen is None else chosen)]
-    lanes = [lane for lane in made if isinstance(lane, Lifted)]
-    counts = place.counts()
-    counter = None if counts is not None else next((lane for lane in lanes if lane.counts_rows), None)
+    made: list[Lifted | Block | None] = []  # what becomes the lane's block; None: the number of rows
+    lanes: list[Lifted] = []
+    for lane in plan.lanes if chosen is None else chosen:
+        if lane.kind == COUNT and lane == COUNTS_ALL:
+            made.append(None)
+        elif isinstance(lane.kind, int):
+            lanes.append(Lifted(rows, lane, size))
+            made.append(lanes[-1])
+        else:
+            made.append(lane.kind.lifted(lane, _lifting(rows, lane, place, size)))
+    counts = place.last - place.first if isinstance(place, Segments) else place.counts()
+    counter = None
+    if counts is None:
+        for counter in lanes:
+            if counter.counts_rows:
+                break
+        else:
+            counter = None
     counted = np.zeros((size, 1), np.int64) if counts is None and counter is None else None
     span = _known_span(rows, place, size) if plan.fragments else None
     in_turn = place if plan.fragments and isinstance(place, Grid) and place.in_turn else None
     spans = np.full((size, 2), ~TOP) if plan.fragments and span is None and in_turn is None else None
-    _scatter(rows, place, [lane for lane in lanes if not lane.by_runs(place)], counted, spans)
+    waiting = []
+    for lifted in lanes:
+        if not lifted.by_runs(place):
+            waiting.append(lifted)
+    if waiting or counted is not None or spans is not None:
+        _scatter(rows, place, waiting, counted, spans)
     if spans is not None:
         span = ~spans[:, 0], spans[:, 1]
     if counted is not None:
@@ -278,7 +298,15 @@ def _lift(
     if span is not None:
         meta[:, LEVEL] = 0
         meta[:, FIRST], meta[:, LAST] = span if held is None else (span[0][held], span[1][held])
-    return Cells(meta, tuple([_of_lane(lane, counts, held) for lane in made]))
+    blocks: list[Block] = []
+    for one in made:
+        if one is None:
+            blocks.append((counts.copy() if held is None else counts[held]).reshape(-1, 1))
+        elif isinstance(one, Lifted):
+            blocks.append(one.partials(counts, held))
+        else:
+            blocks.append(one if held is None else one.take(held, axis=0))
+    return Cells(meta, tuple(blocks))
 
 
 def _known_span(rows: Rows, place: Place, size: int) -> tuple[Ints, Ints] | None:
@@ -311,8 +339,6 @@ def _scatter(rows: Rows, place: Place, waiting: Sequence[Lifted], counted: Ints 
         masked_count(place.found, rows.time, ALL_VALID, counted)
         counted = None
     together = len(waiting) + (counted is not None) + (spans is not None)
-    if not together:
-        return
 
     def scattered(chunks: Iterable[Chunk]) -> None:
         for chunk, cell, base in chunks:
@@ -346,31 +372,14 @@ def _meta(ends: Ints, code: Ints | Codes, counts: Ints, held: Ints | None, fragm
     return meta
 
 
-def _making(rows: Rows, lane: Lane, place: Place, size: int, order: Order) -> Lifted | Block | None:
-    """What becomes the lane's block; None: the number of rows, which is known in the end."""
-    if lane.counts_all:
-        return None
-    if isinstance(lane.kind, int):
-        return Lifted(rows, lane, size, order)
-    return lane.kind.lifted(lane, _lifting(rows, lane, place, size, order))
-
-
-def _of_lane(lane: Lifted | Block | None, counts: Ints, held: Ints | None) -> Block:
-    if lane is None:
-        return (counts.copy() if held is None else counts[held]).reshape(-1, 1)
-    if isinstance(lane, Lifted):
-        return lane.partials(counts, held)
-    return lane if held is None else lane.take(held, axis=0)
-
-
-def _lifting(rows: Rows, lane: Lane, place: Place, size: int, order: Order) -> Lifting:
+def _lifting(rows: Rows, lane: Lane, place: Place, size: int) -> Lifting:
     """A batch as kinds that are not numbers take it: a row counts where none of its values is null."""
     masks = [m for m in (rows.valid(f.column, lane.flag) for f in lane.feeds) if m is not ALL_VALID]
     valid = np.logical_and.reduce(masks).view(np.uint8) if masks else ALL_VALID
     feeds = [rows.feed(f) for f in lane.feeds]
 
     def in_order() -> tuple[Ints, Ints, Ints]:
-        time, sequence, arrival = order()
+        time, sequence, arrival = rows.order
         return time, sequence, arrival if rows.plan.arrival else np.zeros_like(arrival)
 
     return Lifting(place.cell, size, isinstance(place, Segments), valid, feeds, in_order)

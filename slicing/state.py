@@ -65,15 +65,10 @@ class State:
         """Windows that end here or before have left."""
         return BEGIN if self.watermark is None else self.watermark - self.plan.lateness
 
-    @property
-    def patience(self) -> int:
-        """How long a window waits after its end: a final answer, until no late row can change it any more."""
-        return 0 if self.plan.spec.revises else self.plan.lateness
-
     def closing(self, reached: int, flush: bool = False) -> tuple[int, int]:
         """After and until when windows end that a watermark closes."""
-        after = BEGIN if self.watermark is None else self.watermark - self.patience
-        return after, FOREVER if flush else reached - self.patience
+        after = BEGIN if self.watermark is None else self.watermark - self.plan.patience
+        return after, FOREVER if flush else reached - self.plan.patience
 
     @property
     def reached(self) -> int | None:
@@ -81,7 +76,7 @@ class State:
         if not self.postponed:
             return self.watermark
         after = self.postponed[0].after
-        return None if after == BEGIN else after + self.patience
+        return None if after == BEGIN else after + self.plan.patience
 
 
 def forget(state: State) -> None:

@@ -48,7 +48,11 @@ class Store:
 
     def held(self, coming: Mask | None = None) -> tuple[int, int, int]:
         """How many slices, cells and bytes. ``coming``: the slots that the head will have rows in."""
-        slices, cells, size = self.slices(), len(self), self.nbytes
+        cells = size = 0
+        for run in self.runs:
+            run_cells, run_size = run.sizes()
+            cells, size = cells + run_cells, size + run_size
+        slices = cells if len(self.runs) == 1 and self.plan.a_cell_a_slice else self.slices()
         if self.head is not None:
             slices += self.head.slices_beside(self.runs, coming)
             cells, size = cells + self.head.used, size + self.head.nbytes
@@ -60,10 +64,7 @@ class Store:
 
     @property
     def nbytes(self) -> int:
-        size: int = sum([run.nbytes + run.looked_up for run in self.runs])
-        if self.plan.eager:
-            size += sum([run.__dict__["tree"].nbytes for run in self.runs if "tree" in run.__dict__])
-        return size
+        return sum(run.sizes()[1] for run in self.runs)
 
     @property
     def values(self) -> int:
@@ -72,8 +73,6 @@ class Store:
 
     def slices(self) -> int:
         """How many slices hold cells."""
-        if len(self.runs) == 1 and not self.plan.spec.by and not self.plan.fragments:
-            return len(self)
         return sum(run.slices_beside(self.runs[:i]) for i, run in enumerate(self.runs))
 
     def prepare(self, rows: Rows, horizon: int, newest: int) -> Addition | None:
@@ -99,8 +98,11 @@ class Store:
 
     def fullest(self, keys: int) -> float:
         """The share of all keys that the fullest slice of its runs has, at most."""
-        slices = (np.diff(np.append(run.slices(), len(run))) for run in self.runs)
-        return sum([int(cells.max(initial=0)) for cells in slices]) / max(keys, 1)
+        most = 0
+        for run in self.runs:
+            starts = run.slices()
+            most += max(int(np.diff(starts).max(initial=0)), len(run.meta) - int(starts[-1]))
+        return most / max(keys, 1)
 
     def add(self, cells: Cells) -> Store:
         """One more run, :meth:`settled`."""
@@ -117,10 +119,13 @@ class Store:
     def going_on(self, fresh: Cells) -> Store:
         """The same of cells that nobody else has yet: they may change."""
         older = self.runs
-        both = going_on(older[-1], fresh, self.plan.lanes, self.plan.gaps) if older else None
-        if both is not None:
-            return self.of((*older[:-1], both))
-        return self.of((*older, fresh)) if len(fresh) else self
+        if not len(fresh.meta):
+            return self
+        both = None
+        if older and len(older[-1]) == 1:
+            both = going_on(older[-1], fresh, self.plan.lanes, self.plan.gaps)
+        runs = (*older, fresh) if both is None else (*older[:-1], both)
+        return Store(self.plan, runs, self.coarse, self.fill)
 
     def settled(self) -> Store:
         """Runs of like size merged, so that there are few and each cell moves rarely."""
@@ -181,8 +186,12 @@ class Store:
         if self.plan.fragments:
             return self._fused(self.runs, h)
         dead = self.plan.edges.held_from(h)  # slices that end by then: a prefix of each run
-        runs = [run.after(int(run.end.searchsorted(dead, "right"))) for run in self.runs]
-        left = self.of(tuple([run for run in runs if len(run)]))
+        kept = []
+        for run in self.runs:
+            first = int(run.meta[:, END].searchsorted(dead, "right"))
+            if first < len(run.meta):
+                kept.append(run.after(first) if first else run)
+        left = Store(self.plan, tuple(kept), self.coarse, self.fill)
         if not self.plan.edges.coarsens or sum([run.weight for run in left.runs]) <= FEW:
             return left
         # fusing goes over all slices: not before there are half as many again (1000 tumbling windows of random sizes,

@@ -76,19 +76,24 @@ class Watermark:
     def spans(self) -> dict[str, Span]:
         return {}
 
+    def delays(self, measure: Measure) -> dict[str, int]:
+        """The spans in ticks."""
+        return {where: measure.ticks(span, where) for where, span in self.spans().items()}
+
     def check(self, types: Mapping[str, pa.DataType], measure: Measure) -> None:
         """Refuse a column type it cannot take."""
 
     def observe(self, before: Progress, seen: Seen) -> Progress:
         """Progress after these rows (at least one); raises where the stream broke its promise."""
-        return before.grown(seen.newest)
+        newest = seen.newest if before.largest is None else max(before.largest, seen.newest)
+        return Progress(newest, before.sources)
 
     def joined(self, one: Progress, other: Progress, measure: Measure) -> Progress:
         """Progress of a stream that two places read."""
         return one.joined(other)
 
-    def reached(self, progress: Progress, measure: Measure) -> int | None:
-        """The watermark: no row before it will come. None while nothing is known."""
+    def reached(self, progress: Progress, delays: Mapping[str, int]) -> int | None:
+        """The watermark: no row before it will come; ``delays``: its spans in ticks. None while nothing is known."""
         return None
 
 
@@ -99,8 +104,8 @@ class Bounded(Watermark):
     def spans(self) -> dict[str, Span]:
         return {"bounded's delay": self.delay}
 
-    def reached(self, progress: Progress, measure: Measure) -> int | None:
-        return None if progress.largest is None else progress.largest - measure.ticks(self.delay, "bounded's delay")
+    def reached(self, progress: Progress, delays: Mapping[str, int]) -> int | None:
+        return None if progress.largest is None else progress.largest - delays["bounded's delay"]
 
     def __repr__(self) -> str:
         return f"sl.bounded({_shown(self.delay)})"
@@ -126,7 +131,7 @@ class Ordered(Watermark):
             )
         return before.grown(seen.newest)
 
-    def reached(self, progress: Progress, measure: Measure) -> int | None:
+    def reached(self, progress: Progress, delays: Mapping[str, int]) -> int | None:
         return progress.largest
 
     def __repr__(self) -> str:
@@ -183,11 +188,11 @@ class PerSource(Watermark):
         heard_after = progress.largest - measure.ticks(self.idle, "per_source's idle")
         return Progress(progress.largest, {name: time for name, time in progress.sources.items() if time > heard_after})
 
-    def reached(self, progress: Progress, measure: Measure) -> int | None:
+    def reached(self, progress: Progress, delays: Mapping[str, int]) -> int | None:
         if progress.largest is None:
             return None
         heard = min(progress.sources.values(), default=progress.largest)
-        return heard - measure.ticks(self.delay, "per_source's delay")
+        return heard - delays["per_source's delay"]
 
     def __repr__(self) -> str:
         idle = "" if self.idle is None else f", idle={_shown(self.idle)}"
@@ -217,7 +222,7 @@ class Punctuated(Watermark):
             marks = pc.min_element_wise(marks, pa.scalar(MAX_WORD, pa.uint64()), skip_nulls=False)
         return before.grown(_largest(measure.words(pc.drop_null(marks))))
 
-    def reached(self, progress: Progress, measure: Measure) -> int | None:
+    def reached(self, progress: Progress, delays: Mapping[str, int]) -> int | None:
         return progress.largest
 
     def __repr__(self) -> str:

@@ -19,7 +19,6 @@ from pyspark import TaskContext
 from pyspark.cloudpickle import dumps, loads
 
 from slicing import Operator, Output, Spec
-from slicing.answers import results
 from slicing.partials import COUNTS, Collector, admit, packed, start, state_of
 from slicing.system.filesystems import filesystem, publish
 from spark_udfs.files import read
@@ -66,7 +65,7 @@ def _job(pickled: bytes) -> Job:
 def results_schema(job: Job) -> pa.Schema:
     """The columns of the result, for a stream with the accounting of each partition as a last row."""
     plan = state_of(start(job.spec, job.schema)).plan
-    schema = results.schema(plan)
+    schema = plan.result_schema
     return schema if job.files is None else schema.append(pa.field(STATS, stats_type(plan.measure.type)))
 
 

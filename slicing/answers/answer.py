@@ -23,7 +23,9 @@ def answer(closing: Closing) -> Answers:
         offer = way.offer(closing)
         if offer is not None and ways.pays(way.name, offer.cost, len(closing.store) + ways.TABLE):
             return offer.answers()
-    return emit.time_answers(plan, closing.table(), closing.keys, closing.after, closing.until)
+    runs_of = closing.store.runs
+    table = runs_of[0] if len(runs_of) == 1 else closing.table()
+    return emit.time_answers(plan, table, closing.keys, closing.after, closing.until)
 
 
 def all_windows(closing: Closing, filled: Filled) -> tuple[Answers, Filled]:

@@ -121,7 +121,7 @@ class Answers:
         known = plan.once("known rows", _KnownRows).of(plan, type, end) if together else None
         if plan.types_of.size == len(plan.edges.bounds):
             if each is not None:
-                type, start, end = (np.repeat(column, each) for column in due)
+                type, start, end = np.repeat(type, each), np.repeat(start, each), np.repeat(end, each)
             names = None if known is None else known[3]
             return Answers(plan.numbered(type), start, end, code, blocks, True, names=names)
         name, which, shows, names = _rows(plan, type, end, each) if known is None else known

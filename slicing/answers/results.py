@@ -4,48 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.aggregates.aggregate import Pools
-from slicing.answers.answers import Answers, Ranges
+from slicing.answers.answers import PIECE, Answers, Ranges
 from slicing.columns.arrow_io import no_rows
 from slicing.columns.arrow_out import Pieces, array_of, texts
 from slicing.columns.keys import KeyTable, ranks_among
 from slicing.columns.order import sorting
-from slicing.columns.values import given_out, taken
+from slicing.columns.values import taken
 from slicing.plan import Plan
-from slicing.slices.blocks import by_column
+from slicing.slices.blocks import FEW, by_column
 from slicing.windows.bounds import BEGIN
 
 Ints = npt.NDArray[np.int64]
 
 
-def schema(plan: Plan) -> pa.Schema:
-    """The columns of ``out.windows``."""
-    return plan.alike("schema", lambda: _schema(plan))
-
-
-def _schema(plan: Plan) -> pa.Schema:
-    time = plan.measure.type
-    fields = [pa.field("window", pa.string()), pa.field("window_start", time), pa.field("window_end", time)]
-    fields += [pa.field(n, given_out(t)) for n, t in zip(plan.spec.by, plan.key_types, strict=True)]
-    if plan.spec.ranks_rows:
-        fields += [pa.field("rank_start", pa.int64()), pa.field("rank_end", pa.int64())]
-    fields += [pa.field(n, a.type) for n, a in plan.aggs.items()]
-    if plan.spec.emit == "updates":
-        fields.append(pa.field("revision", pa.int64()))
-    if plan.spec.emit == "changes":
-        fields.append(pa.field("op", pa.string()))
-    return pa.schema(fields)
-
-
 def in_order(answers: Answers, keys: KeyTable | None, last: Ints | None = None) -> Ints | None:
     """The order of rows: end, window, start, keys (null first), rank, then ``last``; None where they are in it."""
-    if answers.ordered and last is None:
-        return None
     before = [] if last is None else [last]
     before += [] if answers.ranks is None else [answers.ranks[:, 0]]
     before += [] if keys is None else [ranks_among(answers.code, keys)]
@@ -55,8 +35,8 @@ def in_order(answers: Answers, keys: KeyTable | None, last: Ints | None = None) 
 def to_table(plan: Plan, answers: Answers, keys: KeyTable | None, pools: Pools, mark: Ints | None = None) -> pa.Table:
     """``mark`` is the revision of each row or, for changes, 0 for '-', 1 for '+', and -1 for a '+' that comes first."""
     if not answers.window.size:
-        return plan.alike("no windows", lambda: no_rows(schema(plan)))
-    order = in_order(answers, keys, mark)
+        return plan.no_windows
+    order = None if answers.ordered and mark is None else in_order(answers, keys, mark)
     if order is not None:
         answers = answers.take(order)
         mark = None if mark is None else mark[order]
@@ -64,7 +44,7 @@ def to_table(plan: Plan, answers: Answers, keys: KeyTable | None, pools: Pools, 
     starts = not plan.open_start or answers.start.min() > BEGIN
     no_start = None if starts else answers.start == BEGIN
     columns = [
-        plan.named(answers.window) if answers.names is None else answers.names,
+        plan.name_arrays.take(answers.window) if answers.names is None else answers.names,
         plan.measure.array(answers.start, no_start),
         plan.measure.array(answers.end),
     ]
@@ -79,7 +59,7 @@ def to_table(plan: Plan, answers: Answers, keys: KeyTable | None, pools: Pools, 
     if plan.spec.emit == "changes":
         sign = np.ones(len(answers), np.int64) if mark is None else mark
         columns.append(texts(["-", "+"]).take(array_of(np.abs(sign))))
-    return pa.Table.from_arrays(columns, schema=schema(plan))
+    return pa.Table.from_arrays(columns, schema=plan.result_schema)
 
 
 def windows(
@@ -98,10 +78,11 @@ def windows(
         again, mark = revised
         first = np.full(len(waited), -1 if plan.spec.emit == "changes" else 0)
         revised = Answers.together([waited, again]), np.append(first, mark)
-    parts = [part for part in parts if part.window.size]
-    if len(parts) > 1 and revised is None and _in_turn(parts):
-        return pa.concat_tables([windows(plan, keys, pools, [part]) for part in parts])
-    answers = Answers.together(parts) if parts else Answers.none(plan)
+    if len(parts) > 1:
+        parts = [part for part in parts if part.window.size]
+        if len(parts) > 1 and revised is None and _in_turn(parts):
+            return pa.concat_tables([windows(plan, keys, pools, [part]) for part in parts])
+    answers = parts[0] if len(parts) == 1 else Answers.all_of(plan, parts)
     if plan.since:
         answers = answers.take(~plan.missed(answers.window, answers.start, answers.end))
         if revised is not None:
@@ -149,7 +130,11 @@ def none_late(plan: Plan, given: pa.Schema) -> pa.Table:
 
 def aggregates(plan: Plan, answers: Answers, pools: Pools) -> list[pa.Array | pa.ChunkedArray]:
     columns: list[Pieces] = []
-    numbers = None if isinstance(answers.blocks, tuple) else _numbers(plan, answers.blocks)
+    numbers = None
+    if not isinstance(answers.blocks, tuple):
+        numbers = _numbers(plan, answers.blocks)
+    elif answers.window.size <= PIECE:
+        return _aggregates(plan, answers, pools)
     if numbers is not None:
         return numbers
     for piece in answers.pieces():
@@ -177,10 +162,12 @@ def _numbers(plan: Plan, ranges: Ranges) -> list[pa.Array] | None:
 
 def _aggregates(plan: Plan, answers: Answers, pools: Pools) -> list[pa.Array]:
     assert isinstance(answers.blocks, tuple)
-    blocks = [by_column(block) for block in answers.blocks]
+    blocks: Sequence[Any] = answers.blocks
+    if answers.window.size >= FEW or answers.shows is not None:
+        blocks = list(map(by_column, blocks))
     columns = []
     for name, agg in plan.aggs.items():
-        array, overflow = agg.lower([blocks[i] for i in plan.lanes_of[name]], pools)
+        array, overflow = agg.lower(list(map(blocks.__getitem__, plan.lanes_of[name])), pools)
         if answers.shows is not None:
             array = _repeated(array, answers.shows)
             overflow = None if overflow is None else overflow[answers.shows]

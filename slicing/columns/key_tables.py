@@ -62,6 +62,9 @@ class Table:
         """
         rows.setflags(write=False)  # as Arrow's buffers are: a kernel is compiled once
         out, first = np.empty(count, np.int32), 0
+        if threads == 1:
+            self._encode(rows, valid, data, out, slice(0, count))
+            return out
         if len(parts(count, threads)) > 1:
             first = self._begin(rows, valid, data, out)
         share = [slice(first + part.start, first + part.stop) for part in parts(count - first, threads)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ Array = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]
 
 FEWER = 16  # times fewer codes than keys are sorted, and not counted
+_TYPE = attrgetter("type")
 _LOW_HALF = np.int64(0xFFFFFFFF)
 
 
@@ -48,18 +50,22 @@ class KeyTable:
 
     @property
     def nbytes(self) -> int:
-        tables = [*self._pairs, *(column.table for column in self._columns)]
-        return sum(known.nbytes for known in self._ordered) + sum(table.nbytes for table in tables)
+        size = self._ordered[0].nbytes + self._ordered[1].nbytes
+        for table in self._pairs:
+            size += table.nbytes
+        for column in self._columns:
+            size += column.table.nbytes
+        return size
 
     def encode(self, columns: Sequence[pa.Array], threads: int = 1) -> Codes:
         """The code of each row; ``threads`` look known words up together.
 
         Columns of other types or lengths are refused before anything changes.
         """
-        types = [column.type for column in columns]
+        types = list(map(_TYPE, columns))
         if types != self._types:
             raise TypeError(f"the key columns have types {_listed(types)}; allowed are {_listed(self._types)}")
-        if len({len(column) for column in columns}) > 1:
+        if len(set(map(len, columns))) > 1:
             raise ValueError(f"the key columns have {_listed(map(len, columns))} rows; they must be equally long")
         return self.encode_values(columns, threads)
 

@@ -13,7 +13,7 @@ class Columns:
     def __init__(self, types: Mapping[str, pa.DataType]) -> None:
         self._types = types
         self._seen: pa.Schema | None = None
-        self._places: list[tuple[str, int]] = []  # in that schema
+        self._places: list[int] = []  # in that schema
 
     def of(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, dict[str, pa.Array]]:
         """The batch, and those of it; refuses other types. One of type null, as a column is of which some library has
@@ -22,8 +22,8 @@ class Columns:
             batch = self._with_nulls(batch)
             schema = batch.schema
             self.check(schema)
-            self._seen, self._places = schema, [(name, schema.get_field_index(name)) for name in self._types]
-        return batch, {name: batch.column(place) for name, place in self._places}
+            self._seen, self._places = schema, [schema.get_field_index(name) for name in self._types]
+        return batch, dict(zip(self._types, map(batch.column, self._places), strict=True))
 
     def _with_nulls(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         for place, field in enumerate(batch.schema):

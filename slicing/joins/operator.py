@@ -197,7 +197,7 @@ class JoinOperator:
             tasks.append(Task(side, rows))
             if batch.time.size:
                 progress[side] = side_plan.policy.observe(progress[side], _seen(side_plan, batch))
-                reached_now = side_plan.policy.reached(progress[side], side_plan.measure)
+                reached_now = side_plan.policy.reached(progress[side], side_plan.policy.delays(side_plan.measure))
                 own[side] = clipped(later(own[side], reached_now))
             counts[_NAMES[side]] = batch.given.num_rows
             counts[f"late_{_NAMES[side]}"] = positions.size

@@ -99,7 +99,7 @@ class Stream:
         store, until = now.store, FOREVER if flush and axis.partial.any() else closed
         if not len(store) or not plan.edges.any_between(self.closed, until):
             return replace(now, store=store.settled()), Answers.none(plan)
-        closing = Closing(store, keys, self.closed, until)
+        closing = Closing(plan, store, keys, self.closed, until)
         answers = answer(closing)
         if len(answers):
             answers = self._in_time(axis, now, answers, np.array([self.latest]) if rows is None else rows.time)

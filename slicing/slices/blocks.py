@@ -140,28 +140,31 @@ def together(parts: Sequence[Block]) -> Block:
     return Picked(concatenated([p.lists for p in picked]), first, last)
 
 
-def appended(lane: Lane, older: Block, newer: Block, shared: bool) -> Block:
-    """The newer cells after the older ones; with ``shared`` the first of them is the last of those."""
+def beside(older: Block, newer: Block) -> Block:
+    """The newer cells after the older ones."""
+    if isinstance(older, np.ndarray) and isinstance(newer, np.ndarray):
+        return np.concatenate((older, newer))
+    return together([older, newer])
+
+
+def appended(lane: Lane, older: Block, newer: Block) -> Block:
+    """The same; the first of the newer ones is the last of the older ones."""
     if isinstance(older, np.ndarray) and isinstance(newer, np.ndarray) and isinstance(lane.kind, int):
-        block = after(older, newer, shared)
-        if not shared:
-            return block
+        block = after(older, newer, True)
         words.combine(lane.kind, np.array([len(older) - 1]), _FIRST, block, newer)
         return block
-    if not shared:
-        return together([older, newer])
     assert not isinstance(lane.kind, int)
     into = np.arange(len(older) + len(newer))
     into[len(older) :] -= 1
     return lane.kind.merged(lane, into, into.size - 1, older, newer)
 
 
-def taken_up(lane: Lane, older: Ints, newer: Ints) -> None:
+def take_up(lane: Lane, older: Ints, newer: Ints) -> None:
     """The only one of the older partials becomes part of the first of the newer ones, in place."""
     if isinstance(lane.kind, int):
         words.combine(lane.kind, _FIRST, _FIRST, newer, older)
     else:
-        newer[:1] = appended(lane, older, newer[:1], True)
+        newer[:1] = appended(lane, older, newer[:1])
 
 
 def after(older: Ints, newer: Ints, shared: bool) -> Ints:

@@ -79,7 +79,10 @@ def parts(lanes: Sequence[Lane], runs: Sequence[Cells], start: Ints, end: Ints, 
 
 def size(found: Sequence[Part]) -> int:
     """How many cells these are."""
-    return sum(int((last - first).sum()) for _, first, last in found)
+    count = 0
+    for _, first, last in found:
+        count += int((last - first).sum())
+    return count
 
 
 def _coarser(lanes: Sequence[Lane], cells: Cells, starts: Ints) -> tuple[Cells, Ints]:

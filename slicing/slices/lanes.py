@@ -26,4 +26,7 @@ class Lane(NamedTuple):
     @property
     def counts_all(self) -> bool:
         """Whether it is the number of rows."""
-        return self.kind == kinds.COUNT and not self.feeds and self.flag is None
+        return self == COUNTS_ALL
+
+
+COUNTS_ALL = Lane(kinds.COUNT, (), None)

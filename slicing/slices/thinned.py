@@ -56,9 +56,8 @@ class Thinned(Cells):
     def nbytes(self) -> int:
         return self.whole.nbytes + self.gone.nbytes
 
-    @property
-    def looked_up(self) -> int:
-        return self.whole.looked_up
+    def sizes(self) -> tuple[int, int]:
+        return self._size, self.nbytes + self.whole.looked_up
 
     @lazy
     def weight(self) -> int:

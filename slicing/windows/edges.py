@@ -61,6 +61,7 @@ class EdgeSet:
         self._listed_before = 64
         self.marks = sorted({m for b in bounds for m in b.marks})
         self.irregular = [b for b in bounds if b.irregular]
+        self.regular = self.regular_width(0)
         known = [b.known for b in self.irregular]
         self._known = max((k[0] for k in known), default=BEGIN), min((k[1] for k in known), default=END)
         self.gapless = not bounds or any(b.gapless for b in bounds)
@@ -129,13 +130,6 @@ class EdgeSet:
             self._quiet = after, edge  # a stream asks on from here
         return edge <= until
 
-    def listed(self, low: int, high: int, grid: int, limit: int) -> Ints | None:
-        """The same where rows need not be looked at: edges come at regular steps, at most ``limit`` of them."""
-        if self.irregular:
-            return None
-        edges = self.between(low, high, _NONE, grid, limit)
-        return edges if edges.size else None
-
     def between(self, low: int, high: int, times: Ints, grid: int, limit: int) -> Ints:
         """Ascending edges after ``low`` up to the first one after ``high``, where rows at ``times`` need one.
 
@@ -145,17 +139,17 @@ class EdgeSet:
         known_from, of_grid, edge = self._next
         if edge.size and grid == of_grid and known_from <= low and high < edge[0]:
             return edge
-        edges = self._between(low, high, times, grid, limit)
+        regular = self.regular if not grid else self.regular_width(grid)
+        if regular is not None and (high - low) // regular[0] <= limit:
+            width, origin = regular
+            edges = progression(low - (low - origin) % width + width, high - (high - origin) % width + width, width)
+        else:
+            edges = self._between(low, high, times, grid, limit)
         if edges.size == 1:
             self._next = low, grid, edges
         return edges
 
     def _between(self, low: int, high: int, times: Ints, grid: int, limit: int) -> Ints:
-        regular = self.regular_width(grid)
-        if regular is not None and (high - low) // regular[0] <= limit:
-            width, origin = regular
-            first, last = (t - (t - origin) % width + width for t in (low, high))
-            return progression(first, last, width)
         if not grid and 2 * (high - low) < self._ahead:
             return self._of_coming(low, high)
         every, phase = self._cuts
@@ -223,11 +217,16 @@ class EdgeSet:
 
     def held_from(self, h: int) -> int:
         """No slice after this time has ever been let go (see ``lives``)."""
+        if self.tumbles:
+            size, step, offset = self._kept[0]
+            return min(h, ((h - size - offset) // step + 1) * step + offset)
         return BEGIN if self._asks_slices else min(h, self._first_live_start(h))
 
     def _first_live_start(self, h: int) -> int:
         """Where the earliest window starts that has not left."""
-        first = min([b.first_live_start(h) for b in self._kept_others], default=END)
+        first = END
+        for bound in self._kept_others:
+            first = min(first, bound.first_live_start(h))
         if len(self._kept) <= FEW:
             for size, step, offset in self._kept:
                 if first <= h - size:  # as no later one starts before it

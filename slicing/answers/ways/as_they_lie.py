@@ -15,6 +15,7 @@ from slicing.answers.answers import Answers
 from slicing.answers.ways.interface import WINDOW, Closing, Offer, Way
 from slicing.columns.keys import KeyTable
 from slicing.columns.order import distinct
+from slicing.kernels.cells import CODE, END
 from slicing.kernels.combine import combine
 from slicing.plan import Plan
 from slicing.slices import blocks as b
@@ -45,14 +46,17 @@ def offer(closing: Closing) -> Offer | None:
     if plan.eager:
         parts = eager.parts(plan.lanes, runs, start, end, eager.FANOUT if plan.combine == EAGER else eager.FEWEST)
     else:
-        parts = [
-            (run, np.searchsorted(run.end, start, "right"), np.searchsorted(run.end, end, "right")) for run in runs
-        ]
+        parts = []
+        for run in runs:
+            ends = run.meta[:, END]
+            parts.append((run, ends.searchsorted(start, "right"), ends.searchsorted(end, "right")))
 
     def answers() -> Answers:
         if keys is None:
             return Answers.of_types(plan, due, None, np.zeros_like(end), _added_up_at_once(plan, parts, end.size))
         found = list(_by_key(plan, keys, parts, end.size))
+        if len(found) == 1:
+            return Answers.of_types(plan, due, *found[0])
         each, code = (np.concatenate(columns) for columns in list(zip(*found, strict=True))[:2])
         blocks = tuple(map(b.together, zip(*(blocks for _, _, blocks in found), strict=True)))
         return Answers.of_types(plan, due, each, code, blocks)
@@ -114,7 +118,11 @@ def _by_key(plan: Plan, keys: KeyTable, parts: Sequence[eager.Part], windows: in
             yield _side_by_side(keys, cells.take(slice(first[w], last[stop - 1])), (last - first)[w:stop])
             w = stop
         else:
-            code, blocks = _added_up(plan, keys, [(cells, int(first[w]), int(last[w])) for cells, first, last in parts])
+            spans = []
+            for cells, first, last in parts:
+                if first[w] < last[w]:
+                    spans.append(cells.take(slice(int(first[w]), int(last[w]))))
+            code, blocks = _added_up(plan, keys, spans)
             yield np.array([code.size]), code, blocks
             w += 1
 
@@ -125,7 +133,8 @@ def _one_slice_each(parts: Sequence[eager.Part]) -> Ints:
     alone = np.where((count > 0).sum(axis=0) == 1, count.argmax(axis=0), -1)
     for at, (cells, first, last) in enumerate(parts):
         mine = np.flatnonzero(alone == at)
-        alone[mine[cells.end[first[mine]] != cells.end[last[mine] - 1]]] = -1
+        ends = cells.meta[:, END]
+        alone[mine[ends[first[mine]] != ends[last[mine] - 1]]] = -1
     return alone
 
 
@@ -136,21 +145,21 @@ def _side_by_side(keys: KeyTable, cells: Cells, each: Ints) -> _Stretch:
     return each, code[order], tuple(b.gathered(block, order) for block in cells.blocks)
 
 
-def _added_up(plan: Plan, keys: KeyTable, spans: Sequence[tuple[Cells, int, int]]) -> tuple[Ints, tuple[Block, ...]]:
-    """The codes that have cells in the spans, in the order of their keys, and what each one's cells come to.
+def _added_up(plan: Plan, keys: KeyTable, spans: Sequence[Cells]) -> tuple[Ints, tuple[Block, ...]]:
+    """The codes that have cells in these tables, in the order of their keys, and what each one's cells come to.
 
     Cells lie by code. They are added up in that order, which goes through memory once, and then put in the keys'.
     """
-    tables = sorted((run.take(slice(start, end)) for run, start, end in spans if start < end), key=len, reverse=True)
+    tables = spans if len(spans) == 1 else sorted(spans, key=len, reverse=True)
     most, others = tables[0], tables[1:]
-    code = np.ascontiguousarray(most.code)
-    one_slice = most.end[0] == most.end[-1]
+    ends, code = most.meta[:, END], np.ascontiguousarray(most.meta[:, CODE])
+    one_slice = ends[0] == ends[-1]
     if others or not one_slice:
         held = np.zeros(len(keys), np.bool_)
         for table in tables:
             held[table.code] = True
         code = held.nonzero()[0]
-    if one_slice and code.size == len(most):  # the others are added to it
+    if one_slice and code.size == len(most.meta):  # the others are added to it
         blocks = tuple(block.copy() for block in most.blocks) if others else most.blocks
     else:
         blocks, others = tuple(b.identity(lane, code.size) for lane in plan.lanes), tables
@@ -162,4 +171,7 @@ def _added_up(plan: Plan, keys: KeyTable, spans: Sequence[tuple[Cells, int, int]
             for lane, block, added in zip(plan.lanes, blocks, piece.blocks, strict=True):
                 combine(lane.kind, into, every[: into.size], block, added)
     order = keys.order(code)
-    return code[order], tuple(b.gathered(block, order) for block in blocks)
+    found = []
+    for block in blocks:
+        found.append(b.gathered(block, order))
+    return code[order], tuple(found)

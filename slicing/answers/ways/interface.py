@@ -25,14 +25,11 @@ Ints = npt.NDArray[np.int64]
 class Closing:
     """The windows with ``after < end <= until`` of a store's slices, all of them at once."""
 
+    plan: Plan
     store: Store
     keys: KeyTable | None
     after: int
     until: int
-
-    @lazy
-    def plan(self) -> Plan:
-        return self.store.plan
 
     @property
     def runs(self) -> Sequence[Cells]:
