@@ -13,6 +13,7 @@ from harness import Squares
 
 import slicing as sl
 from slicing.plan import Plan
+from slicing.policy import Policy
 
 N = {"n": sl.count()}
 
@@ -251,7 +252,7 @@ def test_equal_specs_are_planned_once_for_each_of_their_types():
     one, other = (Plan.of(spec(10), schemas[0]) for _ in range(2))
     assert one is not other and one.spec is not other.spec and one.bounds[0] is other.bounds[0]
     assert one.row_windows[0] is other.row_windows[0]
-    one.combining("prefix difference")
+    one.run_by(Policy("prefix difference"))
     assert other.combine == Plan.of(spec(10), schemas[0]).combine == "auto"
     assert Plan.of(spec(10), schemas[1]).bounds[0] is not one.bounds[0]
     assert Plan.of(spec(20), schemas[0]).bounds[0] is not one.bounds[0]
