@@ -155,6 +155,8 @@ class Plan:
     def _bind_aggregates(self, types: dict[str, pa.DataType]) -> None:
         """The aggregates, the partials they are read from, and the columns these are made of."""
         self.aggs: dict[str, BoundAggregate] = {n: a.bind(types) for n, a in self.spec.aggs.items()}
+        if not self.arrival:
+            _check_ties(self.spec, self.aggs)
         self.lanes: list[Lane] = list(dict.fromkeys(lane for a in self.aggs.values() for lane in a.lanes))
         self.lanes_of = {n: [self.lanes.index(lane) for lane in a.lanes] for n, a in self.aggs.items()}
         feeds = [feed for lane in self.lanes for feed in lane.feeds]
@@ -509,3 +511,19 @@ _ADDS_UP = {
     EAGER: "keeps coarser partials of slices",
     BUCKETS: "puts the partials of slices into all windows that hold them",
 }
+
+
+def _check_ties(spec: Spec, aggs: Mapping[str, BoundAggregate]) -> None:
+    """Refuse aggregates that would have to order structs and lists, where rows have no order of arrival."""
+    for name, agg in spec.aggs.items():
+        type = aggs[name].type.value_type if agg.function == "collect" else aggs[name].type
+        several = isinstance(agg.return_, tuple)
+        if several or (agg.function in _BY_ORDER and pa.types.is_nested(type)):
+            what = "several columns" if several else "structs or lists"
+            raise ValueError(
+                f"aggs[{name!r}]: {agg!r} returns {what}, which needs rows in an order of arrival, and rows that come "
+                "from several places have none; ask for single columns of numbers, times or text"
+            )
+
+
+_BY_ORDER = ("first", "last", "argmin", "argmax", "collect")

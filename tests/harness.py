@@ -40,6 +40,12 @@ def arrow_type(name: str) -> pa.DataType:
             return pa.timestamp(unit, zone)
         case ["dictionary"]:
             return pa.dictionary(pa.int32(), pa.string())
+        case ["duration", unit]:
+            return pa.duration(unit)
+        case ["struct"]:
+            return pa.struct({"a": pa.int64(), "b": pa.string()})
+        case ["list"]:
+            return pa.list_(pa.float64())
     return pa.type_for_alias(name)
 
 
@@ -51,7 +57,7 @@ def arrow_array(values: list, type_name: str) -> pa.Array:
         return pa.array([None if day is None else day * DAY for day in values], pa.int64()).cast(kind)
     if pa.types.is_date32(kind):
         return pa.array(values, pa.int32()).cast(kind)
-    if pa.types.is_timestamp(kind):
+    if pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
         return pa.array(values, pa.int64()).cast(kind)
     return pa.array(values, kind)
 
@@ -365,7 +371,7 @@ def plain(array: pa.ChunkedArray | pa.Array) -> list:
         return [
             {name: column[at] for name, column in fields.items()} if valid[at] else None for at in range(len(array))
         ]
-    if pa.types.is_timestamp(kind):
+    if pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
         return array.cast(pa.int64()).to_pylist()
     if pa.types.is_date32(kind):
         return array.cast(pa.int32()).to_pylist()
@@ -399,7 +405,9 @@ def answer_type(agg: Values, columns: dict[str, str]) -> pa.DataType:
     if fn in ("any", "all"):
         return pa.bool_()
     if fn in ("argmin", "argmax"):
-        return arrow_type(columns[agg["return"]])
+        if isinstance(agg["return"], str):
+            return arrow_type(columns[agg["return"]])
+        return pa.struct([(name, arrow_type(columns[name])) for name in agg["return"]])
     if fn == "udaf":
         return {"polynomial": pa.int64(), "remainder": pa.int64(), "any odd": pa.bool_()}.get(
             agg["which"], pa.float64()
@@ -414,6 +422,8 @@ def answer_type(agg: Values, columns: dict[str, str]) -> pa.DataType:
         if pa.types.is_decimal(kind):
             wider, finer = (10, 0) if fn == "sum" else (4, 4)
             return pa.decimal128(min(kind.precision + wider, 38), min(kind.scale + finer, 38))
+        if pa.types.is_duration(kind):
+            return kind
         if fn == "mean" or pa.types.is_floating(kind):
             return pa.float64()
         return pa.uint64() if column_type.startswith("uint") else pa.int64()

@@ -286,6 +286,8 @@ def mean(values: list, column_type: str) -> Any:
         total = float_sum(values)
         return Near(total.value / len(values), total.slack / len(values) + 1e-15 * abs(total.value))
     exact = sum(map(Fraction, values), Fraction(0)) / len(values)
+    if column_type.startswith("duration"):  # whole units, halves away from zero
+        return int(math.copysign(1, exact)) * math.floor(abs(exact) + Fraction(1, 2))
     if not column_type.startswith("decimal"):
         return Near(float(exact), 1e-15 * abs(float(exact)))
     digits = min(int(column_type.rstrip(")").split(",")[1]) + 4, 38)
@@ -424,7 +426,9 @@ def aggregate(agg: Values, rows: list[Row], columns: dict[str, str], on_overflow
     if fn in ("argmin", "argmax"):
         best = extreme(values, pick)
         rows = [row for row in rows if same(row.values[column], best)]
-        return edge(rows, agg["return"], False, arrival).values[agg["return"]]
+        if isinstance(agg["return"], str):
+            return edge(rows, agg["return"], False, arrival).values[agg["return"]]
+        return {name: rows[0].values[name] for name in agg["return"]}
     first, last = (edge(rows, column, last, arrival).values[column] for last in (False, True))
     if fn == "m4":
         ends = {"first": first, "last": last}

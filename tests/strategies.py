@@ -19,7 +19,9 @@ TIME_TYPES += ["timestamp[ms, Europe/Berlin]", "date32", "date64"]
 DECIMALS = ["decimal(5, 2)", "decimal(18, 0)", "decimal(38, 6)", "decimal(30, 10)"]
 KEY_TYPES = ["int64", "int32", "string", "dictionary", "binary", "bool", "float64", "decimal(9, 2)"]
 KEY_TYPES += ["date32", "timestamp[us]"]
+NESTED = ["struct", "list"]
 VALUE_TYPES = [*INTEGERS, "float32", "float64", "bool", *DECIMALS, "timestamp[us]", "date32", "string"]
+VALUE_TYPES += ["duration[ns]", "duration[s]", *NESTED]
 OF_ROWS = ["rows", "punctuation", "frame", "per_row", "last_rows", "visit", "delta"]
 CONTEXT_FREE = ["tumbling", "sliding", "cumulate", "landmark", "fixed", "listed", "squares"]
 
@@ -60,6 +62,7 @@ class Kit:
     of_stream: bool = False  # more windows of the whole stream
     within_bound: bool = False  # rows arrive in order of time plus a jitter that the watermark allows for
     rich_values: bool = True
+    nested: bool = True  # structs and lists, which need an order of arrival
     each: bool = False  # one window of each kind, and aggregates of each sort, in every case
 
 
@@ -88,6 +91,12 @@ def values(type_name: str) -> SearchStrategy:
         return (st.integers(-200, 200) | st.integers(-bound, bound)).map(lambda n: unscaled(n, scale))
     if type_name.startswith("timestamp"):
         return st.integers(-5, 5) | st.integers(-(2**52), 2**52)
+    if type_name.startswith("duration"):
+        return st.integers(-5, 5) | st.integers(-(2**63), 2**63 - 1) | st.sampled_from([-(2**63), 2**63 - 1])
+    if type_name == "struct":
+        return st.builds(lambda a, b: {"a": a, "b": b}, st.none() | values("int64"), st.none() | values("string"))
+    if type_name == "list":
+        return st.lists(st.none() | values("float64"), max_size=3)
     if type_name.startswith("date"):
         return st.integers(-3, 3) | st.integers(-20_000, 20_000)
     if type_name == "bool":
@@ -198,6 +207,10 @@ def functions(type_name: str) -> list[str]:
         return [*common, "sum", "any", "all", "median", "quantile", "approx_quantile"]
     if type_name.startswith("decimal"):
         return [*common, "m4", "sum", "mean", "var", "std", "median", "quantile", "approx_quantile"]
+    if type_name in NESTED:
+        return ["count", "first", "last", "collect"]
+    if type_name.startswith("duration"):
+        return [*common, "m4", "sum", "mean"]
     if type_name.startswith(("timestamp", "date")):
         return [*common, "m4"]
     if type_name == "string":
@@ -207,7 +220,7 @@ def functions(type_name: str) -> list[str]:
 
 
 @st.composite
-def aggregates(draw: DrawFn, value_columns: dict[str, str]) -> Values:
+def aggregates(draw: DrawFn, value_columns: dict[str, str], nested: bool = True) -> Values:
     column = draw(st.sampled_from(sorted(value_columns)))
     if draw(st.integers(0, 5)) == 0:
         signed = [name for name, type_name in sorted(value_columns.items()) if type_name in ("int8", "int32", "int64")]
@@ -217,7 +230,10 @@ def aggregates(draw: DrawFn, value_columns: dict[str, str]) -> Values:
     fn = draw(st.sampled_from(functions(value_columns[column])))
     agg = {"fn": fn, "col": column}
     if fn in ("argmin", "argmax"):
-        agg["return"] = draw(st.sampled_from([*sorted(value_columns), "row"]))
+        columns = [*sorted(value_columns), "row"]
+        agg["return"] = draw(st.sampled_from(columns))
+        if nested and draw(st.integers(0, 2)) == 0:
+            agg["return"] = draw(st.lists(st.sampled_from(columns), min_size=1, max_size=3, unique=True))
     if fn in ("var", "std") and draw(st.booleans()):
         agg["ddof"] = draw(st.sampled_from([0, 1, 2]))
     drawn = {
@@ -259,7 +275,8 @@ def watermarks(draw: DrawFn, kit: Kit) -> Values:
 def cases(draw: DrawFn, kit: Kit = Kit()) -> Case:
     time_type = draw(st.sampled_from(kit.time_types))
     by = {f"k{n}": draw(st.sampled_from(KEY_TYPES)) for n in range(draw(st.sampled_from(kit.keys)))}
-    types = VALUE_TYPES if kit.rich_values else ["int64", "float64"]
+    rich = [name for name in VALUE_TYPES if kit.nested or name not in NESTED]
+    types = rich if kit.rich_values else ["int64", "float64"]
     number = draw(st.integers(1, 3)) if kit.rich_values else 1
     value_columns = {f"v{n}": draw(st.sampled_from(types)) for n in range(number)}
     watermark = draw(watermarks(kit))
@@ -286,7 +303,7 @@ def cases(draw: DrawFn, kit: Kit = Kit()) -> Case:
     if draw(st.integers(0, 5)) == 0:
         aggs["flagged"] = {"fn": "count", "where": "flag"}
     for number in range(draw(st.integers(1, 5))):
-        aggs[f"a{number}"] = draw(aggregates(value_columns))
+        aggs[f"a{number}"] = draw(aggregates(value_columns, kit.nested))
     aggs["tail"] = {"fn": "last", "col": "row"}  # order in every case
     if kit.each:
         aggs |= {"total": {"fn": "sum", "col": "v0"}, "middle": {"fn": "median", "col": "v0"}}

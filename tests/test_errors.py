@@ -256,6 +256,11 @@ WHEN_BUILT = {
     "sl.sum(3)": "TypeError: sum's column must be the name of a column; got 3",
     "sl.count('')": "TypeError: count's column must be the name of a column; got ''",
     "sl.m4(None)": "TypeError: m4's column must be the name of a column; got None",
+    "sl.argmin('v', ['a', 3])": "TypeError: argmin's return_[1] must be the name of a column; got 3",
+    "sl.argmin('v', [])": "ValueError: argmin's return_ must name at least one column; got []",
+    "sl.argmax('v', ['a', 'a'])": (
+        "ValueError: argmax's return_ names column 'a' twice; each is a field of the result"
+    ),
     "sl.argmin('v', 3)": "TypeError: argmin's return_ must be the name of a column; got 3",
     "sl.var('v', ddof=-1)": "ValueError: var's ddof must be a whole number of at least 0; got -1",
     "sl.std('v', ddof=True)": "ValueError: std's ddof must be a whole number of at least 0; got True",
@@ -316,14 +321,15 @@ WHEN_BOUND = {
     "push(spec(sequence='x'))": "TypeError: sequence column 'x' has type double; it must be an integer or a time",
     "push(spec(aggs={'s': sl.sum('k')}))": (
         "TypeError: sl.sum('k'): column 'k' has type string; sum takes integer, unsigned integer, float, "
-        "bool, decimal columns"
+        "bool, decimal, duration columns"
     ),
     "push(spec(aggs={'s': sl.any('v')}))": "TypeError: sl.any('v'): column 'v' has type int64; any takes bool columns",
     "push(spec(aggs={'s': sl.max('l')}))": (
-        "TypeError: column 'l' has type list<item: int64>, which cannot be aggregated; allowed are integers, ..."
+        "TypeError: sl.max('l'): column 'l' has type list<item: int64>; max takes integer, ... string or binary columns"
     ),
-    "push(spec(aggs={'s': sl.argmax('v', 'l')}))": (
-        "TypeError: column 'l' has type list<item: int64>, which cannot be aggregated; allowed are integers, ..."
+    "push(spec(aggs={'s': sl.argmax('v', 'm')}), rows(m=pa.array([[], []], pa.map_(pa.int8(), pa.int8()))))": (
+        "TypeError: column 'm' has type map<int8, int8>, which cannot be aggregated; allowed are integers, ..., "
+        "strings, binary, structs and lists"
     ),
     "push(spec(aggs={'s': sl.sum('x').where('v')}))": (
         "TypeError: sl.sum('x').where('v'): where takes a boolean column; 'v' has type int64"

@@ -135,19 +135,19 @@ def orderless(case: Case) -> Case:
 
 
 @share(30)
-@given(cases(Kit(kinds=(*CONTEXT_FREE, "session", "whole"))), st.integers(1, 4), SEEDS)
+@given(cases(Kit(kinds=(*CONTEXT_FREE, "session", "whole"), nested=False)), st.integers(1, 4), SEEDS)
 def test_any_spread_of_rows_gives_what_the_rows_say(case: Case, count: int, chance: random.Random) -> None:
     check_places(orderless(case), count, chance)
 
 
 @share(15)
-@given(cases(Kit(kinds=("session", "tumbling"), rich_values=False)), st.integers(1, 4), SEEDS)
+@given(cases(Kit(kinds=("session", "tumbling"), rich_values=False, nested=False)), st.integers(1, 4), SEEDS)
 def test_sessions_with_late_rows_in_any_spread(case: Case, count: int, chance: random.Random) -> None:
     check_places(orderless(case), count, chance)
 
 
 @share(20)
-@given(cases(Kit(kinds=(*OF_ROWS, "tumbling", "session"))), st.integers(1, 4), SEEDS)
+@given(cases(Kit(kinds=(*OF_ROWS, "tumbling", "session"), nested=False)), st.integers(1, 4), SEEDS)
 def test_rows_that_are_kept_go_where_their_key_is(case: Case, count: int, chance: random.Random) -> None:
     windows = {name: {**w, **({"order": "time"} if "order" in w else {})} for name, w in case.query["windows"].items()}
     if any(not w.get("per_key", True) for w in windows.values()):
@@ -156,7 +156,12 @@ def test_rows_that_are_kept_go_where_their_key_is(case: Case, count: int, chance
 
 
 @share(20)
-@given(cases(Kit(kinds=(*CONTEXT_FREE, "session", "whole", *OF_ROWS))), st.integers(1, 4), SEEDS, st.integers(0, 9))
+@given(
+    cases(Kit(kinds=(*CONTEXT_FREE, "session", "whole", *OF_ROWS), nested=False)),
+    st.integers(1, 4),
+    SEEDS,
+    st.integers(0, 9),
+)
 def test_aggregates_come_and_go(case: Case, count: int, chance: random.Random, change_at: int) -> None:
     windows = {name: {**w, **({"order": "time"} if "order" in w else {})} for name, w in case.query["windows"].items()}
     if any(not w.get("per_key", True) for w in windows.values()):

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from slicing.columns.values import INTEGER, NUMERIC, RANKED, TIME, ValueType
+from slicing.columns.values import DURATION, INTEGER, NESTED, NUMERIC, RANKED, TIME, ValueType
 from slicing.slices.lanes import Lane
 
 Block = Any  # see slicing.slices.blocks
@@ -48,7 +48,7 @@ class Aggregate:
 
     function: str
     column: str | None = None
-    return_: str | None = None
+    return_: str | tuple[str, ...] | None = None  # several: a struct of them
     ddof: int | None = None
     flag: str | None = None
     options: tuple[tuple[str, Any], ...] = ()  # other arguments, in their order
@@ -65,7 +65,8 @@ class Aggregate:
         if self.user is not None:
             inputs: tuple[str, ...] = self.user.inputs
             return inputs
-        return tuple(c for c in (self.column, self.return_) if c is not None)
+        returned = (self.return_,) if isinstance(self.return_, str) else self.return_ or ()
+        return (*(() if self.column is None else (self.column,)), *returned)
 
     def bind(self, types: Mapping[str, pa.DataType]) -> BoundAggregate:
         """Resolve against the columns' types; refuses a type the aggregate cannot take."""
@@ -73,6 +74,8 @@ class Aggregate:
 
     def __repr__(self) -> str:
         arguments = [repr(c) for c in self.columns()] if self.user is None else [repr(self.user)]
+        if isinstance(self.return_, tuple):
+            arguments[1:] = [repr(list(self.return_))]
         if self.ddof not in (None, 1):
             arguments.append(f"ddof={self.ddof}")
         arguments += [f"{name}={value!r}" if at else repr(value) for at, (name, value) in enumerate(self.options)]
@@ -104,7 +107,7 @@ class Definition(NamedTuple):
         return self.build(agg, value, types)
 
 
-_SHOWN = {RANKED: "string or binary", **{f: f for f in (*NUMERIC, TIME)}}
+_SHOWN = {RANKED: "string or binary", NESTED: "struct or list", **{f: f for f in (*NUMERIC, TIME, DURATION)}}
 
 
 _TABLE: dict[str, Definition] = {}
@@ -119,3 +122,16 @@ def _column(name: object, argument: str) -> str:
     if not isinstance(name, str) or not name:
         raise TypeError(f"{argument} must be the name of a column; got {name!r}")
     return name
+
+
+def columns_of(names: object, argument: str) -> str | tuple[str, ...]:
+    """A column to return, or several of them."""
+    if not isinstance(names, list | tuple):
+        return _column(names, argument)
+    if not names:
+        raise ValueError(f"{argument} must name at least one column; got {names!r}")
+    checked = tuple(_column(name, f"{argument}[{at}]") for at, name in enumerate(names))
+    twice = [name for name in checked if checked.count(name) > 1]
+    if twice:
+        raise ValueError(f"{argument} names column {twice[0]!r} twice; each is a field of the result")
+    return checked

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from slicing.aggregates.aggregate import Aggregate, BoundAggregate, Lowered, Pools, _column, define
+from slicing.aggregates.aggregate import Aggregate, BoundAggregate, Lowered, Pools, _column, columns_of, define
 from slicing.aggregates.totals import Total
 from slicing.columns import values as v
 from slicing.columns.arrow_out import array_of
-from slicing.columns.values import BOOL, DECIMAL, FLOAT, NUMERIC, RANKED, TIME, UNSIGNED, ValueType
+from slicing.columns.values import BOOL, DECIMAL, DURATION, FLOAT, NESTED, NUMERIC, RANKED, TIME, UNSIGNED, ValueType
 from slicing.kernels import combine as kinds
 from slicing.slices.blocks import width
 from slicing.slices.lanes import Feed, Lane
@@ -33,7 +34,7 @@ def _values(agg: Aggregate, value: ValueType) -> Lane:
     assert agg.column is not None
     if value.family == FLOAT:
         return _lane(agg, kinds.BASIC_F, Feed(agg.column, "float"))
-    if value.family in (TIME, RANKED) or value.ranked:
+    if value.family in (TIME, DURATION, RANKED) or value.ranked:
         return _lane(agg, kinds.EXTREMES, Feed(agg.column, "word"))
     return _lane(agg, kinds.BASIC_I, Feed(agg.column, "int"))
 
@@ -43,6 +44,8 @@ def _sums(agg: Aggregate, value: ValueType) -> tuple[Lane, ...]:
     assert agg.column is not None
     if value.family == DECIMAL and value.ranked:
         return tuple(_lane(agg, kinds.BASIC_I, Feed(agg.column, f"limb{k}")) for k in (0, 1))
+    if value.family == DURATION:
+        return (_lane(agg, kinds.BASIC_I, Feed(agg.column, "int")),)
     return (_values(agg, value),)
 
 
@@ -79,9 +82,11 @@ def _sum(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> 
     def lower(b: list[Ints], pools: Pools) -> Lowered:
         total = Total.of(b[0], value.type == pa.uint64())
         overflow = total.high != (0 if unsigned else total.low.view(np.int64) >> 63)
-        return _whole(b[0], total.low if unsigned else total.low.view(np.int64), overflow)
+        sums = _whole(b[0], total.low if unsigned else total.low.view(np.int64), overflow)
+        return Lowered(sums.array.view(value.type), sums.overflow) if value.family == DURATION else sums
 
-    return BoundAggregate(lanes, pa.uint64() if unsigned else pa.int64(), lower, TOTAL)
+    type = value.type if value.family == DURATION else pa.uint64() if unsigned else pa.int64()
+    return BoundAggregate(lanes, type, lower, TOTAL)
 
 
 def _mean(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> BoundAggregate:
@@ -107,6 +112,14 @@ def _mean(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) ->
             return Lowered(v.decimals(low, high, (b[0][:, 0] > 0) & ~overflow, type), overflow)
 
         return BoundAggregate(lanes, type, lower_decimal, TOTAL)
+
+    if value.family == DURATION:
+
+        def lower_duration(b: list[Ints], pools: Pools) -> Lowered:
+            count = np.maximum(b[0][:, 0], 1)
+            return Lowered(array_of(Total.of(b[0], False).mean(count), _empty(b[0])).view(value.type), None)
+
+        return BoundAggregate(lanes, value.type, lower_duration, TOTAL)
 
     def lower(b: list[Ints], pools: Pools) -> Lowered:
         total = Total.of(b[0], value.type == pa.uint64())
@@ -202,16 +215,38 @@ def _edge(kind: int) -> Callable[[Aggregate, ValueType, Mapping[str, pa.DataType
 def _arg(pick: str) -> Callable[[Aggregate, ValueType, Mapping[str, pa.DataType]], BoundAggregate]:
     def build(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> BoundAggregate:
         assert agg.column is not None and agg.return_ is not None
-        result = ValueType.of(types[agg.return_], agg.return_)
+        if not isinstance(agg.return_, str):
+            return _struct(agg, value, types, [replace(agg, return_=name) for name in agg.return_], build)
+        result, returned = ValueType.of(types[agg.return_], agg.return_), agg.return_
 
         def lower(b: list[Ints], pools: Pools) -> Lowered:
             null = (b[0][:, 0] == 0) | (b[0][:, 6] == 0)
-            return Lowered(result.array(b[0][:, 5], null, pools.get(agg.return_ or "")), None)
+            return Lowered(result.array(b[0][:, 5], null, pools.get(returned)), None)
 
-        lane = _lane(agg, kinds.ARG, Feed(agg.column, pick), Feed(agg.return_, "word"))
+        lane = _lane(agg, kinds.ARG, Feed(agg.column, pick), Feed(returned, "word"))
         return BoundAggregate((lane,), result.type, lower)
 
     return build
+
+
+def _struct(
+    agg: Aggregate,
+    value: ValueType,
+    types: Mapping[str, pa.DataType],
+    parts: list[Aggregate],
+    build: Callable[[Aggregate, ValueType, Mapping[str, pa.DataType]], BoundAggregate],
+) -> BoundAggregate:
+    """Several returned columns: a lane for each, which all take the same row, as no two have one arrival."""
+    bound = [build(part, value, types) for part in parts]
+    lanes = tuple(part.lanes[0] for part in bound)
+    type = pa.struct([(str(part.return_), one.type) for part, one in zip(parts, bound, strict=True)])
+
+    def lower(b: list[Ints], pools: Pools) -> Lowered:
+        arrays = [one.lower([block], pools).array for one, block in zip(bound, b, strict=True)]
+        mask = None if _empty(b[0]) is None else pa.array(b[0][:, 0] == 0)
+        return Lowered(pa.StructArray.from_arrays(arrays, fields=list(type), mask=mask), None)
+
+    return BoundAggregate(lanes, type, lower)
 
 
 def _extreme_count(pick: str) -> Callable[[Aggregate, ValueType, Mapping[str, pa.DataType]], BoundAggregate]:
@@ -267,20 +302,20 @@ def _whole(block: Ints, numbers: npt.NDArray[np.int64] | npt.NDArray[np.uint64],
     return Lowered(array_of(numbers, empty), overflow if overflow.any() else None)
 
 
-_ORDERED = (*NUMERIC, TIME, RANKED)
+_ORDERED = (*NUMERIC, TIME, DURATION, RANKED)
 
 
 define("count", _ORDERED, _count)
-define("sum", NUMERIC, _sum)
+define("sum", (*NUMERIC, DURATION), _sum)
 define("product", NUMERIC, _product)
 define("min", _ORDERED, _extreme("min"))
 define("max", _ORDERED, _extreme("max"))
-define("mean", NUMERIC, _mean)
+define("mean", (*NUMERIC, DURATION), _mean)
 define("geometric_mean", NUMERIC, _geometric_mean)
 define("var", NUMERIC, _moment(root=False))
 define("std", NUMERIC, _moment(root=True))
-define("first", _ORDERED, _edge(kinds.FIRST))
-define("last", _ORDERED, _edge(kinds.LAST))
+define("first", (*_ORDERED, NESTED), _edge(kinds.FIRST))
+define("last", (*_ORDERED, NESTED), _edge(kinds.LAST))
 define("argmin", _ORDERED, _arg("low"))
 define("argmax", _ORDERED, _arg("high"))
 define("min_count", _ORDERED, _extreme_count("low"))
@@ -299,7 +334,7 @@ def count(column: str | None = None) -> Aggregate:
 
 
 def sum(column: str) -> Aggregate:
-    """Sum: exact for integers and decimals, float64 for floats."""
+    """Sum: exact for integers, decimals and durations (of the column's unit), float64 for floats."""
     return Aggregate("sum", _column(column, "sum's column"))
 
 
@@ -319,7 +354,7 @@ def max(column: str) -> Aggregate:
 
 
 def mean(column: str) -> Aggregate:
-    """Arithmetic mean: float64, for decimals four digits more, rounded half up."""
+    """Arithmetic mean: float64; for decimals four digits more, for durations whole units, a half away from zero."""
     return Aggregate("mean", _column(column, "mean's column"))
 
 
@@ -348,14 +383,28 @@ def last(column: str) -> Aggregate:
     return Aggregate("last", _column(column, "last's column"))
 
 
-def argmin(column: str, return_: str) -> Aggregate:
-    """``return_`` of the row with the smallest ``column``; of several, the earliest."""
-    return Aggregate("argmin", _column(column, "argmin's column"), _column(return_, "argmin's return_"))
+def argmin(column: str, return_: str | Sequence[str]) -> Aggregate:
+    """``return_`` of the row with the smallest ``column``; of several rows, of the earliest.
+
+    With a list of columns the result is a struct of them, null where no row has a value in ``column``.
+    """
+    return Aggregate("argmin", _column(column, "argmin's column"), columns_of(return_, "argmin's return_"))
 
 
-def argmax(column: str, return_: str) -> Aggregate:
-    """``return_`` of the row with the largest ``column``; of several, the earliest."""
-    return Aggregate("argmax", _column(column, "argmax's column"), _column(return_, "argmax's return_"))
+def argmax(column: str, return_: str | Sequence[str]) -> Aggregate:
+    """``return_`` of the row with the largest ``column``; of several rows, of the earliest.
+
+    With a list of columns the result is a struct of them, null where no row has a value in ``column``.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, slicing as sl
+    >>> rows = pa.table({"t": [1, 2, 3], "temp": [20.5, 23.0, 19.0], "wind": [3, 4, 5]})
+    >>> spec = sl.Spec("t", {"ten": sl.tumbling(10)}, {"hottest": sl.argmax("temp", ["t", "wind"])})
+    >>> sl.aggregate(rows, spec)["hottest"].to_pylist()
+    [{'t': 2, 'wind': 4}]
+    """
+    return Aggregate("argmax", _column(column, "argmax's column"), columns_of(return_, "argmax's return_"))
 
 
 def min_count(column: str) -> Aggregate:

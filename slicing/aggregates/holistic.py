@@ -20,7 +20,7 @@ import pyarrow as pa
 from slicing.aggregates.aggregate import Aggregate, BoundAggregate, Lowered, Pools, _column, define
 from slicing.columns import values as v
 from slicing.columns.arrow_out import array_of
-from slicing.columns.values import FLOAT, NUMERIC, RANKED, TIME, ValueType
+from slicing.columns.values import DURATION, FLOAT, NESTED, NUMERIC, RANKED, TIME, ValueType
 from slicing.kernels import holistic as k
 from slicing.kernels.lists import copied
 from slicing.slices.blocks import Block
@@ -290,12 +290,12 @@ def _collect(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
     return BoundAggregate((_lane(agg, kind, "word"),), pa.list_(value.type), lower)
 
 
-_ANY = (*NUMERIC, TIME, RANKED)
+_ANY = (*NUMERIC, TIME, DURATION, RANKED)
 define("median", NUMERIC, _quantile)
 define("quantile", NUMERIC, _quantile)
 define("count_distinct", _ANY, _count_distinct)
 define("mode", _ANY, _mode)
-define("collect", _ANY, _collect)
+define("collect", (*_ANY, NESTED), _collect)
 define("top_k", _ANY, _top_k)
 define("heavy_hitters", _ANY, _heavy_hitters)
 

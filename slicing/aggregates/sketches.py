@@ -27,7 +27,7 @@ from slicing.aggregates.aggregate import Aggregate, BoundAggregate, Lowered, Poo
 from slicing.aggregates.holistic import Windows
 from slicing.columns import values as v
 from slicing.columns.arrow_out import array_of
-from slicing.columns.values import DECIMAL, FLOAT, NUMERIC, RANKED, TIME, ValueType
+from slicing.columns.values import DECIMAL, DURATION, FLOAT, NUMERIC, RANKED, TIME, ValueType
 from slicing.kernels import sketch as k
 from slicing.kernels.lists import ADD
 from slicing.kernels.table import hash_bytes, hash_words
@@ -172,7 +172,7 @@ def _approx_count_distinct(agg: Aggregate, value: ValueType, types: Mapping[str,
 
 
 define("approx_quantile", NUMERIC, _approx_quantile)
-define("approx_count_distinct", (*NUMERIC, TIME, RANKED), _approx_count_distinct)
+define("approx_count_distinct", (*NUMERIC, TIME, DURATION, RANKED), _approx_count_distinct)
 
 
 def approx_quantile(column: str, q: float, error: float = 0.01) -> Aggregate:

@@ -49,6 +49,22 @@ class Total(NamedTuple):
         """The sums as Python integers, for decimal division only."""
         return self.high.astype(object) * (1 << 64) + self.low.astype(object)
 
+    def mean(self, count: Ints) -> Ints:
+        """The sums by counts, to the nearest integer, halves away from zero; those of words always fit a word."""
+        low, negative = self.low.view(np.int64), self.high < 0
+        divisor = count.astype(np.uint64)
+        size = np.where(negative, ~self.low + np.uint64(1), self.low)
+        quotient = size // divisor
+        rest = size - quotient * divisor
+        quotient += (rest >= divisor - rest).astype(np.uint64)
+        means: Ints = np.where(negative, ~quotient + np.uint64(1), quotient).view(np.int64)
+        far = np.flatnonzero(self.high != low >> 63)  # sums that need more than a word
+        if far.size:
+            total, n = Total(self.low[far], self.high[far]).objects(), count[far].astype(object)
+            sign = np.where(self.high[far] < 0, -1, 1).astype(object)
+            means[far] = ((abs(total) * 2 + n) // (n * 2) * sign).astype(np.int64)
+        return means
+
     def reaches(self, limit: int) -> Mask:
         """|total| >= limit"""
         negative = self.high < 0

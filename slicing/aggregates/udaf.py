@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from slicing.aggregates.aggregate import Aggregate, BoundAggregate, Lowered, Pools, _column, define
 from slicing.columns.arrow_out import array_of
-from slicing.columns.values import DECIMAL, FLOAT, NUMERIC, TIME, UNSIGNED, ValueType, word_floats
+from slicing.columns.values import DECIMAL, DURATION, FLOAT, NUMERIC, TIME, UNSIGNED, ValueType, word_floats
 from slicing.kernels.strategies import STRATEGIES, Combinations
 from slicing.slices import combining
 from slicing.slices.blocks import Block
@@ -116,7 +116,7 @@ def _bind(agg: Aggregate, value: ValueType, columns: Mapping[str, pa.DataType]) 
     functions: Functions = agg.user
     values = {name: ValueType.of(columns[name], name) for name in functions.inputs}
     for name, found in values.items():
-        if found.family not in (*NUMERIC, TIME):
+        if found.family not in (*NUMERIC, TIME, DURATION):
             raise TypeError(
                 f"{agg!r}: column {name!r} has type {columns[name]}; udaf takes numbers, booleans and times"
             )

@@ -31,14 +31,16 @@ NOWHERE: Ints = np.empty(0, np.int64)  # positions of no rows
 SIGN_BIT = np.int64(-0x8000000000000000)
 _SIGN, _REST = np.array(63), np.array(TOP)  # numpy makes such an array of a number each time it meets one
 
-INTEGER, UNSIGNED, FLOAT, BOOL, DECIMAL, TIME, RANKED = (
+INTEGER, UNSIGNED, FLOAT, BOOL, DECIMAL, TIME, DURATION, RANKED, NESTED = (
     "integer",
     "unsigned integer",
     "float",
     "bool",
     "decimal",
     "time",
+    "duration",
     "ranked",
+    "nested",
 )
 NUMERIC = (INTEGER, UNSIGNED, FLOAT, BOOL, DECIMAL)
 
@@ -47,6 +49,8 @@ def storable(type: pa.DataType) -> pa.DataType:
     """The type a column is kept in: views and runs have no kernels of their own in Arrow."""
     if pa.types.is_run_end_encoded(type):
         return storable(type.value_type)
+    if pa.types.is_nested(type):
+        return given_out(type)
     if pa.types.is_string_view(type):
         return pa.large_string()
     return pa.large_binary() if pa.types.is_binary_view(type) else type
@@ -56,9 +60,26 @@ def given_out(type: pa.DataType) -> pa.DataType:
     """The type in results: of views ``string`` and ``binary``, as pyarrow cannot filter, sort, join or write views."""
     if pa.types.is_dictionary(type):
         return pa.dictionary(type.index_type, given_out(type.value_type), type.ordered)
+    if pa.types.is_nested(type):
+        return _of_plain_leaves(type)
     if pa.types.is_string_view(type):
         return pa.string()
     return pa.binary() if pa.types.is_binary_view(type) else type
+
+
+def _of_plain_leaves(type: pa.DataType) -> pa.DataType:
+    """A struct or list of values without views and dictionaries, which Arrow cannot join or take inside of them."""
+
+    def leaf(field: pa.Field) -> pa.Field:
+        return field.with_type(given_out(decoded(field.type)))
+
+    if pa.types.is_struct(type):
+        return pa.struct([leaf(field) for field in type])
+    if pa.types.is_large_list(type):
+        return pa.large_list(leaf(type.value_field))
+    if pa.types.is_fixed_size_list(type):
+        return pa.list_(leaf(type.value_field), type.list_size)
+    return pa.list_(leaf(type.value_field)) if pa.types.is_list(type) else type
 
 
 def plain(column: pa.Array) -> pa.Array:
@@ -116,13 +137,17 @@ class ValueType:
             return ValueType(type, FLOAT, False)
         if t.is_decimal128(type) or t.is_decimal32(type) or t.is_decimal64(type):
             return ValueType(type, DECIMAL, type.precision > 18)
-        if t.is_timestamp(type) or t.is_date(type) or t.is_time(type) or t.is_duration(type):
+        if t.is_timestamp(type) or t.is_date(type) or t.is_time(type):
             return ValueType(type, TIME, False)
+        if t.is_duration(type):
+            return ValueType(type, DURATION, False)
         if _is_text(type):
             return ValueType(type, RANKED, True)
+        if t.is_struct(type) or t.is_list(type) or t.is_large_list(type) or t.is_fixed_size_list(type):
+            return ValueType(given_out(type), NESTED, True)
         raise TypeError(
             f"column {column!r} has type {type}, which cannot be aggregated; allowed are integers, floats, bool, "
-            "decimals up to 38 digits, dates, times, timestamps, durations, strings and binary"
+            "decimals up to 38 digits, dates, times, timestamps, durations, strings, binary, structs and lists"
             + ("; where there are no values yet, cast it to the type they will have" if t.is_null(type) else "")
         )
 
@@ -162,7 +187,7 @@ class ValueType:
     @property
     def as_it_lies(self) -> bool:
         """Whether its words (of floats the bits) are what lies in a column's memory."""
-        return self.family in (INTEGER, TIME, FLOAT) and _width(self.type) == 8
+        return self.family in (INTEGER, TIME, DURATION, FLOAT) and _width(self.type) == 8
 
     def limbs(self, array: pa.Array) -> tuple[Ints, Ints]:
         """A decimal as value = high * 2**64 + (low + 2**63)."""
@@ -256,8 +281,11 @@ def decimals(low: Ints, high: Ints, valid: Mask | None, type: pa.DataType) -> pa
 def ranks(arrays: list[pa.Array], pool: pa.Array, used: Ints) -> tuple[list[Ints], pa.Array, Ints]:
     """Put new columns into a sorted pool: their ranks, the new pool, and the new rank of each old one.
 
-    Old values that no cell uses any more (``used`` lists the ranks that are) are forgotten on the way.
+    Old values that no cell uses any more (``used`` lists the ranks that are) are forgotten on the way. Structs and
+    lists, which Arrow cannot sort, lie in their pool as they come: their rank is a place.
     """
+    if pa.types.is_nested(pool.type):
+        return _places(arrays, pool, used)
     kept = pool.take(array_of(used))
     encoded = [a.dictionary_encode() if not pa.types.is_dictionary(a.type) else a for a in arrays]
     fresh = [e.dictionary.cast(pool.type) for e in encoded]
@@ -271,6 +299,23 @@ def ranks(arrays: list[pa.Array], pool: pa.Array, used: Ints) -> tuple[list[Ints
         codes = e.indices.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
         found.append(at[codes] if at.size else np.zeros(len(e), np.int64))
     return found, merged, moved
+
+
+def _places(arrays: list[pa.Array], pool: pa.Array, used: Ints) -> tuple[list[Ints], pa.Array, Ints]:
+    """``ranks`` of structs and lists: each value has a place of its own."""
+    parts = [pool if used.size == len(pool) else pool.take(array_of(used))]
+    moved = np.full(len(pool), -1, np.int64)
+    moved[used] = np.arange(used.size)
+    found, size = [], used.size
+    for array in arrays:
+        valid = np.ones(len(array), np.int64)
+        if array.null_count:
+            valid = array.is_valid().to_numpy(zero_copy_only=False).astype(np.int64)
+            array = array.drop_null()
+        found.append(np.cumsum(valid) - 1 + size)
+        parts.append(array if array.type == pool.type else array.cast(pool.type))
+        size += len(array)
+    return found, pa.concat_arrays(parts), moved
 
 
 def _positions(values: pa.Array, pool: pa.Array) -> Ints:
