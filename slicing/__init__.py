@@ -1,5 +1,7 @@
 """Windowed aggregation of event streams by stream slicing: cut once, aggregate each slice once, answer any windows."""
 
+from pyarrow.compute import field as col
+
 from slicing.aggregates.aggregate import Aggregate
 from slicing.aggregates.builtin import (
     all,
@@ -76,6 +78,7 @@ __all__ = [
     "attach",
     "bounded",
     "calendar",
+    "col",
     "collect",
     "count",
     "count_distinct",

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slicing.aggregates import builtin
-from slicing.aggregates.aggregate import Aggregate
+from slicing.aggregates.aggregate import Formula
 from slicing.api import aggregate
 from slicing.batch import sequence_words
 from slicing.columns.arrow_out import array_of
@@ -144,7 +144,7 @@ class _Rows:
         data = pa.Table.from_batches(self.columns)
         if self.keyed:
             data = data.append_column(code, array_of(self.code))
-        aggs: dict[str, Aggregate] = dict(spec.aggs)
+        aggs: dict[str, Formula] = dict(spec.aggs)
         if any(isinstance(window, Frame) for window in spec.windows.values()):
             data = data.append_column(place, array_of(self.place(True, True)))
             aggs |= {first: builtin.min(place), last: builtin.max(place)}

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from slicing.answers.ways import pays, stacks
+from slicing.columns.expressions import Derived, fields_of
 from slicing.decide import Context, Decision, Workload, decide
 from slicing.durations import Duration
 from slicing.kernels.strategies import STRATEGIES
@@ -105,9 +106,13 @@ def _likely_schema(spec: Spec) -> pa.Schema:
     local = any(isinstance(w, Calendar) and w.local for w in spec.windows.values())
     time = pa.int64() if numbers and not calendars else pa.timestamp("us", None if local else "UTC")
     types: dict[str, pa.DataType] = {name: pa.int64() for name in spec.columns()}
-    for agg in spec.aggs.values():
-        types |= {name: pa.bool_() if agg.function in ("any", "all") else pa.float64() for name in agg.columns()}
-        types |= {agg.flag: pa.bool_()} if agg.flag else {}
+    for agg in spec.parts():
+        for name in agg.columns():
+            bools = agg.function in ("any", "all") and not isinstance(name, Derived)
+            types |= dict.fromkeys(fields_of(name), pa.bool_() if bools else pa.float64())
+        if agg.flag:
+            kind = pa.float64() if isinstance(agg.flag, Derived) else pa.bool_()
+            types |= dict.fromkeys(fields_of(agg.flag), kind)
     for window in spec.windows.values():
         types |= dict.fromkeys(window.flag_columns(), pa.bool_()) if isinstance(window, RowWindow) else {}
     types |= {name: time for name in spec.watermark.columns() if "punctuated" in repr(spec.watermark)}
@@ -182,7 +187,8 @@ def decisions(plan: Plan) -> dict[str, Decision]:
     commutative = not any(isinstance(kind, ListKind) and not kind.fuse for kind in kinds)
     invertible = all(
         a.user.evicts if a.user is not None else a.function in ("count", "sum") and _is_exact(plan.aggs[name].type)
-        for name, a in plan.spec.aggs.items()
+        for name, formula in plan.spec.aggs.items()
+        for a in formula.parts()
     )
     ordered = isinstance(plan.spec.watermark, Ordered)
     found = {}
@@ -297,7 +303,8 @@ def _combine(plan: Plan) -> str:
 
 
 def _subtracted(plan: Plan) -> str:
-    evicted = [name for name, agg in plan.spec.aggs.items() if agg.user is not None and agg.user.evicts]
+    parts = ((name, part) for name, agg in plan.spec.aggs.items() for part in agg.parts())
+    evicted = [name for name, part in parts if part.user is not None and part.user.evicts]
     found = [f"what leaves a window is taken from {name} by its invert" for name in evicted]
     if plan.removable:
         columns = [", ".join(f.column for f in lane.feeds) or "rows" for lane in plan.removable]

@@ -299,7 +299,7 @@ def _in_one_order(state: State, tables: list[pa.Table]) -> pa.RecordBatch:
     batch = one_batch(rows)
     spec = state.plan.spec
     first = (spec.time, spec.sequence)
-    names = tuple(dict.fromkeys(name for name in (*first, *state.plan.types) if isinstance(name, str)))
+    names = tuple(dict.fromkeys(name for name in (*first, *spec.columns()) if isinstance(name, str)))
     plain = [c.dictionary_decode() if pa.types.is_dictionary(c.type) else c for c in map(batch.column, names)]
     order = pc.sort_indices(pa.table(plain, names=list(names)), sort_keys=[(name, "ascending") for name in names])
     return taken(batch, order.to_numpy())

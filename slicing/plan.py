@@ -15,6 +15,7 @@ from slicing.aggregates import sketches
 from slicing.aggregates.aggregate import BoundAggregate
 from slicing.columns.arrow_io import no_rows
 from slicing.columns.arrow_out import Names
+from slicing.columns.expressions import CannotCompute, Derived, types_of
 from slicing.columns.key_columns import check_key_type
 from slicing.columns.lazy import lazy
 from slicing.columns.row_values import number_form
@@ -78,12 +79,14 @@ class Plan:
         self.policy = Policy()
         self.arrival = arrival  # False: rows come in no order, and ties go to the smaller value
         types = {name: column_type(schema, name) for name in spec.columns()}
+        self.derived = spec.derived()
+        types |= _derived_types(types, self.derived)
         if isinstance(spec.time, ProcessingTime):
             self.measure = Measure.of(pa.timestamp("us", "UTC"), "processing time")
         else:
             self.measure = Measure.of(types[spec.time], spec.time)
         self.types = types
-        self.columns = Columns(types)
+        self.columns = Columns(types, self.derived)
         self.unlike = frozenset(name for name, type in types.items() if not is_plain(type))
         self.key_types = [types[name] for name in spec.by]
         for name in spec.by:
@@ -119,7 +122,7 @@ class Plan:
             return Plan(spec, schema, arrival)  # refused once more, or an argument of an aggregate has no hash
         plan, edges = object.__new__(Plan), object.__new__(EdgeSet)
         edges.__dict__.update(like.edges.__dict__)
-        plan.__dict__.update(like.__dict__, spec=spec, edges=edges, columns=Columns(like.types), _made={})
+        plan.__dict__.update(like.__dict__, spec=spec, edges=edges, columns=Columns(like.types, like.derived), _made={})
         return plan
 
     def _bind_edges(self, windows: Sequence[ContextFreeWindow | RowWindow | Window]) -> None:
@@ -370,7 +373,10 @@ class Plan:
     def removable(self) -> frozenset[Lane]:
         """The lanes whose partials may be removed from one another: their readers read only what is exact then."""
         reads_more = {
-            lane for name, agg in self.aggs.items() if self.spec.aggs[name].function not in ADDED for lane in agg.lanes
+            lane
+            for name, agg in self.aggs.items()
+            if any(part.function not in ADDED for part in self.spec.aggs[name].parts())
+            for lane in agg.lanes
         }
         exact = (lane for lane in self.lanes if isinstance(lane.kind, int) and lane.kind in REMOVABLE)
         by_user = (lane for lane in self.lanes if getattr(lane.kind, "removable", False))
@@ -425,7 +431,7 @@ class Plan:
         return bool(self.sessions or self.wholes) or (bool(self.timed) and self.edges.gapless)
 
     def _check_flags(self, types: dict[str, pa.DataType]) -> None:
-        for agg in self.spec.aggs.values():
+        for agg in self.spec.parts():
             if agg.flag is not None and not pa.types.is_boolean(types[agg.flag]):
                 raise TypeError(f"{agg!r}: where takes a boolean column; {agg.flag!r} has type {types[agg.flag]}")
 
@@ -442,6 +448,18 @@ def _like(spec: Spec, arrival: bool, types: tuple[tuple[str, pa.DataType], ...])
 
 T = TypeVar("T")
 P = ParamSpec("P")
+
+
+def _derived_types(types: Mapping[str, pa.DataType], derived: Mapping[Derived, str]) -> dict[str, pa.DataType]:
+    """The types of columns that expressions compute; refuses those that columns of these types do not have."""
+    for name, aggregate in derived.items():
+        if name in types:
+            raise ValueError(f"{aggregate}: the data has a column whose name is this expression; rename it")
+    try:
+        return types_of(types, list(derived)) if derived else {}
+    except CannotCompute as error:
+        shown = ", ".join(f"{name!r} of type {types[name]}" for name in error.derived.fields)
+        raise TypeError(f"{derived[error.derived]}: {error} (columns {shown})") from None
 
 
 def _bind(window: ContextFreeWindow | RowWindow | Window, measure: Measure) -> Bound:
@@ -503,7 +521,8 @@ def check_types(name: str, plan: Plan) -> None:
     if name in STRATEGIES and STRATEGIES[name].removes:
         for agg, bound in plan.aggs.items():
             if not plan.removable.issuperset(bound.lanes):
-                columns = ", ".join(f"{c} {plan.types[c]}" for c in plan.spec.aggs[agg].columns())
+                read = (c for part in plan.spec.aggs[agg].parts() for c in part.columns())
+                columns = ", ".join(f"{c} {plan.types[c]}" for c in read)
                 raise ValueError(refusal(name, agg, f"{plan.spec.aggs[agg]!r} ({columns})"))
 
 

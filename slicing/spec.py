@@ -8,7 +8,8 @@ from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
-from slicing.aggregates.aggregate import Aggregate
+from slicing.aggregates.aggregate import Aggregate, Formula
+from slicing.columns.expressions import Derived, fields_of
 from slicing.durations import Duration, parse_span
 from slicing.watermark import Bounded, Watermark
 from slicing.windows.builtin import Calendar, Session, Window
@@ -107,7 +108,7 @@ class Spec:
     time: str | ProcessingTime
     by: tuple[str, ...]
     windows: FrozenMap[ContextFreeWindow | RowWindow | Window]
-    aggs: FrozenMap[Aggregate]
+    aggs: FrozenMap[Formula]
     watermark: Watermark
     allowed_lateness: Span
     emit: str
@@ -120,7 +121,7 @@ class Spec:
         self,
         time: str | ProcessingTime,
         windows: Mapping[str, ContextFreeWindow | RowWindow | Window],
-        aggs: Mapping[str, Aggregate],
+        aggs: Mapping[str, Formula],
         by: Sequence[str] | str = (),
         watermark: Watermark | None = None,
         allowed_lateness: object = 0,
@@ -139,7 +140,7 @@ class Spec:
             "windows",
             FrozenMap(_mapping(windows, "windows", _WINDOWS, "sl.tumbling('1m')")),
         )
-        put("aggs", FrozenMap(_mapping(aggs, "aggs", (Aggregate,), "sl.count()")))
+        put("aggs", FrozenMap(_mapping(aggs, "aggs", (Formula,), "sl.count()")))
         put("watermark", _watermark(watermark))
         put("allowed_lateness", _lateness(allowed_lateness))
         put("emit", _choice(emit, "emit", _EMIT))
@@ -171,7 +172,7 @@ class Spec:
         return spec
 
     def columns(self) -> tuple[str, ...]:
-        """Every column the query reads, each once."""
+        """Every column of the data that the query reads, each once."""
         known: tuple[str, ...] | None = self.__dict__.get("_columns")
         if known is None:
             known = self.__dict__["_columns"] = tuple(dict.fromkeys(self._all_columns()))
@@ -182,9 +183,23 @@ class Spec:
         names += [*self.by, *self.watermark.columns(), *([self.sequence] if self.sequence else [])]
         for window in self.windows.values():
             names += [*window.flag_columns(), *window.columns()] if isinstance(window, RowWindow) else []
-        for agg in self.aggs.values():
-            names += [*agg.columns(), *([agg.flag] if agg.flag else [])]
-        return names
+        return names + [field for name in self._asked_columns() for field in fields_of(name)]
+
+    def parts(self) -> tuple[Aggregate, ...]:
+        """The aggregates, those among which is arithmetic one by one."""
+        return tuple(part for agg in self.aggs.values() for part in agg.parts())
+
+    def _asked_columns(self) -> dict[str, str]:
+        """The columns of aggregates, computed ones as they are, each with the first aggregate that asks for it."""
+        found: dict[str, str] = {}
+        for agg in self.parts():
+            for name in (*agg.columns(), *([agg.flag] if agg.flag else [])):
+                found.setdefault(name, repr(agg))
+        return found
+
+    def derived(self) -> dict[Derived, str]:
+        """The columns that expressions compute, each with the first aggregate that asks for it."""
+        return {name: agg for name, agg in self._asked_columns().items() if isinstance(name, Derived)}
 
     def fingerprint(self) -> str:
         """A short name of the query's meaning, stable between processes and versions of Python (with a ``udaf``, which
@@ -315,8 +330,8 @@ def _plain(value: Any) -> Any:
 
 def _stable(value: object) -> str:
     """repr, but for a user's window without one its class and attributes, and for a user's functions their code."""
-    if isinstance(value, Aggregate) and value.user is not None:
-        return f"{value!r} {value.user.digest}"
+    if isinstance(value, Formula) and (digests := [p.user.digest for p in value.parts() if p.user is not None]):
+        return " ".join([repr(value), *digests])
     if isinstance(value, FrozenMap):
         return "{" + ", ".join(f"{k!r}: {_stable(v)}" for k, v in value.items()) + "}"
     if isinstance(value, ContextFreeWindow | RowWindow) and type(value).__repr__ is object.__repr__:

@@ -253,20 +253,20 @@ WHEN_BUILT = {
         "TypeError: tz must be the name of a time zone such as 'Europe/Berlin' or 'UTC'; got 3 of type int"
     ),
     "sl.session('0s')": "ValueError: gap must be a positive duration ... whole number; got '0s'",
-    "sl.sum(3)": "TypeError: sum's column must be the name of a column; got 3",
-    "sl.count('')": "TypeError: count's column must be the name of a column; got ''",
-    "sl.m4(None)": "TypeError: m4's column must be the name of a column; got None",
-    "sl.argmin('v', ['a', 3])": "TypeError: argmin's return_[1] must be the name of a column; got 3",
+    "sl.sum(3)": "TypeError: sum's column must be the name of a column or an expression; got 3",
+    "sl.count('')": "TypeError: count's column must be the name of a column or an expression; got ''",
+    "sl.m4(None)": "TypeError: m4's column must be the name of a column or an expression; got None",
+    "sl.argmin('v', ['a', 3])": "TypeError: argmin's return_[1] must be the name of a column or an expression; got 3",
     "sl.argmin('v', [])": "ValueError: argmin's return_ must name at least one column; got []",
     "sl.argmax('v', ['a', 'a'])": (
         "ValueError: argmax's return_ names column 'a' twice; each is a field of the result"
     ),
-    "sl.argmin('v', 3)": "TypeError: argmin's return_ must be the name of a column; got 3",
+    "sl.argmin('v', 3)": "TypeError: argmin's return_ must be the name of a column or an expression; got 3",
     "sl.var('v', ddof=-1)": "ValueError: var's ddof must be a whole number of at least 0; got -1",
     "sl.std('v', ddof=True)": "ValueError: std's ddof must be a whole number of at least 0; got True",
-    "sl.sum('v').where(3)": "TypeError: where must be the name of a column; got 3",
+    "sl.sum('v').where(3)": "TypeError: where must be the name of a column or an expression; got 3",
     "sl.sum('v').where('f').where('g')": (
-        "ValueError: sl.sum('v').where('f') already has a where column; combine the flags into one column first"
+        "ValueError: sl.sum('v').where('f') already has a where; combine the two with & (sl.col('a') & sl.col('b'))"
     ),
     "sl.bounded(-1)": "ValueError: bounded's delay must not be negative; got -1",
     "sl.bounded('late')": (

@@ -140,6 +140,13 @@ def test_a_batch_is_the_library_in_one_process(spark: SparkSession, time: str, w
     assert repr(in_order(result)) == repr(in_order(expected.cast(result.schema)))  # NaN is not NaN
 
 
+def test_expressions_are_evaluated_where_rows_are_read(spark: SparkSession) -> None:
+    aggs = {"x": sl.sum(sl.col("v") * 2), "n": sl.count().where(sl.col("v") > 0), "share": sl.mean("v") / sl.count()}
+    table, spec = readings(0), sl.Spec("ts", {"w": sl.tumbling("10s"), "visit": sl.session("1s")}, aggs, by=["k"])
+    frame = window_aggregate(spark.createDataFrame(table), spec)
+    assert in_order(frame.toArrow()) == in_order(sl.aggregate(table, spec))
+
+
 def test_columns_may_have_any_name(spark: SparkSession) -> None:
     rows = pa.table({"my.ts": [1, 2, 11], "a `key`": ["x", "y", "x"], "Sum of.v": [1, 2, 3]})
     spec = sl.Spec("my.ts", {"t": sl.tumbling(10)}, {"the.sum": sl.sum("Sum of.v")}, by=["a `key`"])

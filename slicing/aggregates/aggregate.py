@@ -7,25 +7,22 @@ same column share lanes: ``sum``, ``min``, ``max`` and ``mean`` of a column are 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from slicing.aggregates.arithmetic import Lowered, calculated
+from slicing.columns.expressions import column_or_derived
 from slicing.columns.values import DURATION, INTEGER, NESTED, NUMERIC, RANKED, TIME, ValueType
 from slicing.slices.lanes import Lane
 
 Block = Any  # see slicing.slices.blocks
 Mask = npt.NDArray[np.bool_]
-
-
-class Lowered(NamedTuple):
-    """Answers of one aggregate, and which of them do not fit their type."""
-
-    array: pa.Array
-    overflow: Mask | None
 
 
 Pools = Mapping[str, pa.Array]
@@ -42,8 +39,142 @@ class BoundAggregate:
     number: int | None = None  # the word of its lane that its answers are, 8 bytes each, as they lie in a column
 
 
+class Formula:
+    """An entry of a spec's ``aggs``: an aggregate, or arithmetic of aggregates and numbers."""
+
+    __array_ufunc__ = None  # numpy's numbers leave arithmetic to these
+
+    def parts(self) -> tuple[Aggregate, ...]:
+        """The aggregates in it."""
+        raise NotImplementedError
+
+    def bind(self, types: Mapping[str, pa.DataType]) -> BoundAggregate:
+        """Resolve against the columns' types; refuses a type that it cannot take."""
+        raise NotImplementedError
+
+    def where(self, flag: object) -> Formula:
+        """The same over the rows for which ``flag`` is true."""
+        raise NotImplementedError
+
+    def __add__(self, other: object) -> Arithmetic:
+        return Arithmetic("+", self, _operand(other))
+
+    def __radd__(self, other: object) -> Arithmetic:
+        return Arithmetic("+", _operand(other), self)
+
+    def __sub__(self, other: object) -> Arithmetic:
+        return Arithmetic("-", self, _operand(other))
+
+    def __rsub__(self, other: object) -> Arithmetic:
+        return Arithmetic("-", _operand(other), self)
+
+    def __mul__(self, other: object) -> Arithmetic:
+        return Arithmetic("*", self, _operand(other))
+
+    def __rmul__(self, other: object) -> Arithmetic:
+        return Arithmetic("*", _operand(other), self)
+
+    def __truediv__(self, other: object) -> Arithmetic:
+        return Arithmetic("/", self, _operand(other))
+
+    def __rtruediv__(self, other: object) -> Arithmetic:
+        return Arithmetic("/", _operand(other), self)
+
+    def __neg__(self) -> Arithmetic:
+        return -1 * self
+
+
 @dataclass(frozen=True, repr=False)
-class Aggregate:
+class Number(Formula):
+    """A number in arithmetic; numbers of one value and two types are two."""
+
+    text: str
+    value: int | float = field(compare=False)
+
+    def parts(self) -> tuple[Aggregate, ...]:
+        return ()
+
+    def where(self, flag: object) -> Formula:
+        return self
+
+    def bind(self, types: Mapping[str, pa.DataType]) -> BoundAggregate:
+        type = pa.int64() if isinstance(self.value, int) else pa.float64()
+        one = pa.scalar(self.value, type)
+        return BoundAggregate((), type, lambda blocks, pools: Lowered(one, None))
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, repr=False)
+class Arithmetic(Formula):
+    """Two entries and an operator: built by ``+ - * /`` of aggregates and numbers.
+
+    ``/`` gives float64, as in Polars: what is divided by 0 is inf, -inf or NaN. The others keep integers exact (one
+    that does not fit is an overflow, as of a sum) and decimals decimal. It is null where an aggregate in it is.
+    """
+
+    operator: str
+    left: Formula
+    right: Formula
+
+    def parts(self) -> tuple[Aggregate, ...]:
+        return (*self.left.parts(), *self.right.parts())
+
+    def where(self, flag: object) -> Formula:
+        return replace(self, left=self.left.where(flag), right=self.right.where(flag))
+
+    def bind(self, types: Mapping[str, pa.DataType]) -> BoundAggregate:
+        left, right = self.left.bind(types), self.right.bind(types)
+        count = len(left.lanes)
+        none = [pa.nulls(0, side.type) for side in (left, right)]
+        try:
+            type = calculated(self.operator, *none).array.type
+        except (pa.ArrowException, TypeError):
+            raise TypeError(
+                f"{self!r}: {left.type} {self.operator} {right.type} is not defined; arithmetic takes aggregates that "
+                "are numbers, decimals, or times that are subtracted"
+            ) from None
+
+        def lower(blocks: list[Block], pools: Pools) -> Lowered:
+            a, b = left.lower(blocks[:count], pools), right.lower(blocks[count:], pools)
+            found = calculated(self.operator, a.array, b.array)
+            masks = [mask for mask in (a.overflow, b.overflow, found.overflow) if mask is not None]
+            return Lowered(found.array, reduce(np.logical_or, masks) if masks else None)
+
+        words = None if left.words is None or right.words is None else left.words | right.words
+        return BoundAggregate((*left.lanes, *right.lanes), type, lower, words)
+
+    def __repr__(self) -> str:
+        return f"{self._side(self.left, False)} {self.operator} {self._side(self.right, True)}"
+
+    def _side(self, side: Formula, right: bool) -> str:
+        if isinstance(side, Arithmetic) and _STRENGTH[side.operator] < _STRENGTH[self.operator] + right:
+            return f"({side!r})"
+        return repr(side)
+
+
+_STRENGTH = {"+": 1, "-": 1, "*": 2, "/": 2}
+
+
+def _operand(value: object) -> Formula:
+    if isinstance(value, Formula):
+        return value
+    if isinstance(value, np.integer | np.floating):
+        value = value.item()
+    if isinstance(value, bool) or not isinstance(value, int | float) or (isinstance(value, int) and not _fits(value)):
+        raise TypeError(
+            f"aggregates can be added, subtracted, multiplied and divided by aggregates and numbers; got {value!r}"
+        )
+    return Number(repr(value) if value - value == 0 else f"float('{value}')", value)
+
+
+def _fits(value: int) -> bool:
+    return -(1 << 63) <= value < 1 << 63
+
+
+@dataclass(frozen=True, repr=False)
+class Aggregate(Formula):
     """An aggregate of a :class:`~slicing.Spec`; frozen, hashable, prints as the code that builds it."""
 
     function: str
@@ -54,10 +185,19 @@ class Aggregate:
     options: tuple[tuple[str, Any], ...] = ()  # other arguments, in their order
     user: Any = None  # a user's functions: slicing.aggregates.udaf
 
-    def where(self, flag: str) -> Aggregate:
-        """The same aggregate over the rows whose boolean column ``flag`` is true."""
+    def parts(self) -> tuple[Aggregate, ...]:
+        return (self,)
+
+    def where(self, flag: object) -> Aggregate:
+        """The same aggregate over the rows for which ``flag`` is true.
+
+        Parameters
+        ----------
+        flag
+            The name of a boolean column, or a boolean expression: ``sl.count().where(sl.col("ms") > 100)``.
+        """
         if self.flag is not None:
-            raise ValueError(f"{self!r} already has a where column; combine the flags into one column first")
+            raise ValueError(f"{self!r} already has a where; combine the two with & (sl.col('a') & sl.col('b'))")
         return replace(self, flag=_column(flag, "where"))
 
     def columns(self) -> tuple[str, ...]:
@@ -119,8 +259,10 @@ def define(name: str, families: tuple[str, ...], build: Build) -> None:
 
 
 def _column(name: object, argument: str) -> str:
+    if isinstance(name, pc.Expression):
+        return column_or_derived(name, argument)
     if not isinstance(name, str) or not name:
-        raise TypeError(f"{argument} must be the name of a column; got {name!r}")
+        raise TypeError(f"{argument} must be the name of a column or an expression; got {name!r}")
     return name
 
 

@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from slicing.aggregates.aggregate import Aggregate, BoundAggregate, Lowered, Pools, _column, columns_of, define
+from slicing.aggregates.aggregate import Aggregate, BoundAggregate, Pools, _column, columns_of, define
+from slicing.aggregates.arithmetic import Lowered
 from slicing.aggregates.totals import Total
 from slicing.columns import values as v
 from slicing.columns.arrow_out import array_of

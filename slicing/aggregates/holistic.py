@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from slicing.aggregates.aggregate import Aggregate, BoundAggregate, Lowered, Pools, _column, define
+from slicing.aggregates.aggregate import Aggregate, BoundAggregate, Pools, _column, define
+from slicing.aggregates.arithmetic import Lowered
 from slicing.columns import values as v
 from slicing.columns.arrow_out import array_of
 from slicing.columns.values import DURATION, FLOAT, NESTED, NUMERIC, RANKED, TIME, ValueType

@@ -23,7 +23,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.aggregates import holistic
-from slicing.aggregates.aggregate import Aggregate, BoundAggregate, Lowered, Pools, _column, define
+from slicing.aggregates.aggregate import Aggregate, BoundAggregate, Pools, _column, define
+from slicing.aggregates.arithmetic import Lowered
 from slicing.aggregates.holistic import Windows
 from slicing.columns import values as v
 from slicing.columns.arrow_out import array_of

@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from slicing.aggregates.aggregate import Aggregate, BoundAggregate, Lowered, Pools, _column, define
+from slicing.aggregates.aggregate import Aggregate, BoundAggregate, Pools, _column, define
+from slicing.aggregates.arithmetic import Lowered
 from slicing.columns.arrow_out import array_of
 from slicing.columns.values import DECIMAL, DURATION, FLOAT, NUMERIC, TIME, UNSIGNED, ValueType, word_floats
 from slicing.kernels.strategies import STRATEGIES, Combinations

@@ -6,12 +6,16 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
+from slicing.columns.expressions import CannotCompute, Derived, all_computed
+
 
 class Columns:
-    """Finds them by name, once for all batches of one schema."""
+    """Finds them by name, once for all batches of one schema, and computes those that expressions are."""
 
-    def __init__(self, types: Mapping[str, pa.DataType]) -> None:
-        self._types = types
+    def __init__(self, types: Mapping[str, pa.DataType], derived: Mapping[Derived, str] | None = None) -> None:
+        """``derived``: the columns among them that are computed from the others, and what for."""
+        self._derived = derived or {}
+        self._types = {name: type for name, type in types.items() if name not in self._derived}
         self._seen: pa.Schema | None = None
         self._places: list[int] = []  # in that schema
 
@@ -23,7 +27,15 @@ class Columns:
             schema = batch.schema
             self.check(schema)
             self._seen, self._places = schema, [schema.get_field_index(name) for name in self._types]
-        return batch, dict(zip(self._types, map(batch.column, self._places), strict=True))
+        columns = dict(zip(self._types, map(batch.column, self._places), strict=True))
+        return batch, columns | self._computed(batch) if self._derived else columns
+
+    def _computed(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:
+        wanted = list(self._derived)
+        try:
+            return dict(zip(wanted, all_computed(batch, wanted), strict=True))
+        except CannotCompute as error:
+            raise ValueError(f"{self._derived[error.derived]}: {error}") from None
 
     def _with_nulls(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         for place, field in enumerate(batch.schema):

@@ -1,0 +1,310 @@
+"""Expressions in place of columns, and arithmetic of aggregates: as with columns that were computed beforehand."""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import random
+from datetime import datetime
+from decimal import Decimal
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import slicing as sl
+from slicing.partials import Collector, admit, packed, start, state_of
+
+CASES = int(os.environ.get("SLICING_CASES", "40"))
+SINCE = 1_700_000_000_000_000  # us since 1970
+
+# an expression, and the same of Polars
+COLUMNS = {
+    "product": (sl.col("a") * sl.col("f"), pl.col("a") * pl.col("f")),
+    "difference": (sl.col("a") - sl.col("b"), pl.col("a") - pl.col("b")),
+    "scaled": (sl.col("f") * 2.5 + 1, pl.col("f") * 2.5 + 1),
+    "either": (
+        pc.if_else(sl.col("a") > sl.col("b"), sl.col("a"), sl.col("b")),
+        pl.when(pl.col("a").is_not_null() & pl.col("b").is_not_null()).then(pl.max_horizontal("a", "b")),
+    ),
+    "filled": (pc.coalesce(sl.col("b"), sl.col("a")), pl.coalesce("b", "a")),
+    "text": (pc.utf8_upper(sl.col("s")), pl.col("s").str.to_uppercase()),
+    "named": (sl.col("a"), pl.col("a")),
+}
+FLAGS = {
+    "large": (sl.col("a") > 2, pl.col("a") > 2),
+    "one of": (sl.col("s").isin(["x", "yy"]), pl.col("s").is_in(["x", "yy"])),
+    "both": ((sl.col("a") > 0) & ~sl.col("b").is_null(), (pl.col("a") > 0) & pl.col("b").is_not_null()),
+}
+FUNCTIONS = {
+    "product": [sl.sum, sl.max, sl.mean, sl.median],
+    "scaled": [sl.min, sl.std, sl.last],
+    "text": [sl.first, sl.count_distinct, sl.mode, sl.max, sl.collect],
+}
+WINDOWS = {
+    "tumbling": sl.tumbling("5ms"),
+    "sliding": sl.sliding("7ms", every="2ms"),
+    "session": sl.session("1ms"),
+    "rows": sl.rows(3),
+    "per_row": sl.per_row(before="3ms", after="2ms"),
+}
+
+
+def rows_of(chance: random.Random, n: int) -> pa.Table:
+    def some(values):
+        return [None if chance.random() < 0.15 else chance.choice(values) for _ in range(n)]
+
+    times = sorted(SINCE + 1000 * (at // 2) + chance.randrange(3000) for at in range(n))
+    table = {
+        "t": pa.array(times, pa.timestamp("us")),
+        "k": pa.array(some(["u", "v"]), pa.string()),
+        "a": pa.array(some(range(-5, 6)), pa.int64()),
+        "b": pa.array(some(range(-5, 6)), pa.int64()),
+        "f": pa.array(some([0.5, -2.25, 3.0]), pa.float64()),
+        "s": pa.array(some(["x", "yy", "z"]), pa.string()),
+        "seq": pa.array(range(n), pa.int64()),
+    }
+    return pa.table(table)
+
+
+def queries(chance: random.Random) -> tuple[sl.Spec, sl.Spec]:
+    """A query by expressions, and the same by columns of their names."""
+    ours: dict[str, sl.Aggregate] = {}
+    theirs: dict[str, sl.Aggregate] = {}
+    for number in range(chance.choice([1, 2, 4])):
+        column = chance.choice([*COLUMNS])
+        function = chance.choice(FUNCTIONS.get(column, [sl.sum, sl.max, sl.count, sl.first]))
+        mine, other = function(COLUMNS[column][0]), function(column)
+        if chance.random() < 0.4:
+            flag = chance.choice([*FLAGS])
+            mine, other = mine.where(FLAGS[flag][0]), other.where(flag)
+        ours[f"x{number}"], theirs[f"x{number}"] = mine, other
+    windows = {name: WINDOWS[name] for name in chance.sample([*WINDOWS], chance.choice([1, 2]))}
+    more = {"by": chance.choice([[], ["k"]]), "watermark": sl.bounded("3ms"), "sequence": "seq"}
+    return sl.Spec("t", windows, ours, **more), sl.Spec("t", windows, theirs, **more)
+
+
+def with_columns(table: pa.Table) -> pa.Table:
+    return pl.from_arrow(table).with_columns(**{name: two[1] for name, two in (COLUMNS | FLAGS).items()}).to_arrow()
+
+
+def strip(table: pa.Table) -> list[dict]:
+    return table.to_pylist()
+
+
+@pytest.mark.parametrize("case", range(CASES))
+def test_expressions_are_as_columns_computed_beforehand(case):
+    chance = random.Random(case)
+    table = rows_of(chance, chance.choice([0, 1, 30, 200]))
+    ours, theirs = queries(chance)
+    computed = with_columns(table)
+    assert strip(sl.aggregate(table, ours)) == strip(sl.aggregate(computed, theirs))
+    left, right = sl.Operator(ours), sl.Operator(theirs)
+    at = 0
+    while at < len(table):
+        step = chance.choice([1, 7, 50])
+        out, wanted = left.push(table.slice(at, step)), right.push(computed.slice(at, step))
+        assert strip(out.windows) == strip(wanted.windows)
+        assert out.stats.late == wanted.stats.late
+        if chance.random() < 0.2:
+            left = sl.Operator.restore(pickle.loads(pickle.dumps(ours)), left.snapshot())
+        at += step
+    assert strip(left.flush().windows) == strip(right.flush().windows)
+
+
+@pytest.mark.parametrize("case", range(CASES // 4))
+def test_expressions_are_evaluated_where_rows_are_read(case):
+    """As on Spark: cells are sent, and rows only for windows that keep them."""
+    chance = random.Random(case)
+    table, places = rows_of(chance, 120).combine_chunks().to_batches()[0], 2
+    ours, _ = queries(chance)
+    schema = table.select(ours.columns()).schema
+    operators = [start(ours, schema) for _ in range(places)]
+    found = []
+    for at in range(0, 120, 40):
+        blobs = [[] for _ in operators]
+        for reader in range(2):
+            collector = Collector(ours, schema, state_of(operators[0]).watermark)
+            collector.push(table.slice(at + 20 * reader, 20).select(ours.columns()))
+            for place, blob in enumerate(packed(collector.parts(), places)):
+                blobs[place].append(blob)
+        found += [row for op, some in zip(operators, blobs, strict=True) for row in strip(admit(op, some).windows)]
+    found += [row for op in operators for row in strip(op.flush().windows)]
+    everything = sl.aggregate(table, ours)
+    if not ours.by:
+        wanted = strip(everything)
+        assert sorted(map(repr, found)) == sorted(map(repr, wanted))
+    else:
+        assert len(found) >= everything.num_rows  # late rows aside, each key is in one place
+        assert {row["window"] for row in found} == set(everything["window"].to_pylist())
+
+
+EXPRESSIONS = [
+    sl.col("a") * sl.col("b"),
+    pc.scalar(1) - sl.col("a"),
+    pc.scalar(pa.scalar(1, "int8")) - sl.col("a"),
+    (sl.col("a") + 1) * (sl.col("b") - 2.0) / sl.col("c"),
+    (sl.col("a") > 100) & ~sl.col("it's").is_null() | sl.col("b").is_valid(),
+    sl.col("s").isin(["u", "v"]),
+    sl.col("a").cast("float64"),
+    sl.col("a").cast("int32", safe=False),
+    sl.col("s", "x") == datetime(2020, 1, 1),
+    sl.col("d") > Decimal("1.50"),
+    sl.col("f") == float("inf"),
+    pc.starts_with(sl.col("s"), "ab"),
+    pc.if_else(sl.col("a") > pa.scalar(3, "int8"), sl.col("b"), None),
+    pc.divide(sl.col("a"), sl.col("b")),
+    pc.coalesce(sl.col("a"), 0),
+    sl.col("a") == b"x",
+]
+
+
+@pytest.mark.parametrize("expression", EXPRESSIONS, ids=str)
+def test_expressions_print_as_code_and_are_known_by_it(expression):
+    spec = sl.Spec("t", {"w": sl.tumbling(1)}, {"x": sl.max(expression), "n": sl.count().where(expression)})
+    built = eval(repr(spec), {"sl": sl, "pc": pc, "pa": pa, "Decimal": Decimal})
+    for same in (built, pickle.loads(pickle.dumps(spec)), copy.deepcopy(spec)):
+        assert same == spec and hash(same) == hash(spec) and same.fingerprint() == spec.fingerprint()
+    other = sl.Spec("t", {"w": sl.tumbling(1)}, {"x": sl.max(sl.col("a") + 7), "n": sl.count()})
+    assert other != spec and other.fingerprint() != spec.fingerprint()
+
+
+def test_expressions_are_told_apart_by_the_types_of_their_literals():
+    kinds = [sl.col("a") * number for number in (2, 2.0, pa.scalar(2, "int8"), Decimal(2), True)]
+    assert len({sl.sum(kind) for kind in kinds}) == len(kinds)
+    assert len({sl.max(sl.col("a").cast(kind, safe=False)) for kind in ("int8", "int16", "int32")}) == 3
+    assert sl.sum(sl.col("a")) == sl.sum("a")
+
+
+def test_a_query_reads_the_columns_of_its_expressions():
+    aggs = {"x": sl.sum(sl.col("p") * sl.col("q")), "n": sl.count().where(sl.col("s", "inner") > 1), "m": sl.max("p")}
+    assert sl.Spec("t", {"w": sl.whole()}, aggs, by="k").columns() == ("t", "k", "p", "q", "s")
+
+
+def test_columns_of_any_form_are_computed_from():
+    text = pa.array(["x", "y", "x", None])
+    for column in (text, text.dictionary_encode(), text.cast(pa.string_view()), pc.run_end_encode(text)):
+        table = pa.table({"t": [1, 2, 3, 4], "s": column})
+        spec = sl.Spec("t", {"w": sl.whole()}, {"n": sl.count().where(sl.col("s") == "x")})
+        assert sl.aggregate(table, spec)["n"].to_pylist() == [2]
+
+
+# --- arithmetic -------------------------------------------------------------------------------------------------------
+
+ARITHMETIC = {
+    "quotient": (sl.sum("a") / sl.sum("b"), lambda d: d["sa"] / d["sb"]),
+    "share": (1 - sl.mean("f"), lambda d: 1 - d["mf"]),
+    "weighted": (sl.sum(sl.col("a") * sl.col("f")) / sl.sum("f"), lambda d: d["saf"] / d["sf"]),
+    "span": ((sl.max("a") - sl.min("a") + 1) * 2, lambda d: (d["xa"] - d["ia"] + 1) * 2),
+    "negative": (-sl.count(), lambda d: -d["n"]),
+    "nested": (
+        sl.sum("a") / (sl.count() - np.float64(0.5)) - 2 * sl.median("a"),
+        lambda d: d["sa"] / (d["n"] - 0.5) - 2 * d["ma"],
+    ),
+    "where": ((sl.sum("a") / sl.count("a")).where(sl.col("a") > 0), lambda d: d["pa"] / d["pn"]),
+    "less": (sl.sum("a") - (sl.sum("b") - sl.count()), lambda d: d["sa"] - (d["sb"] - d["n"])),
+}
+PARTS = {
+    "sa": sl.sum("a"),
+    "sb": sl.sum("b"),
+    "sf": sl.sum("f"),
+    "mf": sl.mean("f"),
+    "saf": sl.sum(sl.col("a") * sl.col("f")),
+    "xa": sl.max("a"),
+    "ia": sl.min("a"),
+    "ma": sl.median("a"),
+    "n": sl.count(),
+    "pa": sl.sum("a").where(sl.col("a") > 0),
+    "pn": sl.count("a").where(sl.col("a") > 0),
+}
+
+
+@pytest.mark.parametrize("case", range(CASES // 2))
+def test_arithmetic_is_that_of_the_columns(case):
+    chance = random.Random(case)
+    table = rows_of(chance, chance.choice([1, 30, 200]))
+    windows = {name: WINDOWS[name] for name in chance.sample([*WINDOWS], 2)}
+    spec = sl.Spec("t", windows, {name: two[0] for name, two in ARITHMETIC.items()}, by="k")
+    found = sl.aggregate(table, spec).to_pandas()
+    parts = sl.aggregate(table, sl.Spec("t", windows, PARTS, by="k")).to_pandas().astype({p: float for p in PARTS})
+    with np.errstate(all="ignore"):
+        for name, (_, wanted) in ARITHMETIC.items():
+            np.testing.assert_allclose(found[name].astype(float), wanted(parts), rtol=1e-12, err_msg=name)
+    assert eval(repr(spec), {"sl": sl}) == spec == pickle.loads(pickle.dumps(spec))
+
+
+def one(aggs: dict, **columns: object) -> dict:
+    table = pa.table({"t": [0] * len(next(iter(columns.values()))), **columns})
+    return sl.aggregate(table, sl.Spec("t", {"w": sl.whole()}, aggs)).select(list(aggs)).to_pylist()[0]
+
+
+def test_what_is_divided_by_nothing_is_infinite_or_nan():
+    aggs = {"inf": sl.sum("a") / sl.sum("z"), "nan": sl.sum("z") / sl.sum("z"), "null": sl.sum("a") / sl.sum("none")}
+    found = one(aggs, a=[-3], z=[0], none=pa.array([None], pa.int64()))
+    assert found["inf"] == -np.inf and np.isnan(found["nan"]) and found["null"] is None
+
+
+def test_integers_stay_exact_or_overflow():
+    big = 2**62
+    assert one({"x": sl.sum("a") - 1 + sl.sum("a")}, a=[big]) == {"x": 2 * big - 1}
+    with pytest.raises(
+        OverflowError, match=r"sl.sum\('a'\) \* 4 \(output column 'x'\) does not fit int64 in window 'w'"
+    ):
+        one({"x": sl.sum("a") * 4}, a=[big])
+    unsigned = pa.array([2**64 - 1], pa.uint64())
+    assert one({"x": sl.sum("a") + sl.sum("b")}, a=unsigned, b=pa.array([0], pa.uint64())) == {"x": 2**64 - 1}
+    assert one({"x": sl.sum("b") - sl.sum("c")}, b=pa.array([1], pa.uint8()), c=pa.array([5], pa.uint8())) == {"x": -4}
+    table = pa.table({"t": [0, 10], "a": [big, 3]})
+    null = sl.Spec("t", {"w": sl.tumbling(5)}, {"x": sl.sum("a") * 4}, on_overflow="null")
+    assert sl.aggregate(table, null)["x"].to_pylist() == [None, 12]
+    wrapped = sl.Spec("t", {"w": sl.tumbling(5)}, {"x": sl.sum("a") * 4 + 1}, on_overflow="wrap")
+    assert sl.aggregate(table, wrapped)["x"].to_pylist() == [1, 13]
+
+
+def test_decimals_and_times():
+    prices = pa.array([Decimal("1.25"), Decimal("2.50")])
+    assert one({"x": sl.sum("p") - sl.min("p"), "y": sl.sum("p") / 2}, p=prices) == {"x": Decimal("2.50"), "y": 1.875}
+    times = pa.array([SINCE, SINCE + 5], pa.timestamp("us"))
+    spec = sl.Spec("t", {"w": sl.whole()}, {"x": sl.max("t") - sl.min("t")})
+    assert sl.aggregate(pa.table({"t": times}), spec)["x"].cast(pa.int64()).to_pylist() == [5]
+
+
+REFUSED = {
+    "sl.sum(sl.col(0) + 1)": "ValueError: sum's column must be an expression of columns by their names; got add",
+    "sl.sum(pc.scalar(3))": "ValueError: sum's column must be computed from columns, such as sl.col('x') * 2; got 3",
+    "sl.sum(3)": "TypeError: sum's column must be the name of a column or an expression; got 3",
+    "sl.sum('a') / 'b'": "TypeError: aggregates can be added, subtracted, multiplied and divided by aggregates and n",
+    "True + sl.sum('a')": "TypeError: aggregates can be added, subtracted, multiplied and divided by aggregates and n",
+    "sl.sum('a') + 2**63": "TypeError: aggregates can be added, subtracted, multiplied and divided by aggregates and n",
+    "sl.count().where('a').where(sl.col('b'))": "ValueError: sl.count().where('a') already has a where; combine the t",
+    "query(sl.sum(sl.col('s') * 2))": "TypeError: sl.sum(sl.col('s') * 2): sl.col('s') * 2 cannot be computed: Func",
+    "query(sl.sum(sl.col('none') * 2))": "ValueError: column 'none' is missing in the data; its columns are t, a, s",
+    "query(sl.count().where(sl.col('a') + 1))": "TypeError: sl.count().where(sl.col('a') + 1): where takes a boolean",
+    "query(sl.sum(sl.col('a') / 0))": "ValueError: sl.sum(sl.col('a') / 0): sl.col('a') / 0 cannot be computed: div",
+    "query(sl.max('s') / 2)": "TypeError: sl.max('s') / 2: string / int64 is not defined; arithmetic takes aggregat",
+    "query(sl.max('s') - sl.max('a'))": "TypeError: sl.max('s') - sl.max('a'): string - int64 is not defined; arithm",
+}
+
+
+def query(agg):
+    return sl.aggregate(pa.table({"t": [1], "a": [2], "s": ["x"]}), sl.Spec("t", {"w": sl.whole()}, {"x": agg}))
+
+
+@pytest.mark.parametrize("code", REFUSED)
+def test_what_is_refused(code):
+    with pytest.raises((TypeError, ValueError)) as refused:
+        eval(code)
+    assert f"{type(refused.value).__name__}: {refused.value}".startswith(REFUSED[code])
+
+
+def test_a_push_that_cannot_be_computed_leaves_no_trace():
+    op = sl.Operator(sl.Spec("t", {"w": sl.tumbling(10)}, {"x": sl.sum(sl.col("a") / sl.col("b"))}))
+    op.push(pa.table({"t": [1], "a": [6], "b": [2]}))
+    before = op.snapshot()
+    with pytest.raises(ValueError, match="divide by zero"):
+        op.push(pa.table({"t": [2], "a": [6], "b": [0]}))
+    assert op.snapshot() == before
+    assert op.flush().windows["x"].to_pylist() == [3]
