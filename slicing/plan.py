@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.aggregates import sketches
-from slicing.aggregates.aggregate import BoundAggregate
+from slicing.aggregates.aggregate import Aggregate, BoundAggregate
 from slicing.columns.arrow_io import no_rows
 from slicing.columns.arrow_out import Names
 from slicing.columns.expressions import CannotCompute, Derived, types_of
@@ -535,6 +535,8 @@ _ADDS_UP = {
 def _check_ties(spec: Spec, aggs: Mapping[str, BoundAggregate]) -> None:
     """Refuse aggregates that would have to order structs and lists, where rows have no order of arrival."""
     for name, agg in spec.aggs.items():
+        if not isinstance(agg, Aggregate):  # arithmetic, which takes neither
+            continue
         type = aggs[name].type.value_type if agg.function == "collect" else aggs[name].type
         several = isinstance(agg.return_, tuple)
         if several or (agg.function in _BY_ORDER and pa.types.is_nested(type)):
