@@ -1,0 +1,674 @@
+"""Joins at their edges: ends of bands and of 64 bits, units, zones, forms of keys, columns, unknown sides, failures."""
+
+from __future__ import annotations
+
+import pickle
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import slicing as sl
+
+BIG = (1 << 63) - 1
+KINDS = ["inner", "left", "right", "full", "semi", "anti"]
+
+
+def rows_of(out: sl.JoinOutput) -> list[dict]:
+    return out.rows.to_pylist()
+
+
+def left(*times: int, **more: list) -> pa.Table:
+    return pa.table({"t": pa.array(times, pa.int64()), "a": pa.array(range(len(times)), pa.int64())} | more)
+
+
+def right(*times: int, **more: list) -> pa.Table:
+    return pa.table({"t": pa.array(times, pa.int64()), "b": pa.array(range(len(times)), pa.int64())} | more)
+
+
+# --- the ends of bands ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("closed", "expected"),
+    [("both", [7, 8, 15, 16]), ("left", [7, 8, 15]), ("right", [8, 15, 16]), ("none", [8, 15])],
+)
+@pytest.mark.parametrize("base", [0, 1_700_000_000_000_000_000, -(1 << 63) + 10, BIG - 20])
+@pytest.mark.parametrize("order", ["left first", "right first"])
+def test_a_row_exactly_at_each_end_and_a_tick_beyond(closed: str, expected: list[int], base: int, order: str) -> None:
+    spec = sl.JoinSpec(on=[], time="t", within=(3, 6), closed=closed, watermark=sl.manual())
+    op, one, other = sl.JoinOperator(spec), left(base + 10), right(*(base + t for t in (6, 7, 8, 15, 16, 17)))
+    pushes = [op.push_left(one), op.push_right(other)] if order == "left first" else []
+    pushes = pushes or [op.push_right(other), op.push_left(one)]
+    found = [row["t_right"] - base for out in pushes for row in rows_of(out)]
+    assert found == expected
+
+
+@pytest.mark.parametrize(("within", "expected"), [((-1, 5), [11, 15]), ((5, -1), [5, 9]), ((0, 0), [10])])
+def test_ends_may_be_negative(within: tuple[int, int], expected: list[int]) -> None:
+    found = sl.join(left(10), right(4, 5, 9, 10, 11, 15, 16), on=[], time="t", within=within)
+    assert found["t_right"].to_pylist() == expected
+
+
+@pytest.mark.parametrize("within", [(10, 10), (-5, 10), (10, -5), (1 << 59, 1 << 59)])
+def test_bands_that_reach_beyond_64_bits(within: tuple[int, int]) -> None:
+    times = [-BIG - 1, -BIG, -BIG + 7, 0, BIG - 7, BIG - 1, BIG]
+    found = sl.join(left(*times), right(*times), on=[], time="t", within=within)
+    before, after = within
+    expected = [(a, b) for a in times for b in times if a - before <= b <= a + after]
+    assert list(zip(found["t"].to_pylist(), found["t_right"].to_pylist(), strict=True)) == expected
+
+
+@pytest.mark.parametrize("how", KINDS)
+def test_watermarks_at_the_ends_of_64_bits_leave_nothing_behind(how: str) -> None:
+    spec = sl.JoinSpec(on=[], time="t", within=(-5, 10), how=how, watermark=sl.manual())
+    op, times = sl.JoinOperator(spec), [-BIG - 1, BIG - 3, BIG]
+    op.push(left(*times), right(*times))
+    out = op.advance(left=BIG, right=BIG)
+    assert out.stats.held <= 4
+    op.flush()
+
+
+def test_a_jump_of_the_time_costs_nothing() -> None:
+    spec = sl.JoinSpec(on=[], time="t", within=(1, 1))
+    op = sl.JoinOperator(spec)
+    for time in (0, 10**12, 10**18):
+        op.push_left(left(time))
+        out = op.push_right(right(time))
+        assert [row["t"] for row in rows_of(out)] == [time]
+    assert out.stats.held == 2
+
+
+# --- progress ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_row_at_the_watermark_is_in_time_and_one_before_it_is_late() -> None:
+    op = sl.JoinOperator(sl.JoinSpec(on=[], time="t", within=(5, 5), watermark=sl.manual()))
+    op.push_right(right(95))
+    op.advance(left=100)
+    out = op.push_left(left(99, 100))
+    assert out.late_left.to_pylist() == [{"t": 99, "a": 0, "reason": "late"}]
+    assert [row["t"] for row in rows_of(out)] == [100]
+    assert (out.stats.left, out.stats.late_left) == (2, 1)
+
+
+def test_late_is_judged_by_the_watermark_before_the_push() -> None:
+    op = sl.JoinOperator(sl.JoinSpec(on=[], time="t", within=(100, 100)))
+    assert op.push_left(left(50, 1, 99)).stats.late_left == 0
+    assert op.push_left(left(98)).stats.late_left == 1
+
+
+@pytest.mark.parametrize("how", ["left", "anti"])
+def test_a_row_that_is_done_when_it_comes_still_comes_alone(how: str) -> None:
+    """SPARK-49829: in time by the old watermark, and beyond the new one of the same push."""
+    op = sl.JoinOperator(sl.JoinSpec(on=[], time="t", within=(0, 5), how=how))
+    out = op.push(left(10), right(0, 100))
+    assert [row["a"] for row in rows_of(out)] == [0]
+    op = sl.JoinOperator(sl.JoinSpec(on=[], time="t", within=(0, 5), how=how, watermark=sl.manual()))
+    op.push_right(right(1))
+    op.advance(right=50)
+    assert [row["a"] for row in rows_of(op.push_left(left(10)))] == [0]
+
+
+def test_a_row_that_is_done_when_it_comes_has_its_partners() -> None:
+    op = sl.JoinOperator(sl.JoinSpec(on=[], time="t", within=(0, 5), how="left", watermark=sl.manual()))
+    op.push_right(right(12))
+    op.advance(right=50)
+    out = op.push_left(left(10))
+    assert [row["t_right"] for row in rows_of(out)] == [12]
+    assert out.stats.held == 1
+
+
+def test_a_row_whose_partner_left_before_it_does_not_come_alone() -> None:
+    """SPARK-26154."""
+    op = sl.JoinOperator(sl.JoinSpec(on=[], time="t", within=(0, 50), how="left", watermark=sl.manual()))
+    assert len(rows_of(op.push(left(10), right(12)))) == 1
+    assert op.advance(left=100).stats.held == 1  # the right row has left
+    out = op.advance(right=100)
+    assert out.stats.held == 0 and rows_of(out) == []
+
+
+def test_each_side_is_let_go_by_the_others_watermark() -> None:
+    op = sl.JoinOperator(sl.JoinSpec(on=[], time="t", within=(3, 7), watermark=sl.manual()))
+    op.push(left(100), right(100))
+    assert op.advance(right=107).stats.held == 2
+    assert op.advance(right=108).stats.held == 1  # the left row waits for `after`
+    assert op.advance(left=103).stats.held == 1
+    assert op.advance(left=104).stats.held == 0  # the right one for `before`
+
+
+def test_a_side_that_never_has_a_row_is_bounded_by_idle() -> None:
+    op = sl.JoinOperator(sl.JoinSpec(on=[], time="t", within=(0, 5), idle=10))
+    held = [op.push_left(left(*range(at, at + 10))).stats.held for at in range(0, 1000, 10)]
+    assert max(held) <= 26
+    assert [row["t"] for row in rows_of(op.push_right(right(992)))] == list(range(987, 993))
+
+
+def test_a_silent_side_makes_rows_late_by_idle_too() -> None:
+    op = sl.JoinOperator(sl.JoinSpec(on=[], time="t", within=(0, 5), idle=10))
+    op.push_left(left(100))
+    assert op.push_right(right(89, 90)).late_right["t"].to_pylist() == [89]
+
+
+@pytest.mark.parametrize(("progress", "late"), [("each", 1), ("least", 0)])
+def test_with_least_progress_both_sides_are_judged_by_the_smaller_watermark(progress: str, late: int) -> None:
+    op = sl.JoinOperator(sl.JoinSpec(on=[], time="t", within=(0, 5), progress=progress))
+    op.push(left(100), right(50))
+    assert op.push_left(left(60)).stats.late_left == late
+
+
+def test_watermarks_never_go_back() -> None:
+    op = sl.JoinOperator(sl.JoinSpec(on=[], time="t", within=(0, 5), event_time="max"))
+    assert op.push(left(100), right(100)).watermark == 100
+    assert op.advance(left=50, right=50).watermark == 100
+
+
+def test_watermarks_given_before_the_first_rows_hold() -> None:
+    op = sl.JoinOperator(sl.JoinSpec(on=[], time="t", within=(0, 5), watermark=sl.manual()))
+    op.advance(left=100)
+    op.advance(right=20)
+    assert op.push_left(left(99, 101)).stats.late_left == 1
+    out = op.push_right(right(19, 102))
+    assert out.stats.late_right == 1 and [row["t"] for row in rows_of(out)] == [101]
+
+
+@pytest.mark.parametrize("word", ["2024-05-01T12:00", datetime(2024, 5, 1, 12), np.datetime64("2024-05-01T12:00")])
+def test_watermarks_are_given_as_times(word: object) -> None:
+    time = pa.array([datetime(2024, 5, 1, 11), datetime(2024, 5, 1, 13)], pa.timestamp("ms"))
+    op = sl.JoinOperator(sl.JoinSpec(on=[], time="t", within=("0s", "1h"), watermark=sl.manual()))
+    op.advance(left=word)
+    out = op.push_left(pa.table({"t": time}))
+    assert out.stats.late_left == 1
+
+
+def test_policies_of_the_two_sides_read_columns_of_their_own() -> None:
+    policies = sl.punctuated("done"), sl.per_source("host", 5)
+    op = sl.JoinOperator(sl.JoinSpec(on=[], time="t", within=(10, 10), watermark=policies, event_time="max"))
+    op.push_left(left(10, 20, done=pa.array([False, True])))
+    out = op.push_right(right(30, 12, host=["x", "y"]))
+    assert out.watermark == 7
+    assert op.push_left(left(19, done=pa.array([False]))).stats.late_left == 1
+
+
+# --- keys -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("nulls_equal", "pairs"), [(False, 1), (True, 2)])
+def test_a_null_key_has_no_partner_unless_nulls_are_equal(nulls_equal: bool, pairs: int) -> None:
+    keys = pa.array(["x", None])
+    spec = {"on": "k", "time": "t", "within": (0, 0), "nulls_equal": nulls_equal}
+    assert sl.join(left(1, 1, k=keys), right(1, 1, k=keys), **spec).num_rows == pairs
+    assert sl.join(left(1, 1, k=keys), right(1, 1, k=keys), **spec, how="full").num_rows == 4 - pairs
+
+
+def test_a_null_in_one_of_several_keys_is_enough() -> None:
+    one, two = pa.array([1, 1, None]), pa.array(["x", None, "x"])
+    found = sl.join(left(1, 1, 1, k=one, m=two), right(1, 1, 1, k=one, m=two), on=["k", "m"], time="t", within=(0, 0))
+    assert found.select(["k", "m"]).to_pylist() == [{"k": 1, "m": "x"}]
+
+
+def test_minus_zero_is_zero_and_all_nan_are_one() -> None:
+    nan = np.array([0x7FF8000000000001, 0x7FF8000000000000], np.int64).view(np.float64)
+    one, other = pa.array([0.0, nan[0]]), pa.array([-0.0, nan[1]])
+    found = sl.join(left(1, 1, k=one), right(1, 1, k=other), on="k", time="t", within=(0, 0))
+    assert found["a"].to_pylist() == [0, 1] == found["b"].to_pylist()
+
+
+FORMS = [
+    (pa.array([1, 2], pa.int32()), pa.array([2, 1], pa.int64()), pa.int64()),
+    (pa.array([1, 2], pa.uint8()), pa.array([2, 1], pa.uint64()), pa.uint64()),
+    (pa.array(["x", "y"]), pa.array(["y", "x"], pa.large_string()), pa.large_string()),
+    (pa.array(["x", "y"]), pa.array(["y", "x"]).dictionary_encode(), pa.string()),
+    (pa.array(["x", "y"], pa.string_view()), pa.array(["y", "x"]), pa.string()),
+    (pa.array([b"x", b"y"]), pa.array([b"y", b"x"], pa.large_binary()), pa.large_binary()),
+    (pa.array([1, 2], pa.timestamp("s")), pa.array([2000, 1000], pa.timestamp("ms")), pa.timestamp("ms")),
+    (pa.array([1, 2], pa.duration("s")), pa.array([2000, 1000], pa.duration("ms")), pa.duration("ms")),
+]
+
+
+@pytest.mark.parametrize("how", KINDS)
+@pytest.mark.parametrize(("one", "other", "type"), FORMS, ids=[f"{a.type}-{b.type}" for a, b, _ in FORMS])
+@pytest.mark.parametrize("first", ["left", "right", "whole"])
+def test_keys_of_other_widths_forms_and_units_are_equal(
+    one: pa.Array, other: pa.Array, type: pa.DataType, how: str, first: str
+) -> None:
+    """Also when the side of the coarser type comes first, and its rows are kept already."""
+    lefts, rights = left(1, 2, k=one), right(2, 1, 5, k=pa.concat_arrays([other, other[:1]]))
+    spec = sl.JoinSpec(on="k", time="t", within=(0, 0), how=how, watermark=sl.manual())
+    if first == "whole":
+        found = sl.join(lefts, rights, spec)
+    else:
+        op = sl.JoinOperator(spec)
+        pushes = [op.push_left, op.push_right]
+        steps = zip(pushes, [lefts, rights], strict=True)
+        outs = [push(data) for push, data in (steps if first == "left" else reversed(list(steps)))]
+        tables = [out.rows for out in [*outs, op.flush()] if out.rows.num_rows]
+        found = pa.concat_tables(tables) if tables else None
+    pairs = {"inner": 2, "left": 2, "right": 3, "full": 3, "semi": 2, "anti": 0}[how]
+    assert (0 if found is None else found.num_rows) == pairs
+    if found is not None and how not in ("semi", "anti"):
+        assert found.schema.field("k").type == type
+        assert found["k"].null_count == 0
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "words"),
+    [
+        (pa.int64(), pa.uint64(), "signedness"),
+        (pa.int64(), pa.string(), "must have one type"),
+        (pa.float32(), pa.float64(), "must have one type"),
+        (pa.timestamp("s"), pa.timestamp("s", "UTC"), "time zone"),
+    ],
+)
+def test_keys_that_cannot_be_compared_are_refused_by_name_and_type(
+    one: pa.DataType, other: pa.DataType, words: str
+) -> None:
+    lefts, rights = left(1, k=pa.nulls(1, one)), right(1, m=pa.nulls(1, other))
+    with pytest.raises(TypeError, match=f"(?s)'k'.*'m'.*{words}") as refused:
+        sl.join(lefts, rights, on=[("k", "m")], time="t", within=(0, 0))
+    assert str(one) in str(refused.value) and str(other) in str(refused.value)
+
+
+# --- times ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_times_of_two_units_are_compared_exactly_in_the_finer_one(first: int) -> None:
+    lefts = pa.table({"t": pa.array([1_700_000_000, 1_700_000_001], pa.timestamp("s")), "a": [0, 1]})
+    ns = [1_700_000_000 * 10**9 - 1, 1_700_000_000 * 10**9, 1_700_000_001 * 10**9 + 1]
+    rights = pa.table({"t": pa.array(ns, pa.timestamp("ns")), "b": [0, 1, 2]})
+    spec = sl.JoinSpec(
+        on=[], time="t", within=("0s", "1s"), event_time="max", watermark=(sl.bounded("1s"), sl.bounded("1ns"))
+    )
+    op = sl.JoinOperator(spec)
+    outs = [op.push_left(lefts), op.push_right(rights)] if first == 0 else [op.push_right(rights), op.push_left(lefts)]
+    found = [(row["a"], row["b"]) for out in outs for row in rows_of(out)]
+    assert sorted(found) == [(0, 1), (1, 2)]
+    assert outs[-1].rows.schema.field("t").type == pa.timestamp("s")
+    assert outs[-1].rows.schema.field("event_time").type == pa.timestamp("ns")
+    assert outs[-1].watermark == datetime(2023, 11, 14, 22, 13, 20)
+    again = sl.JoinOperator.restore(spec, op.snapshot())
+    assert again.snapshot() == op.snapshot()
+
+
+def test_times_that_do_not_fit_the_finer_unit_are_refused() -> None:
+    lefts = pa.table({"t": pa.array([1 << 40], pa.timestamp("s"))})
+    rights = pa.table({"u": pa.array([5], pa.timestamp("ns"))})
+    with pytest.raises(ValueError, match=r"time column 't' .* does not fit the finer unit"):
+        sl.join(lefts, rights, on=[], time=("t", "u"), within=("0s", "1s"))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [(pa.timestamp("us"), pa.timestamp("us", "UTC")), (pa.int64(), pa.timestamp("us")), (pa.int64(), pa.uint64())],
+)
+def test_times_that_cannot_be_compared_are_refused_by_name_and_type(one: pa.DataType, other: pa.DataType) -> None:
+    lefts, rights = pa.table({"t": pa.nulls(0, one)}), pa.table({"u": pa.nulls(0, other)})
+    with pytest.raises(TypeError, match=r"time columns 't' .* and 'u' .* cannot be compared"):
+        sl.join(lefts, rights, on=[], time=("t", "u"), within=(0, 0))
+
+
+@pytest.mark.parametrize("type", [pa.int8(), pa.uint16(), pa.uint64(), pa.date32(), pa.timestamp("ms", "Asia/Tokyo")])
+def test_all_kinds_of_times_can_be_joined(type: pa.DataType) -> None:
+    times = pa.array([3, 5, 9], pa.int32() if type == pa.date32() else pa.int64()).cast(type)
+    within = (0, 2) if pa.types.is_integer(type) else ("0s", "2d") if type == pa.date32() else ("0s", "2ms")
+    found = sl.join(pa.table({"t": times}), pa.table({"t": times}), on=[], time="t", within=within)
+    assert found.num_rows == 4 and found.schema.types == [type, type]
+
+
+def test_windows_of_local_days_follow_the_clocks() -> None:
+    """29 March 2026 has 23 hours in Berlin."""
+    hours = [datetime(2026, 3, 28, 23, tzinfo=UTC) + timedelta(hours=h) for h in range(-1, 24)]
+    lefts = pa.table({"t": pa.array(hours, pa.timestamp("us", "UTC"))})
+    rights = pa.table({"t": pa.array([hours[1]], pa.timestamp("us", "UTC")), "b": [1]})
+    found = sl.join(lefts, rights, on=[], time="t", within=sl.calendar("1d", tz="Europe/Berlin"))
+    assert found["t"].to_pylist() == hours[1:24]
+    length = found["window_end"][0].as_py() - found["window_start"][0].as_py()
+    assert length == timedelta(hours=23)
+
+
+@pytest.mark.parametrize("window", [sl.tumbling("1d"), sl.calendar("1d")])
+def test_a_window_is_kept_until_the_other_watermark_reaches_its_end(window: object) -> None:
+    day = [datetime(2026, 1, 1, h) for h in (0, 23)]
+    op = sl.JoinOperator(sl.JoinSpec(on=[], time="t", within=window, how="left", watermark=sl.manual()))
+    op.push(pa.table({"t": pa.array(day, pa.timestamp("us"))}), pa.table({"t": pa.array(day[:0], pa.timestamp("us"))}))
+    assert op.advance(right=datetime(2026, 1, 1, 23, 59)).stats.held == 2
+    out = op.advance(right=datetime(2026, 1, 2))
+    assert out.stats.held == 0 and out.rows["window_start"].to_pylist() == [day[0]] * 2
+    assert op.advance(left=datetime(2026, 1, 2, 12)).watermark == datetime(2026, 1, 2)
+
+
+def test_null_times() -> None:
+    times = pa.table({"t": pa.array([1, None], pa.int64()), "a": [0, 1]})
+    op = sl.JoinOperator(sl.JoinSpec(on=[], time="t", within=(0, 0)))
+    with pytest.raises(ValueError, match="time column 't' of the left side is null in row 1"):
+        op.push_left(times)
+    op = sl.JoinOperator(sl.JoinSpec(on=[], time="t", within=(0, 0), on_null_time="late"))
+    out = op.push_left(times)
+    assert out.late_left.to_pylist() == [{"t": None, "a": 1, "reason": "null time"}]
+    assert (out.stats.left, out.stats.late_left, out.stats.null_time, out.stats.held) == (2, 0, 1, 1)
+
+
+# --- columns ----------------------------------------------------------------------------------------------------------
+
+
+def test_columns_are_the_lefts_then_the_rights() -> None:
+    lefts = pa.table({"k": [1], "x": [1], "t": [1]})
+    rights = pa.table({"t": [1], "x": [2], "m": [1], "y": [3]})
+    found = sl.join(lefts, rights, on=[("k", "m")], time="t", within=(0, 0))
+    assert found.column_names == ["k", "x", "t", "t_right", "x_right", "m", "y"]
+    found = sl.join(lefts, rights, on=[("k", "m")], time="t", within=sl.tumbling(5), event_time="min", suffix="2")
+    names = ["window_start", "window_end", "k", "x", "t", "t2", "x2", "m", "y", "event_time"]
+    assert found.column_names == names
+
+
+def test_names_that_clash_are_refused() -> None:
+    with pytest.raises(ValueError, match="two columns 't_right'"):
+        sl.join(left(1, t_right=[1]), right(1), on=[], time="t", within=(0, 0))
+    with pytest.raises(ValueError, match="two columns 'window_start'"):
+        sl.join(left(1, window_start=[1]), right(1), on=[], time="t", within=sl.tumbling(5))
+
+
+TYPED = {
+    "v": pa.array(["x"], pa.string_view()),
+    "d": pa.array(["x"]).dictionary_encode(),
+    "l": pa.array([[1, 2]]),
+    "r": pa.array([{"p": 1}]),
+    "e": pc.run_end_encode(pa.array([7])),
+    "n": pa.nulls(1),
+    "q": pa.array([1], pa.decimal128(9, 2)),
+}
+
+
+@pytest.mark.parametrize("how", ["inner", "full"])
+def test_types_come_back_as_they_went_in(how: str) -> None:
+    rights = pa.table({"t": [1], **TYPED})
+    found = sl.join(left(1, 9), rights, on=[], time="t", within=(0, 0), how=how)
+    for name, column in TYPED.items():
+        shown = {"v": pa.string(), "e": pa.int64()}.get(name, column.type)
+        assert found.schema.field(name).type == shown, name
+        assert found[name].to_pylist()[0] == column.to_pylist()[0], name
+
+
+def test_dictionaries_that_differ_from_batch_to_batch() -> None:
+    op = sl.JoinOperator(sl.JoinSpec(on="k", time="t", within=(100, 100), how="full"))
+    for n, word in enumerate(["x", "y", "x"]):
+        op.push_left(left(n, k=pa.array([word]).dictionary_encode(), w=pa.array([word]).dictionary_encode()))
+    out = op.push_right(right(5, 6, k=pa.array(["x", "z"]).dictionary_encode()))
+    assert [(row["k"], row["w"], row["b"]) for row in rows_of(out)] == [("x", "x", 0), ("x", "x", 0)]
+    assert {row["k"] for row in rows_of(op.flush())} == {"y", "z"}
+
+
+# --- where ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", KINDS)
+def test_where_that_is_never_true_leaves_rows_alone(how: str) -> None:
+    for where in (pc.field("b") > 10**6, pc.field("b") > pa.scalar(None, pa.int64())):
+        spec = {"on": [], "time": "t", "within": (5, 5), "how": how, "where": where}
+        found = sl.join(left(1, 2), right(1, 2, 3), **spec)
+        assert found.num_rows == {"inner": 0, "left": 2, "right": 3, "full": 5, "semi": 0, "anti": 2}[how]
+
+
+def test_where_may_read_right_columns_of_a_semi_join() -> None:
+    found = sl.join(left(1, 9), right(1, 9), on=[], time="t", within=(0, 0), how="semi", where=pc.field("b") == 1)
+    assert found.to_pylist() == [{"t": 9, "a": 1}]
+
+
+@pytest.mark.parametrize("where", [pc.field("missing") > 1, pc.field("a") + 1, pc.field("a") == "x"])
+def test_a_condition_that_cannot_be_asked_is_refused_and_changes_nothing(where: pc.Expression) -> None:
+    op = sl.JoinOperator(sl.JoinSpec(on=[], time="t", within=(0, 0), where=where, watermark=sl.manual()))
+    op.push_left(left(1))
+    before = op.snapshot()
+    with pytest.raises((TypeError, ValueError), match="where="):
+        op.push_right(right(1))
+    assert op.snapshot() == before
+
+
+# --- a side that is unknown -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_rows_without_a_partner_wait_for_the_columns_of_the_other_side(known: bool) -> None:
+    schemas = (left().schema, right().schema) if known else None
+    op = sl.JoinOperator(
+        sl.JoinSpec(on=[], time="t", within=(0, 5), how="left", watermark=sl.manual(), schemas=schemas)
+    )
+    op.push_left(left(10, 100))
+    out = op.advance(right=50)
+    assert len(rows_of(out)) == known
+    out = op.push_right(right())
+    assert rows_of(out) == ([] if known else [{"t": 10, "a": 0, "t_right": None, "b": None}])
+    assert out.stats.held == 1
+
+
+def test_at_flush_an_unknown_side_has_no_columns() -> None:
+    op = sl.JoinOperator(sl.JoinSpec(on=["k"], time="t", within=(0, 5), how="full"))
+    op.push_left(left(10, 20, k=["x", None]))
+    assert rows_of(op.flush()) == [{"t": 10, "a": 0, "k": "x"}, {"t": 20, "a": 1, "k": None}]
+    op = sl.JoinOperator(sl.JoinSpec(on=["k"], time="t", within=(0, 5), how="full"))
+    assert op.flush().rows.num_columns == 0
+
+
+def test_inner_joins_let_go_what_an_unknown_side_cannot_meet() -> None:
+    op = sl.JoinOperator(sl.JoinSpec(on=[], time="t", within=(0, 5), idle=10))
+    assert op.push_left(left(1, 100)).stats.held == 1
+
+
+# --- as-of ------------------------------------------------------------------------------------------------------------
+
+
+def test_ties_in_time_go_to_the_last_by_sequence_then_arrival() -> None:
+    rights = right(5, 5, 5, s=[2, 3, 3])
+    spec = {"on": [], "time": "t", "within": (None, 0), "match": "last"}
+    assert sl.join(left(5), rights, **spec, sequence="s")["b"].to_pylist() == [2]
+    assert sl.join(left(5), right(5, 5, 5, s=[3, 2, 1]), **spec, sequence="s")["b"].to_pylist() == [0]
+    assert sl.join(left(5), right(5, 5, 5, s=[3, None, 1]), **spec)["b"].to_pylist() == [2]
+    assert sl.join(left(5), right(5, 5, s=pa.array([None, -7])), **spec, sequence="s")["b"].to_pylist() == [1]
+
+
+def test_of_two_equally_near_the_earlier_and_of_equal_times_the_last() -> None:
+    spec = {"on": [], "time": "t", "within": (None, None), "match": "nearest"}
+    assert sl.join(left(10), right(8, 12, 12, 8), **spec)["b"].to_pylist() == [3]
+    assert sl.join(left(10), right(7, 12, 12), **spec)["b"].to_pylist() == [2]
+    ends = sl.join(left(-BIG - 1, BIG, 0), right(-BIG - 1, BIG), **spec)
+    assert ends["b"].to_pylist() == [0, 1, 1]
+
+
+def test_the_past_without_a_bound_stays_after_a_restart() -> None:
+    spec = sl.JoinSpec(on="k", time="t", within=(None, 0), match="last", how="left")
+    op = sl.JoinOperator(spec)
+    op.push_right(right(1, 2, 1, k=["x", "x", "y"]))
+    for time in range(10**6, 10**7, 10**6):
+        op = sl.JoinOperator.restore(spec, op.snapshot())
+        op.push_left(left(time, k=["x"]))
+        out = op.push_right(right(time + 1, k=["z"]))
+        assert [row["b"] for row in rows_of(out)] == [1]
+    assert (
+        out.stats.held == 4
+    )  # of x its last row, of y its only one; of z the last before the watermark, and one after
+
+
+def test_a_stream_of_quotes_keeps_one_a_key() -> None:
+    spec = sl.JoinSpec(on="k", time="t", within=(None, 0), match="last", how="left")
+    op, rng = sl.JoinOperator(spec), np.random.default_rng(5)
+    for step in range(20):
+        t = np.sort(rng.integers(1000 * step, 1000 * (step + 1), 500))
+        k = rng.integers(0, 10, 500)
+        out = op.push(left(*t[:50].tolist(), k=k[:50]), right(*t.tolist(), k=k))
+    assert out.stats.held < 600
+    assert op.advance(left=10**6, right=10**6).stats.held == 10
+
+
+# --- failures ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        pa.table({"t": [5], "k": [1]}),
+        pa.table({"t": pa.array([None], pa.int64()), "k": ["new"], "b": [1]}),
+        pa.table({"t": [5], "k": ["new"], "b": ["text"]}),
+    ],
+    ids=["column", "null time", "type"],
+)
+def test_a_push_that_fails_leaves_the_operator_as_it_was(bad: pa.Table) -> None:
+    op = sl.JoinOperator(sl.JoinSpec(on="k", time="t", within=(5, 5), how="full"))
+    op.push(left(1, 2, k=["x", "y"]), right(1, k=["x"]))
+    before = op.snapshot()
+    with pytest.raises((TypeError, ValueError)):
+        op.push(left(9, k=["newer"]), bad)
+    assert op.snapshot() == before
+    assert len(rows_of(op.push_right(right(2, k=["y"])))) == 1
+
+
+def test_streams_that_promise_order_and_break_it_are_refused() -> None:
+    op = sl.JoinOperator(sl.JoinSpec(on=[], time="t", within=(0, 0), watermark=(sl.ordered(), sl.manual())))
+    with pytest.raises(ValueError, match="row 1 of the batch has time 4"):
+        op.push_left(left(5, 4))
+
+
+def test_after_a_flush_nothing_is_taken() -> None:
+    op = sl.JoinOperator(sl.JoinSpec(on=[], time="t", within=(0, 0)))
+    op.push_left(left(1))
+    op.flush()
+    for use in (lambda: op.push_left(left(1)), lambda: op.advance(left=1), op.flush):
+        with pytest.raises(RuntimeError, match="was flushed"):
+            use()
+
+
+def test_snapshots_of_other_specs_and_damaged_ones_are_refused() -> None:
+    spec = sl.JoinSpec(on=[], time="t", within=(0, 0))
+    op = sl.JoinOperator(spec)
+    op.push_left(left(1))
+    blob = op.snapshot()
+    with pytest.raises(sl.SnapshotError, match="another spec"):
+        sl.JoinOperator.restore(sl.JoinSpec(on=[], time="t", within=(0, 1)), blob)
+    with pytest.raises(sl.SnapshotError, match="damaged"):
+        sl.JoinOperator.restore(spec, blob[:-3] + b"xyz")
+    with pytest.raises(sl.SnapshotError, match="not written by this library"):
+        sl.JoinOperator.restore(spec, b"SLICESNP" + blob[8:])
+    window = sl.Spec("t", {"w": sl.tumbling(5)}, {"n": sl.count()})
+    with pytest.raises(sl.SnapshotError):
+        sl.Operator.restore(window, blob)
+
+
+# --- the spec ---------------------------------------------------------------------------------------------------------
+
+SPECS = [
+    sl.JoinSpec(on=["k", ("a", "b")], time=("t", "u"), within=("-1m", timedelta(minutes=5)), how="left"),
+    sl.JoinSpec(on=[], time="t", within=(None, 0), match="nearest", sequence="s", watermark=sl.bounded(3), idle=9),
+    sl.JoinSpec(on="k", time="t", within=sl.tumbling("5m"), how="full", event_time="window", nulls_equal=True),
+    sl.JoinSpec(on="k", time="t", within=sl.calendar("1mo"), progress="least", on_null_time="late", suffix="_r"),
+]
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_specs_print_as_the_code_that_builds_them(spec: sl.JoinSpec) -> None:
+    again = eval(repr(spec), {"sl": sl})
+    assert again == spec and hash(again) == hash(spec) and again.fingerprint() == spec.fingerprint()
+    assert pickle.loads(pickle.dumps(spec)) == spec
+    assert len({other.fingerprint() for other in SPECS}) == len(SPECS)
+
+
+def test_a_condition_is_part_of_the_spec_by_its_text() -> None:
+    one, same, other = (sl.JoinSpec(on=[], time="t", within=(0, 0), where=pc.field("a") > n) for n in (1, 1, 2))
+    assert one == same and hash(one) == hash(same) and one.fingerprint() == same.fingerprint()
+    assert one != other and one.fingerprint() != other.fingerprint()
+    assert pickle.loads(pickle.dumps(one)) == one
+
+
+WRONG = [
+    ({"on": 5}, TypeError, "on must be a list"),
+    ({"on": ["k", "k"]}, ValueError, "'k' twice"),
+    ({"time": ("t",)}, TypeError, "time must be"),
+    ({"within": ("1m", 5)}, ValueError, "all durations"),
+    ({"within": (1, -2)}, ValueError, "holds no time"),
+    ({"within": (1, -1), "closed": "left"}, ValueError, "holds no time"),
+    ({"within": (1, 0), "closed": "none"}, ValueError, "holds no time at all: the time columns count in units"),
+    ({"within": (None, 0)}, ValueError, "unbounded"),
+    ({"within": sl.session("5m")}, TypeError, "within must be"),
+    ({"within": sl.tumbling(5), "closed": "left"}, ValueError, "speaks about the ends of a band"),
+    ({"within": sl.tumbling(5), "match": "last"}, ValueError, "needs a band"),
+    ({"how": "cross"}, ValueError, "how must be one of"),
+    ({"how": "semi", "match": "last"}, ValueError, "only how='inner' and 'left'"),
+    ({"how": "semi", "event_time": "max"}, ValueError, "event_time must be 'left'"),
+    ({"how": "left", "event_time": "right"}, ValueError, "is null in rows without a partner"),
+    ({"event_time": "window"}, ValueError, "within is a band"),
+    ({"sequence": "s"}, ValueError, "match='all' takes all"),
+    ({"where": "a > 1"}, TypeError, "where must be a pyarrow expression"),
+    ({"watermark": 5}, TypeError, "watermark must be"),
+    ({"idle": 0}, ValueError, "idle must be a positive"),
+    ({"nulls_equal": 1}, TypeError, "nulls_equal must be"),
+    ({"schemas": 5}, TypeError, "schemas must be"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "error", "words"), WRONG, ids=[str(wrong) for wrong, _, _ in WRONG])
+def test_wrong_arguments_are_refused_by_name(wrong: dict, error: type[Exception], words: str) -> None:
+    asked = {"on": [], "time": "t", "within": (0, 0)} | wrong
+    with pytest.raises(error, match=words):
+        sl.join(left(1), right(1), **asked)
+
+
+def test_join_takes_a_spec_or_its_arguments() -> None:
+    with pytest.raises(TypeError, match="not both"):
+        sl.join(left(1), right(1), SPECS[0], how="left")
+    with pytest.raises(TypeError, match="got str"):
+        sl.join(left(1), right(1), "on")
+    with pytest.raises(TypeError, match=r"JoinOperator takes a sl\.JoinSpec"):
+        sl.JoinOperator("on")
+
+
+# --- many rows --------------------------------------------------------------------------------------------------------
+
+
+def test_one_huge_key_comes_in_pieces() -> None:
+    n = 3000
+    spec = sl.JoinSpec(on=[], time="t", within=(10**6, 10**6), watermark=sl.manual())
+    op = sl.JoinOperator(spec, max_rows_per_push=20_000)
+    op.push_left(left(*range(n)))
+    out = op.push_right(right(*range(n)))
+    found = out.rows.num_rows
+    assert found <= 20_000 and out.stats.pending > 0 and out.stats.held == 2 * n
+    late = op.advance(left=5 * 10**6, right=5 * 10**6)
+    assert late.watermark is None  # not before the rows that wait are joined
+    while out.stats.pending:
+        out = op.advance()
+        assert out.rows.num_rows <= 20_000
+        found += out.rows.num_rows
+    assert found + late.rows.num_rows == n * n and out.stats.held == 0 and out.watermark == 5 * 10**6
+
+
+def test_semi_of_one_huge_key_looks_at_each_row_once() -> None:
+    n = 200_000
+    spec = sl.JoinSpec(on=[], time="t", within=(n, n), how="semi", watermark=sl.manual())
+    op = sl.JoinOperator(spec)
+    op.push_left(pa.table({"t": np.arange(n), "a": np.arange(n)}))
+    out = op.push_right(pa.table({"t": np.arange(n), "b": np.arange(n)}))  # 4 * 10**10 pairs
+    assert out.rows.num_rows == n and out.stats.held == n
+
+
+def test_keys_and_rows_that_have_gone_are_forgotten() -> None:
+    op = sl.JoinOperator(sl.JoinSpec(on="k", time="t", within=(5, 5), how="full"))
+    sizes = []
+    for step in range(60):
+        keys = np.arange(1000 * step, 1000 * (step + 1))
+        times = np.full(1000, 10 * step)
+        rows = {"t": times, "k": keys, "v": keys}
+        sizes.append(op.push(pa.table(rows), pa.table(rows | {"t": times + 3})).stats.bytes)
+    assert max(sizes[30:]) < 2 * max(sizes[5:15])
+
+
+def test_rows_of_a_rare_key_do_not_hold_the_others() -> None:
+    spec = sl.JoinSpec(on="k", time="t", within=(None, 0), match="last")
+    op = sl.JoinOperator(spec)
+    op.push_right(right(0, k=["rare"]))
+    for step in range(100):
+        times = list(range(1000 * step, 1000 * step + 500))
+        out = op.push(left(times[-1], k=["x"]), right(*times, k=["x"] * 500))
+    assert out.stats.held < 1100 and out.stats.bytes < 400_000
+    op.advance(right=10**6)
+    assert [row["t_right"] for row in rows_of(op.push_left(left(10**6 - 1, k=["rare"])))] == [0]
