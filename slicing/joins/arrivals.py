@@ -37,6 +37,12 @@ class Rows:
     def ascending(self) -> bool:
         return bool((self.time[1:] >= self.time[:-1]).all())
 
+    @property
+    def start(self) -> int | None:
+        """The name of the first row, where the others are numbered on from it."""
+        name = self.name
+        return int(name[0]) if name.size and int(name[-1] - name[0]) == name.size - 1 else None
+
     def part(self, first: int, last: int) -> Rows:
         """Some rows; those of a null key are with the first ones."""
         sequence = None if self.sequence is None else self.sequence[first:last]

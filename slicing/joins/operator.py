@@ -78,7 +78,6 @@ class JoinOperator:
         self._threads = _at_least_one(threads, "threads")
         self._advanced: Marked = ((), ())  # before the side's first rows
         self._ended = False
-        self._whole = False
         self._state: JoinState | None = None
         if spec.schemas is not None:
             self._state = JoinState.fresh(JoinPlan.of(spec, *spec.schemas))
@@ -151,14 +150,19 @@ class JoinOperator:
 
     def whole(self, left: pa.RecordBatch, right: pa.RecordBatch) -> pa.Table:
         """All rows of two tables, in the order of :func:`join`."""
-        self._whole, self._ended = True, True
+        self._ended = True
         state = JoinState.fresh(JoinPlan.of(self.spec, left.schema, right.schema), whole=True)
-        tasks = []
+        found = {}
         for side, batch in ((RIGHT, right), (LEFT, left)):
-            state, rows = self._stored(state, side, timed(state.plan, state.plan.sides[side], batch))
-            tasks.append(Task(side, rows))
-        tasks[-1] = replace(tasks[-1], marks=Marks(), ended=(False, True))
-        return self._worked(replace(state, tasks=tuple(tasks)), _NO_ROWS, {}, flush=True).rows
+            state, found[side] = self._stored(state, side, timed(state.plan, state.plan.sides[side], batch))
+        step = Step(state.plan, state.sides, Marks(), state.codes, None, self._threads, whole=True)
+        plain = self.spec.match == "last" and self.spec.where is None and self.spec.sequence is None
+        if plain and all(rows.ascending for rows in found.values()):
+            step.match_in_order(found[LEFT], found[RIGHT])
+        else:
+            step.work([Task(RIGHT, found[RIGHT]), Task(LEFT, found[LEFT], Marks(), (False, True))])
+            step.flush()
+        return step.rows()
 
     def _stored(self, state: JoinState, side: int, arrived: Timed) -> tuple[JoinState, Rows]:
         """With the columns of rows in time, and these encoded."""
@@ -211,7 +215,7 @@ class JoinOperator:
     ) -> JoinOutput:
         """Do the tasks, and commit what comes of them."""
         most = None if flush else self._most
-        step = Step(state.plan, state.sides, state.marks, state.codes, most, self._threads, self._whole)
+        step = Step(state.plan, state.sides, state.marks, state.codes, most, self._threads)
         step.show(state.waiting)
         tasks = step.work(state.tasks)
         if flush:

@@ -42,8 +42,9 @@ class Found:
     def pairs(self) -> int:
         return int(self.total.sum())
 
-    def fill(self, base: int, first: int, last: int) -> tuple[Ints, Ints]:
-        """For rows ``first`` to ``last`` the row and the place of each partner, by row, then (time, name)."""
+    def fill(self, base: int, first: int, last: int, origin: int = 0) -> tuple[Ints, Ints]:
+        """For rows ``first`` to ``last`` the row (numbered from ``origin``) and the place of each partner, by row, then
+        (time, name)."""
         total = self.total[first:last]
         ends = np.cumsum(total)
         size = int(ends[-1]) if ends.size else 0
@@ -56,7 +57,7 @@ class Found:
 
             def fill(part: slice, run: Run = run, begin: Ints = begin, count: Ints = count) -> None:
                 share = begin[part], count[part], at[part]
-                fill_partners(np.int64(first + part.start), *share, run.name, np.int64(base), row, partner)
+                fill_partners(np.int64(origin + first + part.start), *share, run.name, np.int64(base), row, partner)
                 if mixed:
                     fill_times(*share, run.time, when)
 
@@ -106,15 +107,15 @@ def find(within: Band | Windows, side: int, rows: Run, place: Ints, runs: Sequen
     hits: list[Hit] = []
     if not len(rows) or not runs:
         return Found((), total, threads)
-    low, high = within.reach(rows.time, side)
-    least, most = int(low.min()), int(high.max())
+    low, high, back, forth = within.reach(rows.time, side)
+    least, most = int(low.min()) - back, int(high.max()) + forth
     for run in runs:
         if run.high < least or run.low > most:
             continue
         first, count = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
 
         def counted(part: slice, run: Run = run, first: Ints = first, count: Ints = count) -> int:
-            share = rows.code[part], low[part], high[part], place[part]
+            share = rows.code[part], low[part], high[part], np.int64(back), np.int64(forth), place[part]
             return int(count_partners(*share, run.code, run.time, first, count))
 
         if sum(side_by_side(counted, parts(len(rows), threads))):

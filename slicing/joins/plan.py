@@ -11,6 +11,7 @@ import pyarrow.types as t
 
 from slicing.columns.arrow_io import no_rows
 from slicing.columns.key_columns import check_key_type
+from slicing.columns.lazy import lazy
 from slicing.columns.typed import Columns, column_type
 from slicing.columns.values import decoded
 from slicing.durations import NS
@@ -109,7 +110,7 @@ class JoinPlan:
         """No rows, with the columns that are known."""
         return no_rows(self.shown)
 
-    @property
+    @lazy
     def shown(self) -> pa.Schema:
         """The columns of results; those of a side that is unknown are not there."""
         hidden = {s.name for s in self.sources if s.left is None and not self.known[RIGHT]}

@@ -46,10 +46,10 @@ class Gather:
     def column(self, side: int, name: str) -> Any:
         index = self._index[side]
         assert index is not None
-        table = self._sides[side].table
-        column = table.column(name)
-        found = column.chunk(0).take(index) if column.num_chunks == 1 else column.take(index)
-        return found
+        column = self._sides[side].table.column(name)
+        if isinstance(index, slice):
+            return column.slice(index.start, index.stop - index.start)
+        return column.chunk(0).take(index) if column.num_chunks == 1 else column.take(index)
 
     def source(self, source: Source) -> Any:
         """A column of results."""
@@ -120,10 +120,16 @@ def _event_time(plan: JoinPlan, gather: Gather) -> Ints:
     return np.where(has_left & has_right, both, np.where(has_left, left, right))
 
 
-def _index(places: Ints | None) -> pa.Array | None:
+def _index(places: Ints | None) -> pa.Array | slice | None:
+    """Places as Arrow takes them; a range of them needs no taking."""
     if places is None:
         return None
-    return array_of(places, places < 0 if places.size and int(places.min()) < 0 else None)
+    if not places.size:
+        return array_of(places)
+    first, last = int(places[0]), int(places[-1])
+    if first >= 0 and last - first + 1 == places.size and (places[1:] > places[:-1]).all():
+        return slice(first, last + 1)
+    return array_of(places, places < 0 if int(places.min()) < 0 else None)
 
 
 def tested(plan: JoinPlan, sides: Sequence[Side], block: Block) -> Ints:

@@ -27,6 +27,7 @@ Bytes = npt.NDArray[np.uint8]
 MET, GONE, UNFIT = 1, 2, 4  # flags of a row: had a partner; has left before its time; fails `where` with any row
 MOST_RUNS = 64  # then slices become twice as long
 MOST_SLICES = 16  # of a batch
+SMALL, TINY = 16, 1 << 16  # chunks of fewer rows, and of less than a sixteenth of those that are kept, are joined
 SPARE = 1 << 12  # rows of the payload that may have left, beside as many as are there
 
 
@@ -85,6 +86,7 @@ class Side:
 
     runs: tuple[Run, ...] = ()  # by slot, then as they came
     chunks: tuple[pa.RecordBatch, ...] = ()
+    sizes: tuple[int, ...] = ()  # bytes of each chunk, which Arrow takes 60 us to tell
     base: int = 0  # the name of the first row of the payload
     next: int = 0  # the name of the next row
     flags: Bytes = None  # type: ignore[assignment]  # of each row of the payload
@@ -102,7 +104,11 @@ class Side:
 
     @property
     def nbytes(self) -> int:
-        return sum(run.nbytes for run in self.runs) + sum(chunk.nbytes for chunk in self.chunks) + self.flags.nbytes
+        return sum(run.nbytes for run in self.runs) + sum(self.sizes) + self.flags.nbytes
+
+    def stored(self, chunks: tuple[pa.RecordBatch, ...]) -> Side:
+        """With this payload."""
+        return replace(self, chunks=chunks, sizes=tuple(chunk.nbytes for chunk in chunks))
 
     # --- rows come --------------------------------------------------------------------------------------------------
 
@@ -110,8 +116,15 @@ class Side:
         """With the columns of more rows."""
         flags = np.zeros(self.flags.size + count, np.uint8)
         flags[: self.flags.size] = self.flags
-        chunks = (*self.chunks, payload) if count and payload.num_columns else self.chunks
-        return replace(self, chunks=chunks, next=self.next + count, flags=flags)
+        if not count or not payload.num_columns:
+            return replace(self, next=self.next + count, flags=flags)
+        chunks, sizes = list(self.chunks), list(self.sizes)
+        while chunks and SMALL * (chunks[-1].num_rows + payload.num_rows) < self.held and payload.num_rows < TINY:
+            payload = pa.concat_batches([chunks.pop(), payload])  # many small ones make taking from them slow
+            sizes.pop()
+        chunks.append(payload)
+        sizes.append(payload.nbytes)
+        return replace(self, chunks=tuple(chunks), sizes=tuple(sizes), next=self.next + count, flags=flags)
 
     def added(self, run: Run) -> Side:
         """With one more run, cut into slices of time."""
@@ -223,11 +236,12 @@ class Side:
             chunks = tuple(table.to_batches())
         runs = tuple(replace(run, name=rank[run.name - side.base]) for run in side.runs)
         renamed = [rank[names - side.base] for names in waiting]
-        return replace(side, runs=runs, chunks=chunks, base=0, next=places.size, flags=side.flags[places]), renamed
+        side = replace(side, runs=runs, base=0, next=places.size, flags=side.flags[places])
+        return side.stored(chunks), renamed
 
     def _let_go(self, oldest: int) -> Side:
         if oldest == self.next:
-            return replace(self, chunks=(), base=self.next, flags=self.flags[:0])
+            return replace(self, chunks=(), sizes=(), base=self.next, flags=self.flags[:0])
         chunks, base = list(self.chunks), self.base
         if not chunks:  # nothing but flags
             return replace(self, base=oldest, flags=self.flags[oldest - base :])
@@ -235,7 +249,8 @@ class Side:
             base += chunks.pop(0).num_rows
         if base == self.base:
             return self
-        return replace(self, chunks=tuple(chunks), base=base, flags=self.flags[base - self.base :])
+        sizes = self.sizes[len(self.sizes) - len(chunks) :]
+        return replace(self, chunks=tuple(chunks), sizes=sizes, base=base, flags=self.flags[base - self.base :])
 
     def flagged(self, places: Ints, flag: int) -> Side:
         """With a flag at these places of the payload."""
@@ -259,18 +274,22 @@ def run_of(code: Codes, time: Ints, name: Ints, sequence: Ints | None, codes: in
         order = order_by(sequence, time, code.astype(np.int64))
         return Run(code.take(order), time.take(order), name.take(order), sequence.take(order), 0), order
     by_time = None if ascending else _by_time(time)
-    codes_by_time = code if by_time is None else code.take(by_time)
     if codes == 1:
         order = np.arange(code.size) if by_time is None else by_time
-    elif codes > 4 * code.size + 1024:
-        order = stable_order(codes_by_time)
-        order = order if by_time is None else by_time.take(order)
+        return Run(code, time if by_time is None else time.take(order), name.take(order), None, 0), order
+    ordered = code if by_time is None else code.take(by_time)
+    if codes > 4 * code.size + 1024:
+        order = stable_order(ordered)
+        ordered = ordered.take(order)
     else:
-        counts = np.bincount(codes_by_time, minlength=codes)
+        counts = np.bincount(ordered, minlength=codes)
         order = np.empty(code.size, np.int64)
-        order_codes(codes_by_time, np.cumsum(counts) - counts, order)
-        order = order if by_time is None else by_time.take(order)
-    return Run(code.take(order), time.take(order), name.take(order), None, 0), order
+        order_codes(ordered, np.cumsum(counts) - counts, order)
+        ordered = np.repeat(np.arange(codes, dtype=np.int32), counts)
+    order = order if by_time is None else by_time.take(order)
+    first = int(name[0]) if name.size else 0
+    in_turn = name.size and int(name[-1]) - first == name.size - 1
+    return Run(ordered, time.take(order), order + first if in_turn else name.take(order), None, 0), order
 
 
 def _by_time(time: Ints) -> Ints:

@@ -141,8 +141,8 @@ def _side(plan: JoinPlan, header: dict[str, Any], take: Iterator[pa.Table]) -> S
     flags = _numbers(next(take), "flags").copy()
     chunks = tuple(next(take).to_batches()) if header["payload"] else ()
     runs = tuple(_run(next(take), slot) for slot in header["slots"])
-    least = plan.within.step
-    return Side(runs, chunks, header["base"], header["next"], flags, header["gone"], least, header["step"])
+    places = {name: header[name] for name in ("base", "next", "gone", "step")}
+    return Side(runs, flags=flags, least=plan.within.step, **places).stored(chunks)
 
 
 def _run(table: pa.Table, slot: int) -> Run:

@@ -85,7 +85,7 @@ def replanned(state: JoinState, plan: JoinPlan) -> JoinState:
         for run in was.runs:
             new = new.added(Run(run.code, _scaled(run.time, scale), run.name, run.sequence, 0))
         chunks = tuple(chunk.select(side.kept) for chunk in was.chunks) if side.kept else ()
-        sides.append(replace(new, chunks=chunks))
+        sides.append(new.stored(chunks))
     right = sides[RIGHT]
     if right.chunks:
         sides[RIGHT] = right.flagged(unfit(plan, RIGHT, 0, right.table.combine_chunks().to_batches()[0]), UNFIT)

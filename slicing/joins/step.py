@@ -19,6 +19,7 @@ from slicing.joins.rows_out import Block, table_of, tested, times_at
 from slicing.joins.sides import GONE, MET, Gone, Run, Side, run_of
 from slicing.joins.spec import LEFT_ALONE, RIGHT_ALONE
 from slicing.joins.within import LEFT, MOST, RIGHT
+from slicing.kernels.band import last_in_order
 
 Ints = npt.NDArray[np.int64]
 
@@ -42,9 +43,9 @@ class Step:
         sides: Sequence[Side],
         marks: Marks,
         codes: int,
-        most: int | None,
-        threads: int,
-        whole: bool,
+        most: int | None = None,
+        threads: int = 1,
+        whole: bool = False,
     ) -> None:
         self.plan, self.sides, self.marks, self.codes = plan, list(sides), marks, codes
         self._most, self._threads, self._whole = most, threads, whole
@@ -141,6 +142,28 @@ class Step:
             return False
         return not (side == RIGHT and self.plan.spec.matches and not self._ending)
 
+    def match_in_order(self, left: Rows, right: Rows) -> None:
+        """The last partner of each left row of tables in order of time: one walk, nothing is sorted or stored."""
+        for side, rows in ((LEFT, left), (RIGHT, right)):
+            self._tell(side, rows.keyless, rows.keyless_time)
+        place = np.empty(len(left), np.int64)
+        low, high, back, forth = self.plan.within.reach(left.time, LEFT)
+        reach = low, high, np.int64(back), np.int64(forth)
+        last_in_order(left.code, *reach, right.code, right.time, np.full(self.codes, -1), place)
+        if right.start is None or left.keyless.size:
+            partner = np.full(len(left), -1)
+            has = place >= 0
+            partner[has] = right.name[place[has]]
+            self._matches(left.time, left.name, partner)
+            return
+        places = left.name - self.sides[LEFT].base
+        has = place >= 0
+        self.joined += int(np.count_nonzero(has))
+        if self.plan.spec.how != "left":
+            places, place = places[has], place[has]
+        assert right.start == self.sides[RIGHT].base
+        self._blocks.append(Block(places, place))
+
     def flush(self) -> None:
         """Both sides have ended."""
         self._ending = True
@@ -156,9 +179,10 @@ class Step:
         if self.plan.spec.left_only:
             return self._met(side, rows, run, order, found)
         own, other = self.sides[side].base, self.sides[1 - side].base
+        start = rows.start
         for first, last in self._pieces(found):
-            row, partner = found.fill(other, first, last)
-            row = rows.name[row] - own
+            row, partner = found.fill(other, first, last, 0 if start is None else start - own)
+            row = rows.name[row] - own if start is None else row
             places = (row, partner) if side == LEFT else (partner, row)
             self._give(self._true(Block(*places)))
         return run
@@ -265,10 +289,14 @@ class Step:
         run = Run(gone.code, gone.time, gone.name, None, 0)
         found = find(self.plan.within, LEFT, run, np.arange(len(run)), right.runs, self._threads)
         partner = chosen(spec.match, run.time, found) if spec.where is None else self._best_true(run, found)
+        self._matches(run.time, run.name, partner)
+
+    def _matches(self, time: Ints, name: Ints, partner: Ints) -> None:
         has = partner >= 0
         self.joined += int(np.count_nonzero(has))
-        rows = np.arange(len(run)) if spec.how == "left" else np.flatnonzero(has)
-        self._matched.append((run.time[rows], run.name[rows], partner[rows]))
+        if self.plan.spec.how != "left":
+            time, name, partner = time[has], name[has], partner[has]
+        self._matched.append((time, name, partner))
 
     def _best_true(self, run: Run, found: Found) -> Ints:
         """Among the partners that ``where`` is true for."""
@@ -322,10 +350,14 @@ class Step:
         if not self._matched:
             return []
         time, name, partner = (np.concatenate(found) for found in zip(*self._matched, strict=True))
-        order = stable_order(name) if self._whole else order_by(name, time)
-        partner = partner.take(order)
+        if not self._whole:
+            order = order_by(name, time)
+            name, partner = name.take(order), partner.take(order)
+        elif (name[1:] < name[:-1]).any():
+            order = stable_order(name)
+            name, partner = name.take(order), partner.take(order)
         places = np.where(partner < 0, -1, partner - self.sides[RIGHT].base)
-        return [Block(name.take(order) - self.sides[LEFT].base, places)]
+        return [Block(name - self.sides[LEFT].base, places)]
 
     def _in_place(self, blocks: Sequence[Block], lonely: Ints) -> Block:
         """Of tables: left rows without a partner stand among the others, in the order of the data."""

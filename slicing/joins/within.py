@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,13 +19,22 @@ LEFT, RIGHT = 0, 1
 PARTS = 8  # slices of time that the rows of a band lie in: runs of any span make the longest push 4 times as long
 
 
+class Reach(NamedTuple):
+    """Partners of row i have times from ``low[i] - back`` to ``high[i] + forth``; none where ``low[i] > high[i]``."""
+
+    low: Ints
+    high: Ints
+    back: int
+    forth: int
+
+
 class Within(Protocol):
     """What the engine asks of a band or of windows."""
 
     step: int  # ticks of a slice of time that is kept together; 0: there is one slice
 
-    def reach(self, times: Ints, side: int) -> tuple[Ints, Ints]:
-        """The least and the largest time that partners of a row of this side have (none where least > largest)."""
+    def reach(self, times: Ints, side: int) -> Reach:
+        """The least and the largest time that partners of each row of this side have."""
 
     def done(self, side: int, other: int | None) -> int | None:
         """Rows of this side up to this time meet nobody any more, where the other side's watermark is ``other``."""
@@ -41,11 +50,15 @@ class Band:
         self.before, self.after = before, after
         self.step = 0 if before is None or after is None else max((before + after) // PARTS, 1)
 
-    def reach(self, times: Ints, side: int) -> tuple[Ints, Ints]:
+    def reach(self, times: Ints, side: int) -> Reach:
         back, forth = (self.before, self.after) if side == LEFT else (self.after, self.before)
         if not times.size:
-            return times, times
+            return Reach(times, times, 0, 0)
         span = int(times.min()), int(times.max())
+        if back is not None and forth is not None:
+            ends = [time + by for time in span for by in (-back, forth)]
+            if min(ends) >= LEAST and max(ends) <= MOST:
+                return Reach(times, times, back, forth)
         low, out_low = _moved(times, None if back is None else -back, span, LEAST)
         high, out_high = _moved(times, forth, span, MOST)
         if out_low is not None or out_high is not None:
@@ -53,7 +66,7 @@ class Band:
             nobody |= False if out_low is None else out_low
             nobody |= False if out_high is None else out_high
             low[nobody], high[nobody] = MOST, LEAST
-        return low, high
+        return Reach(low, high, 0, 0)
 
     def done(self, side: int, other: int | None) -> int | None:
         ahead = self.after if side == LEFT else self.before
@@ -96,9 +109,9 @@ class Windows:
         starts = times - (times % self._size - self._offset) % self._size
         return starts, starts + self._size
 
-    def reach(self, times: Ints, side: int) -> tuple[Ints, Ints]:
+    def reach(self, times: Ints, side: int) -> Reach:
         start, end = self.bounds(times)
-        return start, end - 1
+        return Reach(start, end, 0, -1)
 
     def done(self, side: int, other: int | None) -> int | None:
         if other is None:

@@ -52,11 +52,11 @@ def _above(codes, times, code, time, at, stop):
 
 
 @kernel
-def count_partners(code, low, high, place, run_code, run_time, first, count):
+def count_partners(code, low, high, back, forth, place, run_code, run_time, first, count):
     """Where the partners of each row begin in the run, and how many there are, written at the row's ``place``.
 
-    Rows are sorted by (code, time), and so are the times they reach (none where ``low > high``). Returns how many
-    partners there are in all.
+    Rows are sorted by (code, time), and so are the times they reach, ``low - back`` to ``high + forth`` (none where
+    ``low > high``). Returns how many partners there are in all.
     """
     total, a, b = np.int64(0), np.int64(0), np.int64(0)
     stop = np.int64(run_code.size)
@@ -65,8 +65,8 @@ def count_partners(code, low, high, place, run_code, run_time, first, count):
         if low[i] > high[i]:
             first[p], count[p] = a, 0
             continue
-        a = _from(run_code, run_time, code[i], low[i], a, stop)
-        b = _above(run_code, run_time, code[i], high[i], max(a, b), stop)
+        a = _from(run_code, run_time, code[i], low[i] - back, a, stop)
+        b = _above(run_code, run_time, code[i], high[i] + forth, max(a, b), stop)
         first[p], count[p] = a, b - a
         total += b - a
     return total
@@ -222,7 +222,7 @@ def nearest(time, first, count, run_time, chosen):
 
 
 @kernel
-def last_in_order(code, low, high, right_code, right_time, latest, chosen):
+def last_in_order(code, low, high, back, forth, right_code, right_time, latest, chosen):
     """For each row its last partner, where both sides ascend in time: one walk, nothing is sorted.
 
     ``latest`` has a place a code, -1 at first.
@@ -230,11 +230,11 @@ def last_in_order(code, low, high, right_code, right_time, latest, chosen):
     at = np.int64(0)
     for j in range(code.size):
         i = u64(j)
-        while at < right_code.size and right_time[u64(at)] <= high[i]:
+        while at < right_code.size and right_time[u64(at)] <= high[i] + forth:
             latest[u64(right_code[u64(at)])] = at
             at += 1
         found = latest[u64(code[i])]
-        chosen[i] = found if found >= 0 and right_time[u64(found)] >= low[i] else -1
+        chosen[i] = found if found >= 0 and right_time[u64(found)] >= low[i] - back else -1
 
 
 @kernel
