@@ -30,9 +30,11 @@ from slicing.api import aggregate
 from slicing.attach import attach
 from slicing.explain import Explanation, explain
 from slicing.joins.api import join
+from slicing.joins.distinct import Distinct, DistinctSpec, distinct
 from slicing.joins.operator import JoinOperator
 from slicing.joins.output import JoinOutput
 from slicing.joins.spec import JoinSpec
+from slicing.joins.union import Union, union
 from slicing.operator import Operator
 from slicing.output import Output
 from slicing.snapshot import SnapshotError
@@ -60,6 +62,8 @@ __all__ = [
     "Aggregate",
     "ContextAwareWindow",
     "ContextFreeWindow",
+    "Distinct",
+    "DistinctSpec",
     "Explanation",
     "JoinOperator",
     "JoinOutput",
@@ -68,6 +72,7 @@ __all__ = [
     "Output",
     "SnapshotError",
     "Spec",
+    "Union",
     "aggregate",
     "all",
     "any",
@@ -83,6 +88,7 @@ __all__ = [
     "count",
     "count_distinct",
     "cumulate",
+    "distinct",
     "explain",
     "first",
     "fixed",
@@ -118,6 +124,7 @@ __all__ = [
     "top_k",
     "tumbling",
     "udaf",
+    "union",
     "var",
     "warm",
     "whole",

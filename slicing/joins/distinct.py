@@ -1,0 +1,248 @@
+"""One row for each key and window, or for each key and span: windows whose aggregate is a row.
+
+A row is a struct of its columns, so ``first`` and ``last`` of it are what a window keeps. A row that has no earlier one
+of its key within a span is the first of the range of time up to it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from slicing.aggregates.builtin import first, last, min
+from slicing.columns.arrow_out import array_of
+from slicing.columns.sources import one_batch
+from slicing.durations import Duration, parse_span
+from slicing.operator import Operator
+from slicing.output import Output, Stats
+from slicing.spec import Spec
+from slicing.watermark import Bounded, Watermark, manual
+from slicing.windows.builtin import Calendar, Tumbling
+from slicing.windows.counted import per_row
+
+ROW, LEAST, PLACE = "__row", "__least", "__place"
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class DistinctSpec:
+    """Which rows stand for others of their key.
+
+    Parameters
+    ----------
+    on : list of str or str
+        Key columns. Null is a key.
+    time : str
+        The time column.
+    within : window or span
+        ``sl.tumbling(...)`` or ``sl.calendar(...)``: one row for each key and window. A span: a row stays unless its
+        key has an earlier row less than the span before it.
+    keep : str
+        ``"first"`` or ``"last"`` row of a window by (time, ``sequence``, arrival).
+    sequence : str, optional
+        A column that orders rows of equal time.
+    watermark : Watermark, optional
+        How far the stream has come; ``sl.bounded(0)`` if left out.
+
+    Examples
+    --------
+    >>> import slicing as sl
+    >>> sl.DistinctSpec(on=["id"], time="ts", within=sl.tumbling("1h"))
+    sl.DistinctSpec(on=['id'], time='ts', within=sl.tumbling('1h'))
+    """
+
+    on: tuple[str, ...]
+    time: str
+    within: Tumbling | Calendar | Duration | int
+    keep: str
+    sequence: str | None
+    watermark: Watermark
+
+    def __init__(
+        self,
+        on: list[str] | tuple[str, ...] | str,
+        time: str,
+        within: object,
+        keep: str = "first",
+        sequence: str | None = None,
+        watermark: Watermark | None = None,
+    ) -> None:
+        if not isinstance(within, Tumbling | Calendar):
+            within = parse_span(within, "within", positive=True)
+        elif within.fill:
+            raise ValueError(f"within={within!r}: fill=True has no meaning here; leave it out")
+        if keep not in ("first", "last"):
+            raise ValueError(f"keep must be 'first' or 'last'; got {keep!r}")
+        if keep == "last" and not isinstance(within, Tumbling | Calendar):
+            raise ValueError(
+                f"keep='last' needs a window, such as sl.tumbling({_shown(within)}); within={_shown(within)} keeps "
+                "rows that have no earlier one"
+            )
+        watermark = Bounded(0) if watermark is None else watermark
+        given = (on,) if isinstance(on, str) else tuple(on)
+        values = {"on": given, "time": time, "within": within, "keep": keep, "sequence": sequence}
+        for name, value in {**values, "watermark": watermark}.items():
+            object.__setattr__(self, name, value)
+        self.query()
+
+    def query(self) -> Spec:
+        """The windows whose aggregate is a row."""
+        row = last(ROW) if self.keep == "last" else first(ROW)
+        given: dict[str, Any] = {"by": self.on, "sequence": self.sequence, "watermark": self.watermark}
+        if isinstance(self.within, Tumbling | Calendar):
+            return Spec(self.time, {"w": self.within}, {ROW: row}, **given)
+        return Spec(self.time, {"w": per_row(self.within)}, {ROW: row, LEAST: min(self.time)}, **given)
+
+    def __repr__(self) -> str:
+        parts = [f"on={list(self.on)!r}", f"time={self.time!r}", f"within={_shown(self.within)}"]
+        defaults = {"keep": "first", "sequence": None, "watermark": Bounded(0)}
+        parts += [f"{n}={getattr(self, n)!r}" for n, value in defaults.items() if getattr(self, n) != value]
+        return f"sl.DistinctSpec({', '.join(parts)})"
+
+
+def _shown(within: object) -> str:
+    return repr(str(within)) if isinstance(within, Duration) else repr(within)
+
+
+@dataclass(frozen=True, repr=False)
+class DistinctOutput:
+    """What a push of :class:`Distinct` gives.
+
+    Attributes
+    ----------
+    rows : pyarrow.Table
+        Rows that are known to stay, with all their columns.
+    late : pyarrow.Table
+        Rows that came too late: the columns that were pushed, and ``reason``.
+    stats : Stats
+        The accounting, as :attr:`Output.stats`.
+    watermark : object
+        What the results have reached.
+    """
+
+    rows: pa.Table
+    late: pa.Table
+    stats: Stats
+    watermark: Any
+
+    def __repr__(self) -> str:
+        return f"<sl.DistinctOutput: {self.rows.num_rows} rows, {self.late.num_rows} late, watermark {self.watermark}>"
+
+
+class Distinct:
+    """Duplicate elimination in a stream (Li's DupElim).
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> import slicing as sl
+    >>> op = sl.Distinct(sl.DistinctSpec(on=["id"], time="t", within=sl.tumbling(10)))
+    >>> op.push(pa.table({"t": [1, 2, 12], "id": ["a", "a", "a"], "v": [5, 6, 7]})).rows.to_pylist()
+    [{'t': 1, 'id': 'a', 'v': 5}]
+    """
+
+    def __init__(self, spec: DistinctSpec) -> None:
+        if not isinstance(spec, DistinctSpec):
+            raise TypeError(f"Distinct takes a sl.DistinctSpec; got {type(spec).__name__}")
+        self.spec = spec
+        self._operator = Operator(spec.query())
+        self._arrived = 0
+
+    def push(self, data: object) -> DistinctOutput:
+        """Take rows; give those that are known to stay."""
+        given = one_batch(data)
+        out = self._output(self._operator.push(_packed(self.spec, given, self._arrived)), given.schema)
+        self._arrived += given.num_rows
+        return out
+
+    def advance(self, watermark: object) -> DistinctOutput:
+        """Say that no row before ``watermark`` will come."""
+        return self._output(self._operator.advance(watermark), None)
+
+    def flush(self) -> DistinctOutput:
+        """End of the stream."""
+        return self._output(self._operator.flush(), None)
+
+    def snapshot(self) -> bytes:
+        """The state as bytes, for :meth:`restore`."""
+        return self._arrived.to_bytes(8, "little") + bytes(self._operator.snapshot())
+
+    @staticmethod
+    def restore(spec: DistinctSpec, blob: bytes) -> Distinct:
+        """Go on from a snapshot of the same spec."""
+        found = Distinct(spec)
+        found._operator = Operator.restore(spec.query(), bytes(blob)[8:])
+        found._arrived = int.from_bytes(bytes(blob)[:8], "little")
+        return found
+
+    def _output(self, out: Output, given: pa.Schema | None) -> DistinctOutput:
+        rows = _unpacked(self.spec, out.windows)
+        if rows.num_columns == 0 and given is not None:
+            rows = given.empty_table()
+        late = out.late
+        if ROW in late.column_names:
+            whole = _columns(late[ROW])
+            late = whole.append_column(late.schema.field(late.num_columns - 1), late[late.num_columns - 1])
+        return DistinctOutput(rows, late, out.stats, out.watermark)
+
+
+def distinct(
+    data: object, on: list[str] | str, time: str, within: object, keep: str = "first", sequence: str | None = None
+) -> pa.Table:
+    """One row of the data for each key and window, or for each key and span.
+
+    The arguments are those of :class:`DistinctSpec`. Rows come in the order of their windows' ends, then by key.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> import slicing as sl
+    >>> clicks = pa.table({"t": [1, 2, 12, 30], "id": ["a", "a", "a", "a"]})
+    >>> sl.distinct(clicks, on=["id"], time="t", within=15)["t"].to_pylist()
+    [1, 30]
+    """
+    spec = DistinctSpec(on, time, within, keep, sequence, manual())
+    op = Distinct(spec)
+    given = one_batch(data)
+    op.push(given)
+    rows = op.flush().rows
+    return rows if rows.num_columns else pa.Table.from_batches([given]).slice(0, 0)
+
+
+def _packed(spec: DistinctSpec, given: pa.RecordBatch, arrived: int) -> pa.RecordBatch:
+    """The columns that decide, and each row whole with its place."""
+    names = [*given.schema.names, PLACE]
+    place = array_of(np.arange(arrived, arrived + given.num_rows))
+    whole = pa.StructArray.from_arrays([*given.columns, place], names=names)
+    asked = dict.fromkeys([spec.time, *spec.on, *([spec.sequence] if spec.sequence else [])])
+    missing = [name for name in asked if name not in given.schema.names]
+    if missing:
+        raise ValueError(
+            f"column {missing[0]!r} is missing in the data; its columns are {', '.join(given.schema.names)}"
+        )
+    return pa.RecordBatch.from_arrays([*(given.column(name) for name in asked), whole], [*asked, ROW])
+
+
+def _unpacked(spec: DistinctSpec, windows: pa.Table) -> pa.Table:
+    if ROW not in windows.column_names:
+        return pa.table({})
+    rows = windows[ROW]
+    if LEAST in windows.column_names:  # a row that has no earlier one within the span; of equal ones the first
+        alone = pa.compute.equal(windows[LEAST], windows["window_end"])
+        rows = rows.filter(alone)
+        place = _columns(rows, PLACE)[PLACE].to_numpy()
+        rows = rows.take(array_of(np.sort(np.unique(place, return_index=True)[1])))
+    return _columns(rows)
+
+
+def _columns(rows: pa.ChunkedArray, *kept: str) -> pa.Table:
+    """The fields of structs as columns."""
+    type = rows.type
+    whole = rows.combine_chunks()
+    chunk = whole.chunk(0) if isinstance(whole, pa.ChunkedArray) and whole.num_chunks else whole
+    names = kept or [type.field(i).name for i in range(type.num_fields) if type.field(i).name != PLACE]
+    if isinstance(chunk, pa.ChunkedArray):
+        return pa.table({name: pa.array([], type.field(name).type) for name in names})
+    return pa.table({name: chunk.field(name) for name in names})

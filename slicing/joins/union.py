@@ -1,0 +1,203 @@
+"""Several streams as one (Li's Meld): rows pass on at once, the watermark is the least of the sources'."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from slicing.columns.arrow_out import texts
+from slicing.columns.sources import one_batch
+from slicing.durations import parse_span
+from slicing.measure import Measure
+from slicing.watermark import Progress, Seen, Watermark
+
+
+@dataclass(frozen=True, repr=False)
+class UnionOutput:
+    """What a push of a :class:`Union` gives.
+
+    Attributes
+    ----------
+    rows : pyarrow.Table
+        The rows that were pushed, and the column that names their source.
+    watermark : object
+        No later row of any source has a time before it, unless it is late; None until every source has one.
+    """
+
+    rows: pa.Table
+    watermark: Any
+
+    def __repr__(self) -> str:
+        return f"<sl.UnionOutput: {self.rows.num_rows} rows, watermark {self.watermark}>"
+
+
+class Union:
+    """Several streams as one, each with its own progress.
+
+    Rows pass on at once. The watermark is the least over the sources, and never goes back.
+
+    Parameters
+    ----------
+    sources : dict of str to Watermark
+        How far each source has come: ``{"a": sl.bounded("1s"), "b": sl.manual()}``.
+    time : str
+        The time column.
+    source : str
+        The name of the column that names a row's source.
+    idle : span, optional
+        A source that is this far behind the newest row of all does not hold the others back. One that has told
+        nothing yet does.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> import slicing as sl
+    >>> union = sl.Union({"a": sl.bounded(0), "b": sl.bounded(5)}, time="t")
+    >>> print(union.push("a", pa.table({"t": [10, 20]})).watermark)
+    None
+    >>> out = union.push("b", pa.table({"t": [18]}))
+    >>> out.rows.to_pylist(), out.watermark
+    ([{'t': 18, 'source': 'b'}], 13)
+    """
+
+    def __init__(
+        self, sources: Mapping[str, Watermark], time: str, source: str = "source", idle: object = None
+    ) -> None:
+        if not isinstance(sources, Mapping) or not sources:
+            raise TypeError(f"sources must be a dict of at least one watermark by name; got {sources!r}")
+        for name, policy in sources.items():
+            if not isinstance(name, str) or not isinstance(policy, Watermark):
+                raise TypeError(f"sources[{name!r}] must be a watermark, such as sl.bounded('1s'); got {policy!r}")
+        if source == time:
+            raise ValueError(f"source={source!r} is the time column; give the column of sources another name")
+        self.sources, self.time, self.source = dict(sources), time, source
+        self._idle = None if idle is None else parse_span(idle, "idle", positive=True)
+        self._schema: pa.Schema | None = None
+        self._measure: Measure | None = None
+        self._progress = {name: Progress() for name in sources}
+        self._marks: dict[str, int] = {}
+        self._reached: int | None = None
+
+    def push(self, source: str, data: object) -> UnionOutput:
+        """Take rows of one source; give them on.
+
+        Raises
+        ------
+        ValueError
+            If the union has no such source, columns are others than those of the first rows, or a time is null.
+        """
+        self._check_source(source)
+        batch = one_batch(data)
+        schema, measure = self._known(batch)
+        batch = batch.select(schema.names).cast(schema)
+        column = batch.column(self.time)
+        if column.null_count:
+            raise ValueError(f"time column {self.time!r} of source {source!r} has null times; drop or fill them")
+        policy, progress = self.sources[source], self._progress[source]
+        times = measure.words(column)
+        if times.size:
+            columns = dict(zip(schema.names, batch.columns, strict=True))
+            ascending = bool((times[1:] >= times[:-1]).all())
+            seen = Seen(times, int(times.min()), int(times.max()), ascending, columns, measure, times[:0])
+            progress = policy.observe(progress, seen)
+        reached = policy.reached(progress, policy.delays(measure))
+        self._schema, self._measure, self._progress[source] = schema, measure, progress
+        if reached is not None:
+            self._marks[source] = max(reached, self._marks.get(source, reached))
+        named = texts([source]).take(pa.array([0] * batch.num_rows, pa.int32()))
+        rows = pa.Table.from_batches([batch]).append_column(self.source, named)
+        return UnionOutput(rows, self._least())
+
+    def advance(self, source: str, watermark: object) -> UnionOutput:
+        """Say that no row of a source before ``watermark`` will come."""
+        self._check_source(source)
+        if self._measure is None or self._schema is None:
+            raise ValueError("push rows first: the type of the time column is known from them")
+        mark = self._measure.instant(watermark, "watermark")
+        self._marks[source] = max(mark, self._marks.get(source, mark))
+        empty = self._schema.empty_table()
+        return UnionOutput(empty.append_column(self.source, pa.array([], pa.string())), self._least())
+
+    def _check_source(self, source: object) -> None:
+        if source not in self.sources:
+            raise ValueError(f"source {source!r} is none of the union's: {', '.join(map(repr, self.sources))}")
+
+    def _known(self, batch: pa.RecordBatch) -> tuple[pa.Schema, Measure]:
+        """The columns of all rows; their order does not matter."""
+        names = batch.schema.names
+        if self._schema is not None and self._measure is not None:
+            other = {
+                n
+                for n in self._schema.names
+                if n not in names or batch.schema.field(n).type != self._schema.field(n).type
+            }
+            other |= set(names) - set(self._schema.names)
+            if other:
+                raise ValueError(
+                    f"the sources of a union must have the same columns; {sorted(other)[0]!r} is not alike: "
+                    f"{dict(zip(names, map(str, batch.schema.types), strict=True))} after "
+                    f"{dict(zip(self._schema.names, map(str, self._schema.types), strict=True))}"
+                )
+            return self._schema, self._measure
+        if self.time not in names:
+            raise ValueError(f"time column {self.time!r} is missing in the data; its columns are {', '.join(names)}")
+        if self.source in names:
+            raise ValueError(f"the data has a column {self.source!r} already; name the column of sources by source=")
+        return batch.schema, Measure.of(batch.schema.field(self.time).type, self.time)
+
+    def _least(self) -> Any:
+        """The least watermark of the sources that are not silent; it never goes back."""
+        if self._measure is None:
+            return None
+        marks = [self._marks.get(name) for name in self.sources if not self._silent(name)]
+        if marks and None not in marks:
+            least = min(mark for mark in marks if mark is not None)
+            self._reached = least if self._reached is None else max(least, self._reached)
+        return None if self._reached is None else self._measure.value(self._reached)
+
+    def _silent(self, source: str) -> bool:
+        if self._idle is None or self._measure is None:
+            return False
+        heard = {name: self._heard(name) for name in self.sources}
+        newest = max((time for time in heard.values() if time is not None), default=None)
+        own = heard[source]
+        return newest is not None and own is not None and (own < newest - self._measure.ticks(self._idle, "idle"))
+
+    def _heard(self, source: str) -> int | None:
+        """The newest time that a source has spoken of."""
+        times = [t for t in (self._progress[source].largest, self._marks.get(source)) if t is not None]
+        return max(times, default=None)
+
+
+def union(tables: Iterable[object]) -> pa.Table:
+    """Tables of the same columns as one, one after the other.
+
+    Parameters
+    ----------
+    tables : iterable of tables
+        Anything with the Arrow C interface. The order of columns does not matter.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> import slicing as sl
+    >>> sl.union([pa.table({"t": [1], "v": [2]}), pa.table({"v": [4], "t": [3]})]).to_pylist()
+    [{'t': 1, 'v': 2}, {'t': 3, 'v': 4}]
+    """
+    batches = [one_batch(data) for data in tables]
+    if not batches:
+        raise ValueError("union takes at least one table; got none")
+    first = batches[0].schema
+    for position, batch in enumerate(batches):
+        if dict(zip(batch.schema.names, batch.schema.types, strict=True)) != dict(
+            zip(first.names, first.types, strict=True)
+        ):
+            raise ValueError(
+                f"the tables of a union must have the same columns; table {position} has "
+                f"{', '.join(f'{f.name} ({f.type})' for f in batch.schema)}, the first one "
+                f"{', '.join(f'{f.name} ({f.type})' for f in first)}"
+            )
+    return pa.Table.from_batches([batch.select(first.names).cast(first) for batch in batches])

@@ -1,0 +1,130 @@
+"""Duplicate elimination and unions, against their definitions."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+
+import pyarrow as pa
+import pytest
+
+import slicing as sl
+
+SCHEMA = pa.schema(
+    [("t", pa.int64()), ("k", pa.string()), ("s", pa.int64()), ("v", pa.int64()), ("x", pa.list_(pa.int64()))]
+)
+ORIGINS = (0, 1_700_000_000_000_000_000, -(2**62))
+
+
+def stream(rng: random.Random, size: int) -> list[dict]:
+    origin = rng.choice(ORIGINS)
+    return [
+        {
+            "t": origin + rng.randint(0, 40),
+            "k": rng.choice(["a", "b", None]),
+            "s": rng.randint(0, 1),
+            "v": rng.choice([None, i]),
+            "x": [i],
+        }
+        for i in range(size)
+    ]
+
+
+def table(rows: list[dict]) -> pa.Table:
+    return pa.Table.from_pylist(rows, SCHEMA)
+
+
+def kept(rows: list[dict], within: object, keep: str, sequence: str | None) -> list[int]:
+    """The rows that stay, by definition."""
+    order = sorted(range(len(rows)), key=lambda i: (rows[i]["t"], rows[i]["s"] if sequence else 0, i))
+    if isinstance(within, int):
+        before: dict = {}
+        out = []
+        for i in order:
+            row = rows[i]
+            if row["k"] not in before or row["t"] - before[row["k"]] >= within:
+                out.append(i)
+            before[row["k"]] = row["t"]
+        return sorted(out)
+    groups = defaultdict(list)
+    for i in order:
+        groups[rows[i]["t"] // 10, rows[i]["k"]].append(i)
+    return sorted(of[0] if keep == "first" else of[-1] for of in groups.values())
+
+
+def numbers(rows: pa.Table) -> list[int]:
+    return [x[0] for x in rows["x"].to_pylist()]
+
+
+@pytest.mark.parametrize(("within", "keep"), [(7, "first"), (sl.tumbling(10), "first"), (sl.tumbling(10), "last")])
+@pytest.mark.parametrize("sequence", [None, "s"])
+def test_rows_stay_as_the_definition_says_however_they_are_split(
+    within: object, keep: str, sequence: str | None
+) -> None:
+    for seed in range(40):
+        rng = random.Random(seed)
+        rows = stream(rng, rng.randint(1, 30))
+        wanted = kept(rows, within, keep, sequence)
+        assert sorted(numbers(sl.distinct(table(rows), ["k"], "t", within, keep, sequence))) == wanted, seed
+        spec = sl.DistinctSpec(["k"], "t", within, keep, sequence, sl.bounded(100))
+        op, found, at = sl.Distinct(spec), [], 0
+        while at < len(rows):
+            size = rng.randint(1, 9)
+            found += numbers(op.push(table(rows[at : at + size])).rows)
+            at += size
+            if rng.random() < 0.3:
+                op = sl.Distinct.restore(spec, op.snapshot())
+        assert sorted(found + numbers(op.flush().rows)) == wanted, seed
+
+
+def test_a_row_comes_once_it_is_certain_and_late_rows_come_back() -> None:
+    op = sl.Distinct(sl.DistinctSpec("id", "t", sl.tumbling(10)))
+    assert op.push(pa.table({"t": [1, 2], "id": ["a", "a"], "v": [5, None]})).rows.num_rows == 0
+    out = op.push(pa.table({"t": [10], "id": ["a"], "v": [7]}))
+    assert out.rows.to_pylist() == [{"t": 1, "id": "a", "v": 5}] and out.watermark == 10
+    out = op.push(pa.table({"t": [3], "id": ["b"], "v": [8]}))
+    assert out.late.to_pylist() == [{"t": 3, "id": "b", "v": 8, "reason": "late"}] and out.stats.late == 1
+    assert op.advance(20).rows.to_pylist() == [{"t": 10, "id": "a", "v": 7}]
+
+
+def test_what_distinct_refuses() -> None:
+    with pytest.raises(ValueError, match="keep='last' needs a window"):
+        sl.DistinctSpec("id", "t", 5, "last")
+    with pytest.raises(ValueError, match="keep must be 'first' or 'last'; got 'any'"):
+        sl.DistinctSpec("id", "t", 5, "any")
+    with pytest.raises(ValueError, match="column 'id' is missing in the data; its columns are t"):
+        sl.distinct(pa.table({"t": [1]}), "id", "t", 5)
+
+
+def test_a_unions_watermark_is_the_least_of_its_sources() -> None:
+    union = sl.Union({"a": sl.bounded(0), "b": sl.bounded(5), "c": sl.manual()}, "t")
+    assert union.push("a", pa.table({"t": [10], "v": [1]})).watermark is None
+    assert union.push("b", pa.table({"v": [1], "t": [18]})).watermark is None
+    assert union.advance("c", 12).watermark == 10
+    out = union.push("a", pa.table({"t": [30, 7], "v": [2, 3]}))
+    assert out.watermark == 12
+    assert out.rows.to_pylist() == [{"t": 30, "v": 2, "source": "a"}, {"t": 7, "v": 3, "source": "a"}]
+    assert union.advance("c", 5).watermark == 12
+
+
+def test_a_silent_source_does_not_hold_a_union_back() -> None:
+    union = sl.Union({"a": sl.bounded(0), "b": sl.bounded(0)}, "t", idle=10)
+    assert union.push("a", pa.table({"t": [5]})).watermark is None
+    assert union.push("b", pa.table({"t": [6]})).watermark == 5
+    assert union.push("a", pa.table({"t": [15]})).watermark == 6
+    assert union.push("a", pa.table({"t": [17]})).watermark == 17
+    assert union.push("b", pa.table({"t": [12]})).watermark == 17
+
+
+def test_what_a_union_refuses() -> None:
+    union = sl.Union({"a": sl.bounded(0), "b": sl.bounded(0)}, "t")
+    union.push("a", pa.table({"t": [5], "v": [1]}))
+    with pytest.raises(ValueError, match="source 'c' is none of the union's: 'a', 'b'"):
+        union.push("c", pa.table({"t": [5], "v": [1]}))
+    with pytest.raises(ValueError, match="must have the same columns; 'v' is not alike"):
+        union.push("b", pa.table({"t": [5], "v": [1.5]}))
+    with pytest.raises(ValueError, match="time column 't' of source 'b' has null times"):
+        union.push("b", pa.table({"t": pa.array([None], pa.int64()), "v": [1]}))
+    with pytest.raises(ValueError, match="must have the same columns; table 1 has t"):
+        sl.union([pa.table({"t": [1], "v": [2]}), pa.table({"t": [1]})])
+    assert union.push("b", pa.table({"t": [4], "v": [1]})).watermark == 4
