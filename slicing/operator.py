@@ -6,12 +6,14 @@ was.
 
 from __future__ import annotations
 
+import warnings
 from datetime import date
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from slicing import snapshot
 from slicing.columns.sources import one_batch
@@ -24,6 +26,7 @@ from slicing.replan import replanned, with_windows
 from slicing.spec import Spec
 from slicing.state import State
 from slicing.system.heap import keep_freed_memory
+from slicing.watermark import Bounded, Moved, Ordered
 from slicing.windows.bounds import BEGIN, LIMIT
 from slicing.windows.builtin import Window
 from slicing.windows.context_free import ContextFreeWindow
@@ -60,6 +63,9 @@ class Operator:
         self._now: State | None = None
         self._advanced: tuple[object, ...] = ()  # watermarks given before the first push, which tells their type
         self._ended = False
+        self._moved: Moved | None = None  # the push that moved the watermark last
+        self._since = 0, 0  # rows since then, and late ones that would not be without its latest time
+        self._watches = isinstance(spec.watermark, Bounded | Ordered) and isinstance(spec.time, str)
 
     def __repr__(self) -> str:
         return f"<sl.Operator of {self.spec!r}>"
@@ -78,13 +84,41 @@ class Operator:
             before.store.head.check()
         known = 0 if before.keys is None else len(before.keys)
         try:
-            return self._commit(push(before, given))
+            out = self._commit(push(before, given))
+            if self._watches:
+                self._watch(before, given, out)
+            return out
         except BaseException as error:
             # keys change in place: an interrupt may have come between their slots and their number
             refused = isinstance(error, ValueError | TypeError | OverflowError)
             if before.keys is not None and self._now is before and (len(before.keys) > known or not refused):
                 self._now = before.but(keys=before.keys.compact(np.arange(known)))
             raise
+
+    def _watch(self, before: State, given: pa.RecordBatch, out: Output) -> None:
+        """Warn, once, if the one latest row of an earlier push has made most rows since then late."""
+        now, stats = self._now, out.stats
+        assert now is not None
+        rows, late = self._since
+        rows += stats["rows"]
+        if 2 * stats["late"] > stats["rows"] and self._moved is not None and now.progress.largest is not None:
+            measure, delay = now.plan.measure, now.plan.delays.get("bounded's delay", 0)
+            newest, without = self._moved.without_newest(measure, now.progress.largest, delay)
+            times = out.late.filter(pc.equal(out.late.column(out.late.num_columns - 1), "late")).column(self.spec.time)
+            late += sum(int((measure.words(c) >= (BEGIN if without is None else without)).sum()) for c in times.chunks)
+            if 2 * late > rows >= FEWEST_ROWS:
+                self._watches, self._moved = False, None
+                warnings.warn(
+                    f"one row of time {measure.value(newest)} moved the watermark to {out.watermark}, and {late} of "
+                    f"the {rows} rows pushed since are late for it (out.late has them). If the clock of that row was "
+                    "wrong, have such rows set aside: sl.bounded(delay, at_most_ahead='1d'). A watermark never goes "
+                    "back: begin anew, or go on from a snapshot",
+                    stacklevel=3,
+                )
+                return
+        self._since = rows, late
+        if now.watermark != before.watermark:
+            self._moved, self._since = Moved.by(given.column(self.spec.time), before.watermark), (0, 0)
 
     def advance(self, watermark: object) -> Output:
         """Say that no row before ``watermark`` will come (a punctuation); it never goes back."""
@@ -193,6 +227,7 @@ class Operator:
         return state
 
 
+FEWEST_ROWS = 10  # that say something: one late row alone in its push does not
 _NO_STATE = {"slices": 0, "cells": 0, "kept": 0, "keys": 0, "bytes": 0, "windows": 0}
 
 

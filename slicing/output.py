@@ -12,8 +12,9 @@ class Stats(dict[str, int]):
     """Plain numbers, also as attributes (but ``["keys"]``, which is a method of every dict).
 
     Of the rows of this push: ``rows`` = ``windowed`` (in at least one window) + ``late`` (for all of theirs) +
-    ``outside`` (in no window by definition) + ``null_time``; ``windows``, the rows of results. Of what is held after
-    it: ``slices``, ``cells`` (slices of each key), ``kept`` rows, ``keys`` and their ``bytes``.
+    ``outside`` (in no window by definition) + ``null_time`` + ``ahead`` (too far ahead of the watermark); ``windows``,
+    the rows of results. Of what is held after it: ``slices``, ``cells`` (slices of each key), ``kept`` rows, ``keys``
+    and their ``bytes``.
     """
 
     def __getattr__(self, name: str) -> int:
@@ -34,7 +35,7 @@ class Output:
         window, window_start, keys.
     ``late``
         the rows that came too late for all of their windows: the columns that were pushed, and ``reason`` (``"late"``,
-        or ``"null time"``).
+        ``"null time"``, or ``"ahead"``: further ahead of the watermark than ``at_most_ahead``).
     ``stats``
         the accounting, a :class:`Stats`: a dict whose entries are attributes, too.
     ``watermark``

@@ -42,7 +42,7 @@ from slicing.windows.row_windows import RowWindow
 
 Ints = npt.NDArray[np.int64]
 
-COUNTS = ("rows", "windowed", "late", "outside", "null_time")
+COUNTS = ("rows", "windowed", "late", "outside", "null_time", "ahead")
 
 
 def check(spec: Spec, places: int = 1) -> None:
@@ -137,20 +137,22 @@ class Collector:
         state = self._fresh.draft()
         state.keys = None if state.keys is None else KeyTable(state.plan.key_types)
         state.progress = self._progress
-        given, rows, null_time = read(state, one_batch(data))
+        batch = read(state, one_batch(data))
+        given, rows = batch.given, batch.rows
         self._progress = state.progress
         self._newest = latest([self._newest, state.newest])
         if state.plan.keeps_rows:
-            timed = np.delete(np.arange(given.num_rows), null_time)
-            self._rows.append(taken(given, timed) if null_time.size else given)
+            timed = np.delete(np.arange(given.num_rows), batch.aside)
+            self._rows.append(taken(given, timed) if batch.aside.size else given)
             rows = rows.take(np.empty(0, np.int64))
         arrivals = collect(state, rows)
         for cells, parts in ((arrivals.cells, self._parts), (arrivals.changing, self._changing)):
             if len(cells):
                 parts.append(state.but(store=Store(state.plan, (cells,))))
-        if arrivals.late.size or null_time.size:
-            self._late.append(late_rows(given, null_time, arrivals.late))
-        counted = (given.num_rows, 0, arrivals.late.size, arrivals.outside, null_time.size)
+        if arrivals.late.size or batch.aside.size:
+            self._late.append(late_rows(given, batch.null_time, arrivals.late, batch.ahead))
+        of_rows = (arrivals.late.size, arrivals.outside, batch.null_time.size, batch.ahead.size)
+        counted = (given.num_rows, 0, *of_rows)
         for name, count in zip(COUNTS, counted, strict=True):
             self._counts[name] += int(count)
 

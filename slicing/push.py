@@ -57,6 +57,12 @@ class Batch(NamedTuple):
     given: pa.RecordBatch  # in the types of the first one
     rows: Rows  # those that have a time
     null_time: Ints  # the positions of those that have none
+    ahead: Ints = NOWHERE  # the positions of those too far ahead of the watermark
+
+    @property
+    def aside(self) -> Ints:
+        """The positions of rows that are judged by nothing else."""
+        return np.append(self.null_time, self.ahead) if self.ahead.size else self.null_time
 
 
 class Arrivals(NamedTuple):
@@ -87,7 +93,7 @@ class Pushed(NamedTuple):
 
 
 UNCHANGED = Changed()
-NO_ROWS = {"rows": 0, "windowed": 0, "late": 0, "outside": 0, "null_time": 0}
+NO_ROWS = {"rows": 0, "windowed": 0, "late": 0, "outside": 0, "null_time": 0, "ahead": 0}
 
 
 def push(before: State, data: pa.RecordBatch) -> Pushed:
@@ -118,13 +124,30 @@ def push(before: State, data: pa.RecordBatch) -> Pushed:
 def read(state: State, data: pa.RecordBatch) -> Batch:
     """Columns as arrays. Keys, values and how far the stream is are known from then on."""
     given, columns, times, null_time = _timed(state, data)
+    ahead = NOWHERE
+    if not isinstance(state.plan.spec.time, ProcessingTime):
+        policy, delays = state.plan.spec.watermark, state.plan.delays
+        ahead = policy.ahead(times, state.watermark, delays, part=not state.plan.arrival)
+    if ahead.size:
+        ahead = _timed_positions(given.num_rows, null_time)[ahead]
+        columns, times = _without(state, given, np.append(null_time, ahead))
     rows = encoded(state, columns, times)
     if times.size:
         low, high, ascending = rows.span
         seen = Seen(times, low, high, ascending, columns, state.plan.measure, null_time)
         state.progress = state.plan.spec.watermark.observe(state.progress, seen)
         state.newest = high if state.newest is None else max(high, state.newest)
-    return Batch(given, rows, null_time)
+    return Batch(given, rows, null_time, ahead)
+
+
+def _timed_positions(rows: int, null_time: Ints) -> Ints:
+    return np.delete(np.arange(rows), null_time)
+
+
+def _without(state: State, given: pa.RecordBatch, aside: Ints) -> tuple[dict[str, pa.Array], Ints]:
+    """The columns and times of a batch without some of its rows."""
+    _, columns = state.plan.columns.of(taken(given, _timed_positions(given.num_rows, aside)))
+    return columns, state.plan.measure.words(columns[str(state.plan.spec.time)])
 
 
 def encoded(state: State, columns: dict[str, pa.Array], times: Ints) -> Rows:
@@ -487,9 +510,9 @@ def _output(
     coming: Mask | None = None,
 ) -> Output:
     """Of a push: with its late rows, and what became of all."""
-    rows, missing = None, batch.null_time.size
-    if late.size or missing:
-        rows = results.late_rows(batch.given, batch.null_time, late)
+    rows, missing, ahead = None, batch.null_time.size, batch.ahead.size
+    if late.size or missing or ahead:
+        rows = results.late_rows(batch.given, batch.null_time, late, batch.ahead)
     windowed = batch.rows.time.size - late.size - outside
     counts = {"rows": batch.given.num_rows, "windowed": windowed, "late": late.size, "outside": outside}
-    return output(state, answers, change, rows, counts | {"null_time": missing}, coming)
+    return output(state, answers, change, rows, counts | {"null_time": missing, "ahead": ahead}, coming)

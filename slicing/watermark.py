@@ -21,6 +21,10 @@ from slicing.measure import Measure
 Ints = npt.NDArray[np.int64]
 Span = Duration | int
 
+_REMEMBERED = 1 << 16  # times of a push
+_NONE: Ints = np.empty(0, np.int64)
+_FAR = (1 << 62) + (1 << 61)  # as far as times may be (slicing.windows.bounds.LIMIT); spans are shorter than 2**60
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -88,6 +92,13 @@ class Watermark:
         newest = seen.newest if before.largest is None else max(before.largest, seen.newest)
         return Progress(newest, before.sources)
 
+    def ahead(self, times: Ints, watermark: int | None, delays: Mapping[str, int], part: bool) -> Ints:
+        """The positions of rows that are set aside, as they lie too far ahead of the watermark before their push.
+
+        ``part``: the rows are some of a push, which may lie anywhere in it.
+        """
+        return _NONE
+
     def joined(self, one: Progress, other: Progress, measure: Measure) -> Progress:
         """Progress of a stream that two places read."""
         return one.joined(other)
@@ -100,15 +111,40 @@ class Watermark:
 @dataclass(frozen=True, repr=False)
 class Bounded(Watermark):
     delay: Span
+    at_most_ahead: Span | None = None
 
     def spans(self) -> dict[str, Span]:
-        return {"bounded's delay": self.delay}
+        ahead = {} if self.at_most_ahead is None else {"bounded's at_most_ahead": self.at_most_ahead}
+        return {"bounded's delay": self.delay, **ahead}
+
+    def ahead(self, times: Ints, watermark: int | None, delays: Mapping[str, int], part: bool) -> Ints:
+        """Rows are judged in order of time, each by the watermark that the rows before it give."""
+        if self.at_most_ahead is None or not times.size:
+            return _NONE
+        delay, most = delays["bounded's delay"], delays["bounded's at_most_ahead"]
+        newest = int(times.max())
+        if watermark is not None and newest - watermark <= most:
+            return _NONE
+        if watermark is None or (part and times.size > 1):
+            if watermark is None and newest - int(times.min()) + delay <= most:
+                return _NONE
+            bulk = int(np.partition(times, (times.size - 1) // 2)[(times.size - 1) // 2]) - delay
+            watermark = bulk if watermark is None else max(watermark, bulk)
+        watermark = max(-_FAR, min(_FAR, watermark))
+        if newest - watermark <= most:
+            return _NONE
+        times = np.clip(times, -_FAR, _FAR)
+        later = np.sort(times[times > watermark])
+        reached = np.append(watermark, np.maximum(later[:-1] - delay, watermark))
+        cut = later[np.argmax(later - most > reached)] if (later - most > reached).any() else _FAR + 1
+        return np.flatnonzero(times >= cut)
 
     def reached(self, progress: Progress, delays: Mapping[str, int]) -> int | None:
         return None if progress.largest is None else progress.largest - delays["bounded's delay"]
 
     def __repr__(self) -> str:
-        return f"sl.bounded({_shown(self.delay)})"
+        ahead = "" if self.at_most_ahead is None else f", at_most_ahead={_shown(self.at_most_ahead)}"
+        return f"sl.bounded({_shown(self.delay)}{ahead})"
 
 
 @dataclass(frozen=True, repr=False)
@@ -229,9 +265,73 @@ class Punctuated(Watermark):
         return f"sl.punctuated({self.column!r})"
 
 
-def bounded(delay: object) -> Bounded:
-    """Rows come at most ``delay`` behind the newest: the watermark is ``max(time) - delay``."""
-    return Bounded(_not_negative(delay, "bounded's delay"))
+class Moved(NamedTuple):
+    """A push that moved the watermark: its times, and where the watermark was before."""
+
+    times: pa.Array
+    before: int | None
+
+    @staticmethod
+    def by(times: pa.Array, before: int | None) -> Moved:
+        """Of many times only two are remembered, the latest ones."""
+        if len(times) > _REMEMBERED:
+            newest = pc.max(times)
+            rest = times.filter(pc.less(times, newest))
+            times = pa.array([newest, *([pc.max(rest)] if len(rest) else [])], times.type)
+        return Moved(times, before)
+
+    def without_newest(self, measure: Measure, accepted: int, delay: int) -> tuple[int, int | None]:
+        """The latest time that counted, and where the watermark would be without it."""
+        times = measure.words(pc.drop_null(self.times))
+        times = times[times <= accepted]
+        newest = int(times.max(initial=-_FAR))
+        rest = times[times < newest]
+        reached = [int(rest.max()) - delay] if rest.size else []
+        return newest, max([*reached, *([] if self.before is None else [self.before])], default=None)
+
+
+def bounded(delay: object, *, at_most_ahead: object = None) -> Bounded:
+    """Rows come at most ``delay`` behind the newest: the watermark is ``max(time) - delay``.
+
+    Parameters
+    ----------
+    delay
+        How far a row may be behind the newest one.
+    at_most_ahead
+        How far a row may be ahead of the watermark, at least ``delay``. A row further ahead, as of a clock that is
+        wrong, does not move the watermark: it is in ``out.late`` with the reason ``"ahead"``, and in
+        ``out.stats["ahead"]``. None: any row moves it.
+
+    Notes
+    -----
+    Rows of a push are judged in order of time, each by the watermark that the rows before it give. So a push may span
+    any time that has no gap longer than ``at_most_ahead - delay``. If there is no watermark yet, the rows after the
+    median row of the push are judged, from its time on: one wrong row among several does not set the first watermark.
+    For a stream in order of time the result is the same for any split into pushes of which the first has a right
+    median. On Spark each task judges the rows that it reads of a batch, from their median on if that is later.
+
+    After a pause of the stream longer than that, all rows are ahead: ``op.advance(time)`` says that time has passed.
+
+    Examples
+    --------
+    >>> sl.bounded("10m", at_most_ahead="1d")
+    sl.bounded('10m', at_most_ahead='1d')
+    """
+    delay = _not_negative(delay, "bounded's delay")
+    if at_most_ahead is None:
+        return Bounded(delay)
+    most = parse_span(at_most_ahead, "bounded's at_most_ahead", positive=True)
+    if isinstance(delay, Duration) != isinstance(most, Duration) and delay != 0:
+        raise TypeError(
+            f"bounded's delay and at_most_ahead must both be durations or both be whole numbers; got {str(delay)!r} "
+            f"and {str(most)!r}"
+        )
+    if delay != 0 and _amount(most) < _amount(delay):
+        raise ValueError(
+            f"bounded's at_most_ahead must be at least its delay, as the newest row is so far ahead of the watermark; "
+            f"got delay={_shown(delay)} and at_most_ahead={_shown(most)}"
+        )
+    return Bounded(delay, most)
 
 
 def ordered(on_disorder: str = "error") -> Ordered:
@@ -258,6 +358,10 @@ def per_source(column: str, delay: object, idle: object = None) -> PerSource:
 def punctuated(column: str) -> Punctuated:
     """Rows carry the watermark: the largest value of a nullable time column, or a boolean that marks rows."""
     return Punctuated(_name(column, "punctuated"))
+
+
+def _amount(span: Span) -> int:
+    return span.ns if isinstance(span, Duration) else span
 
 
 def _largest(times: Ints) -> int | None:

@@ -313,7 +313,7 @@ def spec(case: Case) -> sl.Spec:
     def watermark(w: Values) -> Any:
         match w["kind"]:
             case "bounded":
-                return sl.bounded(span(w["delay"]))
+                return sl.bounded(span(w["delay"]), at_most_ahead=span(w.get("ahead")))
             case "ordered":
                 return sl.ordered(on_disorder=w.get("on_disorder", "error"))
             case "manual":
@@ -495,7 +495,9 @@ def compare_late(case: Case, expected: list[Values], table: pa.Table, where: str
     wanted = [{name: row[name] for name in case.columns} for row in expected]
     assert len(bare) == len(wanted) and all(map(agree, wanted, bare)), f"{where}: late\n{shown(wanted, bare)}\n{case!r}"
     for said, true in zip(actual, expected, strict=True):
-        assert ("null" in said["reason"]) == ("null" in true["reason"]), f"{where}: reason {said['reason']!r}\n{case!r}"
+        for why in ("null", "ahead"):
+            agreed = (why in said["reason"]) == (why in true["reason"])
+            assert agreed, f"{where}: reason {said['reason']!r}\n{case!r}"
 
 
 def compare(case: Case, expected: Out, actual: Any, where: str, typed: bool) -> None:

@@ -476,6 +476,7 @@ class Oracle:
             raise ValueError("idle with lateness needs emit='final'")
         self.watermark: float = -inf
         self.pushed = 0
+        self.cut: float = inf  # of this push: later rows are too far ahead
         self.latest: float = -inf
         self.punctuation: float = -inf
         self.sources: dict[tuple, int] = {}
@@ -512,6 +513,9 @@ class Oracle:
         """Judge rows by the watermark before the push: stored, late, outside all windows, without time."""
         late: list[Values] = []
         stats = {"rows": len(batch), "windowed": 0, "late": 0, "outside": 0, "null_time": 0}
+        self.cut = self._too_far(batch)
+        if "ahead" in self.query["watermark"]:
+            stats["ahead"] = 0
         for values in batch:
             time, arrival = values[self.query["time"]], self.pushed
             self.pushed += 1
@@ -520,6 +524,10 @@ class Oracle:
                     raise Refused("null time")
                 stats["null_time"] += 1
                 late.append({**values, "reason": "null_time"})
+                continue
+            if time >= self.cut:
+                stats["ahead"] += 1
+                late.append({**values, "reason": "ahead"})
                 continue
             windows = self.query["windows"].values()
             verdicts = [late_here for window in windows for late_here in self._verdicts(window, time)]
@@ -536,6 +544,23 @@ class Oracle:
                 order = (time, 0 if sequence is None else values[sequence], arrival)
                 self.rows.append(Row(values, key, time, arrival, order, self.watermark))
         return late, stats
+
+    def _too_far(self, batch: list[Values]) -> float:
+        """The time from which on rows are too far ahead of the watermark that the rows before them give."""
+        watermark, times = (
+            self.query["watermark"],
+            sorted(row[self.query["time"]] for row in batch if row[self.query["time"]] is not None),
+        )
+        if watermark.get("ahead") is None or not times:
+            return inf
+        reached = self.watermark
+        if reached == -inf:
+            reached = times[(len(times) - 1) // 2] - watermark["delay"]
+        for time in times:
+            if time - reached > watermark["ahead"]:
+                return time
+            reached = max(reached, time - watermark["delay"])
+        return inf
 
     def _verdicts(self, window: Values, time: int) -> list[bool]:
         """For each of the windows a row belongs to: is it late there?"""
@@ -558,7 +583,7 @@ class Oracle:
             time = values[self.query["time"]]
             if watermark["kind"] == "punctuated" and values[watermark["column"]] is not None:
                 self.punctuation = max(self.punctuation, values[watermark["column"]])
-            if time is None:
+            if time is None or time >= self.cut:
                 continue
             if strict and time < self.latest:
                 raise Refused("out of order")

@@ -598,7 +598,7 @@ ROWS = {
         "got '2024-01-01'"
     ),
     "push(spec()).push(rows()).stats.dropped": (
-        "AttributeError: stats has no 'dropped'; it has rows, windowed, late, outside, null_time, slices, "
+        "AttributeError: stats has no 'dropped'; it has rows, windowed, late, outside, null_time, ahead, slices, "
         "cells, kept, keys, bytes, windows"
     ),
     "push(spec(windows={'w': Odd(edge=lambda t: t)}))": (

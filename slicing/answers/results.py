@@ -16,7 +16,7 @@ from slicing.columns.arrow_io import no_rows
 from slicing.columns.arrow_out import Pieces, array_of, texts
 from slicing.columns.keys import KeyTable, ranks_among
 from slicing.columns.order import sorting
-from slicing.columns.values import taken
+from slicing.columns.values import NOWHERE, taken
 from slicing.plan import Plan
 from slicing.slices.blocks import FEW, by_column
 from slicing.windows.bounds import BEGIN
@@ -101,15 +101,18 @@ def _in_turn(parts: Sequence[Answers]) -> bool:
     return all(part.ordered for part in parts) and all(a.end[-1] < b.end[0] for a, b in pairwise(parts))
 
 
-def late_rows(batch: pa.RecordBatch, null_time: Ints, late: Ints) -> pa.Table:
-    """The input's columns and the reason, in the order the rows came; ``late`` counts rows that have a time."""
-    if not late.size and not null_time.size:
+def late_rows(batch: pa.RecordBatch, null_time: Ints, late: Ints, ahead: Ints = NOWHERE) -> pa.Table:
+    """The input's columns and the reason, in the order the rows came; ``late`` counts rows that are neither without a
+    time nor too far ahead."""
+    if not (late.size or null_time.size or ahead.size):
         return no_rows(_with_reason(batch.schema))
-    if null_time.size:
-        late = np.delete(np.arange(batch.num_rows), null_time)[late]
-    chosen = np.append(late, null_time)
+    aside = np.append(null_time, ahead)
+    if aside.size:
+        late = np.delete(np.arange(batch.num_rows), aside)[late]
+    chosen = np.concatenate([late, aside])
     order = np.argsort(chosen)
-    reason = texts(["late", "null time"]).take(array_of((order >= late.size).astype(np.int8)))
+    why = np.repeat(np.arange(3, dtype=np.int8), [late.size, null_time.size, ahead.size])[order]
+    reason = texts(["late", "null time", "ahead"]).take(array_of(why))
     return pa.Table.from_batches([taken(batch, chosen[order])]).append_column(_with_reason(batch.schema)[-1], reason)
 
 

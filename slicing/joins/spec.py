@@ -349,6 +349,11 @@ def _watermarks(value: object) -> tuple[Watermark, Watermark]:
     if len(pair) == 2:
         left, right = (Bounded(0) if policy is None else policy for policy in pair)
         if isinstance(left, Watermark) and isinstance(right, Watermark):
+            if any(isinstance(policy, Bounded) and policy.at_most_ahead is not None for policy in (left, right)):
+                raise ValueError(
+                    "watermark of a join takes no at_most_ahead; leave rows with wrong clocks out before the join; got "
+                    f"{left!r} and {right!r}"
+                )
             return left, right
     raise TypeError(
         "watermark must be sl.bounded(delay), sl.ordered(), sl.manual(), sl.per_source(column, delay) or "
