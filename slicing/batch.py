@@ -16,7 +16,7 @@ from slicing.columns.key_tables import Codes
 from slicing.columns.lazy import lazy
 from slicing.columns.order import alike
 from slicing.columns.row_values import Values, values_of
-from slicing.columns.values import NOWHERE, SIGN_BIT
+from slicing.columns.values import SIGN_BIT
 from slicing.kernels.slice import cut, scan
 from slicing.plan import Plan
 from slicing.slices.lanes import Feed
@@ -65,10 +65,10 @@ class Rows:
         time, plan = self.time, self.plan
         low, high = time[[0, -1]].tolist()
         bounds = None
-        if plan.keeps_slices and -LIMIT <= low <= high <= LIMIT and not plan.edges.irregular:
-            edges = plan.edges.between(low, high, NOWHERE, plan.grid, max(1024, 2 * time.size))
-            bounds = self._cut(edges) if edges.size else None
-            if bounds is not None:
+        if plan.keeps_slices and -LIMIT <= low <= high <= LIMIT:
+            edges = plan.edges.listed(low, high, plan.grid, max(1024, 2 * time.size))
+            bounds = None if edges is None else self._cut(edges)
+            if edges is not None and bounds is not None:
                 self.__dict__["edges"], self.__dict__["cuts"] = edges, (edges, bounds)
         ordered = bounds is not None
         if not ordered:

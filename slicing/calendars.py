@@ -20,6 +20,7 @@ from slicing.measure import Measure, Words
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_YEAR, _LAST_YEAR = 1, 9999
 _FIRST_SECOND, _END_SECOND = (int(np.datetime64(year, "s").astype(np.int64)) for year in ("0001", "10000"))
+_MANY_YEARS = 100
 _DAY = 86_400
 _MONDAY = 4  # the first one after 1970-01-01, in days
 _MONTHS = {"mo": 1, "q": 3, "y": 12}
@@ -87,6 +88,11 @@ class CalendarEdges:
         years = (f"{_FIRST_YEAR + reach:04}", f"{_LAST_YEAR - reach}")
         first, last = (int(np.datetime64(year, "s").astype(np.int64)) for year in years)
         return first * SECOND // self.measure.word_ns, last * SECOND // self.measure.word_ns
+
+    @property
+    def most_years(self) -> int:
+        """How far apart two times may be for all edges between them to be asked for."""
+        return _MANY_YEARS * 366 * 86_400 * SECOND // self.measure.word_ns
 
     def next_edge(self, times: Words) -> Words:
         """The smallest edge after each time."""
@@ -182,7 +188,7 @@ class _EdgeTable:
     def covering(self, seconds: Words) -> Words:
         """A sorted table that has the edges on both sides of each of the times."""
         least, most = _utc_years(np.array([seconds.min(), seconds.max()])).tolist()
-        if most - least < 100:
+        if most - least < _MANY_YEARS:
             return self._with(range(least, most + 1))
         return self._with(np.unique(_utc_years(seconds)).tolist())
 

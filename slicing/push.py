@@ -157,8 +157,7 @@ def encoded(state: State, columns: dict[str, pa.Array], times: Ints) -> Rows:
     if keys is not None:
         code = keys.encode(list(map(columns.__getitem__, plan.spec.by)), plan.policy.threads)
         codes = len(keys)
-    if plan.unlike:
-        columns = {name: plain(column) if name in plan.unlike else column for name, column in columns.items()}
+    columns = {name: plain(columns[name]) if name in plan.unlike else columns[name] for name in plan.row_columns}
     ranked = {name: _ranks(state, name, columns[name]) for name in plan.ranked} if plan.ranked else {}
     sharing = plan.policy.threads if plan.keeps_slices else 1  # whoever keeps rows has little to share
     rows = Rows(plan, columns, times, code, codes, state.arrived, ranked, sharing)
@@ -277,7 +276,7 @@ def _inside(plan: Plan, cells: Cells) -> tuple[Cells, int]:
     """Without the cells of rows that no slice's window holds by definition; how many rows are in no window at all."""
     if plan.gapless:
         return cells, 0
-    held = plan.edges.covers(cells.end)
+    held = np.repeat(plan.edges.covers(cells.slice_ends), np.diff(cells.slices(), append=len(cells)))
     return cells.take(held), 0 if plan.keeps_rows else int(cells.rows[~held].sum())
 
 

@@ -241,7 +241,7 @@ def test_a_row_lies_before_the_first_edge_after_it(width: int) -> None:
     np.testing.assert_array_equal(by_edges, expected * 11 + code)
 
 
-@pytest.mark.parametrize("size", [10**6, 2**40])
+@pytest.mark.parametrize("size", [3, 5000, 40_000, 10**6, 2**40])
 def test_cells_that_occur_are_numbered_in_order(size: int) -> None:
     cell = np.random.default_rng(5).choice(np.random.default_rng(6).integers(0, size, 3000), 5000)
     expected, of_row, rows = np.unique(cell, return_inverse=True, return_counts=True)

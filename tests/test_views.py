@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import polars
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,6 +14,7 @@ import pytest
 
 import slicing as sl
 from slicing.columns import key_columns
+from slicing.columns.keys import KeyTable
 
 VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 VIEWS[pa.dictionary(pa.int16(), pa.string_view())] = pa.dictionary(pa.int16(), pa.string())
@@ -100,3 +102,31 @@ def test_texts_of_more_bytes_than_a_column_holds_come_in_chunks(monkeypatch: pyt
     assert table["k"].num_chunks > 1
     monkeypatch.undo()
     assert table.equals(sl.aggregate(data(pa.string_view()), spec()))
+
+
+@pytest.mark.parametrize("type", [pa.string_view(), pa.binary_view()], ids=str)
+@pytest.mark.parametrize("distinct", [3, 700, 30_000])
+@pytest.mark.parametrize("in_runs", [True, False])
+def test_keys_of_views_have_the_codes_of_their_text(type: pa.DataType, distinct: int, in_runs: bool) -> None:
+    rng, plain = np.random.default_rng(distinct), pa.large_binary()
+    texts = [b"x" * (n % 40) + str(n).encode() if n else b"" for n in range(distinct)]
+    columns = []
+    for rows in (100, 40_000, 5000):
+        number = rng.integers(0, distinct, rows)
+        number = np.sort(number) if in_runs else number
+        values = [None if n % 11 == 10 else texts[n] for n in number.tolist()]
+        columns.append(pa.array(values, plain).cast(type).slice(rows // 10))
+    views, text = KeyTable([type]), KeyTable([plain])
+    for column in (*columns, polars_views(columns[1])):
+        np.testing.assert_array_equal(views.encode([column]), text.encode([column.cast(plain)]))
+    every = np.arange(len(views))
+    assert views.columns(every)[0].cast(plain).equals(text.columns(every)[0])
+    many = rng.integers(0, len(views), 2 * len(views) + 5)  # more than there are: cast before they are taken
+    assert views.columns(many)[0].cast(plain).equals(text.columns(many)[0])
+
+
+def polars_views(column: pa.Array) -> pa.Array:
+    """The same with texts of its own for each row, in a column that begins within others."""
+    values = polars.Series(column.cast(pa.large_binary()).to_pylist(), dtype=polars.Binary)
+    given = polars.DataFrame({"k": values if pa.types.is_binary_view(column.type) else values.cast(polars.String)})
+    return pa.table(given)["k"].combine_chunks().slice(3)

@@ -15,12 +15,14 @@ import pyarrow.types as t
 from slicing.columns.arrow_out import MOST_TEXT, array_of
 from slicing.columns.key_tables import NOTHING, ByteTable, Codes, Mask, WordTable
 from slicing.columns.order import inverse
-from slicing.kernels.table import hash_bytes, hash_words, look_up
+from slicing.kernels.table import hash_bytes, hash_words, look_up, number_views
 
 Array = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]
 
 MANY = 1 << 16  # rows looked at together
+FEW_VIEWS = 256  # rows of them that are not worth a look which are alike
+SPARES, MOST_VIEWS = 4, 1 << 14  # times fewer there are then, and how many at most
 _TOP = np.int64(0x7FFFFFFFFFFFFFFF)
 
 
@@ -67,6 +69,11 @@ class WordColumn:
         known = None if null < 0 else pa.py_buffer(np.packbits(ids != null, bitorder="little"))
         return pa.Array.from_buffers(self.type, ids.size, [known, pa.py_buffer(data)])
 
+    def typed(self, ids: Ints, type: pa.DataType) -> pa.Array:
+        """``values`` in the type of a column."""
+        values = self.values(ids)
+        return values if values.type == type else values.cast(type)
+
     def sort_keys(self, ids: Ints) -> list[Array]:
         words = self.table.keys[ids]
         if self.dtype.kind == "f":  # negative floats order against their bits
@@ -110,6 +117,8 @@ class ByteColumn:
     def encode(self, array: pa.Array, threads: int = 1) -> Codes:
         if t.is_dictionary(array.type):
             return self._dictionary.encode(array, self)
+        if _is_view(array.type) and len(array) >= FEW_VIEWS:
+            return self._encode_views(array, threads)
         if array.type != self.type:
             array = array.cast(self.type)
         _, *offsets, data = array.buffers()
@@ -121,14 +130,42 @@ class ByteColumn:
         pool = np.frombuffer(data, np.uint8) if data is not None and data.size else NOTHING
         return self.table.encode(starts, len(array), _valid(array), pool, threads)
 
+    def _encode_views(self, array: pa.Array, threads: int) -> Codes:
+        """Each view that there is once: rows alike most often have the same 16 bytes, of which far fewer are looked at
+        than of their text."""
+        number, first = np.empty(len(array), np.int32), np.empty(min(len(array) // SPARES, MOST_VIEWS), np.int32)
+        bits, pairs = (4 * first.size).bit_length(), np.empty((first.size, 2), np.int64)
+        slots, shift = np.zeros(1 << bits, np.int32), np.uint64(64 - bits)
+        views = np.frombuffer(array.buffers()[1], np.int64).reshape(-1, 2)[array.offset : array.offset + len(array)]
+        given = number_views(views, _valid(array), slots, shift, pairs, first, number)
+        if given < 0:  # too many
+            return self.encode(array.cast(self.type), threads)
+        codes = self.encode(_some_views(array, views, first[:given]).cast(self.type), threads)
+        return number if codes[-1] == given - 1 and (codes[1:] > codes[:-1]).all() else codes.take(number)
+
+    def typed(self, ids: Ints, type: pa.DataType) -> pa.Array | pa.ChunkedArray:
+        """``values`` in the type of a column; fewer than are asked for are cast before they are taken."""
+        longest = int(np.diff(self.table.starts[: self.table.given + 1]).max(initial=0))
+        fixed = t.is_decimal(type) or t.is_fixed_size_binary(type)
+        if fixed or self.table.given > ids.size or longest * ids.size > MOST_TEXT:
+            return _in_type(self.values(ids), type)
+        return self._taken(self._pool().cast(type), ids)
+
     def values(self, ids: Ints) -> pa.Array:
-        table = self.table
-        buffers = [None, pa.py_buffer(table.starts), pa.py_buffer(table.pool)]
-        pool = pa.Array.from_buffers(pa.large_string() if self.text else pa.large_binary(), table.given, buffers)
-        values = pool.take(array_of(ids, None if table.null < 0 else ids == table.null))
+        values = self._taken(self._pool(), ids)
         if t.is_decimal(self.type):
             return values.cast(pa.binary(self.type.bit_width // 8)).view(self.type)
         return values.cast(self.type)
+
+    def _pool(self) -> pa.Array:
+        """The text of each id."""
+        table = self.table
+        buffers = [None, pa.py_buffer(table.starts), pa.py_buffer(table.pool)]
+        return pa.Array.from_buffers(pa.large_string() if self.text else pa.large_binary(), table.given, buffers)
+
+    def _taken(self, pool: pa.Array, ids: Ints) -> pa.Array:
+        null = self.table.null
+        return pool.take(array_of(ids, None if null < 0 else ids == null))
 
     def hashes(self) -> npt.NDArray[np.uint64]:
         hashed = np.empty(self.table.given, np.uint64)
@@ -211,7 +248,7 @@ def _same_buffers(one: pa.Array, other: pa.Array) -> bool:
 
 def typed(column: WordColumn | ByteColumn, ids: Ints, type: pa.DataType) -> pa.Array | pa.ChunkedArray:
     if not t.is_dictionary(type):
-        return _in_type(column.values(ids), type)
+        return column.typed(ids, type)
     null, every = column.table.null, column.table.given - (column.table.null >= 0)
     room = 1 << type.index_type.bit_width - t.is_signed_integer(type.index_type)
     known = ids != null
@@ -239,6 +276,15 @@ def _in_type(values: pa.Array, type: pa.DataType) -> pa.Array | pa.ChunkedArray:
     return pa.chunked_array([chunk for p in pieces for chunk in (p.chunks if isinstance(p, pa.ChunkedArray) else [p])])
 
 
+def _some_views(array: pa.Array, views: Ints, rows: Codes) -> pa.Array:
+    """Some rows of a column of views, which Arrow cannot take."""
+    valid, (_, _, *texts) = _valid(array), array.buffers()
+    views, null = views[rows], np.zeros(rows.size, np.bool_) if valid is None else ~valid[rows]
+    views[null] = 0  # they may have been anything
+    known = pa.py_buffer(np.packbits(~null, bitorder="little"))
+    return pa.Array.from_buffers(array.type, rows.size, [known, pa.py_buffer(views), *texts])
+
+
 def _valid(array: pa.Array) -> Mask | None:
     if array.null_count == 0:
         return None
@@ -254,6 +300,10 @@ def _bits(buffer: pa.Buffer, array: pa.Array) -> Mask:
 
 def _decoded(type: pa.DataType) -> pa.DataType:
     return type.value_type if t.is_dictionary(type) else type
+
+
+def _is_view(type: pa.DataType) -> bool:
+    return bool(t.is_string_view(type) or t.is_binary_view(type))
 
 
 def _is_word(type: pa.DataType) -> bool:

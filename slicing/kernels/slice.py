@@ -243,3 +243,19 @@ def pieces(rows, block, lows, highs, edges, found):
                 break
             slot += 1
     return n
+
+
+@kernel
+def number_cells(cell, number, rows, found):
+    """Number the cells of a grid that occur, in order, in place; of each its rows and its place there. Returns how many
+    they are. ``number``: zeros, one for each of the grid; ``rows`` and ``found`` have room for one more than occur."""
+    for i in range(cell.size):
+        number[np.uint64(cell[i])] += 1
+    n = np.int64(0)
+    for c in range(number.size):  # without a branch: most may be empty
+        held = number[c]
+        found[n], rows[n], number[c] = c, held, n
+        n += held > 0
+    for i in range(cell.size):
+        cell[i] = number[np.uint64(cell[i])]
+    return n

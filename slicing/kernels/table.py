@@ -163,6 +163,35 @@ def look_up(place, codes, out):
 
 
 @kernel
+def number_views(views, valid, slots, shift, pairs, first, out):
+    """Numbers of pairs of words in order of first appearance, the pair and the first row of each; returns how many
+    there are, -1 where they are more than ``first`` has room for. A slot is a number + 1, 0 when free. Nulls are all
+    -1. 365 k rows of 58 short texts 10 -> 4 ns a row, in runs 2.6."""
+    given, mask = np.int64(0), u64(slots.size - 1)
+    known, one, other = np.int64(-1), np.int64(0), np.int64(0)
+    for i in range(out.size):
+        a, b = views[i, 0], views[i, 1]
+        if valid is not None:
+            a, b = (a, b) if valid[i] else (np.int64(-1), np.int64(-1))
+        if known < 0 or a != one or b != other:  # neighbours are often alike
+            one, other = a, b
+            slot = ((u64(a) * MIX ^ u64(b)) * MIX) >> shift
+            known = np.int64(slots[slot]) - 1
+            while known >= 0 and (pairs[u64(known), 0] != a or pairs[u64(known), 1] != b):
+                slot = (slot + u64(1)) & mask
+                known = np.int64(slots[slot]) - 1
+            if known < 0:
+                if given == first.size:
+                    return -1
+                pairs[given, 0], pairs[given, 1] = a, b
+                first[given], known = i, given
+                given += 1
+                slots[slot] = given
+        out[i] = known
+    return given
+
+
+@kernel
 def place_words(keys, null, slots, shift, multiplier):
     """Fill free slots with the codes of ``keys``."""
     mask = u64(slots.size - 1)

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slicing.calendars import CalendarEdges
-from slicing.columns.order import ranges
+from slicing.columns.order import distinct, ranges
 
 Ints = npt.NDArray[np.int64]
 
@@ -70,6 +70,11 @@ class Bound:
 
     def next_live_edge(self, times: Ints, h: int) -> Ints:
         raise NotImplementedError
+
+    def listed(self, low: int, high: int, limit: int) -> Ints | None:
+        """All edges after ``low`` up to the first one after ``high``; None: only rows tell them, or above ``limit``
+        (irregular ones)."""
+        return None
 
     def covers(self, ends: Ints) -> npt.NDArray[np.bool_]:
         """Whether any window holds the slice that ends there."""
@@ -245,6 +250,13 @@ class BoundCalendar(Bound):
         floor = times if (times >= h).all() else np.maximum(times, self._floor(h) - 1)
         return self.table.next_edge(floor)
 
+    def listed(self, low: int, high: int, limit: int) -> Ints | None:
+        if high - low > self.table.most_years:
+            return None
+        last = int(self.table.next_edge(np.array([high], np.int64))[0])
+        edges = self.table.edges(low, last)
+        return edges if edges.size <= limit else None
+
     def first_live_start(self, h: int) -> int:
         return self._floor(h)
 
@@ -252,7 +264,7 @@ class BoundCalendar(Bound):
         return self.table.next_edge(ends - 1)
 
     def due(self, ends: Ints, after: int, until: int) -> Due:
-        end = np.unique(self.table.next_edge(ends - 1))
+        end = distinct(self.table.next_edge(ends - 1))
         end = end[(end > after) & (end <= until)]
         start = self.start_of(end)
         return Due(start, end, start)

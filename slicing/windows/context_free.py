@@ -55,7 +55,7 @@ class BoundUser(Bound):
                 self._held.clear()
             given = self.window.containing(time)
             try:
-                held = tuple((int(a), int(b)) for a, b in given)
+                held = tuple([(int(a), int(b)) for a, b in given])
             except (TypeError, ValueError):
                 raise TypeError(
                     f"{self.window!r}.containing({time}) gave {given!r}; it must give (start, end) pairs of "

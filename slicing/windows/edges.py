@@ -136,34 +136,56 @@ class EdgeSet:
         ``grid`` adds an edge every so many ticks (0: none). When the regular edges are more than ``limit`` only those
         next to a row are given, so that a jump in time costs nothing.
         """
+        edges = self.listed(low, high, grid, limit)
+        if edges is None:
+            edges = self._at_rows(low, high, times, grid, limit)
+            if edges.size == 1:
+                self._next = low, grid, edges
+        return edges
+
+    def listed(self, low: int, high: int, grid: int, limit: int) -> Ints | None:
+        """The same; None where rows would have to be looked at: there are more than ``limit``, or not all are known."""
         known_from, of_grid, edge = self._next
         if edge.size and grid == of_grid and known_from <= low and high < edge[0]:
             return edge
+        edges: Ints | None
         regular = self.regular if not grid else self.regular_width(grid)
         if regular is not None and (high - low) // regular[0] <= limit:
             width, origin = regular
             edges = progression(low - (low - origin) % width + width, high - (high - origin) % width + width, width)
+        elif not grid and 2 * (high - low) < self._ahead:
+            edges = self._of_coming(low, high)
         else:
-            edges = self._between(low, high, times, grid, limit)
-        if edges.size == 1:
+            edges = self._of_all(low, high, grid, limit)
+        if edges is not None and edges.size == 1:
             self._next = low, grid, edges
         return edges
 
-    def _between(self, low: int, high: int, times: Ints, grid: int, limit: int) -> Ints:
-        if not grid and 2 * (high - low) < self._ahead:
-            return self._of_coming(low, high)
-        every, phase = self._cuts
-        if grid:
-            every, phase = np.append(every, grid), np.append(phase, 0)
-        listed = self._listed(every, phase, np.full(every.size, low), high, limit) if every.size else _NONE
+    def _of_all(self, low: int, high: int, grid: int, limit: int) -> Ints | None:
+        parts = [self._periodic(low, high, grid, limit), *(bound.listed(low, high, limit) for bound in self.irregular)]
+        known = [part for part in parts if part is not None]
+        return self._up_to(low, high, known) if len(known) == len(parts) else None
+
+    def _at_rows(self, low: int, high: int, times: Ints, grid: int, limit: int) -> Ints:
+        listed = self._periodic(low, high, grid, limit)
         if listed is None:
             edges = self.next_live(times, BEGIN)
             if grid:
                 edges = np.minimum(edges, times // grid * grid + grid)
             return distinct(edges)
+        return self._up_to(low, high, [listed, *(bound.next_live_edge(times, BEGIN) for bound in self.irregular)])
+
+    def _periodic(self, low: int, high: int, grid: int, limit: int) -> Ints | None:
+        """The edges of all progressions; None: above ``limit``."""
+        every, phase = self._cuts
+        if grid:
+            every, phase = np.append(every, grid), np.append(phase, 0)
+        return self._listed(every, phase, np.full(every.size, low), high, limit) if every.size else _NONE
+
+    def _up_to(self, low: int, high: int, parts: list[Ints]) -> Ints:
+        """With single edges, in order, up to the first one after ``high``."""
         marks = np.array([*(m.edge for m in self.marks if m.edge > low), END], np.int64)
-        parts = [listed, marks, *(b.next_live_edge(times, BEGIN) for b in self.irregular)]
-        edges = distinct(np.concatenate(parts))
+        edges = distinct(np.concatenate([*parts, marks]))
         return edges[: int(np.searchsorted(edges, high, "right")) + 1]
 
     def _of_coming(self, low: int, high: int) -> Ints:

@@ -14,7 +14,6 @@ import numpy.typing as npt
 from slicing.answers.answers import Answers
 from slicing.answers.ways.interface import WINDOW, Closing, Offer, Way
 from slicing.columns.keys import KeyTable
-from slicing.columns.order import distinct
 from slicing.kernels.cells import CODE, END
 from slicing.kernels.combine import combine
 from slicing.plan import Plan
@@ -37,7 +36,7 @@ def can(plan: Plan) -> bool:
 
 def offer(closing: Closing) -> Offer | None:
     plan, runs, keys = closing.plan, closing.runs, closing.keys
-    due = _due_of_runs(plan, runs, closing.after, closing.until)
+    due = _due_of_runs(closing)
     if due is None:
         return None
     _, start, end = due
@@ -70,22 +69,15 @@ def offer(closing: Closing) -> Offer | None:
 WAY = Way("as they lie", can, offer)
 
 
-def _due_of_runs(plan: Plan, runs: Sequence[Cells], after: int, until: int) -> tuple[Ints, Ints, Ints] | None:
+def _due_of_runs(closing: Closing) -> tuple[Ints, Ints, Ints] | None:
     """Type, start and end of the windows due for any of the runs, in the order of results; None where one is due only
     with a slice that is not its first."""
-    found = []
-    slices = [run.slice_ends for run in runs]
+    edges, slices = closing.plan.edges, [run.slice_ends for run in closing.runs]
     # a run alone does not tell whether the slice a window needs is its first
-    if not plan.edges.periodic or sum(map(len, slices)) <= FEW:
-        slices = [distinct(np.concatenate(slices))]
-    for ends in slices:
-        due = plan.edges.due(ends, after, until)
-        if due.need is not due.low and (due.need != due.low).any():
-            return None
-        if len(slices) == 1:
-            return due.type, due.start, due.end
-        found.append(np.stack([due.end, due.type, due.start]))
-    together = np.concatenate(found, axis=1)
+    if len(slices) == 1 or not edges.periodic or sum(map(len, slices)) <= FEW:
+        return closing.due[:3] if closing.needs_any else None
+    dues = (edges.due(ends, closing.after, closing.until) for ends in slices)
+    together = np.concatenate([np.stack([due.end, due.type, due.start]) for due in dues], axis=1)
     together = together[:, np.lexsort(together[::-1])]
     new = np.append(True, (together[:, 1:] != together[:, :-1]).any(axis=0))[: together.shape[1]]
     end, type, start = together[:, new]

@@ -11,6 +11,8 @@ faster in two, by 14 and 17 %: windows that do not overlap, 10 rows in each.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -21,6 +23,7 @@ from slicing.columns.order import order_by
 from slicing.kernels.combine import combine
 from slicing.plan import Plan
 from slicing.slices import blocks as b
+from slicing.slices.blocks import Block
 from slicing.slices.combining import AUTO, BUCKETS
 
 Ints = npt.NDArray[np.int64]
@@ -44,15 +47,11 @@ def offer(closing: Closing) -> Offer:
         order = order_by(ranks_among(code, keys), window)
         window, code = window[order], code[order]
         new = np.append(True, (window[1:] != window[:-1]) | (code[1:] != code[:-1]))
-        into = np.empty(order.size, np.int64)
-        into[order] = np.cumsum(new) - 1
         first = new.nonzero()[0]
-        blocks = tuple(b.identity(lane, first.size) for lane in plan.lanes)
-        at = 0
-        for run, (_, cell) in zip(runs, held, strict=True):
-            for lane, block, added in zip(plan.lanes, blocks, run.blocks, strict=True):
-                combine(lane.kind, into[at : at + cell.size], cell, block, added)
-            at += cell.size
+        if len(runs) == 1 and first.size == order.size:  # a cell each: nothing is combined
+            blocks = tuple(b.gathered(block, held[0][1][order]) for block in runs[0].blocks)
+        else:
+            blocks = _combined(closing, [cell for _, cell in held], order, new)
         if not closing.needs_any:  # windows that a key has only with rows lately
             lately = [cell >= at[due.need][w] for at, (w, cell) in zip(lie, held, strict=True)]
             due_for = np.logical_or.reduceat(np.concatenate(lately)[order], first)
@@ -61,6 +60,19 @@ def offer(closing: Closing) -> Offer:
         return Answers.of_types(plan, due[:3], each, code[first], blocks)
 
     return Offer(0 if plan.combine == BUCKETS else sum(int((last - first).sum()) for first, last in spans), answers)
+
+
+def _combined(closing: Closing, held: Sequence[Ints], order: Ints, new: npt.NDArray[np.bool_]) -> tuple[Block, ...]:
+    """The cells of all runs, in an order in which those of a window and a key begin where ``new`` says so."""
+    into = np.empty(order.size, np.int64)
+    into[order] = np.cumsum(new) - 1
+    blocks = tuple(b.identity(lane, int(np.count_nonzero(new))) for lane in closing.plan.lanes)
+    at = 0
+    for run, cell in zip(closing.runs, held, strict=True):
+        for lane, block, added in zip(closing.plan.lanes, blocks, run.blocks, strict=True):
+            combine(lane.kind, into[at : at + cell.size], cell, block, added)
+        at += cell.size
+    return blocks
 
 
 def _members(first: Ints, last: Ints) -> tuple[Ints, Ints]:

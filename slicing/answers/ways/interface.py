@@ -44,6 +44,8 @@ class Closing:
     @lazy
     def ends(self) -> Ints:
         """The slices of all runs."""
+        if len(self.runs) == 1:
+            return self.runs[0].slice_ends
         return distinct(np.concatenate([run.slice_ends for run in self.runs]))
 
     @lazy
@@ -59,11 +61,13 @@ class Closing:
     @lazy
     def needs_any(self) -> bool:
         """Whether any of its slices makes a window due: not of windows that ask whether there were rows lately."""
-        return not (self.due.need != self.due.low).any()
+        return self.due.need is self.due.low or not (self.due.need != self.due.low).any()
 
     def lie(self, run: Cells) -> Ints:
         """Where the cells of each slice begin in a run, and where the last one's end."""
         starts = np.append(run.slices(), len(run))
+        if starts.size > self.ends.size:  # it has all of them
+            return starts
         return np.append(starts[np.searchsorted(run.slice_ends, self.ends)], len(run))
 
 
