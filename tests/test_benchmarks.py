@@ -73,7 +73,7 @@ def test_benchmark_runs(suite: type, given: tuple) -> None:
 
 
 def test_the_suite_finds_what_asv_finds() -> None:
-    assert {param.values[0].__name__ for param in suites()} >= {"InOrder", "Aligned", "LiveState", "Startup"}
+    assert {param.values[0].__name__ for param in suites()} >= {"InOrder", "Aligned", "LiveState", "Small", "Startup"}
 
 
 def test_peers_agree() -> None:
@@ -88,7 +88,7 @@ def test_peers_agree() -> None:
     )
     assert told.returncode == 0, told.stdout + told.stderr
     assert "ANSWERS DIFFER" not in told.stdout
-    assert told.stdout.count("plain read") == 22
+    assert told.stdout.count("plain read") == 25
 
 
 def test_peers_compare_threads() -> None:

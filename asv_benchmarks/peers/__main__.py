@@ -52,12 +52,13 @@ def run(workload: Workload, rows: int, runs: int) -> list[Row]:
         compare(name, answer, expected)
     measuring.read(times, data.arrays["value"])
     engines[READ] = lambda: measuring.read(times, data.arrays["value"])
-    spent = in_turns(list(engines.values()), runs, workload.cached, by_wall=THREADS > 1)
+    spent = in_turns(list(engines.values()), runs, workload.cached, by_wall=THREADS > 1, calls=workload.calls)
     return [Row(name, count / s, name.startswith("slicing")) for name, s in zip(engines, spent, strict=True)]
 
 
-def in_turns(works: Sequence[Work], runs: int, cached: bool, by_wall: bool) -> list[float]:
-    """The median of seconds that each takes; ``cached``: at once again, as it finds its rows in the cache then."""
+def in_turns(works: Sequence[Work], runs: int, cached: bool, by_wall: bool, calls: int = 1) -> list[float]:
+    """The median of seconds that each takes, of so many calls in a row; ``cached``: at once again, as it finds its rows
+    in the cache then."""
     clock = time.perf_counter if by_wall else time.process_time
     spent: list[list[float]] = [[] for _ in works]
     for _ in range(runs):
@@ -65,8 +66,9 @@ def in_turns(works: Sequence[Work], runs: int, cached: bool, by_wall: bool) -> l
             if cached:
                 work()
             start = clock()
-            work()
-            seconds.append(max(clock() - start, 1e-9))
+            for _ in range(calls):
+                work()
+            seconds.append(max(clock() - start, 1e-9) / calls)
     return list(map(statistics.median, spent))
 
 
@@ -78,7 +80,8 @@ def show(title: str, rows: list[Row]) -> None:
     for row in sorted(rows, key=lambda r: -r.rate):
         against = "" if row.engine == READ else f"{row.rate / best:.2f}"
         note = "  behind" if row.ours and row.rate < best else ""
-        print(f"  {row.engine:34}{row.rate / 1e6:10.1f}{against:>14}{row.rate / ceiling:9.3f}{note}", flush=True)
+        rate = f"{row.rate / 1e6:10.{1 if row.rate >= 1e6 else 3}f}"
+        print(f"  {row.engine:34}{rate}{against:>14}{row.rate / ceiling:9.3f}{note}", flush=True)
 
 
 def compare_threads(workloads: Mapping[str, Workload], rows: int, runs: int) -> None:

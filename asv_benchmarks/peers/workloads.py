@@ -14,6 +14,7 @@ from asv_benchmarks.benchmarks.streams import SECOND
 from asv_benchmarks.peers import THREADS, with_datafusion, with_duckdb, with_numpy, with_pandas, with_polars
 from asv_benchmarks.peers.data import Data, Plan, Work
 
+MINUTE, GAP = 60 * SECOND, 3 * SECOND
 AGGS = {"n": sl.count(), "total": sl.sum("value"), "low": sl.min("value"), "high": sl.max("value")}
 
 
@@ -29,6 +30,7 @@ class Workload:
     compared: tuple[str, ...] = ()  # the columns of answers; all
     batch: int = 1_000_000  # rows of a push
     cached: bool = False  # all of it is in the cache, and each engine asked twice, of which the second counts
+    calls: int = 1  # how often each engine is asked in a turn, of streams that are too small to be timed once
 
     def engines(self, data: Data) -> Iterator[tuple[str, Work]]:
         yield from self.ours(data, THREADS)
@@ -40,6 +42,15 @@ class Workload:
         size = f"{self.batch // 1000} k" if self.batch < 1_000_000 else "1 M"
         yield f"slicing, push by {size}", lambda: _pushed(self.spec, batches, threads)
         yield "slicing, aggregate", lambda: sl.aggregate(data.ours, self.spec, threads=threads)
+
+
+@dataclass(frozen=True)
+class Small(Workload):
+    """A table as people have it in a notebook, of the same size whatever is asked for."""
+
+    def ours(self, data: Data, threads: int) -> Iterator[tuple[str, Work]]:
+        yield "slicing, aggregate", lambda: sl.aggregate(data.ours, self.spec, threads=threads)
+        yield "slicing, aggregate of polars data", lambda: sl.aggregate(data.polars, self.spec, threads=threads)
 
 
 def _pushed(spec: sl.Spec, batches: Sequence[pa.RecordBatch], threads: int) -> pa.Table:
@@ -84,6 +95,17 @@ def _keyed(distinct: int, size: int, form: Callable[[int, int], Any] = streams.k
     return Workload(data, _spec(sl.tumbling(size), keyed=True), peers, **given)
 
 
+def _small(rows: int, distinct: int = 0) -> Workload:
+    by = ["key"] if distinct else []
+    peers = {
+        "polars group_by": with_polars.groups(MINUTE, *by),
+        "duckdb": with_duckdb.groups(MINUTE, *by),
+        "pandas": with_pandas.groups(MINUTE, *by),
+    }
+    data = Data(streams.times(rows, 100), _texts(rows, distinct) if distinct else None)
+    return Small(lambda _: data, _spec(sl.tumbling(MINUTE), keyed=bool(distinct)), peers, cached=True, calls=20)
+
+
 def _late(rows: int, share: float, delay: int) -> streams.Ints:
     return streams.disordered(streams.times(rows, 100_000), share, delay)
 
@@ -92,7 +114,6 @@ def _disorder(rows: int) -> streams.Ints:
     return _late(rows, 0.2, 2 * SECOND)
 
 
-MINUTE, GAP = 60 * SECOND, 3 * SECOND
 WORKLOADS = {
     "tumbling 1 s, 100 k rows a slice": _tumbling(100_000),
     "tumbling 1 s, 1 k rows a slice": _tumbling(1000),
@@ -219,4 +240,7 @@ WORKLOADS = {
         },
         share=0.2,
     ),
+    "small: 10 rows, tumbling 1 m": _small(10),
+    "small: 1 k rows by 20 texts, tumbling 1 m": _small(1000, 20),
+    "small: 100 k rows by 20 texts, tumbling 1 m": _small(100_000, 20),
 }
