@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pyarrow as pa
 
 from slicing.columns.arrow_io import gathered
 from slicing.columns.sources import Bounds, Wanted, batches
+from slicing.frames import check_returns, given_back
 from slicing.measure import Measure
 from slicing.operator import Operator
 from slicing.spec import ProcessingTime, Spec
 from slicing.watermark import manual
+from slicing.wide import check_layout, widened
 
 LEAST = 1 << 15  # rows of small batches in a push: by 256 rows 7 to 16 times as fast, by 2048 2.4 to 4 times
 
 
-def aggregate(data: object, spec: Spec, *, threads: int = 1, between: tuple[object, object] | None = None) -> pa.Table:
+def aggregate(
+    data: object,
+    spec: Spec,
+    *,
+    threads: int = 1,
+    between: tuple[object, object] | None = None,
+    layout: str = "long",
+    returns: str = "arrow",
+) -> Any:
     """Compute the windows of all the data, which is seen whole before anything closes: no row is late.
 
     Parameters
@@ -36,12 +47,18 @@ def aggregate(data: object, spec: Spec, *, threads: int = 1, between: tuple[obje
         ``(start, end)``: only rows with ``start <= time < end``; either may be None. Instants are given as for
         ``Operator.advance``. Row groups of Parquet files whose statistics lie outside are not read. Rows without a time
         are left out.
+    layout
+        ``"wide"``: one row a key and window end, with a column ``<aggregate>_<window>`` for each window, which is null
+        where the key has no such window with this end. Not for windows several of which may end together (``rows``,
+        ``per_row``, ``frame``, your own).
+    returns
+        ``"arrow"``, ``"polars"``, ``"pandas"``, or ``"same"``: what the data came in, if that is a frame of Polars or
+        pandas.
 
     Returns
     -------
-    pyarrow.Table
-        The columns and the order of :class:`Output`'s ``windows``; ``.to_pandas()`` or ``polars.from_arrow`` make a
-        DataFrame of it.
+    pyarrow.Table, or a frame as ``returns`` says
+        The columns and the order of :class:`Output`'s ``windows``.
 
     Examples
     --------
@@ -53,13 +70,15 @@ def aggregate(data: object, spec: Spec, *, threads: int = 1, between: tuple[obje
     """
     if not isinstance(spec, Spec):
         raise TypeError(f"aggregate takes the data and a sl.Spec; got {type(spec).__name__}")
+    wide, kind = check_layout(layout, spec), check_returns(returns, data)
     patient = _without_progress(spec)
     operator = Operator(patient, threads=threads)
     found = batches(data, Wanted(spec.columns(), _time_of(spec), _bounds(spec, between), threads))
     operator.push(next(found))  # refuses columns that do not fit, naming all there are
     for batch in gathered(found, spec.columns(), LEAST):
         operator.push(batch)
-    return operator.flush().windows
+    windows = operator.flush().windows
+    return given_back(widened(windows, spec) if wide else windows, kind)
 
 
 def _time_of(spec: Spec) -> str:

@@ -24,6 +24,7 @@ from slicing.columns.keys import KeyTable
 from slicing.columns.order import alike, inverse, order_by, stable_order
 from slicing.columns.sources import batches
 from slicing.columns.values import taken
+from slicing.frames import check_returns, given_back
 from slicing.kernels.attach import last_begun
 from slicing.measure import Measure
 from slicing.plan import Plan
@@ -38,7 +39,7 @@ Ints = npt.NDArray[np.int64]
 AnyWindow = ContextFreeWindow | RowWindow | Window
 
 
-def attach(data: object, spec: Spec, *, threads: int = 1) -> pa.Table:
+def attach(data: object, spec: Spec, *, threads: int = 1, returns: str = "arrow") -> Any:
     """The rows of the data, in their order, each with the aggregates of its window.
 
     What Polars' ``over`` and ``rolling`` and pandas' ``transform`` and ``rolling`` give: a result of the input's
@@ -55,10 +56,12 @@ def attach(data: object, spec: Spec, *, threads: int = 1) -> pa.Table:
         With ``on_null_time="late"``, rows without a time are in no window.
     threads
         As of :class:`Operator`.
+    returns
+        As of :func:`aggregate`. pandas' frames keep their index with ``"same"``.
 
     Returns
     -------
-    pyarrow.Table
+    pyarrow.Table, or a frame as ``returns`` says
         All columns of the data, then a column for each aggregate. With several windows in ``spec``, the columns are
         named ``<aggregate>_<window>``, window by window. They are null in rows that are in no window: outside of a
         frame or of a ``fixed`` band, or short of ``n`` rows. Where the range of a ``per_row`` holds no rows, counts
@@ -89,6 +92,7 @@ def attach(data: object, spec: Spec, *, threads: int = 1) -> pa.Table:
         )
     for name, window in spec.windows.items():
         _check_window(name, window)
+    kind = check_returns(returns, data)
     batches_given = list(batches(data))
     given = pa.Table.from_batches(batches_given)
     names = _new_columns(spec, given.column_names)
@@ -103,7 +107,10 @@ def attach(data: object, spec: Spec, *, threads: int = 1) -> pa.Table:
         at = rows.spread(found)
         for agg in spec.aggs:
             given = given.append_column(names[name, agg], _whole(answers[agg]).take(at))
-    return given
+    back = given_back(given, kind)
+    if kind == "pandas" and returns == "same":
+        back.index = data.index  # type: ignore[attr-defined]
+    return back
 
 
 class _Rows:

@@ -7,6 +7,7 @@ was.
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from datetime import date
 from functools import partial
 from typing import Any
@@ -27,6 +28,7 @@ from slicing.spec import Spec
 from slicing.state import State
 from slicing.system.heap import keep_freed_memory
 from slicing.watermark import Bounded, Moved, Ordered
+from slicing.wide import check_layout, widened
 from slicing.windows.bounds import BEGIN, LIMIT
 from slicing.windows.builtin import Window
 from slicing.windows.context_free import ContextFreeWindow
@@ -45,7 +47,13 @@ class Operator:
     """
 
     def __init__(
-        self, spec: Spec, *, max_windows_per_push: int | None = None, threads: int = 1, combine: str = "auto"
+        self,
+        spec: Spec,
+        *,
+        max_windows_per_push: int | None = None,
+        threads: int = 1,
+        combine: str = "auto",
+        layout: str = "long",
     ) -> None:
         """``max_windows_per_push`` spreads a flush of more windows over the pushes that follow (not those of rows): the
         earliest ends first, then the keys as they first came. A push works for its share only, and all shares together
@@ -53,6 +61,10 @@ class Operator:
 
         ``threads`` share the rows of large pushes. ``combine`` forces how slices become windows (``explain`` tells what
         is chosen, and what there is). Answers are the same but for the last bits of float sums.
+
+        ``layout="wide"`` gives outputs' ``windows`` as :func:`aggregate` does. With ``emit="updates"`` they have a
+        ``revision_<window>`` each, and only the keys and window ends for which a window is new or has changed. The
+        columns of windows that have not are null: merge them with ``coalesce``.
         """
         if not isinstance(spec, Spec):
             raise TypeError(f"Operator takes a sl.Spec; got {type(spec).__name__}")
@@ -60,6 +72,7 @@ class Operator:
         if max_windows_per_push is not None:
             _at_least_one(max_windows_per_push, "max_windows_per_push", ", or None")
         self._policy = Policy(checked(combine, spec), _at_least_one(threads, "threads"), max_windows_per_push)
+        self._wide = check_layout(layout, spec)
         self._now: State | None = None
         self._advanced: tuple[object, ...] = ()  # watermarks given before the first push, which tells their type
         self._ended = False
@@ -124,14 +137,14 @@ class Operator:
         """Say that no row before ``watermark`` will come (a punctuation); it never goes back."""
         if self._now is None:
             self._advanced = (*self._advanced, _instant(watermark))
-            return Output(_no_windows(self.spec), pa.table({}), Stats(NO_ROWS | _NO_STATE), None)
+            return self._shown(Output(_no_windows(self.spec), pa.table({}), Stats(NO_ROWS | _NO_STATE), None))
         return self._commit(advance(self._now, _advanced(self._now.plan, watermark)))
 
     def flush(self) -> Output:
         """End of the stream: close everything that is still open."""
         if self._now is None:
             self._ended = True
-            return Output(_no_windows(self.spec), pa.table({}), Stats(NO_ROWS | _NO_STATE), None)
+            return self._shown(Output(_no_windows(self.spec), pa.table({}), Stats(NO_ROWS | _NO_STATE), None))
         out = self._commit(flush(self._now))
         self._ended = True
         return out
@@ -144,7 +157,11 @@ class Operator:
         self._now = state
         if state.store.head is not None:
             state.store.head.torn = False  # an interrupt before this leaves rows in the head, but not the state
-        return out
+        return self._shown(out)
+
+    def _shown(self, out: Output) -> Output:
+        """The output in the layout that was asked for."""
+        return replace(out, windows=widened(out.windows, self.spec)) if self._wide else out
 
     @property
     def _state(self) -> State | None:
@@ -192,6 +209,7 @@ class Operator:
         if added is not None and added in self.spec.windows:
             raise ValueError(f"add_window: there is a window {added!r} already; remove it first or choose another name")
         spec = with_windows(self.spec, windows)
+        check_layout("wide" if self._wide else "long", spec)
         state = None if self._state is None else replanned(self._state, spec, added)
         self.spec, self._state = spec, state
 
@@ -206,15 +224,24 @@ class Operator:
             max_windows_per_push=self._policy.max_windows_per_push,
             threads=self._policy.threads,
             combine=self._policy.combine,
+            layout="wide" if self._wide else "long",
         )
         return restore, (self.spec, self.snapshot())
 
     @staticmethod
     def restore(
-        spec: Spec, blob: bytes, *, max_windows_per_push: int | None = None, threads: int = 1, combine: str = "auto"
+        spec: Spec,
+        blob: bytes,
+        *,
+        max_windows_per_push: int | None = None,
+        threads: int = 1,
+        combine: str = "auto",
+        layout: str = "long",
     ) -> Operator:
         """The operator that wrote the snapshot; refuses one of another spec, another format, or a damaged one."""
-        operator = Operator(spec, max_windows_per_push=max_windows_per_push, threads=threads, combine=combine)
+        operator = Operator(
+            spec, max_windows_per_push=max_windows_per_push, threads=threads, combine=combine, layout=layout
+        )
         state, operator._advanced, operator._ended = snapshot.read(spec, blob)
         operator._state = state
         return operator

@@ -23,7 +23,8 @@ LAYERS = [
     ["windows"],
     ["aggregates"],
     ["watermark"],
-    ["spec"],
+    ["spec", "frames"],
+    ["wide"],
     ["policy"],
     ["plan"],
     ["batch"],
@@ -41,6 +42,7 @@ LAYERS = [
     ["joins", "partials"],
     ["api", "explain", "__main__", "warm"],
     ["attach"],
+    ["pandas", "polars"],
 ]
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
 MODULES = {

@@ -1,0 +1,38 @@
+"""Results as the frames that the data came in."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pyarrow as pa
+
+RETURNS = ("arrow", "same", "polars", "pandas")
+
+
+def check_returns(returns: object, data: object) -> str:
+    """What results are to be: "arrow", "polars", "lazy" or "pandas"."""
+    if returns not in RETURNS:
+        raise ValueError(f"returns must be one of {', '.join(map(repr, RETURNS))}; got {returns!r}")
+    if returns != "same":
+        return str(returns)
+    for module, name, kind in _FRAMES:
+        library = sys.modules.get(module)  # what was never imported cannot have made the data
+        if library is not None and isinstance(data, getattr(library, name)):
+            return kind
+    return "arrow"
+
+
+_FRAMES = (("polars", "DataFrame", "polars"), ("polars", "LazyFrame", "lazy"), ("pandas", "DataFrame", "pandas"))
+
+
+def given_back(table: pa.Table, kind: str) -> Any:
+    """A table as ``check_returns`` says."""
+    if kind == "arrow":
+        return table
+    if kind == "pandas":
+        return table.to_pandas()
+    import polars
+
+    frame: Any = polars.from_arrow(table)
+    return frame.lazy() if kind == "lazy" else frame
