@@ -13,6 +13,8 @@ from slicing.answers.ways import pays, stacks
 from slicing.columns.expressions import Derived, fields_of
 from slicing.decide import Context, Decision, Workload, decide
 from slicing.durations import Duration
+from slicing.joins.explain import facts as join_facts
+from slicing.joins.spec import JoinSpec
 from slicing.kernels.strategies import STRATEGIES
 from slicing.plan import Plan
 from slicing.policy import Policy, checked
@@ -68,14 +70,18 @@ class Explanation:
         return f"<table><caption><code>{html.escape(self.title)}</code></caption>{rows}</table>"
 
 
-def explain(spec: Spec, schema: pa.Schema | None = None, combine: str = AUTO) -> Explanation:
-    """How a spec is sliced, kept and answered (by an operator with this ``combine``).
+def explain(
+    spec: Spec | JoinSpec, schema: pa.Schema | tuple[pa.Schema, pa.Schema] | None = None, combine: str = AUTO
+) -> Explanation:
+    """How a spec is sliced, kept and answered (by an operator with this ``combine``); what a join keeps, until when.
 
     Without a ``schema`` the columns are taken to be what the spec suggests: an integer or a microsecond time column,
-    int64 keys, float64 values.
+    int64 keys, float64 values. Of a :class:`JoinSpec` it is a pair, the left's and the right's.
     """
+    if isinstance(spec, JoinSpec):
+        return _of_join(spec, schema)
     if not isinstance(spec, Spec):
-        raise TypeError(f"explain takes a sl.Spec; got {type(spec).__name__}")
+        raise TypeError(f"explain takes a sl.Spec or a sl.JoinSpec; got {type(spec).__name__}")
     if schema is not None and not isinstance(schema, pa.Schema):
         raise TypeError(
             f"explain's schema must be a pyarrow Schema (table.schema, pyarrow.Schema.from_pandas(frame)) or None; got "
@@ -95,8 +101,22 @@ def explain(spec: Spec, schema: pa.Schema | None = None, combine: str = AUTO) ->
         ("state", _bounds(plan)),
         ("results", _results(plan)),
     ]
+    return _told(spec, tuple(facts))
+
+
+def _told(spec: object, facts: tuple[tuple[str, str], ...]) -> Explanation:
     title = repr(spec)
-    return Explanation(title if len(title) <= 600 else title[:597] + "...", tuple(facts))
+    return Explanation(title if len(title) <= 600 else title[:597] + "...", facts)
+
+
+def _of_join(spec: JoinSpec, schemas: object) -> Explanation:
+    if schemas is None:
+        return _told(spec, join_facts(spec))
+    if not isinstance(schemas, list | tuple) or [type(schema) for schema in schemas] != [pa.Schema, pa.Schema]:
+        raise TypeError(
+            f"explain's schema must be a pair of pyarrow Schemas for a join, left and right; got {schemas!r}"
+        )
+    return _told(spec, join_facts(spec, (schemas[0], schemas[1])))
 
 
 def _likely_schema(spec: Spec) -> pa.Schema:

@@ -212,7 +212,7 @@ class JoinSpec:
         """Durations and whole numbers do not mix: both columns are times, or both are integers."""
         durations: list[str] = []
         numbers: list[str] = []
-        for where, span in self._spans():
+        for where, span in self.spans():
             if isinstance(span, Duration):
                 durations.append(f"{where}={str(span)!r}")
             elif span != 0:
@@ -225,7 +225,8 @@ class JoinSpec:
                 f"{durations[0]} and {numbers[0]}"
             )
 
-    def _spans(self) -> list[tuple[str, Span]]:
+    def spans(self) -> list[tuple[str, Span]]:
+        """All spans of time, each with the argument that it is."""
         found: list[tuple[str, Span]] = []
         if isinstance(self.within, tuple):
             found += [(n, s) for n, s in zip(("before", "after"), self.within, strict=True) if s is not None]

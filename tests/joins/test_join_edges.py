@@ -622,6 +622,35 @@ def test_join_takes_a_spec_or_its_arguments() -> None:
         sl.JoinOperator("on")
 
 
+# --- explain ----------------------------------------------------------------------------------------------------------
+
+
+def test_explain_says_what_is_kept_and_until_when() -> None:
+    spec = sl.JoinSpec(on=["user"], time=("shown", "clicked"), within=("1m", "10m"), how="left", closed="left")
+    told = sl.explain(spec)
+    assert told["left rows kept"] == "until the right watermark > shown + 9m59s999ms999us"
+    assert told["right rows kept"] == "until the left watermark > clicked + 1m"
+    assert "rows wait where the other side is slow" in told["state"]
+    assert "a left row without a partner when it leaves" in told["results"]
+    assert told["output watermark"] == "speaks about the left's shown"
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_explain_takes_all_specs(spec: sl.JoinSpec) -> None:
+    assert "kept" in str(sl.explain(spec))
+
+
+def test_explain_takes_the_columns_of_both_sides() -> None:
+    where = pc.field("b") > 1
+    asof = sl.JoinSpec(on=[], time="t", within=(None, 0), match="last", where=where)
+    assert "for ever: a left row" in sl.explain(asof)["right rows kept"]
+    told = sl.explain(asof, (left().schema, right().schema))
+    assert told["right rows kept"].startswith("for ever, or until a later row of its key")
+    assert "where (b > 1)" in told["partners"] and "2 of the left, 2 of the right" in told["bytes a row kept"]
+    with pytest.raises(TypeError, match="pair of pyarrow Schemas"):
+        sl.explain(asof, left().schema)
+
+
 # --- many rows --------------------------------------------------------------------------------------------------------
 
 
