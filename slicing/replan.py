@@ -62,21 +62,27 @@ def changed(states: Sequence[State], spec: Spec, columns: pa.Schema | None = Non
     What is added begins now, in all places alike: a window, or an aggregate's value in a window, that may have missed a
     row does not come out (as a row of the result; as a value). ``columns`` has those that were not read before.
     """
-    given = states[0].given
+    given = given_for(states[0], spec, columns)
+    newest = max((state.newest for state in states if state.newest is not None), default=None)
+    states = [state.but(newest=newest) for state in states]
+    found = [whole_from(state, spec, given) for state in states]
+    since, agg_since = ({name: max(ticks[i][name] for ticks in found) for name in found[0][i]} for i in (0, 1))
+    return [moved(state, spec, given, since, agg_since) for state in states]
+
+
+def given_for(state: State, spec: Spec, columns: pa.Schema | None = None) -> pa.Schema:
+    """The columns that a changed spec reads: those of before, and of ``columns`` what it needs more."""
+    given = state.given
     assert given is not None
     for f in columns or ():
-        if f.type != (was := states[0].plan.types.get(f.name, f.type)):
+        if f.type != (was := state.plan.types.get(f.name, f.type)):
             raise TypeError(f"column {f.name!r} was {was} and is {f.type} in data=; cast it to what it was")
     more = [f for f in columns or () if f.name in spec.columns() and f.name not in given.names]
     given = pa.schema([*given, *more])
     missing = [name for name in spec.columns() if name not in given.names]
     if missing:
         raise ValueError(f"column {missing[0]!r} was not read before; give data=, the DataFrame that has it")
-    newest = max((state.newest for state in states if state.newest is not None), default=None)
-    states = [state.but(newest=newest) for state in states]
-    found = [whole_from(state, spec, given) for state in states]
-    since, agg_since = ({name: max(ticks[i][name] for ticks in found) for name in found[0][i]} for i in (0, 1))
-    return [moved(state, spec, given, since, agg_since) for state in states]
+    return given
 
 
 def complete_from(before: Spec, states: Sequence[State]) -> dict[str, dict[str, Any]]:

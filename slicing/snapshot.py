@@ -25,6 +25,7 @@ from slicing.answers.revise import Revisions
 from slicing.batch import Rows
 from slicing.columns.keys import KeyTable
 from slicing.columns.row_values import as_arrow, values_of
+from slicing.in_range import OutOfRange, check_state
 from slicing.kept_rows.by_key import KeyRows
 from slicing.kept_rows.final import FinalRows, Run
 from slicing.kept_rows.of_stream import Stream, axes
@@ -87,7 +88,16 @@ def read(
     if "runs" not in header:
         return None, tuple(header["advanced"]), header["ended"]
     tables = list(map(table_of, sections))
-    return _state(spec, header, iter(tables), known), (), header["ended"]
+    if known is not None:  # from another process of the same query
+        return _state(spec, header, iter(tables), known), (), header["ended"]
+    try:
+        for table in tables:
+            table.validate(full=True)
+        state = _state(spec, header, iter(tables), None)
+        check_state(state)
+    except (OutOfRange, pa.ArrowInvalid) as error:
+        raise SnapshotError(f"the snapshot is not one that this library wrote: {error}") from None
+    return state, (), header["ended"]
 
 
 def _state_header(state: State) -> dict[str, Any]:

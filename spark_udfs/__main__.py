@@ -159,7 +159,7 @@ def main() -> None:
             follow(query, numbers.stop)
             query.stop()
         closed = named(spark.read.parquet(str(base / "out")))
-        rest = named(drain(spark, SPEC, state))
+        rest = named(drain(spark, SPEC, state, checkpoint=str(base / "checkpoint")))
         print(f"{len(closed):,} windows closed, {len(rest):,} more when the stream was drained")
         print("the same stream through Spark's own window() and session_window() ...", flush=True)
         print(compare(closed, rest, native_answers(spark, folder, base / "native")))

@@ -1,8 +1,7 @@
-"""``window_aggregate``: any spec on a batch or streaming DataFrame; ``drain``: what is open when a stream has ended."""
+"""``window_aggregate``: any spec on a batch or streaming DataFrame."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -12,17 +11,15 @@ from pyspark.sql import functions as sf
 
 from slicing import Spec, manual
 from slicing.columns.typed import column_type
-from slicing.partials import check, state_of
-from slicing.system.filesystems import absolute, filesystem, listed
+from slicing.partials import check
+from slicing.system.filesystems import absolute
 from slicing.watermark import Manual
 from spark_udfs import stages
 from spark_udfs.files import FileRows
 from spark_udfs.progress import watch
-from spark_udfs.stages import COUNTED, PACKED, STATS, Job
-from spark_udfs.state import Files, StateError, partitions_found
+from spark_udfs.stages import COUNTED, LARGEST, PACKED, STATS, Job, told
+from spark_udfs.state import Files
 from spark_udfs.types import arrow_schema, check_types, spark_schema
-
-Batches = Iterable[pa.RecordBatch]
 
 
 def window_aggregate(
@@ -86,8 +83,8 @@ def window_aggregate(
         watch(frame.sparkSession)
         if state is None:
             raise ValueError("a streaming query needs state=, a path or URI that all executors reach; got None")
-        filesystem(state)
-        job = replace(job, files=Files(absolute(state), name, count, spec.fingerprint(), keep_versions))
+        files = Files(absolute(state), name, count, spec.fingerprint(), keep_versions)
+        job = replace(job, files=files.announce() if _classic(frame.sparkSession) else files)
     else:
         job = replace(job, spec=_seeing_all(spec))
     result = stages.results_schema(job)
@@ -97,68 +94,15 @@ def window_aggregate(
         # mapInArrow would take a dot in a name for a field of a struct; the workers know the columns by their place
         quoted = ("`" + column.replace("`", "``") + "`" for column in schema.names)
         frame = frame.select(*(sf.col(column).alias(f"c{i}") for i, column in enumerate(quoted)))
-    collected = frame.mapInArrow(_function(stages.collect, job), spark_schema(PACKED))
-    windows = collected.repartitionById(count, "place").mapInArrow(_function(stages.merge, job), shape)
+    collected = frame.mapInArrow(told(stages.collect, job), spark_schema(PACKED))
+    if frame.isStreaming and _classic(frame.sparkSession):
+        collected = collected.unionByName(_all_places(frame.sparkSession, count))
+    windows = collected.repartitionById(count, "place").mapInArrow(told(stages.merge, job), shape)
     return _observed(windows, name) if frame.isStreaming else windows
-
-
-def drain(
-    spark: SparkSession,
-    spec: Spec,
-    state: str,
-    partitions: int | None = None,
-    name: str = "windows",
-    checkpoint: str | None = None,
-) -> DataFrame:
-    """The windows that a stopped stream has left open, as a batch DataFrame; the stream has ended then.
-
-    With ``checkpoint`` (the query's) a batch that Spark has not completed is refused: run the query once more, with
-    ``trigger(availableNow=True)``. Draining again gives the same rows; the query refuses to go on after it. Write them
-    beside the stream's own output: of a folder that a file sink wrote, Spark reads only what that sink has listed.
-    """
-    state = absolute(state)
-    counts = [n for n in partitions_found(state, name) if partitions in (None, n)]
-    if len(counts) != 1:
-        found = ", ".join(map(str, partitions_found(state, name)))
-        held = f"state for partitions= {found}: say which" if found else "no state of a query"
-        raise StateError(f"{state}/{name} holds {held}" + (f"; got {partitions}" if partitions else ""))
-    files = Files(state, name, counts[0], spec.fingerprint())
-    complete = files.last()
-    if not complete:
-        raise StateError(f"{state}/{name} holds no batch that all of {counts[0]} partitions have written")
-    batch = complete[-1]
-    if checkpoint is not None:
-        begun, done = (_newest(f"{checkpoint}/{log}") for log in ("offsets", "commits"))
-        if begun is None:
-            raise StateError(f"{checkpoint} is no query's checkpoint: it lists no batch in offsets/")
-        if begun != done or done != batch:
-            raise StateError(
-                f"batch {begun} of the query at {checkpoint} has begun, batch {done} is its last complete one, and the "
-                f"state stands at batch {batch}; run the query once more with trigger(availableNow=True), then drain"
-            )
-    _, operator = files.restore(spec, 0, batch)
-    given = state_of(operator).given
-    job = Job(spec, given, counts[0], files)
-    files.mark_drained(batch)
-    shape = stages.results_schema(replace(job, files=None))
-
-    def windows(numbers: Batches) -> Iterator[pa.RecordBatch]:
-        return stages.drain(job, numbers, batch)
-
-    return spark.range(0, counts[0], 1, counts[0]).mapInArrow(windows, spark_schema(shape))
 
 
 def _type_of(value: object) -> str:
     return f"{type(value).__module__.partition('.')[0]}'s {type(value).__name__}"
-
-
-def _function(
-    stage: Callable[..., Iterator[pa.RecordBatch]], job: Job
-) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
-    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
-        return stage(job, batches)
-
-    return run
 
 
 def _partitions(spark: SparkSession, spec: Spec, partitions: int | None) -> int:
@@ -213,18 +157,38 @@ def _observed(windows: DataFrame, name: str) -> DataFrame:
     One aggregate: Spark writes code for each anew in every task of every batch, 60 ms of CPU a batch for 13 sums.
     """
     watermark = windows.schema[STATS].dataType["watermark"].dataType  # type: ignore[index]
+    most = (*LARGEST, "watermark")
     none = [sf.lit(0).cast("long").alias(count) for count in COUNTED]
+    none += [sf.lit(None).cast("long").alias(figure) for figure in LARGEST]
 
     def together(a: Column, b: Column) -> Column:
         counts = [(a[count] + b[count]).alias(count) for count in COUNTED]
-        return sf.struct(*counts, sf.greatest(a["watermark"], b["watermark"]).alias("watermark"))
+        return sf.struct(*counts, *(sf.greatest(a[figure], b[figure]).alias(figure) for figure in most))
 
     empty = sf.struct(*none, sf.lit(None).cast(watermark).alias("watermark"))
     seen = windows.observe(name, sf.aggregate(sf.collect_list(STATS), empty, together).alias("stats"))
-    return seen.where(sf.col(STATS).isNull()).drop(STATS)
+    error = sf.col(STATS)["error"]
+    refused = sf.when(error.isNotNull(), sf.raise_error(error).cast("boolean"))
+    return seen.where(refused.otherwise(sf.col(STATS).isNull())).drop(STATS)
 
 
-def _newest(log: str) -> int | None:
-    """The last batch in one of a checkpoint's logs."""
-    system, path = filesystem(log)
-    return max((int(f.base_name) for f in listed(system, path) if f.base_name.isdigit()), default=None)
+def _classic(spark: SparkSession) -> bool:
+    """Not of Spark Connect, whose client reaches neither the JVM nor, maybe, the state."""
+    return hasattr(spark, "_jsparkSession")
+
+
+def _all_places(spark: SparkSession, count: int) -> DataFrame:
+    """A row for each place in every batch, of a stream that no source has.
+
+    A file without rows makes a batch without readers, which would tell nothing to the places; behind a ``coalesce``
+    these could not even know which they are. Spark has no public name for rows of this kind.
+    """
+    jvm = spark._jvm
+    logical = jvm.org.apache.spark.sql.catalyst.plans.logical  # type: ignore[union-attr]
+    ranges = getattr(getattr(logical, "Range$"), "MODULE$")
+    columns = getattr(ranges, "apply$default$5")()
+    plan = ranges.apply(0, count, 1, jvm.scala.Option.apply(1), columns, True)  # type: ignore[union-attr]
+    frames = getattr(getattr(jvm.org.apache.spark.sql.classic, "Dataset$"), "MODULE$")  # type: ignore[union-attr]
+    rows = DataFrame(frames.ofRows(spark._jsparkSession, plan), spark)
+    nothing = (sf.lit(None).cast(type).alias(name) for name, type in (("slices", "binary"), ("error", "string")))
+    return rows.select(sf.col("id").cast("int").alias("place"), *nothing)

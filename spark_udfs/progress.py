@@ -45,12 +45,11 @@ def judged_by(files: Files, step: Step) -> int | None:
     """The watermark of the batch before, in ticks.
 
     Every partition's state knows the progress of the whole stream, so any of them may be asked; the readers of a batch
-    ask different ones.
+    ask different ones. It is in the name of the version.
     """
     if step.batch == 0:
         return None
-    watermark = files.header(step.partition % files.partitions, step.batch - 1, step.query)["watermark"]
-    return None if watermark is None else int(watermark)
+    return files.place(step.query, step.partition % files.partitions).newest(step.batch - 1).watermark
 
 
 class _Started(StreamingQueryListener):

@@ -6,8 +6,11 @@ Both are plain functions of record batches, so that tests drive them without Spa
 from __future__ import annotations
 
 import gc
+import hashlib
 import io
-from collections.abc import Iterable, Iterator
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any
@@ -23,16 +26,18 @@ from slicing.partials import COUNTS, Collector, admit, packed, start, state_of
 from slicing.system.filesystems import filesystem, publish
 from spark_udfs.files import read
 from spark_udfs.progress import Step, judged_by
-from spark_udfs.state import Files, StateError
+from spark_udfs.state import Files, Place, StateError
 from spark_udfs.types import conformed
 
 ROWS_AT_ONCE = 1 << 18
 BYTES_AT_ONCE = 64 << 20
 LIVELY = 10_000  # Python objects that garbage collection goes over in about a millisecond
 STATS = "__slicing_stats"
-COUNTED = (*COUNTS, "windows", "slices", "cells", "kept", "keys", "state_bytes")
+COUNTED = (*COUNTS, "windows", "slices", "cells", "kept", "keys", "state_bytes", "held", "cold")  # of all places
+LARGEST = ("largest_cells", "restore_ms", "publish_ms", "lag_ms")  # of the place that has most
 
-PACKED = pa.schema([pa.field("place", pa.int32()), pa.field("slices", pa.binary())])
+PACKED = pa.schema([pa.field("place", pa.int32()), pa.field("slices", pa.binary()), pa.field("error", pa.string())])
+Batches = Iterable[pa.RecordBatch]
 
 
 @dataclass(frozen=True)
@@ -70,7 +75,8 @@ def results_schema(job: Job) -> pa.Schema:
 
 
 def stats_type(time: pa.DataType) -> pa.DataType:
-    return pa.struct([*((name, pa.int64()) for name in COUNTED), ("watermark", time)])
+    numbers = ((name, pa.int64()) for name in (*COUNTED, *LARGEST))
+    return pa.struct([*numbers, ("watermark", time), ("error", pa.string())])
 
 
 def settle() -> None:
@@ -81,6 +87,43 @@ def settle() -> None:
     if TaskContext.get() is not None and len(gc.get_objects()) > LIVELY:
         gc.collect()
         gc.freeze()
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+
+def told(stage: Callable[..., Iterator[pa.RecordBatch]], job: Job) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+    """A stage for Spark's tasks, whose refusals are rows: raised in Spark's plan they are the first line that a user
+    sees, without the traceback of a worker, which goes to its log."""
+
+    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from stage(job, batches)
+        except (StateError, ValueError, TypeError, OverflowError) as error:
+            if job.files is None or isinstance(error, pa.ArrowException):
+                raise
+            traceback.print_exc()
+            yield from refusals[stage_name](job, f"{error}")
+
+    stage_name = "collect" if stage is collect else "merge"
+    return run
+
+
+def _to_all_places(job: Job, error: str) -> Iterator[pa.RecordBatch]:
+    places = pa.array(range(job.partitions), pa.int32())
+    columns = [places, pa.nulls(job.partitions, pa.binary()), pa.array([error] * job.partitions)]
+    yield pa.RecordBatch.from_arrays(columns, schema=PACKED)
+
+
+def _in_the_accounting(job: Job, error: str) -> Iterator[pa.RecordBatch]:
+    schema = results_schema(job)
+    kind = schema.field(STATS).type
+    row = {field.name: error if field.name == "error" else None for field in kind}
+    columns = [pa.nulls(1, field.type) for field in list(schema)[:-1]]
+    yield pa.RecordBatch.from_arrays([*columns, pa.array([row], kind)], schema=schema)
+
+
+refusals = {"collect": _to_all_places, "merge": _in_the_accounting}
 
 
 # --- the map side -----------------------------------------------------------------------------------------------------
@@ -123,7 +166,8 @@ def _sent(job: Job, collector: Collector) -> Iterator[pa.RecordBatch]:
     if job.late_path is None:  # they are counted, and nobody wants them
         parts = replace(parts, late=parts.late.slice(0, 0))
     for place, blob in enumerate(packed(parts, job.partitions)):
-        yield pa.RecordBatch.from_arrays([pa.array([place], pa.int32()), pa.array([blob])], schema=PACKED)
+        columns = [pa.array([place], pa.int32()), pa.array([blob]), pa.nulls(1, pa.string())]
+        yield pa.RecordBatch.from_arrays(columns, schema=PACKED)
 
 
 # --- the reduce side --------------------------------------------------------------------------------------------------
@@ -137,25 +181,37 @@ def merge(job: Job, batches: Iterable[pa.RecordBatch], step: Step | None = None)
     settle()
     if job.files is None:
         operator = start(job.spec, job.schema)
-        admit(operator, [blob for _, blob in _received(batches)])
+        admit(operator, [blob for _, blob in _received(batches) if blob is not None])
         yield from _batches(operator.flush().windows)
         return
     received = list(_received(batches))
     step = _placed(job, step or Step.current(), {place for place, _ in received})
-    before, operator = _state_before(job, job.files, step)
-    blobs = [blob for _, blob in received]
+    place = job.files.place(step.query, step.partition)
+    begun = time.perf_counter()
+    before, operator, held = _state_before(job, place, step)
+    restored = time.perf_counter()
+    blobs = [blob for _, blob in received if blob is not None]
     out = admit(operator, blobs, job.prompt)
     if job.late_path is not None and out.late.num_rows:
         _write_late(job, out.late, step)
-    size = job.files.write(operator, step.partition, step.batch, step.query, before, blobs, job.prompt)
-    yield from _batches(_with_stats(out, operator, size))
+    merged = time.perf_counter()
+    written = place.write(operator, step.batch, before, blobs, job.prompt)
+    figures = {
+        "state_bytes": written.bytes,
+        "held": int(held),
+        "cold": int(before is not None and not held),
+        "largest_cells": out.stats["cells"],
+        "restore_ms": round((restored - begun) * 1e3),
+        "publish_ms": round((time.perf_counter() - merged) * 1e3),
+    }
+    yield from _batches(_with_stats(out, operator, figures))
 
 
 def _placed(job: Job, step: Step, places: set[int]) -> Step:
     """The step of the place this task is for. Behind a union or a coalesce Spark numbers tasks otherwise.
 
-    Every reader sends something to every place. Where nothing has come there was no reader, and any numbering of the
-    tasks will do.
+    The plan sends a row to every place, and every reader does. On Spark Connect the plan does not: where nothing has
+    come there was no reader, and the number of the task has to do.
     """
     if len(places) > 1:
         raise StateError(
@@ -166,62 +222,82 @@ def _placed(job: Job, step: Step, places: set[int]) -> Step:
     return replace(step, partition=places.pop() if places else step.partition % job.partitions)
 
 
-def _received(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, bytes]]:
+def _received(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, bytes | None]]:
     for batch in batches:
-        yield from zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True)
+        places, blobs, errors = (column.to_pylist() for column in batch.columns)
+        refused = [error for error in errors if error is not None]
+        if refused:
+            raise StateError(refused[0])
+        yield from zip(places, blobs, strict=True)
 
 
-def _state_before(job: Job, files: Files, step: Step) -> tuple[dict[str, Any] | None, Operator]:
-    ended = files.drained()
+def _state_before(job: Job, place: Place, step: Step) -> tuple[dict[str, Any] | None, Operator, bool]:
+    ended = place.drained()
     if ended is not None and step.batch > ended:
         raise StateError(
             f"the query was drained after batch {ended}, which ended its stream; start anew with another checkpoint "
             "and another state= or name="
         )
     if step.batch > 0:
-        before, operator = files.restore(job.spec, step.partition, step.batch - 1, step.query)
+        before, operator, held = place.restore(job.spec, step.batch - 1)
         state_of(operator).plan.columns.check(job.schema)
-        return before, operator
-    files.begin(step.partition, step.query)
-    return None, start(job.spec, job.schema)
+        return before, operator, held
+    place.files.begin(step.partition)
+    return None, start(job.spec, job.schema), False
 
 
 def _write_late(job: Job, late: pa.Table, step: Step) -> None:
-    """One file a batch and partition, the same for every attempt."""
+    """One file a batch and partition, the same for every attempt: its name has a mark of what is in it."""
     assert job.late_path is not None
     system, root = filesystem(job.late_path)
     sink = io.BytesIO()
     order = [(name, "ascending") for name, f in zip(late.column_names, late.schema, strict=True) if _sortable(f.type)]
     pq.write_table(late.sort_by(order), sink)
-    publish(system, f"{root}/{job.name}-{step.query[:8]}-{step.batch:012}-{step.partition:05}.parquet", sink.getvalue())
+    data = sink.getvalue()
+    mark = hashlib.blake2b(data, digest_size=4).hexdigest()
+    publish(system, f"{root}/{job.name}-{step.query[:8]}-{step.batch:012}-{step.partition:05}-{mark}.parquet", data)
 
 
 def _sortable(type: pa.DataType) -> bool:
     return not (pa.types.is_nested(type) or pa.types.is_null(type))
 
 
-def _with_stats(out: Output, operator: Operator, size: int) -> pa.Table:
+def _with_stats(out: Output, operator: Operator, figures: dict[str, int]) -> pa.Table:
     """The windows, and a row that holds nothing but the accounting."""
     plan, watermark = state_of(operator).plan, state_of(operator).watermark
     kind = stats_type(plan.measure.type)
-    counts = {**out.stats, "state_bytes": size}
-    columns = [pa.array([counts[field.name]], pa.int64()) for field in kind if field.name != "watermark"]
-    columns.append(plan.measure.array(np.array([watermark or 0]), np.array([watermark is None])))
+    reached = plan.measure.array(np.array([watermark or 0]), np.array([watermark is None]))
+    counts = {**out.stats, **figures, "lag_ms": _lag(reached)}
+    columns = [pa.array([counts[name]], pa.int64()) for name in (*COUNTED, *LARGEST)]
+    columns += [reached, pa.nulls(1, pa.string())]
     counted = pa.StructArray.from_arrays(columns, fields=list(kind))
     windows = out.windows.append_column(pa.field(STATS, kind), pa.nulls(out.windows.num_rows, kind))
     row = pa.Table.from_arrays([*(pa.nulls(1, f.type) for f in out.windows.schema), counted], schema=windows.schema)
     return pa.concat_tables([windows, row])
 
 
+def _lag(watermark: pa.Array) -> int | None:
+    """Milliseconds that a watermark is behind this machine's clock; None of times without a zone."""
+    if watermark.null_count or not (pa.types.is_timestamp(watermark.type) and watermark.type.tz):
+        return None
+    at: int = watermark.cast(pa.timestamp("ms", watermark.type.tz), safe=False).cast(pa.int64())[0].as_py()
+    return round(time.time() * 1e3) - at
+
+
 def _batches(table: pa.Table) -> Iterator[pa.RecordBatch]:
     yield from table.to_batches(max_chunksize=1 << 16)
 
 
-def drain(job: Job, partitions: Iterable[pa.RecordBatch], batch: int) -> Iterator[pa.RecordBatch]:
-    """All windows that the state of some partitions still holds open."""
+def drain(
+    job: Job, partitions: Iterable[pa.RecordBatch], batch: int, query: str, ends: bool = True
+) -> Iterator[pa.RecordBatch]:
+    """All windows that the state of some partitions still holds open; the stream may end with it."""
     settle()
     assert job.files is not None
     for numbers in partitions:
         for partition in numbers.column(0).to_pylist():
-            _, operator = job.files.restore(job.spec, partition, batch)
+            place = job.files.place(query, partition)
+            _, operator, _ = place.restore(job.spec, batch)
+            if ends:
+                place.mark_drained(batch)
             yield from _batches(operator.flush().windows)

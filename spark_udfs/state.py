@@ -1,46 +1,52 @@
 """State files: what one partition remembers after one batch of one query.
 
-    <root>/<name>/<partitions>/<partition>/<batch>.slices
-The header says whose it is and what readers of the next batch need. The content is the operator's snapshot or, where
-that is large and the batch small, what the batch brought (the bytes that readers sent): the state is then that of the
-version before, and the batch admitted again. Such a header names the mark of the version before, so that its own stands
-for all that the state is made of.
+    <root>/<name>/<query>/<partitions>/<partition>/<batch>.<mark>.<watermark>.slices
+
+The name of a version has the mark of its content, and the watermark that judges the rows of the next batch. So a batch
+that is repeated with the same rows finds its version there and leaves it alone, and one with other rows (after a query
+was taken back) puts its own beside it, as `<batch>-1.<mark>...`: the highest number counts. Nothing is written over or
+removed before its time.
+
+The header says whose it is. The content is the operator's snapshot or, where that is large and the batch small, what
+the batch brought (the bytes that readers sent): the state is then that of the version before, and the batch admitted
+again. Such a header names the mark of the version before, so that its own stands for all that the state is made of.
 
 A file is written under another name, synced and renamed (object stores: one put), so a version is there whole or not at
-all. Every attempt at a batch writes the same bytes; the last one wins.
+all.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
+import os
+import re
+import uuid
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyarrow import fs
-from pyspark.sql.types import StructType
 
 from slicing import Operator, SnapshotError, Spec
-from slicing.partials import admit, check, operator_of, state_of
-from slicing.replan import changed, complete_from
-from slicing.split import joined, split
-from slicing.state import State
+from slicing.partials import admit, state_of
 from slicing.system.bundles import bundled, unbundled
-from slicing.system.filesystems import absolute, filesystem, listed, publish
+from slicing.system.filesystems import filesystem, listed, publish
 from slicing.system.sealed import SealError, content_of, header_of, sealed
-from spark_udfs.types import arrow_schema
 
 MAGIC = b"SLICESTA"
 FORMAT = 3
 SUFFIX = ".slices"
+_NAME = re.compile(r"(\d{12,})(?:-(\d+))?\.([0-9a-f]{16})\.(-?\d+|none)\.slices")
+_DRAINED = re.compile(r"(\d{12,})\.drained")
 _PRUNE_EVERY = 16
 LARGE = 16 << 20  # bytes of a snapshot that is not written with every batch: about 200,000 slices
 MOST_CHANGES = 16  # versions in a row that are written as changes
 SHARE = 0.25  # that they may come to, of the snapshot before them
 
-_held: dict[str, Operator] = {}  # the large state this worker wrote last, by the checksum of its header
+# the large state this worker wrote last with its header, by the mark in its name
+_held: dict[str, tuple[dict[str, Any], Operator]] = {}
 
 
 class StateError(RuntimeError):
@@ -56,63 +62,227 @@ class Files:
     partitions: int
     fingerprint: str
     keep: int = 100
+    token: str | None = None  # of the driver's marker, which all places have to see
 
-    def header(self, partition: int, batch: int, query: str | None) -> dict[str, Any]:
-        """The header alone, checked: the first bytes of the file."""
-        return self._opened(partition, batch, query, whole=False)[0]
+    def place(self, query: str, partition: int) -> Place:
+        """One partition's files as they are now: one listing."""
+        return Place(self, query, partition)
 
-    def restore(
-        self, spec: Spec, partition: int, batch: int, query: str | None = None
-    ) -> tuple[dict[str, Any], Operator]:
-        """The header of a version and the operator as it was then; refused unless all it is made of is whole, and of
-        this query and spec."""
-        newest = header = self.header(partition, batch, query)
+    def announce(self) -> Files:
+        """These files, with the driver's marker in their folder: it is there already, or is written now."""
+        system, root = opened(self.root)
+        markers = (f.base_name for f in listed(system, f"{root}/{self.name}"))
+        known = min((m for m in markers if m.startswith("driver.")), default=None)
+        token = uuid.uuid4().hex if known is None else known.removeprefix("driver.")
+        if known is None:
+            publish(system, f"{root}/{self.name}/driver.{token}", b"what the driver has written\n")
+        return Files(self.root, self.name, self.partitions, self.fingerprint, self.keep, token)
+
+    def begin(self, partition: int) -> None:
+        """Before batch 0: refuse a place that is not the driver's."""
+        system, root = opened(self.root)
+        path = f"{root}/{self.name}/driver.{self.token}"
+        if self.token is not None and system.get_file_info(path).type != fs.FileType.File:
+            raise StateError(
+                f"partition {partition} does not see {path}, which the driver has written: state={self.root!r} is not "
+                "the same place for the driver and this executor; give a path or URI that all of them reach"
+            )
+
+    def counts(self, query: str) -> list[int]:
+        """The numbers of partitions that a query's state is kept for."""
+        system, root = opened(self.root)
+        return sorted(int(f.base_name) for f in listed(system, f"{root}/{self.name}/{query}") if f.base_name.isdigit())
+
+
+class Version(NamedTuple):
+    """A state file by its name."""
+
+    batch: int
+    take: int  # of those of one batch the highest counts
+    age: int  # of those with one number the oldest: a task that was given up can come later
+    mark: str
+    watermark: int | None
+    name: str
+
+
+class Written(NamedTuple):
+    """What a version takes, and whether it was there before."""
+
+    bytes: int
+    known: bool
+
+
+class Place:
+    """The state files of one partition of one query, as they were when it was asked for."""
+
+    def __init__(self, files: Files, query: str, partition: int) -> None:
+        self.files, self.query, self.partition = files, query, partition
+        self.system, root = opened(files.root)
+        self.folder = f"{root}/{files.name}/{query}/{files.partitions}/{partition:05}"
+
+    @cached_property
+    def _names(self) -> list[fs.FileInfo]:
+        return listed(self.system, self.folder)
+
+    @cached_property
+    def _versions(self) -> list[Version]:
+        found = []
+        for file in self._names:
+            told = _NAME.fullmatch(file.base_name)
+            if told is not None:
+                batch, take, mark, watermark = told.groups()
+                reached = None if watermark == "none" else int(watermark)
+                age = -(file.mtime_ns or 0)
+                found.append(Version(int(batch), int(take or 0), age, mark, reached, file.base_name))
+        return sorted(found)
+
+    def batches(self) -> list[int]:
+        """The batches there is state of, in order."""
+        return sorted({version.batch for version in self._versions})
+
+    def drained(self) -> int | None:
+        """The batch after which the query was drained."""
+        marks = filter(None, (_DRAINED.fullmatch(file.base_name) for file in self._names))
+        return max((int(mark[1]) for mark in marks), default=None)
+
+    def mark_drained(self, batch: int) -> None:
+        publish(self.system, f"{self.folder}/{batch:012}.drained", b"the query has ended\n")
+
+    def newest(self, batch: int) -> Version:
+        """The version of a batch that counts; refused where there is none."""
+        found = [version for version in self._versions if version.batch == batch]
+        if not found:
+            raise StateError(self._missing(batch))
+        return found[-1]
+
+    # --- read --------------------------------------------------------------------------------------------------------
+
+    def restore(self, spec: Spec, batch: int) -> tuple[dict[str, Any], Operator, bool]:
+        """The header of a version, the operator as it was then, and whether this worker still held it.
+
+        Refused unless all it is made of is whole, and of this query and spec.
+        """
+        version = self.newest(batch)
+        first: dict[str, Any] | None = None
         changes: list[tuple[list[bytes], bool]] = []
-        operator = _held.pop(header["mark"], None)
-        while operator is None:
-            path = f"state file {self._place(partition, batch)[1]}"
-            try:
-                content = content_of(header, self._opened(partition, batch, query, whole=True)[1], path)
-                if header["base"] == batch:
-                    _held.clear()  # two large states would be one too many
-                    operator = Operator.restore(spec, content)
-                    break
-            except (SealError, SnapshotError, pa.ArrowException) as error:
-                raise StateError(f"{error}" if isinstance(error, SealError) else f"{path}: {error}") from None
+        while True:
+            held = _held.pop(version.mark, None)
+            if held is not None and held[1].spec is spec:  # another one may differ where the fingerprint does not
+                header, operator = held
+                break
+            header, content = self._read(version)
+            first = first or header
+            if header["base"] == header["batch"]:
+                _held.clear()  # two large states would be one too many
+                operator = self._restored(spec, content, version)
+                break
             changes.append((list(map(bytes, unbundled(content))), header["prompt"]))
-            batch, mark = batch - 1, header["after"]
-            header = self.header(partition, batch, query)
-            if header["mark"] != mark:
-                raise StateError(f"{path} builds on another version of batch {batch} than is there")
-            operator = _held.pop(mark, None)
+            version = self._after(version, header)
         for blobs, prompt in reversed(changes):
             admit(operator, blobs, prompt)
-        return newest, operator
+        return first or header, operator, held is not None and first is None
+
+    def header(self, batch: int) -> dict[str, Any]:
+        """The header alone, checked: the first bytes of the file."""
+        return self._opened(self.newest(batch), whole=False)[0]
+
+    def _restored(self, spec: Spec, content: bytes, version: Version) -> Operator:
+        try:
+            return Operator.restore(spec, content)
+        except (SnapshotError, pa.ArrowException) as error:
+            raise StateError(f"state file {self._path(version)}: {error}") from None
+
+    def _read(self, version: Version) -> tuple[dict[str, Any], bytes]:
+        header, body = self._opened(version, whole=True)
+        try:
+            return header, content_of(header, body, f"state file {self._path(version)}")
+        except (SealError, pa.ArrowException) as error:
+            raise StateError(f"{error}") from None
+
+    def _opened(self, version: Version, whole: bool) -> tuple[dict[str, Any], bytes]:
+        """A version's header, and its body where that was asked for."""
+        path = self._path(version)
+        try:
+            with self.system.open_input_file(path) as file:
+                data = file.read() if whole else file.read(1 << 16)
+            header, body = header_of(MAGIC, FORMAT, data, f"state file {path}")
+        except FileNotFoundError:
+            raise StateError(self._missing(version.batch)) from None
+        except SealError as error:
+            raise StateError(f"{error}") from None
+        self._check(header, version)
+        return header, body
+
+    def _after(self, version: Version, header: dict[str, Any]) -> Version:
+        """The version that another one builds on."""
+        batch = version.batch - 1
+        found = [v for v in self._versions if v.batch == batch and header["after"].startswith(v.mark)]
+        if found:
+            return found[-1]
+        self.newest(batch)  # none at all
+        raise StateError(f"state file {self._path(version)} builds on another version of batch {batch} than is there")
+
+    def _path(self, version: Version) -> str:
+        return f"{self.folder}/{version.name}"
+
+    def _missing(self, batch: int) -> str:
+        files, found = self.files, self.batches()
+        other = [n for n in files.counts(self.query) if n != files.partitions]
+        if other and not found:
+            return (
+                f"{files.root}/{files.name} holds state of {other[0]} partitions; this query has "
+                f"partitions={files.partitions}: keep the number, or change it with spark_udfs.rescale"
+            )
+        held = f"it has {found[0]} to {found[-1]}" if found else "it has none"
+        return (
+            f"the state of partition {self.partition} after batch {batch} is missing in {self.folder} ({held}): the "
+            "state was removed or is elsewhere, the checkpoint is older than keep_versions allows, or an action inside "
+            "foreachBatch (limit, head, show) did not run every partition"
+        )
+
+    def _check(self, header: dict[str, Any], version: Version) -> None:
+        path = self._path(version)
+        wanted: dict[str, int | None] = {"partitions": self.files.partitions, "partition": self.partition}
+        wanted |= {"batch": version.batch, "watermark": version.watermark}
+        for what, value in wanted.items():
+            if header[what] != value:
+                raise StateError(f"state file {path} was written for {what} {header[what]}, not {value}: it was moved")
+        if not header["mark"].startswith(version.mark):
+            raise StateError(f"state file {path} is damaged: its content is not what its name says")
+        if header["query"] != self.query:
+            raise StateError(f"state file {path} belongs to query {header['query']}, and this is query {self.query}")
+        if header["fingerprint"] != self.files.fingerprint:
+            raise StateError(
+                f"state file {path} was written for another spec (fingerprint {header['fingerprint']}, this one has "
+                f"{self.files.fingerprint}): give the changed query another state= or name=, or see spark_udfs.change"
+            )
+
+    # --- write -------------------------------------------------------------------------------------------------------
 
     def write(
         self,
         operator: Operator,
-        partition: int,
         batch: int,
-        query: str,
         before: dict[str, Any] | None = None,
         blobs: Sequence[bytes] = (),
         prompt: bool = True,
-    ) -> int:
-        """Publish the operator's state as a version, at once and whole; how many bytes it takes.
+    ) -> Written:
+        """Publish the operator's state as a version, at once and whole, unless it is there.
 
         Given the header of the version before and what was admitted since, a large state is not written anew.
         """
+        state = state_of(operator)
         header: dict[str, Any] = {
-            "query": query,
-            "name": self.name,
-            "fingerprint": self.fingerprint,
-            "partitions": self.partitions,
-            "partition": partition,
+            "query": self.query,
+            "name": self.files.name,
+            "fingerprint": self.files.fingerprint,
+            "partitions": self.files.partitions,
+            "partition": self.partition,
             "batch": batch,
             "prompt": prompt,
-            "watermark": state_of(operator).watermark,
-            "largest": state_of(operator).progress.largest,
+            "watermark": state.watermark,
+            "largest": state.progress.largest,
+            "newest": state.newest,
         }
         changed = 0 if before is None else before["changed"] + sum(map(len, blobs))
         if before is not None and _few(before, changed):
@@ -123,131 +293,46 @@ class Files:
             content = operator.snapshot()
             header |= {"base": batch, "snapshot": len(content), "changed": 0, "beside": 0}
         data, mark = sealed(MAGIC, FORMAT, header, content)
-        publish(*self._place(partition, batch), data)
+        known = self._publish(data, batch, mark, state.watermark)
         _held.clear()
         if header["snapshot"] >= LARGE:
-            _held[mark] = operator
-        if batch % _PRUNE_EVERY == 0:
-            self._prune(partition, batch)
-        return int(header["beside"]) + len(data)
+            _held[mark[:16]] = header_of(MAGIC, FORMAT, data, "")[0], operator
+        if (batch + self.partition) % _PRUNE_EVERY == 0:
+            self.prune(batch)
+        return Written(int(header["beside"]) + len(data), known)
 
-    def write_all(self, states: list[State], batch: int, query: str) -> None:
-        """Publish a version of all partitions."""
-        for partition, state in enumerate(states):
-            self.write(operator_of(state), partition, batch, query)
+    def _publish(self, data: bytes, batch: int, mark: str, watermark: int | None) -> bool:
+        """Whether the batch's version that counts is this one already."""
+        found = [version for version in self._versions if version.batch == batch]
+        if found and mark.startswith(found[-1].mark) and self._holds(found[-1], data):
+            return True
+        take = f"-{found[-1].take + 1}" if found else ""
+        reached = "none" if watermark is None else watermark
+        publish(self.system, f"{self.folder}/{batch:012}{take}.{mark[:16]}.{reached}{SUFFIX}", data)
+        return False
 
-    def versions(self, partition: int) -> list[int]:
-        """The batches a partition has state of, in order."""
-        system, root = filesystem(self.root)
-        found = listed(system, f"{root}/{self._folder(partition)}")
-        return sorted(int(f.base_name[: -len(SUFFIX)]) for f in found if f.base_name.endswith(SUFFIX))
-
-    def last(self) -> list[int]:
-        """The batches that every partition has state of, in order."""
-        common = set(self.versions(0))
-        for partition in range(1, self.partitions):
-            common &= set(self.versions(partition))
-        return sorted(common)
-
-    def begin(self, partition: int, query: str) -> None:
-        """Before batch 0: refuse a place where another query, or this one with other partitions, keeps its state."""
-        other = [n for n in partitions_found(self.root, self.name) if n != self.partitions]
-        if other:
-            raise StateError(
-                f"{self.root}/{self.name} holds state of {other[0]} partitions; this query has "
-                f"partitions={self.partitions}: give it another state= or name="
-            )
-        found = self.versions(partition)
-        if found:
-            _, path = self._place(partition, found[-1])
-            header = self.header(partition, found[-1], "")
-            if header["query"] != query:
-                raise StateError(
-                    f"state file {path} belongs to query {header['query']}, and this is query {query} (a new "
-                    "checkpoint?): give it another state= or name=, or remove the old state"
-                )
-
-    # --- a drained query has ended -----------------------------------------------------------------------------------
-
-    def drained(self) -> int | None:
-        """The batch after which the query was drained."""
-        system, root = filesystem(self.root)
-        path = f"{root}/{self.name}/drained"
-        if system.get_file_info(path).type == fs.FileType.NotFound:
-            return None
-        with system.open_input_file(path) as file:
-            return int(json.loads(file.read())["batch"])
-
-    def mark_drained(self, batch: int) -> None:
-        system, root = filesystem(self.root)
-        publish(system, f"{root}/{self.name}/drained", json.dumps({"batch": batch}).encode())
-
-    # --- its parts ---------------------------------------------------------------------------------------------------
-
-    def _folder(self, partition: int) -> str:
-        return f"{self.name}/{self.partitions}/{partition:05}"
-
-    def _place(self, partition: int, batch: int) -> tuple[fs.FileSystem, str]:
-        system, root = filesystem(self.root)
-        return system, f"{root}/{self._folder(partition)}/{batch:012}{SUFFIX}"
-
-    def _opened(self, partition: int, batch: int, query: str | None, whole: bool) -> tuple[dict[str, Any], bytes]:
-        """A version's header, and its body where that was asked for."""
-        system, path = self._place(partition, batch)
+    def _holds(self, version: Version, data: bytes) -> bool:
         try:
-            with system.open_input_file(path) as file:
-                data = file.read() if whole else file.read(1 << 16)
-            header, body = header_of(MAGIC, FORMAT, data, f"state file {path}")
-        except FileNotFoundError:
-            raise StateError(self._missing(partition, batch)) from None
-        except SealError as error:
-            raise StateError(f"{error}") from None
-        self._check(header, path, partition, batch, query)
-        return header, body
+            with self.system.open_input_file(self._path(version)) as file:
+                return bool(file.read() == data)
+        except OSError:
+            return False
 
-    def _missing(self, partition: int, batch: int) -> str:
-        where = f"{self.root}/{self._folder(partition)}"
-        other = [n for n in partitions_found(self.root, self.name) if n != self.partitions]
-        if other and not self.versions(partition):
-            return (
-                f"{self.root}/{self.name} holds state of {other[0]} partitions; this query has "
-                f"partitions={self.partitions}: keep the number, or change it with spark_udfs.rescale"
-            )
-        found = self.versions(partition)
-        held = f"it has {found[0]} to {found[-1]}" if found else "it has none"
-        return (
-            f"the state of partition {partition} after batch {batch} is missing in {where} ({held}): the state was "
-            "removed or is another query's, the checkpoint is older than keep_versions allows, or an action inside "
-            "foreachBatch (limit, head, show) did not run every partition"
-        )
-
-    def _check(self, header: dict[str, Any], path: str, partition: int, batch: int, query: str | None) -> None:
-        wanted = {"partitions": self.partitions, "partition": partition, "batch": batch}
-        for what, value in wanted.items():
-            if header[what] != value:
-                raise StateError(f"state file {path} was written for {what} {header[what]}, not {value}: it was moved")
-        if query and header["query"] != query:
-            raise StateError(f"state file {path} belongs to query {header['query']}, and this is query {query}")
-        if header["fingerprint"] != self.fingerprint:
-            raise StateError(
-                f"state file {path} was written for another spec (fingerprint {header['fingerprint']}, this one has "
-                f"{self.fingerprint}): give the changed query another state= or name=, or see spark_udfs.change"
-            )
-
-    def _prune(self, partition: int, batch: int) -> None:
-        system, root = filesystem(self.root)
-        folder = f"{root}/{self._folder(partition)}"
+    def prune(self, batch: int) -> None:
+        """Remove versions that are too old to return to, and what attempts have left that were killed."""
+        kept = [version for version in self._versions if version.batch >= batch - self.files.keep]
         try:
-            oldest = min(n for n in self.versions(partition) if n >= batch - self.keep)
-            oldest = self.header(partition, oldest, None)["base"]  # what it builds on stays
+            oldest = kept[0].batch if kept else batch
+            if kept:  # what the oldest builds on stays
+                oldest = min(self._opened(v, whole=False)[0]["base"] for v in kept if v.batch == oldest)
         except StateError:  # it cannot be returned to, but the stream goes on
             return
-        for file in listed(system, folder):
-            unfinished = file.base_name.startswith(".")  # of an attempt that was killed
-            name = file.base_name.lstrip(".").partition(SUFFIX)[0]
-            if name.isdigit() and int(name) < (batch - 1 if unfinished else oldest):
+        for file in self._names:
+            unfinished = file.base_name.startswith(".")
+            number = re.match(r"\d{12,}", file.base_name.lstrip("."))
+            if number and SUFFIX in file.base_name and int(number[0]) < (batch - 1 if unfinished else oldest):
                 with suppress(FileNotFoundError):  # another attempt was faster
-                    system.delete_file(f"{folder}/{file.base_name}")
+                    self.system.delete_file(f"{self.folder}/{file.base_name}")
 
 
 def _few(before: dict[str, Any], changed: int) -> bool:
@@ -256,64 +341,11 @@ def _few(before: dict[str, Any], changed: int) -> bool:
     return bool(few and before["snapshot"] >= LARGE)
 
 
-def partitions_found(root: str, name: str) -> list[int]:
-    """The numbers of partitions that a query's state is kept for."""
-    system, inside = filesystem(root)
-    return sorted(int(f.base_name) for f in listed(system, f"{inside}/{name}") if f.base_name.isdigit())
+def opened(root: str) -> tuple[fs.FileSystem, str]:
+    """The file system of a root, one for all the tasks of a worker."""
+    return _opened(root, os.getpid())
 
 
-# --- another number of partitions, another spec -----------------------------------------------------------------------
-
-
-def rescale(path: str, spec: Spec, partitions: int, to: int, name: str = "windows") -> int:
-    """Re-partition a stopped query's state for ``partitions=to``, exactly; the batch it stands at.
-
-    The old state stays where it is. The last two versions are taken along, as Spark may repeat the last batch.
-    """
-    if isinstance(to, bool) or not isinstance(to, int) or to < 1:
-        raise ValueError(f"to must be a number of partitions, at least 1; got {to!r}")
-    if not spec.by and to != 1:
-        raise ValueError(f"a query without keys (by=[]) has one partition; got to={to}")
-    check(spec, to)
-    old, new = (Files(absolute(path), name, count, spec.fingerprint()) for count in (partitions, to))
-    batch = -1
-    for batch, query, states in _last(old, spec):
-        pieces = [split(state, to) for state in states]
-        new.write_all([joined(mine) for mine in zip(*pieces, strict=True)], batch, query)
-    return batch
-
-
-def change(
-    path: str, spec: Spec, changed_spec: Spec, partitions: int, to: str, name: str = "windows", data: Any = None
-) -> dict[str, dict[str, Any]]:
-    """Add or remove windows and aggregates of a stopped query, which goes on from its checkpoint under the name ``to``.
-
-    What is added begins now. Told are ``{"windows": ..., "aggs": ...}`` with the time from which on each is complete
-    (None: from the first row on): an added window comes out if it starts then or later, an added aggregate is null in
-    windows that start before. ``data`` is the DataFrame to be read, needed if it has columns that were not read before.
-    """
-    check(changed_spec, partitions)
-    old, new = (
-        Files(absolute(path), name, partitions, spec.fingerprint()),
-        Files(absolute(path), to, partitions, changed_spec.fingerprint()),
-    )
-    if to == name or old.drained() is not None:
-        why = f"its new name must be another one than {name!r}" if to == name else "it was drained, which ended it"
-        raise StateError(f"{path}/{name} cannot be changed: {why}")
-    schema = getattr(data, "schema", None)
-    schema = arrow_schema(schema) if isinstance(schema, StructType) else schema
-    versions = []
-    for batch, query, states in _last(old, spec):
-        versions.append(changed(states, changed_spec, schema))
-        new.write_all(versions[-1], batch, query)
-    return complete_from(spec, [states[0] for states in versions])
-
-
-def _last(old: Files, spec: Spec) -> Iterator[tuple[int, str, list[State]]]:
-    """The last two versions, as Spark may repeat the last batch: batch, query, and the state of all partitions."""
-    batches = old.last()
-    if not batches:
-        raise StateError(f"{old.root}/{old.name} holds no batch that all of {old.partitions} partitions have written")
-    for batch in batches[-2:]:
-        restored = [old.restore(spec, p, batch) for p in range(old.partitions)]
-        yield batch, restored[0][0]["query"], [state_of(operator) for _, operator in restored]
+@lru_cache(16)
+def _opened(root: str, process: int) -> tuple[fs.FileSystem, str]:
+    return filesystem(root)

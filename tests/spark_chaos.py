@@ -2,8 +2,10 @@
 
 A driver runs a query on ``local-cluster`` (executors are processes of their own), from files to a sink. While it runs,
 Python workers, executors and the driver itself are killed, at random moments or between the publishing of a version
-and its commit; a killed driver is started again. Between two kills tasks fail after they have written their state, or
-run twice at a time, one of them late by up to seconds. The sink is Spark's own of files, or a ``foreachBatch`` that
+and its commit; a killed driver is started again. Between two kills tasks fail after they have written their state, find
+their disk full or read-only, or run twice at a time, one of them late by seconds and several batches. A sink fails, or
+its driver is killed inside of it; a commit is lost, a query is taken back by some batches, a version is damaged and the
+query taken back before it. The sink is Spark's own of files, or a ``foreachBatch`` that
 runs the query twice in each batch. What is written has to be what one process answers for the same files, in the
 same batches: nothing lost, nothing twice.
 """
@@ -14,13 +16,14 @@ import argparse
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +54,11 @@ KILLS = {  # what is killed, and how often among others
     "driver": 1,
     "driver before its commit": 3,  # all partitions have published a batch, Spark has not committed it
 }
-PROVOKED = ("failed task", "twin task")
+PROVOKED = ("failed task", "twin task", "paused twin", "full disk", "read-only folder")
+# what a sink or an operator does to a query; those of checkpoints and sinks where batches are written over
+BESIDE = ("deleted commit", "driver in its sink", "sink that fails", "taken back", "damaged version")
+OF_FOREACH = ("driver in its sink", "sink that fails", "taken back", "damaged version")
+DISKS = {"full disk": 28, "read-only folder": 30}
 SINKS = ("files", "foreachBatch")
 
 
@@ -129,13 +136,17 @@ def drive(base: Path, sink: str) -> None:
     if sink == "files":
         writer = writer.format("parquet").option("path", str(base / "out"))
     else:
-        writer = writer.foreachBatch(twice(base / "out"))
+        writer = writer.foreachBatch(twice(base))
     query = writer.start()
     (base / "running").touch()
     while not (base / "stop").exists():
         if not query.isActive:
-            raise SystemExit(f"the query ended by itself: {query.exception()}")
+            if "injected into the sink" not in str(query.exception()):
+                raise SystemExit(f"the query ended by itself: {query.exception()}")
+            query = writer.start()
         time.sleep(0.02)
+    if not query.isActive:
+        query = writer.start()
     query.processAllAvailable()
     query.stop()
     rest = drain(spark, SPEC, str(base / "state"), checkpoint=str(base / "checkpoint")).toArrow()
@@ -146,10 +157,31 @@ def drive(base: Path, sink: str) -> None:
     spark.stop()
 
 
-def twice(out: Path) -> Callable[[Any, int], None]:
+def claimed(base: str, kinds: Sequence[str]) -> str:
+    """Something of these kinds that is to be done now; only one who asks gets it."""
+    for name in os.listdir(f"{base}/tokens"):
+        kind = name.rpartition("-")[0]
+        if kind in kinds:
+            try:
+                os.rename(f"{base}/tokens/{name}", f"{base}/claimed/{name}")
+            except FileNotFoundError:  # another one was faster
+                continue
+            return kind
+    return ""
+
+
+def twice(base: Path) -> Callable[[Any, int], None]:
     """Two actions on each batch, which must see the same rows; writing it again does no harm."""
+    out = base / "out"
 
     def put(frame: Any, batch: int) -> None:
+        kind = claimed(str(base), ("sink that fails", "driver in its sink"))
+        if kind:
+            frame.write.mode("overwrite").parquet(str(out / str(batch)))
+        if kind == "sink that fails":
+            raise RuntimeError("injected into the sink")
+        if kind == "driver in its sink":
+            os.kill(os.getpid(), signal.SIGKILL)
         frame.write.mode("overwrite").parquet(str(out / str(batch)))
         first, second = (
             rows_of([f.toArrow()]) for f in (frame.sparkSession.read.parquet(str(out / str(batch))), frame)
@@ -163,30 +195,30 @@ def twice(out: Path) -> Callable[[Any, int], None]:
 def provoked(stage: Callable[..., Any], base: str) -> Callable[..., Iterator[pa.RecordBatch]]:
     """The second stage; a task that finds something in ``base/tokens`` does it after it has published its state."""
 
-    def claimed() -> str:
-        for name in os.listdir(f"{base}/tokens"):
-            try:
-                os.rename(f"{base}/tokens/{name}", f"{base}/claimed/{name}")
-            except FileNotFoundError:  # another task was faster
-                continue
-            return name.split("-")[0]
-        return ""
+    kinds = (*PROVOKED, "worker after its state", "executor after a state")
 
-    def twin(job: Any, received: list[pa.RecordBatch]) -> None:
-        """Another attempt at the same task at the same time, which nobody waits for."""
+    def twin(job: Any, received: list[pa.RecordBatch], pauses: list[float]) -> None:
+        """Another attempt at the same task, which nobody waits for."""
         if os.fork() == 0:
             try:
-                signal.alarm(30)
-                time.sleep(random.choice([0, 0, 0.01, 0.1, 1, 3]))
+                signal.alarm(60)
+                time.sleep(random.choice(pauses))
                 list(stage(job, received))
             finally:
                 os._exit(0)
 
     def wrapped(job: Any, batches: Any) -> Iterator[pa.RecordBatch]:
-        received, kind = list(batches), "" if job.files is None else claimed()
-        if kind == "twin task":
-            twin(job, received)
-        out = list(stage(job, received))
+        received, kind = list(batches), "" if job.files is None else claimed(base, kinds)
+        if kind in ("twin task", "paused twin"):
+            twin(job, received, [0, 0, 0.01, 0.1, 1] if kind == "twin task" else [3, 8, 15])
+        if kind in DISKS:
+            return_to_it = os.fsync
+            os.fsync = refusing(DISKS[kind])  # the last step before a version is there
+        try:
+            out = list(stage(job, received))
+        finally:
+            if kind in DISKS:
+                os.fsync = return_to_it
         if kind == "failed task":
             raise RuntimeError("a failure was injected after the state was written")
         if kind == "worker after its state":
@@ -198,6 +230,13 @@ def provoked(stage: Callable[..., Any], base: str) -> Callable[..., Iterator[pa.
         yield from out
 
     return wrapped
+
+
+def refusing(number: int) -> Callable[[int], None]:
+    def refused(descriptor: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    return refused
 
 
 # --- who kills --------------------------------------------------------------------------------------------------------
@@ -236,6 +275,23 @@ def kill(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:
         return
+
+
+def back(log: Path, batch: int) -> None:
+    """Nothing of batches after this one."""
+    for entry in list(log.iterdir()):
+        number = entry.name.strip(".").partition(".")[0]
+        if number.isdigit() and int(number) > batch:
+            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+
+
+def damage(place: Path, batch: int, chance: random.Random) -> None:
+    """Some bytes of a version, and of those beside it."""
+    for version in place.glob(f"{batch:012}*.slices"):
+        data = bytearray(version.read_bytes())
+        for _ in range(3):
+            data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+        version.write_bytes(data)
 
 
 class Chaos:
@@ -281,10 +337,14 @@ class Chaos:
             self.kill_driver()
             if self.commits() != batch - 1:  # it was faster; a kill like any other
                 kind = "driver"
+        elif kind in ("deleted commit", "taken back", "damaged version"):
+            self.operate(kind)
         else:
             name = f"{kind}-{self.done.total()}"
             (self.base / "tokens" / name).touch()
             self.wait(lambda: (self.base / "claimed" / name).exists(), f"no task for {kind!r}")
+            if kind == "driver in its sink":
+                self.kill_driver()
         self.done[kind] += 1
         self.wanted = self.commits() + self.chance.choice([0, 0, 1, 2])
         return None
@@ -297,11 +357,31 @@ class Chaos:
             if now - looked > 0.05:
                 looked = now
                 self.feed()
-                if self.driver.poll() is not None:
+                if self.driver.poll() is not None and "in its sink" not in trouble:
                     raise SystemExit(f"the driver ended by itself:\n{self.tail()}")
             if now > deadline:
                 raise SystemExit(f"{trouble} in three minutes:\n{self.tail()}")
             time.sleep(pause)
+
+    def operate(self, kind: str) -> None:
+        """What is done to a query that was stopped, with at least four batches behind it."""
+        self.wait(lambda: self.commits() > 3, f"no batches for {kind!r}")
+        self.kill_driver(again=False)
+        last, checkpoint = self.commits(), self.base / "checkpoint"
+        if kind == "deleted commit":
+            back(checkpoint / "commits", last - 1)
+        else:
+            kept = last - 1 if kind == "damaged version" else last - self.chance.randint(1, 3)
+            if kind == "damaged version":
+                damage(self.places()[self.chance.randrange(PARTITIONS)], last, self.chance)
+            back(checkpoint / "commits", kept)
+            back(checkpoint / "offsets", kept)
+            back(self.base / "out", kept)
+        self.driver = self.begin()
+
+    def places(self) -> list[Path]:
+        """The folders of the query's partitions."""
+        return sorted((self.base / "state" / "windows").glob(f"*/{PARTITIONS}/*"))
 
     def feed(self) -> None:
         """Always some files that were not read yet."""
@@ -316,16 +396,16 @@ class Chaos:
 
     def published_only(self) -> bool:
         """Whether all partitions have published a batch that is not committed."""
-        name = f"{self.commits() + 1:012}.slices"
-        folder = self.base / "state" / "windows" / str(PARTITIONS)
-        return all((folder / f"{p:05}" / name).exists() for p in range(PARTITIONS))
+        found = self.places()
+        return len(found) == PARTITIONS and all(list(p.glob(f"{self.commits() + 1:012}*.slices")) for p in found)
 
-    def kill_driver(self) -> None:
+    def kill_driver(self, again: bool = True) -> None:
         """Python and JVM; executors and workers outlive it for a while, and may go on."""
         for pid in self.machine:
             kill(pid)
         self.driver.wait()
-        self.driver = self.begin()
+        if again:
+            self.driver = self.begin()
 
     def finish(self) -> tuple[list[tuple], list[tuple]]:
         (self.base / "stop").touch()
@@ -355,22 +435,23 @@ def run(kinds: list[str], sink: str, seed: int, loud: bool = True) -> str:
             for pid in [*family(chaos.driver.pid), chaos.driver.pid]:
                 kill(pid)
     lost, twice = Counter(expected) - Counter(found), Counter(found) - Counter(expected)
-    kills = sum(count for kind, count in chaos.done.items() if kind not in PROVOKED)
+    kills = sum(count for kind, count in chaos.done.items() if kind in KILLS)
     told = ", ".join(f"{count} {kind}" for kind, count in sorted(chaos.done.items()))
-    result = f"{sink}: {kills} kills ({told}) in {chaos.batches} batches: "
-    result += f"{len(expected):,} windows, {lost.total()} lost, {twice.total()} extra"
+    result = f"{sink}: {kills} kills, {chaos.done.total() - kills} other injections ({told}) in "
+    result += f"{chaos.batches} batches: {len(expected):,} windows, {lost.total()} lost, {twice.total()} extra"
     if lost or twice:
         raise SystemExit(result)
     return result
 
 
-def drawn(kills: int, seed: int) -> list[str]:
-    """So many kills of any kind, each kind at least once, with a task that fails or runs twice before every fourth."""
+def drawn(kills: int, seed: int, sink: str) -> list[str]:
+    """So many kills of any kind, each kind at least once, with something else before every second."""
     chance = random.Random(seed)
     kinds = [*KILLS, *chance.choices(list(KILLS), list(KILLS.values()), k=max(kills - len(KILLS), 0))][:kills]
     chance.shuffle(kinds)
-    for at in range(0, len(kinds) * 5 // 4, 5):
-        kinds.insert(at, PROVOKED[at // 5 % 2])
+    others = [*PROVOKED, *(kind for kind in BESIDE if sink != "files" or kind not in OF_FOREACH)]
+    for number, at in enumerate(range(0, len(kinds) * 3 // 2, 3)):
+        kinds.insert(at, others[number % len(others)])
     return kinds
 
 
@@ -387,7 +468,7 @@ def main() -> None:
     sinks = [args.sink] if args.sink else SINKS
     for number, sink in enumerate(sinks):
         kills = args.kills // len(sinks) + (number < args.kills % len(sinks))
-        print(run(drawn(kills, args.seed + number), sink, args.seed + number), flush=True)
+        print(run(drawn(kills, args.seed + number, sink), sink, args.seed + number), flush=True)
 
 
 if __name__ == "__main__":

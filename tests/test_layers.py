@@ -36,7 +36,7 @@ LAYERS = [
     ["answers"],
     ["kept_rows"],
     ["state"],
-    ["output", "snapshot", "split"],
+    ["in_range", "output", "snapshot", "split"],
     ["push", "replan"],
     ["operator"],
     ["joins", "partials"],

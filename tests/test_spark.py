@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.listener import QueryProgressEvent
 
-from spark_udfs import StateError, drain, read_files, stages, window_aggregate
+from spark_udfs import StateError, change, drain, peek, read_files, rescale, stages, window_aggregate
 from spark_udfs.local import session
 from spark_udfs.stages import STATS
 
@@ -335,7 +335,7 @@ def test_two_in_one_query_and_two_actions_a_batch(spark: SparkSession, tmp_path:
     query.awaitTermination()
     assert {p for progress in query.recentProgress for p in progress.observedMetrics} == {"tumble", "visit"}
     for name, spec in (("tumble", tumble), ("visit", visit)):
-        found += drain(spark, spec, state, name=name).toArrow().to_pylist()
+        found += drain(spark, spec, state, name=name, checkpoint=str(tmp_path / "checkpoint")).toArrow().to_pylist()
     assert {row["window"] for row in found} == {"t", "v"}
     assert sum(row["n"] for row in found if row["window"] == "t") > 850
 
@@ -370,8 +370,10 @@ def test_two_queries_at_once_share_a_place_and_one_is_joined(spark: SparkSession
         found = [{c: row[c] for c in expected[name][0]} for row in written(spark, tmp_path / name)]
         assert sorted(map(plainly, found), key=repr) == sorted(map(plainly, expected[name]), key=repr)
     chosen = spark.sql("select window_start, n * 2 as twice from windows_of_tumble where k = 'a' and n > 1")
-    with pytest.raises(Exception, match=r"belongs to query .* and this is query .* .a new checkpoint"):
-        run(chosen, tmp_path / "sql")  # another query of the same frame: its state is taken
+    run(chosen, tmp_path / "sql")  # another query of the same frame, with a state of its own
+    found = [(row["window_start"].timestamp(), row["twice"]) for row in written(spark, tmp_path / "sql")]
+    rows = [row for row in expected["tumble"] if row["k"] == "a" and row["n"] > 1]
+    assert sorted(found) == sorted((row["window_start"].timestamp(), 2 * row["n"]) for row in rows) != []
 
 
 def plainly(row: dict) -> dict:
@@ -418,7 +420,7 @@ def test_asynchronous_progress_is_refused(spark: SparkSession, tmp_path: Path) -
     query = writer.option("asyncProgressTrackingEnabled", "true").start()
     with pytest.raises(Exception, match="the query has asyncProgressTrackingEnabled: after a restart its batches may"):
         query.processAllAvailable()
-    assert not (tmp_path / "state").exists()
+    assert not list((tmp_path / "state").rglob("*.slices"))
 
 
 def test_what_cannot_be_is_refused_where_it_is_asked(spark: SparkSession, tmp_path: Path) -> None:
@@ -458,10 +460,135 @@ def test_what_cannot_be_is_refused_where_it_is_asked(spark: SparkSession, tmp_pa
         window_aggregate(pa.table({}), SPEC)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"window_aggregate takes a DataFrame and a sl.Spec; got pyspark's DataFrame"):
         window_aggregate(SPEC, frame)  # type: ignore[arg-type]
-    with pytest.raises(StateError, match=r"nothing/windows holds no state of a query$"):
-        drain(spark, SPEC, str(tmp_path / "nothing"))
-    with pytest.raises(StateError, match="is no query's checkpoint: it lists no batch in offsets/"):
-        run(window_aggregate(frame, SPEC, str(tmp_path / "state"), 2), tmp_path)
-        drain(spark, SPEC, str(tmp_path / "state"), checkpoint=str(tmp_path / "elsewhere"))
+    query = run(window_aggregate(frame, SPEC, str(tmp_path / "state"), 2), tmp_path)
+    at = {"checkpoint": str(tmp_path / "checkpoint")}
+    with pytest.raises(StateError, match="nothing/windows holds no state of query " + str(query.id)):
+        drain(spark, SPEC, str(tmp_path / "nothing"), **at)
     with pytest.raises(StateError, match="state/windows holds state for partitions= 2: say which; got 3"):
-        drain(spark, SPEC, str(tmp_path / "state"), 3)
+        drain(spark, SPEC, str(tmp_path / "state"), 3, **at)
+    with pytest.raises(StateError, match="is no query's checkpoint: it has no metadata, offsets/ or commits/"):
+        drain(spark, SPEC, str(tmp_path / "state"), checkpoint=str(tmp_path / "elsewhere"))
+    for name, call in (
+        ("drain", lambda: drain(spark, SPEC, str(tmp_path / "state"))),
+        ("peek", lambda: peek(spark, SPEC, str(tmp_path / "state"))),
+        ("rescale", lambda: rescale(spark, SPEC, str(tmp_path / "state"), 3)),
+        ("change", lambda: change(spark, SPEC, SPEC, str(tmp_path / "state"), "more")),
+    ):
+        with pytest.raises(StateError, match=f"{name} needs checkpoint=, that of the query"):
+            call()
+    with pytest.raises(StateError, match="its new name must be another one than 'windows'"):
+        change(spark, SPEC, SPEC, str(tmp_path / "state"), "windows", **at)
+
+
+# --- the life of a query ----------------------------------------------------------------------------------------------
+
+
+def pushed(spec: sl.Spec, tables: list[pa.Table]) -> tuple[list[dict], list[dict]]:
+    """What one operator answers, and what it has open then."""
+    operator = sl.Operator(spec)
+    closed = [row for table in tables for row in operator.push(table).windows.to_pylist()]
+    return sorted(map(plainly, closed), key=repr), sorted(map(plainly, operator.flush().windows.to_pylist()), key=repr)
+
+
+def plain_rows(frame: DataFrame) -> list[dict]:
+    return sorted(map(plainly, frame.toArrow().to_pylist()), key=repr)
+
+
+def test_a_query_is_looked_into_rescaled_changed_taken_back_and_drained(spark: SparkSession, tmp_path: Path) -> None:
+    state, at, tables = str(tmp_path / "state"), str(tmp_path / "checkpoint"), list(map(readings, range(6)))
+    folder = write(tmp_path / "in", tables[:2])
+    run(window_aggregate(stream(spark, folder), SPEC, state, 2), tmp_path)
+    closed, left = pushed(SPEC, tables[:2])
+    assert plain_rows(spark.read.parquet(str(tmp_path / "out"))) == closed != []
+    for _ in range(2):
+        assert plain_rows(peek(spark, SPEC, state, checkpoint=at)) == left != []
+    assert rescale(spark, SPEC, state, 3, checkpoint=at) == 1
+    with pytest.raises(StateError, match="holds state for partitions= 2, 3: say which"):
+        peek(spark, SPEC, state, checkpoint=at)
+    assert plain_rows(peek(spark, SPEC, state, 3, checkpoint=at)) == left
+    write(tmp_path / "in", tables[2:4], 2)
+    run(window_aggregate(stream(spark, folder), SPEC, state, 3), tmp_path)
+    closed, left = pushed(SPEC, tables[:4])
+    assert plain_rows(spark.read.parquet(str(tmp_path / "out"))) == closed
+    assert plain_rows(peek(spark, SPEC, state, checkpoint=at)) == left  # of 3, which alone has this batch
+    back(tmp_path / "checkpoint" / "commits", 2)  # batch 3 was not committed: it is given again
+    with pytest.raises(StateError, match=r"batch 3 of the query at .* has begun, batch 2 is its last complete one"):
+        drain(spark, SPEC, state, checkpoint=at)
+    assert plain_rows(peek(spark, SPEC, state, checkpoint=at, partitions=3)) == pushed(SPEC, tables[:3])[1]
+    back(tmp_path / "checkpoint" / "offsets", 2)  # taken back, and batch 3 has other rows now
+    back(tmp_path / "checkpoint" / "sources" / "0", 2)
+    (tmp_path / "in" / "003.parquet").unlink()
+    write(tmp_path / "in", tables[4:6], 4)
+    more = sl.Spec("ts", dict(SPEC.windows), {**SPEC.aggs, "mean": sl.mean("v")}, by=["k"], watermark=SPEC.watermark)
+    told = change(spark, SPEC, more, state, "more", 3, checkpoint=at)
+    assert told == {"windows": {}, "aggs": {"mean": None}}
+    windows = window_aggregate(stream(spark, folder), more, state, 3, name="more")
+    again: list[dict] = []
+    writer = windows.writeStream.foreachBatch(lambda frame, batch: again.extend(plain_rows(frame)))
+    writer.option("checkpointLocation", at).trigger(availableNow=True).start().awaitTermination()
+    seen = [*tables[:3], *tables[4:6]]
+    closed, left = pushed(more, seen)
+    before = {repr({n: v for n, v in row.items() if n != "mean"}) for row in closed} - {
+        repr(row) for row in pushed(SPEC, seen[:3])[0]
+    }
+    assert {repr({n: v for n, v in row.items() if n != "mean"}) for row in again} == before
+    assert len(again) == len(before) > 50
+    for _ in range(2):
+        rest = drain(spark, more, state, name="more", checkpoint=at)
+        assert plain_rows(rest) == left != []
+
+
+def back(log: Path, batch: int) -> None:
+    """Nothing of later batches, nor of their checksums."""
+    for entry in list(log.iterdir()):
+        number = entry.name.strip(".").partition(".")[0]
+        if number.isdigit() and int(number) > batch:
+            entry.unlink()
+
+
+def test_a_batch_without_rows_or_readers_reaches_every_place(spark: SparkSession, tmp_path: Path) -> None:
+    """An empty file has no partition to read; behind coalesce(1) no task has the number of its place."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    lines = [
+        "".join(json.dumps(row, default=lambda v: v.isoformat()) + "\n" for row in readings(part).to_pylist())
+        for part in range(3)
+    ]
+    for number, text in enumerate([lines[0], "", lines[1], "", "", lines[2]]):
+        (folder / f"{number}.json").write_text(text)
+        os.utime(folder / f"{number}.json", (10**9 + number, 10**9 + number))
+    source = spark.readStream.schema("ts timestamp_ltz, k string, v long").option("maxFilesPerTrigger", 1)
+    windows = window_aggregate(source.json(str(folder)), SPEC, str(tmp_path / "state"), 3).coalesce(1)
+    query = run(windows, tmp_path)
+    closed, left = pushed(SPEC, list(map(readings, range(3))))
+    assert plain_rows(spark.read.parquet(str(tmp_path / "out"))) == closed
+    assert [p.observedMetrics["windows"].stats["rows"] for p in query.recentProgress] == [300, 0, 300, 0, 0, 300]
+    rest = drain(spark, SPEC, str(tmp_path / "state"), checkpoint=str(tmp_path / "checkpoint"))
+    assert plain_rows(rest) == left
+
+
+def test_what_stops_a_query_is_the_first_line_that_is_seen(spark: SparkSession, tmp_path: Path) -> None:
+    """Of a place, and of a reader; without the traceback of a worker."""
+    folder, base = write(tmp_path / "in", [readings(0)]), tmp_path / "state" / "windows"
+    frame = window_aggregate(stream(spark, folder), SPEC, str(tmp_path / "state"), 2)
+    query = run(frame, tmp_path)
+    (version,) = (base / str(query.id) / "2" / "00001").glob("*.slices")
+    data = version.read_bytes()
+    version.write_bytes(data[:-9] + b"123456789")
+    write(tmp_path / "in", [readings(1)], 1)
+    with pytest.raises(Exception, match="is damaged") as raised:
+        run(frame, tmp_path)
+    first = str(raised.value).splitlines()[0]
+    assert f"state file {version} is damaged: the checksum of its content does not match" in first
+    assert "Traceback" not in str(raised.value)
+    version.unlink()
+    with pytest.raises(Exception, match="is missing") as raised:
+        run(frame, tmp_path)
+    assert "the state of partition 1 after batch 0 is missing in" in str(raised.value).splitlines()[0]
+    version.write_bytes(data)
+    run(frame, tmp_path)
+    gone = readings(2).set_column(0, "ts", pa.nulls(300, pa.timestamp("us", "UTC")))
+    write(tmp_path / "in", [gone], 2)
+    with pytest.raises(Exception, match="null") as raised:
+        run(frame, tmp_path)
+    assert "time column 'ts' is null in row 0 of the batch; fill or drop nulls" in str(raised.value).splitlines()[0]

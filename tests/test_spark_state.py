@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import pickle
 import random
 import signal
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,11 +23,11 @@ import slicing as sl
 pytest.importorskip("pyspark")
 
 from slicing.system import filesystems
-from slicing.system.filesystems import filesystem, listed, publish
-from spark_udfs import files, stages, state
+from slicing.system.filesystems import filesystem, listed
+from spark_udfs import files, stages, state, upkeep
 from spark_udfs.progress import Step
 from spark_udfs.stages import Job
-from spark_udfs.state import Files, StateError, change, rescale
+from spark_udfs.state import Files, Place, StateError
 from spark_udfs.types import conformed, given_schema
 
 SECOND = 1_000_000
@@ -67,6 +69,16 @@ def run(job: Job, batch: int, data: pa.RecordBatch, readers: int = 2, query: str
     return pa.Table.from_batches(out)
 
 
+def same(one: pa.Table, other: pa.Table) -> bool:
+    """Windows and counts; what a batch took is its own."""
+
+    def counted(table: pa.Table) -> list[dict]:
+        told = table[stages.STATS].drop_null().to_pylist()
+        return [{n: row[n] for n in (*stages.COUNTED, "watermark") if n not in ("held", "cold")} for row in told]
+
+    return windows(one) == windows(other) and counted(one) == counted(other)
+
+
 def windows(table: pa.Table) -> list[dict]:
     plain = table.filter(table[stages.STATS].is_null()).drop_columns([stages.STATS])
     return sorted(plain.to_pylist(), key=repr)
@@ -74,7 +86,51 @@ def windows(table: pa.Table) -> list[dict]:
 
 def drained(job: Job, batch: int) -> list[dict]:
     numbers = pa.RecordBatch.from_arrays([pa.array(range(job.partitions))], names=["id"])
-    return [row for b in stages.drain(job, [numbers], batch) for row in b.to_pylist()]
+    return [row for b in stages.drain(job, [numbers], batch, "q") for row in b.to_pylist()]
+
+
+def place(job: Job, partition: int = 0) -> Place:
+    assert job.files is not None
+    return job.files.place("q", partition)
+
+
+def restored(job: Job, partition: int, batch: int, spec: sl.Spec = SPEC) -> sl.Operator:
+    return place(job, partition).restore(spec, batch)[1]
+
+
+def version(job: Job, batch: int, partition: int = 0) -> Path:
+    """The file of a version."""
+    there = place(job, partition)
+    return Path(there.folder) / there.newest(batch).name
+
+
+def stand(files: Files) -> upkeep.Stand:
+    """What a checkpoint would say: the last batch is complete."""
+    batch = files.place("q", 0).batches()[-1]
+    return upkeep.Stand("q", batch, batch)
+
+
+def rescale(path: str, spec: sl.Spec, partitions: int, to: int) -> int:
+    """As Spark's tasks do it, one after the other."""
+    old, new = (Files(path, "windows", n, spec.fingerprint()) for n in (partitions, to))
+    at = stand(old)
+    numbers = pa.RecordBatch.from_arrays([pa.array(range(partitions))], names=["id"])
+    sent = list(upkeep.pieces(spec, old, at, to, [numbers]))
+    random.Random(to).shuffle(sent)
+    for target in range(to):
+        mine = [b for b in sent if b.column(0)[0].as_py() == target]
+        for answer in upkeep.gathered(spec, new, at, mine):
+            raised = pickle.loads(answer.column(1)[0].as_py())
+            if raised is not None:
+                raise raised
+    return at.done
+
+
+def change(path: str, spec: sl.Spec, after: sl.Spec, partitions: int, to: str, data: Any = None) -> dict:
+    old = Files(path, "windows", partitions, spec.fingerprint())
+    new = replace(old, name=to, fingerprint=after.fingerprint())
+    work = upkeep.Change(spec, after, old, new, stand(old), getattr(data, "schema", None))
+    return work.done(lambda task: [task(p) for p in range(partitions)])
 
 
 def all_windows(job: Job, batches: int, **more: object) -> list[dict]:
@@ -158,7 +214,7 @@ def test_a_repeated_batch_writes_the_same_bytes_and_gives_the_same_rows(tmp_path
     for batch in range(4):
         first = run(query, batch, rows(batch))
         files = {path: path.read_bytes() for path in tmp_path.rglob("*.slices")}
-        assert run(query, batch, rows(batch)).equals(first)
+        assert same(run(query, batch, rows(batch)), first)
         assert {path: path.read_bytes() for path in tmp_path.rglob("*.slices")} == files
 
 
@@ -309,10 +365,10 @@ def test_rows_that_are_kept_one_by_one_are_rescaled_with_their_keys(tmp_path: Pa
 def test_a_query_that_needs_one_place_is_not_rescaled(tmp_path: Path) -> None:
     alone = sl.Spec("ts", {"w": sl.tumbling("5s")}, {"n": sl.count()})
     with pytest.raises(ValueError, match=r"a query without keys .* has one partition; got to=2"):
-        rescale(str(tmp_path), alone, 1, 2)
+        upkeep.rescale(None, alone, str(tmp_path), 2)  # type: ignore[arg-type]
     ranks = sl.Spec("ts", {"r": sl.rows(3, per_key=False)}, {"n": sl.count()}, by=["k"], sequence="v")
     with pytest.raises(ValueError, match="needs the rows of all keys in one place: partitions=1; got 2"):
-        rescale(str(tmp_path), ranks, 1, 2)
+        upkeep.rescale(None, ranks, str(tmp_path), 2)  # type: ignore[arg-type]
 
 
 def test_what_is_added_to_a_stopped_query_says_from_when_on_it_is_complete(tmp_path: Path) -> None:
@@ -376,9 +432,8 @@ def test_a_change_of_anything_else_is_refused(written: Job, tmp_path: Path) -> N
     more = changed(aggs={**SPEC.aggs, "mean": sl.mean("v")})
     with pytest.raises(StateError, match="its new name must be another one than 'windows'"):
         change(str(tmp_path), SPEC, more, 3, to="windows")
-    assert written.files is not None
-    written.files.mark_drained(2)
-    with pytest.raises(StateError, match="it was drained, which ended it"):
+    place(written).mark_drained(2)
+    with pytest.raises(StateError, match="was drained after batch 2, which ended its stream"):
         change(str(tmp_path), SPEC, more, 3, to="more")
 
 
@@ -386,13 +441,13 @@ def test_versions_that_are_too_old_are_removed(tmp_path: Path) -> None:
     query = job(tmp_path, 1)
     assert query.files is not None
     query = replace(query, files=replace(query.files, keep=3))
-    killed = tmp_path / "windows" / "1" / "00000" / f".{5:012}.slices.0f"  # an attempt that did not come to its end
+    # an attempt that did not come to its end
+    killed = tmp_path / "windows" / "q" / "1" / "00000" / f".{5:012}.00.none.slices.0f"
     killed.parent.mkdir(parents=True)
     killed.touch()
     for batch in range(34):
         run(query, batch, rows(batch, 2), readers=1)
-    assert query.files is not None
-    assert query.files.versions(0) == [29, 30, 31, 32, 33]
+    assert place(query).batches() == [29, 30, 31, 32, 33]
     assert not list(tmp_path.rglob(".*"))
 
 
@@ -407,7 +462,7 @@ def test_state_may_be_on_any_filesystem(
         assert filesystem(root)[0].type_name.startswith("py::fsspec")
     else:
         root, inside = "/other", fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
-        monkeypatch.setattr(state, "filesystem", lambda path: (inside, path))
+        monkeypatch.setattr(state, "opened", lambda path: (inside, path))
     if kind == "object store":
         monkeypatch.setattr(filesystems, "PUTS", ("subtree",))
     files = Files(root, "windows", 3, SPEC.fingerprint(), keep=2)
@@ -421,9 +476,8 @@ def test_state_may_be_on_any_filesystem(
         assert windows(run(query, batch, rows(batch))) == once
         found += once
     assert sorted(found + drained(query, 5), key=repr) == undisturbed
-    assert query.files is not None
-    query.files._prune(0, 5)
-    assert query.files.versions(0) == [3, 4, 5]  # 4 and 5 build on 3
+    place(query).prune(5)
+    assert place(query).batches() == [3, 4, 5]  # 4 and 5 build on 3
     assert not list(tmp_path.rglob(".*"))
     with pytest.raises(StateError, match="after batch 6 is missing"):
         run(query, 7, rows(7))
@@ -462,8 +516,7 @@ def forget() -> None:
 
 
 def snapshots(query: Job, batches: int) -> list[bytes]:
-    assert query.files is not None
-    return [query.files.restore(SPEC, p, b, "q")[1].snapshot() for b in range(batches) for p in range(2)]
+    return [restored(query, p, b).snapshot() for b in range(batches) for p in range(2)]
 
 
 def test_changes_alone_are_written_and_every_version_is_the_same(
@@ -471,8 +524,7 @@ def test_changes_alone_are_written_and_every_version_is_the_same(
 ) -> None:
     query = job(tmp_path / "changes", 2)
     assert all_windows(query, 6) == undisturbed
-    assert query.files is not None
-    assert [query.files.header(0, b, "q")["base"] for b in range(6)] == [0, 0, 0, 0, 0, 5]
+    assert [place(query).header(b)["base"] for b in range(6)] == [0, 0, 0, 0, 0, 5]
     found = snapshots(query, 6)
     monkeypatch.setattr(state, "LARGE", 1 << 60)
     assert found == snapshots(query, 6)
@@ -488,9 +540,9 @@ def test_workers_that_hold_the_state_write_the_same_bytes(tmp_path: Path, in_cha
         first = run(query, batch, rows(batch))
         if restarts:
             forget()
-            assert run(query, batch, rows(batch)).equals(first)
+            assert same(run(query, batch, rows(batch)), first)
         forget()
-        assert run(other, batch, rows(batch)).equals(first)
+        assert same(run(other, batch, rows(batch)), first)
     files = [sorted(path.rglob("*.slices")) for path in (tmp_path / "one", tmp_path / "other")]
     assert [f.read_bytes() for f in files[0]] == [f.read_bytes() for f in files[1]]
 
@@ -515,34 +567,118 @@ def test_versions_are_kept_that_others_build_on(tmp_path: Path, in_changes: None
     query = replace(query, files=replace(query.files, keep=3))
     for batch in range(33):
         run(query, batch, rows(batch, 2), readers=1)
-    assert query.files is not None
-    assert query.files.versions(0) == [25, 26, 27, 28, 29, 30, 31, 32]  # 29 builds on 25
+    assert place(query).batches() == [25, 26, 27, 28, 29, 30, 31, 32]  # 29 builds on 25
     forget()
     for batch in range(25, 33):
-        query.files.restore(SPEC, 0, batch, "q")
+        restored(query, 0, batch)
 
 
 def test_damage_anywhere_in_what_a_version_is_made_of_is_refused(tmp_path: Path, in_changes: None) -> None:
     query = job(tmp_path, 1)
     for batch in range(4):
         run(query, batch, rows(batch))
-    assert query.files is not None
     for batch in range(4):
-        path = tmp_path / "windows" / "1" / "00000" / f"{batch:012}.slices"
+        path = version(query, batch)
         data = path.read_bytes()
         for damaged in damages(data, 300):
             path.write_bytes(damaged)
             forget()
             with pytest.raises(StateError, match=r"damaged|has format"):
-                query.files.restore(SPEC, 0, 3, "q")
+                restored(query, 0, 3)
         path.unlink()
         with pytest.raises(StateError, match=f"after batch {batch} is missing"):
-            query.files.restore(SPEC, 0, 3, "q")
+            restored(query, 0, 3)
         path.write_bytes(data)
+    version(query, 2).unlink()
     run(query, 2, rows(77))
     forget()
-    with pytest.raises(StateError, match=f"{3:012}.slices builds on another version of batch 2 than is there"):
-        query.files.restore(SPEC, 0, 3, "q")
+    with pytest.raises(StateError, match=r"000000000003\..* builds on another version of batch 2 than is there"):
+        restored(query, 0, 3)
+
+
+def test_a_late_rewrite_of_a_batch_stops_nothing(tmp_path: Path, in_changes: None) -> None:
+    """A version that others build on stays; one of other rows counts for the batches that come after it."""
+    query, calm = job(tmp_path / "one", 1), job(tmp_path / "calm", 1)
+    for batch in range(4):
+        assert windows(run(query, batch, rows(batch))) == windows(run(calm, batch, rows(batch)))
+    before = restored(query, 0, 3).snapshot()
+    run(query, 2, rows(77))
+    forget()
+    assert restored(query, 0, 3).snapshot() == before
+    assert windows(run(query, 4, rows(4))) == windows(run(calm, 4, rows(4)))
+    other = job(tmp_path / "other", 1)
+    for batch, seed in ((0, 0), (1, 1), (2, 77), (3, 3), (4, 4)):  # taken back to batch 2, which read other rows
+        again = run(query, batch, rows(seed)) if batch > 2 else None
+        assert again is None or windows(again) == windows(run(other, batch, rows(seed)))
+        if again is None:
+            run(other, batch, rows(seed))
+    forget()
+    assert restored(query, 0, 4).snapshot() == restored(other, 0, 4).snapshot()
+
+
+def test_a_query_may_be_taken_back_and_forth(tmp_path: Path) -> None:
+    """Rows A, then B, then A again: the last version counts, though its content was there before."""
+    query = job(tmp_path, 1)
+    run(query, 0, rows(0))
+    found = []
+    for seed in (1, 7, 1, 7, 7):
+        run(query, 1, rows(seed))
+        found.append(restored(query, 0, 1).snapshot())
+    assert found[0] == found[2] != found[1] == found[3]
+    names = sorted(path.name.split(".")[0] for path in tmp_path.rglob("000000000001*.slices"))
+    assert names == ["000000000001", "000000000001-1", "000000000001-2", "000000000001-3"]
+
+
+def test_an_equal_version_is_left_alone_and_a_damaged_one_replaced(tmp_path: Path) -> None:
+    query = job(tmp_path, 1)
+    run(query, 0, rows(0))
+    first = version(query, 0)
+    data, written = first.read_bytes(), first.stat().st_mtime_ns
+    run(query, 0, rows(0))
+    assert version(query, 0) == first
+    assert first.stat().st_mtime_ns == written
+    first.write_bytes(data[:-9] + b"123456789")
+    with pytest.raises(StateError, match="damaged"):
+        run(query, 1, rows(1))
+    run(query, 0, rows(0))  # the batch before, given again
+    assert version(query, 0).name.startswith("000000000000-1.")
+    assert version(query, 0).read_bytes() == data
+    run(query, 1, rows(1))
+
+
+def test_a_full_disk_leaves_no_temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    query = job(tmp_path, 1)
+    run(query, 0, rows(0))
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        run(query, 1, rows(1))
+    monkeypatch.undo()
+    assert not list(tmp_path.rglob(".*"))
+    assert windows(run(query, 1, rows(1)))
+
+
+def test_a_worker_that_holds_a_state_takes_the_spec_of_the_query_as_it_is_now(tmp_path: Path, in_changes: None) -> None:
+    """``on_overflow`` may change with a restart, and the fingerprint stays."""
+    fields = {name: getattr(SPEC, name) for name in SPEC.__dataclass_fields__}
+    fields |= {"windows": dict(SPEC.windows), "aggs": {"total": sl.sum("v")}}
+    strict, lenient = sl.Spec(**fields), sl.Spec(**fields | {"on_overflow": "null"})
+    assert strict.fingerprint() == lenient.fingerprint()
+    most = pa.array(np.full(60, 2**62), pa.int64())
+    for batch in range(2):
+        run(job(tmp_path, 1, strict), batch, rows(batch))
+    much = rows(2).set_column(3, "v", most)
+    batches = {2: much, 3: rows(3), 4: rows(9)}
+    with pytest.raises(OverflowError, match="does not fit int64"):
+        for batch, data in batches.items():
+            run(job(tmp_path, 1, strict), batch, data)
+    at = place(job(tmp_path, 1)).batches()[-1]
+    again = {batch: data for batch, data in batches.items() if batch > at}
+    found = [row for b, data in again.items() for row in windows(run(job(tmp_path, 1, lenient), b, data))]
+    assert None in {row["total"] for row in found}
 
 
 # --- refusals ---------------------------------------------------------------------------------------------------------
@@ -561,18 +697,33 @@ def refused(written: Job, batch: int, sentence: str, query: str = "q") -> None:
         run(written, batch, rows(batch), query=query)
 
 
+def test_a_place_that_is_not_the_drivers_is_refused(tmp_path: Path) -> None:
+    """As ``/data/state`` is on each machine another one."""
+    (tmp_path / "driver").mkdir()
+    told = Files(str(tmp_path / "driver"), "windows", 3, SPEC.fingerprint()).announce()
+    assert told.announce() == told  # one marker for all who come
+    run(replace(job(tmp_path), files=told), 0, rows(0))
+    elsewhere = replace(told, root=str(tmp_path / "executor"))
+    with pytest.raises(StateError, match=r"partition 0 does not see .*driver\..* is not the same place for the driver"):
+        run(replace(job(tmp_path), files=elsewhere), 0, rows(0))
+    assert not list((tmp_path / "executor").rglob("*.slices"))
+
+
 def test_a_missing_version_is_refused(written: Job) -> None:
     refused(written, 4, "after batch 3 is missing in .*it has 0 to 2")
 
 
-def test_another_query_is_refused(written: Job) -> None:
-    refused(written, 3, "belongs to query q, and this is query other", query="other")
-    refused(written, 0, "belongs to query q, and this is query other .a new checkpoint", query="other")
+def test_each_query_has_a_state_of_its_own(tmp_path: Path) -> None:
+    """One DataFrame may be started twice; a new checkpoint begins anew."""
+    query = job(tmp_path)
+    for batch in range(3):
+        first = run(query, batch, rows(batch), query="one")
+        assert windows(run(query, batch, rows(batch), query="other")) == windows(first)
+    refused(query, 3, "after batch 2 is missing in .*it has none", query="third")
 
 
 def test_another_number_of_partitions_is_refused(written: Job, tmp_path: Path) -> None:
     refused(job(tmp_path, 4), 3, "holds state of 3 partitions; this query has partitions=4: keep the number")
-    refused(job(tmp_path, 4), 0, "holds state of 3 partitions; this query has partitions=4: give it another")
 
 
 def test_another_spec_is_refused(written: Job, tmp_path: Path) -> None:
@@ -583,8 +734,13 @@ def test_another_spec_is_refused(written: Job, tmp_path: Path) -> None:
 
 
 def test_a_file_of_another_partition_or_batch_is_refused(written: Job, tmp_path: Path) -> None:
-    folder = tmp_path / "windows" / "3"
-    publish(*filesystem(str(folder / "00000" / f"{2:012}.slices")), (folder / "00001" / f"{2:012}.slices").read_bytes())
+    other = version(written, 2, 1)
+    version(written, 2).unlink()
+    (tmp_path / "windows" / "q" / "3" / "00000" / other.name).write_bytes(other.read_bytes())
+    refused(written, 3, "was written for partition 1, not 0: it was moved")
+    (tmp_path / "windows" / "q" / "3" / "00000" / other.name).rename(
+        tmp_path / "windows" / "q" / "3" / "00000" / f"{2:012}.{'0' * 16}.none.slices"
+    )
     refused(written, 3, "was written for partition 1, not 0: it was moved")
 
 
@@ -606,14 +762,14 @@ def test_tasks_may_be_numbered_otherwise(tmp_path: Path, undisturbed: list[dict]
 
 
 def test_a_drained_query_does_not_go_on(written: Job) -> None:
-    assert written.files is not None
-    written.files.mark_drained(2)
+    for p in range(3):
+        place(written, p).mark_drained(2)
     run(written, 2, rows(2))
     refused(written, 3, "was drained after batch 2, which ended its stream")
 
 
 def test_another_format_is_refused(written: Job, tmp_path: Path) -> None:
-    path = tmp_path / "windows" / "3" / "00000" / f"{2:012}.slices"
+    path = version(written, 2)
     data = bytearray(path.read_bytes())
     data[8] = 9
     path.write_bytes(data)
@@ -633,16 +789,15 @@ def damages(data: bytes, number: int) -> Iterator[bytes]:
 
 
 def test_a_damaged_file_is_never_read(written: Job, tmp_path: Path) -> None:
-    path = tmp_path / "windows" / "3" / "00000" / f"{2:012}.slices"
-    assert written.files is not None
+    path = version(written, 2)
     data = path.read_bytes()
-    written.files.restore(SPEC, 0, 2, "q")
+    restored(written, 0, 2)
     refused = 0
     for damaged in damages(data, 11_000):
         if damaged != data:
             path.write_bytes(damaged)
             with pytest.raises(StateError, match=r"damaged|has format"):
-                written.files.restore(SPEC, 0, 2, "q")
+                restored(written, 0, 2)
             refused += 1
     assert refused > 10_000
 

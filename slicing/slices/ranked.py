@@ -37,7 +37,7 @@ def reranked(lanes: Sequence[Lane], cells: Cells, column: str, rank: Ints, arriv
     def moved(words: Ints, complemented: bool) -> Ints:
         return ~rank[~words] if complemented else rank[words]
 
-    return _map_ranks(lanes, cells, column, moved, ties=not arrival)
+    return map_ranks(lanes, cells, column, moved, ties=not arrival)
 
 
 def ranks_used(lanes: Sequence[Lane], tables: Iterable[Cells], column: str, size: int) -> Ints:
@@ -49,11 +49,11 @@ def ranks_used(lanes: Sequence[Lane], tables: Iterable[Cells], column: str, size
         return words
 
     for table in tables:
-        _map_ranks(lanes, table, column, mark)
+        map_ranks(lanes, table, column, mark)
     return np.flatnonzero(used)
 
 
-def _map_ranks(
+def map_ranks(
     lanes: Sequence[Lane], cells: Cells, column: str, change: Callable[[Ints, bool], Ints], ties: bool = False
 ) -> Cells:
     blocks = list(cells.blocks)

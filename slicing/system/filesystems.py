@@ -3,32 +3,64 @@
 from __future__ import annotations
 
 import os
+import re
 import uuid
+from contextlib import suppress
 
 import pyarrow as pa
 from pyarrow import fs
 
 PUTS = ("s3", "gcs", "gs", "abfs")  # object stores, where a file is there when its put is complete, and a move copies
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(/?)(?!/)")
+_HINTS = {  # names that Hadoop has, and pyarrow has not
+    "s3a": "write s3://bucket/path, which pyarrow opens itself, or install s3fs",
+    "s3n": "write s3://bucket/path, which pyarrow opens itself",
+    "wasb": "write abfss://container@account.dfs.core.windows.net/path, or install adlfs",
+    "wasbs": "write abfss://container@account.dfs.core.windows.net/path, or install adlfs",
+    "dbfs": "write the path as it is mounted, /dbfs/path, or a volume's, /Volumes/path",
+    "viewfs": "write the hdfs:// path that it stands for",
+}
 
 
 def filesystem(path: str) -> tuple[fs.FileSystem, str]:
     """What opens a path or URI: a local path, whatever pyarrow knows (hdfs, s3, gs), and fsspec for the rest."""
+    _check_scheme(path)
     if path.startswith("file:") or "://" not in path:
         local = path.removeprefix("file:")
         return fs.LocalFileSystem(), os.path.abspath("/" + local.lstrip("/") if local != path else local)
     try:
-        system, inside = fs.FileSystem.from_uri(path)
+        system, inside = fs.FileSystem.from_uri(_in_one_put(path))
         return system, inside.rstrip("/")
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        hint = _HINTS.get(path.partition(":")[0].lower())
+        what = f"pyarrow cannot open it ({error})"
+        to_do = f": {hint}" if hint else ""
         try:
             import fsspec
         except ImportError:
-            raise ValueError(f"{path}: pyarrow cannot open it ({error}), and fsspec is not installed") from None
+            raise ValueError(f"{path}: {what}, and fsspec is not installed{to_do}") from None
         try:
             other, inside = fsspec.core.url_to_fs(path)
         except (ImportError, ValueError) as other_error:
-            raise ValueError(f"{path}: pyarrow cannot open it ({error}), nor can fsspec ({other_error})") from None
+            raise ValueError(f"{path}: {what}, nor can fsspec ({other_error}){to_do}") from None
         return fs.PyFileSystem(fs.FSSpecHandler(other)), inside.rstrip("/")
+
+
+def _check_scheme(path: str) -> None:
+    """Refuse ``hdfs:/x``: it would be a folder of this machine, named "hdfs:", and another one on each executor."""
+    found = _SCHEME.match(path)
+    if found is None or found[1].lower() == "file" or not found[2]:
+        return
+    scheme, rest = found[1], path[found.end() :]
+    hint = _HINTS.get(scheme.lower(), f"write {scheme}://host/{rest}, or {scheme}:///{rest} for the default host")
+    raise ValueError(f"{path} has a scheme and one slash, which would be a local folder named '{scheme}:'; {hint}")
+
+
+def _in_one_put(uri: str) -> str:
+    """S3 otherwise begins an upload of parts before the first byte: three requests a file."""
+    if not uri.startswith("s3:") or "allow_delayed_open=" in uri:
+        return uri
+    return f"{uri}{'&' if '?' in uri else '?'}allow_delayed_open=true"
 
 
 def absolute(path: str) -> str:
@@ -46,23 +78,49 @@ def listed(system: fs.FileSystem, folder: str) -> list[fs.FileInfo]:
 
 
 def publish(system: fs.FileSystem, path: str, data: bytes) -> None:
-    """Put a whole file in its place in one step, durable before it is seen."""
+    """Put a whole file in its place in one step, durable before it is seen.
+
+    Where there is one of this name it is taken to be the same: names say what is in them.
+    """
     folder, name = os.path.split(path)
     spare = f"{folder}/.{name}.{uuid.uuid4().hex}"
     if isinstance(system, fs.LocalFileSystem):
         os.makedirs(folder, exist_ok=True)
-        with open(spare, "wb") as file:
+    if any(store in system.type_name for store in PUTS):
+        _write(system, path, data)
+        return
+    try:
+        _write(system, spare, data)
+        _move(system, spare, path)
+    except BaseException:
+        with suppress(OSError):  # a full disk keeps nothing of what it had no room for
+            system.delete_file(spare)
+        raise
+
+
+def _write(system: fs.FileSystem, path: str, data: bytes) -> None:
+    if isinstance(system, fs.LocalFileSystem):
+        with open(path, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
+        return
+    try:
+        stream = system.open_output_stream(path)
+    except FileNotFoundError:
+        system.create_dir(os.path.dirname(path), recursive=True)
+        stream = system.open_output_stream(path)
+    with stream:
+        stream.write(data)
+
+
+def _move(system: fs.FileSystem, spare: str, path: str) -> None:
+    if isinstance(system, fs.LocalFileSystem):
         os.replace(spare, path)
         return
-    system.create_dir(folder, recursive=True)
-    place = path if any(store in system.type_name for store in PUTS) else spare
-    with system.open_output_stream(place) as stream:
-        stream.write(data)
-    if place == path:
-        return
-    if system.type_name == "hdfs" and system.get_file_info(path).type != fs.FileType.NotFound:
-        system.delete_file(path)  # HDFS does not rename over a file
-    system.move(spare, path)
+    try:
+        system.move(spare, path)
+    except OSError:  # HDFS does not rename over a file
+        if system.get_file_info(path).type != fs.FileType.File:
+            raise
+        system.delete_file(spare)

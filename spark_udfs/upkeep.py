@@ -1,0 +1,304 @@
+"""What is done to the state of a query from beside it: ``drain``, ``peek``, ``rescale``, ``change``.
+
+All of them go by the query's checkpoint: its id says whose state it is, its log of commits which batch is complete.
+They run as Spark jobs, a task a partition; no state is in the driver's memory.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from slicing import Operator, Spec
+from slicing.partials import check, operator_of, state_of
+from slicing.replan import complete_from, given_for, moved, whole_from
+from slicing.split import joined, split
+from slicing.system.filesystems import absolute
+from spark_udfs import stages
+from spark_udfs.stages import Job
+from spark_udfs.state import Files, Place, StateError
+from spark_udfs.types import arrow_schema, spark_schema
+
+Batches = Iterable[pa.RecordBatch]
+_ANSWERS = pa.schema([("place", pa.int32()), ("answer", pa.binary())])
+_PIECES = pa.schema([("place", pa.int32()), ("part", pa.int32()), ("piece", pa.binary()), ("error", pa.binary())])
+_REFUSALS = (StateError, ValueError, TypeError)
+
+
+@dataclass(frozen=True)
+class Stand:
+    """Where a query stands, by its checkpoint."""
+
+    query: str
+    begun: int
+    done: int
+
+    @staticmethod
+    def of(spark: SparkSession, checkpoint: str | None, function: str) -> Stand:
+        """Read by Spark, which opens any path that its queries have checkpoints on."""
+        if checkpoint is None:
+            raise StateError(
+                f"{function} needs checkpoint=, that of the query (its checkpointLocation): it says whose state is "
+                "meant and which batch is complete"
+            )
+        try:
+            query = json.loads(spark.read.text(f"{checkpoint}/metadata").collect()[0][0])["id"]
+            begun, done = (_newest(spark, f"{checkpoint}/{log}") for log in ("offsets", "commits"))
+        except AnalysisException:
+            what = "it has no metadata, offsets/ or commits/"
+            raise StateError(f"{checkpoint} is no query's checkpoint: {what}") from None
+        if begun is None or done is None:
+            raise StateError(f"the query at {checkpoint} has not completed a batch yet: it has no state")
+        return Stand(query, begun, done)
+
+
+def _newest(spark: SparkSession, log: str) -> int | None:
+    """The last batch in one of a checkpoint's logs."""
+    entries = spark.read.format("binaryFile").option("pathGlobFilter", "[0-9]*").load(log).select("path").collect()
+    names = (entry.path.rpartition("/")[2] for entry in entries)
+    return max((int(name) for name in names if name.isdigit()), default=None)
+
+
+def drain(
+    spark: SparkSession,
+    spec: Spec,
+    state: str,
+    partitions: int | None = None,
+    name: str = "windows",
+    checkpoint: str | None = None,
+) -> DataFrame:
+    """The windows that a stopped stream has left open, as a batch DataFrame; the stream has ended when it was read.
+
+    ``checkpoint`` is the query's. A batch that Spark has not completed is refused: run the query once more, with
+    ``trigger(availableNow=True)``. Draining again gives the same rows; the query refuses to go on after it. Write them
+    beside the stream's own output: of a folder that a file sink wrote, Spark reads only what that sink has listed.
+    """
+    stand = Stand.of(spark, checkpoint, "drain")
+    if stand.begun != stand.done:
+        raise StateError(
+            f"batch {stand.begun} of the query at {checkpoint} has begun, batch {stand.done} is its last complete one; "
+            "run the query once more with trigger(availableNow=True), then drain"
+        )
+    return _open_windows(spark, spec, _files(spec, state, partitions, name, stand), stand, ends=True)
+
+
+def peek(
+    spark: SparkSession,
+    spec: Spec,
+    state: str,
+    partitions: int | None = None,
+    name: str = "windows",
+    checkpoint: str | None = None,
+) -> DataFrame:
+    """The open windows of a query as they are after its last complete batch, as a batch DataFrame.
+
+    The query goes on: it may run meanwhile. Arguments are those of :func:`drain`.
+    """
+    stand = Stand.of(spark, checkpoint, "peek")
+    return _open_windows(spark, spec, _files(spec, state, partitions, name, stand), stand, ends=False)
+
+
+def rescale(
+    spark: SparkSession,
+    spec: Spec,
+    state: str,
+    to: int,
+    partitions: int | None = None,
+    name: str = "windows",
+    checkpoint: str | None = None,
+) -> int:
+    """Re-partition a stopped query's state for ``partitions=to``, exactly; the batch it stands at.
+
+    The old state stays where it is. ``partitions`` is the number there is, needed where it was rescaled before.
+    """
+    if isinstance(to, bool) or not isinstance(to, int) or to < 1:
+        raise ValueError(f"to must be a number of partitions, at least 1; got {to!r}")
+    if not spec.by and to != 1:
+        raise ValueError(f"a query without keys (by=[]) has one partition; got to={to}")
+    check(spec, to)
+    stand = Stand.of(spark, checkpoint, "rescale")
+    old = _files(spec, state, partitions, name, stand)
+    new = replace(old, partitions=to)
+
+    def taken_apart(numbers: Batches) -> Iterator[pa.RecordBatch]:
+        return pieces(spec, old, stand, to, numbers)
+
+    def put_together(batches: Batches) -> Iterator[pa.RecordBatch]:
+        return gathered(spec, new, stand, batches)
+
+    places = spark.range(0, old.partitions, 1, old.partitions).mapInArrow(taken_apart, spark_schema(_PIECES))
+    _answers(places.repartitionById(to, "place").mapInArrow(put_together, spark_schema(_ANSWERS)))
+    return stand.done
+
+
+def change(
+    spark: SparkSession,
+    spec: Spec,
+    changed_spec: Spec,
+    state: str,
+    to: str,
+    partitions: int | None = None,
+    name: str = "windows",
+    checkpoint: str | None = None,
+    data: Any = None,
+) -> dict[str, dict[str, Any]]:
+    """Add or remove windows and aggregates of a stopped query, which goes on from its checkpoint under the name ``to``.
+
+    What is added begins now. Told are ``{"windows": ..., "aggs": ...}`` with the time from which on each is complete
+    (None: from the first row on): an added window comes out if it starts then or later, an added aggregate is null in
+    windows that start before. ``data`` is the DataFrame to be read, needed if it has columns that were not read before.
+    """
+    stand = Stand.of(spark, checkpoint, "change")
+    old = _files(spec, state, partitions, name, stand)
+    check(changed_spec, old.partitions)
+    new = replace(old, name=to, fingerprint=changed_spec.fingerprint())
+    schema = getattr(data, "schema", None)
+    schema = arrow_schema(schema) if isinstance(schema, StructType) else schema
+    work = Change(spec, changed_spec, old, new, stand, schema)
+    return work.done(lambda task: _asked(spark, old.partitions, task))
+
+
+# --- their tasks ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Change:
+    """The three rounds of :func:`change`, each of any place: its latest time, what is whole from when on, its state."""
+
+    spec: Spec
+    changed: Spec
+    old: Files
+    new: Files
+    stand: Stand
+    columns: pa.Schema | None
+
+    def done(self, ask: Callable[[Callable[[int], Any]], list[Any]]) -> dict[str, dict[str, Any]]:
+        """All rounds; ``ask`` tells what a function of a place answers, of all places."""
+        if self.new.name == self.old.name:
+            where = f"{self.old.root}/{self.old.name}"
+            raise StateError(f"{where} cannot be changed: its new name must be another one than {self.old.name!r}")
+        newest = max((time for time in ask(self.newest) if time is not None), default=None)
+        found = ask(lambda place: self.whole_from(place, newest))
+        since, agg_since = ({n: max(ticks[i][n] for ticks in found) for n in found[0][i]} for i in (0, 1))
+        told: dict[str, dict[str, Any]] = ask(lambda place: self.write(place, newest, since, agg_since))[0]
+        return told
+
+    def newest(self, place: int) -> int | None:
+        """The latest time of the rows that a place has seen."""
+        newest: int | None = _going_on(self.old.place(self.stand.query, place)).header(self.stand.done)["newest"]
+        return newest
+
+    def whole_from(self, place: int, newest: int | None) -> tuple[dict[str, int], dict[str, int]]:
+        """From which start on what is added would be whole, if there was this place alone."""
+        _, operator, _ = self.old.place(self.stand.query, place).restore(self.spec, self.stand.done)
+        state = state_of(operator).but(newest=newest)
+        return whole_from(state, self.changed, given_for(state, self.changed, self.columns))
+
+    def write(
+        self, place: int, newest: int | None, since: dict[str, int], agg_since: dict[str, int]
+    ) -> dict[str, dict[str, Any]]:
+        """Publish the place's state for the changed spec."""
+        _, operator, _ = self.old.place(self.stand.query, place).restore(self.spec, self.stand.done)
+        state = state_of(operator).but(newest=newest)
+        state = moved(state, self.changed, given_for(state, self.changed, self.columns), since, agg_since)
+        self.new.place(self.stand.query, place).write(operator_of(state), self.stand.done)
+        return complete_from(self.spec, [state])
+
+
+def pieces(spec: Spec, old: Files, stand: Stand, to: int, numbers: Batches) -> Iterator[pa.RecordBatch]:
+    """The state of some places, taken apart for ``to`` places."""
+    for batch in numbers:
+        for part in batch.column(0).to_pylist():
+            try:
+                place = _going_on(old.place(stand.query, part))
+                _, operator, _ = place.restore(spec, stand.done)
+                states = split(state_of(operator), to)
+                for target, state in enumerate(states):
+                    yield _row(_PIECES, target, part, operator_of(state).snapshot(), None)
+            except _REFUSALS as error:
+                for target in range(to):
+                    yield _row(_PIECES, target, part, None, pickle.dumps(error))
+
+
+def gathered(spec: Spec, new: Files, stand: Stand, batches: Batches) -> Iterator[pa.RecordBatch]:
+    """The pieces of one place, published as its state."""
+    rows = [row for batch in batches for row in batch.to_pylist()]
+    for place in sorted({row["place"] for row in rows}):
+        mine = sorted((row for row in rows if row["place"] == place), key=lambda row: int(row["part"]))
+        errors = [row["error"] for row in mine if row["error"] is not None]
+        if not errors:
+            states = [state_of(Operator.restore(spec, row["piece"])) for row in mine]
+            new.place(stand.query, place).write(operator_of(joined(states)), stand.done)
+        yield _row(_ANSWERS, place, errors[0] if errors else pickle.dumps(None))
+
+
+def _going_on(place: Place) -> Place:
+    if place.drained() is not None:
+        raise StateError(
+            f"{place.files.root}/{place.files.name} was drained after batch {place.drained()}, which ended its stream"
+        )
+    return place
+
+
+def _files(spec: Spec, state: str, partitions: int | None, name: str, stand: Stand) -> Files:
+    """The state files of a query; where it was rescaled, of the number that has its last complete batch."""
+    files = Files(absolute(state), name, 0, spec.fingerprint())
+    found = [n for n in files.counts(stand.query) if partitions in (None, n)]
+    if len(found) > 1:
+        found = [n for n in found if stand.done in replace(files, partitions=n).place(stand.query, 0).batches()]
+    if len(found) != 1:
+        there = ", ".join(map(str, files.counts(stand.query)))
+        held = f"state for partitions= {there}: say which" if there else f"no state of query {stand.query}"
+        raise StateError(f"{files.root}/{name} holds {held}" + (f"; got {partitions}" if partitions else ""))
+    return replace(files, partitions=found[0])
+
+
+def _open_windows(spark: SparkSession, spec: Spec, files: Files, stand: Stand, ends: bool) -> DataFrame:
+    def given(place: int) -> pa.Schema:
+        _, operator, _ = files.place(stand.query, place).restore(spec, stand.done)
+        return state_of(operator).given
+
+    (schema,) = _asked(spark, 1, given)
+    job = Job(spec, schema, files.partitions, files)
+    shape = stages.results_schema(replace(job, files=None))
+
+    def windows(numbers: Batches) -> Iterator[pa.RecordBatch]:
+        return stages.drain(job, numbers, stand.done, stand.query, ends)
+
+    return spark.range(0, files.partitions, 1, files.partitions).mapInArrow(windows, spark_schema(shape))
+
+
+def _asked(spark: SparkSession, count: int, task: Callable[[int], Any]) -> list[Any]:
+    """What a function of the number of a place answers, in a task for each; refusals are raised here."""
+
+    def run(numbers: Batches) -> Iterator[pa.RecordBatch]:
+        for batch in numbers:
+            for place in batch.column(0).to_pylist():
+                try:
+                    answer = task(place)
+                except _REFUSALS as error:
+                    answer = error
+                yield _row(_ANSWERS, place, pickle.dumps(answer))
+
+    return _answers(spark.range(0, count, 1, count).mapInArrow(run, spark_schema(_ANSWERS)))
+
+
+def _answers(frame: DataFrame) -> list[Any]:
+    answers = [pickle.loads(row.answer) for row in sorted(frame.collect(), key=lambda row: int(row.place))]
+    for answer in answers:
+        if isinstance(answer, Exception):
+            raise answer
+    return answers
+
+
+def _row(schema: pa.Schema, *values: Any) -> pa.RecordBatch:
+    columns = [pa.array([value], field.type) for value, field in zip(values, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
