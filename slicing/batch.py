@@ -27,8 +27,6 @@ from slicing.windows.bounds import LIMIT
 Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
-BLOCK = 512  # rows looked at together
-FEW = 1024  # rows that numpy cuts as well, 2 us against 1: a kernel is loaded for more, 0.3 s where it is not compiled
 ALL_VALID: Bytes = np.empty(0, np.uint8)
 
 
@@ -92,16 +90,17 @@ class Rows:
 
     def _scan(self) -> bool:
         """See to the extremes; whether rows are in order."""
-        time, size = self.time, -(-len(self) // BLOCK)
+        time, block = self.time, self.plan.policy.block
+        size = -(-len(self) // block)
         lows, highs = self.__dict__["extremes"] = np.empty(size, np.int64), np.empty(size, np.int64)
-        pieces = parts(size, self.threads, BLOCK)
+        pieces = parts(size, self.threads, block)
 
         def scanned(blocks: slice) -> bool:
-            rows = slice(blocks.start * BLOCK, blocks.stop * BLOCK)
-            return scan(time[rows], BLOCK, lows[blocks], highs[blocks])
+            rows = slice(blocks.start * block, blocks.stop * block)
+            return scan(time[rows], block, lows[blocks], highs[blocks])
 
         ordered = side_by_side(scanned, pieces)
-        return all(ordered) and self._ascend([piece.start * BLOCK for piece in pieces[1:]])
+        return all(ordered) and self._ascend([piece.start * block for piece in pieces[1:]])
 
     @lazy
     def cuts(self) -> tuple[Ints, Ints]:
@@ -114,11 +113,11 @@ class Rows:
     def _cut(self, edges: Ints) -> Ints | None:
         """Between which rows edges lie, which come after the first and up to the last; None: rows are not in order."""
         time, bounds = self.time, np.zeros(edges.size + 1, np.int64)
-        if time.size <= FEW:
+        if time.size <= self.plan.policy.numpy_cuts:
             bounds[1:] = time.searchsorted(edges)
             return bounds if np.count_nonzero(time[1:] < time[:-1]) == 0 else None
         if self.threads == 1 or not self.shared:
-            return bounds if cut(time, edges, BLOCK, bounds[1:]) == time.size else None
+            return bounds if cut(time, edges, self.plan.policy.block, bounds[1:]) == time.size else None
         pieces = self._pieces
         starts = [piece.start for piece in pieces[1:]]
         if not self._ascend(starts):
@@ -126,9 +125,11 @@ class Rows:
         firsts = [int(np.searchsorted(edges, time[start - 1], "right")) for start in starts]
         shares = list(zip(pieces, pairwise([0, *firsts, edges.size]), strict=True))
 
+        block = self.plan.policy.block
+
         def ordered(share: tuple[slice, tuple[int, int]]) -> bool:
             rows, (first, last) = share
-            return cut(time[rows], edges[first:last], BLOCK, bounds[first + 1 : last + 1]) == rows.stop - rows.start
+            return cut(time[rows], edges[first:last], block, bounds[first + 1 : last + 1]) == rows.stop - rows.start
 
         if not all(side_by_side(ordered, shares)):
             return None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from slicing.answers.ways import pays, stacks
+from slicing.answers.ways import stacks
 from slicing.columns.expressions import Derived, fields_of
 from slicing.decide import Context, Decision, Workload, decide
 from slicing.durations import Duration
@@ -302,6 +302,7 @@ def _combine(plan: Plan) -> str:
     ends = plan.edges.between(0, 2 * longest - 1, np.arange(0, 2 * longest, width), 0, limit=8 * MOST_SHOWN)
     edge = int(plan.edges.next_live(np.array([longest]), BEGIN)[0])
     one, many = plan.edges.due(ends, edge - 1, edge), plan.edges.due(ends, longest, 2 * longest)
+    pays = plan.policy.pays
     exact = len(plan.removable) == len(plan.lanes)
     few = _cheapest(one, ends.size, exact)
     if plan.eager:

@@ -27,10 +27,6 @@ from slicing.slices.lanes import Lane
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
-SLOTS = 4  # slots side by side, of streams somewhat out of order
-FILLED = 0.5  # of the keys at least have rows in a slot: where dense cells beat sorted runs, in time and in memory
-LARGE = 4  # rows a key of pushes that are reduced to cells of their own
-
 
 class Head:
     """Cells slot * room + code."""
@@ -49,11 +45,11 @@ class Head:
     @staticmethod
     def begun(plan: Plan, rows: Rows, horizon: int) -> Head | None:
         """One for these rows and those that may come beside them; None where they span too many slots."""
-        width, _ = _slots(plan)
+        (width, _), slots = _slots(plan), plan.policy.head_slots
         low, high, oldest = (edge_after(plan, t) for t in (*rows.span[:2], horizon))
-        if (high - oldest) // width < SLOTS:
+        if (high - oldest) // width < slots:
             low = oldest
-        if (high - low) // width >= SLOTS:
+        if (high - low) // width >= slots:
             return None
         return Head(plan, progression(low, high, width), rows.codes + rows.codes // 4 + 64)
 

@@ -54,13 +54,15 @@ class Operator:
         threads: int = 1,
         combine: str = "auto",
         layout: str = "long",
+        policy: Policy | None = None,
     ) -> None:
         """``max_windows_per_push`` spreads a flush of more windows over the pushes that follow (not those of rows): the
         earliest ends first, then the keys as they first came. A push works for its share only, and all shares together
         for as much as one flush; what cannot be taken apart are the windows of a key that end together.
 
         ``threads`` share the rows of large pushes. ``combine`` forces how slices become windows (``explain`` tells what
-        is chosen, and what there is). Answers are the same but for the last bits of float sums.
+        is chosen, and what there is). Answers are the same but for the last bits of float sums. ``policy`` is for
+        tests (``slicing.policy``): from where on one route is taken rather than another one.
 
         ``layout="wide"`` gives outputs' ``windows`` as :func:`aggregate` does. With ``emit="updates"`` they have a
         ``revision_<window>`` each, and only the keys and window ends for which a window is new or has changed. The
@@ -71,7 +73,10 @@ class Operator:
         self.spec = spec
         if max_windows_per_push is not None:
             _at_least_one(max_windows_per_push, "max_windows_per_push", ", or None")
-        self._policy = Policy(checked(combine, spec), _at_least_one(threads, "threads"), max_windows_per_push)
+        told: dict[str, Any] = {"combine": combine, "threads": threads, "max_windows_per_push": max_windows_per_push}
+        self._policy = Policy(**told) if policy is None else replace(policy, **_told(told))
+        checked(self._policy.combine, spec)
+        _at_least_one(self._policy.threads, "threads")
         self._wide = check_layout(layout, spec)
         self._now: State | None = None
         self._advanced: tuple[object, ...] = ()  # watermarks given before the first push, which tells their type
@@ -89,7 +94,7 @@ class Operator:
         Rows that wait may be kept where they lie: write nothing into memory that Arrow shares with its owner (a numpy
         array, a DataFrame's column) once it was pushed.
         """
-        given = one_batch(data)
+        given = data if isinstance(data, pa.RecordBatch) else one_batch(data)
         if self._ended:
             raise RuntimeError("the operator was flushed, which ends its stream; build a new Operator to go on")
         before = self._now if self._now is not None else self._first_state(given.schema)
@@ -219,13 +224,7 @@ class Operator:
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickled and copied as a snapshot: both go on from here, each by itself."""
-        restore = partial(
-            Operator.restore,
-            max_windows_per_push=self._policy.max_windows_per_push,
-            threads=self._policy.threads,
-            combine=self._policy.combine,
-            layout="wide" if self._wide else "long",
-        )
+        restore = partial(Operator.restore, policy=self._policy, layout="wide" if self._wide else "long")
         return restore, (self.spec, self.snapshot())
 
     @staticmethod
@@ -237,11 +236,11 @@ class Operator:
         threads: int = 1,
         combine: str = "auto",
         layout: str = "long",
+        policy: Policy | None = None,
     ) -> Operator:
         """The operator that wrote the snapshot; refuses one of another spec, another format, or a damaged one."""
-        operator = Operator(
-            spec, max_windows_per_push=max_windows_per_push, threads=threads, combine=combine, layout=layout
-        )
+        told: dict[str, Any] = {"combine": combine, "threads": threads, "max_windows_per_push": max_windows_per_push}
+        operator = Operator(spec, **told, layout=layout, policy=policy)
         state, operator._advanced, operator._ended = snapshot.read(spec, blob)
         operator._state = state
         return operator
@@ -263,6 +262,11 @@ def _no_windows(spec: Spec) -> pa.Table:
     names += [*(["rank_start", "rank_end"] if spec.ranks_rows else []), *spec.aggs]
     names += {"final": [], "updates": ["revision"], "changes": ["op"]}[spec.emit]
     return pa.table({name: pa.nulls(0) for name in names})
+
+
+def _told(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Those that are not what they would be anyway."""
+    return {name: value for name, value in arguments.items() if value != getattr(Policy, name)}
 
 
 def _at_least_one(value: object, argument: str, other: str = "") -> int:

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from slicing.batch import BLOCK, Rows
+from slicing.batch import Rows
 from slicing.columns.key_tables import Codes
 from slicing.columns.lazy import lazy
 from slicing.columns.values import NOWHERE, TOP
@@ -20,8 +20,6 @@ Ints = npt.NDArray[np.int64]
 Chunk = tuple[slice, Codes, int]  # some rows, their cells, and what to add to these
 
 CHUNK = 1 << 16  # rows scattered at a time: half as many take 0.96 to 0.93 of the rate
-LONG = 4096  # rows of a slot that are worth a turn of their own
-MOST_PIECES = 7  # slots a block of rows may touch before scattering is cheaper than a masked pass for each
 UNEVEN = 1.25  # times its share of the rows that a thread may have
 NO_CODES: Codes = np.empty(0, np.int32)
 NO_CODES.setflags(write=False)
@@ -165,7 +163,7 @@ class Grid:
         """Between which rows the slots lie, where these are long and side by side."""
         if self.edges.size == 1:
             return np.array([0, len(self.of)])
-        if not self.of.span[2] or self.edges.size * LONG > len(self.of):
+        if not self.of.span[2] or self.edges.size * self.of.plan.policy.long_slot > len(self.of):
             return NOWHERE
         edges, bounds = self.of.cuts
         if edges is self.edges:
@@ -229,9 +227,9 @@ class Pieces:
     @staticmethod
     def of(grid: Grid) -> Pieces | None:
         """None where they touch many."""
-        lows, highs = grid.of.extremes
-        found = np.empty((MOST_PIECES * lows.size, 5), np.int64)
-        n = pieces(len(grid.of), BLOCK, lows, highs, grid.edges, found)
+        (lows, highs), policy = grid.of.extremes, grid.of.plan.policy
+        found = np.empty((policy.most_pieces * lows.size, 5), np.int64)
+        n = pieces(len(grid.of), policy.block, lows, highs, grid.edges, found)
         return None if n < 0 else Pieces(grid, found[:n])
 
     def counts(self) -> None:
@@ -248,7 +246,7 @@ class Pieces:
 
     @lazy
     def shares(self) -> list[slice]:
-        return parts(len(self.found), self.grid.of.threads, BLOCK)
+        return parts(len(self.found), self.grid.of.threads, self.grid.of.plan.policy.block)
 
 
 Place = Segments | Pieces | Grid | Scattered | Chained

@@ -26,7 +26,6 @@ from slicing.kernels.combine import REMOVABLE
 from slicing.kernels.strategies import STRATEGIES
 from slicing.measure import Measure
 from slicing.policy import ADDED, Policy, refusal
-from slicing.slices import eager
 from slicing.slices.blocks import Words, kind_of, width
 from slicing.slices.cells import Cells
 from slicing.slices.combining import AUTO, BUCKETS, EAGER
@@ -74,7 +73,7 @@ class Plan:
         self.spec = spec
         self.since = dict(since or {})
         self.agg_since = dict(agg_since or {})
-        self._made: dict[str, Any] = {}
+        self.memo: dict[str, Any] = {}
         self._made_alike: dict[str, Any] = {}
         self.policy = Policy()
         self.arrival = arrival  # False: rows come in no order, and ties go to the smaller value
@@ -122,7 +121,7 @@ class Plan:
             return Plan(spec, schema, arrival)  # refused once more, or an argument of an aggregate has no hash
         plan, edges = object.__new__(Plan), object.__new__(EdgeSet)
         edges.__dict__.update(like.edges.__dict__)
-        plan.__dict__.update(like.__dict__, spec=spec, edges=edges, columns=Columns(like.types, like.derived), _made={})
+        plan.__dict__.update(like.__dict__, spec=spec, edges=edges, columns=Columns(like.types, like.derived), memo={})
         return plan
 
     def _bind_edges(self, windows: Sequence[ContextFreeWindow | RowWindow | Window]) -> None:
@@ -274,9 +273,9 @@ class Plan:
 
     def once(self, name: str, make: Callable[[], Made]) -> Made:
         """What is the same for every push: made when it is first asked for."""
-        if name not in self._made:
-            self._made[name] = make()
-        made: Made = self._made[name]
+        if name not in self.memo:
+            self.memo[name] = make()
+        made: Made = self.memo[name]
         return made
 
     def alike(self, name: str, make: Callable[[], Made]) -> Made:
@@ -354,6 +353,13 @@ class Plan:
         return Names(self.names)
 
     @lazy
+    def most_windows(self) -> tuple[int, float, int]:
+        """How many time windows hold a slice at most, how many end in a tick of time, and how long they are at most."""
+        bounds = self.edges.bounds
+        longest = max((b.longest for b in bounds), default=0)
+        return sum(b.overlap for b in bounds), sum(b.per_tick for b in bounds), longest
+
+    @lazy
     def a_cell_a_slice(self) -> bool:
         """Whether a slice has one cell of a run."""
         return not (self.spec.by or self.fragments)
@@ -364,7 +370,7 @@ class Plan:
 
     @lazy
     def has_head(self) -> bool:
-        """Whether nothing asks for more than cells added up by code, of slots of one width (``slicing.head``)."""
+        """Whether the store may have a head: all that is asked are cells added up by code, of slots of one width."""
         plain = bool(self.spec.by) and self.adds_up and self.gapless
         plain = plain and not (self.keeps_rows or self.ranked or self.spec.revises)
         return plain and self.edges.regular_width(0) is not None
@@ -411,7 +417,7 @@ class Plan:
     def _deep(self) -> bool:
         """Whether a window slides over so many slices that few windows are worth a tree over them."""
         periodic = [bound.periodic for bound in self.bounds if bound.periodic is not None]
-        return self.adds_up and any(size >= eager.DEEP * every for size, every, _ in periodic)
+        return self.adds_up and any(size >= self.policy.tree_slides * every for size, every, _ in periodic)
 
     @property
     def combine(self) -> str:
@@ -422,7 +428,7 @@ class Plan:
         """The plan itself, told how to be run; refuses a strategy that the types of columns do not allow."""
         check_types(policy.combine, self)
         self.policy = policy
-        self._made.pop("ways", None)
+        self.memo.pop("ways", None)
         return self
 
     @lazy

@@ -30,7 +30,7 @@ from slicing.answers.answers import Answers
 from slicing.answers.fill import Filled
 from slicing.answers.postpone import Postponed, given_out, held_beside
 from slicing.answers.revise import revise
-from slicing.answers.too_many import check_due
+from slicing.answers.too_many import MOST, check_due
 from slicing.answers.ways import Closing
 from slicing.batch import Rows
 from slicing.columns.order import distinct
@@ -45,7 +45,7 @@ from slicing.spec import ProcessingTime
 from slicing.state import State, forget
 from slicing.store import Store
 from slicing.watermark import Seen
-from slicing.windows.bounds import APART, BEGIN, END, LIMIT
+from slicing.windows.bounds import APART, BEGIN, END, FOREVER, LIMIT
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -98,7 +98,7 @@ NO_ROWS = {"rows": 0, "windowed": 0, "late": 0, "outside": 0, "null_time": 0, "a
 
 def push(before: State, data: pa.RecordBatch) -> Pushed:
     """A batch all the way."""
-    state = before.draft()
+    state = State(**before.__dict__)  # a draft
     plan, batch = state.plan, read(state, data)
     rows, reached = batch.rows, reached_by(state)
     state.arrived += batch.given.num_rows
@@ -114,7 +114,8 @@ def push(before: State, data: pa.RecordBatch) -> Pushed:
         state.store = state.store.whole(BEGIN if state.newest is None else state.newest)
     arrivals = collect(state, rows)
     answers, change = close(state, reached, admit(state, arrivals))
-    state.store = state.store.settled()
+    if len(state.store.runs) > 1:
+        state.store = state.store.settled()
     return Pushed(state, _output(state, batch, answers, change, arrivals.late, arrivals.outside))
 
 
@@ -330,7 +331,9 @@ def close(
     """Move the watermark: the windows of slices and of rows that it completes; and what late rows have changed."""
     if reached is None:
         return [], change
-    after, until = state.closing(reached, flush)
+    plan = state.plan
+    after = BEGIN if state.watermark is None else state.watermark - plan.patience
+    until = FOREVER if flush else reached - plan.patience
     parts: list[Answers] = []
     if state.plan.keeps_rows:
         if change.older is None:
@@ -340,13 +343,15 @@ def close(
             again, mark = change.revised or (Answers.none(state.plan), NOWHERE)
             again, mark = Answers.all_of(state.plan, [again, gone]), np.append(mark, np.zeros(len(gone), np.int64))
             change = change._replace(revised=(again, mark))
-    parts.insert(0, _close_slices(state, reached, after, until, flush))
+    found = _close_slices(state, reached, after, until, flush)
+    if found is not None:
+        parts.insert(0, found)
     if not flush:
         state.watermark = reached
     return parts, change
 
 
-def _close_slices(state: State, reached: int, after: int, until: int, flush: bool) -> Answers:
+def _close_slices(state: State, reached: int, after: int, until: int, flush: bool) -> Answers | None:
     plan, others = state.plan, None
     if plan.session_gaps and not flush:
         apart = _concerned(state, after, until)
@@ -357,12 +362,13 @@ def _close_slices(state: State, reached: int, after: int, until: int, flush: boo
     return answers
 
 
-def _answer(state: State, reached: int, after: int, until: int, flush: bool) -> Answers:
-    """The windows that are due: at once, or they wait behind others or for a next share."""
+def _answer(state: State, reached: int, after: int, until: int, flush: bool) -> Answers | None:
+    """The windows that are due (None: there are none): at once, or they wait behind others or for a next share."""
     plan, most = state.plan, None if flush else state.plan.policy.max_windows_per_push
     if not (state.store.runs and _may_close(state, after, until, flush)):
-        return give_waiting(state, flush)
-    check_due(plan, state.store.runs, after, until)
+        return give_waiting(state, flush) if state.postponed else None
+    if len(state.store) * plan.most_windows[0] > MOST:
+        check_due(plan, state.store.runs, after, until)
     closing = Closing(plan, state.store, state.keys, after, until)
     if state.postponed or not (most is None or (plan.adds_up and closing.most <= most)):
         if not plan.adds_up:
@@ -471,7 +477,9 @@ def output(
 ) -> Output:
     """The answers as Arrow, the accounting, and what is held now that all else was let go."""
     plan = state.plan
-    windows = results.windows(plan, state.keys, state.pools, answers, change.revised, change.waited)
+    windows = plan.no_windows
+    if answers or change is not UNCHANGED:
+        windows = results.windows(plan, state.keys, state.pools, answers, change.revised, change.waited)
     if state.keys is not None and state.store.head is None:
         forget(state)  # keys that answers have named
     keys, store = state.keys, state.store
@@ -494,9 +502,14 @@ def output(
     }
     if late is None:
         assert state.given is not None
-        late = results.none_late(plan, state.given)
+        known: tuple[pa.Schema, pa.Table] | None = plan.memo.get("no late rows")
+        if known is None or known[0] is not state.given:
+            plan.memo["no late rows"] = known = state.given, results.none_late(plan, state.given)
+        late = known[1]
     reached = state.reached if state.postponed else state.watermark
-    return Output(windows, late, Stats(counts | held), None if reached is None else plan.measure.value(reached))
+    if reached is not None and not plan.measure.is_integer:
+        return Output(windows, late, Stats(counts | held), plan.measure.value(reached))
+    return Output(windows, late, Stats(counts | held), reached)
 
 
 def _output(

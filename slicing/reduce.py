@@ -39,13 +39,8 @@ from slicing.windows.bounds import BEGIN
 Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
-TURNS = 8  # cells a slot that rows without keys take turns at
-SHORT = 16  # rows of such a cell that are not worth it
-SPARSE = 16  # rows of such a cell are not worth that several threads make it
-MANY = 3 << 17  # rows of a thread that are worth cells of its own
 EMPTY = 8  # times as many places as rows are looked through sooner than rows are sorted: 38 -> 5 to 15 ns a row
 MOST_PLACES = 1 << 23  # likewise, 32 MB
-FEW = 32  # rows between edges of the grid that are not worth a cell
 
 
 def _numbered(cell: Ints, size: int) -> tuple[Scattered, Ints]:
@@ -80,7 +75,7 @@ def reduce_rows(rows: Rows) -> Cells:
     shared = _shared(rows, ends, grid) if rows.threads > 1 and rows.shared else None
     if shared is not None:
         return shared
-    if plan.grid and edges.size * keys * FEW > len(rows):
+    if plan.grid and edges.size * keys * plan.policy.grid_rows > len(rows):
         chained = _chained(rows, ends)
         if chained is not None:
             return chained
@@ -95,8 +90,9 @@ def reduce_rows(rows: Rows) -> Cells:
     if rows.code is not None:
         return _assemble(rows, ends[:, None], np.arange(keys), grid)
     place: Place = Pieces.of(grid) or grid
-    if place is grid and _of_words(plan) and edges.size * TURNS * SHORT <= len(rows):
-        cells = _lift(rows, ends[:, None], np.zeros(TURNS, np.int64), Grid(rows, edges, TURNS))
+    turns = plan.policy.turns
+    if place is grid and _of_words(plan) and edges.size * turns * plan.policy.turn_rows <= len(rows):
+        cells = _lift(rows, ends[:, None], np.zeros(turns, np.int64), Grid(rows, edges, turns))
         return fused(sorted_cells(cells), plan.lanes, plan.gaps)
     return _assemble(rows, ends, np.zeros(ends.size, np.int64), place)
 
@@ -131,14 +127,16 @@ def _shared(rows: Rows, ends: Ints, grid: Grid) -> Cells | None:
         some = Pieces.of(grid) if size <= len(rows) and _of_runs(rows) else None
         if some is not None:
             return _assemble(rows, ends, np.zeros(size, np.int64), some)
-    elif size * (FEW if plan.grid else 1) <= len(rows) and len(grid.shares) > 1 and _of_words(plan):
+    elif size * (plan.policy.grid_rows if plan.grid else 1) <= len(rows) and len(grid.shares) > 1 and _of_words(plan):
         return _assemble(rows, ends[:, None], np.arange(grid.keys), grid)
     return _by_parts(rows) if _worth_parts(rows, size) else None
 
 
 def _worth_parts(rows: Rows, cells: int) -> bool:
     """Whether cells of each thread's own cost less than they save."""
-    return cells * SPARSE <= len(rows) and len(rows) >= MANY * rows.threads and _of_words(rows.plan)
+    policy = rows.plan.policy
+    enough = cells * policy.shared_rows <= len(rows) and len(rows) >= policy.thread_rows * rows.threads
+    return enough and _of_words(rows.plan)
 
 
 def _of_words(plan: Plan) -> bool:
@@ -193,7 +191,7 @@ def _side_by_side(rows: Rows) -> Cells | None:
     """
     plan, edges, keys, parts = rows.plan, rows.edges, max(rows.codes, 1), rows.parts
     size = edges.size * keys
-    most = len(rows) // max(len(parts), FEW if plan.grid else 1)
+    most = len(rows) // max(len(parts), plan.policy.grid_rows if plan.grid else 1)
     if rows.code is None or size > most or not _of_words(plan):
         return None
     ends = _slices(plan, edges)[:, None]

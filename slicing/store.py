@@ -2,7 +2,7 @@
 
 Owns every live cell. Takes tables of cells, a horizon when windows have left, renumbered codes and ranks; gives one
 sorted table to answer windows from. A store is a value: each change returns a new one, so a failed push costs
-nothing to undo. Only its head (``slicing.head``) is added to in place, by the last step of a push (:class:`Addition`).
+nothing to undo. Only its head is added to in place, by the last step of a push (:class:`Addition`).
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ import numpy.typing as npt
 
 from slicing.batch import Rows
 from slicing.columns.order import distinct
-from slicing.head import FILLED, LARGE, Head, edge_after
+from slicing.head import Head, edge_after
 from slicing.kernels.cells import CODE, END, LEVEL
 from slicing.plan import Plan
-from slicing.slices import eager
 from slicing.slices.cells import NEVER, Cells, fused, going_on, merged, sorted_cells
 from slicing.slices.ranked import ranks_used, reranked
 from slicing.slices.sessions import chains, in_runs
@@ -29,10 +28,6 @@ from slicing.windows.bounds import BEGIN
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 Spans = Sequence[tuple[int, int]]
-
-APART = 4096  # cells at least of which those of some keys are looked at apart
-SHARE = 8  # times as many at least as these keys have, likewise
-FEW = 256  # cells, or items of their lists, that are not worth a look which of them could be fused
 
 
 @dataclass(eq=False)
@@ -78,12 +73,15 @@ class Store:
     def prepare(self, rows: Rows, horizon: int, newest: int) -> Addition | None:
         """For a push that closes nothing: rows that the head takes, or a new one; None where neither is worth it. Few
         rows beside the keys, none of them late."""
-        if len(rows) > LARGE * rows.codes or edge_after(self.plan, rows.span[0]) <= horizon or self.fill < FILLED:
+        policy = self.plan.policy
+        if len(rows) > policy.head_rows * rows.codes or self.fill < policy.head_filled:
+            return None
+        if edge_after(self.plan, rows.span[0]) <= horizon:
             return None
         store, head = self, self.head
         if head is None or not head.takes(rows):
             store = self.whole(newest).settled()
-            head = Head.begun(self.plan, rows, horizon) if store.fill >= FILLED else None
+            head = Head.begun(self.plan, rows, horizon) if store.fill >= policy.head_filled else None
             if head is None:
                 return None
             store = Store(store.plan, store.runs, store.coarse, store.fill, head)
@@ -132,7 +130,7 @@ class Store:
         if len(self.runs) < 2 or self.runs[-2].weight >= 2 * self.runs[-1].weight:
             return self
         runs = list(self.runs)
-        largest = eager.LARGEST if self.plan.eager else NEVER
+        largest = self.plan.policy.tree_largest if self.plan.eager else NEVER
         while len(runs) > 1 and runs[-2].weight < min(2 * runs[-1].weight, largest):
             newer, older = runs.pop(), runs.pop()
             runs.append(self._merged(older, newer))
@@ -164,13 +162,15 @@ class Store:
     @property
     def large(self) -> bool:
         """Whether it may be worth it to look at some keys' cells ``apart``."""
-        return len(self.runs) > 0 and len(self) >= max(APART, SHARE * len(self.runs[-1]))
+        return len(self.runs) > 0 and len(self) >= max(
+            self.plan.policy.apart_cells, self.plan.policy.apart_share * len(self.runs[-1])
+        )
 
     def apart(self, lasts: Spans, slices: Spans) -> tuple[Store, Store] | None:
         """The cells of keys that are ``touched``, and those of all others; None where the former are so many that one
         may as well look at all."""
         found = np.concatenate([touched(run, lasts, slices) for run in self.runs])
-        if found.size * SHARE > len(self):
+        if found.size * self.plan.policy.apart_share > len(self):
             return None
         codes = distinct(found)
         both = zip(*(parted(run, codes) for run in self.runs), strict=True)
@@ -192,7 +192,7 @@ class Store:
             if first < len(run.meta):
                 kept.append(run.after(first) if first else run)
         left = Store(self.plan, tuple(kept), self.coarse, self.fill)
-        if not self.plan.edges.coarsens or sum([run.weight for run in left.runs]) <= FEW:
+        if not self.plan.edges.coarsens or sum([run.weight for run in left.runs]) <= self.plan.policy.fused_cells:
             return left
         # fusing goes over all slices: not before there are half as many again (1000 tumbling windows of random sizes,
         # 1600 slices and 158 more a push: 120 -> 25 us a push)

@@ -16,11 +16,8 @@ from oracle import Near, Oracle, Out, Refused, Values, rank, same
 from strategies import Case
 
 import slicing as sl
-from slicing import store
-from slicing.answers import ways
-from slicing.answers.ways import as_they_lie
 from slicing.kernels.strategies import STRATEGIES
-from slicing.slices import combining, eager
+from slicing.policy import Policy
 
 INT64_MAX = 2**63 - 1
 DAY = 86_400_000  # date64 holds milliseconds; here dates are days
@@ -542,31 +539,36 @@ def share(percent: int) -> Callable:
 # --- the properties -----------------------------------------------------------------------------------------
 
 
-def choose_strategies(case: Case) -> None:
+def policy_for(case: Case, **told: object) -> Policy:
     """Windows of streams this small would always be recomputed: each strategy answers its share of the cases.
 
     One that removes answers the lanes that allow it, and the plain one the others.
     """
-    name = sorted(STRATEGIES)[len(repr(case)) % len(STRATEGIES)]
-    plain = "recompute" if STRATEGIES[name].removes else name
-    combining.choose = lambda first, last, cells, removes=False: name if removes else plain
-    combining.FEW = 40 * (len(repr(case)) % 5)  # what is recomputed without asking
-    way = ("as they lie", "stacks", "buckets", "one table")[len(repr(case)) % 4]
-    ways.pays = lambda name, cost, live: name == way or cost == 0
-    eager.DEEP = 1 if len(repr(case)) % 2 == 0 else 10**6  # trees over a few slices, in runs of a few cells
-    eager.FANOUT, eager.FEWEST, eager.LARGEST = 2, 2, 8
-    store.FEW = len(repr(case)) % 3  # slices fuse as they do where there are many
-    sl.batch.FEW = 8 * (len(repr(case)) % 3)  # rows are cut by numpy or by a kernel
-    as_they_lie.FEW = 4 * (len(repr(case)) % 5)  # slices of runs are looked at together, or run by run
+    size = len(repr(case))
+    name = sorted(STRATEGIES)[size % len(STRATEGIES)]
+    tree = {"tree_fanout": 2, "tree_slices": 2, "tree_largest": 8}  # trees over a few slices, in runs of a few cells
     # as where many sessions are open: of each push only the keys are looked at of which some may end
-    store.APART, store.SHARE = (1, 0) if len(repr(case)) // 4 % 3 else (4096, 8)
+    apart = {"apart_cells": 1, "apart_share": 0} if size // 4 % 3 else {}
+    return Policy(
+        strategies=(name, "recompute" if STRATEGIES[name].removes else name),
+        recomputed=40 * (size % 5),  # without asking
+        way=("as they lie", "stacks", "buckets", "one table")[size % 4],
+        tree_slides=1 if size % 2 == 0 else 10**6,
+        fused_cells=size % 3,  # slices fuse as they do where there are many
+        numpy_cuts=8 * (size % 3),  # rows are cut by numpy or by a kernel
+        slices_together=4 * (size % 5),  # of runs, or run by run
+        **tree | apart | FORCED | told,
+    )
 
 
-def check(case: Case) -> None:
+FORCED: dict[str, object] = {}  # what the policies of a test have besides
+
+
+def check(case: Case, **told: object) -> None:
     """Every step's windows, late rows, stats, watermark and errors are the oracle's."""
-    choose_strategies(case)
     wanted, built = Oracle(case.columns, case.query), spec(case)
-    op, typed = sl.Operator(built), False
+    policy = policy_for(case, **told)
+    op, typed = sl.Operator(built, policy=policy), False
     for at, step in enumerate([*case.steps, ("flush",)]):
         where, failed, expected = f"{step[0]} (step {at})" if step[0] != "flush" else "flush", None, None
         try:
@@ -588,7 +590,7 @@ def check(case: Case) -> None:
                 case ("flush",):
                     actual = op.flush()
                 case ("restart",):
-                    op = sl.Operator.restore(built, bytes(op.snapshot()))
+                    op = sl.Operator.restore(built, bytes(op.snapshot()), policy=policy)
                     continue
         except (ValueError, OverflowError) as error:
             if failed is None:
@@ -601,12 +603,12 @@ def check(case: Case) -> None:
 
 def check_postponed(case: Case, most: int) -> None:
     """A flush spread over later pushes: the same windows in the end, and lateness as if they had come at once."""
-    choose_strategies(case)
     wanted, built = Oracle(case.columns, case.query), spec(case)
-    op, due, given = sl.Operator(built, max_windows_per_push=most), [], []
+    policy = policy_for(case, max_windows_per_push=most)
+    op, due, given = sl.Operator(built, policy=policy), [], []
     for at, step in enumerate([*case.steps, ("flush",)]):
         if step[0] == "restart":
-            op = sl.Operator.restore(built, bytes(op.snapshot()), max_windows_per_push=most)
+            op = sl.Operator.restore(built, bytes(op.snapshot()), policy=policy)
             continue
         try:
             match step:
@@ -641,7 +643,6 @@ def expected_final(case: Case) -> list[Values]:
 
 def check_aggregate(case: Case) -> None:
     """`aggregate` answers from all rows, however they are chunked."""
-    choose_strategies(case)
     try:
         expected = expected_final(case)
     except Refused:
@@ -654,13 +655,12 @@ def check_aggregate(case: Case) -> None:
 
 def check_resplit(case: Case, sizes: list[int], jitter: list[int]) -> None:
     """Any split, and any order within the watermark's delay, gives the same final windows."""
-    choose_strategies(case)
     try:
         expected = expected_final(case)
     except Refused:
         return
     rows = [row for _, row in sorted(enumerate(case.rows()), key=lambda at: at[1][0] + jitter[at[0] % len(jitter)])]
-    op, found, at = sl.Operator(spec(case)), [], 0
+    op, found, at = sl.Operator(spec(case), policy=policy_for(case)), [], 0
     for turn in range(len(rows)):
         some = rows[at : at + sizes[turn % len(sizes)]]
         at += len(some)

@@ -7,12 +7,12 @@ A failing case prints as code that runs after the imports of this file and `from
 from __future__ import annotations
 
 import os
-from functools import partialmethod
 
 import pytest
 
 pytest.importorskip("slicing")
 
+import harness
 from harness import check, check_aggregate, check_postponed, check_resplit, share
 from hypothesis import given
 from hypothesis import strategies as st
@@ -169,15 +169,10 @@ def few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slicing.system.threads, "ENOUGH", 2)
     for name, few in {"TURN": 2, "FEW_NEW": 1, "MOST_NEW": 1, "BLOCK": 2}.items():
         monkeypatch.setattr(slicing.columns.key_tables, name, few)
-    for name, few in {"CHUNK": 3, "BLOCK": 4, "MOST_PIECES": 6, "LONG": 1}.items():
-        monkeypatch.setattr(slicing.places, name, few)
-    monkeypatch.setattr(slicing.reduce, "TURNS", 2)
-    monkeypatch.setattr(slicing.reduce, "MANY", 1)
-    monkeypatch.setattr(slicing.reduce, "SPARSE", 1)
-    monkeypatch.setattr(slicing.reduce, "SHORT", 1)
-    monkeypatch.setattr(slicing.batch, "BLOCK", 4)
+    monkeypatch.setattr(slicing.places, "CHUNK", 3)
+    few = {"block": 4, "most_pieces": 6, "long_slot": 1, "turns": 2, "turn_rows": 1, "shared_rows": 1}
+    monkeypatch.setattr(harness, "FORCED", few | {"thread_rows": 1, "threads": 3})
     monkeypatch.setattr(slicing.answers.answers, "PIECE", 3)
-    monkeypatch.setattr(slicing.Operator, "__init__", partialmethod(slicing.Operator.__init__, threads=3))
 
 
 @share(15)

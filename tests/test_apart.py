@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import slicing as sl
-from slicing import store
+from slicing.policy import Policy
 from slicing.slices.cells import Cells, merged
 from slicing.slices.thinned import Thinned, of_codes, parted, touched
 
@@ -49,17 +49,17 @@ def pushes(seed: int, count: int = 120) -> list[pa.RecordBatch]:
     return found
 
 
-def operator(query: dict[str, Any]) -> sl.Operator:
+def operator(query: dict[str, Any], policy: Policy) -> sl.Operator:
     query = {"windows": {"s": sl.session(40)}, "watermark": sl.bounded(8)} | query
     most = query.pop("at_most", None)
-    return sl.Operator(sl.Spec("t", aggs=AGGS, by=["k"], **query), max_windows_per_push=most)
+    return sl.Operator(sl.Spec("t", aggs=AGGS, by=["k"], **query), max_windows_per_push=most, policy=policy)
 
 
-def outputs(query: dict[str, Any], seed: int) -> tuple[list[Any], set[type[Cells]]]:
-    op, found, kinds = operator(query), [], set()
+def outputs(query: dict[str, Any], seed: int, policy: Policy) -> tuple[list[Any], set[type[Cells]]]:
+    op, found, kinds = operator(query, policy), [], set()
     for at, batch in enumerate(pushes(seed)):
         if at % 40 == 39:
-            op = sl.Operator.restore(op.spec, op.snapshot(), max_windows_per_push=query.get("at_most"))
+            op = sl.Operator.restore(op.spec, op.snapshot(), policy=op._policy)
         out = op.advance(int(batch["t"][0].as_py())) if at % 30 == 7 else op.push(batch)
         found.append((out.windows.to_pylist(), out.late.to_pylist(), out.stats["windowed"], out.watermark))
         runs = op._now.store.runs
@@ -84,11 +84,10 @@ def check(run: Cells) -> None:
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
 def test_keys_are_looked_at_apart_unseen(query: dict[str, Any], seed: int) -> None:
-    store.APART = 1 << 40
-    wanted, kinds = outputs(query, seed)
+    wanted, kinds = outputs(query, seed, Policy(apart_cells=1 << 40))
     assert kinds == {Cells}
-    store.APART, store.SHARE = 1, seed % 2  # always, or while they have no more cells than all
-    found, kinds = outputs(query, seed)
+    # always, or while they have no more cells than all
+    found, kinds = outputs(query, seed, Policy(apart_cells=1, apart_share=seed % 2))
     if "at_most" in query:  # which windows make a share depends on what closes together
         every = [sorted(str(row) for windows, *_ in of for row in windows) for of in (wanted, found)]
         assert every[0] == every[1]
@@ -99,8 +98,7 @@ def test_keys_are_looked_at_apart_unseen(query: dict[str, Any], seed: int) -> No
 
 
 def test_a_push_moves_only_cells_of_sessions_that_end_or_grow() -> None:
-    store.APART = 1
-    op = operator({"watermark": sl.ordered()})
+    op = operator({"watermark": sl.ordered()}, Policy(apart_cells=1))
     keys = np.arange(1000)
     rows = pa.record_batch({"t": keys // 10, "k": keys, "v": keys})
     op.push(rows)

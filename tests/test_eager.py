@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import slicing as sl
-from slicing.slices import eager
+from slicing.policy import Policy
 
 AGGS = {"n": sl.count(), "total": sl.sum("v"), "least": sl.min("v"), "first": sl.first("v")}
 
@@ -76,10 +76,8 @@ def test_a_push_that_fails_leaves_the_windows_as_they_were() -> None:
     assert same(other.push(more).windows, op.push(more).windows)
 
 
-def test_large_runs_are_not_merged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(eager, "LARGEST", 500)
-    _, op = pushed(spec([]), late(9000, 1), 50)
-    monkeypatch.setattr(eager, "LARGEST", 1 << 17)
+def test_large_runs_are_not_merged() -> None:
+    _, op = pushed(spec([]), late(9000, 1), 50, policy=Policy(tree_largest=500))
     assert op.push(pa.table({"t": [9500], "k": [0], "v": [1.0]})).windows.num_rows > 400
     plain = sl.Operator(spec([]), combine="two stacks")
     plain.push(late(9000, 1))

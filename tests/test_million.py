@@ -19,7 +19,8 @@ import slicing as sl
 from asv_benchmarks import research
 from slicing.kernels import combine as kinds
 from slicing.kernels.strategies import STRATEGIES
-from slicing.slices import combining, eager
+from slicing.policy import Policy
+from slicing.slices import combining
 
 STEPS = int(os.environ.get("SLICING_STEPS", "20000"))
 CHUNK = 4000
@@ -145,10 +146,8 @@ EXACT = {"n": sl.count(), "whole": sl.sum("i"), "mean": sl.mean("i")}
 
 
 @pytest.mark.parametrize("by", [[], ["k"]])
-def test_operators_step_by_step(by: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_operators_step_by_step(by: list[str]) -> None:
     """Pushes of random sizes, rows up to 40 ticks late; every way gives the same windows at each push."""
-    monkeypatch.setattr(combining, "FEW", 0)
-    monkeypatch.setattr(eager, "FEWEST", 8)
     table, windows = rows(STEPS), {"s": sl.sliding(200, every=2), "u": sl.sliding(90, every=7)}
     asked = {
         "floats": sl.Spec("t", windows, AGGS | {"total": sl.sum("x")}, by=by, watermark=sl.bounded(40)),
@@ -156,7 +155,7 @@ def test_operators_step_by_step(by: list[str], monkeypatch: pytest.MonkeyPatch) 
     }
     names = [name for name in combining.NAMES if name != "recompute"]
     ops = {
-        (about, name): sl.Operator(spec, combine=name)
+        (about, name): sl.Operator(spec, policy=Policy(combine=name, recomputed=0, tree_slices=8))
         for about, spec in asked.items()
         for name in ["recompute", *names]
         if about == "exact" or name not in STRATEGIES or not STRATEGIES[name].removes

@@ -237,7 +237,7 @@ def test_operators_of_one_spec_know_nothing_of_each_other():
         assert pa.concat_tables([*windows, op.flush().windows]).equals(wanted)
     assert sl.aggregate(pa.table({"t": pa.array([5], pa.int32())}), spec)["window_start"].type == pa.int32()
     one, other, of_parts = (Plan.of(spec, streams[0].schema, arrival) for arrival in (True, True, False))
-    assert one.edges is not other.edges and one._made is not other._made
+    assert one.edges is not other.edges and one.memo is not other.memo
     assert one.arrival and not of_parts.arrival
     squares = sl.Spec("t", {"s": Squares()}, N, watermark=sl.ordered())  # a user's windows may remember something
     one, other = (Plan.of(squares, streams[0].schema) for _ in range(2))

@@ -17,6 +17,7 @@ from slicing.kernels import combine as kinds
 from slicing.kernels.cells import chain_rows
 from slicing.kernels.segments import masked_basic_f, segment_basic_f
 from slicing.kernels.slice import cut, even_cells, grid_cells, next_edges, pieces, scan
+from slicing.policy import Policy
 from slicing.reduce import _numbered
 
 ROWS = 70_000
@@ -134,11 +135,12 @@ def test_sessions_are_the_same_from_a_grid_and_from_chained_rows(
     ts -= np.where(rng.random(ts.size) < 0.5, rng.integers(0, delay + 1, ts.size), 0)
     data = pa.table({"ts": ts, "key": rng.integers(0, 60, ts.size), "i": rng.integers(-100, 100, ts.size)})
     aggs = {"n": sl.count(), "total": sl.sum("i"), "first": sl.first("i"), "middle": sl.median("i")}
-    spec = sl.Spec("ts", {"s": sl.session(20), **others}, aggs, by=["key"])
+    spec = sl.Spec("ts", {"s": sl.session(20), **others}, aggs, by=["key"], watermark=sl.manual())
     answers = []
     for few, threads in ((0, 1), (10**9, 1), (0, 2), (10**9, 2)):
-        monkeypatch.setattr(reduce, "FEW", few)
-        answers.append(sl.aggregate(data, spec, threads=threads))
+        op = sl.Operator(spec, policy=Policy(threads=threads, grid_rows=few))
+        op.push(data)
+        answers.append(op.flush().windows)
     assert all(answer.equals(answers[0]) for answer in answers)
     assert answers[0].num_rows > 1000
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from harness import Delta, FastDelta, batch, choose_strategies, compare_windows, moment, plain_rows, plain_time, spec
+from harness import Delta, FastDelta, batch, compare_windows, moment, plain_rows, plain_time, policy_for, spec
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from oracle import Oracle, Refused, reach
@@ -102,7 +102,6 @@ def test_windows_of_the_whole_stream_come_and_go(short: None, case: Case, data: 
 
 
 def come_and_go(case: Case, data: st.DataObject) -> None:
-    choose_strategies(case)
     names = sorted(case.query["windows"])
     first = data.draw(st.sampled_from(names))
     changes = {
@@ -113,7 +112,9 @@ def come_and_go(case: Case, data: st.DataObject) -> None:
     present = {first} | {name for name, (come, _) in changes.items() if come == 0}
     seen = {name: dict(window) for name, window in case.query["windows"].items()}
     wanted, op = Oracle(case.columns, {**case.query, "windows": seen}), None
-    op = sl.Operator(spec(case.asking(windows={n: w for n, w in case.query["windows"].items() if n in present})))
+    begun = case.asking(windows={n: w for n, w in case.query["windows"].items() if n in present})
+    policy = policy_for(case)
+    op = sl.Operator(spec(begun), policy=policy)
     for at, step in enumerate([*case.steps, ("flush",)], 1):
         expected, failed = None, False
         try:
@@ -130,7 +131,7 @@ def come_and_go(case: Case, data: st.DataObject) -> None:
                 case ("flush",):
                     out = op.flush()
                 case ("restart",):
-                    op = sl.Operator.restore(op.spec, bytes(op.snapshot()))
+                    op = sl.Operator.restore(op.spec, bytes(op.snapshot()), policy=policy)
         except (ValueError, OverflowError):
             return  # an overflow may be in a window that is not there: the streams have parted
         if failed:

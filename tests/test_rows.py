@@ -10,10 +10,11 @@ import pytest
 from harness import Delta, Visit
 
 import slicing as sl
-from slicing import batch, store
+from slicing import batch
 from slicing.answers import over_rows
 from slicing.kept_rows import close as kept
 from slicing.kept_rows import waiting as waits
+from slicing.policy import Policy
 from slicing.windows import counted
 
 N = {"n": sl.count(), "total": sl.sum("v"), "seen": sl.collect("v")}
@@ -214,14 +215,15 @@ def test_counts_marks_and_frames_keep_slices_and_no_rows(watermark, by):
 @pytest.mark.parametrize("watermark", [sl.ordered(), sl.bounded(20)], ids=repr)
 def test_windows_of_the_whole_stream_keep_slices_and_no_rows(watermark, beside, monkeypatch):
     """Of those between live edges: a cell a key, however the rows are pushed and what else is asked of them."""
-    monkeypatch.setattr(store, "FEW", 0)  # slices fuse when there are half as many again, not only where they are many
+    policy = Policy(fused_cells=0)  # slices fuse when there are half as many again, not only where they are many
     windows = {
         "long": sl.rows(20_000, every=5000, per_key=False),
         "uneven": sl.rows(1000, every=300, per_key=False),
         "mark": sl.punctuation("mark", per_key=False),
         "arrival": sl.rows(1000, per_key=False, order="arrival" if watermark == sl.ordered() else "time"),
     }
-    op = sl.Operator(sl.Spec("t", windows | beside, {"total": sl.sum("v")}, by=["k"], watermark=watermark))
+    spec = sl.Spec("t", windows | beside, {"total": sl.sum("v")}, by=["k"], watermark=watermark)
+    op = sl.Operator(spec, policy=policy)
     if not beside:
         assert len(op.push(stream(100, 0)[:0]).windows) == 0
     shown, held, at = rows_shown(monkeypatch), [], 0
@@ -231,7 +233,7 @@ def test_windows_of_the_whole_stream_keep_slices_and_no_rows(watermark, beside, 
         held.append(op.push(rows).stats)
         at += size
         if len(held) % 20 == 0:
-            op = sl.Operator.restore(op.spec, op.snapshot())
+            op = sl.Operator.restore(op.spec, op.snapshot(), policy=policy)
     assert {s["kept"] > 0 for s in held[1:]} == {True}
     live = 1.5 * (20_000 // 5000 + 2 + 1000 // 300 + 2) + 1  # slices between live edges of counts, and the open mark's
     waiting = 1 if watermark == sl.ordered() else 30

@@ -14,6 +14,7 @@ import slicing as sl
 from slicing import store
 from slicing.batch import Rows
 from slicing.plan import Plan
+from slicing.policy import Policy
 from slicing.reduce import reduce_suspects
 from slicing.slices.cells import Cells, going_on, merged
 from slicing.state import State
@@ -21,16 +22,14 @@ from slicing.state import State
 LEAP = 10**15
 
 
-@pytest.fixture(autouse=True)
-def few_slices_fuse(monkeypatch):
-    """As many do."""
-    monkeypatch.setattr(store, "FEW", 0)
+FEW = Policy(fused_cells=0)  # few slices fuse, as many do
 
 
-def operator(windows, **changes):
+def operator(windows, policy=FEW, **changes):
     named = windows if isinstance(windows, dict) else {"w": windows}
     aggs = {"n": sl.count(), "first": sl.first("t"), "last": sl.last("t")}
-    return sl.Operator(sl.Spec(**({"time": "t", "windows": named, "aggs": aggs, "watermark": sl.manual()} | changes)))
+    asked = {"time": "t", "windows": named, "aggs": aggs, "watermark": sl.manual()} | changes
+    return sl.Operator(sl.Spec(**asked), policy=policy)
 
 
 def push(op, *times, **columns):
@@ -436,7 +435,7 @@ def test_neither_batches_nor_the_order_of_runs_show(seed):
     wanted = sl.aggregate(batch, spec)
     assert wanted.num_rows > 10
     for _ in range(5):
-        op = sl.Operator(spec)
+        op = sl.Operator(spec, policy=FEW)
         shuffled = batch.take(pa.array(rng.permutation(60)))
         cuts = [0, *sorted(rng.integers(0, 60, 6).tolist()), 60]
         for begin, end in itertools.pairwise(cuts):
@@ -448,10 +447,10 @@ def test_neither_batches_nor_the_order_of_runs_show(seed):
         assert op.flush().windows.equals(wanted)
 
 
-def test_slices_fuse_where_they_are_many(monkeypatch):
+def test_slices_fuse_where_they_are_many():
     """Going over some slices costs more than they do."""
-    monkeypatch.setattr(store, "FEW", 256)
-    op = operator({"w": sl.tumbling(10), "long": sl.tumbling(1_000_000)}, watermark=sl.ordered())
+    windows = {"w": sl.tumbling(10), "long": sl.tumbling(1_000_000)}
+    op = operator(windows, Policy(fused_cells=256), watermark=sl.ordered())
     held = [push(op, t).stats["slices"] for t in range(5, 10_000, 10)]
     assert held[:258] == [*range(1, 257), 2, 3]
     assert max(held) == 256

@@ -12,10 +12,10 @@ from numpy.testing import assert_allclose
 import slicing as sl
 import slicing.columns.key_tables
 import slicing.places
-import slicing.reduce
 import slicing.system.threads
 from slicing.columns.key_tables import WordTable
 from slicing.places import shares
+from slicing.policy import Policy
 
 AGGS = {
     "n": sl.count(),
@@ -39,7 +39,6 @@ WINDOWS = {
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slicing.system.threads, "ENOUGH", 50)
-    monkeypatch.setattr(slicing.reduce, "MANY", 50)
     monkeypatch.setattr(slicing.columns.key_tables, "TURN", 20)
 
 
@@ -67,19 +66,20 @@ def stream(disorder: int, keys: int, seed: int) -> list[pa.RecordBatch]:
 @pytest.mark.parametrize("disorder", [0, 60])
 def test_as_many_threads_as_one_likes(small_parts: None, disorder: int, by: list[str], threads: int) -> None:
     spec = sl.Spec("ts", WINDOWS, AGGS, by=by, watermark=sl.bounded(20), allowed_lateness=30, emit="changes")
-    one, many = sl.Operator(spec), sl.Operator(spec, threads=threads)
+    one, many = sl.Operator(spec), sl.Operator(spec, policy=Policy(threads=threads, thread_rows=50))
     for batch in stream(disorder, 40, len(by)):
         same(many.push(batch), one.push(batch))
-    many = sl.Operator.restore(spec, many.snapshot(), threads=threads)
+    many = sl.Operator.restore(spec, many.snapshot(), policy=many._policy)
     same(many.flush(), one.flush())
 
 
 def test_a_cell_that_all_threads_share_is_counted_once_by_each_lane(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slicing.system.threads, "ENOUGH", 1)
-    monkeypatch.setattr(slicing.reduce, "MANY", 1)
     aggs = {"n": sl.count(), "last": sl.last("i"), "some": sl.count("i")}
     table = pa.table({"ts": [0, 0, 9, 9], "key": [1, 1, 1, 1], "i": [3, 4, 5, 6]})
-    (row,) = sl.aggregate(table, sl.Spec("ts", {"w": sl.whole()}, aggs, by=["key"]), threads=2).to_pylist()
+    op = sl.Operator(sl.Spec("ts", {"w": sl.whole()}, aggs, by=["key"]), policy=Policy(threads=2, thread_rows=1))
+    op.push(table)
+    (row,) = op.flush().windows.to_pylist()
     assert (row["n"], row["last"], row["some"]) == (4, 6, 4)
 
 
@@ -179,13 +179,13 @@ def test_shares_are_about_equal_or_there_is_one(small_parts: None, spans: list[i
 def test_keys_in_order_are_scattered_over_one_table(
     small_parts: None, monkeypatch: pytest.MonkeyPatch, aggs: list[str], long: int
 ) -> None:
-    monkeypatch.setattr(slicing.places, "LONG", long)
     monkeypatch.setattr(slicing.places, "CHUNK", 70)
     batch = pa.Table.from_batches(stream(0, 3, 5)).combine_chunks().to_batches()[0]
     spec = sl.Spec(
         "ts", {"w": sl.tumbling(50)}, {name: AGGS[name] for name in aggs}, by=["key"], watermark=sl.ordered()
     )
-    one, many = sl.Operator(spec), sl.Operator(spec, threads=3)
+    one = sl.Operator(spec, policy=Policy(long_slot=long))
+    many = sl.Operator(spec, policy=Policy(threads=3, thread_rows=50, long_slot=long))
     assert many.push(batch).windows.equals(one.push(batch).windows)  # sums to the last bit
     assert many.flush().windows.equals(one.flush().windows)
 

@@ -19,9 +19,9 @@ from slicing.windows.bounds import FOREVER
 def answer(closing: Closing) -> Answers:
     """The windows between edges that have rows: by the first way that pays, or of all cells as one table."""
     plan = closing.plan
-    for way in plan.once("ways", lambda: _ways(plan)):
+    for way in plan.memo.get("ways") or _ways(plan):
         offer = way.offer(closing)
-        if offer is not None and ways.pays(way.name, offer.cost, len(closing.store) + ways.TABLE):
+        if offer is not None and plan.policy.pays(way.name, offer.cost, len(closing.store) + plan.policy.table_calls):
             return offer.answers()
     runs_of = closing.store.runs
     table = runs_of[0] if len(runs_of) == 1 else closing.table()
@@ -46,7 +46,8 @@ def all_windows(closing: Closing, filled: Filled) -> tuple[Answers, Filled]:
 
 
 def _ways(plan: Plan) -> Sequence[Way]:
-    return [way for way in ways.WAYS if way.can(plan)]
+    found = plan.memo["ways"] = [way for way in ways.WAYS if way.can(plan)]
+    return found
 
 
 def _runs(closing: Closing) -> list[Answers]:

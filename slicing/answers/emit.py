@@ -167,7 +167,8 @@ def answered(plan: Plan, lanes: Sequence[Lane], blocks: Sequence[Block], first: 
     cells = len(blocks[0]) if blocks else 0
     pairs = zip(lanes, blocks, strict=True)
     shared: Combinations | None = None
-    if cells * first.size <= combining.FEW and plan.combine == combining.AUTO and not plan.edges.tumbles:
+    policy = plan.policy
+    if cells * first.size <= policy.recomputed and plan.combine == combining.AUTO and not plan.edges.tumbles:
         shared = recompute(first, last, cells)  # as is chosen for so few
     elif int(np.add.reduce(last - first)) == first.size:
         shared = Combinations(None, _NONE, _NONE, first, _NONE, _NONE)
@@ -178,7 +179,11 @@ def answered(plan: Plan, lanes: Sequence[Lane], blocks: Sequence[Block], first: 
 
     def combinations(removes: bool) -> Combinations:
         if removes not in made:
-            name = plan.combine if plan.combine in STRATEGIES else combining.choose(first, last, cells, removes)
+            name = plan.combine
+            if policy.strategies is not None:
+                name = policy.strategies[0 if removes else 1]
+            elif name not in STRATEGIES:
+                name = combining.choose(first, last, cells, removes, policy.recomputed)
             made[removes] = STRATEGIES[name].lists(first, last, cells)
         return made[removes]
 

@@ -16,7 +16,7 @@ MOST_EMPTY = 1 << 28  # empty windows at once: some 10 GB
 
 def check_due(plan: Plan, runs: Sequence[Cells], after: int, until: int) -> None:
     """Refuse more windows with ``after < end <= until`` than a result has rows."""
-    overlap, per_tick, longest = plan.alike("most windows", lambda: _most(plan))
+    overlap, per_tick, longest = plan.most_windows
     if sum(map(len, runs)) * overlap <= MOST:
         return
     runs = [run for run in runs if len(run)]
@@ -34,13 +34,6 @@ def check_due(plan: Plan, runs: Sequence[Cells], after: int, until: int) -> None
         f"as a row is in {plan.edges.bounds[type].overlap:,} of them; at most {MOST:,} can be given out at once. A "
         "larger every makes fewer; so do smaller steps of the watermark"
     )
-
-
-def _most(plan: Plan) -> tuple[int, float, int]:
-    """How many time windows hold a slice at most, how many end in a tick of time, and how long they are at most."""
-    bounds = plan.edges.bounds
-    longest = max((b.longest for b in bounds), default=0)
-    return sum(b.overlap for b in bounds), sum(b.per_tick for b in bounds), longest
 
 
 def check_filled(name: str, windows: int) -> None:

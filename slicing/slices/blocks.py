@@ -106,7 +106,7 @@ def by_column(block: Block) -> Block:
 
 
 _WORDS = Words()
-_FIRST = np.zeros(1, np.int64)
+FIRST = np.zeros(1, np.int64)
 
 
 def kind_of(lane: Lane) -> Kind:
@@ -140,31 +140,16 @@ def together(parts: Sequence[Block]) -> Block:
     return Picked(concatenated([p.lists for p in picked]), first, last)
 
 
-def beside(older: Block, newer: Block) -> Block:
-    """The newer cells after the older ones."""
-    if isinstance(older, np.ndarray) and isinstance(newer, np.ndarray):
-        return np.concatenate((older, newer))
-    return together([older, newer])
-
-
 def appended(lane: Lane, older: Block, newer: Block) -> Block:
-    """The same; the first of the newer ones is the last of the older ones."""
+    """The newer cells after the older ones, the first of which is the last of these."""
     if isinstance(older, np.ndarray) and isinstance(newer, np.ndarray) and isinstance(lane.kind, int):
         block = after(older, newer, True)
-        words.combine(lane.kind, np.array([len(older) - 1]), _FIRST, block, newer)
+        words.combine(lane.kind, np.array([len(older) - 1]), FIRST, block, newer)
         return block
     assert not isinstance(lane.kind, int)
     into = np.arange(len(older) + len(newer))
     into[len(older) :] -= 1
     return lane.kind.merged(lane, into, into.size - 1, older, newer)
-
-
-def take_up(lane: Lane, older: Ints, newer: Ints) -> None:
-    """The only one of the older partials becomes part of the first of the newer ones, in place."""
-    if isinstance(lane.kind, int):
-        words.combine(lane.kind, _FIRST, _FIRST, newer, older)
-    else:
-        newer[:1] = appended(lane, older, newer[:1])
 
 
 def after(older: Ints, newer: Ints, shared: bool) -> Ints:

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from slicing.columns.lazy import lazy
 from slicing.columns.order import order_by, stable_order
 from slicing.kernels.cells import CODE, END, FIRST, LAST, LEVEL, ROWS, ascending, merge, slice_starts
+from slicing.kernels.combine import combine
 from slicing.slices import blocks as b
 from slicing.slices.blocks import Block
 from slicing.slices.lanes import Lane
@@ -104,7 +105,7 @@ class Cells:
     def sizes(self) -> tuple[int, int]:
         """How many cells, and their bytes with what was made to find some of them."""
         known = self.__dict__
-        size = known.get("nbytes") or self.nbytes
+        size = int(self.meta.nbytes + sum(map(_NBYTES, self.blocks)))
         if "tree" in known:
             size += known["tree"].nbytes
         if "by_code" in known or "_by_last" in known:
@@ -275,7 +276,7 @@ def _follows(last: list[int], first: list[int], gaps: Gaps) -> bool | None:
 def _appended(older: Cells, newer: Cells, shared: bool, lanes: Sequence[Lane]) -> Cells:
     """As ``merged`` where time goes on, which is most pushes of a stream: nothing is compared, one cell is combined."""
     if not shared:
-        table = Cells(np.concatenate((older.meta, newer.meta)), tuple(map(b.beside, older.blocks, newer.blocks)))
+        table = Cells(np.concatenate((older.meta, newer.meta)), tuple(map(_beside, older.blocks, newer.blocks)))
     else:
         at, meta = len(older) - 1, b.after(older.meta, newer.meta, True)
         meta[at, ROWS] += newer.meta[0, ROWS]
@@ -288,6 +289,12 @@ def _appended(older: Cells, newer: Cells, shared: bool, lanes: Sequence[Lane]) -
         ends = newer.slice_ends[1:] if same else newer.slice_ends
         table.__dict__["slice_ends"] = np.concatenate((older.slice_ends, ends))
     return table
+
+
+def _beside(older: Block, newer: Block) -> Block:
+    """The newer cells after the older ones."""
+    plain = isinstance(older, np.ndarray) and isinstance(newer, np.ndarray)
+    return np.concatenate((older, newer)) if plain else b.together([older, newer])
 
 
 def going_on(one: Cells, fresh: Cells, lanes: Sequence[Lane], gaps: Gaps) -> Cells | None:
@@ -304,7 +311,10 @@ def going_on(one: Cells, fresh: Cells, lanes: Sequence[Lane], gaps: Gaps) -> Cel
     if fresh.fragments:
         fresh.meta[0, FIRST] = one.meta[0, FIRST]
     for lane, older, newer in zip(lanes, one.blocks, fresh.blocks, strict=True):
-        b.take_up(lane, older, newer)
+        if isinstance(lane.kind, int):
+            combine(lane.kind, b.FIRST, b.FIRST, newer, older)
+        else:
+            newer[:1] = b.appended(lane, older, newer[:1])
     return fresh
 
 

@@ -13,15 +13,17 @@ AUTO = "auto"
 EAGER = "eager store"
 BUCKETS = "buckets"
 NAMES = (AUTO, *STRATEGIES, EAGER, BUCKETS)
+
+
 FEW = 1 << 14  # combinations that are done before another strategy's kernels are loaded
 
 
-def choose(first: Ints, last: Ints, cells: int, removes: bool = False) -> str:
+def choose(first: Ints, last: Ints, cells: int, removes: bool = False, few: int = FEW) -> str:
     """The cheapest strategy; ``removes``: for lanes whose partials can be removed from one another."""
-    if cells * first.size <= FEW:
+    if cells * first.size <= few:
         return "recompute"
     each = int(np.add.reduce(last - first))
-    if each <= 3 * first.size + FEW:
+    if each <= 3 * first.size + few:
         return "recompute"
     if not removes and STRATEGIES["two stacks"].cost(first, last, cells) <= min(each, 2 * cells + 3 * first.size):
         return "two stacks"  # each cell twice, as no other does: the others are not asked

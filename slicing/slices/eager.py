@@ -1,6 +1,6 @@
 """The eager store: coarser and coarser partials over the slices of a store's runs, for windows of very many slices.
 
-Each run of the store carries a tree: a node of a level holds ``FANOUT`` nodes of the level below, as a table of cells
+Each run of the store carries a tree: a node of a level holds ``fanout`` nodes of the level below, as a table of cells
 by (node, code). A window is a few nodes of each level, whatever its length. Runs never change, so neither do their
 trees: a late row comes in a run of its own, and when runs are merged the tree of what they become is built. Large runs
 are not merged any more, so that no push builds a large tree. Trees are made from the runs when they are first asked
@@ -26,21 +26,18 @@ from slicing.slices.lanes import Lane
 Ints = npt.NDArray[np.int64]
 Part = tuple[Cells, Ints, Ints]  # for each window the cells first : last of a table, often none
 
-FANOUT = 8  # 360,000 slices are 7 levels; a window takes at most 14 nodes of each, the tree a seventh more memory
-DEEP = 64  # slides a window spans at least before a tree is worth its making
-FEWEST = 64  # slices a run has at least, likewise
 SHRINKS = 2  # times fewer cells a level has at least: keys that are in few slices do not add up
-LARGEST = 1 << 17  # cells: larger runs are not merged with the next one, so that no push moves much more
 
 
 class Tree:
     """A run of cells sorted by slice and code, and its levels."""
 
-    def __init__(self, lanes: Sequence[Lane], run: Cells, fewest: int) -> None:
+    def __init__(self, lanes: Sequence[Lane], run: Cells, fanout: int, fewest: int) -> None:
+        self.fanout = fanout
         self.ends = run.slice_ends
         self.levels = [(run, np.append(run.slices(), len(run)))]
-        while self.levels[-1][1].size > max(fewest, FANOUT):
-            coarser = _coarser(lanes, *self.levels[-1])
+        while self.levels[-1][1].size > max(fewest, fanout):
+            coarser = _coarser(lanes, *self.levels[-1], fanout)
             if SHRINKS * len(coarser[0]) > len(self.levels[-1][0]):
                 break
             self.levels.append(coarser)
@@ -53,28 +50,28 @@ class Tree:
     def parts(self, start: Ints, end: Ints) -> list[Part]:
         """The cells of windows: of each level a stretch before the nodes of the next one, and a stretch after them."""
         low, high = np.searchsorted(self.ends, start, "right"), np.searchsorted(self.ends, end, "right")
-        found = []
+        found, fanout = [], self.fanout
         for cells, starts in self.levels[:-1]:
-            inner = np.minimum(-(-low // FANOUT) * FANOUT, high)
-            outer = np.maximum(high // FANOUT * FANOUT, inner)
+            inner = np.minimum(-(-low // fanout) * fanout, high)
+            outer = np.maximum(high // fanout * fanout, inner)
             found += [(cells, starts[low], starts[inner]), (cells, starts[outer], starts[high])]
-            low, high = -(-inner // FANOUT), outer // FANOUT
+            low, high = -(-inner // fanout), outer // fanout
             high = np.maximum(low, high)
         cells, starts = self.levels[-1]
         return [*found, (cells, starts[low], starts[high])]
 
 
-def tree(lanes: Sequence[Lane], run: Cells, fewest: int) -> Tree:
+def tree(lanes: Sequence[Lane], run: Cells, fanout: int, fewest: int) -> Tree:
     """The run's tree, which it shares with the runs that later lack its first slices."""
     known: Tree | None = run.__dict__.get("tree")
     if known is None:
-        known = run.__dict__["tree"] = Tree(lanes, run, fewest)
+        known = run.__dict__["tree"] = Tree(lanes, run, fanout, fewest)
     return known
 
 
-def parts(lanes: Sequence[Lane], runs: Sequence[Cells], start: Ints, end: Ints, fewest: int) -> list[Part]:
+def parts(lanes: Sequence[Lane], runs: Sequence[Cells], start: Ints, end: Ints, fanout: int, fewest: int) -> list[Part]:
     """The cells of windows in the trees of the runs."""
-    return [part for run in runs for part in tree(lanes, run, fewest).parts(start, end)]
+    return [part for run in runs for part in tree(lanes, run, fanout, fewest).parts(start, end)]
 
 
 def size(found: Sequence[Part]) -> int:
@@ -85,10 +82,10 @@ def size(found: Sequence[Part]) -> int:
     return count
 
 
-def _coarser(lanes: Sequence[Lane], cells: Cells, starts: Ints) -> tuple[Cells, Ints]:
-    """The next level: the cells of ``FANOUT`` nodes by code, and where each of its nodes starts."""
-    nodes = -(-(starts.size - 1) // FANOUT)
-    node = np.repeat(np.arange(starts.size - 1) // FANOUT, np.diff(starts))
+def _coarser(lanes: Sequence[Lane], cells: Cells, starts: Ints, fanout: int) -> tuple[Cells, Ints]:
+    """The next level: the cells of ``fanout`` nodes by code, and where each of its nodes starts."""
+    nodes = -(-(starts.size - 1) // fanout)
+    node = np.repeat(np.arange(starts.size - 1) // fanout, np.diff(starts))
     codes = int(cells.code.max()) + 1
     if codes == 1 and node.size == starts.size - 1:
         into, meta = node, np.zeros((nodes, 3), np.int64)

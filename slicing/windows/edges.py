@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from slicing.columns.order import distinct, order_by, progression
+from slicing.columns.order import distinct, order_by
 from slicing.kernels.slice import list_edges, next_edges
 from slicing.kernels.windows import by_end, index_of, periodic_due, positions_after
 from slicing.windows.bounds import BEGIN, END, LONGEST, Bound, Progression
@@ -152,7 +152,8 @@ class EdgeSet:
         regular = self.regular if not grid else self.regular_width(grid)
         if regular is not None and (high - low) // regular[0] <= limit:
             width, origin = regular
-            edges = progression(low - (low - origin) % width + width, high - (high - origin) % width + width, width)
+            first, last = low - (low - origin) % width + width, high - (high - origin) % width + width
+            edges = np.arange(first, last + width, width)  # whole steps: see ``order.progression``
         elif not grid and 2 * (high - low) < self._ahead:
             edges = self._of_coming(low, high)
         else:

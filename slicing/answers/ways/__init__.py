@@ -16,12 +16,6 @@ from __future__ import annotations
 from slicing.answers.ways import as_they_lie, buckets, stacks
 from slicing.answers.ways.interface import Closing, Way
 
-__all__ = ["WAYS", "Closing", "Way", "pays"]
+__all__ = ["WAYS", "Closing", "Way"]
 
-TABLE = 2500  # cells' worth of the calls that one table takes: 150 us
 WAYS = (as_they_lie.WAY, stacks.WAY, buckets.WAY)
-
-
-def pays(name: str, cost: int, live: int) -> bool:
-    """Whether to go over so many cells, rather than merge, sort and gather all that are live."""
-    return cost <= 6 * live

@@ -26,7 +26,6 @@ from slicing.slices.combining import AUTO, EAGER
 Ints = npt.NDArray[np.int64]
 _Stretch = tuple[Ints, Ints, tuple[Block, ...]]  # of windows: how many keys each has, these in order, their partials
 
-FEW = 1024  # slices of all runs that are sooner looked at together: two runs of 2 slices 75 -> 30 us
 PIECE = 1 << 14  # cells that are added up at a time, lane by lane: they stay in cache
 
 
@@ -43,7 +42,9 @@ def offer(closing: Closing) -> Offer | None:
     if not end.size:
         return Offer(0, lambda: Answers.none(plan))
     if plan.eager:
-        parts = eager.parts(plan.lanes, runs, start, end, eager.FANOUT if plan.combine == EAGER else eager.FEWEST)
+        policy = plan.policy
+        fewest = policy.tree_fanout if plan.combine == EAGER else policy.tree_slices
+        parts = eager.parts(plan.lanes, runs, start, end, policy.tree_fanout, fewest)
     else:
         parts = []
         for run in runs:
@@ -74,7 +75,7 @@ def _due_of_runs(closing: Closing) -> tuple[Ints, Ints, Ints] | None:
     with a slice that is not its first."""
     edges, slices = closing.plan.edges, [run.slice_ends for run in closing.runs]
     # a run alone does not tell whether the slice a window needs is its first
-    if len(slices) == 1 or not edges.periodic or sum(map(len, slices)) <= FEW:
+    if len(slices) == 1 or not edges.periodic or sum(map(len, slices)) <= closing.plan.policy.slices_together:
         return closing.due[:3] if closing.needs_any else None
     dues = (edges.due(ends, closing.after, closing.until) for ends in slices)
     together = np.concatenate([np.stack([due.end, due.type, due.start]) for due in dues], axis=1)
