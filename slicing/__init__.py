@@ -30,6 +30,7 @@ from slicing.api import aggregate
 from slicing.attach import attach
 from slicing.explain import Explanation, explain
 from slicing.joins.api import join
+from slicing.joins.chain import Chain, chain
 from slicing.joins.distinct import Distinct, DistinctSpec, distinct
 from slicing.joins.operator import JoinOperator
 from slicing.joins.output import JoinOutput
@@ -60,6 +61,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Aggregate",
+    "Chain",
     "ContextAwareWindow",
     "ContextFreeWindow",
     "Distinct",
@@ -83,6 +85,7 @@ __all__ = [
     "attach",
     "bounded",
     "calendar",
+    "chain",
     "col",
     "collect",
     "count",

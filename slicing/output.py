@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -40,12 +41,16 @@ class Output:
         the accounting, a :class:`Stats`: a dict whose entries are attributes, too.
     ``watermark``
         what the results have reached, in the time column's type; None before there is any.
+    ``progress``
+        how far the results have come along their own times: no window still to come has a ``"window_start"`` or
+        ``"window_end"`` before these. ``window_start`` is None for windows that rows decide, except sessions.
     """
 
     windows: pa.Table
     late: pa.Table
     stats: Stats
     watermark: Any
+    progress: Mapping[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return (

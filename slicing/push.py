@@ -29,6 +29,7 @@ from slicing.answers.answer import all_windows
 from slicing.answers.answers import Answers
 from slicing.answers.fill import Filled
 from slicing.answers.postpone import Postponed, given_out, held_beside
+from slicing.answers.reach import Reach
 from slicing.answers.revise import revise
 from slicing.answers.too_many import MOST, check_due
 from slicing.answers.ways import Closing
@@ -507,9 +508,11 @@ def output(
             plan.memo["no late rows"] = known = state.given, results.none_late(plan, state.given)
         late = known[1]
     reached = state.reached if state.postponed else state.watermark
-    if reached is not None and not plan.measure.is_integer:
-        return Output(windows, late, Stats(counts | held), plan.measure.value(reached))
-    return Output(windows, late, Stats(counts | held), reached)
+    stats = Stats(counts | held)
+    if reached is None:
+        return Output(windows, late, stats, None)
+    told = reached if plan.measure.is_integer else plan.measure.value(reached)
+    return Output(windows, late, stats, told, Reach(plan, reached, store.runs))
 
 
 def _output(

@@ -232,7 +232,7 @@ class EdgeSet:
         """Whether a window that has not left (end > h) holds each slice."""
         # A slice that ends after h is in a live window (it is in one at all). One that ends before is in the live
         # windows that start before its end.
-        live = (ends > h) | (ends > self._first_live_start(h))
+        live = (ends > h) | (ends > self.first_start(h))
         for bound in self._asks_slices:
             dead = np.flatnonzero(~live)
             live[dead] = bound.last_end(ends[dead]) > h
@@ -243,9 +243,9 @@ class EdgeSet:
         if self.tumbles:
             size, step, offset = self._kept[0]
             return min(h, ((h - size - offset) // step + 1) * step + offset)
-        return BEGIN if self._asks_slices else min(h, self._first_live_start(h))
+        return BEGIN if self._asks_slices else min(h, self.first_start(h))
 
-    def _first_live_start(self, h: int) -> int:
+    def first_start(self, h: int) -> int:
         """Where the earliest window starts that has not left."""
         first = END
         for bound in self._kept_others:

@@ -1,0 +1,180 @@
+"""Operators one behind the other: windows of windows, top rows of each window, aggregates over joins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from slicing.joins.distinct import Distinct, DistinctOutput, DistinctSpec
+from slicing.joins.operator import JoinOperator
+from slicing.joins.output import JoinOutput
+from slicing.joins.spec import JoinSpec
+from slicing.operator import Operator
+from slicing.output import Output, Stats
+from slicing.spec import Spec
+from slicing.system.bundles import bundled, unbundled
+from slicing.watermark import Manual
+
+Link = Operator | JoinOperator | Distinct
+Given = Output | JoinOutput | DistinctOutput
+
+
+class Chain:
+    """Operators one behind the other; made by :func:`chain`.
+
+    ``push`` (``push_left`` and ``push_right`` if the first one joins), ``advance`` and ``flush`` are those of the first
+    operator, and return the output of the last one.
+    """
+
+    def __init__(self, links: Sequence[Link]) -> None:
+        self._links = list(links)
+        self._flushed: list[Given] = []
+
+    def push(self, *data: object) -> Any:
+        """Rows for the first operator."""
+        return self._passed(self._links[0].push(*data))
+
+    def push_left(self, data: object) -> Any:
+        """Rows for the left side of the first operator, which joins."""
+        return self._passed(self._joining().push_left(data))
+
+    def push_right(self, data: object) -> Any:
+        """Rows for the right side of the first operator, which joins."""
+        return self._passed(self._joining().push_right(data))
+
+    def advance(self, *watermark: object, **watermarks: object) -> Any:
+        """The watermark of the first operator."""
+        return self._passed(self._links[0].advance(*watermark, **watermarks))
+
+    def flush(self) -> Any:
+        """End of the streams: every operator gives what it has left."""
+        given: Given = self._links[0].flush()
+        for link in self._links[1:]:
+            outs: list[Given] = [link.push(_rows(given))] if _rows(given).num_rows else []  # type: ignore[call-arg]
+            given = _together([*outs, link.flush()])
+        return given
+
+    def snapshot(self) -> bytes:
+        """The state of all operators as bytes."""
+        return bundled(bytes(link.snapshot()) for link in self._links)
+
+    @staticmethod
+    def restore(specs: Sequence[Spec | JoinSpec | DistinctSpec], blob: bytes) -> Chain:
+        """Go on from a snapshot of operators of these specs."""
+        parts = unbundled(blob)
+        if len(parts) != len(specs):
+            raise ValueError(f"the snapshot is of {len(parts)} operators; got {len(specs)} specs")
+        kinds = {Spec: Operator, JoinSpec: JoinOperator, DistinctSpec: Distinct}
+        return chain(*(kinds[type(spec)].restore(spec, part) for spec, part in zip(specs, parts, strict=True)))  # type: ignore[attr-defined]
+
+    def _passed(self, given: Given) -> Given:
+        for link in self._links[1:]:
+            reached = _reached(given, _time(link))
+            rows = _rows(given)
+            outs: list[Given] = [link.push(rows)] if rows.num_rows else []  # type: ignore[call-arg]
+            if reached is not None or not outs:
+                outs.append(link.advance(reached) if reached is not None else _nothing(link))
+            given = _together(outs)
+        return given
+
+    def _joining(self) -> JoinOperator:
+        first = self._links[0]
+        if not isinstance(first, JoinOperator):
+            raise TypeError(f"the first operator is {type(first).__name__}, which has one side; use push")
+        return first
+
+
+def chain(*operators: Link) -> Chain:
+    """Feed each operator's results into the next one, and its progress.
+
+    Nothing is late inside a chain. The next operator reads the results' columns. Its spec names the event time
+    (``window_start`` or ``window_end`` for windows), and has ``watermark=sl.manual()``.
+
+    Parameters
+    ----------
+    operators
+        ``Operator``, ``JoinOperator`` (first only) and ``Distinct``; the last may be any of them.
+
+    Returns
+    -------
+    Chain
+        With the methods of the first operator and the output of the last one.
+
+    Examples
+    --------
+    The busiest minute of each hour, as a stream of minutes:
+
+    >>> import pyarrow as pa
+    >>> import slicing as sl
+    >>> minutes = sl.Operator(sl.Spec("t", {"m": sl.tumbling(60)}, {"n": sl.count()}))
+    >>> busiest = sl.Spec("window_start", {"h": sl.tumbling(3600)}, {"most": sl.max("n")}, watermark=sl.manual())
+    >>> op = sl.chain(minutes, sl.Operator(busiest))
+    >>> op.push(pa.table({"t": [1, 2, 65, 3700, 7300]})).windows["most"].to_pylist()
+    [2, 1]
+    """
+    if len(operators) < 2:
+        raise ValueError(f"chain takes at least two operators; got {len(operators)}")
+    for place, link in enumerate(operators):
+        if not isinstance(link, Operator | JoinOperator | Distinct):
+            raise TypeError(f"chain takes sl.Operator, sl.JoinOperator and sl.Distinct; got {type(link).__name__}")
+        if place and isinstance(link, JoinOperator):
+            raise TypeError("a join takes two streams, so it can only be the first operator of a chain")
+        if place and not isinstance(link.spec.watermark, Manual):
+            raise ValueError(
+                f"operator {place + 1} of the chain is told by the one before how far its rows have come: its spec "
+                f"needs watermark=sl.manual(); it has {link.spec.watermark!r}"
+            )
+        if isinstance(link, Operator) and link.spec.emit != "final" and place < len(operators) - 1:
+            raise ValueError(
+                f"operator {place + 1} of the chain has emit={link.spec.emit!r}, and the next one would count a window "
+                "again for each revision; use emit='final'"
+            )
+    return Chain(operators)
+
+
+def _time(link: Link) -> str:
+    assert not isinstance(link, JoinOperator)
+    return str(link.spec.time)
+
+
+def _rows(given: Given) -> pa.Table:
+    return given.windows if isinstance(given, Output) else given.rows
+
+
+def _reached(given: Given, time: str) -> Any:
+    """The watermark of results along a column of theirs."""
+    return given.progress.get(time) if isinstance(given, Output) else given.watermark
+
+
+def _nothing(link: Link) -> Any:
+    """The output of an operator that was told nothing."""
+    if isinstance(link, Distinct):
+        return DistinctOutput(pa.table({}), pa.table({}), Stats(), None)
+    return Output(pa.table({}), pa.table({}), Stats(), None)
+
+
+ADDED = ("rows", "windowed", "late", "outside", "null_time", "windows")
+
+
+def _together(outs: Sequence[Given]) -> Given:
+    """Several outputs of one operator, in order, as one."""
+    last = outs[-1]
+    if len(outs) == 1 or isinstance(last, JoinOutput):
+        return last
+    stats = Stats(last.stats)
+    for name in ADDED:
+        if name in stats:
+            stats[name] = sum(out.stats.get(name, 0) for out in outs)
+    late = _concatenated([out.late for out in outs if not isinstance(out, JoinOutput)])
+    rows = _concatenated([_rows(out) for out in outs])
+    if isinstance(last, Output):
+        return Output(rows, late, stats, last.watermark, last.progress)
+    return DistinctOutput(rows, late, stats, last.watermark)
+
+
+def _concatenated(tables: Sequence[pa.Table]) -> pa.Table:
+    """Tables of one schema, which those before the first rows do not know."""
+    known = [table for table in tables if table.num_rows]
+    return pa.concat_tables(known) if known else tables[-1]

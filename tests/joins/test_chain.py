@@ -1,0 +1,95 @@
+"""Chains give what their operators give one after the other, and nothing is late inside of them."""
+
+from __future__ import annotations
+
+import random
+
+import pyarrow as pa
+import pytest
+
+import slicing as sl
+
+ORIGINS = (0, 1_700_000_000_000_000_000, -(2**62))
+WINDOWS = (sl.tumbling(10), sl.sliding(12, 5), sl.session(4), sl.cumulate(20, 5))
+
+
+def rows_of(tables: list[pa.Table]) -> list[tuple]:
+    return sorted(tuple(row.values()) for table in tables for row in table.to_pylist())
+
+
+@pytest.mark.parametrize("time", ["window_start", "window_end"])
+@pytest.mark.parametrize("window", WINDOWS, ids=repr)
+def test_windows_of_windows_are_those_of_all_windows(window: object, time: str) -> None:
+    first = sl.Spec("t", {"w": window}, {"n": sl.count()}, by="k", watermark=sl.bounded(6))
+    aggs = {"s": sl.sum("n"), "m": sl.max("n")}
+    second = sl.Spec(time, {"h": sl.tumbling(40)}, aggs, by="k", watermark=sl.manual())
+    early = 0
+    for seed in range(20):
+        rng = random.Random(seed)
+        at, times = rng.choice(ORIGINS), []
+        for _ in range(60):
+            at += rng.choice([0, 1, 3, 20])
+            times.append(at - rng.randint(0, 5))
+        data = pa.table({"t": times, "k": [rng.choice("ab") for _ in times]})
+        wanted = sl.aggregate(sl.aggregate(data, first), second)
+        op, found, row = sl.chain(sl.Operator(first), sl.Operator(second)), [], 0
+        while row < len(times):
+            size = rng.randint(1, 13)
+            out = op.push(data.slice(row, size))
+            assert out.late.num_rows == 0
+            found.append(out.windows)
+            row += size
+            if rng.random() < 0.2:
+                op = sl.Chain.restore([first, second], op.snapshot())
+        early += sum(table.num_rows for table in found)
+        assert rows_of([*found, op.flush().windows]) == rows_of([wanted]), seed
+    assert early > 40, "windows of windows come while the stream goes on"
+
+
+def test_an_aggregate_over_a_join() -> None:
+    join = sl.JoinSpec(on="k", time="t", within=(0, 10), how="inner", event_time="left", watermark=sl.bounded(3))
+    count = sl.Spec("t", {"w": sl.tumbling(20)}, {"n": sl.count(), "v": sl.sum("v")}, by="k", watermark=sl.manual())
+    left = pa.table({"t": [1, 5, 30, 61, 90], "k": list("aabaa")})
+    right = pa.table({"t": [3, 9, 14, 33, 95], "k": list("aaaba"), "v": [1, 2, 4, 8, 16]})
+    wanted = sl.aggregate(sl.join(left, right, join), count)
+    op, found = sl.chain(sl.JoinOperator(join), sl.Operator(count)), []
+    for row in range(5):
+        found += [op.push_left(left.slice(row, 1)).windows, op.push_right(right.slice(row, 1)).windows]
+    assert sum(table.num_rows for table in found) == 2
+    assert rows_of([*found, op.flush().windows]) == rows_of([wanted])
+
+
+def test_distinct_rows_are_counted() -> None:
+    once = sl.DistinctSpec("id", "t", sl.tumbling(10))
+    count = sl.Spec("t", {"w": sl.tumbling(20)}, {"n": sl.count()}, watermark=sl.manual())
+    op = sl.chain(sl.Distinct(once), sl.Operator(count))
+    found = [op.push(pa.table({"t": [t], "id": ["a"]})).windows for t in (1, 2, 11, 15, 25, 41)]
+    assert [n for table in found for n in table["n"].to_pylist()] == [2, 1]
+
+
+def test_progress_is_where_windows_to_come_begin() -> None:
+    op = sl.Operator(sl.Spec("t", {"w": sl.sliding(20, 10)}, {"n": sl.count()}))
+    assert dict(op.push(pa.table({"t": [35]})).progress) == {"window_start": 20, "window_end": 35}
+    op = sl.Operator(sl.Spec("t", {"w": sl.session(5)}, {"n": sl.count()}))
+    op.push(pa.table({"t": [30, 34]}))
+    assert op.push(pa.table({"t": [37]})).progress["window_start"] == 30
+    op = sl.Operator(sl.Spec("t", {"w": sl.rows(2)}, {"n": sl.count()}))
+    assert op.push(pa.table({"t": [30, 34]})).progress["window_start"] is None
+
+
+def test_what_a_chain_refuses() -> None:
+    spec = sl.Spec("t", {"w": sl.tumbling(5)}, {"n": sl.count()})
+    with pytest.raises(ValueError, match="at least two operators; got 1"):
+        sl.chain(sl.Operator(spec))
+    with pytest.raises(
+        ValueError, match=r"operator 2 of the chain is told .* watermark=sl.manual\(\); it has sl.bounded"
+    ):
+        sl.chain(sl.Operator(spec), sl.Operator(spec))
+    with pytest.raises(TypeError, match="only be the first operator"):
+        sl.chain(sl.Operator(spec), sl.JoinOperator(sl.JoinSpec(on="k", time="t", within=(0, 1))))
+    updates = sl.Spec("t", {"w": sl.tumbling(5)}, {"n": sl.count()}, emit="updates", allowed_lateness=5)
+    later = sl.Spec("window_end", {"w": sl.tumbling(5)}, {"n": sl.sum("n")}, watermark=sl.manual())
+    with pytest.raises(ValueError, match="operator 1 of the chain has emit='updates'"):
+        sl.chain(sl.Operator(updates), sl.Operator(later))
+    with pytest.raises(TypeError, match="has one side; use push"):
+        sl.chain(sl.Operator(spec), sl.Operator(later)).push_left(pa.table({"t": [1]}))
