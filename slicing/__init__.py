@@ -28,6 +28,7 @@ from slicing.aggregates.sketches import approx_count_distinct, approx_quantile
 from slicing.aggregates.udaf import udaf
 from slicing.api import aggregate
 from slicing.attach import attach
+from slicing.closing.output import Output
 from slicing.explain import Explanation, explain
 from slicing.joins.api import join
 from slicing.joins.chain import Chain, chain
@@ -36,12 +37,11 @@ from slicing.joins.operator import JoinOperator
 from slicing.joins.output import JoinOutput
 from slicing.joins.spec import JoinSpec
 from slicing.joins.union import Union, union
+from slicing.lifecycle.snapshot import SnapshotError
 from slicing.operator import Operator
-from slicing.output import Output
-from slicing.snapshot import SnapshotError
-from slicing.spec import Spec, processing_time
+from slicing.query.spec import Spec, processing_time
+from slicing.query.watermark import bounded, manual, ordered, per_source, punctuated
 from slicing.warm import warm
-from slicing.watermark import bounded, manual, ordered, per_source, punctuated
 from slicing.windows.builtin import (
     calendar,
     cumulate,
@@ -53,9 +53,9 @@ from slicing.windows.builtin import (
     whole,
 )
 from slicing.windows.context_free import ContextFreeWindow
-from slicing.windows.counted import last_rows, per_row, rows
-from slicing.windows.marked import frame, punctuation
-from slicing.windows.users import ContextAwareWindow
+from slicing.windows.rows.counted import last_rows, per_row, rows
+from slicing.windows.rows.marked import frame, punctuation
+from slicing.windows.rows.users import ContextAwareWindow
 
 __version__ = "0.1.0"
 

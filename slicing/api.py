@@ -7,14 +7,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from slicing.closing.wide import check_layout, widened
 from slicing.columns.arrow_io import gathered
+from slicing.columns.frames import check_returns, given_back
 from slicing.columns.sources import Bounds, Wanted, batches
-from slicing.frames import check_returns, given_back
-from slicing.measure import Measure
 from slicing.operator import Operator
-from slicing.spec import ProcessingTime, Spec
-from slicing.watermark import manual
-from slicing.wide import check_layout, widened
+from slicing.query.spec import ProcessingTime, Spec
+from slicing.query.watermark import manual
+from slicing.times.measure import Measure
 
 LEAST = 1 << 15  # rows of small batches in a push: by 256 rows 7 to 16 times as fast, by 2048 2.4 to 4 times
 

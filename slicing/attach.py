@@ -18,22 +18,22 @@ import pyarrow.compute as pc
 from slicing.aggregates import builtin
 from slicing.aggregates.aggregate import Formula
 from slicing.api import aggregate
-from slicing.batch import sequence_words
 from slicing.columns.arrow_out import array_of
+from slicing.columns.frames import check_returns, given_back
 from slicing.columns.keys import KeyTable
 from slicing.columns.order import alike, inverse, order_by, stable_order
 from slicing.columns.sources import batches
 from slicing.columns.values import taken
-from slicing.frames import check_returns, given_back
 from slicing.kernels.attach import last_begun
-from slicing.measure import Measure
-from slicing.plan import Plan
-from slicing.spec import ProcessingTime, Spec
-from slicing.watermark import manual
+from slicing.query.plan import Plan
+from slicing.query.spec import ProcessingTime, Spec
+from slicing.query.watermark import manual
+from slicing.reducing.batch import sequence_words
+from slicing.times.measure import Measure
 from slicing.windows.builtin import ContextFreeWindow, Cumulate, Landmark, Session, Sliding, Whole, Window, tumbling
-from slicing.windows.counted import LastRows, PerRow, RowCount
-from slicing.windows.marked import Frame, Punctuation
-from slicing.windows.row_windows import RowWindow
+from slicing.windows.rows.counted import LastRows, PerRow, RowCount
+from slicing.windows.rows.marked import Frame, Punctuation
+from slicing.windows.rows.row_windows import RowWindow
 
 Ints = npt.NDArray[np.int64]
 AnyWindow = ContextFreeWindow | RowWindow | Window

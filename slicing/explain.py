@@ -9,29 +9,29 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from slicing.answers.ways import stacks
+from slicing.cells.blocks import identity
+from slicing.cells.combining import AUTO, BUCKETS, EAGER, costs
+from slicing.cells.lists import ListKind
+from slicing.closing.ways import stacks
 from slicing.columns.expressions import Derived, fields_of
-from slicing.decide import Context, Decision, Workload, decide
-from slicing.durations import Duration
 from slicing.joins.explain import facts as join_facts
 from slicing.joins.spec import JoinSpec
 from slicing.kernels.strategies import STRATEGIES
-from slicing.plan import Plan
-from slicing.policy import Policy, checked
-from slicing.slices.blocks import identity
-from slicing.slices.combining import AUTO, BUCKETS, EAGER, costs
-from slicing.slices.lists import ListKind
-from slicing.spec import ProcessingTime, Spec
-from slicing.watermark import Ordered
+from slicing.query.plan import Plan
+from slicing.query.policy import Policy, checked
+from slicing.query.spec import ProcessingTime, Spec
+from slicing.query.watermark import Ordered
+from slicing.times.durations import Duration
 from slicing.windows.bounds import BEGIN, Progression
 from slicing.windows.builtin import Calendar, Landmark, Session, Whole, Window
 from slicing.windows.context_free import ContextFreeWindow
-from slicing.windows.counted import LastRows, RowCount
+from slicing.windows.decide import Context, Decision, Workload, decide
 from slicing.windows.edges import DueWindows
-from slicing.windows.marked import Frame, Punctuation
-from slicing.windows.row_view import MOST_FLAGS
-from slicing.windows.row_windows import RowWindow
-from slicing.windows.users import BoundContextAware
+from slicing.windows.rows.counted import LastRows, RowCount
+from slicing.windows.rows.marked import Frame, Punctuation
+from slicing.windows.rows.row_view import MOST_FLAGS
+from slicing.windows.rows.row_windows import RowWindow
+from slicing.windows.rows.users import BoundContextAware
 
 _UNBOUNDED = (
     (Landmark, "landmark keeps every key"),

@@ -16,23 +16,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slicing import snapshot
+from slicing.closing.output import Output, Stats
+from slicing.closing.wide import check_layout, widened
 from slicing.columns.sources import one_batch
-from slicing.measure import Measure, without_arrow
-from slicing.output import Output, Stats
-from slicing.plan import Plan
-from slicing.policy import Policy, checked
+from slicing.lifecycle import snapshot
+from slicing.lifecycle.change import replanned, with_windows
+from slicing.lifecycle.state import State
 from slicing.push import NO_ROWS, Pushed, advance, flush, push
-from slicing.replan import replanned, with_windows
-from slicing.spec import Spec
-from slicing.state import State
+from slicing.query.plan import Plan
+from slicing.query.policy import Policy, checked
+from slicing.query.spec import Spec
+from slicing.query.watermark import Bounded, Moved, Ordered
 from slicing.system.heap import keep_freed_memory
-from slicing.watermark import Bounded, Moved, Ordered
-from slicing.wide import check_layout, widened
+from slicing.times.measure import Measure, without_arrow
 from slicing.windows.bounds import BEGIN, LIMIT
 from slicing.windows.builtin import Window
 from slicing.windows.context_free import ContextFreeWindow
-from slicing.windows.row_windows import RowWindow
+from slicing.windows.rows.row_windows import RowWindow
 
 keep_freed_memory()
 
@@ -62,7 +62,7 @@ class Operator:
 
         ``threads`` share the rows of large pushes. ``combine`` forces how slices become windows (``explain`` tells what
         is chosen, and what there is). Answers are the same but for the last bits of float sums. ``policy`` is for
-        tests (``slicing.policy``): from where on one route is taken rather than another one.
+        tests (``slicing.query.policy``): from where on one route is taken rather than another one.
 
         ``layout="wide"`` gives outputs' ``windows`` as :func:`aggregate` does. With ``emit="updates"`` they have a
         ``revision_<window>`` each, and only the keys and window ends for which a window is new or has changed. The

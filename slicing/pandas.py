@@ -8,7 +8,7 @@ import pandas
 
 from slicing.api import aggregate
 from slicing.attach import attach
-from slicing.spec import Spec
+from slicing.query.spec import Spec
 
 
 @pandas.api.extensions.register_dataframe_accessor("slicing")

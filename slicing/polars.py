@@ -8,7 +8,7 @@ import polars
 
 from slicing.api import aggregate
 from slicing.attach import attach
-from slicing.spec import Spec
+from slicing.query.spec import Spec
 
 
 class _Namespace:

@@ -24,28 +24,28 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slicing.answers import results
-from slicing.answers.answer import all_windows
-from slicing.answers.answers import Answers
-from slicing.answers.fill import Filled
-from slicing.answers.postpone import Postponed, given_out, held_beside
-from slicing.answers.reach import Reach
-from slicing.answers.revise import revise
-from slicing.answers.too_many import MOST, check_due
-from slicing.answers.ways import Closing
-from slicing.batch import Rows
+from slicing.cells.table import Cells, merged
+from slicing.closing import results
+from slicing.closing.answer import all_windows
+from slicing.closing.answers import Answers
+from slicing.closing.fill import Filled
+from slicing.closing.output import Output, Stats
+from slicing.closing.postpone import Postponed, given_out, held_beside
+from slicing.closing.reach import Reach
+from slicing.closing.revise import revise
+from slicing.closing.too_many import MOST, check_due
+from slicing.closing.ways import Closing
 from slicing.columns.order import distinct
 from slicing.columns.values import NOWHERE, plain, ranks, taken
 from slicing.kept_rows.by_key import KeyRows
 from slicing.kept_rows.close import changed, closed, kept
-from slicing.output import Output, Stats
-from slicing.plan import Plan
-from slicing.reduce import reduce_rows, reduce_suspects
-from slicing.slices.cells import Cells, merged
-from slicing.spec import ProcessingTime
-from slicing.state import State, forget
-from slicing.store import Store
-from slicing.watermark import Seen
+from slicing.lifecycle.state import State, forget
+from slicing.query.plan import Plan
+from slicing.query.spec import ProcessingTime
+from slicing.query.watermark import Seen
+from slicing.reducing.batch import Rows
+from slicing.reducing.reduce import reduce_rows, reduce_suspects
+from slicing.storage.store import Store
 from slicing.windows.bounds import APART, BEGIN, END, FOREVER, LIMIT
 
 Ints = npt.NDArray[np.int64]

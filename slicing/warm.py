@@ -13,11 +13,11 @@ from slicing.aggregates.builtin import argmax, count, first, last, max, mean, mi
 from slicing.aggregates.holistic import count_distinct, median, mode, top_k
 from slicing.api import aggregate
 from slicing.operator import Operator
-from slicing.spec import Spec
-from slicing.watermark import bounded, ordered
+from slicing.query.spec import Spec
+from slicing.query.watermark import bounded, ordered
 from slicing.windows.builtin import calendar, cumulate, session, sliding, tumbling
-from slicing.windows.counted import last_rows, per_row, rows
-from slicing.windows.marked import frame, punctuation
+from slicing.windows.rows.counted import last_rows, per_row, rows
+from slicing.windows.rows.marked import frame, punctuation
 
 ROWS = 4000
 PUSHES = 4

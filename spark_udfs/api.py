@@ -11,9 +11,9 @@ from pyspark.sql import functions as sf
 
 from slicing import Spec, manual
 from slicing.columns.typed import column_type
-from slicing.partials import check
+from slicing.exchange import check
+from slicing.query.watermark import Manual
 from slicing.system.filesystems import absolute
-from slicing.watermark import Manual
 from spark_udfs import stages
 from spark_udfs.files import FileRows
 from spark_udfs.progress import watch

@@ -22,7 +22,7 @@ from pyspark import TaskContext
 from pyspark.cloudpickle import dumps, loads
 
 from slicing import Operator, Output, Spec
-from slicing.partials import COUNTS, Collector, admit, packed, start, state_of
+from slicing.exchange import COUNTS, Collector, admit, packed, start, state_of
 from slicing.system.filesystems import filesystem, publish
 from spark_udfs.files import read
 from spark_udfs.progress import Step, judged_by

@@ -30,7 +30,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from slicing import Operator, SnapshotError, Spec
-from slicing.partials import admit, state_of
+from slicing.exchange import admit, state_of
 from slicing.system.bundles import bundled, unbundled
 from slicing.system.filesystems import filesystem, listed, publish
 from slicing.system.sealed import SealError, content_of, header_of, sealed

@@ -18,9 +18,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from slicing import Operator, Spec
-from slicing.partials import check, operator_of, state_of
-from slicing.replan import complete_from, given_for, moved, whole_from
-from slicing.split import joined, split
+from slicing.exchange import check, operator_of, state_of
+from slicing.lifecycle.change import complete_from, given_for, moved, whole_from
+from slicing.lifecycle.repartition import joined, split
 from slicing.system.filesystems import absolute
 from spark_udfs import stages
 from spark_udfs.stages import Job

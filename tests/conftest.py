@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slicing.windows import counted
+from slicing.windows.rows import counted
 
 
 @pytest.fixture

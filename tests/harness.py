@@ -17,7 +17,7 @@ from strategies import Case
 
 import slicing as sl
 from slicing.kernels.strategies import STRATEGIES
-from slicing.policy import Policy
+from slicing.query.policy import Policy
 
 INT64_MAX = 2**63 - 1
 DAY = 86_400_000  # date64 holds milliseconds; here dates are days

@@ -34,7 +34,7 @@ import pyarrow.parquet as pq
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import slicing as sl
-from slicing.partials import Collector, admit, packed, start, state_of
+from slicing.exchange import Collector, admit, packed, start, state_of
 
 SECOND = 1_000_000
 SPEC = sl.Spec(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from strategies import Case, Kit, cases
 
 import slicing as sl
-from slicing import partials
+from slicing import exchange as partials
 
 N = {"n": sl.count(), "v": sl.sum("v")}
 NOW = 1_714_564_800_000_000_000  # ns, 2024-05-01 12:00

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 import slicing as sl
-from slicing.policy import Policy
-from slicing.slices.cells import Cells, merged
-from slicing.slices.thinned import Thinned, of_codes, parted, touched
+from slicing.cells.table import Cells, merged
+from slicing.query.policy import Policy
+from slicing.storage.open_sessions import Thinned, of_codes, parted, touched
 
 AGGS = {"n": sl.count(), "total": sl.sum("v"), "last": sl.last("v"), "all": sl.collect("v")}
 KEYS = 60

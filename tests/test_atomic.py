@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import slicing as sl
-from slicing.answers import too_many
+from slicing.closing import too_many
 
 SCHEMA = pa.schema([("t", pa.int64()), ("k", pa.string()), ("s", pa.string()), ("v", pa.int64()), ("x", pa.float64())])
 # time, key, string, integer, float

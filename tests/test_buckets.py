@@ -10,7 +10,7 @@ from hypothesis import given
 from strategies import CONTEXT_FREE, Case, Kit, cases
 
 import slicing as sl
-from slicing.plan import Plan
+from slicing.query.plan import Plan
 
 WINDOWS = {"s": sl.sliding(60, every=40), "c": sl.cumulate(90, 30), "l": sl.landmark(45, start=0)}
 SPEC = sl.Spec("t", WINDOWS, {"n": sl.count(), "s": sl.sum("v")}, watermark=sl.manual())

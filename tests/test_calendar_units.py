@@ -15,7 +15,7 @@ import pytest
 from test_measure import PERIOD, SECONDS, changes_of_offset, clocks
 
 import slicing as sl
-from slicing.calendars import CalendarEdges
+from slicing.times.calendars import CalendarEdges
 
 DAY = 86_400
 N = {"n": sl.count(), "v": sl.sum("v")}

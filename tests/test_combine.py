@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 import slicing as sl
+from slicing.cells import combining
 from slicing.kernels.strategies import STRATEGIES
-from slicing.slices import combining
 
 EXACT = {"n": sl.count(), "total": sl.sum("v"), "mean": sl.mean("v")}
 

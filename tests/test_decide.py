@@ -7,9 +7,9 @@ import pytest
 from harness import FastVisit, Squares, user_defined
 
 import slicing as sl
-from slicing.decide import Workload, decide
 from slicing.explain import _likely_schema, decisions
-from slicing.plan import Plan
+from slicing.query.plan import Plan
+from slicing.windows.decide import Workload, decide
 
 YES, NO = True, False
 CONTEXTS = ["free", "forward free", "forward aware", "session"]

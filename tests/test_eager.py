@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import slicing as sl
-from slicing.policy import Policy
+from slicing.query.policy import Policy
 
 AGGS = {"n": sl.count(), "total": sl.sum("v"), "least": sl.min("v"), "first": sl.first("v")}
 

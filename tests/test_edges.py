@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 
 import slicing as sl
-from slicing.answers.emit import time_answers
-from slicing.plan import Plan
-from slicing.slices.blocks import identity
-from slicing.slices.cells import Cells
+from slicing.cells.blocks import identity
+from slicing.cells.table import Cells
+from slicing.closing.emit import time_answers
+from slicing.query.plan import Plan
 from slicing.windows.bounds import BEGIN, BoundCumulate, BoundPeriodic
 from slicing.windows.edges import EdgeSet
 

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pytest
 
 import slicing as sl
-from slicing.partials import Collector, admit, packed, start, state_of
+from slicing.exchange import Collector, admit, packed, start, state_of
 
 CASES = int(os.environ.get("SLICING_CASES", "40"))
 SINCE = 1_700_000_000_000_000  # us since 1970

@@ -10,9 +10,9 @@ import pytest
 
 import slicing as sl
 from slicing.aggregates import holistic
-from slicing.slices.blocks import identity, together
-from slicing.slices.lanes import Lane
-from slicing.slices.lists import COUNTED, EARLIEST, Lists, Picked
+from slicing.cells.blocks import identity, together
+from slicing.cells.lanes import Lane
+from slicing.cells.lists import COUNTED, EARLIEST, Lists, Picked
 
 SHAPES = {
     "normal": lambda rng, n: rng.normal(size=n),

@@ -8,8 +8,8 @@ import pyarrow.compute as pc
 import pytest
 
 import slicing as sl
-from slicing import places
-from slicing.policy import Policy
+from slicing.query.policy import Policy
+from slicing.reducing import places
 
 AGGS = {
     "n": sl.count(),
@@ -174,7 +174,7 @@ def test_an_operator_that_was_interrupted_in_the_middle_of_a_block_says_so(monke
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr("slicing.head.Lifted.scatter", interrupted)
+        patch.setattr("slicing.storage.head.Lifted.scatter", interrupted)
         op.push(table.slice(1025, 25))
     for use in (lambda: op.push(table.slice(1025, 25)), op.snapshot, op.flush):
         with pytest.raises(RuntimeError, match="a push was interrupted while it added its rows"):

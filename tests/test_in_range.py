@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 import slicing as sl
-from slicing import snapshot
-from slicing.slices.cells import Cells
-from slicing.slices.lists import Lists
-from slicing.state import State
+from slicing.cells.lists import Lists
+from slicing.cells.table import Cells
+from slicing.lifecycle import snapshot
+from slicing.lifecycle.state import State
 
 SPEC = sl.Spec(
     "t",

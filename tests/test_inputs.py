@@ -327,7 +327,7 @@ def test_a_batch_is_not_copied(monkeypatch):
     """Kernels read an int64 time and a float64 value where Arrow has them, at any offset."""
     seen = []
     monkeypatch.setattr(slicing.push, "reduce_rows", lambda rows: seen.append(rows) or reduce_rows(rows))
-    reduce_rows = slicing.reduce.reduce_rows
+    reduce_rows = slicing.reducing.reduce.reduce_rows
     times, values = np.arange(1000), np.linspace(0, 1, 1000)
     spec = sl.Spec(time="t", windows={"w": sl.tumbling(10)}, aggs={"total": sl.sum("v"), "n": sl.count()})
     sl.Operator(spec).push(pa.record_batch({"t": times, "v": values}).slice(8, 900))

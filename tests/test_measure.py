@@ -16,10 +16,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import slicing.calendars
-from slicing.calendars import CalendarEdges
-from slicing.durations import Duration, parse_span
-from slicing.measure import Measure
+import slicing.times.calendars
+from slicing.times.calendars import CalendarEdges
+from slicing.times.durations import Duration, parse_span
+from slicing.times.measure import Measure
 
 SECONDS, MILLIS, MICROS, NANOS = (Measure(pa.timestamp(unit)) for unit in ("s", "ms", "us", "ns"))
 BERLIN = Measure(pa.timestamp("us", "Europe/Berlin"))
@@ -676,9 +676,9 @@ def test_scattered_times_cost_their_own_years_only() -> None:
     """One row of the year 9000 beside today's does not build the days of seven thousand years."""
     table = CalendarEdges("1d", "America/Montevideo", SECONDS)
     times = np.array([SECONDS.instant(day, "t") for day in ("0033-04-03", "2024-05-01", "9000-01-01")])
-    slicing.calendars._table.cache_clear()  # which other tests may have filled
+    slicing.times.calendars._table.cache_clear()  # which other tests may have filled
     nexts, previous = table.next_edge(times), table.previous_edge(times)
-    built = slicing.calendars._table("1d", "America/Montevideo")._years
+    built = slicing.times.calendars._table("1d", "America/Montevideo")._years
     assert {33, 2024, 9000} < built.keys()
     assert len(built) <= 12
     assert (nexts - previous).tolist() == [DAY] * 3
@@ -693,9 +693,9 @@ def test_a_table_begun_around_new_year_has_the_edges_on_both_sides(unit: str, tz
     for hours in range(-60, 60, 5):
         now = np.array([SECONDS.instant("2024-01-01", "t") + hours * 3600])
         at = np.searchsorted(full, now, side="right")
-        slicing.calendars._table.cache_clear()
+        slicing.times.calendars._table.cache_clear()
         assert CalendarEdges(unit, tz, SECONDS).next_edge(now) == full[at]
-        slicing.calendars._table.cache_clear()
+        slicing.times.calendars._table.cache_clear()
         assert CalendarEdges(unit, tz, SECONDS).previous_edge(now) == full[at - 1]
 
 

@@ -17,10 +17,10 @@ from numba import njit
 
 import slicing as sl
 from asv_benchmarks import research
+from slicing.cells import combining
 from slicing.kernels import combine as kinds
 from slicing.kernels.strategies import STRATEGIES
-from slicing.policy import Policy
-from slicing.slices import combining
+from slicing.query.policy import Policy
 
 STEPS = int(os.environ.get("SLICING_STEPS", "20000"))
 CHUNK = 4000

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import slicing as sl
-from slicing.plan import Plan
+from slicing.query.plan import Plan
 
 START = 1_700_000_000_000_000_000  # ns since 1970
 ROWS = 60_000

@@ -12,8 +12,8 @@ import pytest
 from harness import Squares
 
 import slicing as sl
-from slicing.plan import Plan
-from slicing.policy import Policy
+from slicing.query.plan import Plan
+from slicing.query.policy import Policy
 
 N = {"n": sl.count()}
 

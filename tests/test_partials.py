@@ -19,11 +19,11 @@ from oracle import Oracle, Refused
 from strategies import CONTEXT_FREE, OF_ROWS, Case, Kit, cases
 
 import slicing as sl
-from slicing import partials
+from slicing import exchange as partials
 from slicing.columns.keys import KeyTable
-from slicing.partials import Collector, admit, operator_of, packed, start, state_of
-from slicing.replan import changed
-from slicing.split import joined, split
+from slicing.exchange import Collector, admit, operator_of, packed, start, state_of
+from slicing.lifecycle.change import changed
+from slicing.lifecycle.repartition import joined, split
 
 SEEDS = st.integers(0, 2**32).map(random.Random)
 

@@ -8,7 +8,7 @@ import pytest
 
 import slicing as sl
 from slicing import push
-from slicing.answers.ways import Closing
+from slicing.closing.ways import Closing
 
 SPEC = sl.Spec(
     time="t",

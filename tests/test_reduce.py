@@ -10,15 +10,15 @@ import pyarrow.compute as pc
 import pytest
 
 import slicing as sl
-import slicing.answers.answers
-from slicing import reduce
+import slicing.closing.answers
 from slicing.columns.values import TOP, word_floats
 from slicing.kernels import combine as kinds
 from slicing.kernels.cells import chain_rows
 from slicing.kernels.segments import masked_basic_f, segment_basic_f
 from slicing.kernels.slice import cut, even_cells, grid_cells, next_edges, pieces, scan
-from slicing.policy import Policy
-from slicing.reduce import _numbered
+from slicing.query.policy import Policy
+from slicing.reducing import reduce
+from slicing.reducing.reduce import _numbered
 
 ROWS = 70_000
 AGGS = {
@@ -324,7 +324,7 @@ def test_many_windows_are_read_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -
     aggs = {"n": sl.count(), "total": sl.sum("x"), "low": sl.min("i"), "middle": sl.mean("i")}
     spec = sl.Spec("ts", {"w": sl.tumbling(3)}, aggs, watermark=sl.manual())
     whole = sl.aggregate(data, spec)
-    monkeypatch.setattr(slicing.answers.answers, "PIECE", 100)
+    monkeypatch.setattr(slicing.closing.answers, "PIECE", 100)
     found = sl.aggregate(data, spec)
     assert found.combine_chunks() == whole.combine_chunks()
     totals = [sum(t / 7 for t in range(s, min(s + 3, 1000))) for s in range(0, 1000, 3)]

@@ -10,12 +10,12 @@ import pytest
 from harness import Delta, Visit
 
 import slicing as sl
-from slicing import batch
-from slicing.answers import over_rows
+from slicing.closing import over_rows
 from slicing.kept_rows import close as kept
 from slicing.kept_rows import waiting as waits
-from slicing.policy import Policy
-from slicing.windows import counted
+from slicing.query.policy import Policy
+from slicing.reducing import batch
+from slicing.windows.rows import counted
 
 N = {"n": sl.count(), "total": sl.sum("v"), "seen": sl.collect("v")}
 WINDOWS = {

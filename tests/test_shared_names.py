@@ -10,9 +10,9 @@ from hypothesis import given
 from strategies import CONTEXT_FREE, Case, Kit, cases
 
 import slicing as sl
-from slicing.answers import answers
+from slicing.closing import answers
 from slicing.columns.arrow_out import MANY_NAMES, Texts, texts
-from slicing.plan import Plan
+from slicing.query.plan import Plan
 
 FREE = Kit(kinds=(*CONTEXT_FREE, "session"), rich_values=False)
 

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pytest
 
 import slicing as sl
-from slicing import snapshot
-from slicing.policy import Policy
+from slicing.lifecycle import snapshot
+from slicing.query.policy import Policy
 
 RNG = np.random.default_rng(20)
 ROWS, BATCHES = 40, 8

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import slicing as sl
-from slicing.partials import Collector, admit, packed, start, state_of
+from slicing.exchange import Collector, admit, packed, start, state_of
 
 pytest.importorskip("pyspark")
 

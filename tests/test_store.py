@@ -11,13 +11,13 @@ import pyarrow as pa
 import pytest
 
 import slicing as sl
-from slicing import store
-from slicing.batch import Rows
-from slicing.plan import Plan
-from slicing.policy import Policy
-from slicing.reduce import reduce_suspects
-from slicing.slices.cells import Cells, going_on, merged
-from slicing.state import State
+from slicing.cells.table import Cells, going_on, merged
+from slicing.lifecycle.state import State
+from slicing.query.plan import Plan
+from slicing.query.policy import Policy
+from slicing.reducing.batch import Rows
+from slicing.reducing.reduce import reduce_suspects
+from slicing.storage import store
 
 LEAP = 10**15
 

@@ -9,11 +9,11 @@ import pytest
 
 from asv_benchmarks import research
 from asv_benchmarks.research.daba_lite import busiest_step
+from slicing.cells import combining
 from slicing.kernels import combine as kinds
 from slicing.kernels.combine import REMOVABLE, combine, identity, remove
 from slicing.kernels.strategies import STRATEGIES
 from slicing.kernels.strategies.two_stacks import stacked, two_stacks
-from slicing.slices import combining
 
 KINDS = sorted(kinds.IDENTITY)
 SPECIAL = [0.0, -0.0, math.inf, -math.inf, math.nan, 1.0]

@@ -11,11 +11,11 @@ from numpy.testing import assert_allclose
 
 import slicing as sl
 import slicing.columns.key_tables
-import slicing.places
+import slicing.reducing.places
 import slicing.system.threads
 from slicing.columns.key_tables import WordTable
-from slicing.places import shares
-from slicing.policy import Policy
+from slicing.query.policy import Policy
+from slicing.reducing.places import shares
 
 AGGS = {
     "n": sl.count(),
@@ -179,7 +179,7 @@ def test_shares_are_about_equal_or_there_is_one(small_parts: None, spans: list[i
 def test_keys_in_order_are_scattered_over_one_table(
     small_parts: None, monkeypatch: pytest.MonkeyPatch, aggs: list[str], long: int
 ) -> None:
-    monkeypatch.setattr(slicing.places, "CHUNK", 70)
+    monkeypatch.setattr(slicing.reducing.places, "CHUNK", 70)
     batch = pa.Table.from_batches(stream(0, 3, 5)).combine_chunks().to_batches()[0]
     spec = sl.Spec(
         "ts", {"w": sl.tumbling(50)}, {name: AGGS[name] for name in aggs}, by=["key"], watermark=sl.ordered()

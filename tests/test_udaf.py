@@ -14,8 +14,8 @@ import pytest
 from harness import PRIME, user_defined
 
 import slicing as sl
+from slicing.cells import combining
 from slicing.kernels.strategies import STRATEGIES
-from slicing.slices import combining
 
 WEIGHTED = {
     "lift": lambda v, w: (v * w, w),

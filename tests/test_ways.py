@@ -1,4 +1,4 @@
-"""The ways to answer windows that close (``slicing.answers.ways``): all give the same, the cheapest is taken."""
+"""The ways to answer windows that close (``slicing.closing.ways``): all give the same, the cheapest is taken."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import slicing as sl
-from slicing.policy import Policy
+from slicing.query.policy import Policy
 
 
 class Watched(Policy):

@@ -12,7 +12,7 @@ from slicing.kernels import combine as kinds
 from slicing.kernels.scatter import scatter_basic_f, scatter_basic_i
 from slicing.kernels.segments import masked_basic_f, segment_basic_f
 from slicing.kernels.slice import cut, even_cells, pieces, scan
-from slicing.lift import Quads
+from slicing.reducing.lift import Quads
 
 from . import measuring, streams
 from .streams import SECOND

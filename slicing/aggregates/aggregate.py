@@ -17,11 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slicing.aggregates.arithmetic import Lowered, calculated
+from slicing.cells.lanes import Lane
 from slicing.columns.expressions import column_or_derived
 from slicing.columns.values import DURATION, INTEGER, NESTED, NUMERIC, RANKED, TIME, ValueType
-from slicing.slices.lanes import Lane
 
-Block = Any  # see slicing.slices.blocks
+Block = Any  # see slicing.cells.blocks
 Mask = npt.NDArray[np.bool_]
 
 

@@ -14,15 +14,15 @@ import pyarrow as pa
 from slicing.aggregates.aggregate import Aggregate, BoundAggregate, Pools, _column, columns_of, define
 from slicing.aggregates.arithmetic import Lowered
 from slicing.aggregates.totals import Total
+from slicing.cells.blocks import width
+from slicing.cells.lanes import Feed, Lane
 from slicing.columns import values as v
 from slicing.columns.arrow_out import array_of
 from slicing.columns.values import BOOL, DECIMAL, DURATION, FLOAT, NESTED, NUMERIC, RANKED, TIME, UNSIGNED, ValueType
 from slicing.kernels import combine as kinds
-from slicing.slices.blocks import width
-from slicing.slices.lanes import Feed, Lane
 
 Ints = npt.NDArray[np.int64]
-Block = Any  # see slicing.slices.blocks
+Block = Any  # see slicing.cells.blocks
 Mask = npt.NDArray[np.bool_]
 
 

@@ -19,14 +19,14 @@ import pyarrow as pa
 
 from slicing.aggregates.aggregate import Aggregate, BoundAggregate, Pools, _column, define
 from slicing.aggregates.arithmetic import Lowered
+from slicing.cells.blocks import Block
+from slicing.cells.lanes import Feed, Lane
+from slicing.cells.lists import COUNTED, EARLIEST, ListKind, Lists, Picked, in_order, interleaved, rows_of
 from slicing.columns import values as v
 from slicing.columns.arrow_out import array_of
 from slicing.columns.values import DURATION, FLOAT, NESTED, NUMERIC, RANKED, TIME, ValueType
 from slicing.kernels import holistic as k
 from slicing.kernels.lists import copied
-from slicing.slices.blocks import Block
-from slicing.slices.lanes import Feed, Lane
-from slicing.slices.lists import COUNTED, EARLIEST, ListKind, Lists, Picked, in_order, interleaved, rows_of
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

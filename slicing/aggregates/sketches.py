@@ -26,15 +26,15 @@ from slicing.aggregates import holistic
 from slicing.aggregates.aggregate import Aggregate, BoundAggregate, Pools, _column, define
 from slicing.aggregates.arithmetic import Lowered
 from slicing.aggregates.holistic import Windows
+from slicing.cells.blocks import Block
+from slicing.cells.lanes import Feed, Lane
+from slicing.cells.lists import REGISTERS, Lifting, ListKind, Lists, Picked
 from slicing.columns import values as v
 from slicing.columns.arrow_out import array_of
 from slicing.columns.values import DECIMAL, DURATION, FLOAT, NUMERIC, RANKED, TIME, ValueType
 from slicing.kernels import sketch as k
 from slicing.kernels.lists import ADD
 from slicing.kernels.table import hash_bytes, hash_words
-from slicing.slices.blocks import Block
-from slicing.slices.lanes import Feed, Lane
-from slicing.slices.lists import REGISTERS, Lifting, ListKind, Lists, Picked
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

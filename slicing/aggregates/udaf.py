@@ -18,14 +18,14 @@ import pyarrow as pa
 
 from slicing.aggregates.aggregate import Aggregate, BoundAggregate, Pools, _column, define
 from slicing.aggregates.arithmetic import Lowered
+from slicing.cells import combining
+from slicing.cells.blocks import Block
+from slicing.cells.lanes import Feed, Lane
+from slicing.cells.lists import Lifting, Lists, Picked, in_order, interleaved, rows_of
 from slicing.columns.arrow_out import array_of
 from slicing.columns.values import DECIMAL, DURATION, FLOAT, NUMERIC, TIME, UNSIGNED, ValueType, word_floats
 from slicing.kernels.strategies import STRATEGIES, Combinations
-from slicing.slices import combining
-from slicing.slices.blocks import Block
-from slicing.slices.lanes import Feed, Lane
-from slicing.slices.lists import Lifting, Lists, Picked, in_order, interleaved, rows_of
-from slicing.user_functions import STATES, Functions, check, digest, lift_takes
+from slicing.system.user_functions import STATES, Functions, check, digest, lift_takes
 
 Ints = npt.NDArray[np.int64]
 

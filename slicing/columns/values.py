@@ -152,7 +152,7 @@ class ValueType:
         )
 
     def reader(self, form: str) -> Callable[[pa.Array], npt.NDArray[Any]]:
-        """How a column of this type is read in a form that kernels take (``slicing.slices.lanes.Feed``)."""
+        """How a column of this type is read in a form that kernels take (``slicing.cells.lanes.Feed``)."""
         if form == "float":
             return partial(_buffer, dtype=self._raw) if self.type == pa.float64() else self.floats
         if form == "log":

@@ -10,7 +10,7 @@ import pyarrow as pa
 from slicing.columns.sources import one_batch
 from slicing.joins.operator import JoinOperator
 from slicing.joins.spec import JoinSpec
-from slicing.watermark import manual
+from slicing.query.watermark import manual
 
 
 def join(left: object, right: object, spec: JoinSpec | None = None, *, threads: int = 1, **arguments: Any) -> pa.Table:

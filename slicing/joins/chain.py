@@ -7,15 +7,15 @@ from typing import Any
 
 import pyarrow as pa
 
+from slicing.closing.output import Output, Stats
 from slicing.joins.distinct import Distinct, DistinctOutput, DistinctSpec
 from slicing.joins.operator import JoinOperator
 from slicing.joins.output import JoinOutput
 from slicing.joins.spec import JoinSpec
 from slicing.operator import Operator
-from slicing.output import Output, Stats
-from slicing.spec import Spec
+from slicing.query.spec import Spec
+from slicing.query.watermark import Manual
 from slicing.system.bundles import bundled, unbundled
-from slicing.watermark import Manual
 
 Link = Operator | JoinOperator | Distinct
 Given = Output | JoinOutput | DistinctOutput

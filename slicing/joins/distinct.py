@@ -13,15 +13,15 @@ import numpy as np
 import pyarrow as pa
 
 from slicing.aggregates.builtin import first, last, min
+from slicing.closing.output import Output, Stats
 from slicing.columns.arrow_out import array_of
 from slicing.columns.sources import one_batch
-from slicing.durations import Duration, parse_span
 from slicing.operator import Operator
-from slicing.output import Output, Stats
-from slicing.spec import Spec
-from slicing.watermark import Bounded, Watermark, manual
+from slicing.query.spec import Spec
+from slicing.query.watermark import Bounded, Watermark, manual
+from slicing.times.durations import Duration, parse_span
 from slicing.windows.builtin import Calendar, Tumbling
-from slicing.windows.counted import per_row
+from slicing.windows.rows.counted import per_row
 
 ROW, LEAST, PLACE = "__row", "__least", "__place"
 

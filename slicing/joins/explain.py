@@ -6,11 +6,11 @@ from dataclasses import fields
 
 import pyarrow as pa
 
-from slicing.durations import Duration
 from slicing.joins.plan import JoinPlan
 from slicing.joins.spec import LEFT_ALONE, RIGHT_ALONE, JoinSpec
 from slicing.joins.within import Band
-from slicing.watermark import Punctuated
+from slicing.query.watermark import Punctuated
+from slicing.times.durations import Duration
 
 INDEX_BYTES = 21  # code, time, name and flag of a row
 

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from slicing.closing.output import Stats
 from slicing.columns.sources import one_batch
 from slicing.joins import snapshot
 from slicing.joins.arrivals import Rows, Timed, encoded, judged, late_rows, none_late, payload, timed, unfit
@@ -27,10 +28,9 @@ from slicing.joins.spec import JoinSpec
 from slicing.joins.state import JoinState, Marked, clipped, forgotten, freed, replanned
 from slicing.joins.step import Step, Task
 from slicing.joins.within import LEFT, RIGHT
-from slicing.measure import Measure
-from slicing.output import Stats
+from slicing.query.watermark import Seen
 from slicing.system.heap import keep_freed_memory
-from slicing.watermark import Seen
+from slicing.times.measure import Measure
 
 Ints = npt.NDArray[np.int64]
 Own = tuple[int | None, int | None]

@@ -14,10 +14,10 @@ from slicing.columns.key_columns import check_key_type
 from slicing.columns.lazy import lazy
 from slicing.columns.typed import Columns, column_type
 from slicing.columns.values import decoded
-from slicing.durations import NS
 from slicing.joins.spec import JoinSpec
 from slicing.joins.within import LEFT, RIGHT, Band, Windows, bound
-from slicing.measure import Measure
+from slicing.times.durations import NS
+from slicing.times.measure import Measure
 
 SIDES = ("left", "right")
 WORDS = (

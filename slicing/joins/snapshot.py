@@ -24,10 +24,10 @@ from slicing.joins.spec import JoinSpec
 from slicing.joins.state import JoinState, Marked
 from slicing.joins.step import Task
 from slicing.joins.within import LEFT, RIGHT
-from slicing.snapshot import SnapshotError
+from slicing.lifecycle.snapshot import SnapshotError
+from slicing.query.watermark import Progress
 from slicing.system.bundles import bundled, table_bytes, table_of, unbundled
 from slicing.system.sealed import SealError, content_of, header_of, sealed
-from slicing.watermark import Progress
 
 Ints = npt.NDArray[np.int64]
 

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slicing.durations import Duration, parse_span
-from slicing.watermark import Bounded, Watermark
+from slicing.query.watermark import Bounded, Watermark
+from slicing.times.durations import Duration, parse_span
 from slicing.windows.builtin import Calendar, Tumbling
 
 Span = Duration | int

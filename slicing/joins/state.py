@@ -16,7 +16,7 @@ from slicing.joins.progress import Marks, effective
 from slicing.joins.sides import UNFIT, Gone, Run, Side
 from slicing.joins.step import NOBODY, Task
 from slicing.joins.within import LEAST, LEFT, MOST, RIGHT
-from slicing.watermark import Progress
+from slicing.query.watermark import Progress
 
 Ints = npt.NDArray[np.int64]
 Own = tuple[int | None, int | None]

@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from slicing.columns.arrow_out import texts
 from slicing.columns.sources import one_batch
-from slicing.durations import parse_span
-from slicing.measure import Measure
-from slicing.watermark import Progress, Seen, Watermark
+from slicing.query.watermark import Progress, Seen, Watermark
+from slicing.times.durations import parse_span
+from slicing.times.measure import Measure
 
 
 @dataclass(frozen=True, repr=False)

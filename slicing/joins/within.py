@@ -7,9 +7,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from slicing.calendars import CalendarEdges
 from slicing.joins.spec import JoinSpec
-from slicing.measure import Measure
+from slicing.times.calendars import CalendarEdges
+from slicing.times.measure import Measure
 from slicing.windows.builtin import Calendar, Tumbling
 
 Ints = npt.NDArray[np.int64]

@@ -15,16 +15,16 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from slicing.batch import Rows
+from slicing.cells.ranked import ranks_used, reranked
 from slicing.kept_rows import of_stream, remembered, waiting
 from slicing.kept_rows.final import FinalRows, Run
 from slicing.kept_rows.of_stream import Stream
 from slicing.kept_rows.plain import PlainRows
 from slicing.kept_rows.remembered import Arrived, Contexts, Notes, Quiet
-from slicing.plan import Plan
-from slicing.slices.ranked import ranks_used, reranked
+from slicing.query.plan import Plan
+from slicing.reducing.batch import Rows
 from slicing.windows.bounds import BEGIN, FOREVER
-from slicing.windows.row_view import OF_ALL, OF_KEY, RowTable
+from slicing.windows.rows.row_view import OF_ALL, OF_KEY, RowTable
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]

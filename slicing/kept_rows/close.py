@@ -7,21 +7,21 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from slicing.answers.answers import Answers
-from slicing.answers.emit import combined
-from slicing.answers.over_rows import Known, Recent, over_rows
-from slicing.batch import Rows
+from slicing.closing.answers import Answers
+from slicing.closing.emit import combined
+from slicing.closing.over_rows import Known, Recent, over_rows
 from slicing.columns.arrow_out import room
 from slicing.columns.keys import KeyTable
 from slicing.columns.order import alike
 from slicing.kept_rows.by_key import KeyRows
 from slicing.kept_rows.look import look_at
 from slicing.kept_rows.plain import PlainRows
-from slicing.plan import Plan
-from slicing.reduce import lift_rows
+from slicing.query.plan import Plan
+from slicing.reducing.batch import Rows
+from slicing.reducing.reduce import lift_rows
 from slicing.windows.bounds import FOREVER
-from slicing.windows.counted import BoundPerRow
-from slicing.windows.row_view import ARRIVAL, BoundRows, Found, View
+from slicing.windows.rows.counted import BoundPerRow
+from slicing.windows.rows.row_view import ARRIVAL, BoundRows, Found, View
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]

@@ -9,16 +9,16 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from slicing.batch import Rows
+from slicing.cells.blocks import identity, kind_of
+from slicing.cells.table import Cells
 from slicing.kept_rows.final import Run
 from slicing.kept_rows.plain import groups_of
 from slicing.kept_rows.remembered import Quiet, grown
 from slicing.kernels.cells import END, ROWS
-from slicing.plan import Plan
-from slicing.reduce import lift_ranges
-from slicing.slices.blocks import identity, kind_of
-from slicing.slices.cells import Cells
-from slicing.windows.row_view import ARRIVAL, BEGINS, FACTS, FLAGS, RANK, SINCE, Fresh, RowTable
+from slicing.query.plan import Plan
+from slicing.reducing.batch import Rows
+from slicing.reducing.reduce import lift_ranges
+from slicing.windows.rows.row_view import ARRIVAL, BEGINS, FACTS, FLAGS, RANK, SINCE, Fresh, RowTable
 
 Ints = npt.NDArray[np.int64]
 

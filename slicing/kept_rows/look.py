@@ -13,8 +13,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from slicing.answers.answers import Answers
-from slicing.batch import Rows
+from slicing.closing.answers import Answers
 from slicing.columns.keys import KeyTable
 from slicing.columns.lazy import lazy
 from slicing.columns.order import ranges, stable_order
@@ -24,9 +23,10 @@ from slicing.kept_rows.final import FinalRows, Run, by_code
 from slicing.kept_rows.final_slices import fused, slices_of
 from slicing.kept_rows.plain import PlainRows
 from slicing.kept_rows.remembered import Quiet, Seen
+from slicing.reducing.batch import Rows
 from slicing.windows.bounds import BEGIN, FOREVER
-from slicing.windows.row_view import PLACE, RANK, SINCE, BoundRows, View
-from slicing.windows.users import BoundContextAware
+from slicing.windows.rows.row_view import PLACE, RANK, SINCE, BoundRows, View
+from slicing.windows.rows.users import BoundContextAware
 
 Ints = npt.NDArray[np.int64]
 Windows = Sequence[tuple[BoundRows, Seen]]

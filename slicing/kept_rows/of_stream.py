@@ -14,20 +14,20 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from slicing.answers.answer import answer
-from slicing.answers.answers import Answers
-from slicing.answers.ways import Closing
-from slicing.batch import Rows
+from slicing.closing.answer import answer
+from slicing.closing.answers import Answers
+from slicing.closing.ways import Closing
 from slicing.columns.keys import KeyTable
 from slicing.columns.order import distinct, none
-from slicing.plan import Plan
-from slicing.reduce import reduce_rows
-from slicing.spec import Spec
-from slicing.store import Store
-from slicing.watermark import manual
+from slicing.query.plan import Plan
+from slicing.query.spec import Spec
+from slicing.query.watermark import manual
+from slicing.reducing.batch import Rows
+from slicing.reducing.reduce import reduce_rows
+from slicing.storage.store import Store
 from slicing.windows.bounds import FOREVER
 from slicing.windows.builtin import sliding
-from slicing.windows.row_view import OnAxis
+from slicing.windows.rows.row_view import OnAxis
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]

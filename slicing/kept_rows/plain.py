@@ -11,15 +11,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from slicing.batch import Rows
 from slicing.columns.key_tables import Codes
 from slicing.columns.lazy import lazy
 from slicing.columns.order import begins, stable_order
 from slicing.columns.row_values import Values
 from slicing.kept_rows import waiting
-from slicing.plan import Plan
-from slicing.reduce import lift_rows
-from slicing.windows.row_view import (
+from slicing.query.plan import Plan
+from slicing.reducing.batch import Rows
+from slicing.reducing.reduce import lift_rows
+from slicing.windows.rows.row_view import (
     ARRIVAL,
     BEGINS,
     FACTS,

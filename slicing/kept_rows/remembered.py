@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from slicing.columns.order import begins, none, stable_order
-from slicing.plan import Plan
+from slicing.query.plan import Plan
 from slicing.windows.bounds import BEGIN
-from slicing.windows.row_view import BoundRows, Context, View
+from slicing.windows.rows.row_view import BoundRows, Context, View
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]

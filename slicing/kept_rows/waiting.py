@@ -14,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from slicing.batch import Rows
 from slicing.columns.order import order_by, stable_order
 from slicing.columns.values import decoded, storable
 from slicing.kernels.rows import interleave, stragglers
-from slicing.plan import Plan
-from slicing.windows.row_view import UNCOUNTED
+from slicing.query.plan import Plan
+from slicing.reducing.batch import Rows
+from slicing.windows.rows.row_view import UNCOUNTED
 
 Ints = npt.NDArray[np.int64]
 

@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from slicing.calendars import CalendarEdges
 from slicing.columns.order import distinct, ranges
+from slicing.times.calendars import CalendarEdges
 
 Ints = npt.NDArray[np.int64]
 

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from slicing.calendars import UTC_NAMES, CalendarEdges, calendar_unit, check_zone, clock_step
-from slicing.durations import SECOND, Duration, parse_span
-from slicing.measure import Measure, without_arrow
+from slicing.times.calendars import UTC_NAMES, CalendarEdges, calendar_unit, check_zone, clock_step
+from slicing.times.durations import SECOND, Duration, parse_span
+from slicing.times.measure import Measure, without_arrow
 from slicing.windows.bounds import (
     BEGIN,
     END,

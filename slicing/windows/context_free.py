@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-from slicing.measure import Measure
+from slicing.times.measure import Measure
 from slicing.windows.bounds import BEGIN, Bound, Due, no_windows
 
 Ints = npt.NDArray[np.int64]

@@ -1,0 +1,1 @@
+"""Cells: tables of partial slices, their blocks, and ranges of them combined."""

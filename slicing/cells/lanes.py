@@ -1,0 +1,32 @@
+"""Lanes: what a slice keeps of a column for the aggregates that read it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from slicing.kernels import combine as kinds
+
+
+class Feed(NamedTuple):
+    """A column as a kernel reads it: 'float', 'log', 'int', 'word', 'low' / 'high' (a word with the wanted extreme
+    smallest and NaN last), 'limb0' / 'limb1' (halves of a large decimal), 'valid' (nothing but its nulls)."""
+
+    column: str
+    form: str
+
+
+class Lane(NamedTuple):
+    """One block of partials: a kind (a number, or an object: ``slicing.cells.blocks``), the feeds of its kernel, and
+    the flag column that lets rows in."""
+
+    kind: Any
+    feeds: tuple[Feed, ...]
+    flag: str | None
+
+    @property
+    def counts_all(self) -> bool:
+        """Whether it is the number of rows."""
+        return self == COUNTS_ALL
+
+
+COUNTS_ALL = Lane(kinds.COUNT, (), None)

@@ -1,0 +1,249 @@
+"""Lists: partials that are a sorted list a cell, and windows over them, which are ranges of cells and never merged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.cells.lanes import Lane
+from slicing.kernels import lists as k
+from slicing.kernels.strategies import Combinations
+
+Ints = npt.NDArray[np.int64]
+Index = npt.NDArray[np.int64] | npt.NDArray[np.bool_] | slice
+
+SORTED_ALONE = 4096  # rows of a cell that are worth a call of their own
+
+
+class Lifting(NamedTuple):
+    """Rows of a batch on their way into the cells of one lane."""
+
+    cell: Callable[[], Ints]  # of each row
+    cells: int
+    ascending: bool  # whether rows come sorted by cell
+    valid: npt.NDArray[np.uint8]  # a byte a row; empty: all count
+    feeds: Sequence[npt.NDArray[Any]]
+    order: Callable[[], tuple[Ints, Ints, Ints]]  # time, sequence, arrival (all 0 where there is none)
+
+
+@dataclass(frozen=True)
+class Lists:
+    """A sorted list of items a cell: those of cell c are ``items[at[c] : at[c + 1]]``, rows of words."""
+
+    at: Ints
+    items: Ints
+
+    def __len__(self) -> int:
+        return self.at.size - 1
+
+    @property
+    def size(self) -> int:
+        """How many items."""
+        return int(self.at[-1] - self.at[0])
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.at.nbytes) + self.size * self.items.shape[1] * 8
+
+    def __getitem__(self, index: Index) -> Lists:
+        if isinstance(index, slice):
+            start, stop, _ = index.indices(len(self))
+            return Lists(self.at[start : max(start, stop) + 1], self.items)
+        return self.take(np.flatnonzero(index) if index.dtype == np.bool_ else index.astype(np.int64, copy=False))
+
+    def take(self, index: Ints, axis: int = 0) -> Lists:
+        return self.grouped(index, np.arange(index.size + 1), self.items.shape[1], k.KEEP)
+
+    def grouped(self, members: Ints, bounds: Ints, keys: int, fuse: int) -> Lists:
+        """The lists of ``members[bounds[g] : bounds[g + 1]]`` as one, for each g."""
+        at, most = np.empty(bounds.size, np.int64), int(np.diff(self.at)[members].sum())
+        items = np.empty((most, self.items.shape[1]), np.int64)
+        n = k.merge_lists(members, bounds, self.at, self.items, np.int64(keys), np.int64(fuse), at, items)
+        return Lists(at, items if n == most else items[:n].copy())
+
+    def whole(self) -> Lists:
+        """The same with nothing in ``items`` but the items of these cells."""
+        if self.at[0] == 0 and self.at[-1] == len(self.items):
+            return self
+        return Lists(self.at - self.at[0], self.items[self.at[0] : self.at[-1]])
+
+
+@dataclass(frozen=True)
+class Picked:
+    """Answers: the lists of the cells ``first[j] : last[j]``, not merged; an empty range has none."""
+
+    lists: Lists
+    first: Ints
+    last: Ints
+    known: dict[str, Any] = field(default_factory=dict, compare=False)  # what aggregates of one lane share
+
+    def __len__(self) -> int:
+        return self.first.size
+
+    @property
+    def nbytes(self) -> int:
+        return self.lists.nbytes + self.first.nbytes + self.last.nbytes
+
+    def __getitem__(self, index: Index) -> Picked:
+        return Picked(self.lists, self.first[index], self.last[index])
+
+    def take(self, index: Ints, axis: int = 0) -> Picked:
+        return self[index]
+
+    @staticmethod
+    def of(block: Lists | Picked) -> Picked:
+        if isinstance(block, Picked):
+            return block
+        return Picked(block, np.arange(len(block)), np.arange(1, len(block) + 1))
+
+
+@dataclass(frozen=True)
+class ListKind:
+    """Items of ``words`` words, ordered by the first ``keys`` of them; ``fuse`` says what becomes of equal ones."""
+
+    name: str
+    words: int
+    keys: int
+    fuse: int
+    rank_words: tuple[tuple[int, int], ...] = ((0, 0),)  # (word, feed) of what may be the rank of a value
+
+    def identity(self, lane: Lane, size: int) -> Lists:
+        return Lists(np.zeros(size + 1, np.int64), np.empty((0, self.words), np.int64))
+
+    def merged(self, lane: Lane, into: Ints, size: int, older: Lists, newer: Lists) -> Lists:
+        both = concatenated([older, newer])
+        members = np.argsort(into, kind="stable")
+        bounds = np.searchsorted(into[members], np.arange(size + 1))
+        return both.grouped(members, bounds, self.keys, self.fuse)
+
+    def answered(
+        self, lane: Lane, block: Lists, first: Ints, last: Ints, combinations: Callable[[], Combinations]
+    ) -> Picked:
+        return Picked(block, first, last)
+
+    def lifted(self, lane: Lane, rows: Lifting) -> Lists:
+        """The lists of a batch's rows."""
+        cell = rows.cell()
+        chosen = None if rows.valid.size == 0 else np.flatnonzero(rows.valid)
+        if chosen is not None:
+            cell = cell[chosen]
+        start = np.append(0, np.cumsum(np.bincount(cell, minlength=rows.cells)))
+        if self.fuse and self.words == 2:
+            x = rows.feeds[0] if chosen is None else rows.feeds[0][chosen]
+            make = k.run_lengths if self.fuse == k.ADD else k.run_largest
+            return _counted(_grouped(cell, start, x, rows.ascending), start, make)
+        t, s, a = rows.order()
+        every = np.arange(t.size) if chosen is None else chosen
+        if self.fuse:
+            x = rows.feeds[0]
+            by_value = np.argsort(x[every])
+            order = _grouped(cell[by_value], start, every[by_value], False)
+            at, items = np.empty(start.size, np.int64), np.empty((every.size, self.words), np.int64)
+            n = k.run_earliest(order, start, x, t, s, a, at, items)
+            return Lists(at, items[:n].copy())
+        words = [c.view(np.int64) for c in (t, s, a, *rows.feeds)]
+        in_turn = _in_turn([c[every] for c in words])
+        if in_turn is not None:
+            cell, every = cell[in_turn], every[in_turn]
+        order = _grouped(cell, start, every, rows.ascending and in_turn is None)
+        return Lists(start, np.stack([c[order] for c in words], axis=1))
+
+
+COUNTED = ListKind("values, counted", 2, 1, k.ADD)
+"""value, count"""
+EARLIEST = ListKind("values, counted, with their earliest row", 5, 1, k.ADD)
+"""value, count, time, sequence, arrival"""
+REGISTERS = ListKind("registers", 2, 1, k.MOST, ())
+"""register, largest rank: of a hash of each value, register * 64 + rank"""
+
+
+def in_order(inputs: int) -> ListKind:
+    """Rows by (time, sequence, arrival), with the values of some columns, which decide where there is no arrival."""
+    return ListKind("rows in order", 3 + inputs, 3 + inputs, k.KEEP, tuple((3 + i, i) for i in range(inputs)))
+
+
+def rows_of(block: Lists | Picked, kind: ListKind) -> Lists:
+    """The rows of each window, in order."""
+    picked = Picked.of(block)
+    sizes = picked.last - picked.first
+    bounds = np.append(0, np.cumsum(sizes))
+    members = np.repeat(picked.first - bounds[:-1], sizes) + np.arange(bounds[-1])
+    return picked.lists.grouped(members, bounds, kind.keys, kind.fuse)
+
+
+def interleaved(picked: Picked) -> npt.NDArray[np.bool_]:
+    """Of windows of rows in order: in which a slice has a row that comes before one of the slice before it."""
+    late = np.append(0, np.cumsum(_begins_too_early(picked.lists.whole())))
+    found: npt.NDArray[np.bool_] = late[picked.last] > late[np.minimum(picked.first + 1, picked.last)]
+    return found
+
+
+def _begins_too_early(lists: Lists) -> npt.NDArray[np.bool_]:
+    """Whether a cell's first row comes before the last one of the cells before it (empty ones aside)."""
+    early = np.zeros(len(lists), np.bool_)
+    held = np.flatnonzero(lists.at[1:] > lists.at[:-1])
+    first, last = lists.items[lists.at[held]][1:], lists.items[lists.at[held + 1] - 1][:-1]
+    before, same = np.zeros(len(first), np.bool_), np.ones(len(first), np.bool_)
+    for a, b in zip(first.T, last.T, strict=True):
+        before |= same & (a < b)
+        same &= a == b
+    early[held[1:]] = before
+    return early
+
+
+def concatenated(parts: Sequence[Lists]) -> Lists:
+    """Those of one lane, one after the other."""
+    whole = [p.whole() for p in parts]
+    shift = np.cumsum([0, *(p.size for p in whole)])
+    at = np.concatenate([[0], *(p.at[1:] + by for p, by in zip(whole, shift[:-1], strict=True))])
+    return Lists(at, np.concatenate([p.items for p in whole]))
+
+
+def _grouped(cell: Ints, start: Ints, x: Ints, ascending: bool) -> Ints:
+    """Rows by cell; equal cells stay in their order."""
+    if ascending:
+        return x
+    x = x.view()
+    x.setflags(write=False)  # as feeds are: a kernel is compiled once
+    out = np.empty(x.size, np.int64)
+    k.group(cell, start[:-1].copy(), np.ascontiguousarray(x), out)
+    return out
+
+
+def _counted(values: Ints, start: Ints, make: Callable[..., int]) -> Lists:
+    """Values by cell as sorted lists with counts (or registers with their largest rank)."""
+    values = _sorted_within(values, start)
+    at, items = np.empty(start.size, np.int64), np.empty((values.size, 2), np.int64)
+    n = make(values, start, at, items)
+    return Lists(at, items if n == values.size else items[:n].copy())
+
+
+def _sorted_within(values: Ints, start: Ints) -> Ints:
+    """Each cell's values sorted: numpy sorts the rows of a matrix with SIMD (10x a compiled loop), so cells of about
+    one size become one."""
+    values, size = values.copy(), np.diff(start)
+    for c in np.flatnonzero(size > SORTED_ALONE):  # each takes longer than its turn of this loop
+        values[start[c] : start[c + 1]].sort()
+    width = np.frexp(np.maximum(size - 1, 0).astype(np.float64))[1]  # bits
+    for bits in range(1, SORTED_ALONE.bit_length()):
+        chosen = np.flatnonzero((width == bits) & (size > 1) & (size <= SORTED_ALONE))
+        if chosen.size:
+            matrix = np.empty((chosen.size, 1 << bits), np.int64)
+            k.spread(values, start[chosen], size[chosen], matrix)
+            matrix.sort(axis=1)
+            k.gathered(matrix, start[chosen], size[chosen], values)
+    return values
+
+
+def _in_turn(words: Sequence[Ints]) -> Ints | None:
+    """The rows by time, sequence, arrival and values; None where they are."""
+    t, s, a = words[:3]
+    if s.any() or not (a[1:] > a[:-1]).all():
+        return np.lexsort(words[::-1])
+    if (t[1:] >= t[:-1]).all():
+        return None
+    return np.argsort(t, kind="stable")

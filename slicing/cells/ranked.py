@@ -1,0 +1,83 @@
+"""Partials of values that have no word of their own: they hold ranks among the column's values seen so far.
+
+A new value between others moves the ranks of those after it; what holds ranks is then told the new ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.cells.lanes import Lane
+from slicing.cells.lists import ListKind, Lists
+from slicing.cells.table import Cells
+from slicing.kernels import combine as kinds
+
+Ints = npt.NDArray[np.int64]
+
+RANK_FORMS = ("word", "low", "high")
+# where a partial holds a rank of its first or second feed: kind -> (word, feed), complemented in form 'high'
+RANK_WORDS = {
+    kinds.EXTREMES: ((1, 0), (2, 0)),
+    kinds.FIRST: ((4, 0),),
+    kinds.LAST: ((4, 0),),
+    kinds.ARG: ((1, 0), (5, 1)),
+    kinds.EXTREME_COUNT: ((1, 0),),
+}
+# without an order of arrival the value's word stands in its place (complemented for LAST, which takes the largest)
+TIE_WORDS = {kinds.FIRST: 3, kinds.LAST: 3, kinds.ARG: 4}
+
+
+def reranked(lanes: Sequence[Lane], cells: Cells, column: str, rank: Ints, arrival: bool) -> Cells:
+    """Ranks of a column's values renumbered (order kept): ``rank[old]`` is the new one. ``arrival``: whether ties go by
+    it."""
+
+    def moved(words: Ints, complemented: bool) -> Ints:
+        return ~rank[~words] if complemented else rank[words]
+
+    return map_ranks(lanes, cells, column, moved, ties=not arrival)
+
+
+def ranks_used(lanes: Sequence[Lane], tables: Iterable[Cells], column: str, size: int) -> Ints:
+    """The ranks of a column's values that any cell of the tables holds."""
+    used = np.zeros(size, np.bool_)
+
+    def mark(words: Ints, complemented: bool) -> Ints:
+        used[~words if complemented else words] = True
+        return words
+
+    for table in tables:
+        map_ranks(lanes, table, column, mark)
+    return np.flatnonzero(used)
+
+
+def map_ranks(
+    lanes: Sequence[Lane], cells: Cells, column: str, change: Callable[[Ints, bool], Ints], ties: bool = False
+) -> Cells:
+    blocks = list(cells.blocks)
+    for b, lane in enumerate(lanes):
+        for word, feed in _rank_words(lane):
+            if lane.feeds[feed].column != column or lane.feeds[feed].form not in RANK_FORMS:
+                continue
+            if isinstance(blocks[b], Lists):
+                lists = blocks[b].whole()
+                items = lists.items.copy()
+                items[:, word] = change(items[:, word], lane.feeds[feed].form == "high")
+                blocks[b] = Lists(lists.at, items)
+                continue
+            held = blocks[b][:, 0] > 0
+            if lane.kind == kinds.ARG and feed == 1:
+                held &= blocks[b][:, 6] > 0
+            changed = blocks[b].copy()
+            changed[held, word] = change(changed[held, word], lane.feeds[feed].form == "high")
+            if ties and word == TIE_WORDS.get(lane.kind, word) + 1:
+                changed[held, word - 1] = ~changed[held, word] if lane.kind == kinds.LAST else changed[held, word]
+            blocks[b] = changed
+    return Cells(cells.meta, tuple(blocks))
+
+
+def _rank_words(lane: Lane) -> tuple[tuple[int, int], ...]:
+    """(word, feed) of each word of a lane's partials that may be a rank."""
+    return lane.kind.rank_words if isinstance(lane.kind, ListKind) else RANK_WORDS.get(lane.kind, ())

@@ -1,0 +1,120 @@
+"""Runs of a key's cells: sessions, the instances of a key that is idle in between, whole streams.
+
+A table lies by slice, so each key's cells come in time order and one pass numbers the runs of all keys. Only the runs
+that are asked for are then put side by side, as ranges of cells to combine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.cells.blocks import kind_of
+from slicing.cells.lanes import Lane
+from slicing.cells.table import Cells, sorted_cells
+from slicing.columns.keys import FEWER, KeyTable, ranks_among
+from slicing.columns.order import begins, distinct, order_by
+from slicing.kernels.cells import CODE, FIRST, LAST, ROWS, chain
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Chains:
+    """The run of each cell of a table (-1: not looked at), and of each run its first and last time."""
+
+    run: Ints
+    start: Ints
+    end: Ints
+    as_lying: bool = True  # each code's cells lie in time order
+
+
+def chains(table: Cells, gap: int, taken: Mask | None = None) -> Chains:
+    """Runs of a code's cells whose neighbours are at most ``gap`` apart, among those taken."""
+    taken = np.ones(len(table), np.bool_) if taken is None else taken
+    found = _chained(table, gap, taken)
+    if found is not None:
+        return found
+    # Cells of different levels share a slice, or late cells one that grew coarse.
+    order = order_by(table.first, table.code)
+    found = _chained(table.only_meta(order), gap, taken[order])
+    assert found is not None
+    run = np.empty(len(table), np.int64)
+    run[order] = found.run
+    return Chains(run, found.start, found.end, False)
+
+
+def _chained(table: Cells, gap: int, taken: Mask) -> Chains | None:
+    codes, size = int(table.code.max(initial=0)) + 1, len(table)
+    if codes > FEWER * size:  # numbers of their own
+        table = table.only_meta(slice(None)).with_meta(CODE, distinct(table.code).searchsorted(table.code))
+        codes = size
+    latest, reach, run_of = np.empty(codes, np.int64), np.empty(codes, np.int64), np.full(codes, -1, np.int64)
+    run, start, end = np.empty((3, size), np.int64)
+    n = chain(table.code, table.first, table.last, taken, np.uint64(gap), latest, reach, run_of, run, start, end)
+    return None if n < 0 else Chains(run, start[:n], end[:n])
+
+
+def in_runs(cells: Cells, lanes: Sequence[Lane], gaps: npt.NDArray[np.uint64]) -> Cells | None:
+    """Cells of slices that follow each other, some of which have become one: what is one cell as one, in order. None
+    where their levels differ, or a code's cells are not in time order. Only what comes out is sorted, not what goes in.
+    """
+    level, end = cells.level, cells.end
+    slot = np.append(0, np.cumsum(end[1:] != end[:-1]))
+    slots = int(slot[-1]) + 1
+    by_slot = cells if slots == 1 else cells.only_meta(slice(None)).with_meta(CODE, cells.code * slots + slot)
+    found = _chained(by_slot, int(gaps[level[0]]), np.ones(len(cells), np.bool_)) if (level == level[0]).all() else None
+    if found is None:
+        return None
+    run, size = found.run, found.start.size
+    meta = np.empty((size, cells.meta.shape[1]), np.int64)
+    meta[run] = cells.meta
+    meta[:, ROWS] = np.bincount(run, cells.rows)
+    meta[:, FIRST], meta[:, LAST] = found.start, found.end
+    pairs = zip(lanes, cells.blocks, strict=True)
+    return sorted_cells(Cells(meta, tuple([kind_of(lane).merged(lane, run, size, b, b[:0]) for lane, b in pairs])))
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Cells by (key, time), and the ranges of them that belong together."""
+
+    cells: Cells
+    first: Ints
+    last: Ints
+
+    @property
+    def code(self) -> Ints:
+        return self.cells.code[self.first]
+
+    def start(self) -> Ints:
+        """Time of each run's first row."""
+        return np.minimum.reduceat(self.cells.first, self.first) if self.first.size else self.first
+
+    def end(self) -> Ints:
+        """Time of each run's last row."""
+        return np.maximum.reduceat(self.cells.last, self.first) if self.first.size else self.first
+
+    def chosen(self, which: Mask) -> Runs:
+        """Some of the runs."""
+        sizes = self.last - self.first
+        last = np.cumsum(sizes[which])
+        return Runs(self.cells.take(np.repeat(which, sizes)), last - sizes[which], last)
+
+
+def runs(table: Cells, keys: KeyTable | None, found: Chains, which: Mask | None = None) -> Runs:
+    """All the runs, or some; keys in their order, and each key's runs in theirs."""
+    wanted = found.run >= 0
+    if which is not None:
+        wanted &= np.append(which, False)[found.run]
+    chosen = np.flatnonzero(wanted)
+    code, run = table.code[chosen], found.run[chosen]
+    finer = () if found.as_lying else (table.last[chosen], table.first[chosen])
+    order = order_by(*finer, ranks_among(code, keys))
+    run = run[order]
+    first = begins(run)
+    return Runs(table.take(chosen[order]), first, np.append(first[1:], run.size)[: first.size])

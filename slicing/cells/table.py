@@ -1,0 +1,323 @@
+"""Cells: a table of partial slices, the currency of the system.
+
+A cell is one key's rows of one slice (with sessions: one run of them): the slice's end, the key's code, the number of
+rows, for plans with fragments the level and the first and last time, and a block of partials for every lane. A batch
+becomes such a table, the store is made of them, a snapshot is them. Tables are never changed in place, so an operator
+can drop what a failed push made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import attrgetter, itemgetter
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.cells import blocks as b
+from slicing.cells.blocks import Block
+from slicing.cells.lanes import Lane
+from slicing.cells.lists import Lists
+from slicing.columns.lazy import lazy
+from slicing.columns.order import order_by, stable_order
+from slicing.kernels.cells import CODE, END, FIRST, LAST, LEVEL, ROWS, ascending, merge, slice_starts
+from slicing.kernels.combine import combine
+
+Ints = npt.NDArray[np.int64]
+Gaps = npt.NDArray[np.uint64]  # by level
+
+_NBYTES = attrgetter("nbytes")
+NEVER = (1 << 63) - 1
+MANY = 1 << 16  # cells whose slices are found by leaps
+
+
+@dataclass(eq=False)
+class Cells:
+    """Sorted by (end, code, level, first) unless said otherwise."""
+
+    meta: Ints
+    blocks: tuple[Block, ...]
+
+    @staticmethod
+    def empty(lanes: Sequence[Lane], fragments: bool) -> Cells:
+        return Cells(np.empty((0, 6 if fragments else 3), np.int64), tuple(b.identity(lane, 0) for lane in lanes))
+
+    def __len__(self) -> int:
+        return len(self.meta)
+
+    @property
+    def end(self) -> Ints:
+        return self.meta[:, END]
+
+    @property
+    def code(self) -> Ints:
+        return self.meta[:, CODE]
+
+    @property
+    def rows(self) -> Ints:
+        return self.meta[:, ROWS]
+
+    @property
+    def level(self) -> Ints:
+        return self.meta[:, LEVEL]
+
+    @property
+    def first(self) -> Ints:
+        return self.meta[:, FIRST]
+
+    @property
+    def last(self) -> Ints:
+        return self.meta[:, LAST]
+
+    @property
+    def fragments(self) -> bool:
+        return self.meta.shape[1] > 3
+
+    @lazy
+    def earliest_last(self) -> int:
+        """No session of these cells can have ended before this and a gap."""
+        return int(self.last.min()) if len(self) else NEVER
+
+    @lazy
+    def latest_last(self) -> int:
+        return int(self.last.max()) if len(self) else -NEVER
+
+    @lazy
+    def by_code(self) -> tuple[Ints, Ints | None]:
+        """The codes in their order, and that order: None where that is the table's own."""
+        order = None if self.slices().size <= 1 else stable_order(self.code)
+        return np.ascontiguousarray(self.code) if order is None else self.code[order], order
+
+    def with_last(self, low: int, high: int) -> Ints:
+        """Cells whose last row is at ``low`` or later and before ``high``, and some more. Who asks again goes on
+        asking: then they are sorted by it."""
+        if "_by_last" not in self.__dict__ and self.__dict__.setdefault("_asked", low) == low:
+            last = self.last
+            found: Ints = ((last >= low) & (last < high)).nonzero()[0]
+            return found
+        return self._by_last.between(low, high)
+
+    @lazy
+    def _by_last(self) -> _ByLast:
+        return _ByLast(self.last)
+
+    def sizes(self) -> tuple[int, int]:
+        """How many cells, and their bytes with what was made to find some of them."""
+        known = self.__dict__
+        size = int(self.meta.nbytes + sum(map(_NBYTES, self.blocks)))
+        if "tree" in known:
+            size += known["tree"].nbytes
+        if "by_code" in known or "_by_last" in known:
+            size += self.looked_up
+        return len(self.meta), size
+
+    @property
+    def looked_up(self) -> int:
+        """How many bytes it takes to find cells by their codes and their last rows."""
+        known = (*self.__dict__.get("by_code", ()), *getattr(self.__dict__.get("_by_last"), "arrays", ()))
+        return sum(array.nbytes for array in known if array is not None)
+
+    @property
+    def owner(self) -> int:
+        """Tells apart the memory of tables."""
+        return id(self.meta if self.meta.base is None else self.meta.base)
+
+    @lazy
+    def nbytes(self) -> int:
+        return int(self.meta.nbytes + sum(map(_NBYTES, self.blocks)))
+
+    @lazy
+    def weight(self) -> int:
+        """What merging goes over: cells, and the items of their lists."""
+        return len(self) + sum([block.size for block in self.blocks if isinstance(block, Lists)])
+
+    def take(self, index: npt.NDArray[np.int64] | npt.NDArray[np.bool_] | slice) -> Cells:
+        if isinstance(index, slice):
+            return Cells(self.meta[index], tuple(map(itemgetter(index), self.blocks)))
+        if index.dtype == np.bool_:
+            index = index.nonzero()[0]
+        # numpy's own indexing moves rows at 6.8 ns each, this at 1.8
+        return Cells(self.meta.take(index, axis=0), tuple(block.take(index, axis=0) for block in self.blocks))
+
+    def after(self, first: int) -> Cells:
+        """Without the first cells, which are whole slices."""
+        some, known = slice(first, None), self.__dict__
+        left = Cells(self.meta[some], tuple(map(itemgetter(some), self.blocks)))
+        if "slice_ends" in known:
+            ends = self.slice_ends
+            gone = first if ends.size == len(self.meta) else int(ends.searchsorted(left.meta[0, END]))
+            left.__dict__["slice_ends"] = ends[gone:]
+            if 8 * ends.size < len(self.meta):
+                left.__dict__["_slices"] = self.slices()[gone:] - first
+        if "tree" in known:
+            left.__dict__["tree"] = known["tree"]
+        return left
+
+    def only_meta(self, index: Ints | slice) -> Cells:
+        """Some of the cells, for a look at their meta alone."""
+        return Cells(self.meta[index], ())
+
+    def with_meta(self, column: int, values: Ints) -> Cells:
+        meta = self.meta.copy()
+        meta[:, column] = values
+        return Cells(meta, self.blocks)
+
+    def slices(self) -> Ints:
+        """The first cell of each slice, in order."""
+        return self._slices
+
+    @lazy
+    def slice_ends(self) -> Ints:
+        end = self.meta[:, END]
+        if len(end) > 1 and end[0] < end[1] and (end[1:] > end[:-1]).all():  # a cell a slice
+            return np.ascontiguousarray(end)
+        ends: Ints = end[self.slices()]
+        return ends
+
+    def slices_beside(self, older: tuple[Cells, ...]) -> int:
+        """How many of its slices none of the older tables has. Counted once for the same tables."""
+        known: tuple[tuple[Cells, ...], int] | None = self.__dict__.get("_beside")
+        if (
+            known is None
+            or len(known[0]) != len(older)
+            or any(a is not b for a, b in zip(known[0], older, strict=True))
+        ):
+            ends = self.slice_ends
+            for theirs in (table.slice_ends for table in older if len(table)):
+                if not ends.size:
+                    break
+                if theirs[-1] <= ends[0]:  # as time goes on
+                    ends = ends[int(theirs[-1] == ends[0]) :]
+                    continue
+                ends = ends[theirs[np.minimum(np.searchsorted(theirs, ends), theirs.size - 1)] != ends]
+            known = self.__dict__["_beside"] = older, ends.size
+        return known[1]
+
+    @lazy
+    def _slices(self) -> Ints:
+        end = self.meta[:, END]
+        if end.size <= 1:
+            return np.arange(end.size)
+        if end.size > MANY:
+            starts = np.empty(end.size, np.int64)
+            n = slice_starts(end, starts)
+            return starts if n == starts.size else starts[:n].copy()
+        others = (end[1:] != end[:-1]).nonzero()[0]
+        starts = np.zeros(others.size + 1, np.int64)
+        np.add(others, 1, out=starts[1:])
+        return starts
+
+
+class _ByLast:
+    """Cells by the time of their last rows, in 2**32 steps: finer ones would take a sort that compares."""
+
+    def __init__(self, last: Ints) -> None:
+        self._low = int(last.min())
+        self._shift = max((int(last.max()) - self._low).bit_length() - 32, 0)
+        step = (last - self._low) >> self._shift
+        order = stable_order(step)
+        self.arrays = step[order], order
+
+    def between(self, low: int, high: int) -> Ints:
+        """Those of ``low`` and later times before ``high``, and of the steps around these."""
+        first, last = ((time - self._low) >> self._shift for time in (low, high - 1))
+        step, order = self.arrays
+        return order[step.searchsorted(first) : step.searchsorted(last, "right")]
+
+
+def concatenated(tables: Sequence[Cells]) -> Cells:
+    """Tables one after the other, nothing sorted and nothing fused."""
+    blocks = zip(*(t.blocks for t in tables), strict=True)
+    return Cells(np.concatenate([t.meta for t in tables]), tuple(map(b.together, blocks)))
+
+
+def sorted_cells(cells: Cells, in_time: bool = False) -> Cells:
+    """Put a table into its order. ``in_time``: a key's cells most likely are in order already."""
+    if ascending(cells.meta, cells.fragments):
+        return cells
+    if cells.fragments and in_time:
+        order = order_by(cells.code, cells.end)
+        if ascending(cells.meta.take(order, axis=0), True):
+            return cells.take(order)
+    finer = (cells.first, cells.level) if cells.fragments else ()
+    return cells.take(order_by(*finer, cells.code, cells.end))
+
+
+def merged(older: Cells, newer: Cells, lanes: Sequence[Lane], gaps: Gaps) -> Cells:
+    """Both tables as one; neighbours that are one cell are fused. Pure, associative and commutative in value."""
+    if len(older) and len(newer):
+        shared = _follows(older.meta[-1].tolist(), newer.meta[0].tolist(), gaps)
+        if shared is not None:
+            return _appended(older, newer, shared, lanes)
+    table = np.concatenate([older.meta, newer.meta])
+    size = len(table)
+    meta, into = np.empty_like(table), np.empty(size, np.int64)
+    n = merge(table, len(older), gaps, older.fragments, meta, into)
+    if n == size == len(older):
+        return older
+    pairs = zip(lanes, older.blocks, newer.blocks, strict=True)
+    blocks = tuple(b.kind_of(lane).merged(lane, into, n, one, other) for lane, one, other in pairs)
+    return Cells(meta[:n].copy() if n < size else meta, blocks)
+
+
+def _follows(last: list[int], first: list[int], gaps: Gaps) -> bool | None:
+    """Whether the cell that starts a table is the one that ends another; None where it does not even come after it."""
+    if last[:ROWS] != first[:ROWS]:
+        return False if last[:ROWS] < first[:ROWS] else None
+    if len(first) <= LEVEL:
+        return True
+    if last[LEVEL] != first[LEVEL]:
+        return False if last[LEVEL] < first[LEVEL] else None
+    # from the last time on: what the newer table keeps apart stays apart
+    return first[FIRST] - last[LAST] <= int(gaps[first[LEVEL]]) if first[FIRST] >= last[LAST] else None
+
+
+def _appended(older: Cells, newer: Cells, shared: bool, lanes: Sequence[Lane]) -> Cells:
+    """As ``merged`` where time goes on, which is most pushes of a stream: nothing is compared, one cell is combined."""
+    if not shared:
+        table = Cells(np.concatenate((older.meta, newer.meta)), tuple(map(_beside, older.blocks, newer.blocks)))
+    else:
+        at, meta = len(older) - 1, b.after(older.meta, newer.meta, True)
+        meta[at, ROWS] += newer.meta[0, ROWS]
+        if older.fragments:
+            meta[at, LAST] = newer.meta[0, LAST]
+        pairs = zip(lanes, older.blocks, newer.blocks, strict=True)
+        table = Cells(meta, tuple([b.appended(lane, one, other) for lane, one, other in pairs]))
+    if "slice_ends" in older.__dict__ and "slice_ends" in newer.__dict__:
+        same = bool(older.slice_ends[-1] == newer.slice_ends[0])
+        ends = newer.slice_ends[1:] if same else newer.slice_ends
+        table.__dict__["slice_ends"] = np.concatenate((older.slice_ends, ends))
+    return table
+
+
+def _beside(older: Block, newer: Block) -> Block:
+    """The newer cells after the older ones."""
+    plain = isinstance(older, np.ndarray) and isinstance(newer, np.ndarray)
+    return np.concatenate((older, newer)) if plain else b.together([older, newer])
+
+
+def going_on(one: Cells, fresh: Cells, lanes: Sequence[Lane], gaps: Gaps) -> Cells | None:
+    """A single cell, which most pushes leave open, and cells that nobody else has yet; None where they do not follow.
+
+    The first of them takes it up in place: to copy all others behind it took 0.14 of 1.5 ms (20 rows each).
+    """
+    shared = _follows(one.meta[0].tolist(), fresh.meta[0].tolist(), gaps)
+    if shared is None:
+        return None
+    if not shared or not all(isinstance(block, np.ndarray) for block in fresh.blocks):
+        return _appended(one, fresh, shared, lanes)
+    fresh.meta[0, ROWS] += one.meta[0, ROWS]
+    if fresh.fragments:
+        fresh.meta[0, FIRST] = one.meta[0, FIRST]
+    for lane, older, newer in zip(lanes, one.blocks, fresh.blocks, strict=True):
+        if isinstance(lane.kind, int):
+            combine(lane.kind, b.FIRST, b.FIRST, newer, older)
+        else:
+            newer[:1] = b.appended(lane, older, newer[:1])
+    return fresh
+
+
+def fused(cells: Cells, lanes: Sequence[Lane], gaps: Gaps) -> Cells:
+    """A sorted table with neighbours that are one cell fused."""
+    return merged(cells, cells.take(slice(0, 0)), lanes, gaps)

@@ -1,0 +1,1 @@
+"""Windows that are complete, on their way out."""

@@ -1,0 +1,71 @@
+"""The door to all ways of answering: the windows that a watermark closes, of a store of slices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from slicing.cells.sessions import chains, runs
+from slicing.closing import emit, ways
+from slicing.closing.answers import Answers
+from slicing.closing.fill import Filled, by_instance, with_empty
+from slicing.closing.ways import Closing, Way
+from slicing.query.plan import ENDLESS, Plan
+from slicing.windows.bounds import FOREVER
+
+
+def answer(closing: Closing) -> Answers:
+    """The windows between edges that have rows: by the first way that pays, or of all cells as one table."""
+    plan = closing.plan
+    for way in plan.memo.get("ways") or _ways(plan):
+        offer = way.offer(closing)
+        if offer is not None and plan.policy.pays(way.name, offer.cost, len(closing.store) + plan.policy.table_calls):
+            return offer.answers()
+    runs_of = closing.store.runs
+    table = runs_of[0] if len(runs_of) == 1 else closing.table()
+    return emit.time_answers(plan, table, closing.keys, closing.after, closing.until)
+
+
+def all_windows(closing: Closing, filled: Filled) -> tuple[Answers, Filled]:
+    """These, empty ones (``filled``: the last ones given out), sessions and whole streams."""
+    plan = closing.plan
+    if plan.adds_up:
+        return answer(closing), filled
+    table = closing.table()  # runs of cells, and what is empty, are seen by all cells in one
+    if plan.idle is None:
+        found, filled = with_empty(plan, answer(closing), filled, table, closing.after, closing.until)
+    else:  # a key that has been quiet gives out all its windows now
+        instances = runs(table, closing.keys, chains(table, plan.idle))
+        found, filled = by_instance(plan, instances, filled, closing.after, closing.until)
+    parts = [found, *_runs(closing)]
+    if all([part.ordered for part in parts]):
+        return Answers.in_turn(plan, parts), filled
+    return Answers.all_of(plan, parts), filled
+
+
+def _ways(plan: Plan) -> Sequence[Way]:
+    found = plan.memo["ways"] = [way for way in ways.WAYS if way.can(plan)]
+    return found
+
+
+def _runs(closing: Closing) -> list[Answers]:
+    """Windows that are runs of a key's rows: sessions, whole streams."""
+    plan, keys, after, until, table = closing.plan, closing.keys, closing.after, closing.until, closing.table()
+    found = []
+    for session in plan.sessions:
+        gap = plan.session_gaps[session.level]
+        chained = chains(table, gap, table.level % plan.levels <= session.level)
+        due = (after <= chained.end + gap) & (chained.end + gap < until)
+        if due.any():
+            found.append(emit.session_answers(plan, runs(table, keys, chained, due), session.window, session.gap))
+    if plan.wholes and (until == FOREVER or plan.idle is not None):
+        gap = ENDLESS if plan.idle is None else plan.idle
+        alive = None if plan.idle is None else table.level % plan.levels < len(plan.session_gaps)
+        chained = chains(table, gap, alive)  # a row too late for whole() is news of its key all the same
+        over = None if plan.idle is None else chained.end + plan.idle < until
+        of_whole = replace(chained, run=np.where(table.level < plan.levels, chained.run, -1))
+        streams = runs(table, keys, of_whole, over)
+        found += [emit.session_answers(plan, streams, window, 0) for window in plan.wholes]
+    return found

@@ -1,0 +1,196 @@
+"""Windows out of one sorted table of cells: which a watermark closes, and the partials of each, combined.
+
+Every answer is the combination of a range of cells: cells are sorted so that a window of a key (or a session, or a
+key's whole stream) is one contiguous range. Finding the ranges knows windows but no aggregates; combining them knows
+aggregates but no windows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from operator import itemgetter
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.cells import blocks as b
+from slicing.cells import combining
+from slicing.cells.blocks import Block
+from slicing.cells.lanes import Lane
+from slicing.cells.sessions import Runs
+from slicing.cells.table import Cells
+from slicing.closing.answers import Answers
+from slicing.columns.keys import KeyTable, ranks_among
+from slicing.columns.order import sorting, stable_order
+from slicing.kernels.strategies import STRATEGIES, Combinations
+from slicing.kernels.strategies.recompute import recompute
+from slicing.kernels.windows import window_ranges
+from slicing.query.plan import Plan
+from slicing.windows.edges import DueWindows
+
+Ints = npt.NDArray[np.int64]
+
+
+def session_answers(plan: Plan, found: Runs, window: int, gap: int) -> Answers:
+    """Runs as windows that end ``gap`` after their last row (a whole stream: at it), in order."""
+    blocks = combined(plan, found.cells, found.first, found.last)
+    start, end = found.start(), found.end() + gap
+    order = sorting(start, end)  # they lie by key
+    if order is not None:
+        start, end, blocks = start[order], end[order], tuple([block.take(order, axis=0) for block in blocks])
+    code = found.code if order is None else found.code[order]
+    return Answers(np.full(end.size, window), start, end, code, blocks, True)
+
+
+def time_answers(
+    plan: Plan, table: Cells, keys: KeyTable | None, after: int, until: int, windows_of: Cells | None = None
+) -> Answers:
+    """All time windows with ``after < end <= until`` that have rows; a key is one group.
+
+    With ``windows_of`` the windows are those due for that table, answered from the cells of this one.
+    """
+    if not plan.bounds or not len(table.meta):
+        return Answers.none(plan)
+    if keys is None and not plan.fragments and windows_of is None:  # a cell a slice
+        ends = table.slice_ends
+        if plan.types_of.size == 1 and plan.edges.are_windows(ends):
+            return _as_they_are(plan, table, ends, after, until)
+        due = plan.edges.due(ends, after, until)
+        blocks = combined(plan, table, due.low, due.high)
+        return Answers.of_types(plan, due[:3], None, np.zeros(due.end.size, np.int64), blocks)
+    starts = table.slices()
+    ends = table.end[starts]
+    if windows_of is None:
+        due = plan.edges.due(ends, after, until)
+    else:
+        due = plan.edges.due(np.unique(windows_of.end), after, until).over(ends)
+    if not due.type.size:
+        return Answers.none(plan)
+    scope = _Scope.of_slices(plan, table, starts, due)
+    if keys is None:
+        return scope.ungrouped()
+    cells = scope.cells
+    group = ranks_among(cells.code, keys)
+    groups = int(group.max()) + 1
+    order = stable_order(group)
+    first = np.searchsorted(group[order], np.arange(groups + 1))
+    return scope.grouped(cells.take(order), scope.slice_of[order], first)
+
+
+def _as_they_are(plan: Plan, table: Cells, ends: Ints, after: int, until: int) -> Answers:
+    """Cells that are windows: 50,000 of them 0.45 -> 0.1 ms."""
+    first, last = ends.searchsorted((after, until), "right").tolist()
+    end = ends[first:last]
+    zeros = np.zeros(end.size, np.int64)
+    blocks = tuple(map(itemgetter(slice(first, last)), table.blocks))
+    return Answers(
+        zeros if len(plan.names) == 1 else plan.numbered(zeros),
+        end - plan.edges.cuts[0].every,
+        end,
+        zeros,
+        blocks,
+        True,
+    )
+
+
+def instance_answers(plan: Plan, instances: Runs, after: int, until: int) -> Answers:
+    """The same with each run a group of its own: a key that was idle in between."""
+    if not plan.bounds or not instances.first.size:
+        return Answers.none(plan)
+    ends = np.unique(instances.cells.end)
+    due = plan.edges.due(ends, after, until)
+    if not due.type.size:
+        return Answers.none(plan)
+    scope = _Scope(plan, instances.cells, _NONE, _NONE, due)
+    found = scope.grouped(
+        instances.cells, np.searchsorted(ends, instances.cells.end), np.append(instances.first, instances.last[-1])
+    )
+    return replace(found, ordered=False)
+
+
+class _Scope:
+    """The due windows of a table, and the cells they may hold."""
+
+    def __init__(self, plan: Plan, cells: Cells, slice_of: Ints, starts: Ints, due: DueWindows) -> None:
+        self.plan, self.cells, self.slice_of, self._starts, self.due = plan, cells, slice_of, starts, due
+
+    @staticmethod
+    def of_slices(plan: Plan, table: Cells, starts: Ints, due: DueWindows) -> _Scope:
+        """``starts``: the first cell of each slice of a table sorted by slice."""
+        starts = np.append(starts, len(table))
+        bottom, top = int(due.low.min()), int(due.high.max())
+        cells = table.take(slice(starts[bottom], starts[top]))
+        slice_of = np.repeat(np.arange(bottom, top), np.diff(starts[bottom : top + 1]))
+        return _Scope(plan, cells, slice_of, starts - starts[bottom], due)
+
+    def ungrouped(self) -> Answers:
+        """One global group: a window's cells are its slices' cells, and none of the windows is empty."""
+        due = self.due
+        if self._starts.size == self._starts[-1] - self._starts[0] + 1:  # a cell a slice
+            first, last = due.low + self._starts[0], due.high + self._starts[0]
+        else:
+            first, last = self._starts[due.low], self._starts[due.high]
+        blocks = combined(self.plan, self.cells, first, last)
+        return Answers.of_types(self.plan, due[:3], None, np.zeros(due.end.size, np.int64), blocks)
+
+    def grouped(self, cells: Cells, slice_of: Ints, group_first: Ints) -> Answers:
+        """``cells`` sorted by group and slice."""
+        types, size = len(self.plan.edges.bounds), self.due.type.size
+        rank = stable_order(self.due.type)  # a type after the other; the place of each in the order of results
+        due = self.due.take(rank)
+        type_first = np.searchsorted(due.type, np.arange(types + 1))
+        # a user's windows may nest, then a later one can start earlier
+        ascending = bool(((due.low[1:] >= due.low[:-1]) | (due.type[1:] != due.type[:-1])).all())
+        windows = np.stack([due.low, due.need, rank], axis=1)
+        fixed = (type_first, windows, np.ascontiguousarray(due.high), ascending, group_first, slice_of)
+        at = np.zeros(size + 1, np.int64)
+        n = window_ranges(*fixed, at[1:], np.empty((4, 0), np.int64))
+        np.cumsum(at, out=at)
+        _, first, last, place = found = np.empty((4, n), np.int64)
+        window_ranges(*fixed, at[:-1].copy(), found)
+        by_type = combined(self.plan, cells, first, last)  # as runs of windows that move forward
+        order = np.empty(n, np.int64)
+        order[place] = np.arange(n)
+        blocks = tuple(block.take(order, axis=0) for block in by_type)
+        return Answers.of_types(self.plan, self.due[:3], np.diff(at), cells.code[first[order]], blocks)
+
+
+def combined(plan: Plan, cells: Cells, first: Ints, last: Ints) -> tuple[Block, ...]:
+    """Each lane's partials over the ranges of cells ``first[r] : last[r]``, none of them empty."""
+    return answered(plan, plan.lanes, cells.blocks, first, last)
+
+
+def answered(plan: Plan, lanes: Sequence[Lane], blocks: Sequence[Block], first: Ints, last: Ints) -> tuple[Block, ...]:
+    """The same of some lanes."""
+    cells = len(blocks[0]) if blocks else 0
+    pairs = zip(lanes, blocks, strict=True)
+    shared: Combinations | None = None
+    policy = plan.policy
+    if cells * first.size <= policy.recomputed and plan.combine == combining.AUTO and not plan.edges.tumbles:
+        shared = recompute(first, last, cells)  # as is chosen for so few
+    elif int(np.add.reduce(last - first)) == first.size:
+        shared = Combinations(None, _NONE, _NONE, first, _NONE, _NONE)
+    if shared is not None:
+        return tuple([b.kind_of(lane).answered(lane, block, first, last, lambda: shared) for lane, block in pairs])
+
+    made: dict[bool, Combinations] = {}  # for lanes alike
+
+    def combinations(removes: bool) -> Combinations:
+        if removes not in made:
+            name = plan.combine
+            if policy.strategies is not None:
+                name = policy.strategies[0 if removes else 1]
+            elif name not in STRATEGIES:
+                name = combining.choose(first, last, cells, removes, policy.recomputed)
+            made[removes] = STRATEGIES[name].lists(first, last, cells)
+        return made[removes]
+
+    return tuple(
+        b.kind_of(lane).answered(lane, block, first, last, partial(combinations, lane in plan.subtracted))
+        for lane, block in pairs
+    )
+
+
+_NONE = np.empty(0, np.int64)

@@ -1,0 +1,107 @@
+"""Empty windows, for windows with ``fill=True``: all that lie between a key's first and last row.
+
+An empty window is complete like any other, at its end, once a later row of its key is known. What has to be remembered
+for it is small: for each code (of a quiet key too, unless the spec has ``idle``) the end of the last window given out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.cells.blocks import identity
+from slicing.cells.sessions import Runs
+from slicing.cells.table import NEVER, Cells
+from slicing.closing import emit
+from slicing.closing.answers import Answers
+from slicing.closing.results import among
+from slicing.closing.too_many import check_filled
+from slicing.kernels.cells import CODE
+from slicing.query.plan import Plan
+from slicing.windows.bounds import BEGIN, FOREVER
+
+Ints = npt.NDArray[np.int64]
+Filled = dict[int, Ints]  # number of the time window -> end of the last one given out, by code (BEGIN: none yet)
+
+
+def with_empty(
+    plan: Plan, answers: Answers, filled: Filled, table: Cells, after: int, until: int
+) -> tuple[Answers, Filled]:
+    """Add the empty windows with ``after < end <= until``; ``answers`` have rows, ``table`` all live cells."""
+    if not plan.fill or not len(table):
+        return answers, filled
+    parts, given = [answers], dict(filled)
+    codes = int(table.code.max()) + 1
+    for k in plan.fill:
+        number, bound = plan.timed[k], plan.bounds[k]
+        mine = answers.take(answers.window == number)
+        since = plan.since.get(plan.names[number], BEGIN)
+        if since > BEGIN:  # added while the stream ran: a key begins with its first row from this edge on
+            first = np.full(codes, NEVER, np.int64)
+            np.minimum.at(first, table.code, np.where(table.end > since, table.end, NEVER))
+            mine = mine.take(first[mine.code] <= mine.end)
+        # windows that ended by `after` are in `filled`; slices that outlived theirs say nothing about this type
+        newest, held_until = np.full(codes, BEGIN, np.int64), bound.last_end(table.end)
+        held = (held_until > after) & (table.end > since)
+        np.maximum.at(newest, table.code, np.where(held, held_until, BEGIN))
+        last = _resized(filled.get(k), codes)
+        first_answer = np.full(codes, NEVER, np.int64)
+        np.minimum.at(first_answer, mine.code, mine.end)
+        lower = np.where(last[:codes] > BEGIN, last[:codes], first_answer)
+        growing = np.flatnonzero((lower < NEVER) & (newest > BEGIN))
+        if not growing.size:
+            continue
+        lower, upper = lower[growing], np.minimum(newest[growing], until)
+        count = bound.count_ends(lower, upper)
+        check_filled(plan.names[number], int(count.sum(dtype=float)))
+        end, code = bound.ends_in(lower, upper), np.repeat(growing, count)
+        blocks = tuple(identity(lane, end.size) for lane in plan.lanes)
+        candidates = Answers(np.full(end.size, number, np.int64), bound.start_of(end), end, code, blocks)
+        parts.append(candidates.take(~among(candidates, mine)))
+        np.maximum.at(last, mine.code, mine.end)
+        np.maximum.at(last, code, end)
+        given[k] = last
+    return Answers.together(parts), given
+
+
+def by_instance(plan: Plan, instances: Runs, filled: Filled, after: int, until: int) -> tuple[Answers, Filled]:
+    """Time windows of a spec with ``idle``: each run of a key's rows is a key of its own.
+
+    A run that is over gives out all its windows now, and what was remembered for its key is forgotten.
+    """
+    assert plan.idle is not None
+    code_of, runs = instances.code, np.arange(instances.first.size)
+    over = instances.end() + plan.idle < until
+    numbered = Runs(
+        instances.cells.with_meta(CODE, np.repeat(runs, instances.last - instances.first)),
+        instances.first,
+        instances.last,
+    )
+    # only the first run of a key can go on with windows given out before
+    first_of_key = np.append(True, code_of[1:] != code_of[:-1])[: runs.size]
+    by_run = {}
+    for k, last in filled.items():
+        by_run[k] = np.where(first_of_key, _resized(last, int(code_of.max(initial=0)) + 1)[code_of], BEGIN)
+    parts = []
+    for which, last_end in ((over, FOREVER), (~over, until)):
+        chosen = numbered.chosen(which)
+        found = emit.instance_answers(plan, chosen, after, last_end)
+        found, by_run = with_empty(plan, found, by_run, chosen.cells, after, last_end)
+        parts.append(found)
+    answers = Answers.together(parts)
+    given = dict(filled)
+    for k, last in by_run.items():
+        kept = _resized(given.get(k), int(code_of.max(initial=0)) + 1)
+        kept[code_of] = BEGIN
+        # of the runs of a key that go on only the first one may have given out any
+        np.maximum.at(kept, code_of[~over], _resized(last, runs.size)[: runs.size][~over])
+        given[k] = kept
+    return replace(answers, code=code_of[answers.code], ordered=False), given
+
+
+def _resized(last: Ints | None, size: int) -> Ints:
+    """A copy with room for ``size`` codes."""
+    known = np.empty(0, np.int64) if last is None else last
+    return np.append(known, np.full(max(size - known.size, 0), BEGIN, np.int64))

@@ -1,0 +1,171 @@
+"""Postponed windows: a large flush spread over the pushes that follow (``Operator(spec, max_windows_per_push=n)``).
+
+Windows that are due but not given out are kept with the runs of cells as they were when they closed, which nothing
+changes any more. So a postponed window is closed like any other: no later row reaches it, and the store goes on without
+waiting. Each push takes its share: windows that end together after those that end before, and of these the next codes,
+where they are more than a share. Only the share's own cells are looked at, so all shares cost what one flush does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.cells.table import Cells
+from slicing.closing.answers import Answers
+from slicing.closing.fill import Filled
+from slicing.columns.keys import KeyTable
+from slicing.columns.lazy import lazy
+from slicing.columns.order import distinct
+from slicing.kernels.cells import code_ranges
+from slicing.query.plan import Plan
+from slicing.storage.store import Store
+from slicing.windows.bounds import BEGIN
+
+Ints = npt.NDArray[np.int64]
+Answering = Callable[[Store, int, int, Filled], tuple[Answers, Filled]]
+
+LEFT = 8  # a push that has given all but this part of its share does not look for more
+
+
+class _Due(NamedTuple):
+    """Windows by their ends: where each starts, how many names it has, and in how many cells its rows are at most."""
+
+    end: Ints
+    start: Ints
+    names: Ints
+    cells: Ints
+
+    def between(self, first: int, last: int) -> _Due:
+        return _Due(*(column[first:last] for column in self))
+
+
+@dataclass(frozen=True)
+class Postponed:
+    """The windows with ``after < end <= until`` of a store's cells, for codes from ``code`` on."""
+
+    store: Store
+    after: int
+    until: int
+    code: int = 0
+
+    @lazy
+    def due(self) -> _Due:
+        plan, runs = self.store.plan, self.store.runs
+        ends = np.concatenate([run.slice_ends for run in runs]) if runs else np.empty(0, np.int64)
+        due = plan.edges.due(distinct(ends), self.after, self.until)
+        cells = np.zeros(due.end.size, np.int64)
+        for run in runs:
+            cells += np.searchsorted(run.end, due.end, "right") - np.searchsorted(run.end, due.start, "right")
+        return _Due(due.end, due.start, plan.shares[due.type], cells)
+
+    @lazy
+    def codes(self) -> Ints:
+        """Those that have cells."""
+        held = np.zeros(1 + max((int(run.code.max()) for _, run in self._needed()), default=0), np.bool_)
+        for _, run in self._needed():
+            held[run.code] = True
+        held[: self.code] = False
+        return held.nonzero()[0]
+
+    def rest(self) -> Postponed:
+        """The same without the cells that are not needed any more."""
+        return replace(self, store=self.part(None), code=0)
+
+    def part(self, stop: int | None) -> Store:
+        """The cells that its windows need, of codes before ``stop``."""
+        runs = [run if stop is None and not self.code else self._of_codes(*at, stop) for at, run in self._needed()]
+        return replace(self.store, runs=tuple(run for run in runs if len(run)))
+
+    def recoded(self, code: Ints) -> Postponed:
+        return replace(self, store=self.store.recoded(code))
+
+    def _needed(self) -> Iterable[tuple[tuple[Cells, int, int], Cells]]:
+        """Of each run the slices that hold its windows: from which on, up to which; and their cells."""
+        plan = self.store.plan
+        whole = plan.fragments or plan.fill or plan.idle is not None  # which windows there are is seen by all cells
+        low = BEGIN - 1 if whole else int(self.due.start.min(initial=self.until))
+        for run in self.store.runs:
+            ends, starts = run.slice_ends, np.append(run.slices(), len(run))
+            first = int(np.searchsorted(ends, low, "right"))
+            last = ends.size if whole else int(np.searchsorted(ends, self.until, "right"))
+            if first < last:
+                yield (run, first, last), run.take(slice(int(starts[first]), int(starts[last])))
+
+    def _of_codes(self, run: Cells, first: int, last: int, stop: int | None) -> Cells:
+        starts = np.append(run.slices(), len(run))[first : last + 1]
+        lower, upper = np.empty((2, last - first), np.int64)
+        beyond = np.iinfo(np.int64).max if stop is None else stop
+        code_ranges(run.code, starts, np.int64(self.code), np.int64(beyond), lower, upper)
+        count = upper - lower
+        return run.take(np.repeat(lower - np.cumsum(count) + count, count) + np.arange(int(count.sum())))
+
+
+def given_out(
+    plan: Plan,
+    waiting: tuple[Postponed, ...],
+    keys: KeyTable | None,
+    filled: Filled,
+    most: int | None,
+    answering: Answering,
+) -> tuple[Answers, tuple[Postponed, ...], Filled]:
+    """The oldest windows that wait, about ``most`` of them or all; and those that wait on.
+
+    What cannot be taken apart comes whole: the windows of one key that end together.
+    """
+    parts: list[Answers] = []
+    room = most
+    while waiting and (room is None or most is None or LEFT * room > most):
+        of, store, rest = _share(plan, waiting[0], 1 if keys is None else len(keys), room)
+        waiting = (*rest, *waiting[1:])
+        if not len(store):
+            continue
+        answers, filled = answering(store, of.after, of.until, filled)
+        parts.append(answers)
+        room = None if room is None else room - len(answers)
+    return Answers.all_of(plan, parts), waiting, filled
+
+
+def _share(plan: Plan, whole: Postponed, keys: int, room: int | None) -> tuple[Postponed, Store, tuple[Postponed, ...]]:
+    """What about ``room`` windows are, with their cells; and the rest."""
+    if room is None:
+        return whole, whole.part(None) if whole.code else whole.store, ()
+    rest: tuple[Postponed, ...] = ()
+    some = whole.due.between(0, room + 1)  # each is a row or more
+    rows = np.cumsum(some.names * np.minimum(some.cells, keys))
+    fits = not rows.size or rows[-1] <= room
+    if not fits and plan.idle is None:  # a key that was idle gives out all its windows at once
+        at = int(np.searchsorted(some.end, some.end[np.searchsorted(rows, room, "right")]))
+        fits = at > 0
+        at = at or int(np.searchsorted(whole.due.end, some.end[0], "right"))  # those that end together come together
+        if at < whole.due.end.size:
+            until = int(whole.due.end[at - 1])
+            rest = (_knowing(replace(whole, after=until), due=whole.due.between(at, whole.due.end.size)),)
+            whole = _knowing(replace(whole, until=until), due=whole.due.between(0, at))
+    runs = len(plan.sessions) + len(plan.wholes)
+    each = max(room // max(int(whole.due.names.sum()) + runs, 1), 1)  # of a key so many windows, or more sessions
+    if (fits and not runs) or keys <= each or whole.codes.size <= each:
+        return whole, whole.part(None), rest
+    stop = int(whole.codes[each])
+    left = _knowing(replace(whole, code=stop), due=whole.due, codes=whole.codes[each:])
+    return whole, whole.part(stop), (left, *rest)
+
+
+def _knowing(postponed: Postponed, **known: object) -> Postponed:
+    """What was worked out for all of it."""
+    postponed.__dict__.update(known)
+    return postponed
+
+
+def held_beside(store: Store, waiting: Iterable[Postponed]) -> int:
+    """How many bytes the cells of windows that wait have beside those of the store: many are the same."""
+    size: dict[int, int] = {}
+    for run in (run for of in waiting for run in of.store.runs):
+        size[run.owner] = max(size.get(run.owner, 0), run.nbytes)
+    for run in store.runs:
+        size[run.owner] = max(size.get(run.owner, 0) - run.nbytes, 0)
+    return sum(size.values())

@@ -1,0 +1,131 @@
+"""Revisions: windows already given out that a late row, within the allowed lateness, has changed.
+
+Only keys that such rows touch are looked at. A touched window comes out again as it is now; for ``emit="changes"``
+after the row it replaces.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.cells.sessions import Runs, chains, runs
+from slicing.cells.table import Cells, merged
+from slicing.closing import emit
+from slicing.closing.answers import Answers
+from slicing.closing.results import among
+from slicing.closing.too_many import check_due
+from slicing.columns.keys import KeyTable
+from slicing.columns.order import distinct, none
+from slicing.query.plan import Plan
+from slicing.storage.store import Store
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Revisions:
+    """How often windows came out again: (window, start, end, code) -> count, for those that did."""
+
+    window: Ints = field(default_factory=none)
+    start: Ints = field(default_factory=none)
+    end: Ints = field(default_factory=none)
+    code: Ints = field(default_factory=none)
+    count: Ints = field(default_factory=none)
+
+    def without(self, horizon: int) -> Revisions:
+        """Windows that have left are not revised any more."""
+        return self._take(self.end > horizon) if self.count.size else self
+
+    def recoded(self, code: Ints) -> Revisions:
+        return replace(self, code=code[self.code])
+
+    def bumped(self, answers: Answers, again: npt.NDArray[np.bool_]) -> tuple[Revisions, Ints]:
+        """Count these windows once more; their revision numbers (0 for one that comes for the first time)."""
+        columns = [
+            np.concatenate([getattr(self, name), getattr(answers, name)]) for name in ("code", "start", "end", "window")
+        ]
+        fresh = np.append(np.zeros(self.count.size, np.bool_), np.ones(len(answers), np.bool_))
+        order = np.lexsort((fresh, *columns))
+        same = np.append(False, np.logical_and.reduce([c[order][1:] == c[order][:-1] for c in columns]))
+        count = np.append(self.count, again.astype(np.int64))[order]
+        follows = np.flatnonzero(same)
+        count[follows] += count[follows - 1]
+        kept = np.append(~same[1:], True)[: order.size]
+        number = np.empty(order.size, np.int64)
+        number[order] = count
+        code, start, end, window = (c[order][kept] for c in columns)
+        return Revisions(window, start, end, code, count[kept]), number[self.count.size :]
+
+    def _take(self, index: npt.NDArray[np.bool_]) -> Revisions:
+        return Revisions(self.window[index], self.start[index], self.end[index], self.code[index], self.count[index])
+
+
+def revise(
+    store: Store, keys: KeyTable | None, revisions: Revisions, changing: Cells, horizon: int, until: int
+) -> tuple[Store, Revisions, Answers, Ints]:
+    """Add the cells of rows behind the watermark ``until``; the windows they change, and each one's mark.
+
+    The mark is the revision for "updates" and 0 ('-') or 1 ('+') for "changes".
+    """
+    plan = store.plan
+    check_due(plan, (*store.runs, changing), horizon, until)
+    old = store.of_codes(distinct(changing.code)).consolidated().table()
+    new = merged(old, changing, plan.lanes, plan.gaps)
+    was = [emit.time_answers(plan, old, keys, horizon, until)]
+    now = [emit.time_answers(plan, new, keys, horizon, until)]
+    hit = emit.time_answers(plan, changing, keys, horizon, until, windows_of=new)
+    was[0] = was[0].take(among(was[0], hit))
+    now[0] = now[0].take(among(now[0], hit))
+    for answers_was, answers_now in _sessions(plan, keys, old, new, changing, until):
+        was.append(answers_was)
+        now.append(answers_now)
+    before, current = Answers.together(was), Answers.together(now)
+    store = store.add(changing)
+    if plan.spec.emit == "changes":
+        mark = np.append(np.zeros(len(before), np.int64), np.ones(len(current), np.int64))
+        return store, revisions, Answers.together([before, current]), mark
+    revisions, number = revisions.bumped(current, among(current, before))
+    return store, revisions, current, number
+
+
+def _sessions(
+    plan: Plan, keys: KeyTable | None, old: Cells, new: Cells, changing: Cells, until: int
+) -> list[tuple[Answers, Answers]]:
+    """For each session window: complete sessions that changed, and what they have become so far."""
+    found = []
+    for session in plan.sessions:
+        gap = plan.session_gaps[session.level]
+        was, now, by = (
+            runs(c, keys, chains(c, gap, c.level % plan.levels <= session.level)) for c in (old, new, changing)
+        )
+        # a run of the late rows lies within one new run, and so does every old one
+        changed = np.zeros(now.first.size, np.bool_)
+        changed[_run_holding(now, by)] = True
+        of_old = _run_holding(now, was)
+        gone = changed[of_old] & (was.end() + gap < until)
+        back = changed & (now.end() + gap < until)
+        found.append(
+            (
+                emit.session_answers(plan, was.chosen(gone), session.window, session.gap),
+                emit.session_answers(plan, now.chosen(back), session.window, session.gap),
+            )
+        )
+    return found
+
+
+def _run_holding(runs: Runs, others: Runs) -> Ints:
+    """For each of the other runs, the one of ``runs`` it is a part of (same key, around its first row)."""
+    code = np.append(runs.code, others.code)
+    start = np.append(runs.start(), others.start())
+    is_other = np.append(np.zeros(runs.first.size, np.int64), np.ones(others.first.size, np.int64))
+    order = np.lexsort((is_other, start, code))
+    # the newest run at or before, in this order, is the holder
+    position = np.where(is_other[order] == 0, np.arange(order.size), 0)
+    holder = order[np.maximum.accumulate(position)] if order.size else order
+    out = np.empty(others.first.size, np.int64)
+    mine = is_other[order] == 1
+    out[order[mine] - runs.first.size] = holder[mine]
+    return out

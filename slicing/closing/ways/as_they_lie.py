@@ -1,0 +1,170 @@
+"""Each window's cells added up from the runs of the store as they lie: for few windows, however many keys.
+
+Nothing is merged, sorted or gathered first (100 k keys, 60 s / 1 s, a push a second: 1200 -> 90 ms). Where windows are
+of very many slices these are cells of the runs' trees, the eager store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.cells import blocks as b
+from slicing.cells.blocks import Block
+from slicing.cells.combining import AUTO, EAGER
+from slicing.cells.table import Cells
+from slicing.closing.answers import Answers
+from slicing.closing.ways.interface import WINDOW, Closing, Offer, Way
+from slicing.columns.keys import KeyTable
+from slicing.kernels.cells import CODE, END
+from slicing.kernels.combine import combine
+from slicing.query.plan import Plan
+from slicing.storage import tree as eager
+
+Ints = npt.NDArray[np.int64]
+_Stretch = tuple[Ints, Ints, tuple[Block, ...]]  # of windows: how many keys each has, these in order, their partials
+
+PIECE = 1 << 14  # cells that are added up at a time, lane by lane: they stay in cache
+
+
+def can(plan: Plan) -> bool:
+    return plan.adds_up and plan.combine in (AUTO, EAGER) and (bool(plan.spec.by) or plan.eager)
+
+
+def offer(closing: Closing) -> Offer | None:
+    plan, runs, keys = closing.plan, closing.runs, closing.keys
+    due = _due_of_runs(closing)
+    if due is None:
+        return None
+    _, start, end = due
+    if not end.size:
+        return Offer(0, lambda: Answers.none(plan))
+    if plan.eager:
+        policy = plan.policy
+        fewest = policy.tree_fanout if plan.combine == EAGER else policy.tree_slices
+        parts = eager.parts(plan.lanes, runs, start, end, policy.tree_fanout, fewest)
+    else:
+        parts = []
+        for run in runs:
+            ends = run.meta[:, END]
+            parts.append((run, ends.searchsorted(start, "right"), ends.searchsorted(end, "right")))
+
+    def answers() -> Answers:
+        if keys is None:
+            return Answers.of_types(plan, due, None, np.zeros_like(end), _added_up_at_once(plan, parts, end.size))
+        found = list(_by_key(plan, keys, parts, end.size))
+        if len(found) == 1:
+            return Answers.of_types(plan, due, *found[0])
+        each, code = (np.concatenate(columns) for columns in list(zip(*found, strict=True))[:2])
+        blocks = tuple(map(b.together, zip(*(blocks for _, _, blocks in found), strict=True)))
+        return Answers.of_types(plan, due, each, code, blocks)
+
+    if plan.combine == EAGER:
+        return Offer(0, answers)
+    calls = 0 if keys is None else end.size * (WINDOW + len(keys) // 32)  # which keys have cells: a byte each
+    return Offer(eager.size(parts) + calls, answers)
+
+
+WAY = Way("as they lie", can, offer)
+
+
+def _due_of_runs(closing: Closing) -> tuple[Ints, Ints, Ints] | None:
+    """Type, start and end of the windows due for any of the runs, in the order of results; None where one is due only
+    with a slice that is not its first."""
+    edges, slices = closing.plan.edges, [run.slice_ends for run in closing.runs]
+    # a run alone does not tell whether the slice a window needs is its first
+    if len(slices) == 1 or not edges.periodic or sum(map(len, slices)) <= closing.plan.policy.slices_together:
+        return closing.due[:3] if closing.needs_any else None
+    dues = (edges.due(ends, closing.after, closing.until) for ends in slices)
+    together = np.concatenate([np.stack([due.end, due.type, due.start]) for due in dues], axis=1)
+    together = together[:, np.lexsort(together[::-1])]
+    new = np.append(True, (together[:, 1:] != together[:, :-1]).any(axis=0))[: together.shape[1]]
+    end, type, start = together[:, new]
+    return type, start, end
+
+
+def _added_up_at_once(plan: Plan, parts: Sequence[eager.Part], windows: int) -> tuple[Block, ...]:
+    """Windows without keys: what the cells of each come to."""
+    blocks = tuple(b.identity(lane, windows) for lane in plan.lanes)
+    for cells, first, last in parts:
+        count = last - first
+        total = int(count.sum())
+        if total:
+            into = np.repeat(np.arange(windows), count)
+            source = np.repeat(first - np.cumsum(count) + count, count) + np.arange(total)
+            for lane, block, added in zip(plan.lanes, blocks, cells.blocks, strict=True):
+                combine(lane.kind, into, source, block, added)
+    return blocks
+
+
+def _by_key(plan: Plan, keys: KeyTable, parts: Sequence[eager.Part], windows: int) -> Iterator[_Stretch]:
+    """Window by window; those in a row that are slices of one part, with most keys in each, all together."""
+    alone, w = np.full(1, -1) if windows == 1 else _one_slice_each(parts), 0
+    while w < windows:
+        stop, at = w + 1, int(alone[w])
+        while at >= 0 and stop < windows and alone[stop] == at and parts[at][1][stop] == parts[at][2][stop - 1]:
+            stop += 1
+        if stop > w + 1 and 4 * (parts[at][2][stop - 1] - parts[at][1][w]) >= len(keys) * (stop - w):
+            cells, first, last = parts[at]
+            yield _side_by_side(keys, cells.take(slice(first[w], last[stop - 1])), (last - first)[w:stop])
+            w = stop
+        else:
+            spans = []
+            for cells, first, last in parts:
+                if first[w] < last[w]:
+                    spans.append(cells.take(slice(int(first[w]), int(last[w]))))
+            code, blocks = _added_up(plan, keys, spans)
+            yield np.array([code.size]), code, blocks
+            w += 1
+
+
+def _one_slice_each(parts: Sequence[eager.Part]) -> Ints:
+    """For each window the part that has all its cells, if these are of one slice; otherwise -1."""
+    count = np.stack([last - first for _, first, last in parts])
+    alone = np.where((count > 0).sum(axis=0) == 1, count.argmax(axis=0), -1)
+    for at, (cells, first, last) in enumerate(parts):
+        mine = np.flatnonzero(alone == at)
+        ends = cells.meta[:, END]
+        alone[mine[ends[first[mine]] != ends[last[mine] - 1]]] = -1
+    return alone
+
+
+def _side_by_side(keys: KeyTable, cells: Cells, each: Ints) -> _Stretch:
+    """Slices that are windows, of so many cells each. At once: 10 slices of 1000 keys 0.8 -> 0.2 ms."""
+    code = np.ascontiguousarray(cells.code)
+    order = keys.order_of_groups(code, np.repeat(np.arange(each.size), each), each.size)
+    return each, code[order], tuple(b.gathered(block, order) for block in cells.blocks)
+
+
+def _added_up(plan: Plan, keys: KeyTable, spans: Sequence[Cells]) -> tuple[Ints, tuple[Block, ...]]:
+    """The codes that have cells in these tables, in the order of their keys, and what each one's cells come to.
+
+    Cells lie by code. They are added up in that order, which goes through memory once, and then put in the keys'.
+    """
+    tables = spans if len(spans) == 1 else sorted(spans, key=len, reverse=True)
+    most, others = tables[0], tables[1:]
+    ends, code = most.meta[:, END], np.ascontiguousarray(most.meta[:, CODE])
+    one_slice = ends[0] == ends[-1]
+    if others or not one_slice:
+        held = np.zeros(len(keys), np.bool_)
+        for table in tables:
+            held[table.code] = True
+        code = held.nonzero()[0]
+    if one_slice and code.size == len(most.meta):  # the others are added to it
+        blocks = tuple(block.copy() for block in most.blocks) if others else most.blocks
+    else:
+        blocks, others = tuple(b.identity(lane, code.size) for lane in plan.lanes), tables
+    if others:
+        place, every = np.empty(len(keys), np.int64), np.arange(PIECE)
+        place[code] = np.arange(code.size)
+        for piece in (t.take(slice(at, at + PIECE)) for t in others for at in range(0, len(t), PIECE)):
+            into = place[piece.code]
+            for lane, block, added in zip(plan.lanes, blocks, piece.blocks, strict=True):
+                combine(lane.kind, into, every[: into.size], block, added)
+    order = keys.order(code)
+    found = []
+    for block in blocks:
+        found.append(b.gathered(block, order))
+    return code[order], tuple(found)

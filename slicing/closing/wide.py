@@ -1,0 +1,85 @@
+"""Wide results: one row a key and window end, a column for each aggregate and window."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slicing.columns.arrow_out import array_of
+from slicing.columns.keys import KeyTable
+from slicing.columns.order import inverse
+from slicing.query.spec import Spec
+from slicing.windows.builtin import Window
+from slicing.windows.rows.counted import PerRow, RowCount
+from slicing.windows.rows.marked import Frame
+
+Ints = npt.NDArray[np.int64]
+
+LAYOUTS = ("long", "wide")
+
+
+def check_layout(layout: object, spec: Spec) -> bool:
+    """Whether results are wide; refuses a layout that there is not, or that the spec cannot have."""
+    if layout not in LAYOUTS:
+        raise ValueError(f"layout must be 'long' or 'wide'; got {layout!r}")
+    if layout == "long":
+        return False
+    if spec.emit == "changes":
+        raise ValueError("layout='wide' has one row a key and window end, and emit='changes' two; use emit='updates'")
+    if spec.idle is not None:
+        raise ValueError(f"layout='wide' takes no idle, which may end a window twice; got idle={str(spec.idle)!r}")
+    for name, window in spec.windows.items():
+        if isinstance(window, PerRow | RowCount | Frame) or not isinstance(window, Window):
+            raise ValueError(
+                f"layout='wide' has one row a key and window end, and several of {window!r} (windows[{name!r}]) may "
+                "end together; use layout='long'" + (", or sl.attach" if isinstance(window, PerRow | RowCount) else "")
+            )
+    _names(spec)
+    return True
+
+
+def widened(table: pa.Table, spec: Spec) -> pa.Table:
+    """The windows of a long table by key and end, sorted by end and keys: ``<agg>_<window>`` for each window.
+
+    A column is null where the table does not have the window. With ``emit="updates"`` there is a ``revision_<window>``
+    for each, and of several revisions of a window the last one.
+    """
+    named = ["window_end", *spec.by]
+    keys = KeyTable([table.schema.field(name).type for name in named])
+    columns = [_whole(table[name]) for name in named]
+    code = keys.encode(columns)
+    order = keys.order(np.arange(len(keys)))
+    place = inverse(order).take(code)
+    found: list[pa.Array] = keys.columns(order) if len(keys) else columns
+    of = _whole(table["window"])
+    for window, names in _names(spec).items():
+        mine = np.flatnonzero(pc.equal(of, window).to_numpy(zero_copy_only=False)) if len(of) else code.astype(np.int64)
+        at = np.full(len(keys), -1)
+        at[place[mine]] = mine  # revisions come in their order
+        index = array_of(at, at < 0)
+        found += [_whole(table[name]).take(index) for name in names]
+    shown = [*named, *(name for names in _names(spec).values() for name in names.values())]
+    return pa.Table.from_arrays(found, names=shown)
+
+
+def _names(spec: Spec) -> dict[str, dict[str, str]]:
+    """For each window the columns of a long table and what they are called; refuses names that are taken."""
+    asked = [*spec.aggs, *(["revision"] if spec.emit == "updates" else [])]
+    names = {window: {column: f"{column}_{window}" for column in asked} for window in spec.windows}
+    seen = {"window_end": "the window's end", **dict.fromkeys(spec.by, "a key column")}
+    for window, columns in names.items():
+        for column, name in columns.items():
+            if name in seen:
+                raise ValueError(
+                    f"layout='wide': the column {name!r} of {column!r} and windows[{window!r}] is already "
+                    f"{seen[name]}; choose another name"
+                )
+            seen[name] = f"that of {column!r} and windows[{window!r}]"
+    return names
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    """A column in one piece."""
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.nulls(0, column.type)])

@@ -1,0 +1,307 @@
+"""Partial slices between processes: rows reduced here, merged into a store there.
+
+``Collector`` is the map side: rows, judged by a given watermark, become partial slices. ``packed`` takes them apart by
+a hash of their keys, as bytes for each place. ``admit`` is the reduce side: they enter an operator, which then closes
+what its watermark has reached.
+
+A spec that keeps rows has them sent as they are, and judged where they are admitted.
+
+Nothing here depends on the order in which rows or parts arrive: there is no arrival where several processes read a
+stream, so ties go to the smaller value, and what is merged is first put in the order of its bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slicing import push as flow
+from slicing.closing.output import Output
+from slicing.closing.results import late_rows, none_late
+from slicing.columns.arrow_out import array_of
+from slicing.columns.keys import KeyTable
+from slicing.columns.sources import one_batch
+from slicing.columns.values import NOWHERE, taken
+from slicing.lifecycle import snapshot
+from slicing.lifecycle.repartition import latest, merged_into, split
+from slicing.lifecycle.state import State
+from slicing.operator import Operator
+from slicing.push import Arrivals, close, collect, encoded, reached_by, read
+from slicing.query.spec import ProcessingTime, Spec
+from slicing.query.watermark import Ordered, Progress
+from slicing.storage.store import Store
+from slicing.system.bundles import bundled, table_bytes, table_of, unbundled
+from slicing.windows.rows.row_windows import RowWindow
+
+Ints = npt.NDArray[np.int64]
+
+COUNTS = ("rows", "windowed", "late", "outside", "null_time", "ahead")
+
+
+def check(spec: Spec, places: int = 1) -> None:
+    """Refuse a spec whose answers need an order of arrival, which several processes reading one stream do not have."""
+    if isinstance(spec.time, ProcessingTime):
+        raise ValueError(
+            "time=sl.processing_time() stamps rows as they are pushed, and a repeated batch would get other stamps; "
+            "name a time column"
+        )
+    for name, window in spec.windows.items():
+        if not isinstance(window, RowWindow):
+            continue
+        if window.by_arrival:
+            raise ValueError(f"windows[{name!r}] goes by arrival, and rows that come from several places have none")
+        if spec.sequence is None and window.breaks_ties:
+            raise ValueError(
+                f"windows[{name!r}] depends on the order of rows of equal time, and rows that come from several places "
+                "have none; name a column that has it: sequence="
+            )
+        if window.whole_stream and places > 1:
+            raise ValueError(f"windows[{name!r}] needs the rows of all keys in one place: partitions=1; got {places}")
+    if isinstance(spec.watermark, Ordered) and spec.watermark.on_disorder == "error":
+        raise ValueError(
+            "watermark=sl.ordered() needs rows in the order they arrived, and here they come from several places; use "
+            "sl.bounded(delay) or sl.ordered(on_disorder='late')"
+        )
+
+
+def start(spec: Spec, schema: pa.Schema, watermark: int | None = None) -> Operator:
+    """An operator for :func:`admit`, of rows with this schema."""
+    check(spec)
+    state = State.fresh(spec, schema, arrival=False)
+    operator = Operator(spec)
+    operator._state = replace(state, given=schema, watermark=watermark)
+    return operator
+
+
+def state_of(operator: Operator) -> State:
+    """The state of an operator that came from :func:`start` or a snapshot of it."""
+    assert operator._state is not None
+    return operator._state
+
+
+def operator_of(state: State) -> Operator:
+    """An operator that goes on from a state."""
+    operator = Operator(state.plan.spec)
+    operator._state = state
+    return operator
+
+
+# --- the map side -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What rows came to: partial slices, those of rows that may change windows given out, late rows, the accounting."""
+
+    state: State
+    changing: State
+    late: pa.Table
+    counts: dict[str, int]
+    progress: Progress
+    rows: list[pa.RecordBatch]  # of a spec that keeps rows: all that have a time
+    newest: int | None = None  # the latest time of all rows
+
+
+class Collector:
+    """Rows of one batch of a stream, wherever they are read, as partial slices.
+
+    ``watermark`` (in ticks, None while nothing is known) judges all of them; rows in time and rows late for some window
+    never meet in one partial.
+    """
+
+    def __init__(self, spec: Spec, schema: pa.Schema, watermark: int | None = None) -> None:
+        self._schema = schema
+        self._fresh = state_of(start(spec, schema, watermark))
+        self._progress = Progress()
+        self._newest: int | None = None
+        self._parts: list[State] = []
+        self._changing: list[State] = []
+        self._late: list[pa.Table] = []
+        self._rows: list[pa.RecordBatch] = []
+        self._counts = dict.fromkeys(COUNTS, 0)
+
+    @property
+    def nbytes(self) -> int:
+        rows = sum(batch.nbytes for batch in self._rows)
+        return rows + sum(part.store.nbytes for part in (*self._parts, *self._changing))
+
+    def push(self, data: object) -> None:
+        """Take rows: many at once, as each push costs the same few milliseconds."""
+        state = self._fresh.draft()
+        state.keys = None if state.keys is None else KeyTable(state.plan.key_types)
+        state.progress = self._progress
+        batch = read(state, one_batch(data))
+        given, rows = batch.given, batch.rows
+        self._progress = state.progress
+        self._newest = latest([self._newest, state.newest])
+        if state.plan.keeps_rows:
+            timed = np.delete(np.arange(given.num_rows), batch.aside)
+            self._rows.append(taken(given, timed) if batch.aside.size else given)
+            rows = rows.take(np.empty(0, np.int64))
+        arrivals = collect(state, rows)
+        for cells, parts in ((arrivals.cells, self._parts), (arrivals.changing, self._changing)):
+            if len(cells):
+                parts.append(state.but(store=Store(state.plan, (cells,))))
+        if arrivals.late.size or batch.aside.size:
+            self._late.append(late_rows(given, batch.null_time, arrivals.late, batch.ahead))
+        of_rows = (arrivals.late.size, arrivals.outside, batch.null_time.size, batch.ahead.size)
+        counted = (given.num_rows, 0, *of_rows)
+        for name, count in zip(COUNTS, counted, strict=True):
+            self._counts[name] += int(count)
+
+    def parts(self) -> Parts:
+        """What the rows have come to."""
+        fresh = self._fresh
+        counts = dict(self._counts)
+        if not fresh.plan.keeps_rows:  # otherwise it is known where they are admitted
+            counts["windowed"] = 2 * counts["rows"] - sum(counts.values())
+        late = pa.concat_tables(self._late) if self._late else none_late(fresh.plan, self._schema)
+        parts, changing = _one(fresh, self._parts), _one(fresh, self._changing)
+        return Parts(parts, changing, late, counts, self._progress, self._rows, self._newest)
+
+
+def _one(fresh: State, parts: list[State]) -> State:
+    """One table of cells of the keys and values that each push numbered for itself."""
+    if len(parts) == 1:
+        return parts[0]
+    state = replace(fresh, keys=None if fresh.keys is None else KeyTable(fresh.plan.key_types))
+    state, cells = merged_into(state, parts)
+    return replace(state, store=state.store.add(cells))
+
+
+# --- on the way -------------------------------------------------------------------------------------------------------
+
+
+def packed(parts: Parts, count: int) -> list[bytes]:
+    """For each of ``count`` places the bytes it has to admit: its keys' partial slices and late rows, and the progress.
+
+    A place that no key belongs to is told the progress all the same; the first place is told the accounting.
+    """
+    spec, given = parts.state.plan.spec, parts.state.given
+    assert given is not None
+    out: list[bytes] = []
+    late = _by_key(parts.state, parts.late, count)
+    rows = pa.Table.from_batches(parts.rows, given)
+    rows_of = _by_key(parts.state, rows, count)
+    changing = split(parts.changing, count) if len(parts.changing.store) else []
+    for p, state in enumerate(split(parts.state, count)):
+        header: dict[str, Any] = {"progress": parts.progress.to_json(), "newest": parts.newest, "sections": []}
+        if p == 0:
+            header["counts"] = parts.counts
+        sections = []
+        if len(state.store):
+            header["sections"].append("cells")
+            sections.append(snapshot.write(spec, state, (), False))
+        if changing and len(changing[p].store):
+            header["sections"].append("changing")
+            sections.append(snapshot.write(spec, changing[p], (), False))
+        if late[p].num_rows:
+            header["sections"].append("late")
+            sections.append(table_bytes(late[p]))
+        if rows_of[p].num_rows:
+            header["sections"].append("rows")
+            sections.append(table_bytes(rows_of[p]))
+        out.append(bundled([json.dumps(header).encode(), *sections]))
+    return out
+
+
+def _by_key(state: State, rows: pa.Table, count: int) -> list[pa.Table]:
+    """Rows as :func:`split` places their keys."""
+    if not rows.num_rows or state.keys is None or count == 1:
+        return [rows, *[rows.slice(0, 0)] * (count - 1)]
+    keys = KeyTable(state.plan.key_types)
+    codes = keys.encode([one_batch(rows).column(name) for name in state.plan.spec.by])
+    target = (keys.hashes(np.arange(len(keys))) % np.uint64(count))[codes]
+    return [rows.filter(array_of(target == p)) for p in range(count)]
+
+
+@dataclass(frozen=True)
+class _Arrived:
+    """One process's partial slices, as they came."""
+
+    header: dict[str, Any]
+    sections: dict[str, Any]
+
+
+def _unpacked(state: State, blob: bytes) -> _Arrived:
+    found = unbundled(blob)
+    header = json.loads(bytes(found[0]))
+    sections: dict[str, Any] = {}
+    for name, section in zip(header["sections"], found[1:], strict=True):
+        if name in ("late", "rows"):
+            rows = sections[name] = table_of(section)
+            state.plan.columns.check(rows.schema)
+        else:
+            part, _, _ = snapshot.read(state.plan.spec, section, state)
+            assert part is not None
+            state.plan.columns.check(part.given)
+            sections[name] = part
+    return _Arrived(header, sections)
+
+
+# --- the reduce side --------------------------------------------------------------------------------------------------
+
+
+def admit(operator: Operator, blobs: Iterable[bytes], prompt: bool = True) -> Output:
+    """Let the partial slices of one batch enter, then close the windows that the watermark has reached.
+
+    ``prompt``: the watermark of all rows, those of this batch too, as ``Operator.push`` has it. Otherwise that of the
+    batches *before* it, as Spark's own windows have it. The rows must have been judged by the operator's watermark.
+    Blobs may come in any order; an operator of the same state given the same blobs always ends in the same bytes.
+    """
+    state = state_of(operator).draft()
+    plan, arrived = state.plan, [_unpacked(state, blob) for blob in sorted(blobs)]
+    reached = reached_by(state)
+    for a in arrived:
+        progress = Progress.from_json(a.header["progress"])
+        state.progress = plan.spec.watermark.joined(state.progress, progress, plan.measure)
+    if prompt:
+        reached = reached_by(state)
+    state, new, late = _merged(state, arrived)
+    counts = {name: sum(a.header.get("counts", {}).get(name, 0) for a in arrived) for name in COUNTS}
+    if plan.keeps_rows:
+        given = _in_one_order(state, [a.sections["rows"] for a in arrived if "rows" in a.sections])
+        _, columns = plan.columns.of(given)
+        rows = encoded(state, columns, plan.measure.words(columns[str(plan.spec.time)]))
+        new = collect(state, rows)
+        state.arrived += len(rows)
+        late.append(late_rows(given, NOWHERE, new.late))
+        counts["late"] += new.late.size
+        counts["outside"] += new.outside
+        counts["windowed"] += len(rows) - new.late.size - new.outside
+    answers, change = close(state, reached, flow.admit(state, new))
+    state.store = state.store.settled()
+    state.newest = latest([state.newest, *(a.header["newest"] for a in arrived)])
+    out = flow.output(state, answers, change, pa.concat_tables(late) if late else None, counts)
+    return operator._commit(flow.Pushed(state, out))
+
+
+def _merged(state: State, arrived: list[_Arrived]) -> tuple[State, Arrivals, list[pa.Table]]:
+    """What several processes collected, in the codes and ranks of the state; their late rows."""
+
+    def sections(name: str) -> list[Any]:
+        return [a.sections[name] for a in arrived if name in a.sections]
+
+    state, cells = merged_into(state, sections("cells"))
+    state, changing = merged_into(state, sections("changing"))
+    return state, Arrivals(cells, changing, NOWHERE, 0, None), sections("late")
+
+
+def _in_one_order(state: State, tables: list[pa.Table]) -> pa.RecordBatch:
+    """Rows of one batch by time, sequence and then whatever tells them apart."""
+    assert state.given is not None
+    rows = pa.concat_tables(tables) if tables else state.given.empty_table()
+    batch = one_batch(rows)
+    spec = state.plan.spec
+    first = (spec.time, spec.sequence)
+    names = tuple(dict.fromkeys(name for name in (*first, *spec.columns()) if isinstance(name, str)))
+    plain = [c.dictionary_decode() if pa.types.is_dictionary(c.type) else c for c in map(batch.column, names)]
+    order = pc.sort_indices(pa.table(plain, names=list(names)), sort_keys=[(name, "ascending") for name in names])
+    return taken(batch, order.to_numpy())

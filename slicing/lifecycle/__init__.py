@@ -1,0 +1,1 @@
+"""Everything an operator remembers: as bytes, changed while it runs, taken apart by keys."""

@@ -1,0 +1,338 @@
+"""Changing a query on a running stream: windows and aggregates that are added and removed between two pushes.
+
+The spec is planned anew, and what is remembered is put into the new plan's terms: slices to its edges, levels to its
+gaps, numbers to its windows, partials to its lanes. A window added while a stream runs has missed rows: its windows are
+whole from some start on, and others never come out. So has an aggregate, unless what it needs was kept all along: it is
+null in windows that start before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from slicing.cells.blocks import Block, identity
+from slicing.cells.table import Cells, fused, sorted_cells
+from slicing.closing.revise import Revisions
+from slicing.columns.row_values import in_form, values_of
+from slicing.columns.values import decoded, ranks, storable
+from slicing.kept_rows.by_key import KeyRows
+from slicing.kept_rows.of_stream import Stream, axes
+from slicing.kept_rows.plain import PlainRows
+from slicing.kernels.cells import FIRST, LAST, LEVEL
+from slicing.lifecycle.state import State
+from slicing.query.plan import Plan
+from slicing.query.spec import Spec, _stable
+from slicing.storage.store import Store
+from slicing.windows.bounds import BEGIN, END, Bound, BoundFixed, BoundLandmark
+from slicing.windows.builtin import Session, Window
+from slicing.windows.context_free import ContextFreeWindow
+from slicing.windows.edges import EdgeSet
+from slicing.windows.rows.counted import PerRow, RowCount
+from slicing.windows.rows.row_view import BEGINS, FLAGS, MOST_FLAGS, UNCOUNTED, RowTable
+from slicing.windows.rows.row_windows import RowWindow
+
+Ints = npt.NDArray[np.int64]
+AnyWindow = ContextFreeWindow | RowWindow | Window
+
+
+def with_windows(spec: Spec, windows: dict[str, AnyWindow]) -> Spec:
+    """The same query with other windows."""
+    arguments = {name: getattr(spec, name) for name in spec.__dataclass_fields__}
+    return Spec(**arguments | {"windows": windows, "aggs": dict(spec.aggs)})
+
+
+def replanned(state: State, spec: Spec, added: str | None = None) -> State:
+    """What the operator remembers, for the spec with a window more or less."""
+    assert state.given is not None
+    since: dict[str, int] = {}
+    if added is not None and state.newest is not None:
+        since[added] = _since(state, Plan(spec, state.given, state.plan.arrival), added)
+    return moved(state, spec, state.given, since, {})
+
+
+def changed(states: Sequence[State], spec: Spec, columns: pa.Schema | None = None) -> list[State]:
+    """The states of all places, for a spec with windows and aggregates added or removed.
+
+    What is added begins now, in all places alike: a window, or an aggregate's value in a window, that may have missed a
+    row does not come out (as a row of the result; as a value). ``columns`` has those that were not read before.
+    """
+    given = given_for(states[0], spec, columns)
+    newest = max((state.newest for state in states if state.newest is not None), default=None)
+    states = [state.but(newest=newest) for state in states]
+    found = [whole_from(state, spec, given) for state in states]
+    since, agg_since = ({name: max(ticks[i][name] for ticks in found) for name in found[0][i]} for i in (0, 1))
+    return [moved(state, spec, given, since, agg_since) for state in states]
+
+
+def given_for(state: State, spec: Spec, columns: pa.Schema | None = None) -> pa.Schema:
+    """The columns that a changed spec reads: those of before, and of ``columns`` what it needs more."""
+    given = state.given
+    assert given is not None
+    for f in columns or ():
+        if f.type != (was := state.plan.types.get(f.name, f.type)):
+            raise TypeError(f"column {f.name!r} was {was} and is {f.type} in data=; cast it to what it was")
+    more = [f for f in columns or () if f.name in spec.columns() and f.name not in given.names]
+    given = pa.schema([*given, *more])
+    missing = [name for name in spec.columns() if name not in given.names]
+    if missing:
+        raise ValueError(f"column {missing[0]!r} was not read before; give data=, the DataFrame that has it")
+    return given
+
+
+def complete_from(before: Spec, states: Sequence[State]) -> dict[str, dict[str, Any]]:
+    """The times from which on windows and aggregates that ``before`` did not have are whole; None: all."""
+    plan = states[-1].plan
+
+    def latest(name: str, since: list[dict[str, int]]) -> Any:
+        known = [ticks[name] for ticks in since if ticks.get(name, BEGIN) > BEGIN]
+        return plan.measure.value(max(known)) if known else None
+
+    windows, aggs = [state.plan.since for state in states], [state.plan.agg_since for state in states]
+    return {
+        "windows": {name: latest(name, windows) for name in plan.spec.windows if name not in before.windows},
+        "aggs": {name: latest(name, aggs) for name in plan.spec.aggs if name not in before.aggs},
+    }
+
+
+def whole_from(state: State, spec: Spec, given: pa.Schema) -> tuple[dict[str, int], dict[str, int]]:
+    """From which start on the windows, and the aggregates, that only the new spec has are whole (BEGIN: all)."""
+    check_change(state.plan.spec, spec)
+    plan = Plan(spec, given, state.plan.arrival)
+    added = [name for name in spec.windows if name not in state.plan.spec.windows]
+    fresh = [n for n, agg in plan.aggs.items() if n not in state.plan.aggs and {*agg.lanes} - {*state.plan.lanes}]
+    if state.newest is None:
+        return {}, {}
+    return {name: _since(state, plan, name) for name in added}, dict.fromkeys(fresh, state.newest + 1)
+
+
+def check_change(old: Spec, new: Spec) -> None:
+    """Refuse what is another query: all but windows and aggregates that come or go."""
+    for name in new.__dataclass_fields__:
+        was, now = getattr(old, name), getattr(new, name)
+        if name in ("windows", "aggs"):
+            other = [n for n in now if n in was and _stable(was[n]) != _stable(now[n])]
+            if other:
+                raise ValueError(
+                    f"{name}[{other[0]!r}] was {was[other[0]]!r} and is {now[other[0]]!r}: give the new one a new name"
+                )
+        elif was != now and name not in ("on_overflow", "on_null_time"):
+            raise ValueError(f"{name} was {was!r} and is {now!r}; only windows and aggs can change while a stream runs")
+
+
+def moved(state: State, spec: Spec, given: pa.Schema, since: Mapping[str, int], agg_since: Mapping[str, int]) -> State:
+    """What the operator remembers, for a spec with other windows and aggregates, some of which begin now."""
+    old = state.plan
+    starts = [
+        {n: tick for n, tick in {**before, **now}.items() if n in named and (tick > BEGIN or _by_arrival(named[n]))}
+        for before, now, named in ((old.since, since, spec.windows), (old.agg_since, agg_since, spec.aggs))
+    ]
+    plan = Plan(spec, given, old.arrival, *starts)
+    number = np.array([plan.names.index(n) if n in spec.windows else -1 for n in old.names], np.int64)
+    timed = {old.names[i]: k for k, i in enumerate(old.timed)}
+    filled = {
+        k: state.filled[timed[plan.names[plan.timed[k]]]]
+        for k in plan.fill
+        if timed.get(plan.names[plan.timed[k]]) in state.filled
+    }
+    kept, pools = _ranked(state.rows, plan, state.pools)
+    return state.but(
+        plan=plan,
+        given=given,
+        pools=pools,
+        store=_store(state, plan, state.store),
+        rows=_rows(kept, plan, number),
+        revisions=_renumbered(state.revisions, number),
+        filled=filled,
+        postponed=tuple(replace(p, store=_store(state, plan, p.store).consolidated()) for p in state.postponed),
+    )
+
+
+def _by_arrival(asked: object) -> bool:
+    """Whether a window counts from the next row on, whatever its time: that it was added is known all the same."""
+    return isinstance(asked, RowCount) and asked.by_arrival
+
+
+# --- from when a new window is whole --------------------------------------------------------------------------------
+
+
+def _since(state: State, plan: Plan, name: str) -> int:
+    """The same, of a date64 a whole day: it is kept in milliseconds."""
+    tick, day = _whole_from(state, plan, name), 86_400_000 if pa.types.is_date64(plan.measure.type) else 1
+    return tick if tick <= BEGIN else -(-tick // day) * day
+
+
+def _whole_from(state: State, plan: Plan, name: str) -> int:
+    """No window of the new type that starts here or later (``per_row``: ends) has missed a row; BEGIN: none has."""
+    newest, window = state.newest, plan.spec.windows[name]
+    assert newest is not None
+    ticks = plan.measure.ticks
+    if isinstance(window, Session):
+        return newest + ticks(window.gap, "gap") + 1
+    if _by_arrival(window):
+        return BEGIN
+    if isinstance(window, PerRow):
+        return newest + 1 + max(window.reach(plan.measure)[0], 0)
+    if isinstance(window, RowWindow):
+        return newest + 1
+    if not isinstance(window, ContextFreeWindow):
+        raise _never(name, window, "holds all of a stream's rows from the first one on")
+    bound = plan.bounds[plan.timed.index(plan.names.index(name))]
+    if getattr(window, "fill", False):  # which windows are empty is known from the next edge on
+        return int(EdgeSet([bound]).next_live(np.array([newest]), BEGIN)[0])
+    since = _edges_whole_from(state, bound, newest)
+    if isinstance(bound, BoundFixed | BoundLandmark) and (bound.start is None or bound.start < since):
+        raise _never(name, window, "holds rows that came before it")
+    return since
+
+
+def _never(name: str, window: object, why: str) -> ValueError:
+    return ValueError(f"windows[{name!r}] cannot be added while a stream runs: {window!r} {why}")
+
+
+def _edges_whole_from(state: State, bound: Bound, newest: int) -> int:
+    """Slices hold the rows of windows that began before now, where old edges are theirs, too."""
+    old, h = state.plan, state.horizon
+    # slices are not cut at the edges of windows that were added after them
+    cut = EdgeSet([b for b, i in zip(old.bounds, old.timed, strict=True) if old.names[i] not in old.since])
+    if not cut.bounds or not cut.gapless or old.idle is not None:
+        return newest + 1
+    held = BEGIN if state.watermark is None else cut.held_from(h)
+    edges = EdgeSet([bound])
+    if edges.gapless:
+        found = [run.end for run in state.store.runs]
+        ends = np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
+        due = edges.due(np.unique(np.minimum(ends, edges.next_live(np.array([newest]), BEGIN))), BEGIN, END)
+    elif isinstance(bound, BoundFixed):
+        due = edges.due(np.array([bound.end]), BEGIN, END)
+    else:  # windows may lie inside of a slice
+        return newest + 1
+
+    def edge(times: Ints) -> npt.NDArray[np.bool_]:
+        is_one: npt.NDArray[np.bool_] = cut.next_live(times - 1, h) == times
+        return is_one
+
+    given_out = BEGIN if state.watermark is None or not old.spec.revises else state.watermark
+    whole = (due.end > given_out) & (due.start >= held) & edge(due.start) & ((due.end > newest) | edge(due.end))
+    return max(held, int(due.start[~whole].max()) + 1) if not whole.all() else held
+
+
+# --- what is remembered, in the new plan's terms --------------------------------------------------------------------
+
+
+def _store(state: State, plan: Plan, store: Store) -> Store:
+    if not plan.keeps_slices:
+        return Store(plan)
+    runs = (_cells(state, plan, run) for run in store.runs)
+    return Store(plan, tuple(run for run in runs if len(run)))
+
+
+def _cells(state: State, plan: Plan, cells: Cells) -> Cells:
+    old, newest = state.plan, END if state.newest is None else state.newest
+    meta = np.zeros((len(cells), 6 if plan.fragments else 3), np.int64)
+    shared = min(meta.shape[1], cells.meta.shape[1])
+    meta[:, :shared] = cells.meta[:, :shared]
+    if plan.bounds:  # a slice ends where the new plan has an edge: behind all its rows, at or before the old end
+        last = plan.edges.next_live(np.array([min(newest, END - 1)]), BEGIN)[0]
+        meta[:, 0] = plan.edges.next_live(np.minimum(cells.end, last) - 1, BEGIN)
+    else:
+        meta[:, 0] = END
+    if plan.fragments and not cells.fragments:  # no session takes what had no first and last time
+        meta[:, LEVEL] = len(plan.session_gaps)
+        meta[:, FIRST] = meta[:, LAST] = np.minimum(cells.end - 1, newest)
+    elif plan.fragments:
+        level = _levels(old.session_gaps, plan.session_gaps)[cells.level % old.levels]
+        meta[:, LEVEL] = level + (cells.level // old.levels * plan.levels if plan.wholes else 0)
+    return fused(sorted_cells(Cells(meta, _blocks(old, plan, cells))), plan.lanes, plan.gaps)
+
+
+def _blocks(old: Plan, plan: Plan, cells: Cells) -> tuple[Block, ...]:
+    """The partials of the new plan's lanes; empty ones where nothing was kept."""
+    known = dict(zip(old.lanes, cells.blocks, strict=True))
+    return tuple(known[lane] if lane in known else identity(lane, len(cells)) for lane in plan.lanes)
+
+
+def _levels(old: Sequence[int], new: Sequence[int]) -> Ints:
+    """How many of the new gaps no longer take a cell, by how many of the old ones do not."""
+    between = [sum(gap <= old[level - 1] for gap in new) for level in range(1, len(old))]
+    return np.array([0, *between, *([len(new)] if old else [])], np.int64)
+
+
+def _ranked(store: KeyRows, plan: Plan, pools: Mapping[str, pa.Array]) -> tuple[KeyRows, dict[str, pa.Array]]:
+    """Kept rows that know the ranks of their values, of columns that are read by rank from now on."""
+    final = [run for run in store.final.runs if isinstance(run, PlainRows)]
+    kept, of_all = [*store.waiting, *(run.rows for run in final)], dict[str, pa.Array]()
+    for name in plan.ranked:
+        of_all[name] = pools.get(name, pa.array([], storable(decoded(plan.types[name]))))
+        if name not in pools and kept and name in kept[0].columns:
+            found, of_all[name], _ = ranks([run.columns[name] for run in kept], of_all[name], np.empty(0, np.int64))
+            kept = [replace(run, ranks={**run.ranks, name: at}) for run, at in zip(kept, found, strict=True)]
+    waiting, plain = tuple(kept[: len(store.waiting)]), iter(kept[len(store.waiting) :])
+    runs = tuple(replace(r, rows=next(plain)) if isinstance(r, PlainRows) else r for r in store.final.runs)
+    return replace(store, waiting=waiting, final=replace(store.final, runs=runs)), of_all
+
+
+def _rows(store: KeyRows, plan: Plan, number: Ints) -> KeyRows:
+    if not plan.keeps_rows:
+        return KeyRows(plan)
+    runs = tuple(_final(run, store.plan, plan) for run in store.final.runs)
+    contexts = {int(number[n]): known for n, known in store.contexts.items() if number[n] >= 0}
+    notes, bases = (
+        {int(number[n]): known for n, known in kept.items() if number[n] >= 0} for kept in (store.notes, store.bases)
+    )
+    for window in plan.row_windows:
+        if window.by_arrival and window.number not in number:  # it counts from the next row on
+            arrived = store.arrived
+            bases[window.number] = arrived.of_key if window.by_key else np.array([arrived.rows])
+    return replace(store.replanned(plan, runs, contexts, notes, bases), streams=_streams(store, plan))
+
+
+def _streams(store: KeyRows, plan: Plan) -> tuple[Stream, ...]:
+    """What is kept of the whole stream: an axis goes with its last window, and none is added to a running stream."""
+    if not store.streams:
+        return ()
+    known = {axis.marks: stream for axis, stream in zip(axes(store.plan), store.streams, strict=True)}
+    return tuple(_stream(known[axis.marks], axis.plan) for axis in axes(plan))
+
+
+def _stream(stream: Stream, plan: Plan) -> Stream:
+    """Slices may end where no window does any more, as no new one has an edge inside of them."""
+    runs = tuple(Cells(run.meta, _blocks(stream.store.plan, plan, run)) for run in stream.store.runs)
+    return replace(stream, store=Store(plan, runs).without(stream.closed))
+
+
+def _final(run: RowTable | PlainRows, old: Plan, plan: Plan) -> RowTable | PlainRows:
+    return run.replanned(plan) if isinstance(run, PlainRows) else _run(run, old, plan)
+
+
+def _run(run: RowTable, old: Plan, plan: Plan) -> RowTable:
+    if len(plan.row_flags) > MOST_FLAGS:
+        raise ValueError(
+            f"add_window: all windows together would ask {len(plan.row_flags)} flags of a row, of boolean columns; at "
+            f"most {MOST_FLAGS} can be asked of rows that are kept as slices"
+        )
+    facts = run.facts.copy()
+    facts[:, FLAGS] = BEGINS
+    unknown = [stamp for stamp in plan.stamps if stamp not in old.stamps]
+    facts[:, unknown] = UNCOUNTED
+    for bit, flag in enumerate(plan.row_flags):
+        if flag in old.row_flags:
+            facts[:, FLAGS] |= (run.facts[:, FLAGS] >> old.row_flags.index(flag) & 1) << bit
+    seen = dict(zip(old.row_values, run.values, strict=True))
+    values = tuple(
+        in_form(seen[name], form, plan.types[name])
+        if name in seen
+        else values_of(pa.nulls(len(run), plan.types[name]), form)  # of rows that no window sees who asks for it
+        for name, form in plan.row_values.items()
+    )
+    return RowTable(Cells(run.cells.meta, _blocks(old, plan, run.cells)), facts, values)
+
+
+def _renumbered(revisions: Revisions, number: Ints) -> Revisions:
+    window = number[revisions.window]
+    return replace(revisions, window=window)._take(window >= 0)

@@ -1,0 +1,97 @@
+"""What a snapshot may say: numbers that kernels take for places in an array, and the shapes of tables.
+
+They are looked at where they come from outside: a kernel does not look, and would read or write past the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.cells.blocks import Block, identity
+from slicing.cells.lanes import Lane
+from slicing.cells.lists import Lists
+from slicing.cells.ranked import map_ranks
+from slicing.cells.table import Cells
+from slicing.columns.keys import KeyTable
+from slicing.lifecycle.state import State
+from slicing.query.plan import Plan
+from slicing.windows.rows.row_view import RowTable
+
+Ints = npt.NDArray[np.int64]
+
+
+class OutOfRange(ValueError):
+    """A number that is no place in the table it points into."""
+
+
+def check_state(state: State) -> None:
+    """Refuse a state that says more than its own tables hold."""
+    plan, rows = state.plan, state.rows
+    codes = _codes(state.keys)
+    runs = [*state.store.runs, *(run for p in state.postponed for run in p.store.runs)]
+    for cells in runs:
+        _check_cells(cells, plan.lanes, codes)
+        if cells.fragments != plan.fragments:
+            raise OutOfRange(f"cells have {cells.meta.shape[1]} numbers each, and the spec's windows need other ones")
+        if plan.fragments:
+            _check_within(cells.level, plan.gaps.size, "levels of cells")
+    of_rows = [run.cells for run in rows.final.runs if isinstance(run, RowTable)]
+    for cells in of_rows:
+        _check_cells(cells, plan.lanes, codes)
+    for stream in rows.streams:
+        for cells in stream.store.runs:
+            _check_cells(cells, stream.store.plan.lanes, codes)
+    _check_within(state.revisions.code, codes, "keys of windows that were revised")
+    for waiting in (*rows.waiting, *(run.rows for run in rows.final.runs if not isinstance(run, RowTable))):
+        if waiting.code is not None:
+            _check_within(np.asarray(waiting.code), codes, "keys of rows")
+        for name, rank in waiting.ranks.items():
+            _check_within(rank, len(state.pools[name]), f"values of column {name!r} in rows")
+    _check_ranks(plan, state, [*runs, *of_rows])
+
+
+def _codes(keys: KeyTable | None) -> int:
+    return 1 if keys is None else len(keys)
+
+
+def _check_ranks(plan: Plan, state: State, tables: Iterable[Cells]) -> None:
+    for name in plan.ranked:
+        size = len(state.pools[name])
+
+        def check(words: Ints, complemented: bool, name: str = name, size: int = size) -> Ints:
+            _check_within(~words if complemented else words, size, f"values of column {name!r}")
+            return words
+
+        for cells in tables:
+            map_ranks(plan.lanes, cells, name, check)
+
+
+def _check_cells(cells: Cells, lanes: Sequence[Lane], codes: int) -> None:
+    _check_within(cells.code, codes, "keys of cells")
+    for lane, block in zip(lanes, cells.blocks, strict=True):
+        _check_block(lane, block, len(cells))
+
+
+def _check_block(lane: Lane, block: Block, cells: int) -> None:
+    empty = identity(lane, 0)
+    items, wanted = (b.items if isinstance(b, Lists) else b for b in (block, empty))
+    if isinstance(block, Lists) != isinstance(empty, Lists) or items.shape[1] != wanted.shape[1]:
+        raise OutOfRange("the partials of a lane have another width than the spec's")
+    if isinstance(block, Lists):
+        _check_lists(block)
+    if len(block) != cells:
+        raise OutOfRange(f"there are {cells} cells, and partials of {len(block)}")
+
+
+def _check_lists(lists: Lists) -> None:
+    at = lists.at
+    if not at.size or at[0] < 0 or at[-1] > len(lists.items) or (np.diff(at) < 0).any():
+        raise OutOfRange("lists of values begin or end outside of their items")
+
+
+def _check_within(numbers: Ints, size: int, what: str) -> None:
+    if numbers.size and not (numbers.min() >= 0 and numbers.max() < size):
+        raise OutOfRange(f"{what} are {numbers.min()} to {numbers.max()}, and there are {size}")

@@ -1,0 +1,141 @@
+"""A state taken apart by a hash of its keys, and states put together: in the codes and ranks of one of them.
+
+What several processes made of parts of a stream meets this way, and so does the state of a stream when the number of
+places changes that hold it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.cells.table import Cells
+from slicing.closing.fill import Filled
+from slicing.closing.revise import Revisions
+from slicing.columns.keys import KeyTable
+from slicing.columns.values import ranks
+from slicing.kept_rows.by_key import KeyRows
+from slicing.lifecycle.state import State
+from slicing.storage.store import Store
+from slicing.windows.bounds import BEGIN
+
+Ints = npt.NDArray[np.int64]
+
+
+def split(state: State, parts: int) -> list[State]:
+    """A state by keys, into so many; a key is always in the same part. Codes are in the order of the keys."""
+    if state.keys is None:
+        nothing = replace(state, store=Store(state.plan), rows=KeyRows(state.plan), revisions=Revisions(), filled={})
+        return [state, *[nothing] * (parts - 1)]
+    codes = np.arange(len(state.keys))
+    target = (state.keys.hashes(codes) % np.uint64(parts)).astype(np.int64)
+    rank = state.keys.ranks(codes)
+    return [_some_keys(state, np.flatnonzero(target == p), rank) for p in range(parts)]
+
+
+def _some_keys(state: State, codes: Ints, rank: Ints) -> State:
+    """The part of a state that has these keys, with nothing of the others."""
+    assert state.keys is not None
+    codes = codes[np.argsort(rank[codes])]
+    number = np.full(len(state.keys), -1, np.int64)
+    number[codes] = np.arange(codes.size)
+    keys = KeyTable(state.plan.key_types)
+    keys.encode_values(state.keys.values(codes))
+    runs = tuple(run.take(number[run.code] >= 0) for run in state.store.runs)
+    store = Store(state.plan, tuple(run for run in runs if len(run))).recoded(number)
+    mine = number[state.revisions.code] >= 0
+    filled = {k: _at(last, codes) for k, last in state.filled.items()}
+    part = replace(state, keys=keys, store=store, rows=state.rows.recoded(number), filled=filled)
+    return _own_pools(replace(part, revisions=state.revisions._take(mine).recoded(number)))
+
+
+def _own_pools(state: State) -> State:
+    """Only the values that the state's cells hold."""
+    pools, store, rows = dict(state.pools), state.store, state.rows
+    for name, pool in state.pools.items():
+        used = np.union1d(store.ranks_used(name, len(pool)), rows.ranks_used(name, len(pool)))
+        if used.size < len(pool):
+            _, pools[name], moved = ranks([], pool, used)
+            store, rows = store.reranked(name, moved), rows.reranked(name, moved)
+    return replace(state, pools=pools, store=store, rows=rows)
+
+
+def _at(last: Ints, codes: Ints) -> Ints:
+    """``last`` of some codes; it may be shorter than the key table."""
+    longer = np.append(last, np.full(max(int(codes.max(initial=-1)) + 1 - last.size, 0), BEGIN))
+    return longer[codes]
+
+
+def merged_into(state: State, others: Sequence[State]) -> tuple[State, Cells]:
+    """The cells of other states, in the codes and ranks of this one, which knows their keys and values after it."""
+    if not others:
+        return state, Cells.empty(state.plan.lanes, state.plan.fragments)
+    state, others, _ = _translated(state, others)
+    store = Store(state.plan)
+    for other in others:
+        for run in other.store.runs:
+            store = store.add(run)
+    return state, store.consolidated().table()
+
+
+def _translated(state: State, others: Sequence[State]) -> tuple[State, list[State], list[Ints]]:
+    """A state that knows others' keys and values too, these in its codes and ranks, and the codes of their keys."""
+    codes = [np.zeros(1, np.int64)] * len(others)
+    if state.keys is not None:
+        codes = [state.keys.recoded(o.keys) for o in others if o.keys is not None]
+        others = [
+            o.but(store=o.store.recoded(c), rows=o.rows.recoded(c), revisions=o.revisions.recoded(c))
+            for o, c in zip(others, codes, strict=True)
+        ]
+    others, pools, mine = list(others), dict(state.pools), state.store
+    for name in state.plan.ranked:
+        pool = pools[name]
+        used = mine.ranks_used(name, len(pool)) if len(pool) > 2 * mine.values + 1024 else np.arange(len(pool))
+        found, pools[name], moved = ranks([o.pools[name] for o in others], pool, used)
+        if not np.array_equal(moved, np.arange(moved.size)):
+            mine = mine.reranked(name, moved)
+        others = [
+            o.but(store=o.store.reranked(name, at), rows=o.rows.reranked(name, at))
+            for o, at in zip(others, found, strict=True)
+        ]
+    return state.but(pools=pools, store=mine), others, codes
+
+
+def joined(states: Sequence[State]) -> State:
+    """States of different keys, at the same watermark, as one: what :func:`split` took apart."""
+    first = states[0]
+    assert first.given is not None
+    plan = first.plan
+    whole = State.fresh(plan.spec, first.given, plan.arrival)
+    whole = whole.but(plan=plan, store=Store(plan), given=first.given, watermark=first.watermark)
+    whole, parts, codes = _translated(whole, states)
+    store, rows, filled = whole.store, parts[0].rows, Filled()
+    for part in parts[1:]:
+        rows = rows.beside(part.rows)
+    for part, code in zip(parts, codes, strict=True):
+        for run in part.store.runs:
+            store = store.add(run)
+        for k, last in part.filled.items():
+            known = filled.setdefault(k, np.full(1 if whole.keys is None else len(whole.keys), BEGIN, np.int64))
+            known[code[: last.size]] = last[: code.size]
+    revisions = [part.revisions for part in parts]
+    columns = {n: np.concatenate([getattr(r, n) for r in revisions]) for n in Revisions.__dataclass_fields__}
+    progress = first.progress
+    for other in states[1:]:
+        progress = plan.spec.watermark.joined(progress, other.progress, plan.measure)
+    return whole.but(
+        store=store,
+        rows=rows,
+        revisions=Revisions(**columns),
+        filled=filled,
+        progress=progress,
+        arrived=max(state.arrived for state in states),
+        newest=latest(state.newest for state in states),
+    )
+
+
+def latest(times: Iterable[int | None]) -> int | None:
+    return max((time for time in times if time is not None), default=None)

@@ -1,0 +1,345 @@
+"""Snapshots: an operator's state as checksummed bytes, and back.
+
+    magic, format version, checksum | header (JSON) | Arrow IPC streams: schema, keys, pools, fills, revisions, runs,
+    kept rows
+
+Runs are written as they are, not merged, so that a restored operator goes on bit for bit like the one that was
+written. Key values are written raw: codes mean something in one process only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from slicing.cells.blocks import Block
+from slicing.cells.lists import Lists
+from slicing.cells.table import Cells
+from slicing.closing.postpone import Postponed
+from slicing.closing.revise import Revisions
+from slicing.columns.keys import KeyTable
+from slicing.columns.row_values import as_arrow, values_of
+from slicing.kept_rows.by_key import KeyRows
+from slicing.kept_rows.final import FinalRows, Run
+from slicing.kept_rows.of_stream import Stream, axes
+from slicing.kept_rows.plain import PlainRows
+from slicing.kept_rows.remembered import Arrived, Quiet
+from slicing.lifecycle.in_range import OutOfRange, check_state
+from slicing.lifecycle.state import State
+from slicing.query.plan import Plan
+from slicing.query.spec import Spec
+from slicing.query.watermark import Progress
+from slicing.reducing.batch import Rows
+from slicing.storage.store import Store
+from slicing.system.bundles import bundled, table_bytes, table_of, unbundled
+from slicing.windows.bounds import BEGIN, FOREVER
+from slicing.windows.rows.row_view import Context, Opened, RowTable
+from slicing.windows.rows.users import context_json, context_value
+
+Ints = npt.NDArray[np.int64]
+
+MAGIC = b"SLICESNP"
+FORMAT = 6
+_HEAD = struct.Struct("<8sI16s")  # magic, format, checksum of all that follows
+
+
+class SnapshotError(ValueError):
+    """A snapshot that cannot be read: of another spec, a newer format, or damaged."""
+
+
+def write(spec: Spec, state: State | None, advanced: tuple[object, ...], ended: bool) -> bytes:
+    header: dict[str, Any] = {"fingerprint": spec.fingerprint(), "spec": repr(spec)}
+    header |= {"advanced": list(advanced), "ended": ended}
+    tables: list[pa.Table] = []
+    if state is not None:
+        state = state.but(postponed=tuple(p.rest() for p in state.postponed))
+        header |= _state_header(state)
+        tables = _state_tables(state)
+    body = bundled([json.dumps(header).encode(), *map(table_bytes, tables)])
+    return _HEAD.pack(MAGIC, FORMAT, _checksum(body)) + body
+
+
+def read(
+    spec: Spec, blob: bytes | memoryview, known: State | None = None
+) -> tuple[State | None, tuple[object, ...], bool]:
+    """The state, watermarks given before any row, and whether the stream has ended.
+
+    ``known`` is another state of the spec; where its columns are the same, its plan is not made again.
+    """
+    try:
+        view = memoryview(blob)
+    except TypeError:
+        raise TypeError(f"a snapshot is bytes-like data, as snapshot() gives it; got {type(blob).__name__}") from None
+    head, *sections = _sections(view)
+    header = json.loads(bytes(head))
+    if header["fingerprint"] != spec.fingerprint():
+        raise SnapshotError(
+            f"the snapshot was written for another spec (fingerprint {header['fingerprint']}, this one has "
+            f"{spec.fingerprint()}); it was {header['spec']}"
+        )
+    if "runs" not in header:
+        return None, tuple(header["advanced"]), header["ended"]
+    tables = list(map(table_of, sections))
+    if known is not None:  # from another process of the same query
+        return _state(spec, header, iter(tables), known), (), header["ended"]
+    try:
+        for table in tables:
+            table.validate(full=True)
+        state = _state(spec, header, iter(tables), None)
+        check_state(state)
+    except (OutOfRange, pa.ArrowInvalid) as error:
+        raise SnapshotError(f"the snapshot is not one that this library wrote: {error}") from None
+    return state, (), header["ended"]
+
+
+def _state_header(state: State) -> dict[str, Any]:
+    return {
+        "arrival": state.plan.arrival,
+        "since": state.plan.since,
+        "agg_since": state.plan.agg_since,
+        "newest": state.newest,
+        "watermark": state.watermark,
+        "progress": state.progress.to_json(),
+        "arrived": state.arrived,
+        "crowded": state.crowded,
+        "pools": list(state.pools),
+        "filled": list(state.filled),
+        "runs": len(state.store.runs),
+        "coarse": state.store.coarse,
+        "postponed": [[len(p.store.runs), p.after, p.until] for p in state.postponed],
+        "rows": _rows_header(state.rows),
+    }
+
+
+def _state_tables(state: State) -> list[pa.Table]:
+    assert state.given is not None
+    tables = [state.given.empty_table()]
+    if state.keys is not None:
+        values = state.keys.values(np.arange(len(state.keys)))
+        tables.append(pa.table(dict(zip(map(str, range(len(values))), values, strict=True))))
+    tables += [pa.table({"value": pool}) for pool in state.pools.values()]
+    tables += [pa.table({"end": last}) for last in state.filled.values()]
+    tables.append(pa.table(asdict(state.revisions)))
+    tables += [_cells_table(run) for run in state.store.runs]
+    tables += [_cells_table(run) for p in state.postponed for run in p.store.runs]
+    return tables + _row_tables(state.rows)
+
+
+def _state(spec: Spec, header: dict[str, Any], take: Iterator[pa.Table], known: State | None) -> State:
+    """What ``_state_header`` and ``_state_tables`` have written."""
+    given = next(take).schema
+    stands = header["arrival"], header["since"], header["agg_since"]
+    if known is not None and given == known.given and stands == _stands(known.plan):
+        plan = known.plan
+    else:
+        plan = Plan(spec, given, *stands)
+    keys = None
+    if spec.by:
+        keys = KeyTable(plan.key_types)
+        keys.encode_values([_whole(column) for column in next(take).columns])
+    pools = {name: _whole(next(take)["value"]) for name in header["pools"]}
+    filled = {k: next(take)["end"].to_numpy().copy() for k in header["filled"]}
+    revisions = Revisions(**{name: c.to_numpy() for name, c in zip(*_columns(next(take)), strict=True)})
+    store = Store(plan, tuple(_cells(plan, next(take)) for _ in range(header["runs"])), header["coarse"])
+    postponed = tuple(
+        Postponed(Store(plan, tuple(_cells(plan, next(take)) for _ in range(runs))), after, until)
+        for runs, after, until in header["postponed"]
+    )
+    return State(
+        plan,
+        store,
+        _rows(plan, header["rows"], take),
+        keys,
+        watermark=header["watermark"],
+        newest=header["newest"],
+        progress=Progress.from_json(header["progress"]),
+        arrived=header["arrived"],
+        given=given,
+        pools=pools,
+        revisions=revisions,
+        filled=filled,
+        postponed=postponed,
+        crowded=header["crowded"],
+    )
+
+
+def _stands(plan: Plan) -> tuple[object, ...]:
+    return plan.arrival, plan.since, plan.agg_since
+
+
+def _sections(blob: memoryview) -> list[memoryview]:
+    if len(blob) < _HEAD.size or bytes(blob[:8]) != MAGIC:
+        raise SnapshotError("the bytes are not a snapshot of this library (they do not begin as one)")
+    _, version, checksum = _HEAD.unpack(blob[: _HEAD.size])
+    body = blob[_HEAD.size :]
+    if version != FORMAT:
+        raise SnapshotError(f"the snapshot has format {version}; this version of the library reads {FORMAT}")
+    if _checksum(body) != checksum:
+        raise SnapshotError("the snapshot is damaged: its checksum does not match its content")
+    return unbundled(body)
+
+
+def _checksum(body: bytes | memoryview) -> bytes:
+    return hashlib.blake2b(body, digest_size=16).digest()
+
+
+def _cells_table(cells: Cells) -> pa.Table:
+    """Each block as a fixed-size list: the words as they lie in memory; lists of items as lists of these."""
+
+    def column(block: Block) -> pa.Array:
+        if isinstance(block, Lists):
+            whole = block.whole()
+            return pa.LargeListArray.from_arrays(pa.array(whole.at), column(whole.items))
+        return _lists(block)
+
+    names = ["meta", *(f"lane{i}" for i in range(len(cells.blocks)))]
+    return pa.table([column(block) for block in (cells.meta, *cells.blocks)], names=names)
+
+
+def _cells(plan: Plan, table: pa.Table) -> Cells:
+    def block(column: pa.Array) -> Block:
+        if pa.types.is_large_list(column.type):
+            return Lists(column.offsets.to_numpy(), block(column.values)).whole()
+        return column.flatten().to_numpy().reshape(-1, column.type.list_size)
+
+    if table.num_columns != 1 + len(plan.lanes):
+        raise SnapshotError(f"the snapshot holds {table.num_columns - 1} lanes; this spec has {len(plan.lanes)}")
+    meta, *blocks = (block(_whole(c)) for c in table.columns)
+    return Cells(meta, tuple(blocks))
+
+
+def _row_tables(store: KeyRows) -> list[pa.Table]:
+    final, quiet = store.final, store.quiet
+    counts = _known({"gone": (final.gone, 0), "ranked": (final.ranked, 0), "wakes": (final.wakes, FOREVER)})
+    others = (
+        _known({"of_key": (store.arrived.of_key, 0)}),
+        _known({"last": (quiet.last, BEGIN), "began": (quiet.began, 0)}),
+    )
+    notes = (pa.table({"note": known}) for kept in (store.notes, store.bases) for _, known in sorted(kept.items()))
+    return [
+        counts,
+        *others,
+        *notes,
+        *(t for run in final.runs for t in _run_tables(store.plan, run)),
+        *map(_waiting_table, store.waiting),
+        *(table for stream in store.streams for table in _stream_tables(stream)),
+    ]
+
+
+def _stream_tables(stream: Stream) -> list[pa.Table]:
+    return [pa.table({"at": stream.at, "since": stream.since}), *map(_cells_table, stream.store.runs)]
+
+
+def _known(columns: dict[str, tuple[Ints, int]]) -> pa.Table:
+    """What is kept for each key, up to the last key of which anything is: there may be room for more."""
+    told = np.logical_or.reduce([column != none for column, none in columns.values()])
+    size = int(told.nonzero()[0][-1]) + 1 if told.any() else 0
+    return pa.table({name: column[:size] for name, (column, _) in columns.items()})
+
+
+def _run_tables(plan: Plan, run: RowTable | PlainRows) -> list[pa.Table]:
+    if isinstance(run, RowTable):
+        return [_cells_table(run.cells), _facts_table(plan, run)]
+    return [_waiting_table(run.rows).append_column("rank", pa.array(run.ranks()))]
+
+
+def _waiting_table(run: Rows) -> pa.Table:
+    words = {"time": run.time, "arrival": run.arrivals()} | ({} if run.code is None else {"code": run.code})
+    ranks = {f"rank of {name}": rank for name, rank in run.ranks.items()}
+    stamps = {f"stamp {number}": stamp for number, stamp in run.stamps.items()}
+    return pa.table(words | ranks | stamps | {f"column {name}": column for name, column in run.columns.items()})
+
+
+def _waiting(plan: Plan, table: pa.Table) -> Rows:
+    found = {name: _whole(column) for name, column in zip(*_columns(table), strict=True)}
+    columns = {name: found[f"column {name}"] for name in plan.row_columns}
+    ranks = {name: found[f"rank of {name}"].to_numpy() for name in plan.ranked}
+    code = found["code"].to_numpy() if "code" in found else None
+    codes = 1 if code is None else int(code.max(initial=-1)) + 1
+    stamps = {int(n.split()[1]): column.to_numpy() for n, column in found.items() if n.startswith("stamp ")}
+    words = found["time"].to_numpy(), code, codes, found["arrival"].to_numpy()
+    return Rows(plan, columns, *words, ranks, stamps=stamps)
+
+
+def _facts_table(plan: Plan, run: RowTable) -> pa.Table:
+    values = [as_arrow(v, plan.types[name]) for name, v in zip(plan.row_values, run.values, strict=True)]
+    return pa.table([_lists(run.facts), *values], names=["words", *map(str, range(len(values)))])
+
+
+def _rows_header(store: KeyRows) -> dict[str, Any]:
+    return {
+        "plain": [isinstance(run, PlainRows) for run in store.final.runs],
+        "waiting": len(store.waiting),
+        "alive": store.final.alive,
+        "counts": [store.arrived.rows, store.placed, store.settled],
+        "notes": [sorted(store.notes), sorted(store.bases)],
+        "streams": [[len(s.store.runs), s.store.coarse, s.reached, s.closed, s.latest] for s in store.streams],
+        "contexts": [
+            [number, code, context_json(context.value), [list(o) for o in context.open]]
+            for number, known in sorted(store.contexts.items())
+            for code, context in sorted(known.items(), key=lambda item: item[0])
+        ],
+    }
+
+
+def _rows(plan: Plan, header: dict[str, Any], take: Iterator[pa.Table]) -> KeyRows:
+    counts, of_key, quiet = ([c.to_numpy().copy() for c in next(take).columns] for _ in range(3))
+    notes, bases = ({n: next(take)["note"].to_numpy().copy() for n in numbers} for numbers in header["notes"])
+    final: tuple[Run, ...] = tuple((_plain if plain else _run)(plan, take) for plain in header["plain"])
+    waiting = tuple(_waiting(plan, next(take)) for _ in range(header["waiting"]))
+    contexts: dict[int, dict[int, Context]] = {}
+    for number, code, value, opened in header["contexts"]:
+        known = contexts.setdefault(number, {})
+        known[code] = Context(context_value(value), tuple(Opened(*o) for o in opened))
+    told = zip(axes(plan), header["streams"], strict=bool(header["streams"]))
+    streams = tuple(_of_stream(axis.plan, known, take) for axis, known in told)
+    arrived, placed, settled = header["counts"]
+    counted = Arrived(arrived, *of_key)
+    rows = FinalRows(final, header["alive"], *counts)
+    return KeyRows(plan, waiting, rows, counted, Quiet(*quiet), placed, settled, contexts, notes, bases, streams)
+
+
+def _of_stream(plan: Plan, known: list[int], take: Iterator[pa.Table]) -> Stream:
+    runs, coarse, reached, closed, latest = known
+    at, since = (column.to_numpy() for column in next(take).columns)
+    store = Store(plan, tuple(_cells(plan, next(take)) for _ in range(runs)), coarse)
+    return Stream(store, reached, closed, at, since, latest)
+
+
+def _run(plan: Plan, take: Iterator[pa.Table]) -> RowTable:
+    cells, facts = _cells(plan, next(take)), next(take)
+    seen = zip(facts.columns[1:], plan.row_values.values(), strict=True)
+    values = tuple(values_of(_whole(column), form) for column, form in seen)
+    return RowTable(cells, _words(facts["words"]), values)
+
+
+def _plain(plan: Plan, take: Iterator[pa.Table]) -> PlainRows:
+    table = next(take)
+    rank = table["rank"].to_numpy()
+    return PlainRows(_waiting(plan, table), rank if plan.spec.by else int(rank[0]))
+
+
+def _lists(words: Ints) -> pa.Array:
+    return pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(words).ravel()), words.shape[1])
+
+
+def _words(column: pa.ChunkedArray) -> Ints:
+    words: Ints = _whole(column).flatten().to_numpy().reshape(-1, column.type.list_size)
+    return words
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    combined = column.combine_chunks()
+    return combined.chunk(0) if isinstance(combined, pa.ChunkedArray) else combined
+
+
+def _columns(table: pa.Table) -> tuple[list[str], list[pa.ChunkedArray]]:
+    return table.column_names, table.columns

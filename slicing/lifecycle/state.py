@@ -1,0 +1,110 @@
+"""State: everything an operator remembers, as one value that a push replaces at its end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from slicing.closing.fill import Filled
+from slicing.closing.postpone import Postponed
+from slicing.closing.revise import Revisions
+from slicing.columns.keys import KeyTable
+from slicing.columns.values import decoded, storable
+from slicing.kept_rows.by_key import KeyRows
+from slicing.query.plan import Plan
+from slicing.query.spec import Spec
+from slicing.query.watermark import Progress
+from slicing.storage.store import Store
+from slicing.windows.bounds import BEGIN, FOREVER
+
+FEW_KEYS = 256  # not worth a look
+
+
+@dataclass(eq=False)
+class State:
+    """Everything an operator remembers."""
+
+    plan: Plan
+    store: Store
+    rows: KeyRows
+    keys: KeyTable | None
+    watermark: int | None = None
+    progress: Progress = field(default_factory=Progress)
+    arrived: int = 0
+    given: pa.Schema | None = None  # of the batch pushed last
+    pools: dict[str, pa.Array] = field(default_factory=dict)
+    revisions: Revisions = field(default_factory=Revisions)
+    filled: Filled = field(default_factory=dict)
+    postponed: tuple[Postponed, ...] = ()
+    newest: int | None = None  # the latest time of all rows
+    crowded: int = FEW_KEYS  # at so many codes look which keys are still alive
+
+    @staticmethod
+    def fresh(spec: Spec, schema: pa.Schema, arrival: bool = True) -> State:
+        plan = Plan.of(spec, schema, arrival)
+        pools = {name: pa.array([], storable(decoded(plan.types[name]))) for name in plan.ranked}
+        return State(plan, Store(plan), KeyRows(plan), KeyTable(plan.key_types) if spec.by else None, pools=pools)
+
+    def draft(self) -> State:
+        """A copy, to be changed by one push: what it holds are values."""
+        state = object.__new__(State)
+        state.__dict__ = self.__dict__.copy()
+        return state
+
+    def but(self, **changes: Any) -> State:
+        """``replace``, without its costs: a small push makes several states."""
+        state = object.__new__(State)
+        state.__dict__ = {**self.__dict__, **changes}
+        return state
+
+    @property
+    def horizon(self) -> int:
+        """Windows that end here or before have left."""
+        return BEGIN if self.watermark is None else self.watermark - self.plan.lateness
+
+    def closing(self, reached: int, flush: bool = False) -> tuple[int, int]:
+        """After and until when windows end that a watermark closes."""
+        after = BEGIN if self.watermark is None else self.watermark - self.plan.patience
+        return after, FOREVER if flush else reached - self.plan.patience
+
+    @property
+    def reached(self) -> int | None:
+        """The watermark that the windows given out have reached."""
+        if not self.postponed:
+            return self.watermark
+        after = self.postponed[0].after
+        return None if after == BEGIN else after + self.plan.patience
+
+
+def forget(state: State) -> None:
+    """Give up the codes of keys that have no cell left, once they are half of the table.
+
+    Looking costs a pass over all cells: it waits until a quarter of the keys are new since the last time.
+    """
+    keys = state.keys
+    if keys is None or len(keys) < state.crowded:
+        return
+    used = np.zeros(len(keys), np.bool_)
+    for run in state.store.runs:
+        used[run.code] = True
+    used[state.revisions.code] = True
+    used |= state.rows.uses(used.size)
+    for last in state.filled.values():
+        used[: last.size] |= last > BEGIN
+    postponed = tuple(p.rest() for p in state.postponed)
+    for run in (run for p in postponed for run in p.store.runs):
+        used[run.code] = True
+    live = np.flatnonzero(used)
+    if 2 * live.size > len(keys):
+        state.crowded = len(keys) + len(keys) // 4
+        return
+    code = np.full(len(keys), -1, np.int64)
+    code[live] = np.arange(live.size)
+    state.keys, state.store, state.rows = keys.compact(live), state.store.recoded(code), state.rows.recoded(code)
+    state.revisions = state.revisions.recoded(code)
+    state.filled = {k: last[live[live < last.size]] for k, last in state.filled.items()}
+    state.postponed = tuple(p.recoded(code) for p in postponed)
+    state.crowded = max(2 * live.size, FEW_KEYS)

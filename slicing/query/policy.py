@@ -1,0 +1,78 @@
+"""How a query is run, where there is a choice: never what it answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slicing.cells.combining import AUTO, FEW, NAMES
+from slicing.kernels.strategies import STRATEGIES
+from slicing.query.spec import Spec
+
+
+@dataclass(frozen=True)
+class Policy:
+    """How a query is run: what an operator was told, and from where on one route is taken rather than another one."""
+
+    combine: str = AUTO  # how slices become windows
+    threads: int = 1  # that share the rows of large pushes
+    max_windows_per_push: int | None = None  # None: however many a flush gives
+
+    # rows into cells
+    numpy_cuts: int = 1024  # rows that numpy cuts as well, 2 us against 1: a kernel is loaded for more
+    block: int = 512  # rows looked at together
+    long_slot: int = 4096  # rows of a slot that are worth a turn of their own
+    most_pieces: int = 7  # slots a block of rows may touch before scattering is cheaper than a masked pass for each
+    turns: int = 8  # cells a slot that rows without keys take turns at
+    turn_rows: int = 16  # rows of such a cell that are not worth it
+    shared_rows: int = 16  # rows of a cell that are not worth that several threads make it
+    thread_rows: int = 3 << 17  # rows of a thread that are worth cells of its own
+    grid_rows: int = 32  # rows between edges of the grid that are not worth a cell
+
+    # the store
+    head_slots: int = 4  # slots side by side in the head, of streams somewhat out of order
+    head_filled: float = 0.5  # of the keys have rows in a slot: dense cells beat sorted runs, in time and in memory
+    head_rows: int = 4  # rows a key of pushes that are reduced to cells of their own
+    apart_cells: int = 4096  # at least of which those of some keys are looked at apart
+    apart_share: int = 8  # times as many at least as these keys have, likewise
+    fused_cells: int = 256  # cells, or items of their lists, that are not worth a look which of them could be fused
+
+    # trees over runs
+    tree_slides: int = 64  # a window spans at least before a tree is worth its making
+    tree_slices: int = 64  # a run has at least, likewise
+    tree_fanout: int = 8  # 360,000 slices are 7 levels; a window takes at most 14 nodes of each
+    tree_largest: int = 1 << 17  # cells: larger runs are not merged with the next one, so that no push moves much more
+
+    # windows from cells
+    way: str | None = None  # to answer, whatever it costs, where it can
+    strategies: tuple[str, str] | None = None  # to combine: of lanes that can be removed from one another, of others
+    recomputed: int = FEW  # combinations that are done before another strategy's kernels are loaded
+    slices_together: int = 1024  # of all runs that are sooner looked at together: two runs of 2 slices 75 -> 30 us
+    table_calls: int = 2500  # cells' worth of the calls that one table takes: 150 us
+    table_passes: int = 6  # times all cells are gone over to merge, sort and gather them
+
+    def pays(self, way: str, cost: int, live: int) -> bool:
+        """Whether a way to answer goes over so many cells, rather than merge, sort and gather all that are live."""
+        if self.way is not None:
+            return way == self.way or cost == 0
+        return cost <= self.table_passes * live
+
+
+ADDED = ("count", "sum", "mean")  # aggregates that read nothing of a lane but what can be removed from it
+
+
+def checked(name: object, spec: Spec) -> str:
+    """The name of a strategy; refuses one that cannot answer the spec, whatever the types of its columns."""
+    if not isinstance(name, str) or name not in NAMES:
+        raise ValueError(f"combine must be {', '.join(map(repr, NAMES[:-1]))} or {NAMES[-1]!r}; got {name!r}")
+    if name in STRATEGIES and STRATEGIES[name].removes:
+        for agg, asked in ((name, part) for name, formula in spec.aggs.items() for part in formula.parts()):
+            if asked.function not in ADDED and not getattr(asked.user, "invertible", False):
+                raise ValueError(refusal(name, agg, repr(asked)))
+    return name
+
+
+def refusal(name: str, agg: str, what: str) -> str:
+    return (
+        f"combine={name!r} removes what leaves a window, which is exact only for counts and for sums and means of "
+        f"integers and decimals; aggs[{agg!r}] is {what}"
+    )

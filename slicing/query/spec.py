@@ -1,0 +1,394 @@
+"""Spec: what is asked of a stream, checked when it is built."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cached_property
+from typing import Any, TypeVar
+
+from slicing.aggregates.aggregate import Aggregate, Formula
+from slicing.columns.expressions import Derived, fields_of
+from slicing.query.watermark import Bounded, Watermark
+from slicing.times.durations import Duration, parse_span
+from slicing.windows.builtin import Calendar, Session, Window
+from slicing.windows.context_free import ContextFreeWindow
+from slicing.windows.rows.row_windows import RowWindow
+
+V = TypeVar("V")
+Span = Duration | int
+
+_WINDOWS = (ContextFreeWindow, RowWindow, Window)
+_EMIT = ("final", "updates", "changes")
+_ON_NULL_TIME = ("error", "late")
+_ON_OVERFLOW = ("error", "null", "wrap")
+
+
+class FrozenMap(Mapping[str, V]):
+    """An ordered mapping that can be hashed and prints as a dict."""
+
+    __slots__ = ("_items",)
+
+    def __init__(self, items: Mapping[str, V]) -> None:
+        self._items = dict(items)
+
+    def __getitem__(self, key: str) -> V:
+        return self._items[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._items.items()))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FrozenMap) and list(self._items.items()) == list(other._items.items())
+
+    def __repr__(self) -> str:
+        return repr(self._items)
+
+
+@dataclass(frozen=True, repr=False)
+class ProcessingTime:
+    """Rows are stamped with the clock (microseconds, UTC) as they are pushed."""
+
+    clock: Callable[[], int] | None = None
+
+    def __repr__(self) -> str:
+        return "sl.processing_time()"
+
+
+def processing_time(clock: Callable[[], int] | None = None) -> ProcessingTime:
+    """As ``time=``: stamp rows with the clock as they are pushed. ``clock`` gives microseconds since 1970 (tests)."""
+    if clock is not None and not callable(clock):
+        raise TypeError(f"clock must be a function that gives microseconds since 1970; got {clock!r}")
+    return ProcessingTime(clock)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Spec:
+    """A window query: one time column, keys, any windows, any aggregates, and how results come out.
+
+    ``time``
+        the column that windows lie along: timestamps (with a zone or without), dates, or integers; or
+        ``processing_time()``.
+    ``windows``, ``aggs``
+        dicts of windows and of aggregates under names of your choice: those of the windows are what the column
+        ``window`` of the results holds, those of the aggregates are its columns.
+    ``by``
+        the key columns: windows are counted for each of their values (null is one of them). None: all rows together.
+    ``watermark``
+        how far a stream has come: ``bounded(delay)``, ``ordered()``, ``per_source(column, delay)``,
+        ``punctuated(column)`` or ``manual()``. ``bounded(0)`` if left out: a window closes with the first row that is
+        at or after its end. ``aggregate`` and Spark's batch queries need none.
+    ``allowed_lateness``
+        how long a closed window may still be corrected by late rows (0).
+    ``emit``
+        ``"final"``: a window comes once, when ``allowed_lateness`` is over as well. ``"updates"``: when it closes, and
+        again with a higher ``revision`` when a late row changes it. ``"changes"``: the same as pairs, the old one with
+        ``op="-"``, the new one with ``op="+"``.
+    ``sequence``
+        a column that orders rows of equal time, for ``first``, ``last``, ``rows`` and the like.
+    ``idle``
+        how long a key may be quiet until it is ended: its windows are given, what is kept of it is let go.
+    ``on_null_time``
+        ``"error"``, or ``"late"``: rows without a time are late rows.
+    ``on_overflow``
+        where a result does not fit its type: ``"error"``, ``"null"`` or ``"wrap"``: integers are taken modulo 2**64,
+        decimals, which have no such modulus, are null (as in Spark without ANSI mode).
+
+    Frozen, hashable, picklable; prints as the code that builds it; ``dataclasses.replace(spec, emit="updates")`` gives
+    another. Every argument is checked here, as far as it can be without the data's schema.
+    """
+
+    time: str | ProcessingTime
+    by: tuple[str, ...]
+    windows: FrozenMap[ContextFreeWindow | RowWindow | Window]
+    aggs: FrozenMap[Formula]
+    watermark: Watermark
+    allowed_lateness: Span
+    emit: str
+    sequence: str | None
+    idle: Span | None
+    on_null_time: str
+    on_overflow: str
+
+    def __init__(
+        self,
+        time: str | ProcessingTime,
+        windows: Mapping[str, ContextFreeWindow | RowWindow | Window],
+        aggs: Mapping[str, Formula],
+        by: Sequence[str] | str = (),
+        watermark: Watermark | None = None,
+        allowed_lateness: object = 0,
+        emit: str = "final",
+        sequence: str | None = None,
+        idle: object = None,
+        on_null_time: str = "error",
+        on_overflow: str = "error",
+    ) -> None:
+        def put(name: str, value: object) -> None:
+            object.__setattr__(self, name, value)
+
+        put("time", _time(time))
+        put("by", _columns(by))
+        put(
+            "windows",
+            FrozenMap(_mapping(windows, "windows", _WINDOWS, "sl.tumbling('1m')")),
+        )
+        put("aggs", FrozenMap(_mapping(aggs, "aggs", (Formula,), "sl.count()")))
+        put("watermark", _watermark(watermark))
+        put("allowed_lateness", _lateness(allowed_lateness))
+        put("emit", _choice(emit, "emit", _EMIT))
+        if sequence is not None and (not isinstance(sequence, str) or not sequence):
+            raise TypeError(f"sequence must be the name of a column or None; got {sequence!r}")
+        put("sequence", sequence)
+        put("idle", None if idle is None else parse_span(idle, "idle", positive=True))
+        put("on_null_time", _choice(on_null_time, "on_null_time", _ON_NULL_TIME))
+        put("on_overflow", _choice(on_overflow, "on_overflow", _ON_OVERFLOW))
+        self._check_names()
+        self._check_spans()
+        self._check_emit()
+        self._check_idle()
+
+    @property
+    def revises(self) -> bool:
+        """Whether a window can come out again, corrected."""
+        return self.emit != "final" and self.allowed_lateness != 0
+
+    @cached_property
+    def ranks_rows(self) -> bool:
+        """Whether results have ``rank_start`` and ``rank_end``."""
+        return any(isinstance(w, RowWindow) and w.ranked for w in self.windows.values())
+
+    def watched_by(self, watermark: Watermark) -> Spec:
+        """The same query with another watermark; for one that has no spans and no columns, nothing is checked again."""
+        spec = object.__new__(Spec)
+        spec.__dict__.update({f: getattr(self, f) for f in self.__dataclass_fields__}, watermark=watermark)
+        return spec
+
+    def columns(self) -> tuple[str, ...]:
+        """Every column of the data that the query reads, each once."""
+        known: tuple[str, ...] | None = self.__dict__.get("_columns")
+        if known is None:
+            known = self.__dict__["_columns"] = tuple(dict.fromkeys(self._all_columns()))
+        return known
+
+    def _all_columns(self) -> list[str]:
+        names = [self.time] if isinstance(self.time, str) else []
+        names += [*self.by, *self.watermark.columns(), *([self.sequence] if self.sequence else [])]
+        for window in self.windows.values():
+            names += [*window.flag_columns(), *window.columns()] if isinstance(window, RowWindow) else []
+        return names + [field for name in self._asked_columns() for field in fields_of(name)]
+
+    def parts(self) -> tuple[Aggregate, ...]:
+        """The aggregates, those among which is arithmetic one by one."""
+        return tuple(part for agg in self.aggs.values() for part in agg.parts())
+
+    def _asked_columns(self) -> dict[str, str]:
+        """The columns of aggregates, computed ones as they are, each with the first aggregate that asks for it."""
+        found: dict[str, str] = {}
+        for agg in self.parts():
+            for name in (*agg.columns(), *([agg.flag] if agg.flag else [])):
+                found.setdefault(name, repr(agg))
+        return found
+
+    def derived(self) -> dict[Derived, str]:
+        """The columns that expressions compute, each with the first aggregate that asks for it."""
+        return {name: agg for name, agg in self._asked_columns().items() if isinstance(name, Derived)}
+
+    def fingerprint(self) -> str:
+        """A short name of the query's meaning, stable between processes and versions of Python (with a ``udaf``, which
+        is named by its bytecode, between processes of one version).
+
+        ``on_overflow`` is left out: it may be changed on a restored state.
+        """
+        known: str | None = self.__dict__.get("_fingerprint")
+        if known is None:
+            parts = [f"{f.name}={_stable(getattr(self, f.name))}" for f in fields(self) if f.name != "on_overflow"]
+            known = self.__dict__["_fingerprint"] = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
+        return known
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, ({f.name: _plain(getattr(self, f.name)) for f in fields(self)},)
+
+    def __repr__(self) -> str:
+        parts = [f"time={self.time!r}"]
+        if self.by:
+            parts.append(f"by={list(self.by)!r}")
+        parts += [f"windows={self.windows!r}", f"aggs={self.aggs!r}", f"watermark={self.watermark!r}"]
+        defaults = {"allowed_lateness": 0, "emit": "final", "sequence": None, "idle": None}
+        defaults |= {"on_null_time": "error", "on_overflow": "error"}
+        for name, default in defaults.items():
+            value = getattr(self, name)
+            if value != default:
+                parts.append(f"{name}={str(value)!r}" if isinstance(value, Duration) else f"{name}={value!r}")
+        return f"sl.Spec({', '.join(parts)})"
+
+    def _check_names(self) -> None:
+        taken = {"window": "the window's name", "window_start": "the window's start", "window_end": "its end"}
+        if self.ranks_rows:
+            taken |= {"rank_start": "the first rank of a rows window", "rank_end": "the rank a rows window ends before"}
+        if self.emit != "final":
+            name = "revision" if self.emit == "updates" else "op"
+            taken[name] = f"the column of emit={self.emit!r}"
+        for name in self.by:
+            if name in taken:
+                raise ValueError(f"by column {name!r} has the name of an output column ({taken[name]}); rename it")
+            taken[name] = "a key column"
+        for name in self.aggs:
+            if name in taken:
+                raise ValueError(
+                    f"aggs has {name!r}, which is already {taken[name]} in the output; choose another name"
+                )
+
+    def _check_spans(self) -> None:
+        """Durations and whole numbers do not mix: a column is either a time or an integer measure."""
+        durations: list[str] = []
+        numbers: list[str] = []
+        for where, span in self._spans():
+            if isinstance(span, Duration):
+                durations.append(f"{where}={str(span)!r}")
+            elif span != 0:
+                numbers.append(f"{where}={span}")
+        durations += [f"windows[{name!r}]={w!r}" for name, w in self.windows.items() if isinstance(w, Calendar)]
+        if isinstance(self.time, ProcessingTime):
+            durations.append("time=sl.processing_time()")
+        if durations and numbers:
+            raise ValueError(
+                f"spans must be all durations (for a time column) or all whole numbers (for an integer column); got "
+                f"{durations[0]} and {numbers[0]}"
+            )
+
+    def _spans(self) -> Iterator[tuple[str, Span]]:
+        for name, window in self.windows.items():
+            if isinstance(window, Window) and is_dataclass(window):
+                for f in fields(window):
+                    value = getattr(window, f.name)
+                    if f.name in window.spans and isinstance(value, Duration | int):
+                        yield f"windows[{name!r}]: {f.name}", value
+        yield "allowed_lateness", self.allowed_lateness
+        yield from self.watermark.spans().items()
+        if self.idle is not None:
+            yield "idle", self.idle
+
+    def _check_emit(self) -> None:
+        if not self.revises:
+            return
+        sessions = [name for name, w in self.windows.items() if isinstance(w, Session)]
+        if self.emit == "updates" and sessions:
+            raise ValueError(
+                f"emit='updates' with allowed_lateness={str(self.allowed_lateness)!r} cannot say which session "
+                f"windows[{sessions[0]!r}] a late row changed; use emit='final' or emit='changes'"
+            )
+        of_rows = [name for name, w in self.windows.items() if isinstance(w, RowWindow)]
+        if self.emit == "updates" and of_rows:
+            raise ValueError(
+                f"emit='updates' with allowed_lateness={str(self.allowed_lateness)!r} cannot say which window of "
+                f"windows[{of_rows[0]!r}] a late row changed, for it moves their bounds; use emit='final' or "
+                "emit='changes'"
+            )
+        filled = [name for name, w in self.windows.items() if getattr(w, "fill", False)]
+        if filled:
+            raise ValueError(
+                f"windows[{filled[0]!r}] has fill=True, which needs emit='final' when allowed_lateness is not 0; "
+                f"got emit={self.emit!r}"
+            )
+        if self.idle is not None:
+            raise ValueError(
+                f"idle={str(self.idle)!r} ends a key for good, which needs emit='final' when allowed_lateness is not "
+                f"0; got emit={self.emit!r}"
+            )
+
+    def _check_idle(self) -> None:
+        if self.idle is None:
+            return
+        for name, window in self.windows.items():
+            if isinstance(window, RowWindow) and window.by_arrival:
+                raise ValueError(
+                    f"windows[{name!r}] ranks rows by arrival, but whether a key was quiet for "
+                    f"idle={str(self.idle)!r} shows only when the watermark has passed; use order='time' or no idle"
+                )
+            if isinstance(window, RowWindow) and window.whole_stream and self.by:
+                raise ValueError(
+                    f"windows[{name!r}] has per_key=False, and idle={str(self.idle)!r} ends single keys; use "
+                    "per_key=True or no idle"
+                )
+
+
+def _rebuild(arguments: dict[str, Any]) -> Spec:
+    return Spec(**arguments)
+
+
+def _plain(value: Any) -> Any:
+    return dict(value) if isinstance(value, FrozenMap) else value
+
+
+def _stable(value: object) -> str:
+    """repr, but for a user's window without one its class and attributes, and for a user's functions their code."""
+    if isinstance(value, Formula) and (digests := [p.user.digest for p in value.parts() if p.user is not None]):
+        return " ".join([repr(value), *digests])
+    if isinstance(value, FrozenMap):
+        return "{" + ", ".join(f"{k!r}: {_stable(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, ContextFreeWindow | RowWindow) and type(value).__repr__ is object.__repr__:
+        attributes = ", ".join(f"{k}={v!r}" for k, v in sorted(vars(value).items()))
+        return f"{type(value).__module__}.{type(value).__qualname__}({attributes})"
+    return repr(value)
+
+
+def _time(time: object) -> str | ProcessingTime:
+    if isinstance(time, ProcessingTime) or (isinstance(time, str) and time):
+        return time
+    raise TypeError(f"time must be the name of a column or sl.processing_time(); got {time!r}")
+
+
+def _columns(by: object) -> tuple[str, ...]:
+    names = (by,) if isinstance(by, str) else by
+    if not isinstance(names, list | tuple) or not all(isinstance(n, str) and n for n in names):
+        raise TypeError(f"by must be a list of column names ([] for one global group); got {by!r}")
+    twice = [n for n in names if names.count(n) > 1]
+    if twice:
+        raise ValueError(f"by names column {twice[0]!r} twice; each key column is named once")
+    return tuple(names)
+
+
+def _mapping(value: object, argument: str, allowed: tuple[type, ...], example: str) -> dict[str, Any]:
+    if not isinstance(value, Mapping) or not value:
+        raise TypeError(f"{argument} must be a dict with at least one entry, such as {{'n': {example}}}; got {value!r}")
+    for name, item in value.items():
+        if not isinstance(name, str) or not name:
+            raise TypeError(f"{argument} must have names as keys; got {name!r}")
+        if not isinstance(item, allowed):
+            raise TypeError(
+                f"{argument}[{name!r}] must be built by one of the constructors, such as {example}; got {item!r}"
+            )
+    return dict(value)
+
+
+def _watermark(value: object) -> Watermark:
+    if value is None:
+        return Bounded(0)
+    if not isinstance(value, Watermark):
+        raise TypeError(
+            "watermark must be sl.bounded(delay), sl.ordered(), sl.manual(), sl.per_source(column, delay) or "
+            f"sl.punctuated(column); got {value!r}"
+        )
+    return value
+
+
+def _lateness(value: object) -> Span:
+    span = parse_span(value, "allowed_lateness")
+    if (span.ns if isinstance(span, Duration) else span) < 0:
+        raise ValueError(f"allowed_lateness must not be negative; got {value!r}")
+    return 0 if span == 0 or span == Duration(0) else span
+
+
+def _choice(value: object, argument: str, allowed: tuple[str, ...]) -> str:
+    if value not in allowed:
+        raise ValueError(f"{argument} must be one of {', '.join(map(repr, allowed))}; got {value!r}")
+    assert isinstance(value, str)
+    return value

@@ -1,0 +1,385 @@
+"""Progress: how far the stream has come, from the rows pushed so far.
+
+A policy is a frozen description in the spec. Its *progress* is a small immutable value: ``observe`` gives the next
+one, so that a push that fails leaves the operator with the one it had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slicing.times.durations import MAX_WORD, Duration, parse_span
+from slicing.times.measure import Measure
+
+Ints = npt.NDArray[np.int64]
+Span = Duration | int
+
+_REMEMBERED = 1 << 16  # times of a push
+_NONE: Ints = np.empty(0, np.int64)
+_FAR = (1 << 62) + (1 << 61)  # as far as times may be (slicing.windows.bounds.LIMIT); spans are shorter than 2**60
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a policy remembers: the largest time seen, and per source its own. Times in ticks."""
+
+    largest: int | None = None
+    sources: dict[str | None, int] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"largest": self.largest, "sources": [[k, t] for k, t in self.sources.items()]}
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> Progress:
+        return Progress(data["largest"], {k: t for k, t in data["sources"]})
+
+    def grown(self, newest: int | None) -> Progress:
+        if newest is None:
+            return self
+        return Progress(newest if self.largest is None else max(self.largest, newest), self.sources)
+
+    def joined(self, other: Progress) -> Progress:
+        """Of two places that read the same stream."""
+        sources = dict(self.sources)
+        for name, time in other.sources.items():
+            sources[name] = max(time, sources.get(name, time))
+        return Progress(self.grown(other.largest).largest, dict(sorted(sources.items(), key=lambda s: str(s[0]))))
+
+
+class Seen(NamedTuple):
+    """The rows of a batch that have a time (at least one), and which rows had none."""
+
+    times: Ints
+    oldest: int
+    newest: int
+    ascending: bool
+    columns: Mapping[str, pa.Array]
+    measure: Measure
+    null_time: Ints
+
+    def position(self, row: int) -> int:
+        """Where the row is in the batch as it was pushed."""
+        present = np.delete(np.arange(self.times.size + self.null_time.size), self.null_time)
+        return int(present[row])
+
+
+@dataclass(frozen=True)
+class Watermark:
+    """A progress policy of a :class:`~slicing.Spec`."""
+
+    def columns(self) -> tuple[str, ...]:
+        return ()
+
+    def spans(self) -> dict[str, Span]:
+        return {}
+
+    def delays(self, measure: Measure) -> dict[str, int]:
+        """The spans in ticks."""
+        return {where: measure.ticks(span, where) for where, span in self.spans().items()}
+
+    def check(self, types: Mapping[str, pa.DataType], measure: Measure) -> None:
+        """Refuse a column type it cannot take."""
+
+    def observe(self, before: Progress, seen: Seen) -> Progress:
+        """Progress after these rows (at least one); raises where the stream broke its promise."""
+        newest = seen.newest if before.largest is None else max(before.largest, seen.newest)
+        return Progress(newest, before.sources)
+
+    def ahead(self, times: Ints, watermark: int | None, delays: Mapping[str, int], part: bool) -> Ints:
+        """The positions of rows that are set aside, as they lie too far ahead of the watermark before their push.
+
+        ``part``: the rows are some of a push, which may lie anywhere in it.
+        """
+        return _NONE
+
+    def joined(self, one: Progress, other: Progress, measure: Measure) -> Progress:
+        """Progress of a stream that two places read."""
+        return one.joined(other)
+
+    def reached(self, progress: Progress, delays: Mapping[str, int]) -> int | None:
+        """The watermark: no row before it will come; ``delays``: its spans in ticks. None while nothing is known."""
+        return None
+
+
+@dataclass(frozen=True, repr=False)
+class Bounded(Watermark):
+    delay: Span
+    at_most_ahead: Span | None = None
+
+    def spans(self) -> dict[str, Span]:
+        ahead = {} if self.at_most_ahead is None else {"bounded's at_most_ahead": self.at_most_ahead}
+        return {"bounded's delay": self.delay, **ahead}
+
+    def ahead(self, times: Ints, watermark: int | None, delays: Mapping[str, int], part: bool) -> Ints:
+        """Rows are judged in order of time, each by the watermark that the rows before it give."""
+        if self.at_most_ahead is None or not times.size:
+            return _NONE
+        delay, most = delays["bounded's delay"], delays["bounded's at_most_ahead"]
+        newest = int(times.max())
+        if watermark is not None and newest - watermark <= most:
+            return _NONE
+        if watermark is None or (part and times.size > 1):
+            if watermark is None and newest - int(times.min()) + delay <= most:
+                return _NONE
+            bulk = int(np.partition(times, (times.size - 1) // 2)[(times.size - 1) // 2]) - delay
+            watermark = bulk if watermark is None else max(watermark, bulk)
+        watermark = max(-_FAR, min(_FAR, watermark))
+        if newest - watermark <= most:
+            return _NONE
+        times = np.clip(times, -_FAR, _FAR)
+        later = np.sort(times[times > watermark])
+        reached = np.append(watermark, np.maximum(later[:-1] - delay, watermark))
+        cut = later[np.argmax(later - most > reached)] if (later - most > reached).any() else _FAR + 1
+        return np.flatnonzero(times >= cut)
+
+    def reached(self, progress: Progress, delays: Mapping[str, int]) -> int | None:
+        return None if progress.largest is None else progress.largest - delays["bounded's delay"]
+
+    def __repr__(self) -> str:
+        ahead = "" if self.at_most_ahead is None else f", at_most_ahead={_shown(self.at_most_ahead)}"
+        return f"sl.bounded({_shown(self.delay)}{ahead})"
+
+
+@dataclass(frozen=True, repr=False)
+class Ordered(Watermark):
+    on_disorder: str = "error"
+
+    def observe(self, before: Progress, seen: Seen) -> Progress:
+        times, measure = seen.times, seen.measure
+        in_order = seen.ascending and (before.largest is None or before.largest <= seen.oldest)
+        if self.on_disorder == "error" and not in_order:
+            previous = np.empty_like(times)
+            previous[0] = times[0] if before.largest is None else before.largest
+            np.maximum.accumulate(times[:-1], out=previous[1:])
+            np.maximum(previous[1:], previous[0], out=previous[1:])
+            row = int(np.argmax(times < previous))
+            raise ValueError(
+                f"the stream is declared sl.ordered(), but row {seen.position(row)} of the batch has time "
+                f"{measure.value(int(times[row]))} after a row of time {measure.value(int(previous[row]))}; sort it, "
+                "declare sl.bounded(delay), or sl.ordered(on_disorder='late')"
+            )
+        return before.grown(seen.newest)
+
+    def reached(self, progress: Progress, delays: Mapping[str, int]) -> int | None:
+        return progress.largest
+
+    def __repr__(self) -> str:
+        return "sl.ordered()" if self.on_disorder == "error" else f"sl.ordered(on_disorder={self.on_disorder!r})"
+
+
+@dataclass(frozen=True, repr=False)
+class Manual(Watermark):
+    def __repr__(self) -> str:
+        return "sl.manual()"
+
+
+@dataclass(frozen=True, repr=False)
+class PerSource(Watermark):
+    column: str
+    delay: Span
+    idle: Span | None = None
+
+    def columns(self) -> tuple[str, ...]:
+        return (self.column,)
+
+    def spans(self) -> dict[str, Span]:
+        idle = {} if self.idle is None else {"per_source's idle": self.idle}
+        return {"per_source's delay": self.delay, **idle}
+
+    def check(self, types: Mapping[str, pa.DataType], measure: Measure) -> None:
+        type = types[self.column]
+        value = type.value_type if pa.types.is_dictionary(type) else type
+        t = pa.types
+        if not (t.is_integer(value) or t.is_boolean(value) or t.is_string(value) or t.is_large_string(value)):
+            raise TypeError(
+                f"per_source's column {self.column!r} has type {type}; a source is named by an integer, a bool, a "
+                "string or a dictionary of these"
+            )
+
+    def observe(self, before: Progress, seen: Seen) -> Progress:
+        source = seen.columns[self.column]
+        if pa.types.is_dictionary(source.type):
+            source = source.cast(source.type.value_type)
+        by_source = pa.table({"source": source.cast(pa.string()), "time": seen.times}).group_by("source")
+        latest = by_source.aggregate([("time", "max")])
+        sources = dict(before.sources)
+        for name, time in zip(latest["source"].to_pylist(), latest["time_max"].to_pylist(), strict=True):
+            sources[name] = max(time, sources.get(name, time))
+        return self._heard(Progress(before.grown(seen.newest).largest, sources), seen.measure)
+
+    def joined(self, one: Progress, other: Progress, measure: Measure) -> Progress:
+        return self._heard(one.joined(other), measure)
+
+    def _heard(self, progress: Progress, measure: Measure) -> Progress:
+        """Who is silent has no say: forget it."""
+        if self.idle is None or progress.largest is None:
+            return progress
+        heard_after = progress.largest - measure.ticks(self.idle, "per_source's idle")
+        return Progress(progress.largest, {name: time for name, time in progress.sources.items() if time > heard_after})
+
+    def reached(self, progress: Progress, delays: Mapping[str, int]) -> int | None:
+        if progress.largest is None:
+            return None
+        heard = min(progress.sources.values(), default=progress.largest)
+        return heard - delays["per_source's delay"]
+
+    def __repr__(self) -> str:
+        idle = "" if self.idle is None else f", idle={_shown(self.idle)}"
+        return f"sl.per_source({self.column!r}, {_shown(self.delay)}{idle})"
+
+
+@dataclass(frozen=True, repr=False)
+class Punctuated(Watermark):
+    column: str
+
+    def columns(self) -> tuple[str, ...]:
+        return (self.column,)
+
+    def check(self, types: Mapping[str, pa.DataType], measure: Measure) -> None:
+        type = types[self.column]
+        if type != measure.type and not pa.types.is_boolean(type):
+            raise TypeError(
+                f"punctuated's column {self.column!r} has type {type}; it must have the time column's type, "
+                f"{measure.type}, or be boolean (true: the row's own time is the watermark)"
+            )
+
+    def observe(self, before: Progress, seen: Seen) -> Progress:
+        marks, measure = seen.columns[self.column], seen.measure
+        if pa.types.is_boolean(marks.type):
+            return before.grown(_largest(seen.times[marks.fill_null(False).to_numpy(zero_copy_only=False)]))
+        if measure.is_uint64:  # of times that do not fit int64 any is beyond all rows
+            marks = pc.min_element_wise(marks, pa.scalar(MAX_WORD, pa.uint64()), skip_nulls=False)
+        return before.grown(_largest(measure.words(pc.drop_null(marks))))
+
+    def reached(self, progress: Progress, delays: Mapping[str, int]) -> int | None:
+        return progress.largest
+
+    def __repr__(self) -> str:
+        return f"sl.punctuated({self.column!r})"
+
+
+class Moved(NamedTuple):
+    """A push that moved the watermark: its times, and where the watermark was before."""
+
+    times: pa.Array
+    before: int | None
+
+    @staticmethod
+    def by(times: pa.Array, before: int | None) -> Moved:
+        """Of many times only two are remembered, the latest ones."""
+        if len(times) > _REMEMBERED:
+            newest = pc.max(times)
+            rest = times.filter(pc.less(times, newest))
+            times = pa.array([newest, *([pc.max(rest)] if len(rest) else [])], times.type)
+        return Moved(times, before)
+
+    def without_newest(self, measure: Measure, accepted: int, delay: int) -> tuple[int, int | None]:
+        """The latest time that counted, and where the watermark would be without it."""
+        times = measure.words(pc.drop_null(self.times))
+        times = times[times <= accepted]
+        newest = int(times.max(initial=-_FAR))
+        rest = times[times < newest]
+        reached = [int(rest.max()) - delay] if rest.size else []
+        return newest, max([*reached, *([] if self.before is None else [self.before])], default=None)
+
+
+def bounded(delay: object, *, at_most_ahead: object = None) -> Bounded:
+    """Rows come at most ``delay`` behind the newest: the watermark is ``max(time) - delay``.
+
+    Parameters
+    ----------
+    delay
+        How far a row may be behind the newest one.
+    at_most_ahead
+        How far a row may be ahead of the watermark, at least ``delay``. A row further ahead, as of a clock that is
+        wrong, does not move the watermark: it is in ``out.late`` with the reason ``"ahead"``, and in
+        ``out.stats["ahead"]``. None: any row moves it.
+
+    Notes
+    -----
+    Rows of a push are judged in order of time, each by the watermark that the rows before it give. So a push may span
+    any time that has no gap longer than ``at_most_ahead - delay``. If there is no watermark yet, the rows after the
+    median row of the push are judged, from its time on: one wrong row among several does not set the first watermark.
+    For a stream in order of time the result is the same for any split into pushes of which the first has a right
+    median. On Spark each task judges the rows that it reads of a batch, from their median on if that is later.
+
+    After a pause of the stream longer than that, all rows are ahead: ``op.advance(time)`` says that time has passed.
+
+    Examples
+    --------
+    >>> sl.bounded("10m", at_most_ahead="1d")
+    sl.bounded('10m', at_most_ahead='1d')
+    """
+    delay = _not_negative(delay, "bounded's delay")
+    if at_most_ahead is None:
+        return Bounded(delay)
+    most = parse_span(at_most_ahead, "bounded's at_most_ahead", positive=True)
+    if isinstance(delay, Duration) != isinstance(most, Duration) and delay != 0:
+        raise TypeError(
+            f"bounded's delay and at_most_ahead must both be durations or both be whole numbers; got {str(delay)!r} "
+            f"and {str(most)!r}"
+        )
+    if delay != 0 and _amount(most) < _amount(delay):
+        raise ValueError(
+            f"bounded's at_most_ahead must be at least its delay, as the newest row is so far ahead of the watermark; "
+            f"got delay={_shown(delay)} and at_most_ahead={_shown(most)}"
+        )
+    return Bounded(delay, most)
+
+
+def ordered(on_disorder: str = "error") -> Ordered:
+    """The stream promises time order; a row that breaks it is an error or, with ``"late"``, judged as late."""
+    if on_disorder not in ("error", "late"):
+        raise ValueError(f"on_disorder must be 'error' or 'late'; got {on_disorder!r}")
+    return Ordered(on_disorder)
+
+
+def manual() -> Manual:
+    """Only ``advance(watermark)`` moves time."""
+    return Manual()
+
+
+def per_source(column: str, delay: object, idle: object = None) -> PerSource:
+    """The minimum over the sources named in ``column`` of ``max(time) - delay``.
+
+    A source silent for ``idle`` (behind the newest row of all) stops holding the others back.
+    """
+    span = None if idle is None else parse_span(idle, "per_source's idle", positive=True)
+    return PerSource(_name(column, "per_source"), _not_negative(delay, "per_source's delay"), span)
+
+
+def punctuated(column: str) -> Punctuated:
+    """Rows carry the watermark: the largest value of a nullable time column, or a boolean that marks rows."""
+    return Punctuated(_name(column, "punctuated"))
+
+
+def _amount(span: Span) -> int:
+    return span.ns if isinstance(span, Duration) else span
+
+
+def _largest(times: Ints) -> int | None:
+    return int(times.max()) if times.size else None
+
+
+def _name(column: object, function: str) -> str:
+    if not isinstance(column, str) or not column:
+        raise TypeError(f"{function}'s column must be the name of a column; got {column!r}")
+    return column
+
+
+def _not_negative(value: object, argument: str) -> Span:
+    span = parse_span(value, argument)
+    if (span.ns if isinstance(span, Duration) else span) < 0:
+        raise ValueError(f"{argument} must not be negative; got {value!r}")
+    return span
+
+
+def _shown(span: Span) -> str:
+    return repr(str(span)) if isinstance(span, Duration) else repr(span)

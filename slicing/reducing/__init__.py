@@ -1,0 +1,1 @@
+"""Rows of a batch into cells."""

@@ -1,0 +1,305 @@
+"""Rows of one batch, ready for kernels: times, key codes and columns as arrays, in the form each kernel wants."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from slicing.cells.lanes import Feed
+from slicing.cells.ranked import RANK_FORMS
+from slicing.columns.arrow_out import array_of
+from slicing.columns.key_tables import Codes
+from slicing.columns.lazy import lazy
+from slicing.columns.order import alike
+from slicing.columns.row_values import Values, values_of
+from slicing.columns.values import SIGN_BIT
+from slicing.kernels.slice import cut, scan
+from slicing.query.plan import Plan
+from slicing.system.threads import parts, side_by_side
+from slicing.windows.bounds import LIMIT
+
+Ints = npt.NDArray[np.int64]
+Bytes = npt.NDArray[np.uint8]
+
+ALL_VALID: Bytes = np.empty(0, np.uint8)
+
+
+@dataclass(eq=False)
+class Rows:
+    """Rows of one batch, ready for kernels: times, key codes and columns as arrays."""
+
+    plan: Plan
+    columns: Mapping[str, pa.Array]
+    time: Ints
+    code: Codes | None  # None: one global group
+    codes: int  # codes are below this
+    arrival: int | Ints
+    ranks: Mapping[str, Ints]
+    threads: int = 1
+    stamps: Mapping[int, Ints] = field(default_factory=dict)  # what was counted when they came, for windows of rows
+    instant: Ints | None = None  # when they were, where ``time`` is their place in the stream
+
+    def __len__(self) -> int:
+        return self.time.size
+
+    @property
+    def when(self) -> Ints:
+        return self.time if self.instant is None else self.instant
+
+    @lazy
+    def span(self) -> tuple[int, int, bool]:
+        """Smallest and largest time, and whether times ascend."""
+        return self.look()
+
+    def look(self) -> tuple[int, int, bool]:
+        """The same, looked for: with where edges cut the rows, if that is the quickest way to learn whether they are in
+        order."""
+        time, plan = self.time, self.plan
+        low, high = time[[0, -1]].tolist()
+        bounds = None
+        if plan.keeps_slices and -LIMIT <= low <= high <= LIMIT:
+            edges = plan.edges.listed(low, high, plan.grid, max(1024, 2 * time.size))
+            bounds = None if edges is None else self._cut(edges)
+            if edges is not None and bounds is not None:
+                self.__dict__["edges"], self.__dict__["cuts"] = edges, (edges, bounds)
+        ordered = bounds is not None
+        if not ordered:
+            ordered = self._scan()
+            lows, highs = self.extremes
+            low, high = int(lows.min()), int(highs.max())
+        self.__dict__["span"] = low, high, ordered
+        return low, high, ordered
+
+    @lazy
+    def edges(self) -> Ints:
+        """Ascending edges from the first after the earliest row to the first after the latest."""
+        low, high, _ = self.span
+        return self.plan.edges.between(low, high, self.time, self.plan.grid, limit=max(1024, 2 * len(self)))
+
+    @lazy
+    def extremes(self) -> tuple[Ints, Ints]:
+        """The earliest and the latest time of each block."""
+        self._scan()
+        return self.extremes
+
+    def _scan(self) -> bool:
+        """See to the extremes; whether rows are in order."""
+        time, block = self.time, self.plan.policy.block
+        size = -(-len(self) // block)
+        lows, highs = self.__dict__["extremes"] = np.empty(size, np.int64), np.empty(size, np.int64)
+        pieces = parts(size, self.threads, block)
+
+        def scanned(blocks: slice) -> bool:
+            rows = slice(blocks.start * block, blocks.stop * block)
+            return scan(time[rows], block, lows[blocks], highs[blocks])
+
+        ordered = side_by_side(scanned, pieces)
+        return all(ordered) and self._ascend([piece.start * block for piece in pieces[1:]])
+
+    @lazy
+    def cuts(self) -> tuple[Ints, Ints]:
+        """Of rows in order: the edges, and between which rows they lie (from 0 to all)."""
+        bounds = self._cut(self.edges)
+        if bounds is None:
+            raise AssertionError("rows in order are not")
+        return self.edges, bounds
+
+    def _cut(self, edges: Ints) -> Ints | None:
+        """Between which rows edges lie, which come after the first and up to the last; None: rows are not in order."""
+        time, bounds = self.time, np.zeros(edges.size + 1, np.int64)
+        if time.size <= self.plan.policy.numpy_cuts:
+            bounds[1:] = time.searchsorted(edges)
+            return bounds if np.count_nonzero(time[1:] < time[:-1]) == 0 else None
+        if self.threads == 1 or not self.shared:
+            return bounds if cut(time, edges, self.plan.policy.block, bounds[1:]) == time.size else None
+        pieces = self._pieces
+        starts = [piece.start for piece in pieces[1:]]
+        if not self._ascend(starts):
+            return None
+        firsts = [int(np.searchsorted(edges, time[start - 1], "right")) for start in starts]
+        shares = list(zip(pieces, pairwise([0, *firsts, edges.size]), strict=True))
+
+        block = self.plan.policy.block
+
+        def ordered(share: tuple[slice, tuple[int, int]]) -> bool:
+            rows, (first, last) = share
+            return cut(time[rows], edges[first:last], block, bounds[first + 1 : last + 1]) == rows.stop - rows.start
+
+        if not all(side_by_side(ordered, shares)):
+            return None
+        for rows, (first, last) in shares[1:]:
+            bounds[first + 1 : last + 1] += rows.start
+        return bounds
+
+    def _ascend(self, rows: list[int]) -> bool:
+        """Whether none of these rows is earlier than the one before it."""
+        return all(self.time[row - 1] <= self.time[row] for row in rows)
+
+    @property
+    def shared(self) -> bool:
+        """Whether they are enough for several threads."""
+        return self.threads > 1 and len(self._pieces) > 1
+
+    @lazy
+    def _pieces(self) -> list[slice]:
+        return parts(len(self), self.threads)
+
+    @property
+    def parts(self) -> list[Rows]:
+        """The rows in turn, one part a thread."""
+        parts = [self._part(piece) for piece in self._pieces]
+        for part in parts if not self.span[2] else ():
+            part.__dict__["span"] = self.span  # wide enough, and none looks again
+        return parts
+
+    def part(self, piece: slice) -> Rows:
+        part = self._part(piece)
+        part.__dict__["batch"] = self.batch or self
+        return part
+
+    def _part(self, piece: slice) -> Rows:
+        size = piece.stop - piece.start
+        part = replace(
+            self,
+            columns={name: column.slice(piece.start, size) for name, column in self.columns.items()},
+            time=self.time[piece],
+            code=None if self.code is None else self.code[piece],
+            arrival=self.arrival + piece.start if isinstance(self.arrival, int) else self.arrival[piece],
+            ranks={name: ranks[piece] for name, ranks in self.ranks.items()},
+            threads=1,
+            stamps={number: stamp[piece] for number, stamp in self.stamps.items()},
+        )
+        if size and "span" in self.__dict__ and self.span[2]:
+            part.__dict__["span"] = int(part.time[0]), int(part.time[-1]), True
+            if "cuts" in self.__dict__:
+                part.__dict__["cuts"] = self.cuts[0], np.clip(self.cuts[1] - piece.start, 0, size)
+        return part
+
+    @lazy
+    def batch(self) -> Rows | None:
+        """The rows that these are a part of, as they lie there."""
+        return None
+
+    def take(self, index: Ints, time: Ints | None = None) -> Rows:
+        """``time``: theirs, where it is known."""
+        chosen = array_of(index)
+        return replace(
+            self,
+            columns={name: column.take(chosen) for name, column in self.columns.items()},
+            time=self.time.take(index) if time is None else time,
+            code=None if self.code is None else self.code.take(index),
+            arrival=index + self.arrival if isinstance(self.arrival, int) else self.arrival.take(index),
+            ranks={name: ranks.take(index) for name, ranks in self.ranks.items()},
+            stamps={number: stamp.take(index) for number, stamp in self.stamps.items()},
+        )
+
+    def detached(self) -> Rows:
+        """The same in memory of their own: a part keeps all the rows that it is of."""
+        return replace(
+            self,
+            columns={name: pa.concat_arrays([column]) for name, column in self.columns.items()},
+            time=self.time.copy(),
+            code=None if self.code is None else self.code.copy(),
+            arrival=self.arrival if isinstance(self.arrival, int) else self.arrival.copy(),
+            ranks={name: ranks.copy() for name, ranks in self.ranks.items()},
+            stamps={number: stamp.copy() for number, stamp in self.stamps.items()},
+        )
+
+    def each_code(self) -> Codes | Ints:
+        """Of each row its key's; all alike where there are no keys."""
+        return alike(0, len(self)) if self.code is None else self.code
+
+    def arrivals(self) -> Ints:
+        if isinstance(self.arrival, int):
+            return np.arange(self.arrival, self.arrival + len(self))
+        return self.arrival
+
+    def sequence(self) -> Ints:
+        """The tie-breaking column, null first; all alike where the spec has none."""
+        name = self.plan.spec.sequence
+        return np.zeros(len(self), np.int64) if name is None else sequence_words(self.columns[name])
+
+    @lazy
+    def order(self) -> tuple[Ints, Ints, Ints]:
+        """The columns that order rows: times, sequence, arrival."""
+        return self.when, self.sequence(), self.arrivals()
+
+    def order_of(self, chunk: slice) -> tuple[Ints, Ints, Ints]:
+        """Those of some rows: what only numbers them is made as it is asked for, and stays in the cache."""
+        if "order" in self.__dict__ or self.plan.spec.sequence is not None or not isinstance(self.arrival, int):
+            time, sequence, arrival = self.order
+            return time[chunk], sequence[chunk], arrival[chunk]
+        time, first = self.when[chunk], self.arrival + chunk.start
+        return time, np.zeros(time.size, np.int64), np.arange(first, first + time.size)
+
+    def valid(self, column: str | None, flag: str | None) -> Bytes:
+        """A byte a row: whether the value is there and the flag lets it in. Empty: all do."""
+        values = None if column is None else self.columns[column]
+        if flag is None and (values is None or not (values.null_count or isinstance(values, pa.DictionaryArray))):
+            return ALL_VALID
+        known = self._valid.get((column, flag))
+        if known is None:
+            masks = [] if column is None else _not_null(self.columns[column])
+            masks += [] if flag is None else [*_not_null(self.columns[flag]), _bytes(self.columns[flag], 1)]
+            known = reduce(np.bitwise_and, masks) if masks else ALL_VALID
+            self._valid[column, flag] = known
+        return known
+
+    @lazy
+    def _valid(self) -> dict[tuple[str | None, str | None], Bytes]:
+        return {}
+
+    def seen(self, name: str) -> Values:
+        """A column's values as users' windows see them."""
+        return values_of(self.columns[name], self.plan.row_values[name])
+
+    def flag(self, name: str) -> npt.NDArray[np.bool_]:
+        """A boolean column; null is false. By its bits: 0.1 ns a row, 0.8 by Arrow."""
+        column = self.columns[name]
+        return reduce(np.bitwise_and, [_bytes(column, 1), *_not_null(column)]).view(np.bool_)
+
+    def feed(self, feed: Feed) -> npt.NDArray[np.generic]:
+        """A column in the form a kernel wants; not writeable, as Arrow's buffers are: a kernel is compiled once."""
+        if feed.column in self.ranks and feed.form in RANK_FORMS:
+            ranks = self.ranks[feed.column]
+            values = ~ranks if feed.form == "high" else ranks
+        else:
+            values = self.plan.readers[feed](self.columns[feed.column])
+        values.setflags(write=False)
+        return values
+
+
+def sequence_words(column: pa.Array) -> Ints:
+    """A tie-breaking column as words to be compared, null first."""
+    if column.type == pa.uint64():
+        words = column.fill_null(0).to_numpy(zero_copy_only=False).view(np.int64) ^ SIGN_BIT
+    else:
+        storage = pa.int64() if column.type.bit_width == 64 else pa.int32()
+        integer = column if pa.types.is_integer(column.type) else column.view(storage)
+        words = integer.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    if column.null_count:
+        words = np.where(column.is_null().to_numpy(zero_copy_only=False), SIGN_BIT, words)
+    return words
+
+
+def _not_null(column: pa.Array) -> list[Bytes]:
+    """A byte a value that is there; none where all are."""
+    if isinstance(column, pa.DictionaryArray):
+        column = column.cast(column.type.value_type)
+    return [_bytes(column, 0)] if column.null_count else []
+
+
+def _bytes(column: pa.Array, number: int) -> Bytes:
+    """A bitmap of a column, a byte a bit; one that is not there has no rows."""
+    bits = column.buffers()[number]
+    if bits is None:
+        return np.zeros(len(column), np.uint8)
+    start, stop = column.offset, column.offset + len(column)
+    packed = np.frombuffer(bits, np.uint8)[start // 8 : (stop + 7) // 8]
+    return np.unpackbits(packed, bitorder="little")[start % 8 : start % 8 + len(column)]

@@ -1,0 +1,234 @@
+"""Rows of one batch into partials, a lane at a time: whole runs where that is quicker, or scattered over cells."""
+
+from __future__ import annotations
+
+from operator import itemgetter
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.cells.lanes import Lane
+from slicing.columns.key_tables import Codes
+from slicing.columns.lazy import lazy
+from slicing.columns.values import SIGN_BIT
+from slicing.kernels import combine as kinds
+from slicing.kernels.scatter import (
+    scatter_arg,
+    scatter_basic_f,
+    scatter_basic_i,
+    scatter_count,
+    scatter_edge,
+    scatter_extreme_count,
+    scatter_extremes,
+    scatter_moments,
+    scatter_product_f,
+    scatter_product_i,
+    settle,
+)
+from slicing.kernels.segments import (
+    masked_basic_f,
+    masked_basic_i,
+    masked_count,
+    masked_extremes,
+    segment_basic_f,
+    segment_basic_i,
+    segment_extremes,
+    segment_moments,
+)
+from slicing.reducing.batch import ALL_VALID, Rows
+from slicing.reducing.places import Pieces, Place, Segments, fixed
+from slicing.system.threads import side_by_side
+
+Ints = npt.NDArray[np.int64]
+
+LINE = 64  # bytes of a cache line
+PIECE = 256  # cells that are made at a time: 100 k of them 0.36 -> 0.1 ms
+
+
+class Quads:
+    """Partials of kind BASIC_F in the making, as ``scatter_basic_f`` has them: two cells a cache line."""
+
+    def __init__(self, size: int) -> None:
+        room = np.empty(4 * (size + PIECE) + LINE // 8, np.int64)
+        first = -room.ctypes.data % LINE // 8
+        pieces = -(-size // PIECE)
+        room[first : first + 4 * pieces * PIECE].reshape(pieces, 4 * PIECE)[:] = _NO_ROWS
+        self.words = room[first : first + 4 * size].reshape(size, 4)
+        self.spilt = np.zeros((size, 2))  # memory that nothing is written to costs nothing
+
+    @property
+    def nbytes(self) -> int:
+        return self.words.nbytes + self.spilt.nbytes
+
+    def partials(self, which: Ints) -> Ints:
+        block: Ints = kinds.room(kinds.BASIC_F, which.size)
+        settle(which, self.words, self.spilt, block)
+        return block
+
+
+_NO_ROWS = np.tile(np.array([0, 0, SIGN_BIT, SIGN_BIT], np.int64), PIECE)
+
+
+class Lifted:
+    """The partials of one lane in the making."""
+
+    def __init__(self, rows: Rows, lane: Lane, size: int, block: Ints | Quads | None = None) -> None:
+        """``block``: partials to go on with, of one cell more."""
+        self._rows, self._lane, self._size = rows, lane, size
+        self._valid = rows.valid(lane.feeds[0].column if lane.feeds else None, lane.flag)
+        self._feeds = []
+        for feed in lane.feeds:
+            if feed.form != "valid":
+                self._feeds.append(rows.feed(feed))
+        self._all_valid = self._valid is ALL_VALID
+        self._returned = rows.valid(lane.feeds[1].column, None) if lane.kind == kinds.ARG else ALL_VALID
+        if isinstance(block, Quads):
+            self.quads = block
+        elif block is not None:
+            self.block = block
+
+    @lazy
+    def block(self) -> Ints:
+        """Empty partials at first; one cell more takes the rows that do not count."""
+        block: Ints = kinds.identity(self._lane.kind, self._room)
+        return block
+
+    @lazy
+    def quads(self) -> Quads:
+        """The same, where rows are scattered to floats' basic partials."""
+        return Quads(self._room)
+
+    @property
+    def _room(self) -> int:
+        return self._size if self._all_valid else self._size + 1
+
+    def counts(self) -> Ints:
+        """How many rows are in each cell."""
+        counts: Ints = (self.quads.words if "quads" in self.__dict__ else self.block)[:, 0]
+        return counts
+
+    @property
+    def counts_rows(self) -> bool:
+        """Whether its kernel counts all rows of each cell."""
+        return self._all_valid and self._lane.kind != kinds.COUNT
+
+    def by_runs(self, place: Place) -> bool:
+        """Reduce all rows if that needs no cell for each."""
+        kind = self._lane.kind
+        if kind == kinds.COUNT and self._all_valid:
+            return True
+        if isinstance(place, Segments) and self._all_valid:
+            if kind not in SEGMENTED:
+                return self._by_edges(place)
+            self.block = np.empty((self._size, len(kinds.IDENTITY[kind])), np.int64)
+            if place.threads == 1:
+                self._segments(place.first, place.last, self.block)
+            else:
+                some = [(place.first[s], place.last[s], self.block[s]) for s in place.shares]
+                side_by_side(lambda share: self._segments(*share), some)
+            return True
+        if kind not in MASKED or not isinstance(place, Segments | Pieces):
+            return False
+        runs, shares = place.runs(), place.shares
+        apart = [self.block, *(kinds.identity(kind, self._room) for _ in shares[1:])]
+        blocks = [self.block] * len(shares) if isinstance(place, Segments) else apart
+
+        side_by_side(lambda share: self._masked(runs[share[0]], share[1]), list(zip(shares, blocks, strict=True)))
+        every = np.arange(self._room)
+        for block in blocks[1:] if isinstance(place, Pieces) else ():
+            kinds.combine(kind, every, every, self.block, block)
+        return True
+
+    def _masked(self, runs: Ints, block: Ints) -> None:
+        kind, masked = self._lane.kind, (runs, self._rows.time, self._valid)
+        if kind == kinds.COUNT:
+            masked_count(*masked, block)
+            return
+        x = self._feeds[0]
+        if kind == kinds.BASIC_F:
+            masked_basic_f(*masked, x, x.view(np.int64), block, block.view(np.float64))
+        elif kind == kinds.BASIC_I:
+            masked_basic_i(*masked, x, block)
+        else:
+            masked_extremes(*masked, x, block)
+
+    def _by_edges(self, place: Segments) -> bool:
+        """The first or last row of each run, where they are in order as they came."""
+        kind, rows, x = self._lane.kind, self._rows, self._feeds[0]
+        if kind not in (kinds.FIRST, kinds.LAST) or not rows.plan.arrival or rows.plan.spec.sequence is not None:
+            return False
+        row = place.first if kind == kinds.FIRST else place.last - 1
+        arrival = row + rows.arrival if isinstance(rows.arrival, int) else rows.arrival[row]
+        self.block = block = kinds.room(kind, self._size)
+        block[:, 0], block[:, 1], block[:, 2] = place.counts(), rows.when[row], 0
+        block[:, 3], block[:, 4] = arrival, x[row]
+        return True
+
+    def _segments(self, first: Ints, last: Ints, block: Ints) -> None:
+        kind, x = self._lane.kind, self._feeds[0]
+        if kind == kinds.BASIC_F:
+            segment_basic_f(first, last, x, x.view(np.int64), block, block.view(np.float64))
+        elif kind == kinds.BASIC_I:
+            segment_basic_i(first, last, x, block)
+        elif kind == kinds.EXTREMES:
+            segment_extremes(first, last, x, block)
+        else:
+            segment_moments(first, last, x, block, block.view(np.float64))
+
+    def ready(self) -> None:
+        """Make the cells, before several threads scatter rows over them."""
+        _ = self.quads if self._lane.kind == kinds.BASIC_F else self.block
+
+    def scatter(self, chunk: slice, cell: Codes, base: int) -> None:
+        """Reduce some rows, whose cells, counted from ``base``, these are."""
+        kind, feeds = self._lane.kind, list(map(itemgetter(chunk), self._feeds))
+        if not self._all_valid:  # as a sum: np.where guesses at each row, 4.1 -> 0.6 ns where half of them count
+            none = np.int32(self._size - base)
+            cell = fixed((cell - none) * self._valid[chunk] + none)
+        if kind == kinds.BASIC_F:
+            quads = self.quads
+            scatter_basic_f(cell, feeds[0].view(np.int64), quads.words[base:], quads.spilt[base:])
+            return
+        block = self.block[base:]
+        floats = block.view(np.float64)
+        if kind == kinds.COUNT:
+            scatter_count(cell, block)
+        elif kind == kinds.BASIC_I:
+            scatter_basic_i(cell, feeds[0], block)
+        elif kind == kinds.EXTREMES:
+            scatter_extremes(cell, feeds[0], block)
+        elif kind == kinds.MOMENTS:
+            scatter_moments(cell, feeds[0], block, floats)
+        elif kind == kinds.PRODUCT_F:
+            scatter_product_f(cell, feeds[0], block, floats)
+        elif kind == kinds.PRODUCT_I:
+            scatter_product_i(cell, *feeds, block, floats)
+        elif kind in (kinds.FIRST, kinds.LAST):
+            time, sequence, arrival = self._rows.order_of(chunk)
+            if not self._rows.plan.arrival:
+                arrival = feeds[0].view(np.int64) if kind == kinds.FIRST else ~feeds[0].view(np.int64)
+            scatter_edge(kind == kinds.LAST, cell, time, sequence, arrival, feeds[0], block)
+        elif kind == kinds.ARG:
+            time, sequence, arrival = self._rows.order_of(chunk)
+            if not self._rows.plan.arrival:
+                arrival = feeds[1].view(np.int64)
+                if self._returned is not ALL_VALID:
+                    arrival = np.where(self._returned[chunk].view(np.bool_), arrival, SIGN_BIT)
+            scatter_arg(cell, feeds[0], time, sequence, arrival, feeds[1], self._returned[chunk], block)
+        elif kind == kinds.EXTREME_COUNT:
+            scatter_extreme_count(cell, feeds[0], block)
+        else:
+            raise AssertionError(f"no kernel reduces rows to partials of kind {kind}")
+
+    def partials(self, counts: Ints, held: Ints | None) -> Ints:
+        """When all rows are in: one partial a cell, of so many rows; of all cells or of some."""
+        if self._lane.kind == kinds.COUNT and self._all_valid:
+            own = counts.copy() if held is None else counts[held]  # two lanes may be counted by one array
+            return own.reshape(-1, 1)
+        if "quads" in self.__dict__:
+            return self.quads.partials(np.arange(self._size) if held is None else held)
+        return self.block[: self._size] if held is None else self.block.take(held, axis=0)
+
+
+SEGMENTED = (kinds.BASIC_F, kinds.BASIC_I, kinds.EXTREMES, kinds.MOMENTS)
+MASKED = (kinds.COUNT, kinds.BASIC_F, kinds.BASIC_I, kinds.EXTREMES)

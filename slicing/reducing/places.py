@@ -1,0 +1,252 @@
+"""Where the rows of a batch go: for each a cell, or runs of rows of one cell; each in some thousand rows at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.columns.key_tables import Codes
+from slicing.columns.lazy import lazy
+from slicing.columns.values import NOWHERE, TOP
+from slicing.kernels.slice import even_cells, grid_cells, pieces
+from slicing.reducing.batch import Rows
+from slicing.system.threads import parts
+
+Ints = npt.NDArray[np.int64]
+Chunk = tuple[slice, Codes, int]  # some rows, their cells, and what to add to these
+
+CHUNK = 1 << 16  # rows scattered at a time: half as many take 0.96 to 0.93 of the rate
+UNEVEN = 1.25  # times its share of the rows that a thread may have
+NO_CODES: Codes = np.empty(0, np.int32)
+NO_CODES.setflags(write=False)
+
+
+def fixed(cells: Codes) -> Codes:
+    """Not writeable, as the indices of a dictionary are: a kernel is compiled once."""
+    cells.setflags(write=False)
+    return cells
+
+
+def _chunks(cells: Ints | Codes) -> Iterator[Chunk]:
+    for first in range(0, cells.size, CHUNK):
+        chunk = slice(first, first + CHUNK)
+        yield chunk, fixed(cells[chunk].astype(np.int32, copy=False)), 0
+
+
+def shares(ends: Ints, threads: int) -> list[slice]:
+    """Cells in turn for each thread, with about as many rows; or all for one, where a cell has too many. ``ends``: how
+    many rows there are up to the end of each."""
+    wanted = parts(int(ends[-1]), threads)
+    bounds, rows = [0], [0]
+    for part in wanted[:-1]:
+        cell = int(ends.searchsorted(part.stop))
+        before, after = int(ends[cell - 1]) if cell else 0, int(ends[cell])
+        nearer = part.stop - before < after - part.stop
+        bounds.append(cell if nearer else cell + 1)
+        rows.append(before if nearer else after)
+    bounds.append(ends.size)
+    rows.append(int(ends[-1]))
+    if max(b - a for a, b in pairwise(rows)) * len(wanted) > UNEVEN * rows[-1]:
+        return [slice(0, ends.size)]
+    return [slice(a, b) for a, b in pairwise(bounds)]
+
+
+@dataclass(eq=False)
+class Scattered:
+    """A cell for each row, in any order; how many rows each has, where that is known."""
+
+    of_row: Ints
+    rows: Ints | None
+
+    def counts(self) -> Ints | None:
+        return self.rows
+
+    def cell(self) -> Ints:
+        return self.of_row
+
+    def chunks(self, together: int = 2) -> Iterable[Chunk]:
+        """``together``: how many kernels take each chunk in turn, for which it should stay in the cache."""
+        return _chunks(self.of_row)
+
+
+@dataclass(eq=False)
+class Chained:
+    """Runs of a key's rows that no gap parts, numbered as they begin: the cell of each row, each one's span."""
+
+    of_row: Codes
+    first: Ints
+    last: Ints
+
+    def counts(self) -> None:
+        return None
+
+    def cell(self) -> Ints:
+        return self.of_row.astype(np.int64)
+
+    def chunks(self, together: int = 2) -> Iterable[Chunk]:
+        return _chunks(self.of_row)
+
+
+@dataclass(eq=False)
+class Segments:
+    """Rows sorted by cell."""
+
+    first: Ints
+    last: Ints
+    threads: int = 1
+
+    def counts(self) -> Ints:
+        return self.last - self.first
+
+    def cell(self) -> Ints:
+        return np.repeat(np.arange(self.first.size), self.counts())
+
+    def chunks(self, together: int = 2) -> Iterable[Chunk]:
+        return _chunks(self.cell())
+
+    @lazy
+    def shares(self) -> list[slice]:
+        """Runs for each thread: with several, a run begins where the one before it ends."""
+        return [slice(0, self.last.size)] if self.threads == 1 else shares(self.last, self.threads)
+
+    def runs(self) -> Ints:
+        """As pieces."""
+        runs = np.empty((self.first.size, 5), np.int64)
+        runs[:, 0], runs[:, 1], runs[:, 2] = self.first, self.last, np.arange(self.first.size)
+        runs[:, 3], runs[:, 4] = ~TOP, TOP
+        return runs
+
+
+@dataclass(eq=False)
+class Grid:
+    """Cells slot * keys + code, made as they are asked for. Without codes ``keys`` cells of a slot take turns."""
+
+    of: Rows
+    edges: Ints
+    keys: int
+
+    def counts(self) -> None:
+        return None
+
+    def cell(self) -> Ints:
+        cell = np.empty(len(self.of), np.int64)
+        self._fill(slice(None), cell)
+        return cell
+
+    def slots(self) -> Ints:
+        """Of each row."""
+        slot = np.empty(len(self.of), np.int64)
+        self._place(self.of.time, NO_CODES, 1, slot)
+        return slot
+
+    @lazy
+    def shares(self) -> list[slice]:
+        """Rows for each thread: in order and by key, none of a slot that another one has."""
+        rows = self.of
+        if (
+            rows.threads == 1
+            or not rows.shared
+            or rows.code is None
+            or not rows.span[2]
+            or rows.edges is not self.edges
+        ):
+            return [slice(0, len(rows))]
+        bounds = rows.cuts[1]
+        return [slice(int(bounds[s.start]), int(bounds[s.stop])) for s in shares(bounds[1:], rows.threads)]
+
+    @lazy
+    def bounds(self) -> Ints:
+        """Between which rows the slots lie, where these are long and side by side."""
+        if self.edges.size == 1:
+            return np.array([0, len(self.of)])
+        if not self.of.span[2] or self.edges.size * self.of.plan.policy.long_slot > len(self.of):
+            return NOWHERE
+        edges, bounds = self.of.cuts
+        if edges is self.edges:
+            return bounds
+        return np.append(0, np.searchsorted(self.of.time, self.edges))  # but others, of more rows than these
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether rows are in order, and slots of many keys' rows lie side by side."""
+        return self.of.code is not None and self.of.span[2] and self.bounds.size > 0
+
+    def chunks(self, together: int = 2, share: slice | None = None) -> Iterable[Chunk]:
+        """Of all rows or a share."""
+        rows, code = len(self.of), self.of.code
+        bounds = NOWHERE if code is None else self.bounds
+        some = slice(0, rows) if share is None else share
+        if code is None or not bounds.size:
+            return self._filled(some)
+        step = CHUNK if together > 1 else rows
+        found = []
+        for slot, (first, last) in enumerate(pairwise(bounds.tolist())):  # the codes are cells of the slot
+            begin, end = max(first, some.start), min(last, some.stop)
+            for at in range(begin, end, step):
+                chunk = slice(at, min(at + step, end))
+                found.append((chunk, fixed(code[chunk]), slot * self.keys))
+        return found
+
+    def _filled(self, some: slice) -> Iterator[Chunk]:
+        for first in range(some.start, some.stop, CHUNK):
+            chunk = slice(first, min(first + CHUNK, some.stop))
+            cell = np.empty(chunk.stop - first, np.int32)
+            self._fill(chunk, cell)
+            yield chunk, fixed(cell), 0
+
+    def _fill(self, chunk: slice, out: Ints | Codes) -> None:
+        code = NO_CODES if self.of.code is None else fixed(self.of.code[chunk])
+        self._place(self.of.time[chunk], code, self.keys, out)
+
+    def _place(self, time: Ints, code: Codes, keys: int, out: Ints | Codes) -> None:
+        if self._width:
+            even_cells(time, self.edges[0], self._width, code, np.int64(keys), out)
+        else:
+            grid_cells(time, self.edges, code, np.int64(keys), out)
+
+    @lazy
+    def _width(self) -> np.int64 | None:
+        """Between neighbouring edges, None where that varies."""
+        regular, edges = self.of.plan.edges.regular_width(self.of.plan.grid), self.edges
+        if regular is None or edges[-1] - edges[0] != (edges.size - 1) * regular[0]:
+            return None
+        return np.int64(regular[0])
+
+
+@dataclass(eq=False)
+class Pieces:
+    """Rows of a grid without keys that touch few slots at a time: runs of rows, each of which holds some of a cell."""
+
+    grid: Grid
+    found: Ints
+
+    @staticmethod
+    def of(grid: Grid) -> Pieces | None:
+        """None where they touch many."""
+        (lows, highs), policy = grid.of.extremes, grid.of.plan.policy
+        found = np.empty((policy.most_pieces * lows.size, 5), np.int64)
+        n = pieces(len(grid.of), policy.block, lows, highs, grid.edges, found)
+        return None if n < 0 else Pieces(grid, found[:n])
+
+    def counts(self) -> None:
+        return None
+
+    def cell(self) -> Ints:
+        return self.grid.cell()
+
+    def chunks(self, together: int = 2) -> Iterable[Chunk]:
+        return self.grid.chunks(together)
+
+    def runs(self) -> Ints:
+        return self.found
+
+    @lazy
+    def shares(self) -> list[slice]:
+        return parts(len(self.found), self.grid.of.threads, self.grid.of.plan.policy.block)
+
+
+Place = Segments | Pieces | Grid | Scattered | Chained

@@ -1,0 +1,390 @@
+"""Rows to cells: the slicer and the pre-aggregation of one batch.
+
+Each row finds its slot (an edge interval of the batch's span), then its cell (slot and key), and one kernel a lane
+reduces rows into cells. Rows in time order without keys are runs, reduced with SIMD; so are, by masks, rows out of
+order while a few thousand neighbours touch few slots. All other rows are scattered, some thousand at a time so that
+their cells stay in the cache: over a dense grid of slots and keys while that is no larger than the batch, and over the
+cells that occur when it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import reduce
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.cells.blocks import Block
+from slicing.cells.lanes import COUNTS_ALL, Lane
+from slicing.cells.lists import Lifting
+from slicing.cells.table import Cells, fused, merged, sorted_cells
+from slicing.columns.key_tables import Codes, numbered
+from slicing.columns.order import begins, distinct, inverse, order_by, sorting
+from slicing.columns.values import TOP
+from slicing.kernels.cells import CODE, END, FIRST, LAST, LEVEL, ROWS, chain_rows
+from slicing.kernels.combine import COUNT, combine
+from slicing.kernels.scatter import scatter_count, scatter_span, span_in_order
+from slicing.kernels.segments import masked_count, masked_span
+from slicing.kernels.slice import number_cells
+from slicing.query.plan import Plan
+from slicing.reducing.batch import ALL_VALID, Rows
+from slicing.reducing.lift import MASKED, SEGMENTED, Lifted
+from slicing.reducing.places import Chained, Chunk, Grid, Pieces, Place, Scattered, Segments, fixed
+from slicing.system.threads import side_by_side
+from slicing.windows.bounds import BEGIN
+
+Ints = npt.NDArray[np.int64]
+Bytes = npt.NDArray[np.uint8]
+
+EMPTY = 8  # times as many places as rows are looked through sooner than rows are sorted: 38 -> 5 to 15 ns a row
+MOST_PLACES = 1 << 23  # likewise, 32 MB
+
+
+def _numbered(cell: Ints, size: int) -> tuple[Scattered, Ints]:
+    """Cells of a grid that few rows fill: numbered as they occur, in order; and the ones that do."""
+    if size >= 1 << 32:  # too many to sort by counting
+        number, found = numbered(cell)
+        order = np.argsort(found)
+        return Scattered(inverse(order)[number], None), found[order]
+    if size <= min(EMPTY * cell.size, MOST_PLACES):
+        rows, found = np.empty((2, min(cell.size, size) + 1), np.int64)
+        n = number_cells(cell, np.zeros(size, np.int32), rows, found)
+        return Scattered(cell, rows[:n]), found[:n]
+    order = order_by(cell)
+    ordered = cell[order]
+    first = begins(ordered)
+    rows = np.diff(np.append(first, cell.size))
+    cell[order] = np.repeat(np.arange(first.size), rows)
+    return Scattered(cell, rows), ordered[first]
+
+
+def reduce_rows(rows: Rows) -> Cells:
+    """All rows as level-0 cells; every row must be at or after the horizon, where all edges live."""
+    plan = rows.plan
+    if not rows.time.size:
+        return plan.no_cells
+    if rows.code is None and rows.span[2]:
+        return _in_order(rows)
+    edges = rows.edges
+    ends = _slices(plan, edges) if plan.grid else edges
+    keys = max(rows.codes, 1)
+    grid = Grid(rows, edges, keys)
+    shared = _shared(rows, ends, grid) if rows.threads > 1 and rows.shared else None
+    if shared is not None:
+        return shared
+    if plan.grid and edges.size * keys * plan.policy.grid_rows > len(rows):
+        chained = _chained(rows, ends)
+        if chained is not None:
+            return chained
+    if edges.size * keys > max(rows.time.size, 1024):
+        if ends[0] == ends[-1] and rows.code is not None:  # one slice: its cells lie by key, then by time
+            cell = grid.slots()
+            cell += rows.code * np.int64(edges.size)
+            some, found = _numbered(cell, edges.size * keys)
+            return _assemble(rows, ends[found % edges.size], found // edges.size, some)
+        some, found = _numbered(grid.cell(), edges.size * keys)
+        return _assemble(rows, ends[found // keys], found % keys, some)
+    if rows.code is not None:
+        return _assemble(rows, ends[:, None], np.arange(keys), grid)
+    place: Place = Pieces.of(grid) or grid
+    turns = plan.policy.turns
+    if place is grid and _of_words(plan) and edges.size * turns * plan.policy.turn_rows <= len(rows):
+        cells = _lift(rows, ends[:, None], np.zeros(turns, np.int64), Grid(rows, edges, turns))
+        return fused(sorted_cells(cells), plan.lanes, plan.gaps)
+    return _assemble(rows, ends, np.zeros(ends.size, np.int64), place)
+
+
+def _slices(plan: Plan, edges: Ints) -> Ints:
+    """Of the slots that end at these edges: a slice may be several slots of the grid."""
+    return plan.edges.next_live(edges - 1, BEGIN) if plan.grid else edges
+
+
+def _in_order(rows: Rows) -> Cells:
+    """Rows without keys, in time order: the runs between edges."""
+    plan, (edges, bounds), threads = rows.plan, rows.cuts, rows.threads
+    ends = _slices(plan, edges) if plan.grid else edges
+    runs = Segments(bounds[:-1], bounds[1:], threads)
+    held = runs.last > runs.first
+    if np.count_nonzero(held) < ends.size:
+        ends, runs = ends[held], Segments(runs.first[held], runs.last[held], threads)
+    if threads > 1 and rows.shared and (len(runs.shares) == 1 or not _of_runs(rows)):
+        return _by_parts(rows)
+    cells = _lift(rows, ends, np.zeros(ends.size, np.int64), runs)
+    if plan.grid:
+        return _by_slice(plan, cells)
+    cells.__dict__["slice_ends"] = ends  # a cell a slice
+    return cells
+
+
+def _shared(rows: Rows, ends: Ints, grid: Grid) -> Cells | None:
+    """Rows of several threads: over one table where none needs a cell of another one, else each makes its own. None
+    where so many cells would cost more than is saved."""
+    plan, size = rows.plan, ends.size * grid.keys
+    if rows.code is None:
+        some = Pieces.of(grid) if size <= len(rows) and _of_runs(rows) else None
+        if some is not None:
+            return _assemble(rows, ends, np.zeros(size, np.int64), some)
+    elif size * (plan.policy.grid_rows if plan.grid else 1) <= len(rows) and len(grid.shares) > 1 and _of_words(plan):
+        return _assemble(rows, ends[:, None], np.arange(grid.keys), grid)
+    return _by_parts(rows) if _worth_parts(rows, size) else None
+
+
+def _worth_parts(rows: Rows, cells: int) -> bool:
+    """Whether cells of each thread's own cost less than they save."""
+    policy = rows.plan.policy
+    enough = cells * policy.shared_rows <= len(rows) and len(rows) >= policy.thread_rows * rows.threads
+    return enough and _of_words(rows.plan)
+
+
+def _of_words(plan: Plan) -> bool:
+    return all(isinstance(lane.kind, int) for lane in plan.lanes)
+
+
+def _of_runs(rows: Rows) -> bool:
+    """Whether threads can share runs of rows, each of one cell."""
+
+    def by_runs(lane: Lane) -> bool:
+        if lane.counts_all or lane.kind in MASKED:
+            return True
+        return lane.kind in SEGMENTED and rows.span[2] and rows.valid(lane.feeds[0].column, lane.flag) is ALL_VALID
+
+    return all(map(by_runs, rows.plan.lanes))
+
+
+def _by_parts(rows: Rows) -> Cells:
+    """Each thread makes cells of its own."""
+    cells = _side_by_side(rows)
+    if cells is not None:
+        return cells
+    tables = side_by_side(reduce_rows, rows.parts)
+    return reduce(lambda older, newer: merged(older, newer, rows.plan.lanes, rows.plan.gaps), tables)
+
+
+def _chained(rows: Rows, ends: Ints) -> Cells | None:
+    """Each key's rows of a slice up to the next gap as a cell; None where rows are too few, or too far out of order.
+
+    Cells of few rows between the edges of the grid are made only to be sorted and fused: 1000 keys at a row a second,
+    gap 3 s, pushes of 1 M rows 36 -> 16 ns a row.
+    """
+    plan, ends, keys = rows.plan, distinct(ends), max(rows.codes, 1)
+    if rows.code is None or ends.size * keys > len(rows):
+        return None
+    group = rows.code if ends.size == 1 else Grid(rows, ends, keys).cell()
+    current, cell = np.full(ends.size * keys, -1, np.int32), np.empty(len(rows), np.int32)
+    group_of, first, last = np.empty((3, len(rows)), np.int64)
+    alone = np.int64(len(rows) // 8)
+    n = int(chain_rows(group, rows.time, np.int64(plan.session_gaps[0]), alone, current, cell, group_of, first, last))
+    if n < 0:
+        return None
+    slot, code = divmod(group_of[:n], keys)
+    cells = _lift(rows, ends[slot], code, Chained(cell, first[:n], last[:n]))
+    return fused(sorted_cells(cells), plan.lanes, plan.gaps)
+
+
+def _side_by_side(rows: Rows) -> Cells | None:
+    """Each thread fills a grid of its own, and these are added up cell by cell; None where they would be mostly empty.
+
+    2 threads with 100,000 keys: merging sorted tables took 2.7 of the 13.9 ms of CPU of a push of 1 M rows, this 1.6.
+    """
+    plan, edges, keys, parts = rows.plan, rows.edges, max(rows.codes, 1), rows.parts
+    size = edges.size * keys
+    most = len(rows) // max(len(parts), plan.policy.grid_rows if plan.grid else 1)
+    if rows.code is None or size > most or not _of_words(plan):
+        return None
+    ends = _slices(plan, edges)[:, None]
+    grids = [Grid(part, edges, keys) for part in parts]
+    total, *others = side_by_side(lambda grid: _lift(grid.of, ends, np.arange(keys), grid, whole=True), grids)
+    every = np.arange(size)
+    for other in others:
+        total.meta[:, ROWS] += other.rows
+        if plan.fragments:
+            np.minimum(total.first, other.first, out=total.first)
+            np.maximum(total.last, other.last, out=total.last)
+        for lane, block, added in zip(plan.lanes, total.blocks, other.blocks, strict=True):
+            combine(lane.kind, every, every, block, added)
+    held = total.rows.nonzero()[0]
+    return _by_slice(plan, total if held.size == size else total.take(held))
+
+
+def reduce_suspects(rows: Rows, ends: Ints, level: Ints) -> Cells:
+    """Few rows that may be late for something, each with its slice and level of its own."""
+    plan = rows.plan
+    cell = np.arange(len(rows))
+    cells = _lift(rows, ends, rows.each_code(), Scattered(cell, np.ones(len(rows), np.int64)))
+    if plan.fragments:
+        cells = cells.with_meta(LEVEL, level)
+    return fused(sorted_cells(cells), plan.lanes, plan.gaps)
+
+
+def lift_rows(rows: Rows) -> Cells:
+    """Each row as a cell of its own (END: its time), in the order they came."""
+    cells = _lift(rows, rows.time, rows.each_code(), Scattered(np.arange(len(rows)), np.ones(len(rows), np.int64)))
+    return replace(cells, meta=np.ascontiguousarray(cells.meta[:, : ROWS + 1]))
+
+
+def lift_ranges(rows: Rows, first: Ints, last: Ints, lanes: Sequence[Lane] | None = None) -> Cells:
+    """Rows in order, each range of a key alone, as cells side by side (END: the last time), of some lanes or all."""
+    code = np.zeros(first.size, np.int64) if rows.code is None else rows.code[first]
+    cells = _lift(rows, rows.time[last - 1], code, Segments(first, last), lanes)
+    return replace(cells, meta=np.ascontiguousarray(cells.meta[:, : ROWS + 1]))
+
+
+def _assemble(rows: Rows, ends: Ints, code: Ints, place: Place) -> Cells:
+    """Reduce, and put slots that share a slice together."""
+    cells = _lift(rows, ends, code, place)
+    return _by_slice(rows.plan, cells) if rows.plan.grid else cells
+
+
+def _by_slice(plan: Plan, cells: Cells) -> Cells:
+    """A key's cells of a slice come in time order."""
+    if plan.grid and len(cells) > 1:
+        order = sorting(cells.code, cells.end)
+        return fused(cells if order is None else cells.take(order), plan.lanes, plan.gaps)
+    return cells
+
+
+def _lift(
+    rows: Rows,
+    ends: Ints,
+    code: Ints | Codes,
+    place: Place,
+    chosen: Sequence[Lane] | None = None,
+    whole: bool = False,
+) -> Cells:
+    """Without a grid's cells that stayed empty, unless it is to be whole. Ends and codes may be given as its sides."""
+    plan = rows.plan
+    size = ends.size if ends.shape == code.shape else len(ends) * len(code)
+    made: list[Lifted | Block | None] = []  # what becomes the lane's block; None: the number of rows
+    lanes: list[Lifted] = []
+    for lane in plan.lanes if chosen is None else chosen:
+        if lane.kind == COUNT and lane == COUNTS_ALL:
+            made.append(None)
+        elif isinstance(lane.kind, int):
+            lanes.append(Lifted(rows, lane, size))
+            made.append(lanes[-1])
+        else:
+            made.append(lane.kind.lifted(lane, _lifting(rows, lane, place, size)))
+    counts = place.last - place.first if isinstance(place, Segments) else place.counts()
+    counter = None
+    if counts is None:
+        for counter in lanes:
+            if counter.counts_rows:
+                break
+        else:
+            counter = None
+    counted = np.zeros((size, 1), np.int64) if counts is None and counter is None else None
+    span = _known_span(rows, place, size) if plan.fragments else None
+    in_turn = place if plan.fragments and isinstance(place, Grid) and place.in_turn else None
+    spans = np.full((size, 2), ~TOP) if plan.fragments and span is None and in_turn is None else None
+    waiting = []
+    for lifted in lanes:
+        if not lifted.by_runs(place):
+            waiting.append(lifted)
+    if waiting or counted is not None or spans is not None:
+        _scatter(rows, place, waiting, counted, spans)
+    if spans is not None:
+        span = ~spans[:, 0], spans[:, 1]
+    if counted is not None:
+        counts = counted[:, 0]
+    elif counts is None:
+        assert counter is not None
+        counts = counter.counts()
+    if in_turn is not None:
+        span = _span_in_turn(in_turn, counts)
+    held = None
+    if isinstance(place, Grid | Pieces) and not whole:
+        held = counts.nonzero()[0]
+        if held.size == size:
+            held = None
+    meta = _meta(ends, code, counts, held, plan.fragments)
+    if span is not None:
+        meta[:, LEVEL] = 0
+        meta[:, FIRST], meta[:, LAST] = span if held is None else (span[0][held], span[1][held])
+    blocks: list[Block] = []
+    for one in made:
+        if one is None:
+            blocks.append((counts.copy() if held is None else counts[held]).reshape(-1, 1))
+        elif isinstance(one, Lifted):
+            blocks.append(one.partials(counts, held))
+        else:
+            blocks.append(one if held is None else one.take(held, axis=0))
+    return Cells(meta, tuple(blocks))
+
+
+def _known_span(rows: Rows, place: Place, size: int) -> tuple[Ints, Ints] | None:
+    """The first and the last time of each cell, where a pass of its own, or none, tells them."""
+    if isinstance(place, Chained):
+        return place.first, place.last
+    if isinstance(place, Segments):
+        return rows.time[place.first], rows.time[place.last - 1]
+    if isinstance(place, Pieces):
+        first, last = np.full(size, TOP), np.full(size, ~TOP)
+        masked_span(place.found, rows.time, first, last)
+        return first, last
+    return None
+
+
+def _span_in_turn(grid: Grid, counts: Ints) -> tuple[Ints, Ints]:
+    """The same of rows in order, slot by slot, which the first and the last rows of each slot tell."""
+    code, time, keys = grid.of.code, grid.of.time, grid.keys
+    assert code is not None
+    first, last = np.empty((2, counts.size), np.int64)
+    for slot, (begin, end) in enumerate(pairwise(grid.bounds.tolist())):
+        cells = slice(slot * keys, (slot + 1) * keys)
+        span_in_order(fixed(code[begin:end]), time[begin:end], counts[cells], first[cells], last[cells])
+    return first, last
+
+
+def _scatter(rows: Rows, place: Place, waiting: Sequence[Lifted], counted: Ints | None, spans: Ints | None) -> None:
+    """What is left of the lanes, the count and the first and last times, chunk by chunk."""
+    if counted is not None and isinstance(place, Pieces):
+        masked_count(place.found, rows.time, ALL_VALID, counted)
+        counted = None
+    together = len(waiting) + (counted is not None) + (spans is not None)
+
+    def scattered(chunks: Iterable[Chunk]) -> None:
+        for chunk, cell, base in chunks:
+            for lane in waiting:
+                lane.scatter(chunk, cell, base)
+            if counted is not None:
+                scatter_count(cell, counted[base:])
+            if spans is not None:
+                scatter_span(cell, rows.time[chunk], spans[base:])
+
+    if not isinstance(place, Grid) or len(place.shares) == 1:
+        scattered(place.chunks(together))
+        return
+    for lane in waiting:
+        lane.ready()
+    side_by_side(scattered, [place.chunks(together, share) for share in place.shares])
+
+
+def _meta(ends: Ints, code: Ints | Codes, counts: Ints, held: Ints | None, fragments: bool) -> Ints:
+    """Of all cells, or of those that are held, which are made alone where they are few (100 k cells 1.5 ms); else it is
+    quicker to make all and drop the others (1 M cells of 10 slots 8.8 -> 4.7 ms)."""
+    words = 6 if fragments else 3
+    if held is None or 2 * held.size > counts.size:
+        meta = np.empty((counts.size, words), np.int64)
+        cells = meta if ends.shape == code.shape else meta.reshape(len(ends), len(code), words)
+        cells[..., END], cells[..., CODE], meta[:, ROWS] = ends, code, counts
+        return meta if held is None else meta.take(held, axis=0)
+    meta = np.empty((held.size, words), np.int64)
+    row, column = (held, held) if ends.shape == code.shape else divmod(held, code.size)
+    meta[:, END], meta[:, CODE], meta[:, ROWS] = ends.ravel()[row], code[column], counts[held]
+    return meta
+
+
+def _lifting(rows: Rows, lane: Lane, place: Place, size: int) -> Lifting:
+    """A batch as kinds that are not numbers take it: a row counts where none of its values is null."""
+    masks = [m for m in (rows.valid(f.column, lane.flag) for f in lane.feeds) if m is not ALL_VALID]
+    valid = np.logical_and.reduce(masks).view(np.uint8) if masks else ALL_VALID
+    feeds = [rows.feed(f) for f in lane.feeds]
+
+    def in_order() -> tuple[Ints, Ints, Ints]:
+        time, sequence, arrival = rows.order
+        return time, sequence, arrival if rows.plan.arrival else np.zeros_like(arrival)
+
+    return Lifting(place.cell, size, isinstance(place, Segments), valid, feeds, in_order)

@@ -1,0 +1,133 @@
+"""The head of the store: cells of the newest slots by key code, which pushes that close nothing add their rows to.
+
+A small push costs as much as its rows then, however many keys live: it is not sorted, and nothing is merged. What can
+fail is done beforehand (:meth:`Head.prepare`); what then changes the head in place cannot. Whoever asks for the cells
+(:meth:`Head.cells`) takes a copy. Dense cells of keys that have no rows are wasted, so a head is for slots that most
+keys have rows in, as the slices of the last push that closed something say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.cells.lanes import Lane
+from slicing.cells.table import Cells
+from slicing.columns.order import progression
+from slicing.kernels import combine as kinds
+from slicing.kernels.cells import CODE, END, ROWS
+from slicing.kernels.scatter import scatter_new
+from slicing.query.plan import Plan
+from slicing.reducing.batch import Rows
+from slicing.reducing.lift import Lifted, Quads
+from slicing.reducing.places import Grid
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+class Head:
+    """Cells slot * room + code."""
+
+    def __init__(self, plan: Plan, ends: Ints, room: int) -> None:
+        self.plan, self.ends, self.room = plan, ends, room
+        self.size = ends.size * room
+        self.used = 0
+        self.codes = 0  # that there were when rows came last
+        self.torn = False  # an interrupt came while rows were added: some of them are in
+        self._begun = np.zeros(ends.size, np.bool_)  # slots that have rows
+        self._rows = np.zeros((self.size, 1), np.int64)
+        # one cell more takes the rows that do not count
+        self._blocks = [self._rows if lane.counts_all else _block(lane, self.size + 1) for lane in plan.lanes]
+
+    @staticmethod
+    def begun(plan: Plan, rows: Rows, horizon: int) -> Head | None:
+        """One for these rows and those that may come beside them; None where they span too many slots."""
+        (width, _), slots = _slots(plan), plan.policy.head_slots
+        low, high, oldest = (edge_after(plan, t) for t in (*rows.span[:2], horizon))
+        if (high - oldest) // width < slots:
+            low = oldest
+        if (high - low) // width >= slots:
+            return None
+        return Head(plan, progression(low, high, width), rows.codes + rows.codes // 4 + 64)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(block.nbytes for block in {id(block): block for block in (self._rows, *self._blocks)}.values())
+
+    def slices_beside(self, runs: Sequence[Cells], coming: Mask | None) -> int:
+        """How many of its slices none of the runs has; of those that will be there."""
+        held = self.ends[self._begun if coming is None else coming]
+        return sum(not any(end in run.slice_ends for run in runs) for end in held)
+
+    def fullest(self, newest: int) -> float | None:
+        """The share of all keys that the fullest slot had when time passed it; None where it has passed none."""
+        over = self.ends <= newest
+        held = (self._rows.reshape(-1, self.room) > 0).sum(axis=1)
+        return int(held[over].max()) / max(self.codes, 1) if over.any() else None
+
+    def takes(self, rows: Rows) -> bool:
+        width, _ = _slots(self.plan)
+        return rows.codes <= self.room and self.ends[0] - width <= rows.span[0] and rows.span[1] < self.ends[-1]
+
+    def prepare(self, rows: Rows) -> tuple[Mask, Callable[[], int]]:
+        """Everything but the deed, which cannot fail: it adds the rows, and says how many cells are new. Also which
+        slots have rows then."""
+        lanes = [
+            Lifted(rows, lane, self.size, block)
+            for lane, block in zip(self.plan.lanes, self._blocks, strict=True)
+            if not lane.counts_all
+        ]
+        chunks = list(Grid(rows, self.ends, self.room).chunks())
+        begun = self._begun.copy()
+        for slot in np.flatnonzero(~begun):
+            ended = rows.time < self.ends[slot]
+            begun[slot] = (ended & (rows.time >= self.ends[slot] - _slots(self.plan)[0])).any()
+        if any(lane.kind in (kinds.FIRST, kinds.LAST, kinds.ARG) for lane in self.plan.lanes):
+            _ = rows.order
+
+        def commit() -> int:
+            self.torn = True
+            self._begun, self.codes, before = begun, rows.codes, self.used
+            for chunk, cell, base in chunks:
+                for lane in lanes:
+                    lane.scatter(chunk, cell, base)
+                self.used += int(scatter_new(cell, self._rows[base:]))
+            return self.used - before
+
+        return begun, commit
+
+    def cells(self) -> Cells:
+        """A copy, as a sorted table."""
+        self.check()
+        held = self._rows[:, 0].nonzero()[0]
+        meta = np.empty((held.size, 3), np.int64)
+        meta[:, END], meta[:, CODE], meta[:, ROWS] = self.ends[held // self.room], held % self.room, self._rows[held, 0]
+        return Cells(
+            meta, tuple(b.partials(held) if isinstance(b, Quads) else b.take(held, axis=0) for b in self._blocks)
+        )
+
+    def check(self) -> None:
+        """Refuse a head that only some rows of a push have come into."""
+        if self.torn:
+            raise RuntimeError(
+                "a push was interrupted while it added its rows, and some of them are in; go on from the last snapshot "
+                "with Operator.restore, or build a new Operator"
+            )
+
+
+def edge_after(plan: Plan, time: int) -> int:
+    width, phase = _slots(plan)
+    return (time - phase) // width * width + width + phase
+
+
+def _block(lane: Lane, size: int) -> Ints | Quads:
+    return Quads(size) if lane.kind == kinds.BASIC_F else kinds.identity(lane.kind, size)
+
+
+def _slots(plan: Plan) -> tuple[int, int]:
+    regular = plan.edges.regular_width(0)
+    assert regular is not None
+    return regular

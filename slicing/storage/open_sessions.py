@@ -1,0 +1,117 @@
+"""Some keys' cells of a run: found, and left out of it, without a look at all others.
+
+Of many open sessions few end in a push. A cell's last row tells when a session of its key may end, so runs know their
+cells by their last rows and by their codes, from the first time somebody asks. What leaves a run is marked; the others
+are moved once half of them are gone, or when something else is asked of the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.cells.blocks import Block
+from slicing.cells.table import Cells
+from slicing.columns.lazy import lazy
+from slicing.columns.order import ranges
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+_NONE = np.empty(0, np.int64)
+
+
+class Thinned(Cells):
+    """A table without some of its cells: its own are there once they were asked for. ``held``: how many each slice of
+    the whole has left."""
+
+    def __init__(self, whole: Cells, gone: Mask, held: Ints) -> None:
+        self.whole, self.gone, self.held = whole, gone, held
+        self._size = int(held.sum())
+
+    def __len__(self) -> int:
+        return self._size
+
+    @lazy
+    def meta(self) -> Ints:  # type: ignore[override]
+        return self._moved().meta
+
+    @lazy
+    def blocks(self) -> tuple[Block, ...]:  # type: ignore[override]
+        return self._moved().blocks
+
+    def _moved(self) -> Cells:
+        if len(self) < len(self.whole):
+            self.whole = self.whole.take(~self.gone)
+            self.gone, self.held = np.zeros(len(self), np.bool_), self.held[self.held > 0]
+        return self.whole
+
+    @property
+    def owner(self) -> int:
+        return self.whole.owner
+
+    @lazy
+    def nbytes(self) -> int:
+        return self.whole.nbytes + self.gone.nbytes
+
+    def sizes(self) -> tuple[int, int]:
+        return self._size, self.nbytes + self.whole.looked_up
+
+    @lazy
+    def weight(self) -> int:
+        return self.whole.weight * len(self) // max(len(self.whole), 1)
+
+    @lazy
+    def slice_ends(self) -> Ints:
+        return self.whole.slice_ends[self.held > 0]
+
+
+def touched(run: Cells, lasts: Iterable[tuple[int, int]], slices: Iterable[tuple[int, int]]) -> Ints:
+    """The codes of cells whose last row is at ``low`` or later and before ``high`` (or soon), and of those in slices
+    that end after ``low``, and not after ``high``, for any of these pairs."""
+    whole, gone = _whole(run)
+    found = [
+        whole.with_last(low, high) for low, high in lasts if whole.earliest_last < high and low <= whole.latest_last
+    ]
+    for low, high in slices:
+        first, last = np.append(whole.slices(), len(whole))[whole.slice_ends.searchsorted((low, high), "right")]
+        found.append(np.arange(first, last))
+    places = np.concatenate(found) if found else _NONE
+    return whole.code[places if gone is None else places[~gone[places]]]
+
+
+def of_codes(run: Cells, codes: Ints) -> Cells:
+    """The cells of these codes, which ascend."""
+    return _whole(run)[0].take(_places(run, codes))
+
+
+def parted(run: Cells, codes: Ints) -> tuple[Cells, Cells]:
+    """The same, and all others."""
+    (whole, gone), places = _whole(run), _places(run, codes)
+    theirs = whole.take(places)
+    if not places.size:
+        return theirs, run
+    gone = np.zeros(len(whole), np.bool_) if gone is None else gone.copy()
+    gone[places] = True
+    if 2 * (len(run) - places.size) < len(whole):
+        return theirs, whole.take(~gone)
+    starts = whole.slices()
+    held = run.held if isinstance(run, Thinned) else np.diff(np.append(starts, len(whole)))
+    slice_of = starts.searchsorted(places, "right") - 1
+    return theirs, Thinned(whole, gone, held - np.bincount(slice_of, minlength=starts.size))
+
+
+def _whole(run: Cells) -> tuple[Cells, Mask | None]:
+    return (run.whole, run.gone) if isinstance(run, Thinned) else (run, None)
+
+
+def _places(run: Cells, codes: Ints) -> Ints:
+    whole, gone = _whole(run)
+    by_code, order = whole.by_code
+    first, last = by_code.searchsorted(codes), by_code.searchsorted(codes, "right")
+    places = ranges(first, last - first)
+    if order is not None:
+        places = np.sort(order[places])
+    return places if gone is None else places[~gone[places]]

@@ -1,0 +1,288 @@
+"""The slice store: sorted runs of cells, merged geometrically.
+
+Owns every live cell. Takes tables of cells, a horizon when windows have left, renumbered codes and ranks; gives one
+sorted table to answer windows from. A store is a value: each change returns a new one, so a failed push costs
+nothing to undo. Only its head is added to in place, by the last step of a push (:class:`Addition`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.cells.ranked import ranks_used, reranked
+from slicing.cells.sessions import chains, in_runs
+from slicing.cells.table import NEVER, Cells, fused, going_on, merged, sorted_cells
+from slicing.columns.order import distinct
+from slicing.kernels.cells import CODE, END, LEVEL
+from slicing.query.plan import Plan
+from slicing.reducing.batch import Rows
+from slicing.storage.head import Head, edge_after
+from slicing.storage.open_sessions import of_codes, parted, touched
+from slicing.windows.bounds import BEGIN
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+Spans = Sequence[tuple[int, int]]
+
+
+@dataclass(eq=False)
+class Store:
+    plan: Plan
+    runs: tuple[Cells, ...] = ()
+    coarse: int = 0  # how many slices there were when old ones were fused last
+    fill: float = 1.0  # the share of all keys that the fullest slice had when something closed last
+    head: Head | None = None  # cells beside the runs
+
+    def __len__(self) -> int:
+        return sum(map(len, self.runs))
+
+    def held(self, coming: Mask | None = None) -> tuple[int, int, int]:
+        """How many slices, cells and bytes. ``coming``: the slots that the head will have rows in."""
+        cells = size = 0
+        for run in self.runs:
+            run_cells, run_size = run.sizes()
+            cells, size = cells + run_cells, size + run_size
+        slices = cells if len(self.runs) == 1 and self.plan.a_cell_a_slice else self.slices()
+        if self.head is not None:
+            slices += self.head.slices_beside(self.runs, coming)
+            cells, size = cells + self.head.used, size + self.head.nbytes
+        return slices, cells, size
+
+    def of(self, runs: tuple[Cells, ...]) -> Store:
+        """One with these runs, without a head."""
+        return Store(self.plan, runs, self.coarse, self.fill)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(run.sizes()[1] for run in self.runs)
+
+    @property
+    def values(self) -> int:
+        """How many values of a column there may be at most, roughly: one a cell, or an item of its lists."""
+        return sum(run.weight for run in self.runs)
+
+    def slices(self) -> int:
+        """How many slices hold cells."""
+        return sum(run.slices_beside(self.runs[:i]) for i, run in enumerate(self.runs))
+
+    def prepare(self, rows: Rows, horizon: int, newest: int) -> Addition | None:
+        """For a push that closes nothing: rows that the head takes, or a new one; None where neither is worth it. Few
+        rows beside the keys, none of them late."""
+        policy = self.plan.policy
+        if len(rows) > policy.head_rows * rows.codes or self.fill < policy.head_filled:
+            return None
+        if edge_after(self.plan, rows.span[0]) <= horizon:
+            return None
+        store, head = self, self.head
+        if head is None or not head.takes(rows):
+            store = self.whole(newest).settled()
+            head = Head.begun(self.plan, rows, horizon) if store.fill >= policy.head_filled else None
+            if head is None:
+                return None
+            store = Store(store.plan, store.runs, store.coarse, store.fill, head)
+        return Addition(store, *head.prepare(rows))
+
+    def whole(self, newest: int) -> Store:
+        """All cells in runs; how full the slots were that time has passed by ``newest`` is known then."""
+        if self.head is None:
+            return self
+        fill = self.head.fullest(newest)
+        return Store(self.plan, self.beside(self.head.cells()).runs, self.coarse, self.fill if fill is None else fill)
+
+    def fullest(self, keys: int) -> float:
+        """The share of all keys that the fullest slice of its runs has, at most."""
+        most = 0
+        for run in self.runs:
+            starts = run.slices()
+            most += max(int(np.diff(starts).max(initial=0)), len(run.meta) - int(starts[-1]))
+        return most / max(keys, 1)
+
+    def add(self, cells: Cells) -> Store:
+        """One more run, :meth:`settled`."""
+        return self.beside(cells).settled()
+
+    def beside(self, cells: Cells) -> Store:
+        """One more run, as it is."""
+        return self.of((*self.runs, cells)) if len(cells) else self
+
+    def and_runs(self, of: Store) -> Store:
+        """With those of another store before its newest one, with which they are settled."""
+        return replace(self, runs=(*self.runs[:-1], *of.runs, *self.runs[-1:]))
+
+    def going_on(self, fresh: Cells) -> Store:
+        """The same of cells that nobody else has yet: they may change."""
+        older = self.runs
+        if not len(fresh.meta):
+            return self
+        both = None
+        if older and len(older[-1]) == 1:
+            both = going_on(older[-1], fresh, self.plan.lanes, self.plan.gaps)
+        runs = (*older, fresh) if both is None else (*older[:-1], both)
+        return Store(self.plan, runs, self.coarse, self.fill)
+
+    def settled(self) -> Store:
+        """Runs of like size merged, so that there are few and each cell moves rarely."""
+        if len(self.runs) < 2 or self.runs[-2].weight >= 2 * self.runs[-1].weight:
+            return self
+        runs = list(self.runs)
+        largest = self.plan.policy.tree_largest if self.plan.eager else NEVER
+        while len(runs) > 1 and runs[-2].weight < min(2 * runs[-1].weight, largest):
+            newer, older = runs.pop(), runs.pop()
+            runs.append(self._merged(older, newer))
+        return self.of(tuple(runs))
+
+    def consolidated(self) -> Store:
+        """One run."""
+        if len(self.runs) <= 1:
+            return self
+        runs = self.runs
+        while len(runs) > 1:  # two and two: large runs may be many
+            pairs = [self._merged(runs[at], runs[at + 1]) for at in range(0, len(runs) - 1, 2)]
+            runs = (*pairs, *runs[2 * len(pairs) :])
+        return self.of(runs)
+
+    def table(self) -> Cells:
+        """All cells of a consolidated store."""
+        assert len(self.runs) <= 1
+        return self.runs[0] if self.runs else Cells.empty(self.plan.lanes, self.plan.fragments)
+
+    def only(self, which: npt.NDArray[np.bool_]) -> Store:
+        """Some of the cells of a consolidated store."""
+        return self if which.all() else replace(self, runs=(self.table().take(which),))
+
+    def of_codes(self, codes: Ints) -> Store:
+        """The cells of these codes, which ascend."""
+        return replace(self, runs=tuple(of_codes(run, codes) for run in self.runs))
+
+    @property
+    def large(self) -> bool:
+        """Whether it may be worth it to look at some keys' cells ``apart``."""
+        return len(self.runs) > 0 and len(self) >= max(
+            self.plan.policy.apart_cells, self.plan.policy.apart_share * len(self.runs[-1])
+        )
+
+    def apart(self, lasts: Spans, slices: Spans) -> tuple[Store, Store] | None:
+        """The cells of keys that are ``touched``, and those of all others; None where the former are so many that one
+        may as well look at all."""
+        found = np.concatenate([touched(run, lasts, slices) for run in self.runs])
+        if found.size * self.plan.policy.apart_share > len(self):
+            return None
+        codes = distinct(found)
+        both = zip(*(parted(run, codes) for run in self.runs), strict=True)
+        theirs, others = (replace(self, runs=tuple(run for run in runs if len(run))) for runs in both)
+        return theirs, others
+
+    def _merged(self, older: Cells, newer: Cells) -> Cells:
+        return merged(older, newer, self.plan.lanes, self.plan.gaps)
+
+    def without(self, h: int) -> Store:
+        """When windows that end by ``h`` have left: sessions among them are sealed, cells that no open window needs are
+        dropped, old fine slices fuse where their edges have died. With sessions the store must be consolidated."""
+        if self.plan.fragments:
+            return self._fused(self.runs, h)
+        dead = self.plan.edges.held_from(h)  # slices that end by then: a prefix of each run
+        kept = []
+        for run in self.runs:
+            first = int(run.meta[:, END].searchsorted(dead, "right"))
+            if first < len(run.meta):
+                kept.append(run.after(first) if first else run)
+        left = Store(self.plan, tuple(kept), self.coarse, self.fill)
+        if not self.plan.edges.coarsens or sum([run.weight for run in left.runs]) <= self.plan.policy.fused_cells:
+            return left
+        # fusing goes over all slices: not before there are half as many again (1000 tumbling windows of random sizes,
+        # 1600 slices and 158 more a push: 120 -> 25 us a push)
+        if 2 * left._slices_at_most() <= 3 * self.coarse:
+            return left
+        return left._fused(left.runs, h, all_live=dead > BEGIN)
+
+    def _slices_at_most(self) -> int:
+        return sum(run.slice_ends.size for run in self.runs)
+
+    def _fused(self, runs: tuple[Cells, ...], h: int, all_live: bool = False) -> Store:
+        fused = self.of(tuple(left for left in (self._left(run, h, all_live) for run in runs) if len(left)))
+        return replace(fused, coarse=fused._slices_at_most()) if self.plan.edges.coarsens else fused
+
+    def _left(self, table: Cells, h: int, all_live: bool) -> Cells:
+        """A run without the windows that end by ``h``; ``all_live``: an open window needs each of its cells."""
+        level, ends, starts = self._sealed(table, h), table.slice_ends, table.slices()
+        each = np.diff(np.append(starts, len(table)))
+        keep = None if all_live else self._needed(ends, each, level, h)
+        moved = ends.copy()
+        first_new = int(np.searchsorted(ends, h, "right"))
+        if self.plan.edges.coarsens or self.plan.fragments:  # sessions keep cells whose windows have left
+            old: slice | Ints = slice(0, first_new)
+            if keep is not None:
+                old = np.flatnonzero(np.logical_or.reduceat(keep, starts)[old])
+            moved[old] = self.plan.edges.next_live(ends[old] - 1, h)
+        raised = level is not None and not (level == table.level)[keep].all()
+        if raised or not (moved == ends).all():
+            some = slice(None) if keep is None else keep
+            kept = Cells(table.meta.copy(), table.blocks) if keep is None else table.take(keep)
+            kept.meta[:, END] = np.repeat(moved, each)[some]
+            if level is not None:
+                kept.meta[:, LEVEL] = level[some]
+            olds = np.repeat(np.arange(ends.size) < first_new, each)[some]
+            return self._fewer(kept, int(np.count_nonzero(olds)))
+        return table if keep is None or keep.all() else table.take(keep)
+
+    def _fewer(self, cells: Cells, moved: int) -> Cells:
+        """Cells that have become one as one, and in order; the first ones have moved to edges that live."""
+        lanes, gaps = self.plan.lanes, self.plan.gaps
+        first = in_runs(cells.take(slice(0, moved)), lanes, gaps) if self.plan.fragments and moved else None
+        if first is None:
+            return fused(sorted_cells(cells, in_time=True), lanes, gaps)
+        others = fused(sorted_cells(cells.take(slice(moved, None)), in_time=True), lanes, gaps)
+        return merged(first, others, lanes, gaps)
+
+    def _sealed(self, table: Cells, h: int) -> Ints | None:
+        """Levels, raised for sessions that left (``last + gap < h``): nothing joins or bridges them any more."""
+        if not self.plan.fragments:
+            return None
+        level = table.level.copy()
+        outside_whole = level // self.plan.levels * self.plan.levels
+        for j, gap in enumerate(self.plan.session_gaps):
+            found = chains(table, gap, level - outside_whole <= j)
+            left = np.append(found.end + gap < h, False)[found.run]
+            level[left] = outside_whole[left] + j + 1
+        return level
+
+    def _needed(self, ends: Ints, counts: Ints, level: Ints | None, h: int) -> npt.NDArray[np.bool_]:
+        """Which cells an open window needs; each of the slices has so many."""
+        live = self.plan.edges.lives(ends, h) if self.plan.bounds else np.zeros(ends.size, np.bool_)
+        keep = np.repeat(live, counts)
+        if level is None:
+            return keep
+        keep |= self.plan.in_session(level)
+        if self.plan.wholes:  # with idle a row too late for whole() still tells that its key is not over
+            keep |= (level < self.plan.levels) | (self.plan.idle is not None)
+        if self.plan.idle is not None:  # an instance of a key that is over is over for every window
+            alive = level % self.plan.levels < len(self.plan.session_gaps)
+            keep = alive if self.plan.fill else keep & alive  # fill asks how far the instance goes on
+        return keep
+
+    def recoded(self, code: Ints) -> Store:
+        """Codes renumbered: ``code[old]`` is the new one."""
+        return replace(self, runs=tuple(sorted_cells(r.with_meta(CODE, code[r.code])) for r in self.runs))
+
+    def reranked(self, column: str, rank: Ints) -> Store:
+        """Ranks of a column's values renumbered (order kept): ``rank[old]`` is the new one."""
+        return replace(
+            self, runs=tuple(reranked(self.plan.lanes, r, column, rank, self.plan.arrival) for r in self.runs)
+        )
+
+    def ranks_used(self, column: str, size: int) -> Ints:
+        """The ranks of a column's values that any cell holds."""
+        return ranks_used(self.plan.lanes, self.runs, column, size)
+
+
+class Addition(NamedTuple):
+    """Rows on their way into the head."""
+
+    store: Store
+    slots: Mask  # of the head that have rows then
+    commit: Callable[[], int]  # adds them in place, which cannot fail; how many cells are new

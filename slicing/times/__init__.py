@@ -1,0 +1,1 @@
+"""Instants and spans as ticks of a time column; local days and months."""

@@ -1,0 +1,258 @@
+"""The measure a stream advances along: instants and values as int64 words of its time column."""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta, tzinfo
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from slicing.columns.lazy import lazy
+from slicing.times.durations import MAX_WORD, NS, Duration, numpy_ns
+
+Words = NDArray[np.int64]
+
+_UNIT_NAMES = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
+_NINE_DIGITS = re.compile(r"([.,][0-9]{6})([0-9]+)")
+_MAX_SPAN = 2**60  # so that a time and a span can be added
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH_DAY = date(1970, 1, 1).toordinal()
+
+
+@functools.lru_cache
+def _bounds(storage: np.dtype[np.signedinteger | np.unsignedinteger]) -> tuple[int, int]:
+    limits = np.iinfo(storage)
+    return int(limits.min), min(int(limits.max), MAX_WORD)
+
+
+def _cure(type: pa.DataType) -> str:
+    """What to do about a time column that holds none."""
+    if any(is_text(type) for is_text in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)):
+        return ": parse it first (pandas.to_datetime, polars' str.to_datetime, Spark's to_timestamp)"
+    if pa.types.is_floating(type):
+        return ": cast it to timestamps or whole numbers first (pandas.to_datetime(..., unit='s'))"
+    return ""
+
+
+def without_arrow(value: object) -> object:
+    """An Arrow scalar as a plain value, exact; anything else itself. A time with a zone becomes text that has one."""
+    if not isinstance(value, pa.Scalar):
+        return value
+    if not value.is_valid:
+        return None
+    if pa.types.is_timestamp(value.type):
+        moment = np.datetime64(value.value, value.type.unit)
+        return moment if value.type.tz is None else f"{moment}+00:00"
+    if pa.types.is_date(value.type):
+        return np.datetime64(value.value, "D" if pa.types.is_date32(value.type) else "ms")
+    return value.as_py()
+
+
+@dataclass(frozen=True)
+class Measure:
+    """The type of a time column, and how spans, instants and values become int64 words and back."""
+
+    type: pa.DataType
+
+    @staticmethod
+    def of(type: pa.DataType, column: str) -> Measure:
+        """The measure of a time column, or a TypeError naming the column."""
+        kinds = (pa.types.is_timestamp, pa.types.is_date, pa.types.is_integer)
+        if not any(is_kind(type) for is_kind in kinds):
+            raise TypeError(
+                f"time column {column!r} must hold timestamps, dates or integers; its type is {type}{_cure(type)}"
+            )
+        return Measure(type)
+
+    @lazy
+    def is_integer(self) -> bool:
+        return bool(pa.types.is_integer(self.type))
+
+    @lazy
+    def is_uint64(self) -> bool:
+        return bool(self.type == pa.uint64())
+
+    @property
+    def word_ns(self) -> int:
+        """Nanoseconds of one word of a time measure: date32 counts days, date64 milliseconds."""
+        if pa.types.is_timestamp(self.type):
+            return NS[self.type.unit]
+        return NS["d"] if pa.types.is_date32(self.type) else NS["ms"]
+
+    @property
+    def unit_name(self) -> str:
+        """The finest thing the column can tell apart: days for a date64, although it stores milliseconds."""
+        if self.is_integer:
+            return "units"
+        return _UNIT_NAMES[self.type.unit] if pa.types.is_timestamp(self.type) else "days"
+
+    def ticks(self, span: Duration | int, argument: str) -> int:
+        """The span as an exact number of words; 0 fits every measure, nothing is ever rounded."""
+        if isinstance(span, Duration):
+            if self.is_integer:
+                if span.ns:
+                    raise ValueError(
+                        f"{argument} must be a whole number, as the time column is of type {self.type}; "
+                        f"got the duration '{span}' (if it counts since 1970, cast it to timestamps)"
+                    )
+                return 0
+            ticks = self._words_of(span.ns, argument, f"'{span}'")
+        else:
+            if span and not self.is_integer:
+                raise ValueError(
+                    f"{argument} must be a duration such as '1m', as the time column is of type {self.type}; "
+                    f"got the whole number {span}"
+                )
+            ticks = span
+        if abs(ticks) >= _MAX_SPAN:
+            shown = f"'{span}'" if isinstance(span, Duration) else str(span)
+            raise ValueError(f"{argument} must be shorter than 2**60 {self._unit_of_column()}; got {shown}")
+        return ticks
+
+    def instant(self, value: object, argument: str) -> int:
+        """A point on the measure as a word: an int is one already; times are taken exactly.
+
+        A naive time for a column with a zone is UTC; a time with a zone for a column without one is refused.
+        """
+        value = without_arrow(value)
+        if isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64):
+            word = int(value)
+        elif self.is_integer:
+            raise TypeError(
+                f"{argument} must be a whole number, as the time column is of type {self.type}; got {value!r}"
+            )
+        else:
+            word = self._words_of(self.moment_ns(value, argument), argument, repr(value))
+        low, high = self._range
+        if not low <= word <= high:
+            raise ValueError(f"{argument} must fit a time column of type {self.type}; got {value!r}")
+        return word
+
+    def scalar(self, word: int) -> pa.Scalar:
+        """A word as a value of the column's type."""
+        if self.is_integer:
+            return pa.scalar(word, self.type)
+        storage = pa.int64() if self.type.bit_width == 64 else pa.int32()
+        return pa.array([word], storage).view(self.type)[0]
+
+    def words(self, array: pa.Array) -> Words:
+        """The column as read-only int64, sharing its memory if it is 64 bits wide; a null gives any value."""
+        width, data = self._storage.itemsize, array.buffers()[1]
+        if data is None or len(array) == 0:
+            words = np.empty(0, np.int64)
+        elif width == 8:
+            words = np.frombuffer(data, np.int64, len(array), array.offset * 8)
+        else:
+            words = np.frombuffer(data, self._storage, len(array), array.offset * width).astype(np.int64)
+        # Copies are read-only too: numba compiles a kernel anew for each mutability.
+        words.setflags(write=False)
+        return words
+
+    def array(self, words: Words, null: NDArray[np.bool_] | None = None) -> pa.Array:
+        """Words as a column of this type, sharing their memory if it is 64 bits wide; `null` marks nulls."""
+        storage = self._storage
+        words = np.ascontiguousarray(words, dtype=np.int64)
+        low, high = self._range
+        if low > -(2**63) or high < MAX_WORD:
+            kept = words if null is None else np.where(null, 0, words)
+            if len(kept) and not (low <= (least := int(kept.min())) and (most := int(kept.max())) <= high):
+                raise ValueError(
+                    f"a time column of type {self.type} cannot hold {least if least < low else most}, "
+                    f"which a window's bound needs: cast the column to int64"
+                )
+            words = kept
+        data = pa.py_buffer(words if words.itemsize == storage.itemsize else words.astype(storage))
+        if null is None:
+            return pa.Array.from_buffers(self.type, len(words), [None, data], null_count=0)
+        valid = pa.py_buffer(np.packbits(~null, bitorder="little"))
+        return pa.Array.from_buffers(self.type, len(words), [valid, data])
+
+    def value(self, word: int) -> object:
+        """A word as Python says it: int, date or datetime; a numpy.datetime64 where those cannot hold it."""
+        word = int(word)
+        if self.is_integer:
+            return word
+        ns = word * self.word_ns
+        if pa.types.is_date(self.type):
+            days, rest = divmod(ns, NS["d"])
+            first = date.min.toordinal() - _EPOCH_DAY
+            if not rest and first <= days <= date.max.toordinal() - _EPOCH_DAY:
+                return date.fromordinal(days + _EPOCH_DAY)
+            return np.datetime64(word, "D" if pa.types.is_date32(self.type) else "ms")
+        micros, rest = divmod(ns, 10**3)
+        if not rest:
+            try:  # 0.5 us; Arrow's scalar takes 4, and 20 where its code has left the cache
+                moment = _EPOCH + timedelta(microseconds=micros)
+                return moment.astimezone(self._zone) if self.type.tz else moment.replace(tzinfo=None)
+            except (ValueError, OverflowError, LookupError):
+                pass
+        return np.datetime64(word, self.type.unit)
+
+    @lazy
+    def _zone(self) -> tzinfo:
+        """As Arrow finds it."""
+        zone: tzinfo = pa.scalar(0, pa.timestamp("us", self.type.tz)).as_py().tzinfo
+        return zone
+
+    def _words_of(self, ns: int, argument: str, shown: str) -> int:
+        _, rest = divmod(ns, NS["d"] if pa.types.is_date(self.type) else self.word_ns)
+        if rest:
+            raise ValueError(f"{argument} must be a whole number of {self._unit_of_column()}; got {shown}")
+        return ns // self.word_ns
+
+    def _unit_of_column(self) -> str:
+        return f"{self.unit_name}, the unit of the time column ({self.type})"
+
+    @lazy
+    def _storage(self) -> np.dtype[np.signedinteger | np.unsignedinteger]:
+        if self.is_integer:
+            return np.dtype(str(self.type))  # Arrow and numpy agree on these names
+        return np.dtype(np.int32 if pa.types.is_date32(self.type) else np.int64)
+
+    @lazy
+    def _range(self) -> tuple[int, int]:
+        """The words the column can hold. uint64 ends where int64 does."""
+        return _bounds(self._storage)
+
+    def moment_ns(self, value: object, argument: str) -> int:
+        allowed = (
+            f"{argument} must be a datetime, a date, an ISO 8601 string such as '2024-05-01T12:30', "
+            f"a numpy.datetime64 or a whole number of {self.unit_name}"
+        )
+        beyond_micros = 0
+        moment = value
+        if isinstance(moment, str):
+            # fromisoformat drops what comes after microseconds without a word
+            text = moment
+            if digits := _NINE_DIGITS.search(text):
+                if digits[2].rstrip("0")[3:]:
+                    raise ValueError(f"{allowed}; got {value!r}, which is finer than nanoseconds")
+                beyond_micros = int(digits[2][:3].ljust(3, "0"))
+                text = text.replace(digits[0], digits[1], 1)
+            try:
+                moment = datetime.fromisoformat(text)
+            except ValueError:
+                raise ValueError(f"{allowed}; got {value!r}") from None
+        if isinstance(moment, np.datetime64):
+            if (ns := numpy_ns(moment)) is None:
+                raise ValueError(f"{allowed}; got {value!r}, which is not a whole number of nanoseconds")
+            return ns
+        if not isinstance(moment, date):
+            raise TypeError(f"{allowed}; got {value!r} of type {type(value).__name__}")
+        if not isinstance(moment, datetime):
+            return (moment.toordinal() - _EPOCH_DAY) * NS["d"]
+        if moment != moment:  # pandas' NaT says it is a datetime
+            raise ValueError(f"{allowed}; got {value!r}")
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        elif getattr(self.type, "tz", None) is None:
+            raise ValueError(
+                f"{argument} must be a time without a zone, as the time column is of type {self.type}; got {value!r}"
+            )
+        since = moment - _EPOCH
+        micros = (since.days * 86_400 + since.seconds) * 10**6 + since.microseconds
+        return micros * 10**3 + int(getattr(value, "nanosecond", beyond_micros))

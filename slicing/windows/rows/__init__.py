@@ -1,0 +1,1 @@
+"""Window types that rows decide."""

@@ -1,0 +1,320 @@
+"""A user's window as a kernel: whether its methods compile, what they remember of all keys, and the walk over rows."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cache, cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from numba import njit, typeof, types
+from numba.core.errors import NumbaError
+
+from slicing.columns.row_values import in_form, number_form
+from slicing.kernels import walk
+from slicing.system.user_functions import digest
+from slicing.windows.bounds import FOREVER
+from slicing.windows.rows.row_view import Context, Opened, View
+
+Ints = npt.NDArray[np.int64]
+
+_NUMBA = {"float64": types.float64, "int64": types.int64, "bool": types.boolean}
+_FORMS = {"f8": types.float64, "i8": types.int64, "?": types.boolean}
+METHODS = ("see", "deadline", "expired")
+NOT_OPEN = -1
+
+
+class Methods(NamedTuple):
+    """What a user has defined, compiled; and which of it says where windows end."""
+
+    jitted: dict[str, Any]
+    ends: dict[str, bool]
+
+
+class Walked(NamedTuple):
+    """What came of showing rows to a window: the windows found, and for each group what it remembers."""
+
+    window: CompiledWindow
+    found: Ints  # group, first, last, start, end, closes
+    words: Ints
+    by: Ints  # the rank of the row that opened what is open, or NOT_OPEN
+    at: Ints  # when that began
+    needed: Ints  # the first row of what is open, or the first that was not shown
+    wakes: Ints  # the deadline of each
+
+    def closed(self) -> Ints:
+        """The groups whose windows closed."""
+        return self.found[:, 0]
+
+    def windows(self, view: View, unfinished: Ints) -> Ints:
+        """All windows, with those that are open in groups that are over."""
+        rest = unfinished[self.by[unfinished] != NOT_OPEN]
+        if not rest.size:
+            return self.found
+        last = view.last[rest]
+        closes = np.full(rest.size, FOREVER)
+        return np.append(
+            self.found, np.stack([rest, self.needed[rest], last, self.at[rest], view.time[last - 1], closes], axis=1), 0
+        )
+
+    def contexts(self, view: View, before: Mapping[int, Context]) -> Contexts:
+        """Of several groups of a key the first one that goes on; of keys whose context is the first one nothing."""
+        going = np.flatnonzero(~view.over)
+        code, first = np.unique(view.rows.code[view.first[going]], return_index=True)
+        group = going[first]
+        some = (self.words[group] != self.window.first).any(axis=1) | (self.by[group] != NOT_OPEN)
+        code, group = code[some], group[some]
+        found = Contexts(self.window, code, self.words[group], self.by[group], self.at[group])
+        return Contexts.of(self.window, before).updated(view.rows.code[view.first], found)
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledWindow:
+    """A window whose methods compile."""
+
+    me: Any  # its numbers, as a named tuple
+    methods: Methods
+    key: tuple[Any, ...]
+    states: tuple[str, ...]
+    single: bool
+    start: tuple[float | int | bool, ...]
+    columns: tuple[tuple[str, pa.DataType], ...]
+
+    def walk(self, view: View, before: Mapping[int, Context], values: Sequence[int], until: int) -> Walked | None:
+        """Show all rows before ``until``; None where the window does what it must not."""
+        size = view.first.size
+        words, by, at = self._remembered(view, before)
+        seen = self._values(view, values)
+        nullable = tuple(not ok.all() for ok in seen[1::2])
+        kernel = self._kernel(nullable)
+        if kernel is None:
+            return None
+        needed, wakes = np.empty((2, size), np.int64)
+        rows = (view.bounds, np.ascontiguousarray(view.time), view.rank)
+        room = size + 64
+        while True:
+            found, kept = np.empty((room, 6), np.int64), (words.copy(), by.copy(), at.copy())
+            last = (kept[0], kept[0].view(np.float64), kept[1], kept[2], found, needed, wakes)
+            try:
+                n = kernel(self.me, *rows, view.settled, until, view.over, *seen, *last)
+            except NumbaError:
+                _KERNELS[self._key(nullable)] = None
+                return None
+            except (ArithmeticError, ValueError, TypeError):  # the user's own
+                return None
+            if n < 0:
+                return None
+            if n <= room:
+                return Walked(self, found[:n], *kept, needed, wakes)
+            room = n
+
+    def _values(self, view: View, values: Sequence[int]) -> list[npt.NDArray[Any]]:
+        out: list[npt.NDArray[Any]] = []
+        for at, (_, type) in zip(values, self.columns, strict=True):
+            column = in_form(view.rows.values[at], number_form(type), type)
+            out += [np.ascontiguousarray(column["value"]), np.ascontiguousarray(column["valid"])]
+        return out
+
+    def _remembered(self, view: View, before: Mapping[int, Context]) -> tuple[Ints, Ints, Ints]:
+        """Of each group, the first of a key has what is remembered of it."""
+        size, code = view.first.size, view.rows.code[view.first]
+        words = np.tile(self.first, (size, 1))
+        by, at = np.full(size, NOT_OPEN), np.zeros(size, np.int64)
+        if before and size:
+            table = Contexts.of(self, before)
+            begins = np.flatnonzero(view.goes_on)
+            place = np.minimum(np.searchsorted(table.code, code[begins]), table.code.size - 1)
+            known = table.code[place] == code[begins]
+            group, place = begins[known], place[known]
+            words[group], by[group], at[group] = table.words[place], table.by[place], table.at[place]
+        return words, by, at
+
+    def as_words(self, values: Sequence[float | int | bool]) -> Ints:
+        words = np.zeros(len(self.states), np.int64)
+        for k, (state, value) in enumerate(zip(self.states, values, strict=True)):
+            (words.view(np.float64) if state == "float64" else words)[k] = value
+        return words
+
+    @cached_property
+    def first(self) -> Ints:
+        """The context of a key that was not seen."""
+        return self.as_words(self.start)
+
+    def value(self, words: Ints) -> Any:
+        """A context as the window has it."""
+        floats = words.view(np.float64).tolist()
+        read = {"float64": floats, "int64": words.tolist(), "bool": (words != 0).tolist()}
+        parts = tuple(read[state][k] for k, state in enumerate(self.states))
+        return parts[0] if self.single else parts
+
+    def _key(self, nullable: tuple[bool, ...]) -> tuple[Any, ...]:
+        return *self.key, repr(self.start), nullable
+
+    def _kernel(self, nullable: tuple[bool, ...]) -> Callable[..., int] | None:
+        key = self._key(nullable)
+        if key not in _KERNELS:
+            methods = self.methods
+            _KERNELS[key] = walk.compiled(methods.jitted, self.states, self.single, methods.ends, self.start, nullable)
+        return _KERNELS[key]
+
+
+_KERNELS: dict[Any, Callable[..., int] | None] = {}
+
+
+@dataclass(frozen=True, eq=False)
+class Contexts(Mapping[int, Context]):
+    """What a compiled window remembers of keys, as columns in the order of their codes."""
+
+    window: CompiledWindow
+    code: Ints
+    words: Ints
+    by: Ints
+    at: Ints
+
+    @staticmethod
+    def of(window: CompiledWindow, known: Mapping[int, Context]) -> Contexts:
+        """From contexts one by one, as a snapshot has them."""
+        if isinstance(known, Contexts):
+            return known
+        codes = sorted(known)
+        words = np.zeros((len(codes), len(window.states)), np.int64)
+        by, at = np.full(len(codes), NOT_OPEN), np.zeros(len(codes), np.int64)
+        for k, code in enumerate(codes):
+            value, opened = known[code]
+            words[k] = window.as_words((value,) if window.single else value)
+            for o in opened:
+                by[k], at[k] = o.rank, o.start
+        return Contexts(window, np.array(codes, np.int64), words, by, at)
+
+    def __len__(self) -> int:
+        return self.code.size
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.code.tolist())
+
+    def __getitem__(self, code: int) -> Context:
+        k = int(np.searchsorted(self.code, code))
+        if k == self.code.size or self.code[k] != code:
+            raise KeyError(code)
+        opened = (Opened(0, int(self.at[k]), int(self.by[k])),) if self.by[k] != NOT_OPEN else ()
+        return Context(self.window.value(self.words[k]), opened)
+
+    def updated(self, seen: Ints, newer: Contexts) -> Contexts:
+        """With what is known now of the keys ``seen``."""
+        quiet = ~np.isin(self.code, seen)
+        code = np.append(self.code[quiet], newer.code)
+        order = np.argsort(code)
+
+        def column(name: str) -> Ints:
+            both: Ints = np.concatenate([getattr(self, name)[quiet], getattr(newer, name)])[order]
+            return both
+
+        return Contexts(self.window, code[order], column("words"), column("by"), column("at"))
+
+
+def compiled_window(window: Any, base: type, columns: Sequence[tuple[str, pa.DataType]]) -> CompiledWindow | str:
+    """The window compiled, or why it runs in plain Python; tried once a process."""
+    for name, type_ in columns:
+        if number_form(type_) is None:
+            return f"column {name!r} of type {type_} is no number that a compiled method takes"
+    start = window.start()
+    single = not isinstance(start, tuple)
+    parts = (start,) if single else start
+    if not parts or not all(isinstance(p, bool | int | float) for p in parts):
+        return f"start() gives {start!r}, and only a number or a tuple of numbers compiles"
+    states = tuple("bool" if isinstance(p, bool) else "int64" if isinstance(p, int) else "float64" for p in parts)
+    methods = {
+        name: getattr(type(window), name) for name in METHODS if getattr(type(window), name) is not getattr(base, name)
+    }
+    try:
+        me = _me(window)
+        forms = tuple(str(number_form(type_)) for _, type_ in columns)
+        key = digest(*methods.values()), tuple(methods), str(typeof(me)), states, single, forms
+        if key not in _TRIED:
+            _TRIED[key] = _compiled(methods, typeof(me), states, single, forms)
+    except OverflowError:
+        return "one of its numbers does not fit int64"
+    found = _TRIED[key]
+    if isinstance(found, str):
+        return found
+    return CompiledWindow(me, found, key, states, single, parts, tuple(columns))
+
+
+_TRIED: dict[Any, Methods | str] = {}
+
+
+def _me(window: Any) -> Any:
+    """What a method finds in ``self``: the window's numbers."""
+    known: dict[str, Any] = {}
+    for cls in reversed(type(window).__mro__):
+        known |= vars(cls)
+    known |= getattr(window, "__dict__", {})
+    if is_dataclass(window):
+        known |= {f.name: getattr(window, f.name) for f in fields(window)}
+    numbers = {
+        name: value for name, value in known.items() if not name.startswith("_") and type(value) in (bool, int, float)
+    }
+    return _tuple_of(tuple(sorted(numbers)))(**numbers)
+
+
+@cache
+def _tuple_of(names: tuple[str, ...]) -> Any:
+    return namedtuple("Window", names)
+
+
+def _compiled(
+    methods: dict[str, Any], me: Any, states: tuple[str, ...], single: bool, forms: Sequence[str]
+) -> Methods | str:
+    """The methods compiled, or why one cannot be."""
+    state = _NUMBA[states[0]] if single else types.Tuple([_NUMBA[s] for s in states])
+    takes = {
+        "see": (me, state, types.int64, *(_FORMS[form] for form in forms)),
+        "deadline": (me, state),
+        "expired": (me, state),
+    }
+    found = Methods({}, {})
+    for name, method in methods.items():
+        try:
+            found.jitted[name] = jitted = njit(method)
+            jitted.compile(takes[name])
+            given = jitted.overloads[takes[name]].signature.return_type
+        except Exception as error:
+            return f"{name} does not compile: {_first_line(error)}"
+        if name != "deadline":
+            wrong = _wrong(given, state, single)
+            if wrong is not None:
+                return f"{name} gives {wrong}"
+            found.ends[name] = len(given) == 3
+        elif isinstance(given, types.NoneType):
+            del found.jitted[name]
+        elif not isinstance(given.type if isinstance(given, types.Optional) else given, types.Integer):
+            return f"deadline gives {given}, not a whole number or None"
+    return found
+
+
+def _wrong(given: Any, state: Any, single: bool) -> str | None:
+    """What is wrong with the type of an answer."""
+    if not isinstance(given, types.BaseTuple) or len(given) not in (2, 3):
+        return f"{given}, not a context, edges and perhaps where the window ends"
+    if not all(isinstance(part, types.Integer) for part in list(given)[1:]):
+        return f"{given}, whose edges are no number such as self.OPEN"
+    return None if _gives(given[0], state, single) else f"a context of {given[0]}, where start() gives one of {state}"
+
+
+def _gives(given: Any, state: Any, single: bool) -> bool:
+    parts, wanted = ([given], [state]) if single else (list(given) if isinstance(given, types.BaseTuple) else [], state)
+    if len(parts) != len(wanted):
+        return False
+    return all(
+        types.unliteral(part) == want or (want == types.float64 and isinstance(part, types.Integer | types.Float))
+        for part, want in zip(parts, wanted, strict=True)
+    )
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return next((line for line in lines if not line.startswith("Failed in")), type(error).__name__).rstrip(".")

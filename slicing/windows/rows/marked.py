@@ -1,0 +1,220 @@
+"""Windows that rows begin and end: ``punctuation`` and ``frame``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.kernels.rows import alike, frames
+from slicing.windows.bounds import BEGIN, FOREVER
+from slicing.windows.builtin import Window, flag_argument
+from slicing.windows.decide import Context
+from slicing.windows.rows.row_view import SINCE, BoundRows, Cuts, Found, Fresh, OnAxis, View
+from slicing.windows.rows.row_windows import Binding, RowWindow, by_group, flag_column, nothing
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+# --- marks ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class Punctuation(RowWindow, Window):
+    _constructor: ClassVar[str] = "punctuation"
+    context: ClassVar[Context] = "forward free"
+    flags: ClassVar[tuple[str, ...]] = ("column",)
+    column: str
+    per_key: bool = True
+
+    @property
+    def breaks_ties(self) -> bool:
+        return False
+
+    def bind_rows(self, binding: Binding) -> BoundRows:
+        return BoundPunctuation(self, binding)
+
+
+def punctuation(column: str, *, per_key: bool = True) -> Punctuation:
+    """Windows from mark to mark: a row whose boolean ``column`` is true begins one, ``[p, next p)``.
+
+    Marks of equal time are one mark. Rows before the first mark form ``[first row, p)``; the rows since the last one
+    come at the end of the stream, up to the last row's time. ``per_key=False``: a mark is one for every key.
+    """
+    return Punctuation(flag_column(column, "punctuation's column"), flag_argument(per_key, "per_key"))
+
+
+class BoundPunctuation(BoundRows):
+    counts, slices = False, True
+
+    def __init__(self, window: Punctuation, binding: Binding) -> None:
+        self.number, self.flag, self.column = binding.number, binding.flags["column", window.column], window.column
+        self.per_key = self.by_key = window.per_key or not binding.keyed
+        # then what comes before a mark is part of a window, and not known whole
+        self.added, self.anew = binding.added, binding.anew
+
+    def on_axis(self) -> OnAxis:
+        return OnAxis(self.column, 1, 1, True)
+
+    def find(self, view: View, until: int) -> Found:
+        if not len(view.rows):
+            return nothing()
+        found = self._of_keys(view) if self.per_key else self._of_stream(view)
+        if self.added:
+            if not self.per_key:
+                return found.take(np.isin(found.start, self._marks(view)))
+            anew = (view.fact(SINCE)[view.first] >= self.anew)[found.group]
+            return found.take(self._marked(view)[found.first] | anew)
+        return found
+
+    def _of_keys(self, view: View) -> Found:
+        first = np.flatnonzero(self._begins(view))
+        group, last = view.group[first], np.append(first[1:], len(view.rows))
+        ended = last < view.last[group]
+        since = view.fact(SINCE)
+        closes = np.where(ended, since[np.minimum(last, len(view.rows) - 1)], FOREVER)
+        end = np.where(ended, closes, view.time[last - 1])
+        start = since[first]
+        return Found(None, first, last, group, start, end, closes, in_order=True)
+
+    def needs(self, view: View, h: int) -> Ints:
+        if not self.per_key:
+            marks = self._marks(view)
+            settled = marks[marks < h]
+            return view.before(int(settled[-1])) if settled.size else view.first
+        begins = np.where(self._begins(view) & (view.time < h), np.arange(len(view.rows)), -1)
+        return np.maximum(np.maximum.reduceat(begins, view.first), view.first) if view.first.size else view.first
+
+    def stirs(self, view: View, until: int) -> Mask:
+        marked = view.first_of(view.flagged(self.flag)) < view.last
+        return marked if self.per_key else np.broadcast_to(marked.any(), marked.size)
+
+    def cuts(self, fresh: Fresh) -> Cuts:
+        marked = np.flatnonzero(fresh.flag(self.flag))
+        at = np.empty(marked.size, np.int64)
+        at = at[: alike(fresh.bounds, fresh.time, marked, at)]
+        begins, cut = np.zeros((2, fresh.time.size), np.bool_)
+        begins[at] = cut[at] = cut[fresh.bounds[:-1]] = True
+        return Cuts(np.flatnonzero(cut), of_first={self.flag: begins})
+
+    def begins(self, view: View) -> Mask:
+        return view.flagged(self.flag)
+
+    def _begins(self, view: View) -> Mask:
+        """Rows that begin a window: the first of each group, and the first of those as late as a mark."""
+        begins = self._marked(view)
+        begins[view.first] = True
+        return begins
+
+    def _marked(self, view: View) -> Mask:
+        """The first row of those of a group that are as late as a mark."""
+        time, group = view.time, view.group
+        marked = np.append(True, (time[1:] != time[:-1]) | (group[1:] != group[:-1]))
+        at = np.flatnonzero(marked)
+        marked[at] = np.logical_or.reduceat(view.flagged(self.flag), at)
+        return marked
+
+    def _marks(self, view: View) -> Ints:
+        return np.unique(view.time[view.flagged(self.flag)])
+
+    def _of_stream(self, view: View) -> Found:
+        earliest, latest = int(view.time.min()), int(view.time.max())
+        marks = self._marks(view)
+        low = np.unique(np.append(marks, earliest))
+        high = np.append(low[1:], FOREVER)
+        which, group, first, last = by_group(view, view.time, low, high)
+        closes, start = high[which], low[which]
+        end = np.where(closes < FOREVER, closes, latest)
+        return Found(None, first, last, group, start, end, closes)
+
+
+# --- frames ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class Frame(RowWindow, Window):
+    _constructor: ClassVar[str] = "frame"
+    context: ClassVar[Context] = "forward free"
+    flags: ClassVar[tuple[str, ...]] = ("enter", "leave")
+    enter: str
+    leave: str
+    partial: bool = False
+
+    def bind_rows(self, binding: Binding) -> BoundRows:
+        return BoundFrame(self, binding)
+
+
+def frame(enter: str, leave: str, *, partial: bool = False) -> Frame:
+    """Windows from a row where ``enter`` is true to the first one, itself included, where ``leave`` is.
+
+    Each key has frames of its own; ``enter`` in an open frame means nothing. From its first row's time to its last
+    one's. ``partial=True`` gives a frame that is open when the stream (or the key, with ``idle``) ends.
+    """
+    columns = flag_column(enter, "frame's enter"), flag_column(leave, "frame's leave")
+    return Frame(*columns, flag_argument(partial, "partial"))
+
+
+class BoundFrame(BoundRows):
+    counts, slices = False, True
+
+    def __init__(self, window: Frame, binding: Binding) -> None:
+        self.number, self.partial = binding.number, window.partial
+        self.enter, self.leave = binding.flags["enter", window.enter], binding.flags["leave", window.leave]
+        # added, it does not know whether a frame is open before it has seen a row that leaves
+        self.notes, self.origin = binding.added, BEGIN if binding.since is None else binding.since
+        self.anew = binding.anew
+
+    def _frames(self, view: View, h: int) -> tuple[Ints, Ints, Mask, Ints]:
+        n = len(view.rows)
+        first, last = np.empty((2, n), np.int64)
+        open_, needed = np.empty(n, np.bool_), view.last.copy()
+        flags = view.flagged(self.enter), view.flagged(self.leave)
+        found = frames(view.bounds, view.time, *flags, np.int64(h), first, last, open_, needed)
+        return first[:found], last[:found], open_[:found], needed
+
+    def find(self, view: View, until: int) -> Found:
+        first, last, open_, _ = self._frames(view, FOREVER)
+        if view.noted is not None:
+            group = view.group[first]
+            known = (view.noted[group] > 0) | (first > view.first_of(view.flagged(self.leave))[group])
+            known |= self._anew(view)[group]
+            first, last, open_ = first[known], last[known], open_[known]
+        if not self.partial:
+            first, last, open_ = first[~open_], last[~open_], open_[~open_]
+        start, end = view.fact(SINCE)[first], view.time[last - 1]
+        closes = np.where(open_, FOREVER, end)
+        return Found(None, first, last, view.group[first], start, end, closes, in_order=True)
+
+    def cuts(self, fresh: Fresh) -> Cuts:
+        """A row that enters may begin a frame unless the one before it did or was in one, and so with those that leave:
+        what is inside of a slice does neither."""
+        enter, leave, keys = fresh.flag(self.enter), fresh.flag(self.leave), fresh.bounds[:-1]
+        cut, after = enter.copy(), leave.copy()
+        cut[1:] &= ~enter[:-1] | leave[:-1]
+        after[1:] &= ~leave[:-1] | enter[1:]
+        after[keys] = leave[keys]
+        cut[1:] |= after[:-1]
+        cut[keys] = True
+        return Cuts(np.flatnonzero(cut), {self.enter: enter}, {self.leave: leave})
+
+    def begins(self, view: View) -> Mask:
+        begins = np.zeros(len(view.rows), np.bool_)
+        begins[self._frames(view, FOREVER)[0]] = True
+        return begins
+
+    def note(self, view: View, h: int, left: Ints) -> Ints:
+        assert view.noted is not None
+        settled = view.before(h)
+        left_one = view.first_of(view.flagged(self.leave)) < settled
+        return view.noted | left_one | (self._anew(view) & (view.first < settled))
+
+    def _anew(self, view: View) -> Mask:
+        """Groups whose first row is here and is none that a frame from before the window was added can go on to."""
+        anew: Mask = ~view.goes_on & (view.fact(SINCE)[view.first] >= self.anew)
+        return anew
+
+    def needs(self, view: View, h: int) -> Ints:
+        return self._frames(view, h)[3]

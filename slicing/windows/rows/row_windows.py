@@ -1,0 +1,120 @@
+"""What windows that rows decide have in common: a description (``RowWindow``) is bound to a ``BoundRows``, no more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from slicing.kernels.windows import window_ranges
+from slicing.times.measure import Measure
+from slicing.windows.bounds import FOREVER
+from slicing.windows.decide import Context
+from slicing.windows.rows.row_view import BoundRows, Found, View
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+class Binding(NamedTuple):
+    """What a window type is bound to: its number, the time column, where its columns are, whether there are keys."""
+
+    number: int
+    measure: Measure
+    flags: Mapping[tuple[str, str], int]  # by argument and column
+    values: Mapping[str, int]
+    types: Mapping[str, pa.DataType]
+    keyed: bool
+    since: int | None  # added while the stream ran: from when on it is whole
+    revises: bool  # late rows may change windows that were given out
+    arrives_in_order: bool = False  # rows come as (time, sequence, arrival) has them
+    idle: int | None = None
+
+    @property
+    def added(self) -> bool:
+        return self.since is not None
+
+    @property
+    def anew(self) -> int:
+        """Rows of a key that begin here or later begin anew: those before a window was added are further than idle."""
+        return FOREVER if self.since is None or self.idle is None else self.since + self.idle
+
+
+class RowWindow:
+    """A window type that only rows can tell; a spec with one keeps rows."""
+
+    context: ClassVar[Context] = "forward aware"
+    ranked: ClassVar[bool] = False  # its answers have rank_start and rank_end
+    spans: ClassVar[tuple[str, ...]] = ()
+    flags: ClassVar[tuple[str, ...]] = ()  # its arguments that name boolean columns
+
+    def flag_columns(self) -> tuple[str, ...]:
+        """The boolean columns it reads."""
+        return tuple(getattr(self, name) for name in self.flags)
+
+    def columns(self) -> tuple[str, ...]:
+        """The columns whose values it wants to see."""
+        return ()
+
+    def bind_rows(self, binding: Binding) -> BoundRows:
+        raise NotImplementedError
+
+    @property
+    def by_arrival(self) -> bool:
+        return getattr(self, "order", "time") == "arrival"
+
+    @property
+    def breaks_ties(self) -> bool:
+        """Whether its answers depend on the order of rows of equal time."""
+        return True
+
+    @property
+    def whole_stream(self) -> bool:
+        """Made of the rows of all keys, and then split by key."""
+        return not getattr(self, "per_key", True)
+
+
+def by_group(view: View, value: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+    """Which groups have rows with ``low <= value < high`` (ascending by group and value), and where."""
+    windows = np.stack([low, low, np.arange(low.size)], axis=1)
+    fixed = (np.array([0, low.size]), windows, high, True, view.bounds, value)
+    at = np.zeros(low.size + 1, np.int64)
+    n = window_ranges(*fixed, at[1:], np.empty((4, 0), np.int64))
+    np.cumsum(at, out=at)
+    which, first, last, _ = found = np.empty((4, n), np.int64)
+    window_ranges(*fixed, at[:-1].copy(), found)
+    return which, view.group[first], first, last
+
+
+def nothing() -> Found:
+    return Found(None, _NONE, _NONE, _NONE, _NONE, _NONE, _NONE)
+
+
+_NONE = np.empty(0, np.int64)
+
+
+def whole_number(value: object, argument: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise ValueError(f"{argument} must be a whole number of rows, at least 1; got {value!r}")
+    if value >= 1 << 62:  # ranks and their sums are int64
+        raise ValueError(f"{argument} must be a whole number of rows, below 2**62; got {value!r}")
+    return int(value)
+
+
+_ORDERS = ("time", "arrival")
+
+
+def order_argument(value: object, function: str) -> str:
+    if value not in _ORDERS:
+        raise ValueError(f"the order of {function} must be 'time' or 'arrival'; got {value!r}")
+    assert isinstance(value, str)
+    return value
+
+
+def flag_column(name: object, argument: str) -> str:
+    if not isinstance(name, str) or not name:
+        raise TypeError(f"{argument} must be the name of a boolean column; got {name!r}")
+    return name
