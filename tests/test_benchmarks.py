@@ -88,7 +88,21 @@ def test_peers_agree() -> None:
     )
     assert told.returncode == 0, told.stdout + told.stderr
     assert "ANSWERS DIFFER" not in told.stdout
-    assert told.stdout.count("plain read") == 25
+    assert told.stdout.count("plain read") == 27
+
+
+def test_peers_measure_memory() -> None:
+    for engine in ("duckdb", "pandas", "polars"):
+        pytest.importorskip(engine)
+    told = subprocess.run(
+        [sys.executable, "-m", "asv_benchmarks.peers", "--memory", "--rows", "20000"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert told.returncode == 0, told.stdout + told.stderr
+    assert len(re.findall(r"\d+ \(\d+\)", told.stdout)) == 8
 
 
 def test_peers_compare_threads() -> None:

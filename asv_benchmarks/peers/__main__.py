@@ -18,9 +18,11 @@ from asv_benchmarks.peers import THREADS, joins
 from asv_benchmarks.peers import __doc__ as purpose
 from asv_benchmarks.peers.answers import Disagreement, canonical, compare
 from asv_benchmarks.peers.data import Work
+from asv_benchmarks.peers.files import ENGINES, FROM_PARQUET, Files, peaks
 from asv_benchmarks.peers.workloads import WORKLOADS, Workload
 
 READ = "plain read"
+EVERY = WORKLOADS | FROM_PARQUET
 SHARED = (  # workloads that two threads share
     "tumbling 1 s, 1 k rows a slice",
     "20 % out of order, up to 2 s",
@@ -98,6 +100,18 @@ def compare_threads(workloads: Mapping[str, Workload], rows: int, runs: int) -> 
         print(f"{aggregate:11.1f}{aggregate_2:11.1f}{aggregate_2 / aggregate:6.2f}x", flush=True)
 
 
+def show_memory(rows: int) -> None:
+    """The most memory that each engine has from files to answers, in a process of its own."""
+    print(f"\n{'peak memory, MB (beyond what it had before)':50}" + "".join(f"{engine:>22}" for engine in ENGINES))
+    for title, workload in FROM_PARQUET.items():
+        data = workload.data(rows)
+        assert isinstance(data, Files)
+        found = peaks(data.folder, tuple(workload.spec.by), SECOND, THREADS)
+        print(
+            f"{title:50}" + "".join(f"{f'{peak} ({peak - before})':>22}" for peak, before in found.values()), flush=True
+        )
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m asv_benchmarks.peers", description=purpose.splitlines()[0])
     parser.add_argument("--rows", type=int, help="rows of a stream (10,000,000)")
@@ -107,16 +121,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--threads", action="store_true", help="this library alone, with one thread and with two")
     parser.add_argument("--all-threads", action="store_true", help="a thread a core for each that can, wall time")
     parser.add_argument("--joins", action="store_true", help="joins of two streams (1,000,000 rows a side)")
+    parser.add_argument("--memory", action="store_true", help="peak memory from Parquet files, a process an engine")
     given = parser.parse_args(arguments)
     if given.joins:
         pa.set_cpu_count(1)
         return joins.main(given.rows or (20_000 if given.quick else 1_000_000), given.runs or 4, given.only)
     rows = given.rows or (100_000 if given.quick else 10_000_000)
     runs = given.runs or (1 if given.quick else 5)
-    chosen = {title: w for title, w in WORKLOADS.items() if given.only in title}
+    chosen = {title: w for title, w in EVERY.items() if given.only in title}
     if not chosen:
-        parser.error(f"no workload's name holds {given.only!r}; there are: {'; '.join(WORKLOADS)}")
+        parser.error(f"no workload's name holds {given.only!r}; there are: {'; '.join(EVERY)}")
     pa.set_cpu_count(THREADS)
+    if given.memory:
+        show_memory(rows)
+        return 0
     if given.threads:
         if not given.only:
             chosen = {title: chosen[title] for title in SHARED}
