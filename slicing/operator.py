@@ -122,7 +122,8 @@ class Operator:
         if 2 * stats["late"] > stats["rows"] and self._moved is not None and now.progress.largest is not None:
             measure, delay = now.plan.measure, now.plan.delays.get("bounded's delay", 0)
             newest, without = self._moved.without_newest(measure, now.progress.largest, delay)
-            times = out.late.filter(pc.equal(out.late.column(out.late.num_columns - 1), "late")).column(self.spec.time)
+            reason = out.late.column(out.late.num_columns - 1)
+            times = out.late.column(self.spec.time).filter(pc.equal(reason, "late"))  # Arrow filters no views beside it
             late += sum(int((measure.words(c) >= (BEGIN if without is None else without)).sum()) for c in times.chunks)
             if 2 * late > rows >= FEWEST_ROWS:
                 self._watches, self._moved = False, None

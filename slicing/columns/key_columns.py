@@ -23,6 +23,8 @@ Ints = npt.NDArray[np.int64]
 MANY = 1 << 16  # rows looked at together
 FEW_VIEWS = 256  # rows of them that are not worth a look which are alike
 SPARES, MOST_VIEWS = 4, 1 << 14  # times fewer there are then, and how many at most
+FEW = 1024  # keys whose texts may as well be looked at, whatever is asked for
+_NULLS_FIRST = pc.ArraySortOptions(null_placement="at_start")
 _TOP = np.int64(0x7FFFFFFFFFFFFFFF)
 
 
@@ -112,7 +114,8 @@ class ByteColumn:
         self.table = ByteTable()
         self._dictionary = _Dictionary()
         self.every = _Every()
-        self.text = t.is_string(self.type) or t.is_large_string(self.type)
+        text = t.is_string(self.type) or t.is_large_string(self.type)
+        self._long = pa.large_string() if text else pa.large_binary()
 
     def encode(self, array: pa.Array, threads: int = 1) -> Codes:
         if t.is_dictionary(array.type):
@@ -144,24 +147,25 @@ class ByteColumn:
         return number if codes[-1] == given - 1 and (codes[1:] > codes[:-1]).all() else codes.take(number)
 
     def typed(self, ids: Ints, type: pa.DataType) -> pa.Array | pa.ChunkedArray:
-        """``values`` in the type of a column; fewer than are asked for are cast before they are taken."""
-        longest = int(np.diff(self.table.starts[: self.table.given + 1]).max(initial=0))
-        fixed = t.is_decimal(type) or t.is_fixed_size_binary(type)
-        if fixed or self.table.given > ids.size or longest * ids.size > MOST_TEXT:
-            return _in_type(self.values(ids), type)
-        return self._taken(self._pool().cast(type), ids)
+        """``values`` in the type of a column, in as many pieces as have room for their text."""
+        table = self.table
+        if _is_text(type) and table.given <= max(4 * ids.size, FEW):
+            longest = int(np.diff(table.starts[: table.given + 1]).max(initial=0))
+            if max(longest * ids.size, int(table.starts[table.given])) <= MOST_TEXT:
+                return self._taken(self._pool(type), ids)
+        return _in_type(self.values(ids), type)
 
     def values(self, ids: Ints) -> pa.Array:
-        values = self._taken(self._pool(), ids)
+        values = self._taken(self._pool(self._long), ids)
         if t.is_decimal(self.type):
             return values.cast(pa.binary(self.type.bit_width // 8)).view(self.type)
-        return values.cast(self.type)
+        return values if values.type == self.type else values.cast(self.type)
 
-    def _pool(self) -> pa.Array:
-        """The text of each id."""
+    def _pool(self, type: pa.DataType) -> pa.Array:
+        """The text of each id, in a type of texts; null's is empty."""
         table = self.table
-        buffers = [None, pa.py_buffer(table.starts), pa.py_buffer(table.pool)]
-        return pa.Array.from_buffers(pa.large_string() if self.text else pa.large_binary(), table.given, buffers)
+        starts = table.starts if type == self._long else table.starts[: table.given + 1].astype(np.int32)
+        return pa.Array.from_buffers(type, table.given, [None, pa.py_buffer(starts), pa.py_buffer(table.pool)])
 
     def _taken(self, pool: pa.Array, ids: Ints) -> pa.Array:
         null = self.table.null
@@ -173,9 +177,15 @@ class ByteColumn:
         return hashed
 
     def sort_keys(self, ids: Ints) -> list[Array]:
-        distinct, place = np.unique(ids, return_inverse=True)
-        order = pc.array_sort_indices(self.values(distinct), null_placement="at_start").to_numpy()
-        return [inverse(order)[place]]
+        if 4 * ids.size < self.table.given:
+            distinct, place = np.unique(ids, return_inverse=True)
+            return [self._ranks(distinct)[place]]
+        return [self._ranks(np.arange(self.table.given))[ids]]
+
+    def _ranks(self, ids: Ints) -> Ints:
+        """Of distinct ids, by their values."""
+        values = self.values(ids) if t.is_decimal(self.type) else self._taken(self._pool(self._long), ids)
+        return inverse(pc.call_function("array_sort_indices", [values], _NULLS_FIRST).to_numpy())
 
 
 class _Dictionary:
@@ -304,6 +314,10 @@ def _decoded(type: pa.DataType) -> pa.DataType:
 
 def _is_view(type: pa.DataType) -> bool:
     return bool(t.is_string_view(type) or t.is_binary_view(type))
+
+
+def _is_text(type: pa.DataType) -> bool:
+    return bool(t.is_string(type) or t.is_large_string(type) or t.is_binary(type) or t.is_large_binary(type))
 
 
 def _is_word(type: pa.DataType) -> bool:
