@@ -30,7 +30,7 @@ from slicing.columns.keys import KeyTable
 from slicing.columns.sources import one_batch
 from slicing.columns.values import NOWHERE, taken
 from slicing.lifecycle import snapshot
-from slicing.lifecycle.repartition import latest, merged_into, split
+from slicing.lifecycle.repartition import earliest, latest, merged_into, split
 from slicing.lifecycle.state import State
 from slicing.operator import Operator
 from slicing.push import Arrivals, close, collect, encoded, reached_by, read
@@ -107,6 +107,7 @@ class Parts:
     progress: Progress
     rows: list[pa.RecordBatch]  # of a spec that keeps rows: all that have a time
     newest: int | None = None  # the latest time of all rows
+    oldest: int | None = None  # the earliest time of those that were not behind the watermark
 
 
 class Collector:
@@ -121,6 +122,7 @@ class Collector:
         self._fresh = state_of(start(spec, schema, watermark))
         self._progress = Progress()
         self._newest: int | None = None
+        self._oldest: int | None = None
         self._parts: list[State] = []
         self._changing: list[State] = []
         self._late: list[pa.Table] = []
@@ -141,6 +143,7 @@ class Collector:
         given, rows = batch.given, batch.rows
         self._progress = state.progress
         self._newest = latest([self._newest, state.newest])
+        self._oldest = earliest([self._oldest, state.oldest])
         if state.plan.keeps_rows:
             timed = np.delete(np.arange(given.num_rows), batch.aside)
             self._rows.append(taken(given, timed) if batch.aside.size else given)
@@ -164,7 +167,7 @@ class Collector:
             counts["windowed"] = 2 * counts["rows"] - sum(counts.values())
         late = pa.concat_tables(self._late) if self._late else none_late(fresh.plan, self._schema)
         parts, changing = _one(fresh, self._parts), _one(fresh, self._changing)
-        return Parts(parts, changing, late, counts, self._progress, self._rows, self._newest)
+        return Parts(parts, changing, late, counts, self._progress, self._rows, self._newest, self._oldest)
 
 
 def _one(fresh: State, parts: list[State]) -> State:
@@ -192,7 +195,8 @@ def packed(parts: Parts, count: int) -> list[bytes]:
     rows_of = _by_key(parts.state, rows, count)
     changing = split(parts.changing, count) if len(parts.changing.store) else []
     for p, state in enumerate(split(parts.state, count)):
-        header: dict[str, Any] = {"progress": parts.progress.to_json(), "newest": parts.newest, "sections": []}
+        header: dict[str, Any] = {"progress": parts.progress.to_json(), "sections": []}
+        header |= {"newest": parts.newest, "oldest": parts.oldest}
         if p == 0:
             header["counts"] = parts.counts
         sections = []
@@ -279,6 +283,7 @@ def admit(operator: Operator, blobs: Iterable[bytes], prompt: bool = True) -> Ou
     answers, change = close(state, reached, flow.admit(state, new))
     state.store = state.store.settled()
     state.newest = latest([state.newest, *(a.header["newest"] for a in arrived)])
+    state.oldest = earliest([state.oldest, *(a.header["oldest"] for a in arrived)])
     out = flow.output(state, answers, change, pa.concat_tables(late) if late else None, counts)
     return operator._commit(flow.Pushed(state, out))
 

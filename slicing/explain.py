@@ -21,7 +21,7 @@ from slicing.query.plan import Plan
 from slicing.query.policy import Policy, checked
 from slicing.query.spec import ProcessingTime, Spec
 from slicing.query.watermark import Ordered
-from slicing.times.durations import Duration
+from slicing.times.durations import SECOND, Duration
 from slicing.windows.bounds import BEGIN, Progression
 from slicing.windows.builtin import Calendar, Landmark, Session, Whole, Window
 from slicing.windows.context_free import ContextFreeWindow
@@ -100,6 +100,7 @@ def explain(
         ("bytes per live key", _bytes(plan)),
         ("state", _bounds(plan)),
         ("results", _results(plan)),
+        *_weeks(plan),
     ]
     return _told(spec, tuple(facts))
 
@@ -383,6 +384,22 @@ def _results(plan: Plan) -> str:
     when = "once, when complete" if plan.spec.emit == "final" else "when complete, and again when a late row changes it"
     late = f", {_span(plan, plan.lateness)} after that no row counts any more" if plan.lateness else ""
     return f"a row a window {when}{late}"
+
+
+def _weeks(plan: Plan) -> list[tuple[str, str]]:
+    """On which day weeks begin that are counted from 1970."""
+    if plan.measure.is_integer:
+        return []
+    week = 7 * 86_400 * SECOND // plan.measure.word_ns
+    days = ("Thursday", "Friday", "Saturday", "Sunday", "Monday", "Tuesday", "Wednesday")
+    found = []
+    for i, bound in enumerate(plan.bounds):
+        _, every, offset = bound.periodic or (0, 1, 0)
+        if every % week == 0 and offset * 7 % week == 0:
+            day = days[offset * 7 // week % 7]
+            monday = "" if day == "Monday" else "; those of sl.calendar('1w') begin on Monday, local ones too"
+            found.append(f"{plan.names[plan.timed[i]]}: begins on {day} (UTC){monday}")
+    return [("weeks", "\n".join(found))] if found else []
 
 
 def _timed(plan: Plan) -> list[tuple[int, ContextFreeWindow | RowWindow | Window]]:

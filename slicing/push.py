@@ -139,7 +139,16 @@ def read(state: State, data: pa.RecordBatch) -> Batch:
         seen = Seen(times, low, high, ascending, columns, state.plan.measure, null_time)
         state.progress = state.plan.spec.watermark.observe(state.progress, seen)
         state.newest = high if state.newest is None else max(high, state.newest)
+        if state.oldest is None or low < state.oldest:
+            _began(state, times, low)
     return Batch(given, rows, null_time, ahead)
+
+
+def _began(state: State, times: Ints, low: int) -> None:
+    """Where the stream begins, if these rows say so: not those behind the watermark."""
+    if state.watermark is not None and low < state.watermark:
+        low = int(times[times >= state.watermark].min(initial=END))
+    state.oldest = low if state.oldest is None else min(low, state.oldest)
 
 
 def _timed_positions(rows: int, null_time: Ints) -> Ints:
@@ -480,6 +489,8 @@ def output(
     plan = state.plan
     windows = plan.no_windows
     if answers or change is not UNCHANGED:
+        if plan.full and state.newest is not None:
+            answers = [_covered(state, some) for some in answers]
         windows = results.windows(plan, state.keys, state.pools, answers, change.revised, change.waited)
     if state.keys is not None and state.store.head is None:
         forget(state)  # keys that answers have named
@@ -513,6 +524,15 @@ def output(
         return Output(windows, late, stats, None)
     told = reached if plan.measure.is_integer else plan.measure.value(reached)
     return Output(windows, late, stats, told, Reach(plan, reached, store.runs))
+
+
+def _covered(state: State, answers: Answers) -> Answers:
+    """Without windows that were asked for in full and are not."""
+    assert state.newest is not None
+    begun, until = END if state.oldest is None else state.oldest, state.newest + state.plan.measure.least
+    until = until if state.watermark is None else max(until, state.watermark)
+    cut = (answers.start < begun) | (answers.end > until)
+    return answers.take(~(cut & np.isin(answers.window, state.plan.full))) if cut.any() else answers
 
 
 def _output(

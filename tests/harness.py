@@ -257,6 +257,8 @@ def spec(case: Case) -> sl.Spec:
 
     def window(w: Values) -> Any:
         extra: Values = {"fill": True} if w.get("fill") else {}
+        if w.get("full"):
+            extra["full"] = True
         if w.get("offset"):
             extra["offset"] = span(w["offset"])
         match w["kind"]:

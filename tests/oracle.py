@@ -476,6 +476,7 @@ class Oracle:
             raise ValueError("idle with lateness needs emit='final'")
         self.watermark: float = -inf
         self.pushed = 0
+        self.oldest: float = inf  # of the rows that were not behind the watermark
         self.cut: float = inf  # of this push: later rows are too far ahead
         self.latest: float = -inf
         self.punctuation: float = -inf
@@ -501,6 +502,7 @@ class Oracle:
             late, stats = self._admit(batch)
             self._observe(batch)
             self.watermark = max(before, self._progress(), explicit)
+            self.closed = before  # what a flush finds
             windows = self._emit(before)
         except Refused:
             vars(self).update(saved)
@@ -588,6 +590,8 @@ class Oracle:
             if strict and time < self.latest:
                 raise Refused("out of order")
             self.latest = max(self.latest, time)
+            if time >= self.watermark:  # as it was before the push
+                self.oldest = min(self.oldest, time)
             if watermark["kind"] == "per_source":
                 source = rank(values[watermark["column"]])
                 self.sources[source] = max(self.sources.get(source, time), time)
@@ -657,7 +661,15 @@ class Oracle:
                 row["revision"] = max(earlier, default=-1) + 1
             news.append({**row, "op": "+"} if self.emit == "changes" else row)
         self.shown = {identity: row for identity, row in current.items() if identity not in leaving}
-        return sorted(news, key=self.place)
+        return sorted(filter(self._covered, news), key=self.place)
+
+    def _covered(self, row: Values) -> bool:
+        """Of a window that was asked for in full: it begins with the stream's first row or later, and does not end
+        after its last one or the watermark."""
+        if not self.query["windows"][row["window"]].get("full"):
+            return True
+        known = max(self.latest + 1, -inf if self.watermark == inf else self.watermark, self.closed)
+        return self.oldest <= row["window_start"] and row["window_end"] <= known
 
     def _contents(self, name: str, window: Values, instance: list[Row], before: float, over: bool) -> list:
         """(start, end, rows, due?, leaves the store now?) of each window that had not left before."""

@@ -60,6 +60,7 @@ class Kit:
     idle: bool = True
     sliced: bool = False  # rows only of windows that let final rows be slices
     of_stream: bool = False  # more windows of the whole stream
+    full: bool = False  # windows only where the data covers them; no late row may change them
     within_bound: bool = False  # rows arrive in order of time plus a jitter that the watermark allows for
     rich_values: bool = True
     nested: bool = True  # structs and lists, which need an order of arrival
@@ -149,11 +150,12 @@ def windows(draw: DrawFn, kit: Kit, time_type: str) -> Values:
     every = draw(st.integers(1, 8))
     signed = not time_type.startswith(("timestamp", "date"))
     offset = draw(st.sampled_from([0, 0, 1, 3, -2 if signed else 2]))
+    full = {"full": True} if kit.full and draw(st.integers(0, 1)) else {}
     match kind:
         case "tumbling":
-            return {"kind": kind, "size": size, "offset": offset}
+            return {"kind": kind, "size": size, "offset": offset, **full}
         case "sliding":
-            return {"kind": kind, "size": size, "every": every, "offset": offset}
+            return {"kind": kind, "size": size, "every": every, "offset": offset, **full}
         case "cumulate":
             return {"kind": kind, "size": every * draw(st.integers(1, 5)), "every": every, "offset": offset}
         case "landmark":

@@ -134,8 +134,13 @@ def joined(states: Sequence[State]) -> State:
         progress=progress,
         arrived=max(state.arrived for state in states),
         newest=latest(state.newest for state in states),
+        oldest=earliest(state.oldest for state in states),
     )
 
 
 def latest(times: Iterable[int | None]) -> int | None:
     return max((time for time in times if time is not None), default=None)
+
+
+def earliest(times: Iterable[int | None]) -> int | None:
+    return min((time for time in times if time is not None), default=None)

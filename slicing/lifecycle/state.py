@@ -40,6 +40,7 @@ class State:
     filled: Filled = field(default_factory=dict)
     postponed: tuple[Postponed, ...] = ()
     newest: int | None = None  # the latest time of all rows
+    oldest: int | None = None  # the earliest time of all rows that were not behind the watermark
     crowded: int = FEW_KEYS  # at so many codes look which keys are still alive
 
     @staticmethod

@@ -131,6 +131,7 @@ class Plan:
         for i, bound in zip(self.timed, self.bounds, strict=True):
             _check_span(self.names[i], bound.longest)
         self.fill = [k for k, i in enumerate(self.timed) if getattr(windows[i], "fill", False)]
+        self.full = [i for i in self.timed if getattr(windows[i], "full", False)]
         self.types_of, distinct = _fused(self.bounds, [windows[i] for i in self.timed], bool(self.fill))
         self.edges = EdgeSet(distinct)
         self.open_start = any(bound.open_start for bound in self.bounds)

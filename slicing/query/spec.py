@@ -292,10 +292,10 @@ class Spec:
                 f"windows[{of_rows[0]!r}] a late row changed, for it moves their bounds; use emit='final' or "
                 "emit='changes'"
             )
-        filled = [name for name, w in self.windows.items() if getattr(w, "fill", False)]
-        if filled:
+        given = {name: [f for f in ("fill", "full") if getattr(w, f, False)] for name, w in self.windows.items()}
+        for name, (flag, *_) in ((name, flags) for name, flags in given.items() if flags):
             raise ValueError(
-                f"windows[{filled[0]!r}] has fill=True, which needs emit='final' when allowed_lateness is not 0; "
+                f"windows[{name!r}] has {flag}=True, which needs emit='final' when allowed_lateness is not 0; "
                 f"got emit={self.emit!r}"
             )
         if self.idle is not None:

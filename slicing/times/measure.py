@@ -84,6 +84,11 @@ class Measure:
         return NS["d"] if pa.types.is_date32(self.type) else NS["ms"]
 
     @property
+    def least(self) -> int:
+        """How far two times are apart at least: a day of dates, though a date64 stores milliseconds."""
+        return NS["d"] // self.word_ns if pa.types.is_date(self.type) else 1
+
+    @property
     def unit_name(self) -> str:
         """The finest thing the column can tell apart: days for a date64, although it stores milliseconds."""
         if self.is_integer:

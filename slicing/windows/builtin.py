@@ -84,7 +84,9 @@ class _Stepped(_BuiltIn):
         return self._bound(size, every, measure.ticks(_reduced(self.offset, step), "offset"))
 
 
+@dataclass(frozen=True, repr=False)
 class Sliding(_Stepped):
+    full: bool = False
     _constructor = "sliding"
     _bound = BoundPeriodic
 
@@ -100,6 +102,7 @@ class Tumbling(_BuiltIn):
     size: Span
     offset: Span = 0
     fill: bool = False
+    full: bool = False
 
     def bind(self, measure: Measure) -> Bound:
         size = measure.ticks(self.size, "size")
@@ -175,19 +178,63 @@ class Whole(Window):
     _constructor: ClassVar[str] = "whole"
 
 
-def tumbling(size: object, offset: object = 0, *, fill: bool = False) -> Tumbling:
+def tumbling(size: object, offset: object = 0, *, fill: bool = False, full: bool = False) -> Tumbling:
     """Windows of one size, side by side: ``[k*size + offset, ... + size)``, counted from 1970 (UTC; integers: from 0).
 
-    ``fill=True`` also gives the empty ones between a key's first and last row. Local days are ``calendar("1d", tz)``.
+    Weeks, ``tumbling("1w")``, begin on Thursday, as 1970-01-01 was one; those of ``calendar("1w")`` begin on Monday.
+    Local days are ``calendar("1d", tz)``.
+
+    Parameters
+    ----------
+    size
+        A duration, or a whole number for integer columns.
+    offset
+        How much later than a multiple of ``size`` windows begin; whole sizes of it change nothing.
+    fill
+        Also give the empty windows between a key's first and last row.
+    full
+        Only give windows that the data covers from start to end, as described for :func:`sliding`.
+
+    Examples
+    --------
+    >>> sl.tumbling("1w", offset="4d")  # weeks from Monday, of UTC
+    sl.tumbling('7d', offset='4d')
     """
-    return Tumbling(_positive(size, "size"), parse_span(offset, "offset"), flag_argument(fill, "fill"))
+    arguments = parse_span(offset, "offset"), flag_argument(fill, "fill"), flag_argument(full, "full")
+    return Tumbling(_positive(size, "size"), *arguments)
 
 
-def sliding(size: object, every: object, offset: object = 0, *, fill: bool = False) -> Sliding:
-    """Windows of ``size`` that start at every multiple of ``every``; ``every > size`` leaves gaps."""
+def sliding(size: object, every: object, offset: object = 0, *, fill: bool = False, full: bool = False) -> Sliding:
+    """Windows of ``size`` that start at every multiple of ``every``; ``every > size`` leaves gaps.
+
+    Parameters
+    ----------
+    size, every
+        Durations, or whole numbers for integer columns.
+    offset
+        How much later than a multiple of ``every`` windows begin; whole steps of it change nothing.
+    fill
+        Also give the empty windows between a key's first and last row.
+    full
+        Only give windows that the data covers from start to end: those that start at the first row of the stream or
+        later, and end by its last row or by the watermark (a window of the ticks 10 to 19 ends by a row at 19). The
+        first windows, which begin before the first row, are left out, and so are those that a flush cuts short.
+
+    Notes
+    -----
+    ``full`` looks at the whole stream, not at each key: a key without rows in the first minutes of a window has a whole
+    window all the same. A row that comes behind the watermark is no first row. Rows of windows that are left out count
+    as ``windowed`` in the accounting.
+
+    Examples
+    --------
+    >>> sl.sliding("1h", every="15m", full=True)
+    sl.sliding('1h', every='15m', full=True)
+    """
     size, every = _positive(size, "size"), _positive(every, "every")
     _same_kind(size, every, "size", "every")
-    return Sliding(size, every, parse_span(offset, "offset"), flag_argument(fill, "fill"))
+    arguments = parse_span(offset, "offset"), flag_argument(fill, "fill"), flag_argument(full, "full")
+    return Sliding(size, every, *arguments)
 
 
 def cumulate(size: object, every: object, offset: object = 0, *, fill: bool = False) -> Cumulate:
