@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from strategies import Case, Kit, cases
 
 import slicing as sl
-from slicing import partials
+from slicing import exchange as partials
 
 HOUR = 3_600 * 10**9
 NOW = 1_714_564_800_000_000_000  # ns, 2024-05-01 12:00
