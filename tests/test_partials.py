@@ -252,3 +252,14 @@ def test_ties_go_to_the_smaller_value() -> None:
         admit(operator, packed(collector.parts(), 1))
         (answer,) = operator.flush().windows.to_pylist()
         assert [answer[name] for name in aggs] == ["a", "c", "a"]
+
+
+def test_partials_that_came_as_bytes_are_not_written_into() -> None:
+    """A single cell that the next batch goes on: what a place receives is memory that nobody may change."""
+    asked = sl.Spec("t", {"w": sl.tumbling(10)}, {"n": sl.count(), "v": sl.sum("v")}, watermark=sl.bounded(0))
+    schema = pa.schema({"t": pa.int64(), "v": pa.int64()})
+    operator, found = start(asked, schema), []
+    for first in range(0, 40, 4):
+        rows = pa.table({"t": range(first, first + 4), "v": range(first, first + 4)}, schema)
+        found += admit(operator, collected(asked, rows)).windows.to_pylist()
+    assert [(row["window_end"], row["n"], row["v"]) for row in found] == [(10, 10, 45), (20, 10, 145), (30, 10, 245)]

@@ -305,7 +305,8 @@ def going_on(one: Cells, fresh: Cells, lanes: Sequence[Lane], gaps: Gaps) -> Cel
     shared = _follows(one.meta[0].tolist(), fresh.meta[0].tolist(), gaps)
     if shared is None:
         return None
-    if not shared or not all(isinstance(block, np.ndarray) for block in fresh.blocks):
+    own = all(isinstance(a, np.ndarray) and a.flags.writeable for a in (fresh.meta, *fresh.blocks))
+    if not shared or not own:  # what came as bytes from another process cannot be written into
         return _appended(one, fresh, shared, lanes)
     fresh.meta[0, ROWS] += one.meta[0, ROWS]
     if fresh.fragments:
