@@ -2,7 +2,8 @@
 
 from spark_udfs.api import window_aggregate
 from spark_udfs.files import FileRows, read_files
+from spark_udfs.log import BatchLog
 from spark_udfs.state import StateError
 from spark_udfs.upkeep import change, drain, peek, rescale
 
-__all__ = ["FileRows", "StateError", "change", "drain", "peek", "read_files", "rescale", "window_aggregate"]
+__all__ = ["BatchLog", "FileRows", "StateError", "change", "drain", "peek", "read_files", "rescale", "window_aggregate"]

@@ -3,6 +3,8 @@
 A query draws its windows (several of any kind at once), keys, aggregates, watermark, types and zones. A stream of files
 with rows out of order and late is answered in micro-batches, and all rows at once as a batch; Spark answers each window
 type by a query of its own. Row by row nothing may be missing, nothing be there beside it, and every value be the same.
+These streams are asked with ``progress="native"``; asked without it, each has to give what an operator in this process
+gives when it is pushed the same micro-batches, and as many late rows.
 
 What differs on purpose (``docs/spark.md``) is not drawn: NaN in ``min`` and ``max``, ties of ``first`` and ``last``
 (``sequence`` decides, and orders Spark's too), a session that ends at the watermark, aggregates that approximate.
@@ -275,16 +277,14 @@ def check(spark: SparkSession, query: Query, base: Path) -> int:
     if query.zone is None:
         zoned = pa.timestamp("us", "UTC")
         theirs = written(base / "zoned", [t.set_column(0, "ts", t["ts"].cast(zoned)) for t in tables])
-    return streamed(spark, query, folder, theirs, base) + at_once(spark, query, folder, theirs)
+    count = streamed(spark, query, folder, theirs, base) + at_once(spark, query, folder, theirs)
+    return count + pushed(spark, query, folder, tables, base)
 
 
 def streamed(spark: SparkSession, query: Query, folder: str, theirs: str, base: Path) -> int:
     reader = spark.readStream.option("maxFilesPerTrigger", 1)
-    data = reader.schema(query.schema(query.zone)).parquet(folder)
+    data = source_of(spark, query, folder)
     source = reader.schema(query.schema("UTC")).parquet(theirs)
-    data = data.repartition(3) if query.spread else data
-    if query.by_files:
-        data = read_files(spark, folder, maxFilesPerTrigger=1)
     name = f"mine{query.seed}"
     mine = window_aggregate(data, query.spec, str(base / "state"), query.partitions, name, progress="native")
     names = [name, *(f"{name}_{query.seed}" for name in query.native)]
@@ -296,6 +296,42 @@ def streamed(spark: SparkSession, query: Query, folder: str, theirs: str, base: 
     for name in names:
         spark.catalog.dropTempView(name)
     return compared(query, "streamed", found, dict(zip(query.native, native, strict=True)), END)
+
+
+def source_of(spark: SparkSession, query: Query, folder: str) -> Any:
+    """The stream as the query reads it, a file a micro-batch."""
+    if query.by_files:
+        return read_files(spark, folder, maxFilesPerTrigger=1)
+    reader = spark.readStream.option("maxFilesPerTrigger", 1).schema(query.schema(query.zone))
+    data = reader.parquet(folder)
+    return data.repartition(3) if query.spread else data
+
+
+def pushed(spark: SparkSession, query: Query, folder: str, tables: list[pa.Table], base: Path) -> int:
+    """Each micro-batch as a push of one operator: its windows, and how many of its rows were late."""
+    name = f"prompt{query.seed}"
+    data = source_of(spark, query, folder)
+    running = begun(window_aggregate(data, query.spec, str(base / "state"), query.partitions, name), name)
+    running.awaitTermination()
+    found = spark.table(name).toArrow().to_pylist()
+    spark.catalog.dropTempView(name)
+    operator = sl.Operator(query.spec)
+    outs = [operator.push(table) for table in tables]
+    told = [p.observedMetrics[name].stats["late"] for p in running.recentProgress if p.numInputRows]
+    late = [out.late.num_rows for out in outs]
+    assert told == late, f"prompt, {query}: late rows {told}, expected {late}"
+    expected = [row for out in outs for row in out.windows.to_pylist()]
+    for window in query.windows:
+        mine, wanted = (
+            by_window(query, [r for r in rows if r["window"] == window], 2 * END) for rows in (found, expected)
+        )
+        assert mine.keys() == wanted.keys(), f"prompt, {query}: window {window}"
+        for place, row in wanted.items():
+            for agg, one in query.aggs.items():
+                good = same(mine[place][agg], row[agg])
+                told_so = f"prompt, {query}\nwindow {window} {place}: {agg}, {one.here!r}"
+                assert good, f"{told_so}, is {mine[place][agg]!r}, pushed it is {row[agg]!r}"
+    return len(expected)
 
 
 def begun(frame: DataFrame, name: str) -> Any:

@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.listener import QueryProgressEvent
 
-from spark_udfs import StateError, change, drain, peek, read_files, rescale, stages, window_aggregate
+from spark_udfs import BatchLog, StateError, change, drain, peek, read_files, rescale, stages, window_aggregate
 from spark_udfs.local import session
 from spark_udfs.stages import STATS
 
@@ -246,7 +246,9 @@ def test_streams_with_late_rows_equal_native_windows(spark: SparkSession, tmp_pa
         assert sorted(mine, key=repr) == expected, name
 
 
-def test_one_run_over_the_files_of_a_day_gives_its_windows(spark: SparkSession, tmp_path: Path) -> None:
+def test_one_run_over_the_files_of_a_day_gives_its_windows(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """As an operator is pushed the same batches; the day is complete with the row behind its end."""
     day, end = 86_400 * SECOND, 20_000 * 86_400 * SECOND  # of October 2024
     rng, tables = np.random.default_rng(1), []
@@ -261,7 +263,15 @@ def test_one_run_over_the_files_of_a_day_gives_its_windows(spark: SparkSession, 
     spec = sl.Spec("ts", windows, aggs, by=["k"], watermark=sl.bounded("10m"))
     folder, late = write(tmp_path / "in", tables), str(tmp_path / "late")
     frame = window_aggregate(stream(spark, folder), spec, str(tmp_path / "state"), 2, late_path=late)
+    caplog.set_level("INFO", "spark_udfs")
+    log = BatchLog()
+    spark.streams.addListener(log)
     query, operator = run(frame, tmp_path), sl.Operator(spec)
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+    spark.streams.removeListener(log)
+    lines = [r.getMessage() for r in caplog.records if r.name == "spark_udfs"]
+    assert [line[:27] for line in lines][:2] == ["windows batch 0: 500 rows, ", "windows batch 1: 500 rows, "]
+    assert len(lines) == 6
     outs = [operator.push(table) for table in tables]
     expected = pa.concat_tables([out.windows for out in outs])
     found = spark.read.parquet(str(tmp_path / "out")).toArrow()
@@ -270,6 +280,12 @@ def test_one_run_over_the_files_of_a_day_gives_its_windows(spark: SparkSession, 
     metrics = [p.observedMetrics["windows"].stats for p in query.recentProgress]
     assert [m["late"] for m in metrics] == [out.stats["late"] for out in outs]
     assert pq.read_table(late).num_rows == sum(out.late.num_rows for out in outs) > 100
+    for m, line in zip(metrics, lines, strict=True):
+        assert m["cells"] / 2 <= m["largest_cells"] <= m["cells"]
+        assert (m["held"], m["cold"]) == (0, 0 if line.startswith("windows batch 0:") else 2)
+        assert m["publish_ms"] > 0
+        assert m["lag_ms"] > 365 * 86_400_000  # of October 2024
+        assert f"{m['late']} late; {m['windows']} windows; {m['cells']} cells" in line
 
 
 def test_a_restarted_stream_goes_on_and_is_drained(spark: SparkSession, tmp_path: Path) -> None:

@@ -548,12 +548,16 @@ def test_workers_that_hold_the_state_write_the_same_bytes(tmp_path: Path, in_cha
 
 
 def test_a_worker_goes_on_from_what_it_holds(tmp_path: Path, in_changes: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    query, read = job(tmp_path, 1), []
+    query, read, told = job(tmp_path, 1), [], []
     restore = sl.Operator.restore
     monkeypatch.setattr(sl.Operator, "restore", lambda *args: read.append(args) or restore(*args))
     for batch in range(12):
-        run(query, batch, rows(batch))
+        told += run(query, batch, rows(batch))[stages.STATS].drop_null().to_pylist()
     assert read == []
+    assert [(one["held"], one["cold"]) for one in told] == [(0, 0), *[(1, 0)] * 11]
+    assert all(one["largest_cells"] == one["cells"] for one in told)
+    assert all(one["restore_ms"] >= 0 and one["publish_ms"] >= 0 for one in told)
+    assert told[0]["lag_ms"] > 50 * 365 * 86_400_000  # of 1970
     run(query, 9, rows(9))  # a restart before the batch
     assert len(read) == 1
     run(query, 10, rows(100))  # on another way: what was held of batch 10 is not its state
