@@ -154,7 +154,9 @@ def main() -> None:
         for numbers in (range(half), range(half, args.files)):
             if numbers.start:
                 print("stopped in the middle; a new query goes on from the state on disk", flush=True)
-            query = begin(window_aggregate(source(spark, folder), SPEC, state, partitions=2), base)
+            # native: rows are late, and windows close, when Spark's own do
+            windows = window_aggregate(source(spark, folder), SPEC, state, partitions=2, progress="native")
+            query = begin(windows, base)
             threading.Thread(target=deliver, args=(table, folder, numbers, size, args.pause), daemon=True).start()
             follow(query, numbers.stop)
             query.stop()
