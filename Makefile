@@ -10,7 +10,7 @@ BENCH ?= .
 A ?= HEAD~1
 B ?= HEAD
 
-.PHONY: help demo demo-here test fuzz bench compare lint format clean distclean
+.PHONY: help demo demo-here test fuzz fuzz-checked bench compare lint format clean distclean
 .DELETE_ON_ERROR:
 
 help:
@@ -18,6 +18,7 @@ help:
 	@echo "make demo-here a stream in this process, its windows, and what they cost"
 	@echo "make test      ruff, mypy and all tests"
 	@echo "make fuzz      CASES=$(CASES) random cases against the oracle (some 30 minutes of one core)"
+	@echo "make fuzz-checked  the same with kernels that check bounds (slower; CASES=1000 for fewer)"
 	@echo "make bench     the benchmarks (asv); BENCH=push: those whose name matches. Figures are kept by commit"
 	@echo "make compare   the figures of two commits, A=$(A) B=$(B)"
 	@echo "make lint      ruff and mypy alone; make format rewrites"
@@ -39,6 +40,9 @@ test: .venv/.test
 
 fuzz: .venv/.test
 	@SLICING_CASES=$(CASES) $(PY) -m pytest tests/test_agreement.py
+
+fuzz-checked: .venv/.test
+	@SLICING_CHECK=1 SLICING_CASES=$(CASES) $(PY) -m pytest tests/test_agreement.py
 
 bench: .venv/.bench
 	@$(ASV) machine --yes >/dev/null

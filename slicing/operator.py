@@ -287,9 +287,14 @@ def _instant(watermark: object) -> object:
     if isinstance(watermark, int | np.integer):
         return int(watermark)
     Measure.of(pa.timestamp("ns", "UTC"), "time").moment_ns(watermark, "watermark")  # refuses what is no moment at all
+    if isinstance(watermark, np.datetime64):  # as a number: text has no years beyond 9999
+        unit, step = np.datetime_data(watermark.dtype)
+        return [int(watermark.astype(np.int64)) * step, unit]
     return watermark.isoformat() if isinstance(watermark, date) else str(watermark)
 
 
 def _advanced(plan: Plan, watermark: object) -> int:
     """A watermark in ticks, no further than times are."""
+    if isinstance(watermark, list):
+        watermark = np.datetime64(*watermark)
     return max(-LIMIT, min(LIMIT, plan.measure.instant(watermark, "watermark")))

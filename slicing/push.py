@@ -228,6 +228,12 @@ def too_far(plan: Plan, time: int) -> str:
     return f"time column {plan.spec.time!r} holds {found}; times must lie between {first} and {last}{unit}"
 
 
+def _behind(times: Ints, h: int) -> Ints:
+    """How far times are behind the horizon, or further than any span: the difference of all times there may be is more
+    than int64 holds."""
+    return h - np.maximum(times, max(h - APART, BEGIN))
+
+
 def _too_far_apart(plan: Plan, first: int, last: int) -> str:
     since, until = plan.measure.value(first), plan.measure.value(last)
     unit = "units" if plan.measure.is_integer else f"ticks of {plan.measure.type}"
@@ -297,7 +303,7 @@ def _judge(plan: Plan, rows: Rows, h: int) -> tuple[Cells, npt.NDArray[np.bool_]
     They are too late for every window that rows decide.
     """
     own_end = plan.edges.next_live(rows.time, BEGIN)
-    level = np.searchsorted(np.array(plan.session_gaps, np.int64), h - rows.time, "right").astype(np.int64)
+    level = np.searchsorted(np.array(plan.session_gaps, np.int64), _behind(rows.time, h), "right").astype(np.int64)
     takes = plan.in_session(level)
     if plan.bounds:
         takes |= plan.edges.holds(own_end, h)

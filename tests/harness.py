@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -81,17 +82,20 @@ class Listed(sl.ContextFreeWindow):
 
 @dataclass(frozen=True)
 class Squares(sl.ContextFreeWindow):
-    """A user's windows between perfect squares (of units): ever longer, none before 0."""
+    """A user's windows between perfect squares of units after a time: ever longer, none before it."""
 
     unit: int = 1
+    since: int = 0
 
     def next_edge(self, times: np.ndarray) -> np.ndarray:
-        roots = [0 if time < 0 else math.isqrt(time // self.unit) + 1 for time in times.tolist()]
-        return np.array([root**2 * self.unit for root in roots], np.int64)
+        units = [(time - self.since) // self.unit for time in times.tolist()]
+        roots = [0 if unit < 0 else math.isqrt(unit) + 1 for unit in units]
+        return np.array([self.since + root**2 * self.unit for root in roots], np.int64)
 
     def containing(self, time: int) -> list[tuple[int, int]]:
-        root = math.isqrt(max(time, 0) // self.unit)
-        return [] if time < 0 else [(root**2 * self.unit, (root + 1) ** 2 * self.unit)]
+        root = math.isqrt(max(time - self.since, 0) // self.unit)
+        edges = [self.since + side**2 * self.unit for side in (root, root + 1)]
+        return [] if time < self.since else [(edges[0], edges[1])]
 
 
 PRIME = 2_147_483_647
@@ -297,7 +301,7 @@ def spec(case: Case) -> sl.Spec:
             case "listed":
                 return Listed(tuple((start * unit, end * unit) for start, end in w["extents"]))
             case "squares":
-                return Squares(unit)
+                return Squares(unit * w.get("unit", 1), unit * w.get("from", 0))
         raise ValueError(w["kind"])
 
     def agg(a: Values) -> Any:
@@ -514,6 +518,35 @@ def compare(case: Case, expected: Out, actual: Any, where: str, typed: bool) -> 
         assert reached == expected.watermark, f"{where}: watermark {reached}, not {expected.watermark}\n{case!r}"
 
 
+class Accounts:
+    """Rows in = rows in windows + late + outside + without time, held against the windows that came out.
+
+    The operator's counters say how many rows are in windows; the windows say which. Each row that was counted must be
+    in one of them once the stream has ended, where each row's windows do come out: a count short of rows and an open
+    frame do not.
+    """
+
+    WHOLE = ("tumbling", "sliding", "cumulate", "fixed", "listed", "squares", "calendar", "session", "whole")
+
+    def __init__(self, case: Case) -> None:
+        self.case, self.windowed = case, 0
+        self.came: set[int] = set()
+        kinds = {window["kind"] for window in case.query["windows"].values()}
+        full = any(window.get("full") for window in case.query["windows"].values())
+        self.all_come = "session" in kinds or (kinds <= set(self.WHOLE) and not full)
+
+    def step(self, expected: Out, actual: Any, where: str) -> None:
+        """After each step: as many rows in the windows as the oracle has put there, none of which was not counted."""
+        self.windowed += actual.stats["windowed"]
+        self.came |= expected.members
+        rows = [row["n"] for row in plain_rows(actual.windows)]
+        assert sum(rows) == expected.held, f"{where}: {sum(rows)} rows in windows, not {expected.held}\n{self.case!r}"
+        assert len(self.came) <= self.windowed, f"{where}: {self.windowed} rows counted\n{self.case!r}"
+        if where == "flush" and self.all_come:
+            text = f"{where}: {self.windowed} rows counted in windows, {len(self.came)} are\n{self.case!r}"
+            assert len(self.came) == self.windowed, text
+
+
 # --- how many cases --------------------------------------------------------------------------------
 
 CASES = int(os.environ.get("SLICING_CASES", "150"))
@@ -570,7 +603,7 @@ def check(case: Case, **told: object) -> None:
     """Every step's windows, late rows, stats, watermark and errors are the oracle's."""
     wanted, built = Oracle(case.columns, case.query), spec(case)
     policy = policy_for(case, **told)
-    op, typed = sl.Operator(built, policy=policy), False
+    op, typed, accounts = sl.Operator(built, policy=policy), False, Accounts(case)
     for at, step in enumerate([*case.steps, ("flush",)]):
         where, failed, expected = f"{step[0]} (step {at})" if step[0] != "flush" else "flush", None, None
         try:
@@ -601,6 +634,7 @@ def check(case: Case, **told: object) -> None:
         assert failed is None, f"{where}: should have failed with {failed}\n{case!r}"
         typed = typed or step[0] == "push"
         compare(case, expected, actual, where, typed)
+        accounts.step(expected, actual, where)
 
 
 def check_postponed(case: Case, most: int) -> None:
@@ -636,11 +670,11 @@ def check_postponed(case: Case, most: int) -> None:
     compare_windows(case, sorted(due, key=place), sorted(given, key=place), f"at most {most} a push")
 
 
-def expected_final(case: Case) -> list[Values]:
+def expected_final(case: Case) -> Out:
     """What the query answers about all its rows at once: nothing is late."""
     oracle = Oracle(case.columns, {**case.query, "watermark": {"kind": "manual"}})
-    oracle.push(case.named(case.rows()))
-    return oracle.flush().windows
+    pushed = oracle.push(case.named(case.rows()))
+    return replace(oracle.flush(), stats=pushed.stats)
 
 
 def check_aggregate(case: Case) -> None:
@@ -652,7 +686,8 @@ def check_aggregate(case: Case) -> None:
     data = pa.Table.from_batches([batch(case, step[1]) for step in case.steps if step[0] == "push"])
     table = sl.aggregate(data, spec(case))
     compare_types(case, table, "aggregate")
-    compare_windows(case, expected, plain_rows(table), "aggregate")
+    compare_windows(case, expected.windows, plain_rows(table), "aggregate")
+    Accounts(case).step(expected, SimpleNamespace(windows=table, stats=expected.stats), "flush")
 
 
 def check_resplit(case: Case, sizes: list[int], jitter: list[int]) -> None:
@@ -662,14 +697,16 @@ def check_resplit(case: Case, sizes: list[int], jitter: list[int]) -> None:
     except Refused:
         return
     rows = [row for _, row in sorted(enumerate(case.rows()), key=lambda at: at[1][0] + jitter[at[0] % len(jitter)])]
-    op, found, at = sl.Operator(spec(case), policy=policy_for(case)), [], 0
+    op, found, at, windowed = sl.Operator(spec(case), policy=policy_for(case)), [], 0, 0
     for turn in range(len(rows)):
         some = rows[at : at + sizes[turn % len(sizes)]]
         at += len(some)
         out = op.push(batch(case, some))
         assert out.late.num_rows == 0, f"late rows after {at} rows\n{case!r}"
         found += plain_rows(out.windows)
+        windowed += out.stats["windowed"]
+    assert windowed == expected.stats["windowed"], f"{windowed} rows counted in windows\n{case!r}"
     found += plain_rows(op.flush().windows)
     place = Oracle(case.columns, case.query).place
     found.sort(key=place)
-    compare_windows(case, sorted(expected, key=place), found, f"batches of {sizes}, jitter {jitter}")
+    compare_windows(case, sorted(expected.windows, key=place), found, f"batches of {sizes}, jitter {jitter}")

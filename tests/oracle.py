@@ -67,6 +67,8 @@ class Out:
     late: list[Values]
     stats: dict[str, int]
     watermark: float | None
+    members: frozenset[int]  # arrivals of the rows in these windows
+    held: int  # rows in them, counted in each
 
 
 def rank(value: Any) -> tuple:
@@ -122,8 +124,9 @@ def extents(window: Values, time: int, time_type: str) -> list[Extent]:
         case "listed":
             return [(start, end) for start, end in window["extents"] if start <= time < end]
         case "squares":
-            root = math.isqrt(max(time, 0))
-            return [(root**2, (root + 1) ** 2)] if time >= 0 else []
+            unit, since = window.get("unit", 1), window.get("from", 0)
+            root = math.isqrt(max(time - since, 0) // unit)
+            return [(since + root**2 * unit, since + (root + 1) ** 2 * unit)] if time >= since else []
         case "calendar":
             return [calendar_window(window["unit"], window["tz"], time, ticks_per_second(time_type))]
     raise ValueError(window["kind"])
@@ -503,11 +506,13 @@ class Oracle:
             self._observe(batch)
             self.watermark = max(before, self._progress(), explicit)
             self.closed = before  # what a flush finds
-            windows = self._emit(before)
+            windows, contents = self._emit(before)
         except Refused:
             vars(self).update(saved)
             raise
-        return Out(windows, late, stats, None if self.watermark == -inf else self.watermark)
+        reached = None if self.watermark == -inf else self.watermark
+        members = frozenset(arrival for content in contents for arrival in content)
+        return Out(windows, late, stats, reached, members, sum(map(len, contents)))
 
     # rows in
 
@@ -613,9 +618,10 @@ class Oracle:
 
     # windows out
 
-    def _emit(self, before: float) -> list[Values]:
-        """What is complete now and was not shown yet; for "changes" also what was shown and is no more."""
-        after, current, leaving, news = self.watermark, {}, set(), []
+    def _emit(self, before: float) -> tuple[list[Values], list[frozenset[int]]]:
+        """What is complete now and was not shown yet; for "changes" also what was shown and is no more. And each one's
+        rows, by their arrival."""
+        after, current, leaving, news, contents = self.watermark, {}, set(), [], []
         alive: dict[tuple, list[Row]] = {}
         for row in self.rows:
             if (None, row.arrival) not in self.sealed:
@@ -650,7 +656,9 @@ class Oracle:
                 if over and (after == inf or quiet + self.lateness < after):
                     self.sealed |= {(None, row.arrival) for row in instance}
         if self.emit == "changes":
-            news += [{**row, "op": "-"} for identity, row in self.shown.items() if identity not in current]
+            gone = {identity: row for identity, row in self.shown.items() if identity not in current}
+            news += [{**row, "op": "-"} for row in gone.values()]
+            contents += [identity[4] for identity in gone]
         for identity, result in current.items():
             if identity in self.shown:
                 current[identity] = self.shown[identity]
@@ -660,8 +668,11 @@ class Oracle:
                 earlier = [old["revision"] for known, old in self.shown.items() if known[:4] == identity[:4]]
                 row["revision"] = max(earlier, default=-1) + 1
             news.append({**row, "op": "+"} if self.emit == "changes" else row)
+            contents.append(identity[4])
         self.shown = {identity: row for identity, row in current.items() if identity not in leaving}
-        return sorted(filter(self._covered, news), key=self.place)
+        found = [(row, rows) for row, rows in zip(news, contents, strict=True) if self._covered(row)]
+        found.sort(key=lambda pair: self.place(pair[0]))
+        return [row for row, _ in found], [rows for _, rows in found]
 
     def _covered(self, row: Values) -> bool:
         """Of a window that was asked for in full: it begins with the stream's first row or later, and does not end

@@ -1,11 +1,16 @@
-"""What the property tests are drawn from: small integers, so that edges, ties and gaps meet all the time."""
+"""What the property tests are drawn from: small integers, so that edges, ties and gaps meet all the time.
+
+A clock then makes real times of them: so many ticks of an hour after a morning of 2024, in nanoseconds, or what lies
+near the ends of int64. A case prints small, with its clock.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from math import inf, nan
+from itertools import count
+from math import inf, isqrt, nan
 from typing import Any
 
 from hypothesis import strategies as st
@@ -15,7 +20,7 @@ Values = dict[str, Any]
 
 INTEGERS = {f"{sign}int{bits}": (sign, bits) for sign in ("", "u") for bits in (8, 16, 32, 64)}
 TIME_TYPES = ["timestamp[s]", "timestamp[ms]", "timestamp[us]", "timestamp[ns]"]
-TIME_TYPES += ["timestamp[ms, Europe/Berlin]", "date32", "date64"]
+TIME_TYPES += ["timestamp[ms, Europe/Berlin]", "timestamp[ns, UTC]", "date32", "date64"]
 DECIMALS = ["decimal(5, 2)", "decimal(18, 0)", "decimal(38, 6)", "decimal(30, 10)"]
 KEY_TYPES = ["int64", "int32", "string", "dictionary", "binary", "bool", "float64", "decimal(9, 2)"]
 KEY_TYPES += ["date32", "timestamp[us]"]
@@ -24,6 +29,41 @@ VALUE_TYPES = [*INTEGERS, "float32", "float64", "bool", *DECIMALS, "timestamp[us
 VALUE_TYPES += ["duration[ns]", "duration[s]", *NESTED]
 OF_ROWS = ["rows", "punctuation", "frame", "per_row", "last_rows", "visit", "delta"]
 CONTEXT_FREE = ["tumbling", "sliding", "cumulate", "landmark", "fixed", "listed", "squares"]
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Small times are counted in ticks from an origin; row n is early or late by one of the jitters in turn."""
+
+    origin: int = 0
+    tick: int = 1
+    jitter: tuple[int, ...] = (0,)
+
+    def time(self, small: int | None, row: int = 0) -> int | None:
+        early = self.jitter[row % len(self.jitter)]
+        return None if small is None else self.origin + small * self.tick + early
+
+    def window(self, window: Values) -> Values:
+        found = dict(window)
+        spans = ("size", "offset", "gap", "longest", "range", "delay", "before", "after")
+        spans += () if window["kind"] in ("rows", "per_row") else ("every",)
+        found |= {name: found[name] * self.tick for name in spans if found.get(name) is not None}
+        found |= {name: self.time(found[name]) for name in ("start", "end") if name in found}
+        if "extents" in found:
+            found["extents"] = [(self.time(start), self.time(end)) for start, end in found["extents"]]
+        if window["kind"] == "squares":
+            found |= {"unit": self.tick, "from": self.origin}
+        return found
+
+    def query(self, query: Values) -> Values:
+        found = {**query, "windows": {name: self.window(window) for name, window in query["windows"].items()}}
+        spans = {name: query[name] * self.tick for name in ("lateness", "idle") if query.get(name) is not None}
+        watermark = query["watermark"]
+        delays = {name: watermark[name] * self.tick for name in ("delay", "idle") if watermark.get(name) is not None}
+        return {**found, **spans, "watermark": {**watermark, **delays}}
+
+
+SMALL = Clock()
 
 
 @dataclass(frozen=True)
@@ -37,6 +77,17 @@ class Case:
     columns: dict[str, str]
     query: Values
     steps: list[tuple]
+    clock: Clock = SMALL
+    told: Case | None = field(default=None, repr=False)  # with small numbers
+
+    def __repr__(self) -> str:
+        if self.told is not None:
+            return f"{self.told!r}.real()"
+        return f"Case({self.columns!r}, {self.query!r}, {self.steps!r}, {self.clock!r})"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """As hypothesis prints it."""
+        printer.text(repr(self))
 
     def rows(self) -> list[tuple]:
         return [row for step in self.steps if step[0] == "push" for row in step[1]]
@@ -45,7 +96,26 @@ class Case:
         return [dict(zip(self.columns, row, strict=True)) for row in rows]
 
     def asking(self, **query: Any) -> Case:
-        return Case(self.columns, {**self.query, **query}, self.steps)
+        return replace(self, query={**self.query, **query})
+
+    def real(self) -> Case:
+        """The case in the times of its clock."""
+        clock, number, steps = self.clock, count(), []
+        for step in self.steps:
+            match step:
+                case ("push", rows):
+                    steps.append(("push", [self._real_row(row, next(number)) for row in rows]))
+                case ("advance", watermark):
+                    steps.append(("advance", clock.time(watermark)))
+                case _:
+                    steps.append(step)
+        return Case(self.columns, clock.query(self.query), steps, told=self)
+
+    def _real_row(self, row: tuple, number: int) -> tuple:
+        """With its time, and the watermark that it carries."""
+        early = {"t": number, "mark": 0}
+        named = zip(self.columns, row, strict=True)
+        return tuple(self.clock.time(v, early[name]) if name in early else v for name, v in named)
 
 
 @dataclass(frozen=True)
@@ -55,7 +125,7 @@ class Kit:
     kinds: tuple[str, ...] = (*CONTEXT_FREE, "session", "whole", *OF_ROWS)
     watermarks: tuple[str, ...] = ("bounded", "ordered", "manual", "per_source", "punctuated")
     emits: tuple[str, ...] = ("final", "updates", "changes")
-    time_types: tuple[str, ...] = ("int64", "int64", "int32", *TIME_TYPES)
+    time_types: tuple[str, ...] = ("int64", "int64", "int32", "uint64", *TIME_TYPES)
     keys: tuple[int, ...] = (0, 1, 1, 1, 2, 3)  # how many key columns
     idle: bool = True
     sliced: bool = False  # rows only of windows that let final rows be slices
@@ -64,6 +134,7 @@ class Kit:
     within_bound: bool = False  # rows arrive in order of time plus a jitter that the watermark allows for
     rich_values: bool = True
     nested: bool = True  # structs and lists, which need an order of arrival
+    compiled: bool = True  # users' functions too, which a process compiles for itself: most of the time of a few cases
     each: bool = False  # one window of each kind, and aggregates of each sort, in every case
 
 
@@ -91,7 +162,8 @@ def values(type_name: str) -> SearchStrategy:
         bound = 10 ** min(precision, 32) - 1
         return (st.integers(-200, 200) | st.integers(-bound, bound)).map(lambda n: unscaled(n, scale))
     if type_name.startswith("timestamp"):
-        return st.integers(-5, 5) | st.integers(-(2**52), 2**52)
+        ends = st.sampled_from([-(2**63), 2**63 - 1])
+        return st.integers(-5, 5) | st.integers(-(2**52), 2**52) | st.integers(17 * 10**17, 18 * 10**17) | ends
     if type_name.startswith("duration"):
         return st.integers(-5, 5) | st.integers(-(2**63), 2**63 - 1) | st.sampled_from([-(2**63), 2**63 - 1])
     if type_name == "struct":
@@ -99,7 +171,7 @@ def values(type_name: str) -> SearchStrategy:
     if type_name == "list":
         return st.lists(st.none() | values("float64"), max_size=3)
     if type_name.startswith("date"):
-        return st.integers(-3, 3) | st.integers(-20_000, 20_000)
+        return st.integers(-3, 3) | st.integers(-20_000, 20_000) | st.sampled_from([-(2**31), 2**31 - 1])
     if type_name == "bool":
         return st.booleans()
     if type_name == "binary":
@@ -222,9 +294,9 @@ def functions(type_name: str) -> list[str]:
 
 
 @st.composite
-def aggregates(draw: DrawFn, value_columns: dict[str, str], nested: bool = True) -> Values:
+def aggregates(draw: DrawFn, kit: Kit, value_columns: dict[str, str]) -> Values:
     column = draw(st.sampled_from(sorted(value_columns)))
-    if draw(st.integers(0, 5)) == 0:
+    if kit.compiled and draw(st.integers(0, 5)) == 0:
         signed = [name for name, type_name in sorted(value_columns.items()) if type_name in ("int8", "int32", "int64")]
         which = draw(st.sampled_from(["polynomial", "rise", "weighted", "remainder", "any odd"]))
         agg: Values = {"fn": "udaf", "which": which, "col": draw(st.sampled_from(["row", *signed]))}
@@ -234,7 +306,7 @@ def aggregates(draw: DrawFn, value_columns: dict[str, str], nested: bool = True)
     if fn in ("argmin", "argmax"):
         columns = [*sorted(value_columns), "row"]
         agg["return"] = draw(st.sampled_from(columns))
-        if nested and draw(st.integers(0, 2)) == 0:
+        if kit.nested and draw(st.integers(0, 2)) == 0:
             agg["return"] = draw(st.lists(st.sampled_from(columns), min_size=1, max_size=3, unique=True))
     if fn in ("var", "std") and draw(st.booleans()):
         agg["ddof"] = draw(st.sampled_from([0, 1, 2]))
@@ -305,7 +377,7 @@ def cases(draw: DrawFn, kit: Kit = Kit()) -> Case:
     if draw(st.integers(0, 5)) == 0:
         aggs["flagged"] = {"fn": "count", "where": "flag"}
     for number in range(draw(st.integers(1, 5))):
-        aggs[f"a{number}"] = draw(aggregates(value_columns, kit.nested))
+        aggs[f"a{number}"] = draw(aggregates(kit, value_columns))
     aggs["tail"] = {"fn": "last", "col": "row"}  # order in every case
     if kit.each:
         aggs |= {"total": {"fn": "sum", "col": "v0"}, "middle": {"fn": "median", "col": "v0"}}
@@ -334,7 +406,53 @@ def cases(draw: DrawFn, kit: Kit = Kit()) -> Case:
         columns["source"] = draw(st.sampled_from(["int64", "string"]))
     if watermark["kind"] == "punctuated":
         columns["mark"] = time_type
-    return Case(columns, query, draw(steps(kit, columns, query)))
+    small = Case(columns, query, draw(steps(kit, columns, query)))
+    return replace(small, clock=draw(clocks(kit, small))).real()
+
+
+# --- times of real size -------------------------------------------------------------------------------------
+
+DAY = 86_400
+PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+LATEST = 2**62 + 2**61  # times lie between this and its negative
+SPANS = 2**59  # and spans, of at most 20 ticks, below this
+
+
+def clocks(kit: Kit, small: Case) -> SearchStrategy[Clock]:
+    """Clocks that fit the case's times, and all edges of its windows, into its type: a third of them small."""
+    time_type = small.columns["t"]
+    times = [t for step in small.steps if step[0] == "advance" for t in step[1:]]
+    times += [row[name] for row in small.named(small.rows()) for name in ("t", "mark") if row.get(name) is not None]
+    far = max(map(abs, times), default=0)
+    far += 2 * isqrt(far) + 128  # as far as an edge may be from the origin, in ticks
+    unit = PER_SECOND.get(time_type[10:12].rstrip("],"), 1)
+    most = 2**31 - 1 if time_type in ("int32", "date32") else 2**31 * DAY if time_type == "date64" else LATEST
+    if time_type.startswith("date"):
+        ticks, origins = [1, 7, 30, 365], [0, 19_700, -40_000]
+    elif time_type.startswith("timestamp"):
+        seconds = [1, 60, 900, 3600, DAY, 7 * DAY, 365 * DAY]
+        ticks = [1, 1000, *(unit * second for second in seconds)]
+        origins = [0, 1_704_067_200 * unit, 1_700_000_001 * unit + unit // 3, -(10**9) * unit]
+    else:
+        ticks = [1, 3, 1000, 10**9, 3600 * 10**9, DAY * 10**9, 2**40, 2**52 + 1]
+        origins = [0, 10**6, 10**9 + 7, 1_704_067_200 * 10**9, 1_704_067_200 * 10**9 + 1]
+    if most < LATEST:
+        ticks, origins = [t for t in ticks if t <= 10**6], [o for o in origins if abs(o) < most // 2]
+    if time_type == "date64":
+        most = LATEST // (DAY * 1000)
+    low = 0 if time_type.startswith("uint") else -most
+    late = 0 if kit.within_bound or small.query["watermark"].get("on_disorder") == "error" else 1
+
+    @st.composite
+    def clock(draw: DrawFn) -> Clock:
+        tick = min(draw(st.sampled_from(ticks)), SPANS // 64, (most - low) // (2 * far))
+        first, last = low + far * tick, most - far * tick
+        origin = min(max(draw(st.sampled_from([*origins, *origins, first, last])), first), last)
+        jitters = [(0,), (0,), (0, 0, 1), (0, -1, 0, 1), (tick // 2, 0, 0), (0, tick - 1, 1, tick // 3)]
+        return Clock(origin, tick, draw(st.sampled_from(jitters)) if late and tick > 3 else (0,))
+
+    none = [] if low == 0 else [st.just(SMALL)]
+    return st.one_of(*none, clock(), clock())
 
 
 @st.composite
@@ -420,7 +538,8 @@ def calendar_cases() -> SearchStrategy[Case]:
         "America/Havana",
         "UTC",
     ]
-    hours = st.one_of(*(st.integers(near - 60, near + 60) for near in (0, 450_000, 453_000, 472_500, 474_800, -3)))
+    years = (0, 450_000, 453_000, 472_500, 474_800, -3, -300_000, 1_000_000)
+    hours = st.one_of(*(st.integers(near - 60, near + 60) for near in years))
     times = st.lists(hours, min_size=1, max_size=25)
     return st.builds(
         calendar_case,

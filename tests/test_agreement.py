@@ -29,6 +29,7 @@ import slicing.system.threads
 
 IDLE = os.environ.get("SLICING_IDLE", "1") == "1"
 
+BUILT_IN = tuple(kind for kind in Kit.kinds if kind not in ("visit", "delta"))
 PLAIN = Kit(idle=False, rich_values=False)
 BOUNDED = Kit(watermarks=("bounded", "ordered", "per_source", "punctuated"), emits=("final",), within_bound=True)
 
@@ -42,6 +43,12 @@ def test_each_step_emits_what_the_rows_say(case: Case) -> None:
 @share(25)
 @given(cases(Kit(idle=False)))
 def test_each_step_holds_for_every_type_and_aggregate(case: Case) -> None:
+    check(case)
+
+
+@share(20)
+@given(cases(Kit(kinds=BUILT_IN, idle=False, compiled=False)))
+def test_built_in_windows_and_aggregates_step_by_step(case: Case) -> None:
     check(case)
 
 

@@ -132,3 +132,66 @@ def test_words_are_seen_as_floats() -> None:
     _doubled_floats(words[1:4])
     assert words.view(np.float64)[:, 1].tolist() == [0.5, 3.0, 5.0, 7.0, 4.5]
     assert not words[:, [0, 2]].any()
+
+
+CHECKED = """
+import numpy as np
+from slicing.kernels.at_once import add_basic_f, short_run, widen_span
+from slicing.kernels.guard import inside
+from slicing.kernels.kernel import kernel
+from slicing.kernels.scatter import scatter_basic_f, scatter_count, scatter_span
+from slicing.kernels.segments import segment_basic_f
+from slicing.kernels.text import take_texts
+
+def index_error(function, *given):
+    try:
+        function(*given)
+    except IndexError:
+        return True
+    return False
+
+cells, rows = np.array([0, 3], np.int32), np.zeros(2)
+def quads(size):
+    room = np.zeros(4 * size + 8, np.int64)
+    first = -room.ctypes.data % 32 // 8
+    return room[first : first + 4 * size].reshape(size, 4)
+
+names, lengths = np.zeros((1, 1), np.int64), np.array([3])
+def texts(number, room):
+    take_texts(np.array(number), names, lengths, np.empty(room, np.uint8), np.empty(len(number) + 1, np.int32))
+
+for size, beyond in ((4, False), (3, True)):
+    found = {
+        "count": index_error(scatter_count, cells, np.zeros((size, 2), np.int64)),
+        "floats": index_error(scatter_basic_f, cells, rows.view(np.int64), quads(size), np.zeros((4, 2))),
+        "spans": index_error(scatter_span, cells, np.arange(2), np.zeros((size, 2), np.int64)),
+        "runs": index_error(
+            segment_basic_f, np.array([0]), np.array([4]), np.zeros(size), np.zeros(size, np.int64),
+            *(np.zeros((1, 5), kind) for kind in (np.int64, np.float64))
+        ),
+        "names": index_error(texts, [0, 0], size * 2 + 3),
+    }
+    print(sorted(name for name, raised in found.items() if raised))
+assert index_error(scatter_count, np.array([0, -5], np.int32), np.zeros((4, 2), np.int64))
+"""
+
+
+def test_kernels_of_a_checked_build_refuse_an_index_beyond_their_arrays() -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "SLICING_CHECK": "1"}
+    run = {"capture_output": True, "text": True, "check": False}
+    found = subprocess.run([sys.executable, "-c", CHECKED], env=environment, **run)
+    assert found.stdout.splitlines() == ["[]", "['count', 'floats', 'names', 'runs', 'spans']"], found.stderr
+
+
+def test_a_checked_build_and_a_plain_one_do_not_share_kernels(tmp_path: Path) -> None:
+    script = "import numpy as np; from slicing.kernels.scatter import scatter_count as s\n"
+    script += "s(np.zeros(2, np.int32), np.zeros((1, 2), np.int64)); print(sum(s.stats.cache_hits.values()))"
+    paths = {"NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
+    hits = []
+    for checked in ("0", "1", "0", "1"):
+        environment = {**os.environ, **paths, "SLICING_CHECK": checked}
+        ran = subprocess.run(
+            [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
+        )
+        hits.append(int(ran.stdout))
+    assert hits == [0, 0, 1, 1]

@@ -51,3 +51,27 @@ def test_edges_of_one_width_are_all_there(start, count, width):
     edges = EdgeSet([BoundPeriodic(width, width, start % width)])
     low = max(start - width, -(2**62) - 2**61)
     assert edges.between(low, last - 1, np.array([low, last - 1]), 0, 10_000).tolist() == expected
+
+
+@pytest.mark.parametrize("window", [sl.session(5), sl.tumbling(5), sl.per_row(5), sl.whole()], ids=str)
+@pytest.mark.parametrize("time", [-(2**62) - 2**61, -(2**62), 0])
+def test_a_row_is_late_however_far_it_is_behind_the_watermark(window, time):
+    op = sl.Operator(sl.Spec("t", {"w": window}, N, watermark=sl.manual()))
+    op.push(pa.table({"t": pa.array([], pa.int64())}))
+    op.advance(2**62 + 2**61)
+    out = op.push(pa.table({"t": [time]}))
+    assert (out.stats["late"], out.late["t"].to_pylist()) == (1, [time])
+    assert op.flush().windows.num_rows == 0
+
+
+@pytest.mark.parametrize("moment", ["2024-05-01T12:30:00.123456789", "-1000-01-01", "12345-01-01", "2024-05"])
+@pytest.mark.parametrize("restored", [False, True])
+def test_a_watermark_before_the_first_rows_is_any_moment(moment, restored):
+    moment = np.datetime64(0, "Y") + (12345 - 1970) if moment == "12345-01-01" else np.datetime64(moment)
+    unit = "ns" if "." in str(moment) else "s"
+    op = sl.Operator(spec := sl.Spec("t", {"w": sl.tumbling("1h")}, N, watermark=sl.manual()))
+    op.advance(moment)
+    op = sl.Operator.restore(spec, op.snapshot()) if restored else op
+    out = op.push(pa.table({"t": pa.array([], pa.timestamp(unit))}))
+    expected = int(moment.astype(f"datetime64[{unit}]").astype(np.int64))
+    assert int(np.datetime64(out.watermark, unit).astype(np.int64)) == expected

@@ -5,6 +5,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from slicing.kernels.guard import within
+
 _WORD = ir.IntType(64)
 _WORDS, _FLOATS, _PAIR = ir.VectorType(_WORD, 4), ir.VectorType(ir.DoubleType(), 4), ir.VectorType(_WORD, 2)
 _LINE, _FLOAT_LINE = ir.VectorType(_WORD, 8), ir.VectorType(ir.DoubleType(), 8)
@@ -28,6 +30,7 @@ def add_basic_f(_, cells, c, bits):
             return builder.shuffle_vector(one, other, ir.Constant(ir.VectorType(ir.IntType(32), 4), list(lanes)))
 
         array = context.make_array(signature.args[0])(context, builder, args[0])
+        within(context, builder, array, args[1], _WORD(1))
         place = builder.gep(builder.bitcast(array.data, _WORDS.as_pointer()), [args[1]])
         held = builder.load(place, align=32)
         first = builder.insert_element(ir.Constant(_WORDS, ir.Undefined), args[2], ir.IntType(32)(0))
@@ -54,6 +57,7 @@ def widen_span(_, spans, c, time):
 
     def build(context, builder, signature, args):
         array = context.make_array(signature.args[0])(context, builder, args[0])
+        within(context, builder, array, args[1], _WORD(1))
         place = builder.gep(builder.bitcast(array.data, _PAIR.as_pointer()), [args[1]])
         first = builder.insert_element(ir.Constant(_PAIR, ir.Undefined), args[2], ir.IntType(32)(0))
         row = builder.shuffle_vector(first, first, ir.Constant(ir.VectorType(ir.IntType(32), 2), [0, 0]))
@@ -87,6 +91,7 @@ def short_run(_, bits, first, size):
             return builder.shuffle_vector(lane, lane, ir.Constant(ir.VectorType(ir.IntType(32), 8), [0] * 8))
 
         array, size = context.make_array(signature.args[0])(context, builder, args[0]), args[2]
+        within(context, builder, array, args[1], size)
         run, sizes = builder.gep(array.data, [args[1]]), spread(size)
         start = ir.Constant(_FLOAT_LINE, [0.0] * 8), each(_TOP), each(~_TOP)
         total, low, high = (cgutils.alloca_once_value(builder, value) for value in start)

@@ -7,6 +7,9 @@ own that says what it was made from.
 
 ``Dispatcher._cache`` and the way a compile result is pickled are numba's inside. Where a numba has them otherwise,
 ``keep`` leaves the dispatcher to numba's own cache, and a file that cannot be read or written costs a compilation.
+
+``SLICING_CHECK=1`` compiles kernels, and users' functions, that raise an IndexError where an index is not in its array.
+They lie beside the others.
 """
 
 from __future__ import annotations
@@ -28,6 +31,11 @@ from numba.core.runtime import rtsys
 IMPORTED = re.compile(rb"^\s*from (slicing\.kernels(?:\.\w+)+) import", re.MULTILINE)
 UNREADABLE = (OSError, EOFError, ValueError, TypeError, KeyError, AttributeError, ImportError, pickle.UnpicklingError)
 PLAIN = os.environ.get("SLICING_NUMBA") == "plain"
+
+if os.environ.get("SLICING_CHECK") == "1":
+    numba.config.BOUNDSCHECK = 1
+CHECKED = bool(numba.config.BOUNDSCHECK)
+BUILD = f"{numba.__version__} {sys.implementation.cache_tag}{' checked' if CHECKED else ''}"
 
 
 def _fits():
@@ -54,7 +62,8 @@ FITS = not PLAIN and _fits()
 def keep_kernel(dispatcher, function, counts_references):
     """Keep a kernel's code beside its module."""
     if not FITS:
-        dispatcher.enable_caching()
+        if not CHECKED:  # numba's own files do not tell
+            dispatcher.enable_caching()
         return
     module = function.__module__
     beside = Path(function.__code__.co_filename).parent
@@ -65,8 +74,7 @@ def keep_kernel(dispatcher, function, counts_references):
 def keep_users(dispatcher, name, source):
     """Keep the code of a user's function, or of a kernel around it; ``source`` tells all that it was made from."""
     if FITS:
-        text = f"{numba.__version__} {sys.implementation.cache_tag} {source}"
-        digest = hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+        digest = hashlib.blake2b(f"{BUILD} {source}".encode(), digest_size=12).hexdigest()
         dispatcher._cache = Files(f"user.{name}", lambda: digest, None, True)
 
 
@@ -131,7 +139,7 @@ class Files:
 
 
 def _key(sig, codegen):
-    return str(sig), codegen.magic_tuple()
+    return str(sig), codegen.magic_tuple(), CHECKED
 
 
 @cache
@@ -155,7 +163,7 @@ def made_from(module):
         if name not in texts:
             texts[name] = _text(name)
             waiting += [found.decode() for found in IMPORTED.findall(texts[name])]
-    made = hashlib.blake2b(f"{numba.__version__} {sys.implementation.cache_tag}".encode(), digest_size=12)
+    made = hashlib.blake2b(BUILD.encode(), digest_size=12)
     for name in sorted(texts):
         made.update(f"{name} {len(texts[name])}\n".encode() + texts[name])
     return made.hexdigest()

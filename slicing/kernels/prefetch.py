@@ -16,7 +16,7 @@ LINE = 8  # rows of a column in a cache line
 
 @intrinsic
 def prefetch(_, array, row):
-    """Begin to load a row of an array; it may lie behind its end."""
+    """Begin to load a row of an array; it may lie behind its end, as a hint reads nothing: no bounds are checked."""
 
     def build(context, builder, signature, args):
         struct = context.make_array(signature.args[0])(context, builder, args[0])

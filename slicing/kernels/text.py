@@ -6,6 +6,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from slicing.kernels.guard import inside
 from slicing.kernels.kernel import kernel
 
 PIECE = 32
@@ -80,8 +81,10 @@ def take_texts(number, words, lengths, text, ends):
     ends[0] = 0
     for i in range(number.size):
         name = np.uint64(number[i])
+        inside(text, at, 8)
         _write(words[name, 0], into + np.uint64(at))
         for w in range(8, lengths[name], 8):
+            inside(text, at + w, 8)
             _write(words[name, np.uint64(w >> 3)], into + np.uint64(at + w))
         at += lengths[name]
         ends[i + 1] = at

@@ -9,6 +9,7 @@ row's pieces would end at a guess: 20 to 60 bytes 31 -> 10 ns. A value's last pi
 import numpy as np
 from numba import uint64 as u64
 
+from slicing.kernels.guard import inside
 from slicing.kernels.kernel import helper, kernel
 from slicing.kernels.on_stack import on_stack
 from slicing.kernels.prefetch import prefetch
@@ -38,7 +39,7 @@ def encode_bytes(offsets, data, valid, null, slots, shift, multiplier, patience,
             prefetch(data, u64(at))
         for i in range(start + ROWS, start + 2 * ROWS, PLACES):
             prefetch(offsets, u64(i))
-        longs = _take_heads(offset, data.size, text, spare, masks, own, longer)
+        longs = _take_heads(offset, data, text, spare, masks, own, longer)
         for i in range(code.size):
             homes[i] = _spread(weigh(head + u64(i * PIECE), weights), multiplier)
         _hash_rest(offset, text, weights, multiplier, longer, longs, homes)
@@ -111,12 +112,14 @@ def _masks(kept):
 
 
 @inlined
-def _take_heads(offset, size, text, spare, masks, own, longer):
+def _take_heads(offset, data, text, spare, masks, own, longer):
     """The head of each row; lists the rows that are longer, and returns how many they are."""
     longs, head = np.int64(0), u64(own.ctypes.data)
     for i in range(offset.size - 1):
         at, length = np.int64(offset[i]), np.int64(offset[i + 1]) - np.int64(offset[i])
-        address = u64(at) + (text if at + PIECE <= size else spare)
+        inside(data, at, length)
+        inside(own, i * PIECE, PIECE)
+        address = u64(at) + (text if at + PIECE <= data.size else spare)
         keep(address, masks - u64(min(length, LONG)), head + u64(i * PIECE))
         own[4 * i + 3] |= u64(min(length, PIECE)) << u64(56)
         longer[longs] = i
@@ -151,6 +154,7 @@ def _look_home(slots, shift, homes, heads, head, code):
             prefetch(heads, u64(slots[homes[i] >> shift]))
     for i in range(code.size):
         found = slots[homes[i] >> shift]
+        inside(heads, found * PIECE, PIECE)
         code[i] = found - 1 if alike(known + u64(found) * u64(PIECE), head + u64(i * PIECE)) else -1
 
 
@@ -181,6 +185,7 @@ def _walk(slots, slot, heads, pool, starts, head, text, length):
     mask, steps, known = u64(slots.size - 1), np.int64(0), u64(heads.ctypes.data)
     while slots[slot] != 0:
         found = u64(slots[slot])
+        inside(heads, np.int64(found) * PIECE, PIECE)
         if alike(known + found * u64(PIECE), head):
             begin = starts[found - u64(1)]
             if length <= LONG or (
@@ -208,6 +213,7 @@ def place_bytes(heads, pool, starts, null, slots, shift, multiplier):
     mask, weights = u64(slots.size - 1), _weights(multiplier, on_stack(4, np.uint64))
     for code in range(starts.size - 1):
         begin, length = u64(pool.ctypes.data) + u64(starts[code]), starts[code + 1] - starts[code]
+        inside(pool, starts[code], length)
         h = _spread(weigh(u64(heads.ctypes.data) + u64((code + 1) * PIECE), weights), multiplier)
         for at in range(LONG, length, PIECE):
             rest = weigh(begin + u64(min(at, length - PIECE)), weights)

@@ -1,0 +1,20 @@
+"""Random streams against the oracle with kernels that check bounds: some of what ``make fuzz-checked`` runs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+TESTS = Path(__file__).parent
+ONLY = ("tests/test_agreement.py", "-k", "built_in")
+CASES = 120
+
+
+def test_random_streams_stay_inside_their_arrays() -> None:
+    paths = os.pathsep.join([str(TESTS.parent), str(TESTS), *sys.path])
+    environment = {**os.environ, "SLICING_CHECK": "1", "SLICING_CASES": str(5 * CASES), "PYTHONPATH": paths}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *ONLY]
+    ran = subprocess.run(command, cwd=TESTS.parent, env=environment, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout[-5000:]
