@@ -135,6 +135,8 @@ class Kit:
     rich_values: bool = True
     nested: bool = True  # structs and lists, which need an order of arrival
     compiled: bool = True  # users' functions too, which a process compiles for itself: most of the time of a few cases
+    counts: tuple[int, ...] = (1, 1, 2, 3, 4)  # how many windows
+    long: bool = False  # ticks as long as the type has room for
     each: bool = False  # one window of each kind, and aggregates of each sort, in every case
 
 
@@ -356,7 +358,7 @@ def cases(draw: DrawFn, kit: Kit = Kit()) -> Case:
     watermark = draw(watermarks(kit))
     sequence = "seq" if kit.within_bound or draw(st.integers(0, 2)) == 0 else None
     emit = draw(st.sampled_from(kit.emits))
-    named = {f"w{n}": draw(windows(kit, time_type)) for n in range(draw(st.sampled_from([1, 1, 2, 3, 4])))}
+    named = {f"w{n}": draw(windows(kit, time_type)) for n in range(draw(st.sampled_from(kit.counts)))}
     if kit.each:
         named = {f"w{n}": draw(windows(replace(kit, kinds=(kind,)), time_type)) for n, kind in enumerate(kit.kinds)}
     lateness = draw(st.sampled_from([0, 0, 1, 3, 8] if emit == "final" else [0, 1, 3, 8, 8, 20]))
@@ -440,6 +442,7 @@ def clocks(kit: Kit, small: Case) -> SearchStrategy[Clock]:
         ticks, origins = [t for t in ticks if t <= 10**6], [o for o in origins if abs(o) < most // 2]
     if time_type == "date64":
         most = LATEST // (DAY * 1000)
+    ticks = ticks[-2:] if kit.long else ticks
     low = 0 if time_type.startswith("uint") else -most
     late = 0 if kit.within_bound or small.query["watermark"].get("on_disorder") == "error" else 1
 
@@ -451,7 +454,7 @@ def clocks(kit: Kit, small: Case) -> SearchStrategy[Clock]:
         jitters = [(0,), (0,), (0, 0, 1), (0, -1, 0, 1), (tick // 2, 0, 0), (0, tick - 1, 1, tick // 3)]
         return Clock(origin, tick, draw(st.sampled_from(jitters)) if late and tick > 3 else (0,))
 
-    none = [] if low == 0 else [st.just(SMALL)]
+    none = [] if low == 0 or kit.long else [st.just(SMALL)]
     return st.one_of(*none, clock(), clock())
 
 

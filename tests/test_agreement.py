@@ -30,6 +30,15 @@ import slicing.system.threads
 IDLE = os.environ.get("SLICING_IDLE", "1") == "1"
 
 BUILT_IN = tuple(kind for kind in Kit.kinds if kind not in ("visit", "delta"))
+LONG = Kit(
+    kinds=("tumbling", "tumbling", "sliding", "cumulate", "session"),
+    time_types=("timestamp[ns]", "timestamp[ns, UTC]", "int64"),
+    idle=False,
+    rich_values=False,
+    compiled=False,
+    counts=(1, 1, 2),
+    long=True,
+)
 PLAIN = Kit(idle=False, rich_values=False)
 BOUNDED = Kit(watermarks=("bounded", "ordered", "per_source", "punctuated"), emits=("final",), within_bound=True)
 
@@ -50,6 +59,13 @@ def test_each_step_holds_for_every_type_and_aggregate(case: Case) -> None:
 @given(cases(Kit(kinds=BUILT_IN, idle=False, compiled=False)))
 def test_built_in_windows_and_aggregates_step_by_step(case: Case) -> None:
     check(case)
+
+
+@share(10)
+@given(cases(LONG))
+def test_spans_of_decades_in_nanoseconds(case: Case) -> None:
+    check(case)
+    check_aggregate(case)
 
 
 @share(10)

@@ -41,6 +41,9 @@ TOLD = {
     "aggregate": {"expect"},
 }
 MANNERS = ["as written", "restored before every step"]
+# (origin, tick) in nanoseconds, so that windows of any of these sizes begin where they did: in 2016, in days since 1970
+LATEST = 2**62 + 2**61
+REAL_SIZES = {"in quarters of a second": (25 * 232_792_560 * 250_000_000, 250_000_000), "in days": (0, 86_400 * 10**9)}
 REARRANGED = ["row by row", "backwards"]
 
 
@@ -73,9 +76,51 @@ def tuples(columns):
     return list(zip(*(column.to_pylist() for column in columns), strict=True))
 
 
+class RealSizes:
+    """``sl`` with spans and points in time as large as nanoseconds are."""
+
+    SPANS = ("tumbling", "sliding", "cumulate", "session", "bounded", "per_source")
+
+    def __init__(self, origin, tick):
+        self.origin, self.tick = origin, tick
+
+    def span(self, value):
+        return value * self.tick if type(value) is int else value
+
+    def point(self, value):
+        if type(value) is not int:
+            return value
+        if abs(value) * self.tick + self.origin > LATEST:
+            pytest.skip("beyond all times")
+        return self.origin + value * self.tick
+
+    def __getattr__(self, name):
+        make = getattr(sl, name)
+        if name == "fixed":
+            return lambda start, end: make(self.point(start), self.point(end))
+        if name == "landmark":
+            return lambda every, start=None: make(self.span(every), start=self.point(start))
+        if name == "per_row":
+            return lambda range, *rest, **named: make(self.span(range), *rest, **named)
+        if name == "last_rows":
+            return lambda n, every: make(n, self.span(every))
+        if name not in self.SPANS:
+            return make
+        return lambda *given, **named: make(*map(self.span, given), **{k: self.span(v) for k, v in named.items()})
+
+    def word(self, word):
+        return word if word == "null" else str(self.point(int(word)))
+
+
 class Player:
     def __init__(self, script, manner):
-        arguments = DEFAULTS | eval(f"dict({script['spec']})", {"sl": sl})
+        self.real = RealSizes(*REAL_SIZES[manner]) if manner in REAL_SIZES else None
+        arguments = DEFAULTS | eval(f"dict({script['spec']})", {"sl": self.real or sl})
+        if self.real is not None:
+            spans = {
+                name: self.real.span(arguments[name]) for name in ("allowed_lateness", "idle") if name in arguments
+            }
+            arguments |= spans
         self.time = arguments["time"]
         self.schema = pa.schema(eval(f"dict({script.get('columns', COLUMNS)})", {"pa": pa}))
         self.spec = sl.Spec(**arguments)
@@ -115,10 +160,22 @@ class Player:
             same("watermark", self.moment(step["reached"]), outs[-1].watermark)
 
     def rows(self, text):
-        rows = [row.split() for row in text.split(",")]
+        rows = [self.words(row) for row in text.split(",")]
         return pa.RecordBatch.from_arrays(arrays(rows, self.schema.types), schema=self.schema)
 
+    def words(self, row):
+        """Of a row, those that are times as large as they are here."""
+        times = [name == self.time or (name == "mark" and type == pa.int64()) for name, type in self.fields]
+        if self.real is None:
+            return row.split()
+        return [self.real.word(word) if is_time else word for word, is_time in zip(row.split(), times, strict=True)]
+
+    @property
+    def fields(self):
+        return zip(self.schema.names, self.schema.types, strict=True)
+
     def moment(self, word):
+        word = word if self.real is None else self.real.point(word)
         return arrays([[str(word)]], [self.schema.field(self.time).type])[0][0].as_py()
 
     def pushes(self, batch):
@@ -142,8 +199,9 @@ class Player:
             same("type of the edges", {self.schema.field(self.time).type}, edges)
         rows = []
         for line in step.get("expect", []):
-            *window, rest = WINDOW.fullmatch(line).groups()
-            rows.append([*window, *rest.split()])
+            window, *edges, rest = WINDOW.fullmatch(line).groups()
+            edges = edges if self.real is None else map(self.real.word, edges)
+            rows.append([window, *edges, *rest.split()])
         expected = tuples(arrays(rows, tables[0].schema.types))
         same("windows", expected, [row for table in tables for row in tuples(table.columns)])
 
@@ -156,7 +214,7 @@ class Player:
             same("late rows without a reason", 0, out.late["reason"].null_count)
             found += tuples(out.late.select(self.schema.names).columns)
             counted = {name: counted[name] + stats[name] for name in counted}
-        late = tuples(arrays([row.split() for row in step.get("late", [])], self.schema.types))
+        late = tuples(arrays([self.words(row) for row in step.get("late", [])], self.schema.types))
         same("late rows", sorted(late, key=repr), sorted(found, key=repr))
         rows, outside = len(step["push"].split(",")), step.get("outside", 0)
         timeless = sum(row[self.schema.names.index(self.time)] is None for row in late)
@@ -170,11 +228,16 @@ def play(script, manner="as written"):
         player.play(number, step)
 
 
+def of_integers(script):
+    """Whether its times can be larger."""
+    return "t=pa.int64()" in script.get("columns", COLUMNS) and "calendar" not in script["spec"]
+
+
 SCRIPTS, WRONG = load(HOME), load(HOME / "wrong")
 PERFORMANCES = [
     pytest.param(script, manner, id=f"{name}, {manner}")
     for name, script in SCRIPTS.items()
-    for manner in MANNERS + REARRANGED * script["splittable"]
+    for manner in MANNERS + REARRANGED * script["splittable"] + list(REAL_SIZES) * of_integers(script)
 ]
 
 
