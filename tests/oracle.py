@@ -423,6 +423,13 @@ def aggregate(agg: Values, rows: list[Row], columns: dict[str, str], on_overflow
     if fn == "heavy_hitters":
         heavy = [found for found in tally(values) if found[1] / len(values) >= agg["share"]]
         return [value for value, count in sorted(heavy, key=lambda found: (-found[1], rank(found[0])))]
+    if fn == "top_k" and agg.get("return") is not None:
+        numbers = sorted((row for row in rows if not same(row.values[column], nan)), key=lambda row: row.order)
+        numbers = sorted(numbers, key=lambda row: row.values[column], reverse=True)
+        best = [*numbers, *(row for row in rows if same(row.values[column], nan))][: agg["k"]]
+        if isinstance(agg["return"], str):
+            return [row.values[agg["return"]] for row in best]
+        return [{name: row.values[name] for name in agg["return"]} for row in best]
     if fn == "top_k":
         numbers = [value for value in values if not same(value, nan)]
         return [*sorted(numbers, reverse=True), *(value for value in values if same(value, nan))][: agg["k"]]

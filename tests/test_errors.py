@@ -257,6 +257,7 @@ WHEN_BUILT = {
     "sl.count('')": "TypeError: count's column must be the name of a column or an expression; got ''",
     "sl.m4(None)": "TypeError: m4's column must be the name of a column or an expression; got None",
     "sl.argmin('v', ['a', 3])": "TypeError: argmin's return_[1] must be the name of a column or an expression; got 3",
+    "sl.top_k('v', 3, [])": "ValueError: top_k's return_ must name at least one column; got []",
     "sl.argmin('v', [])": "ValueError: argmin's return_ must name at least one column; got []",
     "sl.argmax('v', ['a', 'a'])": (
         "ValueError: argmax's return_ names column 'a' twice; each is a field of the result"

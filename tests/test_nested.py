@@ -223,6 +223,66 @@ def test_ties_and_nulls_of_several_returned_columns():
     assert found["none"] is None
 
 
+def test_rows_with_the_largest_values():
+    """Of equal values the earliest first; memory is that of k rows a slice."""
+    spec = sl.Spec("t", {"day": sl.tumbling("1d")}, {"top": sl.top_k("v", 5, ["t", "s", "v"])}, by=["k"])
+    columns = {name: TABLE[name].to_pylist() for name in ("k", "s", "v")} | {
+        "t": TABLE["t"].cast(pa.int64()).to_pylist()
+    }
+    groups = {}
+    for row in range(ROWS):
+        if columns["v"][row] is not None:
+            groups.setdefault((columns["t"][row] // 86_400_000_000_000, columns["k"][row]), []).append(row)
+    expected = []
+    for _, rows in sorted(groups.items()):
+        best = sorted(rows, key=lambda row: -columns["v"][row])[:5]
+        expected.append([[columns[name][row] for name in ("t", "s", "v")] for row in best])
+    found = sl.aggregate(TABLE, spec)
+    assert found.schema.field("top").type.value_type == pa.struct([(n, TABLE.schema.field(n).type) for n in "tsv"])
+    flat = pa.concat_arrays([chunk.flatten() for chunk in found["top"].chunks])
+    parts = (flat.field("t").cast(pa.int64()), flat.field("s"), flat.field("v"))
+    values = map(list, zip(*(part.to_pylist() for part in parts), strict=True))
+    assert [[next(values) for _ in items] for items in expected] == expected
+    assert repr(spec.aggs["top"]) == "sl.top_k('v', 5, return_=['t', 's', 'v'])"
+    assert eval(repr(spec)) == spec
+
+
+@pytest.mark.parametrize(
+    "window",
+    [sl.sliding("1m", every="7s"), sl.session("8s"), sl.rows(20, every=7), sl.per_row("30s"), sl.last_rows(9, "10s")],
+    ids=repr,
+)
+def test_rows_with_the_largest_values_in_every_kind_of_window(window):
+    """Held against ``collect`` of the same windows: rows out of order, restarts, NaN and null values."""
+    chance, rows = np.random.default_rng(5), 3000
+    v = np.where(chance.random(rows) < 0.1, np.nan, chance.integers(-5, 5, rows))
+    table = pa.table(
+        {
+            "t": pa.array(START + np.cumsum(chance.integers(1, 10**10, rows)), pa.timestamp("ns")),
+            "k": chance.integers(0, 3, rows),
+            "v": pa.array(v, mask=chance.random(rows) < 0.1),
+            "name": pa.array(np.array(["a", "b", None], object)[chance.integers(0, 3, rows)], pa.string()),
+            "row": np.arange(rows),
+        }
+    )
+    aggs = {"rows": sl.collect("row"), "top": sl.top_k("v", 3, ["row", "name"]), "names": sl.top_k("name", 3, "row")}
+    spec = sl.Spec("t", {"w": window}, aggs, by=["k"], watermark=sl.bounded("20s"))
+    shuffled = table.take(pa.array(np.argsort(np.arange(rows) + chance.integers(0, 3, rows), kind="stable")))
+    op, found = sl.Operator(spec), []
+    for start in range(0, rows, 500):
+        found += op.push(shuffled.slice(start, 500)).windows.to_pylist()
+        op = sl.Operator.restore(spec, op.snapshot())
+    found += op.flush().windows.to_pylist()
+    values, names = table["v"].to_pylist(), table["name"].to_pylist()
+    assert len(found) > 400
+    for one in found:
+        valued = [row for row in one["rows"] if values[row] is not None]
+        valued.sort(key=lambda row: (np.isnan(values[row]), -np.nan_to_num(values[row])))
+        assert (one["top"] or []) == [{"row": row, "name": names[row]} for row in valued[:3]]
+        named = sorted((row for row in one["rows"] if names[row] is not None), key=lambda row: -ord(names[row]))
+        assert (one["names"] or []) == named[:3]
+
+
 def test_without_an_order_of_arrival_they_are_refused():
     """As on Spark: which of two rows of one time is taken would depend on who read them."""
     schema = TABLE.schema
@@ -230,7 +290,8 @@ def test_without_an_order_of_arrival_they_are_refused():
         (sl.first("s"), "structs or lists"),
         (sl.collect("l"), "structs or lists"),
         (sl.argmax("v", "s"), "structs or lists"),
-        (sl.argmax("v", ["t", "v"]), "several columns"),
+        (sl.argmax("v", ["t", "v"]), "other columns of rows"),
+        (sl.top_k("v", 2, "t"), "other columns of rows"),
     ):
         with pytest.raises(
             ValueError, match=f"^aggs\\['x'\\]: sl.* returns {what}, which needs rows in an order of arri"

@@ -213,12 +213,15 @@ class Aggregate(Formula):
         return _TABLE[self.function].bind(self, types)
 
     def __repr__(self) -> str:
-        arguments = [repr(c) for c in self.columns()] if self.user is None else [repr(self.user)]
-        if isinstance(self.return_, tuple):
-            arguments[1:] = [repr(list(self.return_))]
+        returned = repr(list(self.return_) if isinstance(self.return_, tuple) else self.return_)
+        arguments = [repr(self.user)] if self.user is not None else [] if self.column is None else [repr(self.column)]
+        if self.return_ is not None and not self.options:
+            arguments.append(returned)
         if self.ddof not in (None, 1):
             arguments.append(f"ddof={self.ddof}")
         arguments += [f"{name}={value!r}" if at else repr(value) for at, (name, value) in enumerate(self.options)]
+        if self.return_ is not None and self.options:
+            arguments.append(f"return_={returned}")
         suffix = f".where({self.flag!r})" if self.flag is not None else ""
         return f"sl.{self.function}({', '.join(arguments)}){suffix}"
 

@@ -10,18 +10,18 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from slicing.aggregates.aggregate import Aggregate, BoundAggregate, Pools, _column, define
+from slicing.aggregates.aggregate import Aggregate, BoundAggregate, Pools, _column, columns_of, define
 from slicing.aggregates.arithmetic import Lowered
 from slicing.cells.blocks import Block
 from slicing.cells.lanes import Feed, Lane
-from slicing.cells.lists import COUNTED, EARLIEST, ListKind, Lists, Picked, in_order, interleaved, rows_of
+from slicing.cells.lists import COUNTED, EARLIEST, ListKind, Lists, Picked, best, in_order, interleaved, rows_of
 from slicing.columns import values as v
 from slicing.columns.arrow_out import array_of
 from slicing.columns.values import DURATION, FLOAT, NESTED, NUMERIC, RANKED, TIME, ValueType
@@ -253,6 +253,8 @@ def _heavy_hitters(agg: Aggregate, value: ValueType, types: Types) -> BoundAggre
 
 def _top_k(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
     wanted = int(dict(agg.options)["k"])
+    if agg.return_ is not None:
+        return _top_rows(agg, wanted, types)
 
     def lower(b: list[Block], pools: Pools) -> Lowered:
         windows = Windows.of(b[0])
@@ -263,6 +265,29 @@ def _top_k(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
         return Lowered(windows.lists(at, out, value, pools.get(agg.column or "")), None)
 
     return BoundAggregate((_lane(agg, COUNTED),), pa.list_(value.type), lower)
+
+
+def _top_rows(agg: Aggregate, wanted: int, types: Types) -> BoundAggregate:
+    """Other columns of the rows with the largest values."""
+    assert agg.column is not None and agg.return_ is not None
+    names = (agg.return_,) if isinstance(agg.return_, str) else agg.return_
+    found = [ValueType.of(types[name], name) for name in names]
+    kind = best(wanted, len(names))
+    feeds = [Feed(name, form) for name in names for form in ("word", "null")]
+    type = found[0].type
+    if not isinstance(agg.return_, str):
+        type = pa.struct([(name, value.type) for name, value in zip(names, found, strict=True)])
+
+    def lower(b: list[Block], pools: Pools) -> Lowered:
+        rows = kind.cut(rows_of(b[0], kind))
+        arrays = []
+        for at, (name, value) in enumerate(zip(names, found, strict=True)):
+            words, null = (np.ascontiguousarray(rows.items[:, place]) for place in (4 + 2 * at, 5 + 2 * at))
+            arrays.append(value.array(words, null != 0, pools.get(name)))
+        values = arrays[0] if isinstance(agg.return_, str) else pa.StructArray.from_arrays(arrays, fields=list(type))
+        return Lowered(_list_array(rows.at, values, rows.at[1:] == rows.at[:-1]), None)
+
+    return BoundAggregate((Lane(kind, (Feed(agg.column, "high"), *feeds), agg.flag),), pa.list_(type), lower)
 
 
 def _collect(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
@@ -330,14 +355,19 @@ def collect(column: str) -> Aggregate:
     return Aggregate("collect", _column(column, "collect's column"))
 
 
-def top_k(column: str, k: int) -> Aggregate:
-    """The ``k`` largest values as a list, in descending order, fewer where there are fewer rows; a value that occurs
-    several times is in it as often. NaN comes last: like ``max``, it counts only for want of others."""
+def top_k(column: str, k: int, return_: str | Sequence[str] | None = None) -> Aggregate:
+    """The ``k`` largest values as a list, in descending order; fewer where there are fewer rows.
+
+    A value that occurs several times is in the list as often. NaN comes last: like ``max``, it counts only for want of
+    others. With ``return_`` the list has that column of these rows, with a list of columns structs of them; of equal
+    values the earliest row comes first.
+    """
     if isinstance(k, bool) or not isinstance(k, int) or k < 1:
         raise ValueError(f"top_k's k must be a whole number of at least 1; got {k!r}")
     if k >= 1 << 62:
         raise ValueError(f"top_k's k must be a whole number below 2**62; got {k!r}")
-    return Aggregate("top_k", _column(column, "top_k's column"), options=(("k", k),))
+    returned = None if return_ is None else columns_of(return_, "top_k's return_")
+    return Aggregate("top_k", _column(column, "top_k's column"), returned, options=(("k", k),))
 
 
 def heavy_hitters(column: str, share: float) -> Aggregate:

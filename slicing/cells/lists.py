@@ -110,6 +110,7 @@ class ListKind:
     keys: int
     fuse: int
     rank_words: tuple[tuple[int, int], ...] = ((0, 0),)  # (word, feed) of what may be the rank of a value
+    needed: int | None = None  # a row counts where so many of its first feeds are not null; None: all
 
     def identity(self, lane: Lane, size: int) -> Lists:
         return Lists(np.zeros(size + 1, np.int64), np.empty((0, self.words), np.int64))
@@ -151,6 +152,40 @@ class ListKind:
             cell, every = cell[in_turn], every[in_turn]
         order = _grouped(cell, start, every, rows.ascending and in_turn is None)
         return Lists(start, np.stack([c[order] for c in words], axis=1))
+
+
+@dataclass(frozen=True)
+class Best(ListKind):
+    """Rows by a value, then (time, sequence, arrival); a cell keeps the first ``most`` of them, with other values."""
+
+    most: int = 1
+
+    def lifted(self, lane: Lane, rows: Lifting) -> Lists:
+        cell = rows.cell()
+        every = np.arange(cell.size) if rows.valid.size == 0 else np.flatnonzero(rows.valid)
+        cell = cell[every]
+        words = [c.view(np.int64)[every] for c in (rows.feeds[0], *rows.order(), *rows.feeds[1:])]
+        at = np.append(0, np.cumsum(np.bincount(cell, minlength=rows.cells)))
+        order = np.lexsort((*words[3::-1], cell))
+        return self.cut(Lists(at, np.stack([word[order] for word in words], axis=1)))
+
+    def merged(self, lane: Lane, into: Ints, size: int, older: Lists, newer: Lists) -> Lists:
+        return self.cut(super().merged(lane, into, size, older, newer))
+
+    def cut(self, lists: Lists) -> Lists:
+        """The first items of each cell."""
+        lists = lists.whole()
+        size = np.diff(lists.at)
+        if int(size.max(initial=0)) <= self.most:
+            return lists
+        place = np.arange(len(lists.items)) - np.repeat(lists.at[:-1], size)
+        return Lists(np.append(0, np.cumsum(np.minimum(size, self.most))), lists.items[place < self.most])
+
+
+def best(most: int, returned: int) -> Best:
+    """Rows by one value, each with the words of other columns and whether these are null."""
+    ranks = ((0, 0), *((4 + 2 * i, 1 + 2 * i) for i in range(returned)))
+    return Best("rows by a value", 4 + 2 * returned, 4, k.KEEP, ranks, 1, most)
 
 
 COUNTED = ListKind("values, counted", 2, 1, k.ADD)

@@ -153,6 +153,8 @@ class ValueType:
 
     def reader(self, form: str) -> Callable[[pa.Array], npt.NDArray[Any]]:
         """How a column of this type is read in a form that kernels take (``slicing.cells.lanes.Feed``)."""
+        if form == "null":
+            return lambda array: array.is_null().to_numpy(zero_copy_only=False).astype(np.int64)
         if form == "float":
             return partial(_buffer, dtype=self._raw) if self.type == pa.float64() else self.floats
         if form == "log":

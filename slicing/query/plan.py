@@ -545,9 +545,9 @@ def _check_ties(spec: Spec, aggs: Mapping[str, BoundAggregate]) -> None:
         if not isinstance(agg, Aggregate):  # arithmetic, which takes neither
             continue
         type = aggs[name].type.value_type if agg.function == "collect" else aggs[name].type
-        several = isinstance(agg.return_, tuple)
+        several = isinstance(agg.return_, tuple) or (agg.function == "top_k" and agg.return_ is not None)
         if several or (agg.function in _BY_ORDER and pa.types.is_nested(type)):
-            what = "several columns" if several else "structs or lists"
+            what = "other columns of rows" if several else "structs or lists"
             raise ValueError(
                 f"aggs[{name!r}]: {agg!r} returns {what}, which needs rows in an order of arrival, and rows that come "
                 "from several places have none; ask for single columns of numbers, times or text"

@@ -379,7 +379,8 @@ def _meta(ends: Ints, code: Ints | Codes, counts: Ints, held: Ints | None, fragm
 
 def _lifting(rows: Rows, lane: Lane, place: Place, size: int) -> Lifting:
     """A batch as kinds that are not numbers take it: a row counts where none of its values is null."""
-    masks = [m for m in (rows.valid(f.column, lane.flag) for f in lane.feeds) if m is not ALL_VALID]
+    needed = lane.feeds[: getattr(lane.kind, "needed", None)]
+    masks = [m for m in (rows.valid(f.column, lane.flag) for f in needed) if m is not ALL_VALID]
     valid = np.logical_and.reduce(masks).view(np.uint8) if masks else ALL_VALID
     feeds = [rows.feed(f) for f in lane.feeds]
 
