@@ -45,6 +45,10 @@ MOST_PLACES = 1 << 23  # likewise, 32 MB
 
 def _numbered(cell: Ints, size: int) -> tuple[Scattered, Ints]:
     """Cells of a grid that few rows fill: numbered as they occur, in order; and the ones that do."""
+    first = begins(cell)
+    if 2 * first.size <= cell.size:  # neighbours are alike: each run of them once
+        some, found = _numbered(cell[first], size)
+        return Scattered(np.repeat(some.of_row, np.diff(first, append=cell.size)), None), found
     if size >= 1 << 32:  # too many to sort by counting
         number, found = numbered(cell)
         order = np.argsort(found)
