@@ -259,6 +259,10 @@ def test_equal_specs_are_planned_once_for_each_of_their_types():
     for _ in range(2):
         with pytest.raises(TypeError, match="time column 't' must hold"):
             Plan.of(spec(10), pa.schema([("t", pa.float64())]))
+    rows = pa.table({"t": [1, 2], "v": [3, 4]})
+    for factor, type in ((2, pa.int64()), (2.0, pa.float64()), (2, pa.int64())):  # equal numbers are not alike
+        for agg in (sl.sum("v") * factor, sl.sum(sl.col("v") * factor)):
+            assert sl.aggregate(rows, sl.Spec("t", {"w": sl.whole()}, {"a": agg})).schema.field("a").type == type
 
 
 def test_columns_may_change_places_between_pushes():

@@ -169,6 +169,9 @@ class Spec:
         """The same query with another watermark; for one that has no spans and no columns, nothing is checked again."""
         spec = object.__new__(Spec)
         spec.__dict__.update({f: getattr(self, f) for f in self.__dataclass_fields__}, watermark=watermark)
+        spec.__dict__["ranks_rows"] = self.ranks_rows
+        if not self.watermark.columns():
+            spec.__dict__["_columns"] = self.columns()
         return spec
 
     def columns(self) -> tuple[str, ...]:
@@ -189,17 +192,17 @@ class Spec:
         """The aggregates, those among which is arithmetic one by one."""
         return tuple(part for agg in self.aggs.values() for part in agg.parts())
 
-    def _asked_columns(self) -> dict[str, str]:
+    def _asked_columns(self) -> dict[str, Aggregate]:
         """The columns of aggregates, computed ones as they are, each with the first aggregate that asks for it."""
-        found: dict[str, str] = {}
+        found: dict[str, Aggregate] = {}
         for agg in self.parts():
             for name in (*agg.columns(), *([agg.flag] if agg.flag else [])):
-                found.setdefault(name, repr(agg))
+                found.setdefault(name, agg)
         return found
 
     def derived(self) -> dict[Derived, str]:
         """The columns that expressions compute, each with the first aggregate that asks for it."""
-        return {name: agg for name, agg in self._asked_columns().items() if isinstance(name, Derived)}
+        return {name: repr(agg) for name, agg in self._asked_columns().items() if isinstance(name, Derived)}
 
     def fingerprint(self) -> str:
         """A short name of the query's meaning, stable between processes and versions of Python (with a ``udaf``, which
