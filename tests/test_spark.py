@@ -126,6 +126,9 @@ MANY = {"n": sl.count(), "first": sl.first("text"), "m4": sl.m4("big"), "sum": s
         ("day", sl.tumbling("2d"), ["price", "big"]),
         ("odo", sl.tumbling(10), ["raw", "small", "day", "local"]),
         ("ts", sl.calendar("1d", tz="Europe/Berlin"), []),
+        ("ts", sl.calendar("15min", tz="Europe/Berlin"), ["text"]),
+        ("local", sl.calendar("1d", local=True), ["flag"]),  # TIMESTAMP_NTZ
+        ("ts", sl.sliding("10s", "2s", full=True), ["flag"]),
         ("ts", sl.rows(2, partial=True), ["flag"]),
     ],
 )
@@ -145,6 +148,14 @@ def test_expressions_are_evaluated_where_rows_are_read(spark: SparkSession) -> N
     table, spec = readings(0), sl.Spec("ts", {"w": sl.tumbling("10s"), "visit": sl.session("1s")}, aggs, by=["k"])
     frame = window_aggregate(spark.createDataFrame(table), spec)
     assert in_order(frame.toArrow()) == in_order(sl.aggregate(table, spec))
+
+
+def test_times_without_a_zone_are_no_days_of_a_zone(spark: SparkSession) -> None:
+    rows = spark.createDataFrame(pa.table(TYPED))
+    with pytest.raises(ValueError, match=r"needs times with a zone, .* or use sl.calendar\('1d', local=True\)"):
+        window_aggregate(rows, sl.Spec("local", {"w": sl.calendar("1d", tz="Europe/Berlin")}, MANY))
+    with pytest.raises(ValueError, match=r"is for times without a zone, .* use sl.calendar\('1d', tz="):
+        window_aggregate(rows, sl.Spec("ts", {"w": sl.calendar("1d", local=True)}, MANY))
 
 
 def test_columns_may_have_any_name(spark: SparkSession) -> None:
