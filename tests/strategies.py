@@ -310,7 +310,7 @@ def aggregates(draw: DrawFn, kit: Kit, value_columns: dict[str, str]) -> Values:
         agg["return"] = draw(st.sampled_from(columns))
         if kit.nested and draw(st.integers(0, 2)) == 0:
             agg["return"] = draw(st.lists(st.sampled_from(columns), min_size=1, max_size=3, unique=True))
-    if fn == "top_k" and nested and draw(st.booleans()):
+    if fn == "top_k" and kit.nested and draw(st.booleans()):
         columns = st.sampled_from([*sorted(value_columns), "row"])
         agg["return"] = draw(columns | st.lists(columns, min_size=1, max_size=3, unique=True))
     if fn in ("var", "std") and draw(st.booleans()):
