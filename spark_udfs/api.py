@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from slicing import Spec, manual
+from slicing.closing.wide import check_layout
 from slicing.columns.typed import column_type
 from slicing.exchange import check
 from slicing.query.watermark import Manual
@@ -31,6 +32,7 @@ def window_aggregate(
     late_path: str | None = None,
     keep_versions: int = 100,
     progress: str = "prompt",
+    layout: str = "long",
 ) -> DataFrame:
     """The windows of a DataFrame's rows, as a DataFrame: the columns of :class:`slicing.Output`'s ``windows``.
 
@@ -55,11 +57,14 @@ def window_aggregate(
     ``progress``
         ``"prompt"``: as above. ``"native"``: a batch closes the windows that the batches *before* it complete, row for
         row as Spark's own windows do.
+    ``layout``
+        ``"wide"``: one row a key and window end, as :func:`slicing.aggregate` gives them.
 
     The accounting of each batch is in the query's progress, ``observedMetrics[name].stats``, a dict.
     """
     if not isinstance(spec, Spec):
         raise TypeError(f"window_aggregate takes a DataFrame and a sl.Spec; got {_type_of(spec)}")
+    wide = check_layout(layout, spec)
     frame = data.paths if isinstance(data, FileRows) else data
     if not isinstance(frame, DataFrame):
         raise TypeError(f"window_aggregate takes Spark's DataFrame, or what read_files gives; got {_type_of(data)}")
@@ -78,7 +83,7 @@ def window_aggregate(
     schema = _columns(schema, spec, late_path is not None and frame.isStreaming)
     late_path = None if late_path is None else absolute(late_path)
     read = data.format if isinstance(data, FileRows) else None
-    job = Job(spec, schema, count, late_path=late_path, format=read, prompt=progress == "prompt")
+    job = Job(spec, schema, count, late_path=late_path, format=read, prompt=progress == "prompt", wide=wide)
     if frame.isStreaming:
         watch(frame.sparkSession)
         if state is None:

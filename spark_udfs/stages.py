@@ -22,6 +22,7 @@ from pyspark import TaskContext
 from pyspark.cloudpickle import dumps, loads
 
 from slicing import Operator, Output, Spec
+from slicing.closing.wide import widened
 from slicing.exchange import COUNTS, Collector, admit, packed, start, state_of
 from slicing.system.filesystems import filesystem, publish
 from spark_udfs.files import read
@@ -51,6 +52,7 @@ class Job:
     late_path: str | None = None
     format: str | None = None  # of files that workers read themselves
     prompt: bool = True  # a batch closes the windows that its own rows complete
+    wide: bool = False  # one row a key and window end
 
     @property
     def name(self) -> str:
@@ -70,8 +72,13 @@ def _job(pickled: bytes) -> Job:
 def results_schema(job: Job) -> pa.Schema:
     """The columns of the result, for a stream with the accounting of each partition as a last row."""
     plan = state_of(start(job.spec, job.schema)).plan
-    schema = plan.result_schema
+    schema = _laid_out(job, plan.result_schema.empty_table()).schema
     return schema if job.files is None else schema.append(pa.field(STATS, stats_type(plan.measure.type)))
+
+
+def _laid_out(job: Job, windows: pa.Table) -> pa.Table:
+    """Windows as the query wants them; all windows of a key are in one place."""
+    return widened(windows, job.spec) if job.wide else windows
 
 
 def stats_type(time: pa.DataType) -> pa.DataType:
@@ -182,7 +189,7 @@ def merge(job: Job, batches: Iterable[pa.RecordBatch], step: Step | None = None)
     if job.files is None:
         operator = start(job.spec, job.schema)
         admit(operator, [blob for _, blob in _received(batches) if blob is not None])
-        yield from _batches(operator.flush().windows)
+        yield from _batches(_laid_out(job, operator.flush().windows))
         return
     received = list(_received(batches))
     step = _placed(job, step or Step.current(), {place for place, _ in received})
@@ -204,6 +211,7 @@ def merge(job: Job, batches: Iterable[pa.RecordBatch], step: Step | None = None)
         "restore_ms": round((restored - begun) * 1e3),
         "publish_ms": round((time.perf_counter() - merged) * 1e3),
     }
+    out = replace(out, windows=_laid_out(job, out.windows))
     yield from _batches(_with_stats(out, operator, figures))
 
 
@@ -300,4 +308,4 @@ def drain(
             _, operator, _ = place.restore(job.spec, batch)
             if ends:
                 place.mark_drained(batch)
-            yield from _batches(operator.flush().windows)
+            yield from _batches(_laid_out(job, operator.flush().windows))

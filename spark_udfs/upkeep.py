@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from slicing import Operator, Spec
+from slicing.closing.wide import check_layout
 from slicing.exchange import check, operator_of, state_of
 from slicing.lifecycle.change import complete_from, given_for, moved, whole_from
 from slicing.lifecycle.repartition import joined, split
@@ -74,12 +75,14 @@ def drain(
     partitions: int | None = None,
     name: str = "windows",
     checkpoint: str | None = None,
+    layout: str = "long",
 ) -> DataFrame:
     """The windows that a stopped stream has left open, as a batch DataFrame; the stream has ended when it was read.
 
-    ``checkpoint`` is the query's. A batch that Spark has not completed is refused: run the query once more, with
-    ``trigger(availableNow=True)``. Draining again gives the same rows; the query refuses to go on after it. Write them
-    beside the stream's own output: of a folder that a file sink wrote, Spark reads only what that sink has listed.
+    ``checkpoint`` and ``layout`` are the query's. A batch that Spark has not completed is refused: run the query once
+    more, with ``trigger(availableNow=True)``. Draining again gives the same rows; the query refuses to go on after it.
+    Write them beside the stream's own output: of a folder that a file sink wrote, Spark reads only what that sink has
+    listed.
     """
     stand = Stand.of(spark, checkpoint, "drain")
     if stand.begun != stand.done:
@@ -87,7 +90,7 @@ def drain(
             f"batch {stand.begun} of the query at {checkpoint} has begun, batch {stand.done} is its last complete one; "
             "run the query once more with trigger(availableNow=True), then drain"
         )
-    return _open_windows(spark, spec, _files(spec, state, partitions, name, stand), stand, ends=True)
+    return _open_windows(spark, spec, _files(spec, state, partitions, name, stand), stand, True, layout)
 
 
 def peek(
@@ -97,13 +100,14 @@ def peek(
     partitions: int | None = None,
     name: str = "windows",
     checkpoint: str | None = None,
+    layout: str = "long",
 ) -> DataFrame:
     """The open windows of a query as they are after its last complete batch, as a batch DataFrame.
 
     The query goes on: it may run meanwhile. Arguments are those of :func:`drain`.
     """
     stand = Stand.of(spark, checkpoint, "peek")
-    return _open_windows(spark, spec, _files(spec, state, partitions, name, stand), stand, ends=False)
+    return _open_windows(spark, spec, _files(spec, state, partitions, name, stand), stand, False, layout)
 
 
 def rescale(
@@ -261,13 +265,15 @@ def _files(spec: Spec, state: str, partitions: int | None, name: str, stand: Sta
     return replace(files, partitions=found[0])
 
 
-def _open_windows(spark: SparkSession, spec: Spec, files: Files, stand: Stand, ends: bool) -> DataFrame:
+def _open_windows(spark: SparkSession, spec: Spec, files: Files, stand: Stand, ends: bool, layout: str) -> DataFrame:
+    wide = check_layout(layout, spec)
+
     def given(place: int) -> pa.Schema:
         _, operator, _ = files.place(stand.query, place).restore(spec, stand.done)
         return state_of(operator).given
 
     (schema,) = _asked(spark, 1, given)
-    job = Job(spec, schema, files.partitions, files)
+    job = Job(spec, schema, files.partitions, files, wide=wide)
     shape = stages.results_schema(replace(job, files=None))
 
     def windows(numbers: Batches) -> Iterator[pa.RecordBatch]:

@@ -299,6 +299,20 @@ def test_one_run_over_the_files_of_a_day_gives_its_windows(
         assert f"{m['late']} late; {m['windows']} windows; {m['cells']} cells" in line
 
 
+def test_results_may_be_wide(spark: SparkSession, tmp_path: Path) -> None:
+    windows = {"ten": sl.tumbling("10s"), "minute": sl.sliding("1m", every="10s")}
+    spec = sl.Spec("ts", windows, {"n": sl.count(), "total": sl.sum("v")}, by=["k"], watermark=sl.bounded("200s"))
+    tables = [*map(readings, range(3))]
+    batch = window_aggregate(spark.createDataFrame(pa.concat_tables(tables)), spec, partitions=2, layout="wide")
+    expected = in_order(sl.aggregate(pa.concat_tables(tables), spec, layout="wide"))
+    assert in_order(batch.toArrow()) == expected
+    folder = write(tmp_path / "in", [*tables, closing(0), closing(1)])
+    run(window_aggregate(stream(spark, folder), spec, str(tmp_path / "state"), 2, layout="wide"), tmp_path)
+    assert [row for row in written(spark, tmp_path) if row["k"] != "end"] == expected
+    with pytest.raises(ValueError, match="layout must be 'long' or 'wide'; got 'broad'"):
+        window_aggregate(batch, spec, layout="broad")
+
+
 def test_a_restarted_stream_goes_on_and_is_drained(spark: SparkSession, tmp_path: Path) -> None:
     spec = sl.Spec("ts", dict(SPEC.windows), dict(SPEC.aggs), by=["k"], watermark=sl.bounded("2m"))
     assert spec.fingerprint() != SPEC.fingerprint()
