@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from datetime import date
 from functools import partial
 from typing import Any
 
@@ -28,7 +27,7 @@ from slicing.query.policy import Policy, checked
 from slicing.query.spec import Spec
 from slicing.query.watermark import Bounded, Moved, Ordered
 from slicing.system.heap import keep_freed_memory
-from slicing.times.measure import Measure, without_arrow
+from slicing.times.measure import plain_moment
 from slicing.windows.bounds import BEGIN, LIMIT
 from slicing.windows.builtin import Window
 from slicing.windows.context_free import ContextFreeWindow
@@ -142,7 +141,7 @@ class Operator:
     def advance(self, watermark: object) -> Output:
         """Say that no row before ``watermark`` will come (a punctuation); it never goes back."""
         if self._now is None:
-            self._advanced = (*self._advanced, _instant(watermark))
+            self._advanced = (*self._advanced, plain_moment(watermark))
             return self._shown(Output(_no_windows(self.spec), pa.table({}), Stats(NO_ROWS | _NO_STATE), None))
         return self._commit(advance(self._now, _advanced(self._now.plan, watermark)))
 
@@ -276,25 +275,6 @@ def _at_least_one(value: object, argument: str, other: str = "") -> int:
     return value
 
 
-def _instant(watermark: object) -> object:
-    """A watermark as a plain value, before the time column's type is known."""
-    watermark = without_arrow(watermark)
-    if isinstance(watermark, bool) or not isinstance(watermark, int | np.integer | date | np.datetime64 | str):
-        raise TypeError(
-            "watermark must be a whole number, a datetime, a date or an ISO string, as the time column is; got "
-            f"{watermark!r}"
-        )
-    if isinstance(watermark, int | np.integer):
-        return int(watermark)
-    Measure.of(pa.timestamp("ns", "UTC"), "time").moment_ns(watermark, "watermark")  # refuses what is no moment at all
-    if isinstance(watermark, np.datetime64):  # as a number: text has no years beyond 9999
-        unit, step = np.datetime_data(watermark.dtype)
-        return [int(watermark.astype(np.int64)) * step, unit]
-    return watermark.isoformat() if isinstance(watermark, date) else str(watermark)
-
-
 def _advanced(plan: Plan, watermark: object) -> int:
     """A watermark in ticks, no further than times are."""
-    if isinstance(watermark, list):
-        watermark = np.datetime64(*watermark)
     return max(-LIMIT, min(LIMIT, plan.measure.instant(watermark, "watermark")))

@@ -75,3 +75,12 @@ def test_a_watermark_before_the_first_rows_is_any_moment(moment, restored):
     out = op.push(pa.table({"t": pa.array([], pa.timestamp(unit))}))
     expected = int(moment.astype(f"datetime64[{unit}]").astype(np.int64))
     assert int(np.datetime64(out.watermark, unit).astype(np.int64)) == expected
+
+
+def test_a_watermark_of_a_join_before_its_first_rows_is_any_moment():
+    spec = sl.JoinSpec(on=["k"], time="t", within=("1h", "0s"), watermark=(sl.manual(), sl.manual()))
+    op = sl.JoinOperator(spec)
+    op.advance(left=np.datetime64(0, "Y") + 10_375)  # the year 12345
+    op = sl.JoinOperator.restore(spec, op.snapshot())
+    out = op.push_left(pa.table({"t": pa.array([1], pa.timestamp("s")), "k": [1]}))
+    assert out.late_left.num_rows == 1

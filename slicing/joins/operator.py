@@ -8,7 +8,6 @@ fails leaves the operator as it was.
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import date
 from functools import partial
 from typing import Any
 
@@ -30,7 +29,7 @@ from slicing.joins.step import Step, Task
 from slicing.joins.within import LEFT, RIGHT
 from slicing.query.watermark import Seen
 from slicing.system.heap import keep_freed_memory
-from slicing.times.measure import Measure
+from slicing.times.measure import plain_moment
 
 Ints = npt.NDArray[np.int64]
 Own = tuple[int | None, int | None]
@@ -121,7 +120,7 @@ class JoinOperator:
         state = self._state
         for side, mark in given.items():
             if state is None or not state.plan.known[side]:
-                given[side] = _instant(mark)
+                given[side] = plain_moment(mark)
         if state is None:
             self._advanced = _with_marks(self._advanced, given)
             return self._nothing()
@@ -306,19 +305,6 @@ def _at_least_one(value: object, argument: str, other: str = "") -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ValueError(f"{argument} must be a whole number of at least 1{other}; got {value!r}")
     return value
-
-
-def _instant(watermark: object) -> object:
-    """A watermark as a plain value, before the time column's type is known."""
-    if isinstance(watermark, bool) or not isinstance(watermark, int | np.integer | date | np.datetime64 | str):
-        raise TypeError(
-            "watermark must be a whole number, a datetime, a date or an ISO string, as the time column is; got "
-            f"{watermark!r}"
-        )
-    if isinstance(watermark, int | np.integer):
-        return int(watermark)
-    Measure.of(pa.timestamp("ns", "UTC"), "time").moment_ns(watermark, "watermark")  # refuses what is no moment at all
-    return watermark.isoformat() if isinstance(watermark, date) else str(watermark)
 
 
 def _advanced(side: SidePlan, watermark: object) -> int:

@@ -52,6 +52,23 @@ def without_arrow(value: object) -> object:
     return value.as_py()
 
 
+def plain_moment(watermark: object) -> object:
+    """A watermark as JSON keeps it, before the type of the time column is known."""
+    watermark = without_arrow(watermark)
+    if isinstance(watermark, bool) or not isinstance(watermark, int | np.integer | date | np.datetime64 | str):
+        raise TypeError(
+            "watermark must be a whole number, a datetime, a date or an ISO string, as the time column is; got "
+            f"{watermark!r}"
+        )
+    if isinstance(watermark, int | np.integer):
+        return int(watermark)
+    Measure.of(pa.timestamp("ns", "UTC"), "time").moment_ns(watermark, "watermark")  # refuses what is no moment at all
+    if isinstance(watermark, np.datetime64):  # as a number: text has no years beyond 9999
+        unit, step = np.datetime_data(watermark.dtype)
+        return [int(watermark.astype(np.int64)) * step, unit]
+    return watermark.isoformat() if isinstance(watermark, date) else str(watermark)
+
+
 @dataclass(frozen=True)
 class Measure:
     """The type of a time column, and how spans, instants and values become int64 words and back."""
@@ -123,7 +140,7 @@ class Measure:
 
         A naive time for a column with a zone is UTC; a time with a zone for a column without one is refused.
         """
-        value = without_arrow(value)
+        value = np.datetime64(*value) if isinstance(value, list) else without_arrow(value)  # as ``plain_moment`` has it
         if isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64):
             word = int(value)
         elif self.is_integer:
