@@ -300,3 +300,10 @@ def test_an_operator_is_pickled_and_copied_as_its_snapshot(copied: Callable[[sl.
     op.push(batch)
     assert other.push(batch.slice(0, 1)).stats["keys"] == 3
     assert [o.flush().windows["n"].to_pylist() for o in (op, other)] == [[6, 6, 6], [6, 5, 5]]
+
+
+def test_rows_that_are_kept_may_have_nulls_only():
+    spec = sl.Spec("t", {"w": sl.per_row(5, order="arrival")}, {"last": sl.last("s")}, watermark=sl.bounded(5))
+    op = sl.Operator(spec)
+    op.push(pa.table({"t": [1, 2], "s": pa.array([None, None], pa.string())}))
+    assert sl.Operator.restore(spec, op.snapshot()).flush().windows["last"].to_pylist() == [None, None]

@@ -49,7 +49,8 @@ def check_state(state: State) -> None:
         if waiting.code is not None:
             _check_within(np.asarray(waiting.code), codes, "keys of rows")
         for name, rank in waiting.ranks.items():
-            _check_within(rank, len(state.pools[name]), f"values of column {name!r} in rows")
+            size = max(len(state.pools[name]), 1)  # nulls have rank 0, where there are no values too
+            _check_within(rank, size, f"values of column {name!r} in rows")
     _check_ranks(plan, state, [*runs, *of_rows])
 
 
