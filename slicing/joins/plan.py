@@ -84,6 +84,7 @@ class JoinPlan:
             self.output = self.output.append(pa.field("event_time", self.measure.type))
         self._check_names()
         self.where_sources: list[Source] = []
+        self.where_made: list[str] = []  # columns that it reads and that neither side has
         if spec.where is not None and all(known):
             self.where_sources = self._tested(spec.where.expression)
         self._keep_columns()
@@ -104,7 +105,7 @@ class JoinPlan:
     @property
     def where_is_right(self) -> bool:
         """Whether the condition reads right columns only (or keys, which are equal)."""
-        return all(source.right is not None for source in self.where_sources)
+        return not self.where_made and all(source.right is not None for source in self.where_sources)
 
     def empty(self) -> pa.Table:
         """No rows, with the columns that are known."""
@@ -173,14 +174,19 @@ class JoinPlan:
     def _tested(self, expression: Any) -> list[Source]:
         """The columns that ``where`` reads; refuses what it cannot test."""
         text = str(expression)
-        whole = pa.schema([(s.name, s.type) for s in self.all_sources])
-        _try(expression, whole, text)
-        used = [s for s in self.all_sources if re.search(rf"(?<!\w){re.escape(s.name)}(?!\w)", text)]
+        made = [self.output.field(name) for name in MADE if name in self.output.names]
+        made = [field for field in made if all(s.name != field.name for s in self.sources)]
+        given = pa.schema([(s.name, s.type) for s in self.all_sources])
+        _try(expression, pa.schema([*given, *made]), text)
+        reads = {name for name in (*given.names, *MADE) if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)}
+        self.where_made = [field.name for field in made if field.name in reads]
+        used = [field for field in (*given, *made) if field.name in reads]
         try:
-            _try(expression, pa.schema([(s.name, s.type) for s in used]), text)
+            _try(expression, pa.schema(used), text)
         except (TypeError, ValueError):  # a name that reads otherwise in the text
+            self.where_made = [field.name for field in made]
             return self.all_sources
-        return used
+        return [s for s in self.all_sources if s.name in reads]
 
     def _keep_columns(self) -> None:
         needed = [*self.sources, *self.where_sources]
@@ -194,6 +200,7 @@ class JoinPlan:
 
 
 WINDOW = ("window_start", "window_end")
+MADE = (*WINDOW, "event_time")
 
 
 def _try(expression: Any, schema: pa.Schema, text: str) -> None:

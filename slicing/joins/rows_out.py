@@ -105,13 +105,19 @@ def _table(plan: JoinPlan, sides: Sequence[Side], block: Block, threads: int) ->
         columns = dict(pair for group in made for pair in group)
     else:
         columns = {source.name: gather.source(source) for source in sources}
-    if plan.spec.windowed and not plan.spec.left_only:
-        assert isinstance(plan.within, Windows)
-        bounds = plan.within.bounds(gather.first_time())
-        columns |= {name: plan.measure.array(words) for name, words in zip(WINDOW, bounds, strict=True)}
-    if plan.spec.event_time in ("max", "min"):
-        columns["event_time"] = plan.measure.array(_event_time(plan, gather))
+    columns |= _made(plan, gather, shown.names)
     return pa.Table.from_arrays([columns[name] for name in shown.names], schema=shown)
+
+
+def _made(plan: JoinPlan, gather: Gather, names: Sequence[str]) -> dict[str, pa.Array]:
+    """Those of these columns that neither side has: the bounds of windows, the time of a pair."""
+    made = {}
+    if isinstance(plan.within, Windows) and not plan.spec.left_only and not set(WINDOW).isdisjoint(names):
+        bounds = plan.within.bounds(gather.first_time())
+        made = {name: plan.measure.array(words) for name, words in zip(WINDOW, bounds, strict=True)}
+    if plan.spec.event_time in ("max", "min") and "event_time" in names:
+        made["event_time"] = plan.measure.array(_event_time(plan, gather))
+    return made
 
 
 def _event_time(plan: JoinPlan, gather: Gather) -> Ints:
@@ -138,6 +144,7 @@ def tested(plan: JoinPlan, sides: Sequence[Side], block: Block) -> Ints:
     assert where is not None
     gather = Gather(plan, sides, block)
     columns = {source.name: gather.source(source) for source in plan.where_sources}
+    columns |= _made(plan, gather, plan.where_made)
     table = pa.table({**columns, _ROW: array_of(np.arange(len(block)))})
     return table.filter(where.expression)[_ROW].to_numpy()
 

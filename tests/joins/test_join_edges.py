@@ -417,6 +417,15 @@ def test_where_may_read_right_columns_of_a_semi_join() -> None:
     assert found.to_pylist() == [{"t": 9, "a": 1}]
 
 
+def test_where_may_read_windows_and_event_times() -> None:
+    spec = {"on": [], "time": "t", "within": sl.tumbling(5), "how": "left", "event_time": "max"}
+    in_window = pc.field("t") > pc.field("window_start")
+    assert sl.join(left(5, 6), right(7), **spec, where=in_window)["b"].to_pylist() == [None, 0]
+    assert sl.join(left(5, 8), right(7), **spec, where=pc.field("event_time") > 7)["b"].to_pylist() == [None, 0]
+    asof = {"on": [], "time": "t", "within": (None, 9), "match": "last", "event_time": "min"}
+    assert sl.join(left(5), right(3, 7), **asof, where=pc.field("event_time") < 5)["b"].to_pylist() == [0]
+
+
 @pytest.mark.parametrize("where", [pc.field("missing") > 1, pc.field("a") + 1, pc.field("a") == "x"])
 def test_a_condition_that_cannot_be_asked_is_refused_and_changes_nothing(where: pc.Expression) -> None:
     op = sl.JoinOperator(sl.JoinSpec(on=[], time="t", within=(0, 0), where=where, watermark=sl.manual()))
