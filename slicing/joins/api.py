@@ -5,15 +5,22 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-import pyarrow as pa
-
+from slicing.columns.frames import check_returns, given_back
 from slicing.columns.sources import one_batch
 from slicing.joins.operator import JoinOperator
 from slicing.joins.spec import JoinSpec
 from slicing.query.watermark import manual
 
 
-def join(left: object, right: object, spec: JoinSpec | None = None, *, threads: int = 1, **arguments: Any) -> pa.Table:
+def join(
+    left: object,
+    right: object,
+    spec: JoinSpec | None = None,
+    *,
+    threads: int = 1,
+    returns: str = "arrow",
+    **arguments: Any,
+) -> Any:
     """Join two tables by keys and time; all data is seen, so nothing is late.
 
     Parameters
@@ -24,10 +31,12 @@ def join(left: object, right: object, spec: JoinSpec | None = None, *, threads: 
         The join; or give its arguments (``on=``, ``time=``, ``within=``, ``how=`` ...) instead.
     threads : int
         Threads that share the work.
+    returns : str
+        ``"arrow"``, ``"polars"``, ``"pandas"``, or ``"same"``: what the left data came in.
 
     Returns
     -------
-    pyarrow.Table
+    pyarrow.Table, or a frame as ``returns`` says
         Left rows in the order of the data, each with its partners by (time, arrival), then right rows without a
         partner in the order of theirs. With ``on_null_time="late"`` rows without a time are left out.
 
@@ -48,4 +57,6 @@ def join(left: object, right: object, spec: JoinSpec | None = None, *, threads: 
         raise TypeError(f"join takes a spec or its arguments, not both; got a spec and {', '.join(arguments)}")
     patient = {f.name: getattr(spec, f.name) for f in fields(spec)}
     patient |= {"watermark": manual(), "idle": None, "schemas": None}
-    return JoinOperator(JoinSpec(**patient), threads=threads).whole(one_batch(left), one_batch(right))
+    kind = check_returns(returns, left)
+    found = JoinOperator(JoinSpec(**patient), threads=threads).whole(one_batch(left), one_batch(right))
+    return given_back(found, kind)

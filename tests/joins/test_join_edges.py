@@ -6,6 +6,7 @@ import pickle
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -620,6 +621,16 @@ def test_wrong_arguments_are_refused_by_name(wrong: dict, error: type[Exception]
     asked = {"on": [], "time": "t", "within": (0, 0)} | wrong
     with pytest.raises(error, match=words):
         sl.join(left(1), right(1), **asked)
+
+
+def test_results_are_frames_of_the_library_that_is_asked_for() -> None:
+    asked = {"on": [], "time": "t", "within": (0, 0)}
+    frames = pl.from_arrow(left(1, 2)), right(2).to_pandas()
+    found = sl.join(*frames, returns="same", **asked)
+    assert isinstance(found, pl.DataFrame) and found.rows() == [(2, 1, 2, 0)]
+    assert sl.join(*frames, returns="pandas", **asked).to_numpy().tolist() == [[2, 1, 2, 0]]
+    with pytest.raises(ValueError, match="returns must be one of"):
+        sl.join(*frames, returns="frame", **asked)
 
 
 def test_join_takes_a_spec_or_its_arguments() -> None:
