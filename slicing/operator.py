@@ -136,7 +136,10 @@ class Operator:
                 return
         self._since = rows, late
         if now.watermark != before.watermark:
-            self._moved, self._since = Moved.by(given.column(self.spec.time), before.watermark), (0, 0)
+            self._moved, self._since = (
+                Moved.by(given.column(self.spec.time), before.watermark, now.plan.measure),
+                (0, 0),
+            )
 
     def advance(self, watermark: object) -> Output:
         """Say that no row before ``watermark`` will come (a punctuation); it never goes back."""

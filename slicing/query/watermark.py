@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slicing.kernels.slice import latest_before
 from slicing.times.durations import MAX_WORD, Duration, parse_span
 from slicing.times.measure import Measure
 
@@ -272,12 +273,12 @@ class Moved(NamedTuple):
     before: int | None
 
     @staticmethod
-    def by(times: pa.Array, before: int | None) -> Moved:
-        """Of many times only two are remembered, the latest ones."""
-        if len(times) > _REMEMBERED:
-            newest = pc.max(times)
-            rest = times.filter(pc.less(times, newest))
-            times = pa.array([newest, *([pc.max(rest)] if len(rest) else [])], times.type)
+    def by(times: pa.Array, before: int | None, measure: Measure) -> Moved:
+        """Of many times only two are remembered, the latest ones: 100 k rows 390 -> 40 us."""
+        if len(times) - times.null_count > _REMEMBERED:
+            words = measure.words(pc.drop_null(times) if times.null_count else times)
+            newest = words.max()
+            times = measure.array(np.array([newest, max(latest_before(words, newest), words.min())]))
         return Moved(times, before)
 
     def without_newest(self, measure: Measure, accepted: int, delay: int) -> tuple[int, int | None]:
