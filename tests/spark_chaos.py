@@ -46,6 +46,7 @@ SPEC = sl.Spec(
 )
 COLUMNS = "ts timestamp_ltz, k long, v long"
 PARTITIONS = 3
+PATIENCE = 600  # seconds for a driver to come up and go on, beside other work
 KILLS = {  # what is killed, and how often among others
     "worker": 4,  # any Python worker, whatever it does
     "worker after its state": 5,  # one that has just published a version and not told so
@@ -351,7 +352,7 @@ class Chaos:
 
     def wait(self, what: Callable[[], Any], trouble: str, pause: float = 0.01) -> None:
         """Until it is so, with something to do for the query."""
-        deadline, looked = time.monotonic() + 180, 0.0
+        deadline, looked = time.monotonic() + PATIENCE, 0.0
         while not what():
             now = time.monotonic()
             if now - looked > 0.05:
@@ -360,7 +361,7 @@ class Chaos:
                 if self.driver.poll() is not None and "in its sink" not in trouble:
                     raise SystemExit(f"the driver ended by itself:\n{self.tail()}")
             if now > deadline:
-                raise SystemExit(f"{trouble} in three minutes:\n{self.tail()}")
+                raise SystemExit(f"{trouble} in {PATIENCE} s:\n{self.tail()}")
             time.sleep(pause)
 
     def operate(self, kind: str) -> None:
