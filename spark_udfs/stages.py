@@ -102,6 +102,7 @@ def settle() -> None:
 def told(stage: Callable[..., Iterator[pa.RecordBatch]], job: Job) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
     """A stage for Spark's tasks, whose refusals are rows: raised in Spark's plan they are the first line that a user
     sees, without the traceback of a worker, which goes to its log."""
+    refused = _to_all_places if stage is collect else _in_the_accounting
 
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
         try:
@@ -110,27 +111,25 @@ def told(stage: Callable[..., Iterator[pa.RecordBatch]], job: Job) -> Callable[[
             if job.files is None or isinstance(error, pa.ArrowException):
                 raise
             traceback.print_exc()
-            yield from refusals[stage_name](job, f"{error}")
+            yield from refused(job, f"{error}")
 
-    stage_name = "collect" if stage is collect else "merge"
     return run
 
 
 def _to_all_places(job: Job, error: str) -> Iterator[pa.RecordBatch]:
+    """A reader's refusal: no place may publish a state without its rows."""
     places = pa.array(range(job.partitions), pa.int32())
     columns = [places, pa.nulls(job.partitions, pa.binary()), pa.array([error] * job.partitions)]
     yield pa.RecordBatch.from_arrays(columns, schema=PACKED)
 
 
 def _in_the_accounting(job: Job, error: str) -> Iterator[pa.RecordBatch]:
+    """A place's refusal, instead of its accounting."""
     schema = results_schema(job)
     kind = schema.field(STATS).type
     row = {field.name: error if field.name == "error" else None for field in kind}
     columns = [pa.nulls(1, field.type) for field in list(schema)[:-1]]
     yield pa.RecordBatch.from_arrays([*columns, pa.array([row], kind)], schema=schema)
-
-
-refusals = {"collect": _to_all_places, "merge": _in_the_accounting}
 
 
 # --- the map side -----------------------------------------------------------------------------------------------------
