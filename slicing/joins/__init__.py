@@ -11,4 +11,5 @@
 ``progress``   watermarks of both sides, and what the results have reached
 ``operator``   the flow: judge, join, advance, purge, commit; ``state`` is all it remembers, ``snapshot`` the same
                as bytes; ``step`` is what one push does; ``api`` feeds it once (``sl.join``)
+``explain``    what is kept, until when, and when results come
 """
