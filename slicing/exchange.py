@@ -165,7 +165,7 @@ class Collector:
         counts = dict(self._counts)
         if not fresh.plan.keeps_rows:  # otherwise it is known where they are admitted
             counts["windowed"] = 2 * counts["rows"] - sum(counts.values())
-        late = pa.concat_tables(self._late) if self._late else none_late(fresh.plan, self._schema)
+        late = pa.concat_tables(self._late) if self._late else none_late(self._schema)
         parts, changing = _one(fresh, self._parts), _one(fresh, self._changing)
         return Parts(parts, changing, late, counts, self._progress, self._rows, self._newest, self._oldest)
 

@@ -127,7 +127,7 @@ def read(state: State, data: pa.RecordBatch) -> Batch:
     """Columns as arrays. Keys, values and how far the stream is are known from then on."""
     given, columns, times, null_time = _timed(state, data)
     ahead = NOWHERE
-    if not isinstance(state.plan.spec.time, ProcessingTime):
+    if state.plan.sets_aside:
         policy, delays = state.plan.spec.watermark, state.plan.delays
         ahead = policy.ahead(times, state.watermark, delays, part=not state.plan.arrival)
     if ahead.size:
@@ -168,7 +168,9 @@ def encoded(state: State, columns: dict[str, pa.Array], times: Ints) -> Rows:
     if keys is not None:
         code = keys.encode(list(map(columns.__getitem__, plan.spec.by)), plan.policy.threads)
         codes = len(keys)
-    columns = {name: plain(columns[name]) if name in plan.unlike else columns[name] for name in plan.row_columns}
+    columns = dict(zip(plan.row_columns, map(columns.__getitem__, plan.row_columns), strict=True))
+    for name in plan.unlike & columns.keys():
+        columns[name] = plain(columns[name])
     ranked = {name: _ranks(state, name, columns[name]) for name in plan.ranked} if plan.ranked else {}
     sharing = plan.policy.threads if plan.keeps_slices else 1  # whoever keeps rows has little to share
     rows = Rows(plan, columns, times, code, codes, state.arrived, ranked, sharing)
@@ -521,8 +523,8 @@ def output(
     if late is None:
         assert state.given is not None
         known: tuple[pa.Schema, pa.Table] | None = plan.memo.get("no late rows")
-        if known is None or known[0] is not state.given:
-            plan.memo["no late rows"] = known = state.given, results.none_late(plan, state.given)
+        if known is None or not known[0].equals(state.given, check_metadata=True):
+            plan.memo["no late rows"] = known = state.given, results.none_late(state.given)
         late = known[1]
     reached = state.reached if state.postponed else state.watermark
     stats = Stats(counts | held)

@@ -297,6 +297,16 @@ def _beside(older: Block, newer: Block) -> Block:
     return np.concatenate((older, newer)) if plain else b.together([older, newer])
 
 
+def _may_change(cells: Cells) -> bool:
+    """What came as bytes from another process cannot be written into."""
+    if not cells.meta.flags.writeable:
+        return False
+    for block in cells.blocks:
+        if not isinstance(block, np.ndarray) or not block.flags.writeable:
+            return False
+    return True
+
+
 def going_on(one: Cells, fresh: Cells, lanes: Sequence[Lane], gaps: Gaps) -> Cells | None:
     """A single cell, which most pushes leave open, and cells that nobody else has yet; None where they do not follow.
 
@@ -305,11 +315,10 @@ def going_on(one: Cells, fresh: Cells, lanes: Sequence[Lane], gaps: Gaps) -> Cel
     shared = _follows(one.meta[0].tolist(), fresh.meta[0].tolist(), gaps)
     if shared is None:
         return None
-    own = all(isinstance(a, np.ndarray) and a.flags.writeable for a in (fresh.meta, *fresh.blocks))
-    if not shared or not own:  # what came as bytes from another process cannot be written into
+    if not shared or not _may_change(fresh):
         return _appended(one, fresh, shared, lanes)
     fresh.meta[0, ROWS] += one.meta[0, ROWS]
-    if fresh.fragments:
+    if fresh.meta.shape[1] > LEVEL:
         fresh.meta[0, FIRST] = one.meta[0, FIRST]
     for lane, older, newer in zip(lanes, one.blocks, fresh.blocks, strict=True):
         if isinstance(lane.kind, int):

@@ -331,6 +331,12 @@ class Plan:
         return self.spec.watermark.delays(self.measure)
 
     @lazy
+    def sets_aside(self) -> bool:
+        """Whether rows too far ahead of the watermark are set aside."""
+        far = getattr(self.spec.watermark, "at_most_ahead", None) is not None
+        return far and not isinstance(self.spec.time, ProcessingTime)
+
+    @lazy
     def result_schema(self) -> pa.Schema:
         """The columns of ``out.windows``."""
         time = self.measure.type
