@@ -385,7 +385,7 @@ def _answer(state: State, reached: int, after: int, until: int, flush: bool) -> 
     plan, most = state.plan, None if flush else state.plan.policy.max_windows_per_push
     if not (state.store.runs and _may_close(state, after, until, flush)):
         return give_waiting(state, flush) if state.postponed else None
-    if len(state.store) * plan.most_windows[0] > MOST:
+    if plan.most_windows[0] > 1 and len(state.store) * plan.most_windows[0] > MOST:
         check_due(plan, state.store.runs, after, until)
     closing = Closing(plan, state.store, state.keys, after, until)
     if state.postponed or not (most is None or (plan.adds_up and closing.most <= most)):

@@ -127,7 +127,7 @@ def together(parts: Sequence[Block]) -> Block:
     """Blocks of one lane, one after the other."""
     if len(parts) == 1:
         return parts[0]
-    if all(isinstance(p, np.ndarray) for p in parts):
+    if set(map(type, parts)) == {np.ndarray}:
         return np.concatenate(parts)
     if all(isinstance(p, Lists) for p in parts):
         return concatenated(parts)

@@ -19,7 +19,8 @@ from slicing.windows.bounds import FOREVER
 def answer(closing: Closing) -> Answers:
     """The windows between edges that have rows: by the first way that pays, or of all cells as one table."""
     plan = closing.plan
-    for way in plan.memo.get("ways") or _ways(plan):
+    known: Sequence[Way] | None = plan.memo.get("ways")
+    for way in _ways(plan) if known is None else known:
         offer = way.offer(closing)
         if offer is not None and plan.policy.pays(way.name, offer.cost, len(closing.store) + plan.policy.table_calls):
             return offer.answers()

@@ -91,13 +91,14 @@ class KeyTable:
 
     def order(self, codes: Ints) -> Ints:
         """Where each of distinct codes is among them, in the order of their keys: what ``ranks`` is the inverse of."""
-        if codes.size * 4 < len(self):
+        size = len(self)
+        if codes.size * 4 < size:
             known = self._ordered[1]
-            return np.argsort(known[codes]) if known.size == len(self) else _order(self._sort_keys(codes))
+            return np.argsort(known[codes]) if known.size == size else _order(self._sort_keys(codes))
         in_order, _ = self._whole_order()
-        if codes.size == len(self) and (codes[1:] > codes[:-1]).all():
+        if codes.size == size and (codes[1:] > codes[:-1]).all():
             return in_order
-        place = np.full(len(self), -1)
+        place = np.full(size, -1)
         place[codes] = np.arange(codes.size)
         place = place[in_order]
         return place[place >= 0]

@@ -57,9 +57,9 @@ def offer(closing: Closing) -> Offer | None:
         found = list(_by_key(plan, keys, parts, end.size))
         if len(found) == 1:
             return Answers.of_types(plan, due, *found[0])
-        each, code = (np.concatenate(columns) for columns in list(zip(*found, strict=True))[:2])
-        blocks = tuple(map(b.together, zip(*(blocks for _, _, blocks in found), strict=True)))
-        return Answers.of_types(plan, due, each, code, blocks)
+        each, code, blocks = zip(*found, strict=True)
+        together = tuple(map(b.together, zip(*blocks, strict=True)))
+        return Answers.of_types(plan, due, np.concatenate(each), np.concatenate(code), together)
 
     if plan.combine == EAGER:
         return Offer(0, answers)
