@@ -26,6 +26,7 @@ from slicing.query.plan import Plan
 from slicing.query.policy import Policy, checked
 from slicing.query.spec import Spec
 from slicing.query.watermark import Bounded, Moved, Ordered
+from slicing.reducing.batch import Rows
 from slicing.system.heap import keep_freed_memory
 from slicing.times.measure import plain_moment
 from slicing.windows.bounds import BEGIN, LIMIT
@@ -101,9 +102,10 @@ class Operator:
             before.store.head.check()
         known = 0 if before.keys is None else len(before.keys)
         try:
-            out = self._commit(push(before, given))
+            pushed = push(before, given)
+            out = self._commit(pushed)
             if self._watches:
-                self._watch(before, given, out)
+                self._watch(before, pushed.rows, out)
             return out
         except BaseException as error:
             # keys change in place: an interrupt may have come between their slots and their number
@@ -112,7 +114,7 @@ class Operator:
                 self._now = before.but(keys=before.keys.compact(np.arange(known)))
             raise
 
-    def _watch(self, before: State, given: pa.RecordBatch, out: Output) -> None:
+    def _watch(self, before: State, pushed: Rows | None, out: Output) -> None:
         """Warn, once, if the one latest row of an earlier push has made most rows since then late."""
         now, stats = self._now, out.stats
         assert now is not None
@@ -120,7 +122,7 @@ class Operator:
         rows += stats["rows"]
         if 2 * stats["late"] > stats["rows"] and self._moved is not None and now.progress.largest is not None:
             measure, delay = now.plan.measure, now.plan.delays.get("bounded's delay", 0)
-            newest, without = self._moved.without_newest(measure, now.progress.largest, delay)
+            newest, without = self._moved.newest, self._moved.without_newest(delay)
             reason = out.late.column(out.late.num_columns - 1)
             times = out.late.column(self.spec.time).filter(pc.equal(reason, "late"))  # Arrow filters no views beside it
             late += sum(int((measure.words(c) >= (BEGIN if without is None else without)).sum()) for c in times.chunks)
@@ -135,11 +137,8 @@ class Operator:
                 )
                 return
         self._since = rows, late
-        if now.watermark != before.watermark:
-            self._moved, self._since = (
-                Moved.by(given.column(self.spec.time), before.watermark, now.plan.measure),
-                (0, 0),
-            )
+        if now.watermark != before.watermark and pushed is not None and pushed.time.size:
+            self._moved, self._since = Moved(*pushed.latest(), before.watermark), (0, 0)
 
     def advance(self, watermark: object) -> Output:
         """Say that no row before ``watermark`` will come (a punctuation); it never goes back."""
@@ -159,7 +158,7 @@ class Operator:
 
     def _commit(self, pushed: Pushed) -> Output:
         """The only change: what a push has worked out is what the operator knows from now on."""
-        state, out, add = pushed
+        state, out, add, _ = pushed
         if add is not None:
             out.stats["cells"] += add()
         self._now = state

@@ -91,6 +91,7 @@ class Pushed(NamedTuple):
     state: State
     out: Output
     commit: Callable[[], int] | None = None  # adds rows to the head of the store; how many cells are new
+    rows: Rows | None = None  # those that counted
 
 
 UNCHANGED = Changed()
@@ -110,14 +111,14 @@ def push(before: State, data: pa.RecordBatch) -> Pushed:
             state.store = addition.store
             waited = give_waiting(state)
             state.watermark = reached
-            return Pushed(state, _output(state, batch, [waited], coming=addition.slots), addition.commit)
+            return Pushed(state, _output(state, batch, [waited], coming=addition.slots), addition.commit, rows)
     if state.store.head is not None:
         state.store = state.store.whole(BEGIN if state.newest is None else state.newest)
     arrivals = collect(state, rows)
     answers, change = close(state, reached, admit(state, arrivals))
     if len(state.store.runs) > 1:
         state.store = state.store.settled()
-    return Pushed(state, _output(state, batch, answers, change, arrivals.late, arrivals.outside))
+    return Pushed(state, _output(state, batch, answers, change, arrivals.late, arrivals.outside), None, rows)
 
 
 # --- read -------------------------------------------------------------------------------------------------------------

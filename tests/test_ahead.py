@@ -15,8 +15,6 @@ from strategies import Case, Kit, cases
 
 import slicing as sl
 from slicing import exchange as partials
-from slicing.query.watermark import Moved
-from slicing.times.measure import Measure
 
 N = {"n": sl.count(), "v": sl.sum("v")}
 NOW = 1_714_564_800_000_000_000  # ns, 2024-05-01 12:00
@@ -230,15 +228,15 @@ def test_joins_take_none() -> None:
         sl.JoinSpec(on=["k"], time="t", within=("0s", "10m"), watermark=sl.bounded("1m", at_most_ahead="1d"))
 
 
-@pytest.mark.parametrize("type", [pa.int64(), pa.timestamp("ns"), pa.date32()], ids=str)
-def test_of_a_large_push_the_two_latest_times_are_remembered(type: pa.DataType) -> None:
-    measure = Measure.of(type, "t")
+@pytest.mark.parametrize("ordered", [True, False])
+def test_of_a_push_the_two_latest_times_are_remembered(ordered: bool) -> None:
     words = np.random.default_rng(2).integers(0, 10_000, 100_000)
     words[[0, 7, 70_000]] = 20_000  # the latest one again and again
     latest = int(words[words < 20_000].max())
-    for times in (measure.array(words), measure.array(words, words == 5), measure.array(np.sort(words))):
-        moved = Moved.by(times, None, measure)
-        assert moved.times.type == type and measure.words(moved.times).tolist() == [20_000, latest]
-        assert moved.without_newest(measure, 20_000, 3) == (20_000, latest - 3)
-    alike = Moved.by(measure.array(np.full(100_000, 7)), 1, measure)
-    assert alike.without_newest(measure, 7, 3) == (7, 1)
+    op = sl.Operator(sl.Spec("t", {"w": sl.tumbling(10)}, {"n": sl.count()}, watermark=sl.bounded(3)))
+    op.push(pa.table({"t": np.sort(words) if ordered else words}))
+    assert op._moved == (20_000, latest, None)
+    assert op._moved.without_newest(3) == latest - 3
+    op.push(pa.table({"t": np.full(100_000, 30_000)}))
+    assert op._moved == (30_000, None, 19_997)
+    assert op._moved.without_newest(3) == 19_997

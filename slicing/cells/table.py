@@ -299,12 +299,8 @@ def _beside(older: Block, newer: Block) -> Block:
 
 def _may_change(cells: Cells) -> bool:
     """What came as bytes from another process cannot be written into."""
-    if not cells.meta.flags.writeable:
-        return False
-    for block in cells.blocks:
-        if not isinstance(block, np.ndarray) or not block.flags.writeable:
-            return False
-    return True
+    arrays = (cells.meta, *cells.blocks)
+    return set(map(type, arrays)) == {np.ndarray} and all([array.flags.writeable for array in arrays])
 
 
 def going_on(one: Cells, fresh: Cells, lanes: Sequence[Lane], gaps: Gaps) -> Cells | None:

@@ -49,15 +49,6 @@ def scan(t, block, lows, highs):
 
 
 @kernel(error_model="numpy")
-def latest_before(t, time):
-    """The latest of times before another one; the lowest number where there is none."""
-    latest = BOTTOM
-    for i in range(t.size):
-        latest = max(latest, t[i] if t[i] < time else BOTTOM)
-    return latest
-
-
-@kernel(error_model="numpy")
 def list_edges(every, phase, after, until, out):
     """The edges of each progression after its time and up to ``until``, a progression after the other, and the first
     edge of any that comes after both.

@@ -15,14 +15,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slicing.kernels.slice import latest_before
 from slicing.times.durations import MAX_WORD, Duration, parse_span
 from slicing.times.measure import Measure
 
 Ints = npt.NDArray[np.int64]
 Span = Duration | int
 
-_REMEMBERED = 1 << 16  # times of a push
 _NONE: Ints = np.empty(0, np.int64)
 _FAR = (1 << 62) + (1 << 61)  # as far as times may be (slicing.windows.bounds.LIMIT); spans are shorter than 2**60
 
@@ -267,28 +265,16 @@ class Punctuated(Watermark):
 
 
 class Moved(NamedTuple):
-    """A push that moved the watermark: its times, and where the watermark was before."""
+    """A push that moved the watermark: its latest times, and where the watermark was before."""
 
-    times: pa.Array
+    newest: int
+    other: int | None  # the latest one before that
     before: int | None
 
-    @staticmethod
-    def by(times: pa.Array, before: int | None, measure: Measure) -> Moved:
-        """Of many times only two are remembered, the latest ones: 100 k rows 390 -> 40 us."""
-        if len(times) - times.null_count > _REMEMBERED:
-            words = measure.words(pc.drop_null(times) if times.null_count else times)
-            newest = words.max()
-            times = measure.array(np.array([newest, max(latest_before(words, newest), words.min())]))
-        return Moved(times, before)
-
-    def without_newest(self, measure: Measure, accepted: int, delay: int) -> tuple[int, int | None]:
-        """The latest time that counted, and where the watermark would be without it."""
-        times = measure.words(pc.drop_null(self.times))
-        times = times[times <= accepted]
-        newest = int(times.max(initial=-_FAR))
-        rest = times[times < newest]
-        reached = [int(rest.max()) - delay] if rest.size else []
-        return newest, max([*reached, *([] if self.before is None else [self.before])], default=None)
+    def without_newest(self, delay: int) -> int | None:
+        """Where the watermark would be without the latest time."""
+        reached = [] if self.other is None else [self.other - delay]
+        return max([*reached, *([] if self.before is None else [self.before])], default=None)
 
 
 def bounded(delay: object, *, at_most_ahead: object = None) -> Bounded:

@@ -76,6 +76,18 @@ class Rows:
         self.__dict__["span"] = low, high, ordered
         return low, high, ordered
 
+    def latest(self) -> tuple[int, int | None]:
+        """The latest time, and the latest one before it."""
+        low, high, ordered = self.span
+        if low == high:
+            return high, None
+        if ordered:
+            return high, int(self.time[int(self.time.searchsorted(high)) - 1])
+        tops, block = self.extremes[1], self.plan.policy.block
+        rows = (np.flatnonzero(tops == high)[:, None] * block + np.arange(block)).ravel()
+        times = np.append(self.time[rows[rows < len(self)]], tops)  # of blocks that have the latest, and of all others
+        return high, int(times[times < high].max(initial=low))
+
     @lazy
     def edges(self) -> Ints:
         """Ascending edges from the first after the earliest row to the first after the latest."""
