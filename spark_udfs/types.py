@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
+from inspect import signature
 
 import pyarrow as pa
 from pyspark.errors import PySparkTypeError
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import DataType, StructField, StructType
 
 UTC = "UTC"
+_ZONE = {"timezone": UTC} if "timezone" in signature(to_arrow_type).parameters else {}
 _BY_BYTES = "UTF8_BINARY"  # the collation of text that has none
 _SIGNED = {  # as Spark's own readers widen them
     pa.uint8(): pa.int16(),
@@ -29,11 +31,16 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     fields = []
     for field in schema.fields:
         try:
-            type = to_arrow_type(field.dataType, timezone=UTC)
+            type = _arrow_type(field.dataType)
         except Exception:  # PySpark raises several kinds; such a column can still travel along unread
             continue
         fields.append(pa.field(field.name, type))
     return pa.schema(fields)
+
+
+def _arrow_type(type: DataType) -> pa.DataType:
+    """PySpark 4.0 has timestamps in UTC and takes no zone."""
+    return to_arrow_type(type, **_ZONE)
 
 
 def check_types(schema: StructType, names: Iterable[str]) -> None:

@@ -174,8 +174,6 @@ VALUES = {
     pa.uint64(): [3, None, 2**64 - 1, 2, 0, None, 7, 0],
     pa.float32(): [0.5, None, -1.5, 2.0, float("inf"), None, 7.0, 0.0],
     pa.bool_(): [True, None, False, True, False, None, True, False],
-    pa.decimal32(5, 2): [D("1.50"), None, D("-2.25"), D("0.00"), D("999.99"), None, D("3.00"), D("1.00")],
-    pa.decimal64(12, 2): [D("1.50"), None, D("-2.25"), D("0.00"), D("9999999999.99"), None, D("3.00"), D("1.00")],
     pa.decimal128(18, 2): [D("1.50"), None, D("-2.25"), D("0.00"), D("9999999999.99"), None, D("3.00"), D("1.00")],
     pa.decimal128(38, 2): [D("1.50"), None, D("-2.25"), D("0.00"), D(10) ** 30 + D("0.25"), None, D("3.00"), D("1.00")],
     pa.string(): ["pear", None, "fig", "", "kiwi is longer than twelve", None, "apple", "é"],
@@ -186,6 +184,12 @@ VALUES = {
     pa.date32(): [3, None, -1, 2, -1, None, 7, 0],
     pa.time64("us"): [3, None, 1, 2, 1, None, 7, 0],
 }
+SHORT = [pa.decimal32(5, 2), pa.decimal64(12, 2)] if hasattr(pa, "decimal32") else []  # from pyarrow 19 on
+SHORT_VALUES = [
+    [D("1.50"), None, D("-2.25"), D("0.00"), D("999.99"), None, D("3.00"), D("1.00")],
+    [D("1.50"), None, D("-2.25"), D("0.00"), D("9999999999.99"), None, D("3.00"), D("1.00")],
+]
+VALUES |= dict(zip(SHORT, SHORT_VALUES, strict=False))
 FLAGS = [True, False, None, True, True, True, False, True]
 
 
@@ -262,7 +266,7 @@ def test_keys_are_read_from_any_layout(type, layout):
 
 
 def test_sums_are_read_from_any_layout():
-    for type in (pa.decimal32(5, 2), pa.decimal64(12, 2), pa.decimal128(18, 2), pa.decimal128(38, 2)):
+    for type in (*SHORT, pa.decimal128(18, 2), pa.decimal128(38, 2)):
         array = column(type)
         spec = sl.Spec(time="t", windows={"w": sl.tumbling(100)}, aggs={"s": sl.sum("v"), "m": sl.mean("v")})
         total = sum(Fraction(v) for v in VALUES[type] if v is not None)

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as t
 
-from slicing.columns.arrow_out import MOST_TEXT, array_of
+from slicing.columns.arrow_out import MOST_TEXT, array_of, is_short_decimal
 from slicing.columns.key_tables import NOTHING, ByteTable, Codes, Mask, WordTable
 from slicing.columns.order import inverse
 from slicing.kernels.table import hash_bytes, hash_words, look_up, number_views
@@ -321,7 +321,7 @@ def _is_text(type: pa.DataType) -> bool:
 
 
 def _is_word(type: pa.DataType) -> bool:
-    number = t.is_integer(type) or t.is_floating(type) or t.is_decimal32(type) or t.is_decimal64(type)
+    number = t.is_integer(type) or t.is_floating(type) or is_short_decimal(type)
     time = t.is_date(type) or t.is_time(type) or t.is_timestamp(type) or t.is_duration(type)
     return bool(number or time or t.is_boolean(type) or t.is_null(type))
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slicing.columns.arrow_out import array_of
+from slicing.columns.arrow_out import array_of, is_short_decimal
 from slicing.columns.lazy import lazy
 from slicing.kernels.ranges import extreme_keys, floats_of_keys
 
@@ -135,7 +135,7 @@ class ValueType:
             return ValueType(type, UNSIGNED, False)
         if t.is_floating(type):
             return ValueType(type, FLOAT, False)
-        if t.is_decimal128(type) or t.is_decimal32(type) or t.is_decimal64(type):
+        if t.is_decimal128(type) or is_short_decimal(type):
             return ValueType(type, DECIMAL, type.precision > 18)
         if t.is_timestamp(type) or t.is_date(type) or t.is_time(type):
             return ValueType(type, TIME, False)
