@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 from inspect import signature
+from typing import Any
 
 import pyarrow as pa
 from pyspark.errors import PySparkTypeError
@@ -15,7 +16,7 @@ from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 from pyspark.sql.types import DataType, StructField, StructType
 
 UTC = "UTC"
-_ZONE = {"timezone": UTC} if "timezone" in signature(to_arrow_type).parameters else {}
+_ZONE: dict[str, Any] = {"timezone": UTC} if "timezone" in signature(to_arrow_type).parameters else {}
 _BY_BYTES = "UTF8_BINARY"  # the collation of text that has none
 _SIGNED = {  # as Spark's own readers widen them
     pa.uint8(): pa.int16(),

@@ -186,7 +186,7 @@ def test_windows_answer_alike_however_they_are_sliced() -> None:
         ),
         (
             lambda: sl.approx_count_distinct(None),
-            "approx_count_distinct's column must be the name of a column; got None",
+            "approx_count_distinct's column must be the name of a column or an expression; got None",
         ),
     ],
 )

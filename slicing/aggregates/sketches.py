@@ -53,7 +53,8 @@ class Buckets(ListKind):
     @staticmethod
     def of(error: float) -> Buckets:
         rank_words = ((0, 0),)
-        return Buckets("buckets, counted", 2, 1, ADD, rank_words, math.ceil(math.log(REACH) / _log_gamma(error)))
+        reach = math.ceil(math.log(REACH) / _log_gamma(error))
+        return Buckets("buckets, counted", 2, 1, ADD, rank_words, reach=reach)
 
     def lifted(self, lane: Lane, rows: Lifting) -> Lists:
         return self._narrowed(super().lifted(lane, rows))
