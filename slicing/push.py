@@ -35,7 +35,6 @@ from slicing.closing.reach import Reach
 from slicing.closing.revise import revise
 from slicing.closing.too_many import MOST, check_due
 from slicing.closing.ways import Closing
-from slicing.columns.order import distinct
 from slicing.columns.values import NOWHERE, plain, ranks, taken
 from slicing.kept_rows.by_key import KeyRows
 from slicing.kept_rows.close import changed, closed, kept
@@ -372,8 +371,8 @@ def close(
 
 def _close_slices(state: State, reached: int, after: int, until: int, flush: bool) -> Answers | None:
     plan, others = state.plan, None
-    if plan.session_gaps and not flush:
-        apart = _concerned(state, after, until)
+    if plan.session_gaps and not (flush or plan.fill or state.watermark is None):
+        apart = state.store.ending(after, until)
         state.store, others = (state.store, None) if apart is None else apart
     answers = _answer(state, reached, after, until, flush)
     if others is not None:
@@ -409,24 +408,6 @@ def _let_go(state: State, store: Store, reached: int, flush: bool) -> None:
     state.store = Store(plan) if flush else store.without(horizon)
     if plan.revises:
         state.revisions = state.revisions.without(horizon)
-
-
-def _concerned(state: State, after: int, until: int) -> tuple[Store, Store] | None:
-    """With sessions, the cells of keys of which a window may end or leave, and those of all others: of many open
-    sessions few end in a push (1 M of them, 500 rows: 177 -> 1.8 ms). What old slices of other keys could fuse waits.
-    """
-    plan, store = state.plan, state.store
-    if plan.fill or state.watermark is None or not store.large:
-        return None
-    later = (0, plan.lateness) if plan.revises else (0,)  # what was given out leaves so much later
-    lasts = [(after - gap - o, until - gap - o) for gap in plan.session_gaps for o in later]
-    slices = []
-    if any(plan.edges.any_between(after - o, until - o) for o in later):
-        ends = distinct(np.concatenate([run.slice_ends for run in store.runs]))
-        for due in (plan.edges.due(ends, after - o, until - o) for o in later):
-            if due.end.size:
-                slices.append((int(due.start.min()), int(due.end.max())))
-    return store.apart(lasts, slices)
 
 
 def _may_close(state: State, after: int, until: int, flush: bool) -> bool:

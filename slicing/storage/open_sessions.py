@@ -7,7 +7,7 @@ are moved once half of them are gone, or when something else is asked of the run
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,8 @@ import numpy.typing as npt
 from slicing.cells.blocks import Block
 from slicing.cells.table import Cells
 from slicing.columns.lazy import lazy
-from slicing.columns.order import ranges
+from slicing.columns.order import distinct, ranges
+from slicing.query.plan import Plan
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -66,6 +67,30 @@ class Thinned(Cells):
     @lazy
     def slice_ends(self) -> Ints:
         return self.whole.slice_ends[self.held > 0]
+
+
+def ending(
+    plan: Plan, runs: Sequence[Cells], after: int, until: int
+) -> tuple[tuple[Cells, ...], tuple[Cells, ...]] | None:
+    """The cells of keys of which a window may end or leave, and those of all others: of many open sessions few end in a
+    push (1 M of them, 500 rows: 177 -> 1.8 ms). None where the former are so many that one may as well look at all."""
+    policy, cells = plan.policy, sum(map(len, runs))
+    if not runs or cells < max(policy.apart_cells, policy.apart_share * len(runs[-1])):
+        return None
+    later = (0, plan.lateness) if plan.revises else (0,)  # what was given out leaves so much later
+    lasts = [(after - gap - o, until - gap - o) for gap in plan.session_gaps for o in later]
+    slices = []
+    if any(plan.edges.any_between(after - o, until - o) for o in later):
+        ends = distinct(np.concatenate([run.slice_ends for run in runs]))
+        for due in (plan.edges.due(ends, after - o, until - o) for o in later):
+            if due.end.size:
+                slices.append((int(due.start.min()), int(due.end.max())))
+    found = np.concatenate([touched(run, lasts, slices) for run in runs])
+    if found.size * policy.apart_share > cells:
+        return None
+    codes = distinct(found)
+    theirs, others = zip(*(parted(run, codes) for run in runs), strict=True)
+    return tuple(run for run in theirs if len(run)), tuple(run for run in others if len(run))
 
 
 def touched(run: Cells, lasts: Iterable[tuple[int, int]], slices: Iterable[tuple[int, int]]) -> Ints:

@@ -7,7 +7,7 @@ nothing to undo. Only its head is added to in place, by the last step of a push 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -17,17 +17,15 @@ import numpy.typing as npt
 from slicing.cells.ranked import ranks_used, reranked
 from slicing.cells.sessions import chains, in_runs
 from slicing.cells.table import NEVER, Cells, fused, going_on, merged, sorted_cells
-from slicing.columns.order import distinct
 from slicing.kernels.cells import CODE, END, LEVEL
 from slicing.query.plan import Plan
 from slicing.reducing.batch import Rows
 from slicing.storage.head import Head, edge_after
-from slicing.storage.open_sessions import of_codes, parted, touched
+from slicing.storage.open_sessions import ending, of_codes
 from slicing.windows.bounds import BEGIN
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
-Spans = Sequence[tuple[int, int]]
 
 
 @dataclass(eq=False)
@@ -159,23 +157,11 @@ class Store:
         """The cells of these codes, which ascend."""
         return replace(self, runs=tuple(of_codes(run, codes) for run in self.runs))
 
-    @property
-    def large(self) -> bool:
-        """Whether it may be worth it to look at some keys' cells ``apart``."""
-        return len(self.runs) > 0 and len(self) >= max(
-            self.plan.policy.apart_cells, self.plan.policy.apart_share * len(self.runs[-1])
-        )
-
-    def apart(self, lasts: Spans, slices: Spans) -> tuple[Store, Store] | None:
-        """The cells of keys that are ``touched``, and those of all others; None where the former are so many that one
-        may as well look at all."""
-        found = np.concatenate([touched(run, lasts, slices) for run in self.runs])
-        if found.size * self.plan.policy.apart_share > len(self):
-            return None
-        codes = distinct(found)
-        both = zip(*(parted(run, codes) for run in self.runs), strict=True)
-        theirs, others = (replace(self, runs=tuple(run for run in runs if len(run))) for runs in both)
-        return theirs, others
+    def ending(self, after: int, until: int) -> tuple[Store, Store] | None:
+        """Of sessions, the cells of keys of which a window may end or leave by then, and those of all others; None
+        where one may as well look at all. What old slices of other keys could fuse waits."""
+        parts = ending(self.plan, self.runs, after, until)
+        return None if parts is None else (replace(self, runs=parts[0]), replace(self, runs=parts[1]))
 
     def _merged(self, older: Cells, newer: Cells) -> Cells:
         return merged(older, newer, self.plan.lanes, self.plan.gaps)
