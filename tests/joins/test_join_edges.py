@@ -711,6 +711,19 @@ def test_keys_and_rows_that_have_gone_are_forgotten() -> None:
     assert max(sizes[30:]) < 2 * max(sizes[5:15])
 
 
+def test_a_row_that_had_a_partner_is_known_after_rows_are_numbered_anew() -> None:
+    """One row ahead of its time holds the payload of thousands that have left."""
+    spec = sl.JoinSpec(on=[], time="t", within=(0, 5), how="full", watermark=sl.manual())
+    op = sl.JoinOperator(spec)
+    assert len(rows_of(op.push(left(10**6), right(10**6)))) == 1
+    op.push(left(*range(10_000)), right(*range(20_000, 30_000)))
+    out = op.advance(left=50_000, right=50_000)
+    assert out.rows.num_rows == 20_000 and out.stats.held == 2
+    assert out.stats.bytes < 2000
+    assert rows_of(op.push_right(right(10**6 + 5)))[0]["t"] == 10**6
+    assert rows_of(op.flush()) == []
+
+
 def test_rows_of_a_rare_key_do_not_hold_the_others() -> None:
     spec = sl.JoinSpec(on="k", time="t", within=(None, 0), match="last")
     op = sl.JoinOperator(spec)
