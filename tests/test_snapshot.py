@@ -294,7 +294,7 @@ def test_an_operator_is_pickled_and_copied_as_its_snapshot(copied: Callable[[sl.
     op = sl.Operator(spec, max_windows_per_push=3, threads=2, combine="recompute")
     batch = pa.record_batch({"t": [1, 1, 1], "k": [1, 2, 3]})
     for _ in range(5):
-        op.push(batch)  # into the hot block, which is written in place
+        op.push(batch)  # into the head of the store, which is written in place
     other = copied(op)
     assert (other.spec, other._policy) == (spec, Policy("recompute", 2, 3))
     op.push(batch)

@@ -8,13 +8,13 @@ from a range of cells. There are two sorts:
     A few 8-byte words a cell, an int64 array ``[cells, words]``; combined one by one as lists of combinations say
     (``kernels.combine``, ``kernels.strategies``). Kinds are numbers.
 ``ListKind``
-    A sorted list a cell, of any length (``slices.lists``). Values with their counts for quantiles, distinct values
+    A sorted list a cell, of any length (``cells.lists``). Values with their counts for quantiles, distinct values
     and the like (a slice is sorted once, whatever the number of windows); rows in their order for aggregates that must
     see them so. Windows are not merged at all: an answer is :class:`Picked`, ranges of cells, and the aggregate reads
     out of the lists of its range what it needs, carrying on from one window to the next that overlaps it.
 
 A block has ``len``, ``nbytes``, ``block[index]`` (positions, a mask or a slice, which is a view) and ``take``; blocks
-are put together by :func:`together`. None is ever changed in place.
+are put together by :func:`together`. None that others may have is ever changed in place.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A cell is one key's rows of one slice (with sessions: one run of them): the slice's end, the key's code, the number of
 rows, for plans with fragments the level and the first and last time, and a block of partials for every lane. A batch
-becomes such a table, the store is made of them, a snapshot is them. Tables are never changed in place, so an operator
-can drop what a failed push made.
+becomes such a table, the store is made of them, a snapshot is them. A table that others may have is never changed in
+place, so an operator can drop what a failed push made; one that a push has just made may take up what goes on in it.
 """
 
 from __future__ import annotations

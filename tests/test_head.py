@@ -1,4 +1,4 @@
-"""Small pushes go into the hot block: nothing of it shows but the time they take."""
+"""Small pushes go into the head of the store: nothing of it shows but the time they take."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def assert_same(found: pa.Table, expected: list[dict[str, object]]) -> None:
 
 
 def pushed(op: sl.Operator, table: pa.Table, size: int) -> tuple[pa.Table, int]:
-    """All windows of pushes of so many rows, and how many of these left rows in a hot block."""
+    """All windows of pushes of so many rows, and how many of these left rows in the head."""
     hot, found = 0, []
     for at in range(0, table.num_rows, size):
         found.append(op.push(table.slice(at, size)).windows)
