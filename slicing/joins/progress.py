@@ -62,13 +62,11 @@ def _of_band(plan: JoinPlan, left: int, right: int) -> int | None:
         bounds = [left + max(0, -before), right + max(0, -after)]
     else:
         bounds = [left - max(0, before), right - max(0, after)]
-    return min(
-        bounds + ([alone] if spec.how in LEFT_ALONE else []) + ([right_alone] if spec.how in RIGHT_ALONE else [])
-    )
+    return min(bounds + _of_lonely(plan, alone, right_alone))
 
 
 def _of_windows(plan: JoinPlan, left: int, right: int) -> int:
-    spec, about, floor = plan.spec, plan.spec.speaks_about, plan.within.floor
+    about, floor = plan.spec.speaks_about, plan.within.floor
     alone, right_alone = min(left, floor(right)), min(right, floor(left))
     if about == "left":
         return alone
@@ -77,9 +75,7 @@ def _of_windows(plan: JoinPlan, left: int, right: int) -> int:
     if about in ("min", "window"):
         return min(floor(left), floor(right))
     bounds = [left, right]
-    return min(
-        bounds + ([alone] if spec.how in LEFT_ALONE else []) + ([right_alone] if spec.how in RIGHT_ALONE else [])
-    )
+    return min(bounds + _of_lonely(plan, alone, right_alone))
 
 
 def _of_lonely(plan: JoinPlan, left: int, right: int) -> list[int]:

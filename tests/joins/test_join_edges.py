@@ -700,6 +700,18 @@ def test_semi_of_one_huge_key_looks_at_each_row_once() -> None:
     assert out.rows.num_rows == n and out.stats.held == n
 
 
+@pytest.mark.parametrize("late", [5, 900])
+def test_partners_of_runs_that_overlap_come_in_order(late: int) -> None:
+    """Runs of one slice of time lie beside each other until they are merged; few and many partners a row."""
+    rng = np.random.default_rng(late)
+    op = sl.JoinOperator(sl.JoinSpec(on=[], time="t", within=(10**5, 10**5), watermark=sl.manual()))
+    times = np.concatenate([rng.integers(1000 - late, 1000, size) for size in (400, 100, 30, 7, 1)])
+    for first, last in [(0, 400), (400, 500), (500, 530), (530, 537), (537, 538)]:
+        op.push_left(pa.table({"t": times[first:last], "a": np.arange(first, last)}))
+    expected = np.lexsort((np.arange(times.size), times)).tolist()
+    assert op.push_right(right(1000, 1001)).rows["a"].to_pylist() == expected * 2
+
+
 def test_keys_and_rows_that_have_gone_are_forgotten() -> None:
     op = sl.JoinOperator(sl.JoinSpec(on="k", time="t", within=(5, 5), how="full"))
     sizes = []
