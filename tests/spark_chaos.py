@@ -300,6 +300,7 @@ class Chaos:
         self.base, self.sink, self.chance = base, sink, chance
         self.done: Counter[str] = Counter()
         self.batches = self.wanted = 0
+        self.ahead = 0  # files that are no batches of their own
         self.machine = [0]  # the driver's processes
         self.log = (base / "driver.log").open("ab")
         for name in ("in", "tokens", "claimed"):
@@ -373,6 +374,7 @@ class Chaos:
             back(checkpoint / "commits", last - 1)
         else:
             kept = last - 1 if kind == "damaged version" else last - self.chance.randint(1, 3)
+            self.ahead += last - kept + 1  # one batch reads again what came after it, as far as was planned
             if kind == "damaged version":
                 damage(self.places()[self.chance.randrange(PARTITIONS)], last, self.chance)
             back(checkpoint / "commits", kept)
@@ -386,7 +388,7 @@ class Chaos:
 
     def feed(self) -> None:
         """Always some files that were not read yet."""
-        while self.batches < self.commits() + 4:
+        while self.batches < self.commits() + 4 + self.ahead:
             deliver(self.base / "in", self.batches)
             self.batches += 1
 
