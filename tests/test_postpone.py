@@ -106,9 +106,9 @@ def test_a_share_goes_over_its_own_cells(monkeypatch):
     """And all shares over what one flush would, not each over all that wait: 100 k keys 7.7 -> 0.9 of its CPU time."""
     cells = []
 
-    def closing(store, *rest):
+    def closing(plan, store, *rest):
         cells.append(len(store))
-        return Closing(store, *rest)
+        return Closing(plan, store, *rest)
 
     spec = sl.Spec("t", {"w": sl.tumbling(1000)}, SUMS.aggs, by=["k"], watermark=sl.ordered())
     op = sl.Operator(spec, max_windows_per_push=100)
