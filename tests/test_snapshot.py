@@ -307,3 +307,12 @@ def test_rows_that_are_kept_may_have_nulls_only():
     op = sl.Operator(spec)
     op.push(pa.table({"t": [1, 2], "s": pa.array([None, None], pa.string())}))
     assert sl.Operator.restore(spec, op.snapshot()).flush().windows["last"].to_pylist() == [None, None]
+
+
+def test_rows_whose_structs_are_null_are_read_again() -> None:
+    values = pa.array([None], pa.struct({"x": pa.int64()}))
+    windows = {"w": sl.punctuation("mark", per_key=False)}
+    spec = sl.Spec("t", windows, {"a": sl.first("v")}, watermark=sl.bounded(0))
+    op = sl.Operator(spec)
+    op.push(pa.table({"t": [0], "v": values, "mark": [False]}))
+    assert sl.Operator.restore(spec, op.snapshot()).snapshot() == op.snapshot()

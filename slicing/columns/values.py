@@ -314,7 +314,7 @@ def _places(arrays: list[pa.Array], pool: pa.Array, used: Ints) -> tuple[list[In
         if array.null_count:
             valid = array.is_valid().to_numpy(zero_copy_only=False).astype(np.int64)
             array = array.drop_null()
-        found.append(np.cumsum(valid) - 1 + size)
+        found.append(np.maximum(np.cumsum(valid) - 1 + size, 0))  # nulls before any value have rank 0
         parts.append(array if array.type == pool.type else array.cast(pool.type))
         size += len(array)
     return found, pa.concat_arrays(parts), moved
