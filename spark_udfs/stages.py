@@ -23,6 +23,7 @@ from pyspark.cloudpickle import dumps, loads
 
 from slicing import Operator, Output, Spec
 from slicing.closing.wide import widened
+from slicing.columns.arrow_io import together
 from slicing.exchange import COUNTS, Collector, admit, packed, start, state_of
 from slicing.system.filesystems import filesystem, publish
 from spark_udfs.files import read
@@ -161,10 +162,10 @@ def _gathered(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[
             held.append(conformed(batch, schema))
             size += batch.num_rows
         if size >= ROWS_AT_ONCE:
-            yield pa.concat_batches(held)
+            yield together(held)
             held, size = [], 0
     if held:
-        yield pa.concat_batches(held) if len(held) > 1 else held[0]
+        yield together(held) if len(held) > 1 else held[0]
 
 
 def _sent(job: Job, collector: Collector) -> Iterator[pa.RecordBatch]:

@@ -7,6 +7,14 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 
+def together(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Batches of one schema as one."""
+    if hasattr(pa, "concat_batches"):  # from pyarrow 19 on
+        return pa.concat_batches(batches)
+    found = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return found[0] if found else batches[0]
+
+
 def gathered(found: Iterator[pa.RecordBatch], columns: Sequence[str], least: int) -> Iterator[pa.RecordBatch]:
     """The same rows: batches of fewer rows than ``least`` together, and only these columns; larger ones as they are."""
     held: list[pa.RecordBatch] = []
@@ -14,7 +22,7 @@ def gathered(found: Iterator[pa.RecordBatch], columns: Sequence[str], least: int
     for batch in found:
         large = batch.num_rows >= least
         if held and (large or count >= least):
-            yield pa.concat_batches(held)
+            yield together(held)
             held, count = [], 0
         if large:
             yield batch
@@ -22,7 +30,7 @@ def gathered(found: Iterator[pa.RecordBatch], columns: Sequence[str], least: int
             held.append(batch.select(columns))
             count += batch.num_rows
     if held:
-        yield pa.concat_batches(held)
+        yield together(held)
 
 
 def foreign(data: object) -> Iterator[pa.RecordBatch]:

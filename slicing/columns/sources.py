@@ -78,7 +78,7 @@ def one_batch(data: object) -> pa.RecordBatch:
             "sl.aggregate as it is"
         )
     found = list(batches(data))
-    return found[0] if len(found) == 1 else pa.concat_batches(found)
+    return found[0] if len(found) == 1 else arrow_io.together(found)
 
 
 def _is_streamed(data: object) -> bool:

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from slicing.columns import arrow_io
 from slicing.columns.arrow_out import array_of
 from slicing.columns.lazy import lazy
 from slicing.columns.order import order_by, stable_order
@@ -120,7 +121,7 @@ class Side:
             return replace(self, next=self.next + count, flags=flags)
         chunks, sizes = list(self.chunks), list(self.sizes)
         while chunks and SMALL * (chunks[-1].num_rows + payload.num_rows) < self.held and payload.num_rows < TINY:
-            payload = pa.concat_batches([chunks.pop(), payload])  # many small ones make taking from them slow
+            payload = arrow_io.together([chunks.pop(), payload])  # many small ones make taking from them slow
             sizes.pop()
         chunks.append(payload)
         sizes.append(payload.nbytes)

@@ -11,7 +11,7 @@ import gc
 from numba.core import ir
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import FunctionPass, register_pass
-from numba.core.untyped_passes import IRProcessing
+from numba.core.untyped_passes import InlineInlinables
 
 from slicing.kernels.extremes import least, most
 
@@ -37,7 +37,7 @@ class Extremes(FunctionPass):
 class KernelCompiler(CompilerBase):
     def define_pipelines(self):
         passes = DefaultPassBuilder.define_nopython_pipeline(self.state, "kernel")
-        passes.add_pass_after(Extremes, IRProcessing)
+        passes.add_pass_after(Extremes, InlineInlinables)
         passes.finalize()
         return [passes]
 
