@@ -367,7 +367,7 @@ def cases(draw: DrawFn, kit: Kit = Kit()) -> Case:
     lateness = draw(st.sampled_from([0, 0, 1, 3, 8] if emit == "final" else [0, 1, 3, 8, 8, 20]))
     if emit == "updates" and any(window["kind"] in ("session", *OF_ROWS) for window in named.values()):
         lateness = 0
-    idle = draw(st.integers(1, 12)) if kit.idle and draw(st.integers(0, 4)) == 0 else None
+    idle = draw(st.integers(1, 12)) if kit.idle and not kit.full and draw(st.integers(0, 4)) == 0 else None
     if idle is not None and emit != "final":
         lateness = 0
     if idle is not None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from oracle import Near, Oracle, Out, Refused, Row, Values, aggregate, calendar_window, extents
-from strategies import Case, cases
+from strategies import Case, Clock, cases
 
 COLUMNS = {"t": "int64", "k": "string", "v": "int64"}
 
@@ -376,7 +376,7 @@ def test_floats_whose_partial_results_may_overflow_are_not_judged() -> None:
 @settings(max_examples=25, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(cases())
 def test_a_case_prints_as_the_code_that_builds_it(case: Case) -> None:
-    names = {"Case": Case, "Decimal": Decimal, "inf": inf, "nan": nan}
+    names = {"Case": Case, "Clock": Clock, "Decimal": Decimal, "inf": inf, "nan": nan}
     assert repr(eval(repr(case), names)) == repr(case)
 
 

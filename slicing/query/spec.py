@@ -311,6 +311,11 @@ class Spec:
         if self.idle is None:
             return
         for name, window in self.windows.items():
+            if getattr(window, "full", False):
+                raise ValueError(
+                    f"windows[{name!r}] has full=True, and idle={str(self.idle)!r} ends windows before the data covers "
+                    "them; use one of the two"
+                )
             if isinstance(window, RowWindow) and window.by_arrival:
                 raise ValueError(
                     f"windows[{name!r}] ranks rows by arrival, but whether a key was quiet for "
