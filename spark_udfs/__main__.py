@@ -88,7 +88,7 @@ def report(progress: Any) -> None:
 
 
 def native_answers(spark: SparkSession, folder: Path, base: Path) -> dict[tuple[Any, ...], dict[str, Any]]:
-    """The same stream, batch by batch, through Spark's own windows: one query for each of them."""
+    """What Spark's own windows give for the stream in ``folder``, batch by batch: one Spark query for each window."""
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
     for name, window in native_windows().items():
         grouped = source(spark, folder).withWatermark("ts", "5 seconds").groupBy(window, "sensor")

@@ -150,7 +150,7 @@ def _check_names(names: list[str], by_case: bool) -> None:
 
 
 def _seeing_all(spec: Spec) -> Spec:
-    """The same query, closing nothing before it has seen everything."""
+    """The query ``spec`` with a manual watermark: it closes no window before it has seen all rows."""
     arguments: dict[str, Any] = {field: getattr(spec, field) for field in spec.__dataclass_fields__}
     arguments |= {"windows": dict(spec.windows), "aggs": dict(spec.aggs), "watermark": manual()}
     return Spec(**arguments)

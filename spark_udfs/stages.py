@@ -66,7 +66,7 @@ class Job:
 
 @lru_cache(8)
 def _job(pickled: bytes) -> Job:
-    """The same in every task of a worker: its spec is checked, and a user's functions are compiled, only once."""
+    """The job that all tasks of a worker share: its spec is checked, and a user's functions are compiled, only once."""
     return Job(*loads(pickled))
 
 

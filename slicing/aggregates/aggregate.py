@@ -53,7 +53,7 @@ class Formula:
         raise NotImplementedError
 
     def where(self, flag: object) -> Formula:
-        """The same over the rows for which ``flag`` is true."""
+        """This formula, computed only over the rows for which ``flag`` is true."""
         raise NotImplementedError
 
     def __add__(self, other: object) -> Arithmetic:
@@ -189,7 +189,7 @@ class Aggregate(Formula):
         return (self,)
 
     def where(self, flag: object) -> Aggregate:
-        """The same aggregate over the rows for which ``flag`` is true.
+        """This aggregate, computed only over the rows for which ``flag`` is true.
 
         Parameters
         ----------

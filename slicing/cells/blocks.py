@@ -96,7 +96,7 @@ def gathered(block: Ints, order: Ints) -> Ints:
 
 
 def by_column(block: Block) -> Block:
-    """The same block with each word's column in one piece, to be read out: words by 3 passes each, or all at once."""
+    """The block with each word's column in one piece, to be read out: words by 3 passes each, or all at once."""
     if not isinstance(block, np.ndarray) or len(block) < FEW or block.shape[1] == 1 or block.flags.f_contiguous:
         return block
     columns = np.empty(block.shape[::-1], block.dtype)

@@ -66,7 +66,7 @@ class Lists:
         return Lists(at, items if n == most else items[:n].copy())
 
     def whole(self) -> Lists:
-        """The same with nothing in ``items`` but the items of these cells."""
+        """The lists of these cells, with no other cells' items in ``items``."""
         if self.at[0] == 0 and self.at[-1] == len(self.items):
             return self
         return Lists(self.at - self.at[0], self.items[self.at[0] : self.at[-1]])

@@ -139,7 +139,7 @@ class Answers:
 
     @staticmethod
     def in_turn(plan: Plan, parts: Sequence[Answers]) -> Answers:
-        """The same of parts in order, of windows of their own each; in order."""
+        """The answers of all parts, in order; each part is in order, and no two parts have the same windows."""
         found = [part for part in parts if len(part)]
         if len(found) < 2:
             return Answers.all_of(plan, found)
@@ -160,7 +160,7 @@ class Answers:
     def of_windows(
         plan: Plan, due: tuple[Ints, Ints, Ints], found: Sequence[tuple[Ints, tuple[Block, ...]]]
     ) -> Answers:
-        """The same from the codes and the partials of each window."""
+        """Types, starts and ends of windows, in order, as answers; ``found``: the codes and the partials of each."""
         each = np.array([code.size for code, _ in found])
         blocks = tuple(map(b.together, zip(*(blocks for _, blocks in found), strict=True)))
         return Answers.of_types(plan, due, each, np.concatenate([code for code, _ in found]), blocks)

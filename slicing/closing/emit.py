@@ -96,7 +96,10 @@ def _as_they_are(plan: Plan, table: Cells, ends: Ints, after: int, until: int) -
 
 
 def instance_answers(plan: Plan, instances: Runs, after: int, until: int) -> Answers:
-    """The same with each run a group of its own: a key that was idle in between."""
+    """All time windows with ``after < end <= until`` that have rows; each run of a key is one group.
+
+    A key has several runs if it was idle in between.
+    """
     if not plan.bounds or not instances.first.size:
         return Answers.none(plan)
     ends = np.unique(instances.cells.end)
@@ -163,7 +166,7 @@ def combined(plan: Plan, cells: Cells, first: Ints, last: Ints) -> tuple[Block, 
 
 
 def answered(plan: Plan, lanes: Sequence[Lane], blocks: Sequence[Block], first: Ints, last: Ints) -> tuple[Block, ...]:
-    """The same of some lanes."""
+    """The partials of some lanes over the ranges of cells ``first[r] : last[r]``, none of them empty."""
     cells = len(blocks[0]) if blocks else 0
     pairs = zip(lanes, blocks, strict=True)
     shared: Combinations | None = None

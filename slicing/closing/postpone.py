@@ -73,7 +73,7 @@ class Postponed:
         return held.nonzero()[0]
 
     def rest(self) -> Postponed:
-        """The same without the cells that are not needed any more."""
+        """These postponed windows without the cells that none of them needs any more."""
         return replace(self, store=self.part(None), code=0)
 
     def part(self, stop: int | None) -> Store:

@@ -16,7 +16,7 @@ def together(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def gathered(found: Iterator[pa.RecordBatch], columns: Sequence[str], least: int) -> Iterator[pa.RecordBatch]:
-    """The same rows: batches of fewer rows than ``least`` together, and only these columns; larger ones as they are."""
+    """The rows of ``found``: batches of fewer than ``least`` rows joined, with only ``columns``; larger ones as is."""
     held: list[pa.RecordBatch] = []
     count = 0
     for batch in found:

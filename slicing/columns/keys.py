@@ -104,7 +104,10 @@ class KeyTable:
         return place[place >= 0]
 
     def order_of_groups(self, codes: Ints, group: Ints, groups: int) -> Ints:
-        """The same in each of several groups of codes, which together have most codes that there are."""
+        """Positions in ``codes``, group by group, and in each group in the order of the keys.
+
+        The codes of a group are distinct. All groups together have most of the codes that there are.
+        """
         place = np.full((groups, len(self)), -1)
         place[group, self._whole_order()[1][codes]] = np.arange(codes.size)
         return place[place >= 0]
@@ -152,7 +155,7 @@ class KeyTable:
         return [codes, *reversed(ids)]
 
     def values(self, codes: Ints) -> list[pa.Array]:
-        """The same, but the values themselves where a column is a dictionary, which may be too narrow for all keys."""
+        """The keys of ``codes``; of a dictionary column the values: its dictionary may be too narrow for all keys."""
         return [column.values(ids) for column, ids in zip(self._columns, self._column_ids(codes), strict=True)]
 
     def _sort_keys(self, codes: Ints) -> list[Array]:

@@ -20,7 +20,7 @@ def order_by(*keys: Ints) -> Ints:
 
 
 def sorting(*keys: Ints) -> Ints | None:
-    """The same; None where they are in order by each key."""
+    """The order by ``keys`` as ``np.lexsort``: the last key counts most; None if rows are in order by each key."""
     if len(keys) > 1 and (alone := _by_one(keys[-1])) is not None:
         return alone
     order = None
@@ -70,7 +70,7 @@ def begins(ordered: Ints | npt.NDArray[np.int32]) -> Ints:
 
 
 def alike(number: int, count: int) -> Ints:
-    """The same number so many times, in its own 8 bytes: 1 us, np.broadcast_to takes 7."""
+    """A read-only array of one number ``count`` times, in the number's own 8 bytes: 1 us, np.broadcast_to takes 7."""
     one = np.array([number], np.int64)
     one.setflags(write=False)
     return np.ndarray(count, np.int64, one, strides=(0,))

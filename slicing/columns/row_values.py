@@ -47,6 +47,6 @@ def as_arrow(values: Values, type: pa.DataType) -> pa.Array:
 
 
 def in_form(values: Values, form: str | None, type: pa.DataType) -> Values:
-    """The same values in another form."""
+    """Row values in ``form`` (None: Python objects), converted if they have another form."""
     wanted = np.dtype(object) if form is None else NUMBERS[form]
     return values if values.dtype == wanted else values_of(as_arrow(values, type), form)

@@ -70,7 +70,7 @@ class JoinState:
 
 
 def replanned(state: JoinState, plan: JoinPlan) -> JoinState:
-    """The same state once the columns of a side that was unknown are there: in the common ticks and key types now."""
+    """The join's state for ``plan``, once both sides' columns are known: in their common ticks and key types."""
     old = state.plan
     finer = [new.factor // side.factor for new, side in zip(plan.sides, old.sides, strict=True)]
     scale = max(f for f, known in zip(finer, old.known, strict=True) if known)

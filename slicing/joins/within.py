@@ -79,7 +79,7 @@ class Band:
 
 
 class Windows:
-    """The same window ``[start, end)``."""
+    """Left and right rows are partners if they lie in the same window ``[start, end)``."""
 
     def __init__(self, window: Tumbling | Calendar, measure: Measure) -> None:
         self._measure = measure

@@ -153,7 +153,7 @@ class KeyRows:
         return replace(self, waiting=waiting.reranked(self.waiting, column, rank), final=final, streams=streams)
 
     def replanned(self, plan: Plan, runs: tuple[Run, ...], contexts: Contexts, notes: Notes, bases: Notes) -> KeyRows:
-        """The same rows (``runs``: those that are final) for a plan with a window more or less."""
+        """The rows by key for a plan with one window more or less; ``runs``: the final rows for that plan."""
         final = self.final
         wakes = np.where(final.gone < final.ranked, BEGIN, FOREVER)  # a new window has a look at what there is
         arrived = self.arrived if OF_KEY in plan.stamps else replace(self.arrived, of_key=_NONE)

@@ -88,8 +88,10 @@ def given_out(plan: Plan, window: BoundRows, view: View, after: int, until: int)
 
 
 def _at_all_rows(plan: Plan, window: BoundPerRow, view: View, after: int, until: int) -> list[Answers]:
-    """The same of one group's windows at all rows, alone in the spec: what they hold is looked for piece by piece, when
-    they are read."""
+    """Windows at all rows of one group that close at ``after`` or later and before ``until``.
+
+    The spec has no other windows. The rows of each window are looked for piece by piece, when the answers are read.
+    """
     begin, end = np.searchsorted(view.time, [after, until]).tolist()
     time = view.time[begin : len(view.rows) if view.over[0] else end]
     if not time.size:
@@ -129,8 +131,10 @@ def closed(rows: KeyRows, keys: KeyTable | None, after: int, until: int) -> tupl
 
 
 def changed(rows: KeyRows, older: KeyRows, after: int, until: int) -> tuple[KeyRows, list[Answers], Answers]:
-    """The same where late rows may have changed windows that were given out: also those, as they were with the
-    ``older`` rows."""
+    """If late rows may have changed results: the rows still needed, windows that close or changed, those retracted.
+
+    A window that was given out and has changed is retracted as it was with the ``older`` rows.
+    """
     plan, found, gone = rows.plan, list[Answers](), list[Answers]()
     look = look_at(rows, until, False)
     if look is None:

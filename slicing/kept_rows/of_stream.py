@@ -161,7 +161,10 @@ class Stream:
         return at, rows.time[at - first], reached
 
     def _marked(self, axis: Axis, rows: Rows) -> tuple[Ints, Ints, Ints, int]:
-        """The same where marks are counted: those of a time are one, and all rows of that time come behind it."""
+        """If marks are counted: the place of each row, where windows begin and when, how many marks there are by now.
+
+        Marks of the same time count as one mark, and all rows of that time come behind it.
+        """
         assert axis.marks is not None
         marks = distinct(rows.time[rows.flag(axis.marks)])
         reached = self.reached + marks.size

@@ -198,7 +198,7 @@ def reranked(runs: Iterable[Rows], column: str, rank: Ints) -> tuple[Rows, ...]:
 
 
 def replanned(runs: Iterable[Rows], plan: Plan, stamps: Sequence[int]) -> tuple[Rows, ...]:
-    """The same rows for another plan; columns that were not asked for before are null."""
+    """Waiting rows for another plan; columns that the earlier plan did not ask for are null."""
     found = []
     for run in runs:
         size = len(run)

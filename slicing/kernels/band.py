@@ -32,7 +32,7 @@ def _from(codes, times, code, time, at, stop):
 
 @helper
 def _above(codes, times, code, time, at, stop):
-    """The same; the first whose (code, time) is greater."""
+    """The first position from ``at`` on whose (code, time) is greater; steps double from where the last one was."""
     step = np.int64(1)
     while at + step <= stop:
         i = u64(at + step - 1)

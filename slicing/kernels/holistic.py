@@ -80,7 +80,7 @@ def come(start, stop, value, before, pivot, bucket, count, coarse):
 
 @helper
 def go(start, stop, before, bucket, count, coarse):
-    """The same out of them."""
+    """Take the items of a cell out of the counts of their buckets."""
     for i in range(start, stop):
         w = before[i + 1] - before[i]
         count[bucket[i]] -= w
@@ -146,8 +146,11 @@ def select(begin, first, last, low, high, at, value, before, pivot, built, bucke
 
 @kernel
 def select_small(first, last, low, high, at, value, before, room, weight, out):
-    """The same of windows of at most SMALL items. One that overlaps the next keeps its values sorted, with their rows:
-    what a cell brings or takes is moved in or out."""
+    """The values of rows ``low[j]`` and ``high[j]`` (it or the next) of each window; windows have at most SMALL items.
+
+    A window that overlaps the next keeps its values sorted, with their rows: what a cell brings or takes is moved in or
+    out.
+    """
     a, b = np.int64(0), np.int64(0)  # cells kept sorted
     m = 0  # their values
     for j in range(first.size):

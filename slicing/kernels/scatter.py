@@ -54,7 +54,7 @@ def scatter_count(cell, A):
 
 @kernel
 def scatter_new(cell, A):
-    """The same; returns how many cells had none."""
+    """Count the rows of each cell in ``A[:, 0]``; returns how many of these cells had no rows before."""
     new = np.int64(0)
     for i in range(cell.size):
         ahead(i, cell, cell, A)

@@ -113,7 +113,7 @@ def encode_words(words, valid, null, slots, shift, multiplier, patience, keys, g
 
 @kernel
 def encode_near(words, valid, null, low, slots, keys, given, grow, out):
-    """The same for numbers that lie close together: that of ``low + i`` is in slot i, and nothing need be compared.
+    """Codes of int64 words that lie close together: slot i is for the word ``low + i``, and no words are compared.
 
     Numbers in a row, ns each, against slots by their lowest bits: 1000 keys 0.81 -> 0.45, 100 k 2.3 -> 1.0, 1 M
     2.6 -> 0.9. The last slot stays free: what lies far off is looked for there.

@@ -42,7 +42,7 @@ AnyWindow = ContextFreeWindow | RowWindow | Window
 
 
 def with_windows(spec: Spec, windows: dict[str, AnyWindow]) -> Spec:
-    """The same query with other windows."""
+    """The query ``spec`` with ``windows`` in place of its own."""
     arguments = {name: getattr(spec, name) for name in spec.__dataclass_fields__}
     return Spec(**arguments | {"windows": windows, "aggs": dict(spec.aggs)})
 
@@ -162,7 +162,10 @@ def _by_arrival(asked: object) -> bool:
 
 
 def _since(state: State, plan: Plan, name: str) -> int:
-    """The same, of a date64 a whole day: it is kept in milliseconds."""
+    """No window of the new type that starts here or later (``per_row``: ends) has missed a row; BEGIN: none has.
+
+    A date64 is kept in milliseconds; its time is rounded up to a whole day.
+    """
     tick, day = _whole_from(state, plan, name), 86_400_000 if pa.types.is_date64(plan.measure.type) else 1
     return tick if tick <= BEGIN else -(-tick // day) * day
 

@@ -280,7 +280,7 @@ class Plan:
         return made
 
     def alike(self, name: str, make: Callable[[], Made]) -> Made:
-        """The same of what never changes: for all plans of the same spec and types, in any thread."""
+        """What never changes for plans of one spec and types, in any thread: made when it is first asked for."""
         made: Made | None = self._made_alike.get(name)
         if made is None:
             made = self._made_alike[name] = make()
@@ -311,7 +311,10 @@ class Plan:
 
     @lazy
     def slices_add_up(self) -> bool:
-        """The same of windows between edges, whatever there is beside them."""
+        """Whether time windows are slices' cells added up: no window is empty, all partials have a fixed size.
+
+        Other windows of the plan do not matter.
+        """
         words = all(isinstance(kind_of(lane), Words) for lane in self.lanes)
         return bool(self.bounds) and words and not (self.fill or self.idle is not None)
 

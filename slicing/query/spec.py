@@ -166,7 +166,7 @@ class Spec:
         return any(isinstance(w, RowWindow) and w.ranked for w in self.windows.values())
 
     def watched_by(self, watermark: Watermark) -> Spec:
-        """The same query with another watermark; for one that has no spans and no columns, nothing is checked again."""
+        """This query with another watermark, which must have no spans and no columns: nothing is checked again."""
         spec = object.__new__(Spec)
         spec.__dict__.update({f: getattr(self, f) for f in self.__dataclass_fields__}, watermark=watermark)
         spec.__dict__["ranks_rows"] = self.ranks_rows

@@ -58,8 +58,10 @@ class Rows:
         return self.look()
 
     def look(self) -> tuple[int, int, bool]:
-        """The same, looked for: with where edges cut the rows, if that is the quickest way to learn whether they are in
-        order."""
+        """Find the smallest and the largest time, and whether times ascend; ``span`` keeps the result.
+
+        If edges are the quickest way to learn whether rows are in order, it also finds where edges cut the rows.
+        """
         time, plan = self.time, self.plan
         low, high = time[[0, -1]].tolist()
         bounds = None
@@ -212,7 +214,7 @@ class Rows:
         )
 
     def detached(self) -> Rows:
-        """The same in memory of their own: a part keeps all the rows that it is of."""
+        """A copy of these rows in memory of its own: a part of a batch would keep the whole batch in memory."""
         return replace(
             self,
             columns={name: pa.concat_arrays([column]) for name, column in self.columns.items()},

@@ -95,7 +95,7 @@ class Lifted:
 
     @lazy
     def quads(self) -> Quads:
-        """The same, where rows are scattered to floats' basic partials."""
+        """Floats' basic partials, if rows are scattered to them; one cell more takes the rows that do not count."""
         return Quads(self._room)
 
     @property

@@ -332,7 +332,7 @@ def _known_span(rows: Rows, place: Place, size: int) -> tuple[Ints, Ints] | None
 
 
 def _span_in_turn(grid: Grid, counts: Ints) -> tuple[Ints, Ints]:
-    """The same of rows in order, slot by slot, which the first and the last rows of each slot tell."""
+    """If rows are in order: the first and the last time of each cell, from the first and the last rows of each slot."""
     code, time, keys = grid.of.code, grid.of.time, grid.keys
     assert code is not None
     first, last = np.empty((2, counts.size), np.int64)

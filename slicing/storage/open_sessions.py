@@ -113,7 +113,7 @@ def of_codes(run: Cells, codes: Ints) -> Cells:
 
 
 def parted(run: Cells, codes: Ints) -> tuple[Cells, Cells]:
-    """The same, and all others."""
+    """The cells of these codes, which ascend, and all other cells of the run."""
     (whole, gone), places = _whole(run), _places(run, codes)
     theirs = whole.take(places)
     if not places.size:

@@ -113,7 +113,7 @@ class Store:
         return replace(self, runs=(*self.runs[:-1], *of.runs, *self.runs[-1:]))
 
     def going_on(self, fresh: Cells) -> Store:
-        """The same of cells that nobody else has yet: they may change."""
+        """This store with ``fresh`` cells added. They may be changed in place, so nobody else may have them yet."""
         older = self.runs
         if not len(fresh.meta):
             return self

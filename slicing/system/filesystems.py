@@ -64,7 +64,7 @@ def _in_one_put(uri: str) -> str:
 
 
 def absolute(path: str) -> str:
-    """The same place for a process that works in another folder."""
+    """The path as an absolute path or URI, which means the same place to a process that works in another folder."""
     return path if path.startswith("file:") or "://" in path else os.path.abspath(path)
 
 

@@ -41,7 +41,7 @@ class DueWindows(NamedTuple):
         return DueWindows(*(column[index] for column in self))
 
     def over(self, ends: Ints) -> DueWindows:
-        """The same windows over other slices, needing any of them; without those that hold none."""
+        """These windows over the slices that end at ``ends``, due with any of them; without windows that hold none."""
         low, high = np.empty_like(self.low), np.empty_like(self.high)
         positions_after(ends, self.start, low)
         positions_after(ends, self.end, high)
@@ -144,7 +144,10 @@ class EdgeSet:
         return edges
 
     def listed(self, low: int, high: int, grid: int, limit: int) -> Ints | None:
-        """The same; None where rows would have to be looked at: there are more than ``limit``, or not all are known."""
+        """Ascending edges after ``low`` up to the first one after ``high``; None if rows have to be looked at.
+
+        Rows have to be looked at if there are more than ``limit`` edges, or if not all edges are known.
+        """
         known_from, of_grid, edge = self._next
         if edge.size and grid == of_grid and known_from <= low and high < edge[0]:
             return edge
@@ -190,8 +193,10 @@ class EdgeSet:
         return edges[: int(np.searchsorted(edges, high, "right")) + 1]
 
     def _of_coming(self, low: int, high: int) -> Ints:
-        """The same, listed for several pushes at once: 1000 tumbling windows of random sizes, a push a second 43 -> 7
-        us a push."""
+        """Ascending edges after ``low`` up to the first one after ``high``, from a list made for several pushes.
+
+        1000 tumbling windows of random sizes, a push a second: 43 -> 7 us a push.
+        """
         since, edges = self._coming
         if not (edges.size and since <= low and high < edges[-1]):
             every, phase = self._cuts

@@ -231,7 +231,10 @@ class BoundRowCount(BoundRows):
         return first[full], last[full] + 1
 
     def _whole(self, view: View) -> tuple[Ints, Ints, Ints]:
-        """The same of keys' rows by time, where cells may be several rows; with the first rank of each."""
+        """Windows of keys' rows by time that have all their rows: first cell, last cell + 1 and first rank of each.
+
+        A cell may be several rows.
+        """
         known: tuple[Ints, Ints, Ints] | None = view.memo.get((self.number, "whole"))
         if known is None:
             first, last, low = np.empty((3, len(view.rows)), np.int64)
