@@ -44,19 +44,25 @@ def test_processes_that_start_at_once_on_an_empty_cache_all_answer_right(by):
     assert None not in [*together, after]
 
 
-def test_a_users_functions_are_compiled_once_on_a_machine(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Kernels are compiled once for these tests; each has functions of its own."""
+    return tmp_path_factory.mktemp("cache")
+
+
+def test_a_users_functions_are_compiled_once_on_a_machine(cache: Path) -> None:
     program = COMPILED + UDAF + COUNTED
-    first, compiled = printed(tmp_path, program, "2")
+    first, compiled = printed(cache, program, "2")
     assert first == "[99.0]" and int(compiled) > 5
-    assert printed(tmp_path, program, "2") == ["[99.0]", "0"]
+    assert printed(cache, program, "2") == ["[99.0]", "0"]
 
 
-def test_a_constant_that_a_users_function_refers_to_is_part_of_its_code(tmp_path: Path) -> None:
-    assert printed(tmp_path, UDAF, "2") == ["[99.0]"]
-    assert printed(tmp_path, UDAF, "4") == ["[198.0]"]
+def test_a_constant_that_a_users_function_refers_to_is_part_of_its_code(cache: Path) -> None:
+    assert printed(cache, UDAF, "2") == ["[99.0]"]
+    assert printed(cache, UDAF, "4") == ["[198.0]"]
 
 
-def test_a_function_that_refers_to_another_module_is_compiled_anew(tmp_path: Path) -> None:
+def test_a_function_that_refers_to_another_module_is_compiled_anew(cache: Path, tmp_path: Path) -> None:
     """What the module has may be something else in the next process."""
     program = UDAF.replace("TIMES = float(sys.argv[1])", "import scale").replace("TIMES", "scale.TIMES")
     folder = tmp_path / "modules"
@@ -64,7 +70,7 @@ def test_a_function_that_refers_to_another_module_is_compiled_anew(tmp_path: Pat
     for times, answer in ((2.0, "[99.0]"), (4.0, "[198.0]")):
         (folder / "scale.py").write_text(f"TIMES = {times}\n")
         found = printed(
-            tmp_path, program, PYTHONPATH=f"{folder}{os.pathsep}{cold_start.HERE}", PYTHONDONTWRITEBYTECODE="1"
+            cache, program, PYTHONPATH=f"{folder}{os.pathsep}{cold_start.HERE}", PYTHONDONTWRITEBYTECODE="1"
         )
         assert found == [answer]
 
