@@ -6,6 +6,8 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
+from os import PathLike
+from pathlib import Path
 from typing import Any, TypeVar
 
 from slicing.aggregates.aggregate import Aggregate, Formula
@@ -23,6 +25,14 @@ _WINDOWS = (ContextFreeWindow, RowWindow, Window)
 _EMIT = ("final", "updates", "changes")
 _ON_NULL_TIME = ("error", "late")
 _ON_OVERFLOW = ("error", "null", "wrap")
+_DEFAULTS = {
+    "allowed_lateness": 0,
+    "emit": "final",
+    "sequence": None,
+    "idle": None,
+    "on_null_time": "error",
+    "on_overflow": "error",
+}
 
 
 class FrozenMap(Mapping[str, V]):
@@ -216,17 +226,85 @@ class Spec:
             known = self.__dict__["_fingerprint"] = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
         return known
 
+    def to_toml(self) -> str:
+        """Write the query as TOML text, one line a window and aggregate, to be reviewed and kept beside a job.
+
+        Returns
+        -------
+        str
+            What :meth:`from_toml` makes an equal spec of.
+
+        Raises
+        ------
+        ValueError
+            Where no text builds a part of the query: a ``udaf``, a window class of your own, a clock.
+
+        Examples
+        --------
+        >>> import slicing as sl
+        >>> spec = sl.Spec("ts", {"six": sl.tumbling("6m")}, {"share": sl.sum("a") / sl.sum("b")}, by="sensor")
+        >>> print(spec.to_toml())
+        time = "ts"
+        by = ["sensor"]
+        watermark = "bounded(0)"
+        <BLANKLINE>
+        [windows]
+        six = "tumbling('6m')"
+        <BLANKLINE>
+        [aggs]
+        share = "sum('a') / sum('b')"
+        <BLANKLINE>
+        """
+        from slicing.query.written import toml
+
+        values = {name: value for name, value in self._values().items() if value != _DEFAULTS.get(name)}
+        if isinstance(self.time, ProcessingTime):
+            if self.time.clock is not None:
+                raise ValueError("time has a clock of your own, a function, which no text can build; use one without")
+            values = {"processing_time": True, **{name: value for name, value in values.items() if name != "time"}}
+        return toml(values)
+
+    @classmethod
+    def from_toml(cls, text: str | PathLike[str]) -> Spec:
+        """Read a query from TOML text, or from a file by its ``pathlib.Path``.
+
+        Parameters
+        ----------
+        text
+            Keys as the arguments of :class:`Spec`; ``[windows]`` and ``[aggs]`` are tables of calls. Instead of
+            ``time``, ``processing_time = true``. Calls are read, not run: only those of this library, columns
+            (``col('x')``), pyarrow's compute functions (``pc.abs(col('x'))``) and literals are known.
+
+        Examples
+        --------
+        >>> import slicing as sl
+        >>> sl.Spec.from_toml('''
+        ... time = "ts"
+        ... [windows]
+        ... hour = "sliding('1h', every='15m')"
+        ... [aggs]
+        ... slow = "count().where(col('ms') > 100)"
+        ... ''')
+        sl.Spec(time='ts', windows={'hour': sl.sliding('1h', every='15m')}, aggs={'slow': sl.count().where(sl.col('ms') > 100)}, watermark=sl.bounded(0))
+        """  # noqa: E501
+        from slicing.query.written import arguments
+
+        if not isinstance(text, str):
+            text = Path(text).read_text(encoding="utf-8")
+        return cls(**{"time": processing_time(), **arguments(text)})
+
+    def _values(self) -> dict[str, Any]:
+        return {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, ({f.name: _plain(getattr(self, f.name)) for f in fields(self)},)
+        return _rebuild, (self._values(),)
 
     def __repr__(self) -> str:
         parts = [f"time={self.time!r}"]
         if self.by:
             parts.append(f"by={list(self.by)!r}")
         parts += [f"windows={self.windows!r}", f"aggs={self.aggs!r}", f"watermark={self.watermark!r}"]
-        defaults = {"allowed_lateness": 0, "emit": "final", "sequence": None, "idle": None}
-        defaults |= {"on_null_time": "error", "on_overflow": "error"}
-        for name, default in defaults.items():
+        for name, default in _DEFAULTS.items():
             value = getattr(self, name)
             if value != default:
                 parts.append(f"{name}={str(value)!r}" if isinstance(value, Duration) else f"{name}={value!r}")

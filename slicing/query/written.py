@@ -1,0 +1,234 @@
+"""Specs as text: TOML whose entries are calls, as in ``hour = "tumbling('1h')"``.
+
+An entry is read by walking Python's syntax tree, never run: the names that it may have are those of this library's
+constructors, of pyarrow's compute functions and of a few kinds of literals.
+"""
+
+from __future__ import annotations
+
+import ast
+import datetime
+import difflib
+import operator
+import re
+import tomllib
+import zoneinfo
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from types import EllipsisType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slicing.aggregates import builtin, holistic, sketches
+from slicing.aggregates.aggregate import Formula
+from slicing.query import watermark
+from slicing.times.durations import Duration
+from slicing.windows import builtin as between_edges
+from slicing.windows.rows import counted, marked
+
+_WINDOWS = (
+    *(getattr(between_edges, name) for name in between_edges.__all__ if name[0].islower()),
+    *(counted.rows, counted.per_row, counted.last_rows, marked.punctuation, marked.frame),
+)
+_AGGREGATES = (
+    *(builtin.count, builtin.sum, builtin.mean, builtin.min, builtin.max, builtin.first, builtin.last, builtin.var),
+    *(builtin.std, builtin.product, builtin.geometric_mean, builtin.argmin, builtin.argmax, builtin.min_count),
+    *(builtin.max_count, builtin.m4, builtin.any, builtin.all),
+    *(holistic.collect, holistic.count_distinct, holistic.heavy_hitters, holistic.median, holistic.mode),
+    *(holistic.quantile, holistic.top_k, sketches.approx_count_distinct, sketches.approx_quantile),
+)
+_WATERMARKS = (watermark.bounded, watermark.manual, watermark.ordered, watermark.per_source, watermark.punctuated)
+
+WINDOWS, AGGREGATES, WATERMARKS = (
+    {call.__name__: call for call in calls} for calls in (_WINDOWS, _AGGREGATES, _WATERMARKS)
+)
+_EXPRESSIONS: dict[str, Callable[..., Any]] = {"col": pc.field}
+_LITERALS: dict[str, Callable[..., Any]] = {
+    "float": float,
+    "Decimal": Decimal,
+    "pa.scalar": pa.scalar,
+    "pc.scalar": pc.scalar,
+    "np.datetime64": np.datetime64,
+    "datetime.datetime": datetime.datetime,
+    "datetime.date": datetime.date,
+    "datetime.time": datetime.time,
+    "datetime.timedelta": datetime.timedelta,
+    "datetime.timezone": datetime.timezone,
+    "zoneinfo.ZoneInfo": zoneinfo.ZoneInfo,
+}
+_METHODS = ("where", "is_valid", "is_null", "is_nan", "isin", "cast")
+_OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+    ast.USub: operator.neg,
+    ast.Invert: operator.invert,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+_KEYS: tuple[str, ...] = ("time", "processing_time", "by", "watermark", "allowed_lateness", "emit", "sequence", "idle")
+_KEYS += ("on_null_time", "on_overflow", "windows", "aggs")
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def entry(text: object, where: str, known: Mapping[str, Callable[..., Any]]) -> Any:
+    """The window, aggregate or watermark that a call says, such as ``tumbling('1m')``."""
+    example = "tumbling('1m')" if known is WINDOWS else "count()" if known is AGGREGATES else "bounded('10s')"
+    if not isinstance(text, str):
+        raise TypeError(f'{where} must be a call in quotes, such as "{example}"; got {text!r}')
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise ValueError(f'{where} must be a call, such as "{example}"; got {text!r}') from None
+    try:
+        found = _Reader(known).read(tree)
+    except (TypeError, ValueError, ArithmeticError, pa.ArrowException, RecursionError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{where} = {text!r}: {error}") from None
+    if isinstance(found, str | int | float | pc.Expression | None):
+        raise TypeError(f'{where} must be a call, such as "{example}"; got {text!r}')
+    return found
+
+
+class _Reader:
+    """What a syntax tree says, where these constructors are known besides columns and literals."""
+
+    def __init__(self, known: Mapping[str, Callable[..., Any]]) -> None:
+        self.known = {**known, **_EXPRESSIONS}
+
+    def read(self, node: ast.expr) -> Any:
+        match node:
+            case ast.Constant(value=value) if not isinstance(value, complex | EllipsisType):
+                return value
+            case ast.List(elts=items) | ast.Tuple(elts=items):
+                return [self.read(item) for item in items]
+            case ast.UnaryOp(op=sign, operand=operand) if type(sign) in _OPERATORS:
+                return _OPERATORS[type(sign)](self.read(operand))
+            case ast.BinOp(left=left, op=sign, right=right) if type(sign) in _OPERATORS:
+                return _OPERATORS[type(sign)](self.read(left), self.read(right))
+            case ast.Compare(left=left, ops=[sign], comparators=[right]) if type(sign) in _OPERATORS:
+                return _OPERATORS[type(sign)](self.read(left), self.read(right))
+            case ast.Attribute() if ast.unparse(node) == "datetime.timezone.utc":
+                return datetime.UTC
+            case ast.Call(func=function, args=args, keywords=keywords) if all(k.arg for k in keywords):
+                call = self._called(function)
+                return call(*map(self.read, args), **{str(k.arg): self.read(k.value) for k in keywords})
+        raise ValueError(f"{ast.unparse(node)} is none of the calls, columns and values that a spec is written with")
+
+    def _called(self, function: ast.expr) -> Callable[..., Any]:
+        name = ast.unparse(function)
+        plain = name.removeprefix("sl.")
+        if plain in self.known:
+            return self.known[plain]
+        if name in _LITERALS:
+            return _LITERALS[name]
+        if name.startswith("pc.") and name[3:] in pc.list_functions() and hasattr(pc, name[3:]):
+            found: Callable[..., Any] = getattr(pc, name[3:])
+            return found
+        if isinstance(function, ast.Attribute) and function.attr in _METHODS:
+            of = self.read(function.value)
+            if isinstance(of, pc.Expression | Formula) and hasattr(of, function.attr):
+                method: Callable[..., Any] = getattr(of, function.attr)
+                return method
+        near = difflib.get_close_matches(plain, self.known, 1)
+        hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(sorted(self.known))}"
+        raise ValueError(f"{name} is not known; {hint}")
+
+
+def arguments(text: str) -> dict[str, Any]:
+    """The arguments of the spec that TOML says."""
+    try:
+        found = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"the spec is no TOML: {error}") from None
+    for key in found:
+        if key not in _KEYS:
+            near = difflib.get_close_matches(key, _KEYS, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(_KEYS)}"
+            raise ValueError(f"the spec has {key!r}, which is no part of one; {hint}")
+    for table, example in (("windows", "minute = \"tumbling('1m')\""), ("aggs", 'n = "count()"')):
+        if not isinstance(found.get(table), dict):
+            raise ValueError(f"the spec needs a table [{table}] with entries such as {example}")
+    if ("time" in found) == (found.pop("processing_time", None) is True):
+        raise ValueError('the spec needs either time = "column", or processing_time = true')
+    found["windows"] = {name: entry(said, f"windows.{name}", WINDOWS) for name, said in found["windows"].items()}
+    found["aggs"] = {name: entry(said, f"aggs.{name}", AGGREGATES) for name, said in found["aggs"].items()}
+    if "watermark" in found:
+        found["watermark"] = entry(found["watermark"], "watermark", WATERMARKS)
+    return found
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+def toml(values: Mapping[str, Any]) -> str:
+    """TOML of a spec's arguments without those that are None; refuses what cannot be read back as it is."""
+    lines = []
+    for name, value in values.items():
+        if name in ("windows", "aggs") or value is None:
+            continue
+        if isinstance(value, watermark.Watermark):
+            value = _text(value, name, WATERMARKS)
+        elif isinstance(value, Duration):
+            value = str(value)
+        lines.append(f"{name} = {_value(value)}")
+    for table, known in (("windows", WINDOWS), ("aggs", AGGREGATES)):
+        entries = values[table].items()
+        lines += ["", f"[{table}]"]
+        lines += [f"{_key(name)} = {_value(_text(item, f'{table}[{name!r}]', known))}" for name, item in entries]
+    return "\n".join(lines) + "\n"
+
+
+def _text(value: object, where: str, known: Mapping[str, Callable[..., Any]]) -> str:
+    """The call that builds a value, without ``sl.``."""
+    try:
+        text = ast.unparse(_Unprefixed().visit(ast.parse(repr(value), mode="eval")))
+        if entry(text, where, known) == value:
+            return text
+    except (SyntaxError, TypeError, ValueError):
+        pass
+    raise ValueError(
+        f"{where} is {value!r}, which no text can build: a spec with functions or classes of your own, or with objects "
+        "of other libraries in it, is kept as Python code"
+    )
+
+
+class _Unprefixed(ast.NodeTransformer):
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        self.generic_visit(node)
+        return ast.Name(node.attr) if isinstance(node.value, ast.Name) and node.value.id == "sl" else node
+
+
+def _value(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    return _string(str(value))
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else _string(name)
+
+
+def _string(text: str) -> str:
+    """As TOML's strings in double quotes."""
+    if any(0xD800 <= ord(sign) < 0xE000 for sign in text):
+        raise ValueError(f"{text!r} has half of a character, which TOML cannot hold")
+    escaped = {sign: f"\\u{sign:04x}" for sign in (*range(32), 127)} | {ord(sign): f"\\{sign}" for sign in '"\\'}
+    return f'"{text.translate(escaped)}"'
