@@ -13,7 +13,7 @@ from slicing.columns.arrow_out import array_of, texts
 from slicing.columns.key_tables import Codes
 from slicing.columns.keys import KeyTable
 from slicing.columns.values import NOWHERE, SIGN_BIT, ValueType, decoded, plain, taken
-from slicing.joins.plan import SIDES, JoinPlan, SidePlan, is_binary, is_text
+from slicing.joins.plan import JoinPlan, SidePlan, TwoSides, is_binary, is_text
 from slicing.joins.within import LEAST, MOST, RIGHT
 
 Ints = npt.NDArray[np.int64]
@@ -72,7 +72,7 @@ class Timed:
         return dict(zip(self.batch.schema.names, self.batch.columns, strict=True))
 
 
-def timed(plan: JoinPlan, side: SidePlan, given: pa.RecordBatch) -> Timed:
+def timed(plan: TwoSides, side: SidePlan, given: pa.RecordBatch) -> Timed:
     """The rows that have a time; refuses other columns than those of the first batch, and null times."""
     given, _ = side.columns.of(given)
     if given.schema.names != side.schema.names:
@@ -80,9 +80,9 @@ def timed(plan: JoinPlan, side: SidePlan, given: pa.RecordBatch) -> Timed:
     column, missing, batch = given.column(side.time), NOWHERE, given
     if column.null_count:
         missing = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))
-        if plan.spec.on_null_time == "error":
+        if plan.asked.on_null_time == "error":
             raise ValueError(
-                f"time column {side.time!r} of the {SIDES[side.side]} side is null in row {missing[0]} of the batch; "
+                f"time column {side.time!r} of the {side.called} is null in row {missing[0]} of the batch; "
                 "fill or drop nulls, or use on_null_time='late' to have such rows among the late ones"
             )
         batch = taken(given, np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False)))
@@ -136,23 +136,14 @@ def common_times(side: SidePlan, time: Ints) -> Ints:
     return time * side.factor
 
 
-def payload(side: SidePlan, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The columns that results need, in the types they have there."""
-    arrays = []
-    for name in side.kept:
-        column = plain(batch.column(name))
-        arrays.append(column if column.type == side.types[name] else column.cast(side.types[name]))
-    return pa.RecordBatch.from_arrays(arrays, side.kept)
-
-
-def encoded(plan: JoinPlan, side: SidePlan, keys: KeyTable | None, arrived: Timed, first: int, threads: int) -> Rows:
+def encoded(plan: TwoSides, side: SidePlan, keys: KeyTable | None, arrived: Timed, first: int, threads: int) -> Rows:
     """Rows in time with names from ``first`` on; the key table learns their keys."""
     time = common_times(side, arrived.time)
     name = np.arange(first, first + time.size)
     sequence = _sequence(plan, side, arrived)
     keyless = keyless_time = NOWHERE
     columns = [_comparable(arrived.batch.column(n), type) for n, type in zip(side.on, plan.key_types, strict=True)]
-    if keys is not None and not plan.spec.nulls_equal and any(column.null_count for column in columns):
+    if keys is not None and not plan.asked.nulls_equal and any(column.null_count for column in columns):
         valid = np.logical_and.reduce([c.is_valid().to_numpy(zero_copy_only=False) for c in columns])
         rows, others = np.flatnonzero(valid), np.flatnonzero(~valid)
         keyless, keyless_time = name[others], time[others]
@@ -177,22 +168,23 @@ def _comparable(column: pa.Array, type: pa.DataType) -> pa.Array:
     return column.cast(type)
 
 
-def _sequence(plan: JoinPlan, side: SidePlan, arrived: Timed) -> Ints | None:
+def _sequence(plan: TwoSides, side: SidePlan, arrived: Timed) -> Ints | None:
     """Words that order rows of equal time, null first."""
-    if plan.spec.sequence is None or side.side != RIGHT or not side.known:
+    if plan.sequence is None or side.side != RIGHT or not side.known:
         return None
-    column = arrived.batch.column(plan.spec.sequence)
-    words = ValueType.of(column.type, plan.spec.sequence).words(column)
+    column = arrived.batch.column(plan.sequence)
+    words = ValueType.of(column.type, plan.sequence).words(column)
     if column.null_count:
         words = np.where(column.is_null().to_numpy(zero_copy_only=False), SIGN_BIT, words)
     return words
 
 
-def unfit(plan: JoinPlan, side: int, first: int, batch: pa.RecordBatch) -> Ints:
+def unfit(plan: TwoSides, side: int, first: int, batch: pa.RecordBatch) -> Ints:
     """Names of right rows that ``where`` refuses, where it reads right columns only; they begin with ``first``."""
-    where = plan.spec.where
-    if where is None or side != RIGHT or plan.spec.match != "last" or not all(plan.known) or not plan.where_is_right:
+    if not plan.tests_right or side != RIGHT:
         return NOWHERE
+    assert isinstance(plan, JoinPlan) and plan.spec.where is not None
+    where = plan.spec.where
     columns = {s.name: plain(batch.column(s.right)).cast(s.type) for s in plan.where_sources}
     count = batch.num_rows
     table = pa.table({**columns, _ROW: array_of(np.arange(count))})

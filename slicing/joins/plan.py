@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.types as t
@@ -13,17 +13,15 @@ from slicing.columns.arrow_io import no_rows
 from slicing.columns.key_columns import check_key_type
 from slicing.columns.lazy import lazy
 from slicing.columns.typed import Columns, column_type
-from slicing.columns.values import decoded
+from slicing.columns.values import decoded, plain
 from slicing.joins.spec import JoinSpec
-from slicing.joins.within import LEFT, RIGHT, Band, Windows, bound
-from slicing.times.durations import NS
+from slicing.joins.within import LEFT, RIGHT, Band, Windows, Within, bound
+from slicing.query.watermark import Watermark
+from slicing.times.durations import NS, Duration
 from slicing.times.measure import Measure
 
-SIDES = ("left", "right")
-WORDS = (
-    "the left and the right column must have one type, but for the width of integers of one signedness, the form of \
+WORDS = "both columns must have one type, but for the width of integers of one signedness, the form of \
 text, and the unit of time"
-)
 
 
 @dataclass(frozen=True)
@@ -36,11 +34,47 @@ class Source:
     type: pa.DataType
 
 
+class Asked(Protocol):
+    """What specs of two streams have in common: joins and features."""
+
+    @property
+    def sides(self) -> tuple[str, str]:
+        """What both streams are called."""
+
+    @property
+    def on(self) -> tuple[tuple[str, str], ...]: ...
+
+    @property
+    def time(self) -> tuple[str, str]: ...
+
+    @property
+    def watermark(self) -> tuple[Watermark, Watermark]: ...
+
+    @property
+    def idle(self) -> Duration | int | None: ...
+
+    @property
+    def progress(self) -> str: ...
+
+    @property
+    def nulls_equal(self) -> bool: ...
+
+    @property
+    def on_null_time(self) -> str: ...
+
+    @property
+    def schemas(self) -> tuple[pa.Schema, pa.Schema] | None: ...
+
+    def fingerprint(self) -> str: ...
+
+
 class SidePlan:
     """One side's columns: what is read, what is kept, how its times become common ones."""
 
-    def __init__(self, spec: JoinSpec, side: int, schema: pa.Schema, known: bool) -> None:
+    def __init__(self, spec: Asked, side: int, schema: pa.Schema, known: bool) -> None:
         self.side, self.schema, self.known = side, schema, known
+        self.title = spec.sides[side]
+        self.called = f"{self.title} side" if self.title in ("left", "right") else self.title
         self.time = spec.time[side]
         self.on = [pair[side] for pair in spec.on]
         self.policy = spec.watermark[side]
@@ -53,70 +87,35 @@ class SidePlan:
         if known:
             types = {name: column_type(schema, name) for name in self.policy.columns()}
             for argument, span in self.policy.spans().items():
-                self.measure.ticks(span, f"{SIDES[side]} {argument}")
+                self.measure.ticks(span, f"{self.title} {argument}")
             self.policy.check(types, self.measure)
         self.columns = Columns({field.name: field.type for field in schema})
-        self.types = {field.name: _given_back(field.type) for field in schema}
+        self.types = {field.name: given_back(field.type) for field in schema}
         self.factor = 1  # common ticks in one of this side's
         self.kept: list[str] = []  # columns of the payload
 
+    def payload(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The columns that results need, in the types they have there."""
+        arrays = []
+        for name in self.kept:
+            column = plain(batch.column(name))
+            arrays.append(column if column.type == self.types[name] else column.cast(self.types[name]))
+        return pa.RecordBatch.from_arrays(arrays, self.kept)
 
-class JoinPlan:
-    """Both sides resolved: common types, the columns of results, what partners must satisfy.
 
-    Where only one side's columns are ``known`` yet, the other one is taken to have the same time and keys.
-    """
+class TwoSides:
+    """Two streams resolved: what both have in common. Where one is not ``known`` yet, it is taken to be alike."""
 
-    def __init__(self, spec: JoinSpec, left: pa.Schema, right: pa.Schema, known: tuple[bool, bool]) -> None:
-        self.spec, self.known = spec, known
+    within: Within
+    sequence: str | None = None  # a column that orders rows of the right run by run, where times are equal
+    tests_right = False  # whether rows of the right are known to be unfit as they come
+
+    def __init__(self, spec: Asked, left: pa.Schema, right: pa.Schema, known: tuple[bool, bool]) -> None:
+        self.known, self.asked = known, spec
         self.sides = (SidePlan(spec, LEFT, left, known[LEFT]), SidePlan(spec, RIGHT, right, known[RIGHT]))
         self.measure = self._common_time()
         self.key_types = self._common_keys()
-        self.within: Band | Windows = bound(spec, self.measure)
         self.idle = None if spec.idle is None else self.measure.ticks(spec.idle, "idle")
-        if spec.sequence is not None and known[RIGHT]:
-            _check_sequence(spec.sequence, column_type(right, spec.sequence))
-        self.sources = self._sources()
-        self.output = pa.schema([(source.name, source.type) for source in self.sources])
-        if spec.windowed and not spec.left_only:
-            self.output = pa.schema([*((name, self.measure.type) for name in WINDOW), *self.output])
-        if spec.event_time in ("max", "min"):
-            self.output = self.output.append(pa.field("event_time", self.measure.type))
-        self._check_names()
-        self.where_sources: list[Source] = []
-        self.where_made: list[str] = []  # columns that it reads and that neither side has
-        if spec.where is not None and all(known):
-            self.where_sources = self._tested(spec.where.expression)
-        self._keep_columns()
-
-    @staticmethod
-    def of(spec: JoinSpec, left: pa.Schema | None, right: pa.Schema | None) -> JoinPlan:
-        """The plan of what is known; at least one side is."""
-        known = left is not None, right is not None
-        schemas = [left, right]
-        for side in (LEFT, RIGHT):
-            if schemas[side] is None:
-                other = schemas[1 - side]
-                assert other is not None
-                schemas[side] = _alike(spec, other, side)
-        assert schemas[LEFT] is not None and schemas[RIGHT] is not None
-        return JoinPlan(spec, schemas[LEFT], schemas[RIGHT], known)
-
-    @property
-    def where_is_right(self) -> bool:
-        """Whether the condition reads right columns only (or keys, which are equal)."""
-        return not self.where_made and all(source.right is not None for source in self.where_sources)
-
-    def empty(self) -> pa.Table:
-        """No rows, with the columns that are known."""
-        return no_rows(self.shown)
-
-    @lazy
-    def shown(self) -> pa.Schema:
-        """The columns of results; those of a side that is unknown are not there."""
-        hidden = {s.name for s in self.sources if s.left is None and not self.known[RIGHT]}
-        hidden |= {s.name for s in self.sources if s.right is None and not self.known[LEFT]}
-        return pa.schema([field for field in self.output if field.name not in hidden])
 
     def _common_time(self) -> Measure:
         left, right = (side.measure for side in self.sides)
@@ -143,6 +142,54 @@ class JoinPlan:
                 )
             found.append(common)
         return found
+
+
+class JoinPlan(TwoSides):
+    """Both sides resolved: common types, the columns of results, what partners must satisfy.
+
+    Where only one side's columns are ``known`` yet, the other one is taken to have the same time and keys.
+    """
+
+    def __init__(self, spec: JoinSpec, left: pa.Schema, right: pa.Schema, known: tuple[bool, bool]) -> None:
+        super().__init__(spec, left, right, known)
+        self.spec, self.sequence = spec, spec.sequence
+        self.within: Band | Windows = bound(spec, self.measure)
+        if spec.sequence is not None and known[RIGHT]:
+            _check_sequence(spec.sequence, column_type(right, spec.sequence))
+        self.sources = self._sources()
+        self.output = pa.schema([(source.name, source.type) for source in self.sources])
+        if spec.windowed and not spec.left_only:
+            self.output = pa.schema([*((name, self.measure.type) for name in WINDOW), *self.output])
+        if spec.event_time in ("max", "min"):
+            self.output = self.output.append(pa.field("event_time", self.measure.type))
+        self._check_names()
+        self.where_sources: list[Source] = []
+        self.where_made: list[str] = []  # columns that it reads and that neither side has
+        if spec.where is not None and all(known):
+            self.where_sources = self._tested(spec.where.expression)
+        self.tests_right = spec.where is not None and spec.match == "last" and all(known) and self.where_is_right
+        self._keep_columns()
+
+    @staticmethod
+    def of(spec: JoinSpec, left: pa.Schema | None, right: pa.Schema | None) -> JoinPlan:
+        """The plan of what is known; at least one side is."""
+        return JoinPlan(spec, *both_known(spec, left, right))
+
+    @property
+    def where_is_right(self) -> bool:
+        """Whether the condition reads right columns only (or keys, which are equal)."""
+        return not self.where_made and all(source.right is not None for source in self.where_sources)
+
+    def empty(self) -> pa.Table:
+        """No rows, with the columns that are known."""
+        return no_rows(self.shown)
+
+    @lazy
+    def shown(self) -> pa.Schema:
+        """The columns of results; those of a side that is unknown are not there."""
+        hidden = {s.name for s in self.sources if s.left is None and not self.known[RIGHT]}
+        hidden |= {s.name for s in self.sources if s.right is None and not self.known[LEFT]}
+        return pa.schema([field for field in self.output if field.name not in hidden])
 
     def _sources(self) -> list[Source]:
         left, right = self.sides
@@ -217,7 +264,18 @@ def _try(expression: Any, schema: pa.Schema, text: str) -> None:
         raise TypeError(f"where={text} cannot be evaluated: {error}") from None
 
 
-def _alike(spec: JoinSpec, other: pa.Schema, side: int) -> pa.Schema:
+def both_known(
+    spec: Asked, left: pa.Schema | None, right: pa.Schema | None
+) -> tuple[pa.Schema, pa.Schema, tuple[bool, bool]]:
+    """The schemas of both sides, where one that is unknown is taken to be like the other; and which are known."""
+    known = left is not None, right is not None
+    if left is None:
+        assert right is not None
+        left = _alike(spec, right, LEFT)
+    return left, _alike(spec, left, RIGHT) if right is None else right, known
+
+
+def _alike(spec: Asked, other: pa.Schema, side: int) -> pa.Schema:
     """The columns that a join needs of a side that is unknown, like those of the other one."""
     names = {spec.time[side]: column_type(other, spec.time[1 - side])}
     for pair in spec.on:
@@ -266,10 +324,10 @@ def is_binary(type: pa.DataType) -> bool:
     return bool(t.is_binary(type) or t.is_large_binary(type) or t.is_binary_view(type))
 
 
-def _given_back(type: pa.DataType) -> pa.DataType:
+def given_back(type: pa.DataType) -> pa.DataType:
     """The type in which a column comes back: views and runs become plain columns."""
     if t.is_run_end_encoded(type):
-        return _given_back(type.value_type)
+        return given_back(type.value_type)
     if t.is_string_view(type):
         return pa.string()
     return pa.binary() if t.is_binary_view(type) else type

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from slicing.joins.plan import JoinPlan
+from slicing.joins.plan import JoinPlan, TwoSides
 from slicing.joins.spec import LEFT_ALONE, RIGHT_ALONE
 from slicing.joins.within import LEAST, MOST, Band
 
@@ -16,13 +16,13 @@ class Marks(NamedTuple):
     right: int | None = None
 
 
-def effective(plan: JoinPlan, left: int | None, right: int | None) -> Marks:
+def effective(plan: TwoSides, left: int | None, right: int | None) -> Marks:
     """The marks that count: a silent side is at most ``idle`` behind, and with ``progress="least"`` both are alike."""
     if plan.idle is not None:
         left, right = (
             later(own, None if other is None else other - plan.idle) for own, other in ((left, right), (right, left))
         )
-    if plan.spec.progress == "least":
+    if plan.asked.progress == "least":
         left = right = None if left is None or right is None else min(left, right)
     return Marks(*(None if mark is None else max(LEAST, min(MOST, mark)) for mark in (left, right)))
 

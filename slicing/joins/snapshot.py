@@ -8,7 +8,7 @@ Key values are written raw: codes mean something in one process only, but those 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -17,10 +17,9 @@ import pyarrow as pa
 
 from slicing.columns.keys import KeyTable
 from slicing.joins.arrivals import Rows
-from slicing.joins.plan import JoinPlan
+from slicing.joins.plan import Asked, TwoSides
 from slicing.joins.progress import Marks
 from slicing.joins.sides import Gone, Run, Side
-from slicing.joins.spec import JoinSpec
 from slicing.joins.state import JoinState, Marked
 from slicing.joins.step import Task
 from slicing.joins.within import LEFT, RIGHT
@@ -31,11 +30,13 @@ from slicing.system.sealed import SealError, content_of, header_of, sealed
 
 Ints = npt.NDArray[np.int64]
 
+PlanOf = Callable[[pa.Schema | None, pa.Schema | None], TwoSides]
+
 MAGIC = b"SLICEJNS"
 FORMAT = 1
 
 
-def write(spec: JoinSpec, state: JoinState | None, advanced: Marked, ended: bool) -> bytes:
+def write(spec: Asked, state: JoinState | None, advanced: Marked, ended: bool) -> bytes:
     """The state as bytes."""
     header: dict[str, Any] = {"fingerprint": spec.fingerprint(), "spec": repr(spec)}
     header |= {"advanced": [list(marks) for marks in advanced], "ended": ended}
@@ -46,7 +47,7 @@ def write(spec: JoinSpec, state: JoinState | None, advanced: Marked, ended: bool
     return sealed(MAGIC, FORMAT, header, bundled(map(table_bytes, tables)))[0]
 
 
-def read(spec: JoinSpec, blob: bytes | memoryview) -> tuple[JoinState | None, Marked, bool]:
+def read(spec: Asked, plan_of: PlanOf, blob: bytes | memoryview) -> tuple[JoinState | None, Marked, bool]:
     """The state, watermarks given before a side's first rows, and whether the streams have ended."""
     try:
         data = bytes(memoryview(blob))
@@ -66,7 +67,7 @@ def read(spec: JoinSpec, blob: bytes | memoryview) -> tuple[JoinState | None, Ma
     if "state" not in header:
         return None, (left, right), header["ended"]
     take = iter([table_of(part) for part in unbundled(content)])
-    return _state(spec, header["state"], take), (left, right), header["ended"]
+    return _state(plan_of, header["state"], take), (left, right), header["ended"]
 
 
 def _header(state: JoinState) -> dict[str, Any]:
@@ -113,10 +114,10 @@ def _words(**columns: npt.NDArray[Any] | None) -> pa.Table:
     return pa.table({name: column for name, column in columns.items() if column is not None})
 
 
-def _state(spec: JoinSpec, header: dict[str, Any], take: Iterator[pa.Table]) -> JoinState:
+def _state(plan_of: PlanOf, header: dict[str, Any], take: Iterator[pa.Table]) -> JoinState:
     """What ``_header`` and ``_tables`` have written."""
     schemas = [next(take).schema if known else None for known in header["known"]]
-    plan = JoinPlan.of(spec, schemas[LEFT], schemas[RIGHT])
+    plan = plan_of(schemas[LEFT], schemas[RIGHT])
     keys = None
     if plan.key_types:
         keys = KeyTable(plan.key_types)
@@ -137,7 +138,7 @@ def _state(spec: JoinSpec, header: dict[str, Any], take: Iterator[pa.Table]) -> 
     )
 
 
-def _side(plan: JoinPlan, header: dict[str, Any], take: Iterator[pa.Table]) -> Side:
+def _side(plan: TwoSides, header: dict[str, Any], take: Iterator[pa.Table]) -> Side:
     flags = _numbers(next(take), "flags").copy()
     chunks = tuple(next(take).to_batches()) if header["payload"] else ()
     runs = tuple(_run(next(take), slot) for slot in header["slots"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -108,6 +108,7 @@ class JoinSpec:
     sequence: str | None
     on_null_time: str
     schemas: tuple[pa.Schema, pa.Schema] | None
+    sides: ClassVar[tuple[str, str]] = ("left", "right")
 
     def __init__(
         self,

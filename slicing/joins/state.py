@@ -11,7 +11,7 @@ import numpy.typing as npt
 from slicing.columns.keys import KeyTable
 from slicing.columns.order import distinct
 from slicing.joins.arrivals import Rows, unfit
-from slicing.joins.plan import JoinPlan
+from slicing.joins.plan import TwoSides
 from slicing.joins.progress import Marks, effective
 from slicing.joins.sides import UNFIT, Gone, Run, Side
 from slicing.joins.step import NOBODY, Task
@@ -29,7 +29,7 @@ FORGET = 1 << 12  # keys that are kept although they have no rows, beside three 
 class JoinState:
     """Everything a join remembers."""
 
-    plan: JoinPlan
+    plan: TwoSides
     keys: KeyTable | None
     sides: tuple[Side, Side]
     progress: tuple[Progress, Progress] = (Progress(), Progress())
@@ -39,7 +39,7 @@ class JoinState:
     waiting: tuple[Gone, Gone] = (NOBODY, NOBODY)  # rows to be shown once the other side's columns are known
 
     @staticmethod
-    def fresh(plan: JoinPlan, whole: bool = False) -> JoinState:
+    def fresh(plan: TwoSides, whole: bool = False) -> JoinState:
         keys = KeyTable(plan.key_types) if plan.key_types else None
         step = 0 if whole else plan.within.step
         return JoinState(plan, keys, (Side.fresh(step), Side.fresh(step)))
@@ -69,7 +69,7 @@ class JoinState:
         return effective(self.plan, *common)
 
 
-def replanned(state: JoinState, plan: JoinPlan) -> JoinState:
+def replanned(state: JoinState, plan: TwoSides) -> JoinState:
     """The join's state for ``plan``, once both sides' columns are known: in their common ticks and key types."""
     old = state.plan
     finer = [new.factor // side.factor for new, side in zip(plan.sides, old.sides, strict=True)]

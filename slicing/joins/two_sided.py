@@ -1,0 +1,220 @@
+"""What operators of two streams have in common: rows judged and encoded, watermarks moved, state kept and written.
+
+A push judges its rows by the watermarks before it, encodes them, does with them what the operator is for, moves the
+watermarks and lets go what these have passed. All state is one value that a push replaces at its end: a push that
+fails leaves the operator as it was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from slicing.joins import snapshot
+from slicing.joins.arrivals import Rows, Timed, encoded, judged, late_rows, none_late, timed, unfit
+from slicing.joins.plan import Asked, SidePlan, TwoSides
+from slicing.joins.progress import later
+from slicing.joins.sides import UNFIT
+from slicing.joins.state import JoinState, Marked, clipped, replanned
+from slicing.joins.step import Task
+from slicing.joins.within import LEFT, RIGHT
+from slicing.query.watermark import Seen
+from slicing.system.heap import keep_freed_memory
+from slicing.times.measure import plain_moment
+
+Ints = npt.NDArray[np.int64]
+Late = dict[int, pa.Table]
+Counts = dict[str, int]
+
+keep_freed_memory()
+
+
+class TwoSided:
+    """An operator of two streams; ``_worked`` and ``_nothing`` make its outputs."""
+
+    def __init__(self, spec: Asked) -> None:
+        self._asked = spec
+        self._advanced: Marked = ((), ())  # before the side's first rows
+        self._ended = False
+        self._state: JoinState | None = None
+        if spec.schemas is not None:
+            self._state = JoinState.fresh(self._plan(*spec.schemas))
+
+    def __repr__(self) -> str:
+        return f"<sl.{type(self).__name__} of {self._asked!r}>"
+
+    # --- what an operator is for ------------------------------------------------------------------------------------
+
+    @property
+    def _threads(self) -> int:
+        return 1
+
+    def _plan(self, left: pa.Schema | None, right: pa.Schema | None) -> TwoSides:
+        """The plan of what is known; at least one side is."""
+        raise NotImplementedError
+
+    def _worked(self, state: JoinState, counts: Counts, late: Late, flush: bool = False) -> Any:
+        """Do the tasks, and commit what comes of them."""
+        raise NotImplementedError
+
+    def _nothing(self) -> Any:
+        """What is given while no columns are known."""
+        raise NotImplementedError
+
+    # --- the flow ---------------------------------------------------------------------------------------------------
+
+    def flush(self) -> Any:
+        """End of both streams: give everything that is still to come."""
+        self._check_open()
+        if self._state is None:
+            self._ended = True
+            return self._nothing()
+        out = self._worked(self._state, self._no_rows(), {}, flush=True)
+        self._ended = True
+        return out
+
+    def _advance(self, left: object, right: object) -> Any:
+        """Move the watermarks that are given."""
+        self._check_open()
+        given = {side: mark for side, mark in ((LEFT, left), (RIGHT, right)) if mark is not None}
+        state = self._state
+        for side, mark in given.items():
+            if state is None or not state.plan.known[side]:
+                given[side] = plain_moment(mark)
+        if state is None:
+            self._advanced = _with_marks(self._advanced, given)
+            return self._nothing()
+        own = list(state.own)
+        pending: dict[int, object] = {}
+        for side, mark in given.items():
+            if state.plan.known[side]:
+                own[side] = later(own[side], _advanced(state.plan.sides[side], mark))
+            else:
+                pending[side] = mark
+        state = replace(state, own=(own[LEFT], own[RIGHT]))
+        advanced = _with_marks(self._advanced, pending)
+        out = self._worked(replace(state, tasks=(*state.tasks, Task(LEFT, None, state.judge()))), self._no_rows(), {})
+        self._advanced = advanced
+        return out
+
+    def _stored(self, state: JoinState, side: int, arrived: Timed) -> tuple[JoinState, Rows]:
+        """With the columns of rows in time, and these encoded."""
+        plan, sides = state.plan, list(state.sides)
+        first = sides[side].next
+        rows = encoded(plan, plan.sides[side], state.keys, arrived, first, self._threads)
+        new = sides[side].appended(plan.sides[side].payload(arrived.batch), arrived.time.size)
+        sides[side] = new.flagged(unfit(plan, side, first, arrived.batch) - new.base, UNFIT)
+        return replace(state, sides=(sides[LEFT], sides[RIGHT])), rows
+
+    def _push(self, given: dict[int, pa.RecordBatch]) -> Any:
+        self._check_open()
+        before = self._state
+        planned = self._planned(before, {side: batch.schema for side, batch in given.items()})
+        keys = planned.keys
+        known = 0 if keys is None else len(keys)
+        try:
+            return self._pushed(planned, given)
+        except BaseException as error:
+            # keys change in place: an interrupt may have come between their slots and their number
+            refused = isinstance(error, ValueError | TypeError | OverflowError)
+            if keys is not None and before is not None and before.keys is keys and (len(keys) > known or not refused):
+                self._state = replace(before, keys=keys.compact(np.arange(known)))
+            raise
+
+    def _pushed(self, state: JoinState, given: dict[int, pa.RecordBatch]) -> Any:
+        plan, marks = state.plan, state.judge()
+        arrived = {side: timed(plan, plan.sides[side], batch) for side, batch in given.items()}
+        counts, late = self._no_rows(), {}
+        progress, own, tasks = list(state.progress), list(state.own), list(state.tasks)
+        for side, batch in arrived.items():
+            side_plan = plan.sides[side]
+            in_time, positions = judged(side_plan, batch, marks[side])
+            late[side] = late_rows(batch, positions)
+            state, rows = self._stored(state, side, in_time)
+            tasks.append(Task(side, rows))
+            if batch.time.size:
+                progress[side] = side_plan.policy.observe(progress[side], _seen(side_plan, batch))
+                reached_now = side_plan.policy.reached(progress[side], side_plan.policy.delays(side_plan.measure))
+                own[side] = clipped(later(own[side], reached_now))
+            counts[plan.asked.sides[side]] = batch.given.num_rows
+            counts[f"late_{plan.asked.sides[side]}"] = positions.size
+            counts["null_time"] += batch.null_time.size
+        state = replace(state, progress=(progress[LEFT], progress[RIGHT]), own=(own[LEFT], own[RIGHT]))
+        tasks[-1] = replace(tasks[-1], marks=state.judge())
+        return self._worked(replace(state, tasks=tuple(tasks)), counts, late)
+
+    # --- snapshots --------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> bytes:
+        """The whole state, versioned and checksummed: ``restore`` goes on where it stands."""
+        return snapshot.write(self._asked, self._state, self._advanced, self._ended)
+
+    def _read(self, blob: bytes) -> None:
+        """Take up the state of a snapshot."""
+        state, self._advanced, self._ended = snapshot.read(self._asked, self._plan, blob)
+        if state is not None:
+            self._state = state
+
+    # --- its parts --------------------------------------------------------------------------------------------------
+
+    def _check_open(self) -> None:
+        if self._ended:
+            raise RuntimeError(
+                f"the operator was flushed, which ends its streams; build a new {type(self).__name__} to go on"
+            )
+
+    def _no_rows(self) -> Counts:
+        left, right = self._asked.sides
+        return {left: 0, right: 0, f"late_{left}": 0, f"late_{right}": 0, "null_time": 0}
+
+    def _late(self, plan: TwoSides, late: Late) -> tuple[pa.Table, pa.Table]:
+        """The late rows of both sides."""
+        left, right = (late.get(side.side, none_late(_schema(side))) for side in plan.sides)
+        return left, right
+
+    def _planned(self, state: JoinState | None, schemas: dict[int, pa.Schema]) -> JoinState:
+        """The state with the columns of these sides known."""
+        new = [side for side in schemas if state is None or not state.plan.known[side]]
+        if not new:
+            assert state is not None
+            return state
+        found: list[pa.Schema | None] = [schemas.get(LEFT), schemas.get(RIGHT)]
+        if state is not None:
+            found = [side.schema if side.known else found[side.side] for side in state.plan.sides]
+        plan = self._plan(found[LEFT], found[RIGHT])
+        state = JoinState.fresh(plan) if state is None else replanned(state, plan)
+        own = list(state.own)
+        for side in new:
+            for mark in self._advanced[side]:
+                own[side] = later(own[side], _advanced(plan.sides[side], mark))
+        return replace(state, own=(own[LEFT], own[RIGHT]))
+
+
+def _seen(side: SidePlan, arrived: Timed) -> Seen:
+    time = arrived.time
+    ascending = bool((time[1:] >= time[:-1]).all())
+    return Seen(time, int(time.min()), int(time.max()), ascending, arrived.columns(), side.measure, arrived.null_time)
+
+
+def _schema(side: SidePlan) -> pa.Schema:
+    return side.schema if side.known else pa.schema([])
+
+
+def _with_marks(known: Marked, new: dict[int, object]) -> Marked:
+    left, right = ((*marks, new[side]) if side in new else marks for side, marks in enumerate(known))
+    return left, right
+
+
+def at_least_one(value: object, argument: str, other: str = "") -> int:
+    """A whole number of at least 1, or an error."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"{argument} must be a whole number of at least 1{other}; got {value!r}")
+    return value
+
+
+def _advanced(side: SidePlan, watermark: object) -> int:
+    return side.measure.instant(watermark, f"{side.title} watermark")
