@@ -23,7 +23,7 @@ from slicing.aggregates.builtin import (
     sum,
     var,
 )
-from slicing.aggregates.holistic import collect, count_distinct, heavy_hitters, median, mode, quantile, top_k
+from slicing.aggregates.holistic import collect, count_distinct, heavy_hitters, median, mode, quantile, sample, top_k
 from slicing.aggregates.sketches import approx_count_distinct, approx_quantile
 from slicing.aggregates.udaf import udaf
 from slicing.api import aggregate
@@ -120,6 +120,7 @@ __all__ = [
     "punctuation",
     "quantile",
     "rows",
+    "sample",
     "session",
     "sliding",
     "std",

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from slicing.cells.blocks import identity
 from slicing.cells.combining import AUTO, BUCKETS, EAGER, costs
-from slicing.cells.lists import ListKind
+from slicing.cells.lists import Bounded, ListKind
 from slicing.closing.ways import stacks
 from slicing.columns.expressions import Derived, fields_of
 from slicing.joins.explain import facts as join_facts
@@ -362,8 +362,12 @@ def _bytes(plan: Plan) -> str:
     return (
         f"{cell} bytes a cell ({meta} of bounds, {partials} of {len(plan.lanes)} partial blocks); up to "
         f"{slices} cells in the longest periodic window: {cell * slices} bytes"
-        + "".join(f"; and {8 * kind.words} bytes an item of its {kind.name}" for kind in lists)
+        + "".join(f"; and {8 * kind.words} bytes an item of its {kind.name}{_most(kind)}" for kind in lists)
     )
+
+
+def _most(kind: ListKind) -> str:
+    return f", at most {kind.most} a cell" if isinstance(kind, Bounded) else ""
 
 
 def _bounds(plan: Plan) -> str:

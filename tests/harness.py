@@ -309,7 +309,7 @@ def spec(case: Case) -> sl.Spec:
             made = user_defined(a["which"], a["col"])
             return made if a.get("where") is None else made.where(a["where"])
         build = getattr(sl, a["fn"])
-        args = [a[name] for name in ("col", "q", "k", "return", "share", "error") if a.get(name) is not None]
+        args = [a[name] for name in ("col", "q", "k", "return", "share", "error", "at_most") if a.get(name) is not None]
         made = build(*args, **({"ddof": a["ddof"]} if "ddof" in a else {}))
         return made if a.get("where") is None else made.where(a["where"])
 

@@ -463,7 +463,7 @@ def aggregate(agg: Values, rows: list[Row], columns: dict[str, str], on_overflow
         "median": lambda: quantile(values, 0.5),
         "quantile": lambda: quantile(values, agg["q"]),
         "approx_quantile": lambda: quantile(values, agg["q"], agg["error"]),
-        "collect": lambda: values,
+        "collect": lambda: values[: agg.get("at_most")],
         "any": lambda: any(values),
         "all": lambda: all(values),
     }

@@ -322,6 +322,8 @@ def aggregates(draw: DrawFn, kit: Kit, value_columns: dict[str, str]) -> Values:
     }
     if fn == "approx_quantile":
         agg |= {"q": draw(st.sampled_from([0.0, 0.3, 0.5, 1.0])), "error": draw(st.sampled_from([0.001, 0.01, 0.2]))}
+    if fn == "collect" and draw(st.integers(0, 2)) == 0:
+        agg["at_most"] = draw(st.sampled_from([1, 2, 5]))
     if fn in drawn:
         name, strategy = drawn[fn]
         agg[name] = draw(strategy)

@@ -21,7 +21,20 @@ from slicing.aggregates.aggregate import Aggregate, BoundAggregate, Pools, _colu
 from slicing.aggregates.arithmetic import Lowered
 from slicing.cells.blocks import Block
 from slicing.cells.lanes import Feed, Lane
-from slicing.cells.lists import COUNTED, EARLIEST, ListKind, Lists, Picked, best, in_order, interleaved, rows_of
+from slicing.cells.lists import (
+    COUNTED,
+    EARLIEST,
+    Bounded,
+    ListKind,
+    Lists,
+    Picked,
+    best,
+    earliest,
+    in_order,
+    interleaved,
+    rows_of,
+    sampled,
+)
 from slicing.columns import values as v
 from slicing.columns.arrow_out import array_of
 from slicing.columns.values import DURATION, FLOAT, NESTED, NUMERIC, RANKED, TIME, ValueType
@@ -290,7 +303,28 @@ def _top_rows(agg: Aggregate, wanted: int, types: Types) -> BoundAggregate:
     return BoundAggregate((Lane(kind, (Feed(agg.column, "high"), *feeds), agg.flag),), pa.list_(type), lower)
 
 
+def _first_rows(agg: Aggregate, value: ValueType, kind: Bounded, feeds: tuple[Feed, ...]) -> BoundAggregate:
+    """The values of the first rows of each window as ``kind`` orders them: the last word of its items."""
+
+    def lower(b: list[Block], pools: Pools) -> Lowered:
+        rows = kind.cut(rows_of(b[0], kind))
+        words = np.ascontiguousarray(rows.items[:, -1])
+        values = value.array(words, None, pools.get(agg.column or ""))
+        return Lowered(_list_array(rows.at, values, rows.at[1:] == rows.at[:-1]), None)
+
+    return BoundAggregate((Lane(kind, feeds, agg.flag),), pa.list_(value.type), lower)
+
+
+def _sample(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
+    assert agg.column is not None
+    feeds = Feed(agg.column, "mix:"), Feed(agg.column, "word")
+    return _first_rows(agg, value, sampled(int(dict(agg.options)["k"])), feeds)
+
+
 def _collect(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
+    most = dict(agg.options).get("at_most")
+    if most is not None:
+        return _first_rows(agg, value, earliest(most), (Feed(agg.column or "", "word"),))
     kind, is_float = in_order(1), value.type == pa.float64()
 
     def given(rows: Lists) -> Ints:
@@ -324,6 +358,7 @@ define("mode", _ANY, _mode)
 define("collect", (*_ANY, NESTED), _collect)
 define("top_k", _ANY, _top_k)
 define("heavy_hitters", _ANY, _heavy_hitters)
+define("sample", _ANY, _sample)
 
 
 # --- the public constructors ------------------------------------------------------------------------------------------
@@ -350,9 +385,41 @@ def mode(column: str) -> Aggregate:
     return Aggregate("mode", _column(column, "mode's column"))
 
 
-def collect(column: str) -> Aggregate:
-    """The values as a list, by (time, sequence, arrival), nulls left out; null where there are none."""
-    return Aggregate("collect", _column(column, "collect's column"))
+def collect(column: str, at_most: int | None = None) -> Aggregate:
+    """The values as a list, by (time, sequence, arrival), nulls left out; null where there are none.
+
+    Parameters
+    ----------
+    at_most
+        Keep only the first ``at_most`` values of each window, and of each slice: the state has a bound.
+    """
+    options = () if at_most is None else (("at_most", _positive(at_most, "collect's at_most")),)
+    return Aggregate("collect", _column(column, "collect's column"), options=options)
+
+
+def sample(column: str, k: int) -> Aggregate:
+    """A random sample of ``k`` values as a list: those of least hash of (time, sequence, value), null without values.
+
+    The hash alone decides, so the sample is the same in every run, for any split of the stream, and on Spark. The list
+    is ordered by hash: its first ``j`` values are ``sample(column, j)``. Rows that are alike in time, sequence and value
+    have one hash, and are in the sample together.
+
+    Parameters
+    ----------
+    column
+        The column, or an expression; nulls are left out.
+    k
+        How many values to keep, of each slice and of each window.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, slicing as sl
+    >>> rows = pa.table({"t": range(1000), "v": range(1000)})
+    >>> spec = sl.Spec("t", {"w": sl.tumbling(500)}, {"some": sl.sample("v", 3)})
+    >>> sl.aggregate(rows, spec)["some"].to_pylist()
+    [[232, 181, 366], [659, 632, 594]]
+    """
+    return Aggregate("sample", _column(column, "sample's column"), options=(("k", _positive(k, "sample's k")),))
 
 
 def top_k(column: str, k: int, return_: str | Sequence[str] | None = None) -> Aggregate:
@@ -362,10 +429,7 @@ def top_k(column: str, k: int, return_: str | Sequence[str] | None = None) -> Ag
     others. With ``return_`` the list has that column of these rows, with a list of columns structs of them; of equal
     values the earliest row comes first.
     """
-    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-        raise ValueError(f"top_k's k must be a whole number of at least 1; got {k!r}")
-    if k >= 1 << 62:
-        raise ValueError(f"top_k's k must be a whole number below 2**62; got {k!r}")
+    k = _positive(k, "top_k's k")
     returned = None if return_ is None else columns_of(return_, "top_k's return_")
     return Aggregate("top_k", _column(column, "top_k's column"), returned, options=(("k", k),))
 
@@ -377,6 +441,14 @@ def heavy_hitters(column: str, share: float) -> Aggregate:
     if checked == 0:
         raise ValueError("heavy_hitters's share must be above 0; got 0")
     return Aggregate("heavy_hitters", _column(column, "heavy_hitters's column"), options=(("share", checked),))
+
+
+def _positive(number: object, argument: str) -> int:
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise ValueError(f"{argument} must be a whole number of at least 1; got {number!r}")
+    if number >= 1 << 62:
+        raise ValueError(f"{argument} must be a whole number below 2**62; got {number!r}")
+    return number
 
 
 def share_of(number: object, argument: str) -> float:

@@ -77,10 +77,12 @@ class Buckets(ListKind):
 
 
 def words(value: ValueType, form: str, column: pa.Array) -> Ints:
-    """A column's values as buckets (form 'bucket:error') or registers ('hash:'); nulls give any word."""
+    """A column's values as buckets (form 'bucket:error'), registers ('hash:') or hashes ('mix:'); nulls give any word."""
     name, parameter = form.split(":")
     if name == "bucket":
         return buckets(value.floats(column), float(parameter))
+    if name == "mix":
+        return _hashed(value, column).view(np.int64)
     out = np.empty(len(column), np.int64)
     k.register_words(_hashed(value, column), out)
     return out

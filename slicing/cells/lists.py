@@ -12,6 +12,7 @@ import numpy.typing as npt
 from slicing.cells.lanes import Lane
 from slicing.kernels import lists as k
 from slicing.kernels.strategies import Combinations
+from slicing.kernels.table import hash_words
 
 Ints = npt.NDArray[np.int64]
 Index = npt.NDArray[np.int64] | npt.NDArray[np.bool_] | slice
@@ -155,19 +156,13 @@ class ListKind:
 
 
 @dataclass(frozen=True)
-class Best(ListKind):
-    """Rows by a value, then (time, sequence, arrival); a cell keeps the first ``most`` of them, with other values."""
+class Bounded(ListKind):
+    """Lists of at most ``most`` items: the first ones of each cell."""
 
     most: int = 1
 
     def lifted(self, lane: Lane, rows: Lifting) -> Lists:
-        cell = rows.cell()
-        every = np.arange(cell.size) if rows.valid.size == 0 else np.flatnonzero(rows.valid)
-        cell = cell[every]
-        words = [c.view(np.int64)[every] for c in (rows.feeds[0], *rows.order(), *rows.feeds[1:])]
-        at = np.append(0, np.cumsum(np.bincount(cell, minlength=rows.cells)))
-        order = np.lexsort((*words[3::-1], cell))
-        return self.cut(Lists(at, np.stack([word[order] for word in words], axis=1)))
+        return self.cut(super().lifted(lane, rows))
 
     def merged(self, lane: Lane, into: Ints, size: int, older: Lists, newer: Lists) -> Lists:
         return self.cut(super().merged(lane, into, size, older, newer))
@@ -182,10 +177,50 @@ class Best(ListKind):
         return Lists(np.append(0, np.cumsum(np.minimum(size, self.most))), lists.items[place < self.most])
 
 
+@dataclass(frozen=True)
+class Best(Bounded):
+    """Rows by a value, then (time, sequence, arrival); a cell keeps the first ``most`` of them, with other values."""
+
+    def lifted(self, lane: Lane, rows: Lifting) -> Lists:
+        cell = rows.cell()
+        every = np.arange(cell.size) if rows.valid.size == 0 else np.flatnonzero(rows.valid)
+        cell, order = cell[every], [word[every] for word in rows.order()]
+        feeds = [feed.view(np.int64)[every] for feed in rows.feeds]
+        words = [self.by(feeds[0], order), *order, *feeds[1:]]
+        at = np.append(0, np.cumsum(np.bincount(cell, minlength=rows.cells)))
+        found = np.lexsort((*words[3::-1], cell))
+        return self.cut(Lists(at, np.stack([word[found] for word in words], axis=1)))
+
+    def by(self, value: Ints, order: Sequence[Ints]) -> Ints:
+        """What a row is ranked by: its first feed."""
+        return value
+
+
+@dataclass(frozen=True)
+class Sampled(Best):
+    """Rows by a hash of their time, their sequence and the first feed, itself a hash of their value."""
+
+    def by(self, value: Ints, order: Sequence[Ints]) -> Ints:
+        hashed = value.view(np.uint64).copy()
+        for word in order[:2]:
+            hash_words(np.ascontiguousarray(word).view(np.uint64), hashed)
+        return hashed.view(np.int64)
+
+
 def best(most: int, returned: int) -> Best:
     """Rows by one value, each with the words of other columns and whether these are null."""
     ranks = ((0, 0), *((4 + 2 * i, 1 + 2 * i) for i in range(returned)))
     return Best("rows by a value", 4 + 2 * returned, 4, k.KEEP, ranks, 1, most)
+
+
+def sampled(most: int) -> Sampled:
+    """Rows by a hash, each with the word of its value."""
+    return Sampled("rows by a hash", 5, 4, k.KEEP, ((4, 1),), None, most)
+
+
+def earliest(most: int) -> Bounded:
+    """The first rows by (time, sequence, arrival), each with the word of its value."""
+    return Bounded("first rows in order", 4, 4, k.KEEP, ((3, 0),), None, most)
 
 
 COUNTED = ListKind("values, counted", 2, 1, k.ADD)
