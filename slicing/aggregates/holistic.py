@@ -401,8 +401,8 @@ def sample(column: str, k: int) -> Aggregate:
     """A random sample of ``k`` values as a list: those of least hash of (time, sequence, value), null without values.
 
     The hash alone decides, so the sample is the same in every run, for any split of the stream, and on Spark. The list
-    is ordered by hash: its first ``j`` values are ``sample(column, j)``. Rows that are alike in time, sequence and value
-    have one hash, and are in the sample together.
+    is ordered by hash: its first ``j`` values are ``sample(column, j)``. Rows of equal time, sequence and value have
+    one hash, and are in the sample together.
 
     Parameters
     ----------

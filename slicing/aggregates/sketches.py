@@ -77,7 +77,7 @@ class Buckets(ListKind):
 
 
 def words(value: ValueType, form: str, column: pa.Array) -> Ints:
-    """A column's values as buckets (form 'bucket:error'), registers ('hash:') or hashes ('mix:'); nulls give any word."""
+    """A column's values as buckets ('bucket:error'), registers ('hash:') or hashes ('mix:'); nulls give any word."""
     name, parameter = form.split(":")
     if name == "bucket":
         return buckets(value.floats(column), float(parameter))
