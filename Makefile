@@ -28,7 +28,7 @@ demo: .venv/.spark
 	@$(PY) -m spark_udfs
 
 demo-here: .venv/.core
-	@$(PY) -m slicing
+	@$(PY) -m slicing demo
 
 # All three speak even if the first one fails, and pytest has the last word.
 test: .venv/.test

@@ -1,9 +1,9 @@
-"""``python -m slicing``: the demo of one process."""
+"""``slicing demo``: the demonstration of one process."""
 
 import subprocess
 import sys
 
-COMMAND = [sys.executable, "-m", "slicing", "--rows", "100000"]
+COMMAND = [sys.executable, "-m", "slicing", "demo", "--rows", "100000"]
 
 
 def test_the_demo_checks_its_windows():

@@ -29,9 +29,9 @@ LAYERS = [
     ["push"],
     ["operator"],
     ["exchange", "joins"],
-    ["api", "explain", "__main__", "warm"],
-    ["attach"],
-    ["pandas", "polars"],
+    ["api", "explain", "warm"],
+    ["attach", "command", "demo"],
+    ["pandas", "polars", "__main__"],
 ]
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
 MODULES = {
