@@ -158,6 +158,11 @@ def select_small(first, last, low, high, at, value, before, room, weight, out):
         lone = j + 1 == first.size or first[j + 1] >= e or last[j + 1] <= f
         if f >= b or e <= a:
             a, b, m = f, f, 0
+            if lone and e == f + 1:  # its values lie in order
+                base = before[at[f]]
+                out[j, 0] = value[first_above(before, base + low[j], at[f] + 1, at[e]) - 1]
+                out[j, 1] = value[first_above(before, base + high[j], at[f] + 1, at[e]) - 1]
+                continue
             if lone:
                 for i in range(at[f], at[e]):
                     room[m] = value[i]

@@ -128,7 +128,7 @@ class Lifted:
                 side_by_side(lambda share: self._segments(*share), some)
             return True
         if kind not in MASKED or not isinstance(place, Segments | Pieces):
-            return False
+            return isinstance(place, Segments) and place.threads == 1 and self._of_valid(place)
         runs, shares = place.runs(), place.shares
         apart = [self.block, *(kinds.identity(kind, self._room) for _ in shares[1:])]
         blocks = [self.block] * len(shares) if isinstance(place, Segments) else apart
@@ -152,17 +152,43 @@ class Lifted:
         else:
             masked_extremes(*masked, x, block)
 
+    def _of_valid(self, place: Segments) -> bool:
+        """The same of the rows that count, as if there were no others: 30,000 rows by 5 lanes 1.6 -> 0.5 ms."""
+        kind = self._lane.kind
+        if not (kind == kinds.MOMENTS or self._tells_edges()):
+            return False
+        counting = self._valid.view(np.bool_).nonzero()[0]
+        first, last = counting.searchsorted((place.first, place.last))
+        held = np.flatnonzero(last > first)
+        first, last, block = first[held], last[held], self.block
+        if kind == kinds.MOMENTS:
+            some = kinds.room(kind, held.size)
+            x = self._feeds[0].take(counting)
+            x.setflags(write=False)
+            segment_moments(first, last, x, some, some.view(np.float64))
+            block[held] = some
+        else:
+            block[held] = self._edges(counting[first if kind == kinds.FIRST else last - 1], last - first)
+        return True
+
     def _by_edges(self, place: Segments) -> bool:
         """The first or last row of each run, where they are in order as they came."""
-        kind, rows, x = self._lane.kind, self._rows, self._feeds[0]
-        if kind not in (kinds.FIRST, kinds.LAST) or not rows.plan.arrival or rows.plan.spec.sequence is not None:
+        if not self._tells_edges():
             return False
-        row = place.first if kind == kinds.FIRST else place.last - 1
-        arrival = row + rows.arrival if isinstance(rows.arrival, int) else rows.arrival[row]
-        self.block = block = kinds.room(kind, self._size)
-        block[:, 0], block[:, 1], block[:, 2] = place.counts(), rows.when[row], 0
-        block[:, 3], block[:, 4] = arrival, x[row]
+        self.block = self._edges(place.first if self._lane.kind == kinds.FIRST else place.last - 1, place.counts())
         return True
+
+    def _tells_edges(self) -> bool:
+        """Whether the partial of a run is that of its first or last row."""
+        plan = self._rows.plan
+        return self._lane.kind in (kinds.FIRST, kinds.LAST) and plan.arrival and plan.spec.sequence is None
+
+    def _edges(self, row: Ints, counts: Ints) -> Ints:
+        rows, block = self._rows, kinds.room(self._lane.kind, row.size)
+        arrival = row + rows.arrival if isinstance(rows.arrival, int) else rows.arrival[row]
+        block[:, 0], block[:, 1], block[:, 2] = counts, rows.when[row], 0
+        block[:, 3], block[:, 4] = arrival, self._feeds[0][row]
+        return block
 
     def _segments(self, first: Ints, last: Ints, block: Ints) -> None:
         kind, x = self._lane.kind, self._feeds[0]
