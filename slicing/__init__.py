@@ -33,6 +33,10 @@ from slicing.explain import Explanation, explain
 from slicing.joins.api import join
 from slicing.joins.chain import Chain, chain
 from slicing.joins.distinct import Distinct, DistinctSpec, distinct
+from slicing.joins.features.api import features
+from slicing.joins.features.operator import FeatureOperator
+from slicing.joins.features.output import FeatureOutput
+from slicing.joins.features.spec import FeatureSpec
 from slicing.joins.operator import JoinOperator
 from slicing.joins.output import JoinOutput
 from slicing.joins.spec import JoinSpec
@@ -67,6 +71,9 @@ __all__ = [
     "Distinct",
     "DistinctSpec",
     "Explanation",
+    "FeatureOperator",
+    "FeatureOutput",
+    "FeatureSpec",
     "JoinOperator",
     "JoinOutput",
     "JoinSpec",
@@ -93,6 +100,7 @@ __all__ = [
     "cumulate",
     "distinct",
     "explain",
+    "features",
     "first",
     "fixed",
     "frame",

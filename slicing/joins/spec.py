@@ -132,17 +132,17 @@ class JoinSpec:
         def put(name: str, value: object) -> None:
             object.__setattr__(self, name, value)
 
-        put("on", _on(on))
-        put("time", _pair(time, "time"))
+        put("on", on_columns(on, self.sides))
+        put("time", pair_of(time, "time", self.sides))
         put("within", _within(within))
-        put("how", _choice(how, "how", KINDS))
-        put("match", _choice(match, "match", MATCHES))
+        put("how", choice(how, "how", KINDS))
+        put("match", choice(match, "match", MATCHES))
         put("where", _where(where))
-        put("watermark", _watermarks(watermark))
+        put("watermark", watermarks_of(watermark, "a join"))
         put("idle", None if idle is None else parse_span(idle, "idle", positive=True))
-        put("progress", _choice(progress, "progress", ("each", "least")))
-        put("event_time", None if event_time is None else _choice(event_time, "event_time", EVENT_TIMES))
-        put("closed", _choice(closed, "closed", CLOSED))
+        put("progress", choice(progress, "progress", ("each", "least")))
+        put("event_time", None if event_time is None else choice(event_time, "event_time", EVENT_TIMES))
+        put("closed", choice(closed, "closed", CLOSED))
         if not isinstance(nulls_equal, bool):
             raise TypeError(f"nulls_equal must be True or False; got {nulls_equal!r}")
         put("nulls_equal", nulls_equal)
@@ -152,8 +152,8 @@ class JoinSpec:
         if sequence is not None and (not isinstance(sequence, str) or not sequence):
             raise TypeError(f"sequence must be the name of a column of the right side or None; got {sequence!r}")
         put("sequence", sequence)
-        put("on_null_time", _choice(on_null_time, "on_null_time", ("error", "late")))
-        put("schemas", _schemas(schemas))
+        put("on_null_time", choice(on_null_time, "on_null_time", ("error", "late")))
+        put("schemas", schemas_of(schemas, self.sides))
         self._check_spans()
         self._check_band()
         self._check_match()
@@ -197,16 +197,15 @@ class JoinSpec:
 
     def __repr__(self) -> str:
         on = [left if left == right else (left, right) for left, right in self.on]
-        parts = [f"on={on!r}", f"time={_shown_pair(self.time)}", f"within={_shown_within(self.within)}"]
+        parts = [f"on={on!r}", f"time={shown_pair(self.time)}", f"within={_shown_within(self.within)}"]
         defaults: dict[str, object] = {"how": "inner", "match": "all", "where": None, "idle": None, "progress": "each"}
         defaults |= {"watermark": (Bounded(0), Bounded(0)), "event_time": None, "closed": "both", "nulls_equal": False}
         defaults |= {"suffix": "_right", "sequence": None, "on_null_time": "error", "schemas": None}
         for f in fields(self):
             value = getattr(self, f.name)
             if f.name in defaults and value != defaults[f.name]:
-                shown = _shown_pair(value) if f.name == "watermark" else _shown(value)
-                shown = "(...)" if f.name == "schemas" else shown
-                parts.append(f"{f.name}={shown}")
+                text = shown_pair(value) if f.name == "watermark" else shown(value)
+                parts.append(f"{f.name}={'(...)' if f.name == 'schemas' else text}")
         return f"sl.JoinSpec({', '.join(parts)})"
 
     def _check_spans(self) -> None:
@@ -253,7 +252,7 @@ class JoinSpec:
                     "can have: rows would be kept for ever; give both spans"
                 )
             return
-        width = _amount(before) + _amount(after)
+        width = amount(before) + amount(after)
         if width < 0 or (width == 0 and self.closed != "both"):
             raise ValueError(
                 f"within={_shown_within(self.within)} with closed={self.closed!r} holds no time at all: right rows lie "
@@ -297,25 +296,32 @@ def _rebuild(arguments: dict[str, Any]) -> JoinSpec:
     return JoinSpec(**arguments)
 
 
-def _on(on: object) -> tuple[tuple[str, str], ...]:
+def on_columns(on: object, sides: tuple[str, str]) -> tuple[tuple[str, str], ...]:
+    """Key columns of both sides, in pairs."""
     names = [on] if isinstance(on, str) else on
     if not isinstance(names, list | tuple):
         raise TypeError(f"on must be a list of column names or of pairs of them ([]: only time decides); got {on!r}")
-    pairs = tuple(_pair(name, "on's columns") for name in names)
-    for side, columns in zip(("left", "right"), zip(*pairs, strict=True), strict=False):
+    pairs = tuple(pair_of(name, "on's columns", sides) for name in names)
+    for side, columns in zip(sides, zip(*pairs, strict=True), strict=False):
         twice = [name for name in columns if columns.count(name) > 1]
         if twice:
             raise ValueError(f"on names the {side} column {twice[0]!r} twice; each key column is named once")
     return pairs
 
 
-def _pair(value: object, argument: str) -> tuple[str, str]:
+def pair_of(value: object, argument: str, sides: tuple[str, str]) -> tuple[str, str]:
+    """A column of each side."""
     pair = (value, value) if isinstance(value, str) else value
     if isinstance(pair, list | tuple) and len(pair) == 2:
         left, right = pair
         if isinstance(left, str) and isinstance(right, str) and left and right:
             return left, right
-    raise TypeError(f"{argument} must be the name of a column, or the left's and the right's as a pair; got {value!r}")
+    left, right = map(_whose, sides)
+    raise TypeError(f"{argument} must be the name of a column, or the {left} and the {right} as a pair; got {value!r}")
+
+
+def _whose(side: str) -> str:
+    return f"{side}'" if side.endswith("s") else f"{side}'s"
 
 
 def _within(value: object) -> tuple[Span | None, Span | None] | Tumbling | Calendar:
@@ -346,14 +352,15 @@ def _where(value: object) -> Where | None:
     return Where(str(value), value)
 
 
-def _watermarks(value: object) -> tuple[Watermark, Watermark]:
+def watermarks_of(value: object, what: str) -> tuple[Watermark, Watermark]:
+    """The policy of each side."""
     pair = value if isinstance(value, list | tuple) else (value, value)
     if len(pair) == 2:
         left, right = (Bounded(0) if policy is None else policy for policy in pair)
         if isinstance(left, Watermark) and isinstance(right, Watermark):
             if any(isinstance(policy, Bounded) and policy.at_most_ahead is not None for policy in (left, right)):
                 raise ValueError(
-                    "watermark of a join takes no at_most_ahead; leave rows with wrong clocks out before the join; got "
+                    f"watermark of {what} takes no at_most_ahead; leave rows with wrong clocks out before; got "
                     f"{left!r} and {right!r}"
                 )
             return left, right
@@ -363,34 +370,39 @@ def _watermarks(value: object) -> tuple[Watermark, Watermark]:
     )
 
 
-def _schemas(value: object) -> tuple[pa.Schema, pa.Schema] | None:
+def schemas_of(value: object, sides: tuple[str, str]) -> tuple[pa.Schema, pa.Schema] | None:
+    """The columns of both sides, or None."""
     if value is None:
         return None
     if isinstance(value, list | tuple) and len(value) == 2 and all(isinstance(s, pa.Schema) for s in value):
         return value[0], value[1]
-    raise TypeError(f"schemas must be a pair of pyarrow schemas, the left's and the right's; got {value!r}")
+    left, right = map(_whose, sides)
+    raise TypeError(f"schemas must be a pair of pyarrow schemas, the {left} and the {right}; got {value!r}")
 
 
-def _choice(value: object, argument: str, allowed: tuple[str, ...]) -> str:
+def choice(value: object, argument: str, allowed: tuple[str, ...]) -> str:
+    """One of the values that an argument may have."""
     if value not in allowed:
         raise ValueError(f"{argument} must be one of {', '.join(map(repr, allowed))}; got {value!r}")
     assert isinstance(value, str)
     return value
 
 
-def _amount(span: Span) -> int:
+def amount(span: Span) -> int:
+    """Nanoseconds, or whole numbers."""
     return span.ns if isinstance(span, Duration) else span
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """A span or another argument as code."""
     return repr(str(value)) if isinstance(value, Duration) else repr(value)
 
 
 def _shown_within(within: object) -> str:
     if isinstance(within, tuple):
-        return f"({', '.join(map(_shown, within))})"
+        return f"({', '.join(map(shown, within))})"
     return repr(within)
 
 
-def _shown_pair(pair: tuple[object, object]) -> str:
+def shown_pair(pair: tuple[object, object]) -> str:
     return repr(pair[0]) if pair[0] == pair[1] else repr(pair)

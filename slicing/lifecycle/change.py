@@ -27,7 +27,7 @@ from slicing.kept_rows.plain import PlainRows
 from slicing.kernels.cells import FIRST, LAST, LEVEL
 from slicing.lifecycle.state import State
 from slicing.query.plan import Plan
-from slicing.query.spec import Spec, _stable
+from slicing.query.spec import Spec, stable
 from slicing.storage.store import Store
 from slicing.windows.bounds import BEGIN, END, Bound, BoundFixed, BoundLandmark
 from slicing.windows.builtin import Session, Window
@@ -116,7 +116,7 @@ def check_change(old: Spec, new: Spec) -> None:
     for name in new.__dataclass_fields__:
         was, now = getattr(old, name), getattr(new, name)
         if name in ("windows", "aggs"):
-            other = [n for n in now if n in was and _stable(was[n]) != _stable(now[n])]
+            other = [n for n in now if n in was and stable(was[n]) != stable(now[n])]
             if other:
                 raise ValueError(
                     f"{name}[{other[0]!r}] was {was[other[0]]!r} and is {now[other[0]]!r}: give the new one a new name"

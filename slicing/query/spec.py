@@ -222,7 +222,7 @@ class Spec:
         """
         known: str | None = self.__dict__.get("_fingerprint")
         if known is None:
-            parts = [f"{f.name}={_stable(getattr(self, f.name))}" for f in fields(self) if f.name != "on_overflow"]
+            parts = [f"{f.name}={stable(getattr(self, f.name))}" for f in fields(self) if f.name != "on_overflow"]
             known = self.__dict__["_fingerprint"] = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
         return known
 
@@ -414,12 +414,12 @@ def _plain(value: Any) -> Any:
     return dict(value) if isinstance(value, FrozenMap) else value
 
 
-def _stable(value: object) -> str:
+def stable(value: object) -> str:
     """repr, but for a user's window without one its class and attributes, and for a user's functions their code."""
     if isinstance(value, Formula) and (digests := [p.user.digest for p in value.parts() if p.user is not None]):
         return " ".join([repr(value), *digests])
     if isinstance(value, FrozenMap):
-        return "{" + ", ".join(f"{k!r}: {_stable(v)}" for k, v in value.items()) + "}"
+        return "{" + ", ".join(f"{k!r}: {stable(v)}" for k, v in value.items()) + "}"
     if isinstance(value, ContextFreeWindow | RowWindow) and type(value).__repr__ is object.__repr__:
         attributes = ", ".join(f"{k}={v!r}" for k, v in sorted(vars(value).items()))
         return f"{type(value).__module__}.{type(value).__qualname__}({attributes})"

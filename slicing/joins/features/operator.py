@@ -1,0 +1,153 @@
+"""The operator of features: push labels and events, advance time, flush, snapshot."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+
+from slicing.closing.output import Stats
+from slicing.columns.sources import one_batch
+from slicing.joins.arrivals import timed
+from slicing.joins.features.output import FeatureOutput
+from slicing.joins.features.plan import FeaturePlan
+from slicing.joins.features.spec import FeatureSpec
+from slicing.joins.features.step import FeatureStep
+from slicing.joins.progress import Marks
+from slicing.joins.state import JoinState, clipped, forgotten, freed
+from slicing.joins.step import NOBODY, Task
+from slicing.joins.two_sided import Counts, Late, TwoSided
+from slicing.joins.within import LEFT, RIGHT
+
+
+class FeatureOperator(TwoSided):
+    """Aggregates of a stream of events as of each row of a stream of labels, in one process.
+
+    ``push_labels``, ``push_events`` and ``push`` take anything with the Arrow C interface; the first push of a side
+    fixes the types of its columns. Each push, ``advance`` and ``flush`` gives a :class:`FeatureOutput`; one that fails
+    leaves the operator as it was.
+
+    Parameters
+    ----------
+    spec : FeatureSpec
+        The query.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> import slicing as sl
+    >>> spec = sl.FeatureSpec("user", "t", {"10": 10, "ever": None}, {"n": sl.count(), "spent": sl.sum("paid")})
+    >>> op = sl.FeatureOperator(spec)
+    >>> out = op.push_labels(pa.table({"user": ["ann"], "t": [100]}))
+    >>> out = op.push_events(pa.table({"user": ["ann"] * 3, "t": [80, 95, 100], "paid": [1, 2, 4]}))
+    >>> out.rows.to_pylist()
+    [{'user': 'ann', 't': 100, 'n_10': 1, 'spent_10': 2, 'n_ever': 2, 'spent_ever': 3}]
+    """
+
+    def __init__(self, spec: FeatureSpec) -> None:
+        if not isinstance(spec, FeatureSpec):
+            raise TypeError(f"FeatureOperator takes a sl.FeatureSpec; got {type(spec).__name__}")
+        self.spec = spec
+        super().__init__(spec)
+
+    # --- the flow ---------------------------------------------------------------------------------------------------
+
+    def push_labels(self, data: object) -> FeatureOutput:
+        """Take labels; give those of them that are complete.
+
+        Parameters
+        ----------
+        data : table
+            Anything with the Arrow C interface. Rows may be kept where they lie: write nothing into that memory.
+
+        Returns
+        -------
+        FeatureOutput
+            Labels with their aggregates.
+        """
+        out: FeatureOutput = self._push({LEFT: one_batch(data)})
+        return out
+
+    def push_events(self, data: object) -> FeatureOutput:
+        """Take events; give the labels that they complete (as :meth:`push_labels`)."""
+        out: FeatureOutput = self._push({RIGHT: one_batch(data)})
+        return out
+
+    def push(self, labels: object, events: object) -> FeatureOutput:
+        """Take labels and events, all judged by the watermarks before the push; give the labels that are complete."""
+        out: FeatureOutput = self._push({LEFT: one_batch(labels), RIGHT: one_batch(events)})
+        return out
+
+    def advance(self, labels: object = None, events: object = None) -> FeatureOutput:
+        """Say that no label, or event, before its watermark will come; watermarks never go back."""
+        out: FeatureOutput = self._advance(labels, events)
+        return out
+
+    def flush(self) -> FeatureOutput:
+        """End of both streams: answer all labels that wait."""
+        out: FeatureOutput = super().flush()
+        return out
+
+    def whole(self, labels: pa.RecordBatch, events: pa.RecordBatch) -> pa.Table:
+        """All labels of a table, in the order of :func:`features`."""
+        self._ended = True
+        plan = self._plan(labels.schema, events.schema)
+        state = JoinState.fresh(plan, whole=True)
+        tasks = []
+        for side, batch in ((RIGHT, events), (LEFT, labels)):
+            state, rows = self._stored(state, side, timed(plan, plan.sides[side], batch))
+            tasks.append(Task(side, rows))
+        step = FeatureStep(plan, state.sides, Marks(), state.codes, NOBODY, whole=True)
+        step.work(tasks, ended=True)
+        return step.rows()
+
+    def _plan(self, left: pa.Schema | None, right: pa.Schema | None) -> FeaturePlan:
+        return FeaturePlan.of(self.spec, left, right)
+
+    def _worked(self, state: JoinState, counts: Counts, late: Late, flush: bool = False) -> FeatureOutput:
+        """Keep the rows that came, and commit what comes of them."""
+        plan = state.plan
+        assert isinstance(plan, FeaturePlan)
+        step = FeatureStep(plan, state.sides, state.marks, state.codes, state.waiting[LEFT])
+        step.work(state.tasks, flush)
+        rows = step.rows()
+        step.let_go(flush)
+        waiting = [step.keyless, NOBODY]
+        left, right, _ = freed((step.labels, step.events), (), waiting)
+        gone = waiting[LEFT], waiting[RIGHT]
+        state = forgotten(replace(state, sides=(left, right), marks=step.marks, tasks=(), waiting=gone))
+        held = {"waiting": left.held + gone[LEFT].name.size, "kept": right.held, "bytes": state.nbytes}
+        stats = Stats(counts | {"answered": step.answered} | held)
+        mark = _reached(plan, state.marks)
+        out = FeatureOutput(rows, *self._late(plan, late), stats, None if mark is None else plan.measure.value(mark))
+        self._state = state  # last: an interrupt before it leaves the operator as it was
+        return out
+
+    def _nothing(self) -> FeatureOutput:
+        empty = pa.table({})
+        held = {"answered": 0, "waiting": 0, "kept": 0, "bytes": 0}
+        return FeatureOutput(empty, empty, empty, Stats(self._no_rows() | held), None)
+
+    # --- snapshots --------------------------------------------------------------------------------------------------
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickled and copied as a snapshot: both go on from here, each by itself."""
+        return FeatureOperator.restore, (self.spec, self.snapshot())
+
+    @staticmethod
+    def restore(spec: FeatureSpec, blob: bytes) -> FeatureOperator:
+        """The operator that wrote the snapshot; refuses one of another spec, another format, or a damaged one."""
+        operator = FeatureOperator(spec)
+        operator._read(blob)
+        return operator
+
+
+def _reached(plan: FeaturePlan, marks: Marks) -> int | None:
+    """No label that is answered later has a time before it."""
+    if marks.left is None:
+        return None
+    if not plan.spec.wait:
+        return marks.left
+    if marks.right is None:
+        return None
+    return clipped(min(marks.left, marks.right + plan.within.behind))

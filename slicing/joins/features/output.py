@@ -1,0 +1,41 @@
+"""What a push of features gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from slicing.closing.output import Stats
+
+
+@dataclass(frozen=True, repr=False)
+class FeatureOutput:
+    """What a push, advance or flush of a :class:`FeatureOperator` gives.
+
+    Attributes
+    ----------
+    rows : pyarrow.Table
+        Labels that are complete, by (time, arrival): their columns, then ``<agg>_<range>``.
+    late_labels, late_events : pyarrow.Table
+        Rows that came too late: the columns that were pushed, and ``reason`` (``"late"`` or ``"null time"``).
+    stats : Stats
+        Of this push: ``labels`` and ``events`` (rows pushed), ``answered`` (labels), ``late_labels``,
+        ``late_events``, ``null_time``. Of what is kept after it: ``waiting`` (labels), ``kept`` (events) and
+        ``bytes``.
+    watermark : object
+        No later result has a label's time before it; None while nothing is known.
+    """
+
+    rows: pa.Table
+    late_labels: pa.Table
+    late_events: pa.Table
+    stats: Stats
+    watermark: Any
+
+    def __repr__(self) -> str:
+        return (
+            f"<sl.FeatureOutput: {self.rows.num_rows} rows, {self.late_labels.num_rows} late labels and "
+            f"{self.late_events.num_rows} late events, watermark {self.watermark}, stats {dict(self.stats)}>"
+        )

@@ -1,0 +1,91 @@
+"""A spec of features resolved against the columns of labels and events."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from slicing.columns.arrow_io import no_rows
+from slicing.columns.expressions import types_of
+from slicing.columns.typed import Columns, column_type
+from slicing.columns.values import decoded, plain
+from slicing.joins.features.ranges import Ranges
+from slicing.joins.features.spec import FeatureSpec
+from slicing.joins.plan import SidePlan, TwoSides, both_known, given_back
+from slicing.joins.within import LEFT, RIGHT
+from slicing.query.plan import Plan
+from slicing.query.spec import Spec
+from slicing.windows.builtin import whole
+
+
+class EventPlan(SidePlan):
+    """The events' columns: those that aggregates read are kept, computed ones as they are."""
+
+    def asks(self, spec: FeatureSpec, columns: list[str], derived: dict[Any, str]) -> None:
+        """Keep these columns; ``derived``: those of them that expressions compute."""
+        plain_types = {name: self.types[name] for name in self.types}
+        computed = types_of(plain_types, list(derived)) if derived else {}
+        self.columns = Columns({field.name: field.type for field in self.schema} | computed, derived)
+        self.types |= computed
+        self.kept = columns
+
+    def payload(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        _, columns = self.columns.of(batch)
+        arrays = []
+        for name in self.kept:
+            column, type = plain(columns[name]), decoded(self.types[name])
+            arrays.append(column if column.type == type else column.cast(type))
+        return pa.RecordBatch.from_arrays(arrays, self.kept)
+
+
+class FeaturePlan(TwoSides):
+    """Labels and events resolved: common types, ranges in ticks, aggregates and the columns of results."""
+
+    within: Ranges
+
+    def __init__(self, spec: FeatureSpec, labels: pa.Schema, events: pa.Schema, known: tuple[bool, bool]) -> None:
+        super().__init__(spec, labels, events, known)
+        self.spec = spec
+        self.within = Ranges(spec, self.measure)
+        side = EventPlan(spec, RIGHT, events, known[RIGHT])
+        side.factor = self.sides[RIGHT].factor
+        self.sides = self.sides[LEFT], side
+        self.aggs = self._aggregates(side) if known[RIGHT] else None
+        labels_side = self.sides[LEFT]
+        labels_side.kept = list(labels_side.schema.names) if known[LEFT] else []
+        self.output = self._output(labels_side)
+
+    @staticmethod
+    def of(spec: FeatureSpec, labels: pa.Schema | None, events: pa.Schema | None) -> FeaturePlan:
+        """The plan of what is known; at least one side is."""
+        return FeaturePlan(spec, *both_known(spec, labels, events))
+
+    def empty(self) -> pa.Table:
+        """No rows, with the columns that are known."""
+        return no_rows(self.output)
+
+    def _aggregates(self, side: EventPlan) -> Plan:
+        """The aggregates as those of a stream that is one window: their partials, and how they are read."""
+        spec = self.spec
+        aggs = dict(zip(map(str, range(len(spec.aggs))), spec.aggs.values(), strict=True))
+        asked = Spec(side.time, {"all": whole()}, aggs, sequence=spec.sequence, on_overflow=spec.on_overflow)
+        types = pa.schema([(name, decoded(given_back(column_type(side.schema, name)))) for name in side.schema.names])
+        plan = Plan.of(asked, types)
+        side.asks(spec, list(plan.row_columns), plan.derived)
+        return plan
+
+    def _output(self, labels: SidePlan) -> pa.Schema:
+        fields = [pa.field(name, labels.types[name]) for name in labels.kept]
+        types = [pa.null()] * len(self.spec.aggs)
+        if self.aggs is not None:
+            types = [agg.type for agg in self.aggs.aggs.values()]
+        by_agg = dict(zip(self.spec.aggs, types, strict=True))
+        for range_, agg, name in self.spec.names():
+            if name in labels.kept:
+                raise ValueError(
+                    f"the labels have a column {name!r}, as aggs[{agg!r}] in ranges[{range_!r}] has in the result; "
+                    "rename one of them"
+                )
+            fields.append(pa.field(name, by_agg[agg]))
+        return pa.schema(fields)

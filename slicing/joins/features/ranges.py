@@ -1,0 +1,92 @@
+"""Ranges in ticks of the common time: which times of events a label reaches, and which rows are done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.joins.features.spec import FeatureSpec
+from slicing.joins.within import LEAST, LEFT, MOST, PARTS, Band, Reach
+from slicing.times.measure import Measure
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Span:
+    """The events from ``label - far`` to ``label + near``, both inclusive; ``far`` None: all before, ``tail``: the far
+    end is floored to a multiple of it (0: it is not)."""
+
+    far: int | None
+    near: int
+    tail: int
+
+    def reach(self, times: Ints) -> Reach:
+        """The least and the largest time of the events of each label."""
+        found = Band(self.far, self.near).reach(times, LEFT)
+        if not self.tail or not times.size:
+            return found
+        low, high, back, forth = found
+        if back:
+            low = low - back
+        if forth:
+            high = high + forth
+        rest = low % self.tail
+        floored = np.where(low < LEAST + rest, LEAST, low - rest)
+        return Reach(np.where(low > high, low, floored), high, 0, 0)
+
+    def first(self, watermark: int) -> int | None:
+        """The first event that a label from the watermark on may reach; None: any."""
+        if self.far is None:
+            return None
+        low = watermark - self.far
+        return low - low % self.tail if self.tail else low
+
+
+class Ranges:
+    """All ranges of a spec; what the engine of joins asks of a band."""
+
+    def __init__(self, spec: FeatureSpec, measure: Measure) -> None:
+        delay = measure.ticks(spec.delay, "delay")
+        self.spans: list[Span] = []
+        nears: list[int] = []
+        for name, (far, near) in spec.ranges.items():
+            low = None if far is None else measure.ticks(far, f"ranges[{name!r}]'s far") + delay
+            high = measure.ticks(near, f"ranges[{name!r}]'s near") + delay
+            tail = measure.ticks(spec.tail[name], f"tail of {name!r}") if name in spec.tail else 0
+            if low is not None and low <= high:
+                raise ValueError(f"ranges[{name!r}] holds no time at all: far must be larger than near")
+            if spec.closed == "left":
+                high += 1
+            elif low is not None and not tail:
+                low -= 1
+            self.spans.append(Span(low, -high, tail))
+            nears.append(measure.ticks(near, f"ranges[{name!r}]'s near") + delay)
+        self.nearest = max(span.near for span in self.spans)
+        open_ended = any(span.far is None for span in self.spans)
+        self.farthest = None if open_ended else max(span.far for span in self.spans if span.far is not None)
+        self.behind = min(nears)  # how far answered labels are ahead of the events' watermark
+        width = 0 if self.farthest is None else self.farthest + max(self.nearest, 0)
+        self.step = max(width // PARTS, 1) if width else 0
+
+    def reach(self, times: Ints, side: int) -> Reach:
+        raise AssertionError("labels reach events range by range")
+
+    def done(self, side: int, other: int | None) -> int | None:
+        """Rows of this side up to this time are done: labels whose events are all there, events that no label to come
+        reaches."""
+        if other is None:
+            return None
+        if side == LEFT:
+            until = other - self.nearest - 1
+        else:
+            first = [span.first(other) for span in self.spans]
+            if None in first:
+                return None
+            until = min(time for time in first if time is not None) - 1
+        return None if until < LEAST else min(until, MOST)
+
+    def floor(self, watermark: int) -> int:
+        raise AssertionError("features have no windows")

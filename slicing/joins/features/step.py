@@ -1,0 +1,119 @@
+"""What one push does: rows kept, labels that are complete answered, events that no label reaches let go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from slicing.columns.arrow_out import array_of
+from slicing.columns.order import order_by, stable_order
+from slicing.joins.arrivals import Rows
+from slicing.joins.features.answer import answered, is_reached
+from slicing.joins.features.plan import FeaturePlan
+from slicing.joins.progress import Marks
+from slicing.joins.sides import Gone, Run, Side, run_of
+from slicing.joins.step import NOBODY, Task
+from slicing.joins.within import LEFT, MOST, RIGHT
+
+Ints = npt.NDArray[np.int64]
+
+
+class FeatureStep:
+    """The rows of a push: what both sides become, and the labels that are answered."""
+
+    def __init__(
+        self, plan: FeaturePlan, sides: Sequence[Side], marks: Marks, codes: int, waiting: Gone, whole: bool = False
+    ) -> None:
+        self.plan, self.marks, self.codes = plan, marks, codes
+        self.labels, self.events = sides
+        self.keyless = waiting  # labels of a null key that wait for the events' columns
+        self.answered = 0
+        self._whole = whole
+        self._leaving: list[Gone] = []
+
+    def work(self, tasks: Sequence[Task], ended: bool = False) -> None:
+        """Keep what came, and let go what is done at the watermarks after it."""
+        for task in tasks:
+            self.marks = self.marks if task.marks is None else task.marks
+        until = self._complete(ended)
+        for task in tasks:
+            if task.rows is not None and task.side == RIGHT:
+                self.events = self.events.added(self._run(task.rows))
+            elif task.rows is not None:
+                self._take(task.rows, until)
+        self.labels, gone = self.labels.purged(until)
+        self._leaving += gone
+        if (until is not None or self.plan.known[RIGHT]) and self.keyless.name.size:
+            self._leaving.append(self.keyless)
+            self.keyless = NOBODY
+
+    def let_go(self, ended: bool = False) -> None:
+        """Without events that no label reaches, waiting or still to come."""
+        if ended:
+            self.events, _ = self.events.purged(MOST)
+            return
+        until = self.plan.within.done(RIGHT, self.marks.left)
+        if until is not None:
+            self.events = self.events.without([self._still_reached(run, until) for run in self.events.runs])
+
+    def rows(self) -> pa.Table:
+        """The labels that leave, with their aggregates."""
+        leaving = [gone for gone in self._leaving if gone.name.size]
+        if not leaving:
+            return self.plan.empty()
+        gone = leaving[0]
+        if len(leaving) > 1:
+            code, time, name = (np.concatenate([getattr(g, n) for g in leaving]) for n in ("code", "time", "name"))
+            order = order_by(name, time, code.astype(np.int64))
+            gone = Gone(code.take(order), time.take(order), name.take(order))
+        self.answered = gone.name.size
+        order = stable_order(gone.name) if self._whole else order_by(gone.name, gone.time)
+        found = [column.take(array_of(order)) for column in answered(self.plan, gone, self.events)]
+        places = array_of(gone.name.take(order) - self.labels.base)
+        columns = [self.labels.table.column(name).take(places) for name in self.plan.sides[LEFT].kept]
+        return pa.Table.from_arrays([*columns, *found], schema=self.plan.output)
+
+    def _run(self, rows: Rows) -> Run:
+        return run_of(rows.code, rows.time, rows.name, None, self.codes, rows.ascending)[0]
+
+    def _complete(self, ended: bool) -> int | None:
+        """Labels up to this time are answered now; None: none are."""
+        if ended or not self.plan.spec.wait:
+            return MOST
+        if not self.plan.known[RIGHT]:
+            return None
+        return self.plan.within.done(LEFT, self.marks.right)
+
+    def _take(self, rows: Rows, until: int | None) -> None:
+        """Labels that are complete when they come are not stored."""
+        run = self._run(rows)
+        if until is not None and len(run) and run.low <= until:
+            run, gone = replace(self.labels, gone=0).split(run, until)
+            self._leaving.append(gone)
+        self.labels = self.labels.added(run)
+        if rows.keyless.size:
+            code = np.full(rows.keyless.size, -1, np.int32)
+            order = order_by(rows.keyless, rows.keyless_time)
+            alone = Gone(code, rows.keyless_time.take(order), rows.keyless.take(order))
+            self.keyless = _both(self.keyless, alone)
+
+    def _still_reached(self, run: Run, until: int) -> npt.NDArray[np.bool_] | None:
+        """Which events are later than a time, or reached by a label that waits; None: all."""
+        if run.low > until:
+            return None
+        keep = run.time > until
+        passed = np.flatnonzero(~keep)
+        earlier = run.take(passed)
+        for labels in self.labels.runs:
+            keep[passed[is_reached(self.plan, labels, earlier)]] = True
+        return keep
+
+
+def _both(one: Gone, other: Gone) -> Gone:
+    code, time, name = (np.concatenate([getattr(one, n), getattr(other, n)]) for n in ("code", "time", "name"))
+    order = order_by(name, time)
+    return Gone(code.take(order), time.take(order), name.take(order))

@@ -1,0 +1,144 @@
+"""Features by definition, in plain Python, step by step: every event is kept for ever and every label looks at all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+LEAST = -(1 << 63)
+MOST = (1 << 63) - 1
+
+
+@dataclass
+class Row:
+    time: int
+    key: object
+    number: int  # of its side, in order of arrival
+    values: dict
+    gone: bool = False
+
+
+@dataclass
+class Naive:
+    """``ranges``: (far or None, near) by name; ``tails``: the step of a floored far end by name."""
+
+    ranges: dict
+    closed: str = "left"
+    delay: int = 0
+    tails: dict = field(default_factory=dict)
+    wait: bool = True
+    delays: tuple = (0, 0)
+    idle: int | None = None
+    newest: list = field(default_factory=lambda: [None, None])
+    rows: tuple = field(default_factory=lambda: ([], []))  # labels, events in time
+    number: list = field(default_factory=lambda: [0, 0])
+
+    # --- definitions ---
+
+    def marks(self) -> list:
+        own = [None if n is None else n - d for n, d in zip(self.newest, self.delays, strict=True)]
+        if self.idle is None:
+            return own
+        behind = [None if mark is None else mark - self.idle for mark in own]
+        pairs = [(own[0], behind[1]), (own[1], behind[0])]
+        return [max((mark for mark in pair if mark is not None), default=None) for pair in pairs]
+
+    def far_end(self, name: str, label: int) -> int | None:
+        """None: there is none."""
+        far, _ = self.ranges[name]
+        if far is None:
+            return None
+        end = label - self.delay - far
+        return end // self.tails[name] * self.tails[name] if name in self.tails else end
+
+    def holds(self, name: str, label: int, event: int) -> bool:
+        far, near = self.far_end(name, label), label - self.delay - self.ranges[name][1]
+        if self.closed == "left":
+            return event < near and (far is None or event >= far)
+        inclusive = name in self.tails
+        return event <= near and (far is None or event > far or (inclusive and event == far))
+
+    def reached(self, name: str, label: Row) -> list:
+        if label.key is None:
+            return []
+        return [e for e in self.rows[1] if e.key == label.key and self.holds(name, label.time, e.time)]
+
+    def complete(self, label: Row) -> bool:
+        mark = self.marks()[1]
+        if label.key is None or not self.wait:
+            return True
+        near = label.time - self.delay - min(near for _, near in self.ranges.values())
+        return mark is not None and (mark >= near if self.closed == "left" else mark > near)
+
+    def useless(self, event: Row) -> bool:
+        """No label, waiting or still to come, reaches it. A later label reaches it in a range if the first label that
+        may come does not leave it behind: the near end goes on for ever."""
+        mark = self.marks()[0]
+        if event.key is None:
+            return True
+        waiting = [label for label in self.rows[0] if not label.gone and label.key == event.key]
+        if any(self.holds(name, label.time, event.time) for label in waiting for name in self.ranges):
+            return False
+        if mark is None:
+            return False
+        for name in self.ranges:
+            far = self.far_end(name, mark)
+            if far is None or event.time > far:
+                return False
+            if event.time == far and (self.closed == "left" or name in self.tails):
+                return False
+        return True
+
+    # --- steps ---
+
+    def push(self, batches: dict) -> tuple[list, dict]:
+        """Labels that are answered, each with its events by range; late rows' numbers by side."""
+        marks, late = self.marks(), {}
+        for side, batch in batches.items():
+            late[side] = []
+            for time, key, values in batch:
+                row = Row(time, key, self.number[side], values)
+                self.number[side] += 1
+                if marks[side] is not None and time < marks[side]:
+                    late[side].append(row.number)
+                else:
+                    self.rows[side].append(row)
+            for time, *_ in batch:
+                self.newest[side] = time if self.newest[side] is None else max(self.newest[side], time)
+        return self.settle(), late
+
+    def advance(self, labels: int | None = None, events: int | None = None) -> list:
+        for side, mark in enumerate((labels, events)):
+            if mark is not None:
+                new = mark + self.delays[side]
+                self.newest[side] = new if self.newest[side] is None else max(self.newest[side], new)
+        return self.settle()
+
+    def settle(self, ended: bool = False) -> list:
+        out = []
+        for label in sorted(self.rows[0], key=lambda row: (row.time, row.number)):
+            if not label.gone and (ended or self.complete(label)):
+                out.append(label)
+        for label in out:
+            label.gone = True
+        return [(label, {name: self.reached(name, label) for name in self.ranges}) for label in out]
+
+    def whole(self) -> list:
+        return [(label, {name: self.reached(name, label) for name in self.ranges}) for label in self.rows[0]]
+
+    @property
+    def waiting(self) -> int:
+        return sum(not label.gone for label in self.rows[0])
+
+    def kept(self) -> int:
+        """Sets aside, once and for all, what nobody can reach any more."""
+        for event in self.rows[1]:
+            event.gone = event.gone or self.useless(event)
+        return sum(not event.gone for event in self.rows[1])
+
+    def watermark(self) -> int | None:
+        labels, events = self.marks()
+        if labels is None or (self.wait and events is None):
+            return None
+        near = self.delay + min(near for _, near in self.ranges.values())
+        found = min(labels, events + near) if self.wait else labels
+        return max(LEAST, min(MOST, found))
