@@ -10,7 +10,8 @@ import pyarrow as pa
 from slicing.closing.wide import check_layout, widened
 from slicing.columns.arrow_io import gathered
 from slicing.columns.frames import check_returns, given_back
-from slicing.columns.sources import Bounds, Wanted, batches
+from slicing.columns.sources import Bounds, Wanted, batches, is_held
+from slicing.foresight import PIECE, in_turn
 from slicing.operator import Operator
 from slicing.query.spec import ProcessingTime, Spec
 from slicing.query.watermark import manual
@@ -74,10 +75,20 @@ def aggregate(
     patient = _without_progress(spec)
     operator = Operator(patient, threads=threads)
     found = batches(data, Wanted(spec.columns(), _time_of(spec), _bounds(spec, between), threads))
-    operator.push(next(found))  # refuses columns that do not fit, naming all there are
+    closed: list[pa.Table] = []
+    if is_held(data):
+        held = list(found)
+        found = iter(held)
+        if sum(map(len, held)) >= 2 * PIECE and all(len(batch) >= LEAST for batch in held[:-1]):
+            closed, found = in_turn(operator, held), iter(())
+    for first in found:  # refuses columns that do not fit, naming all there are
+        operator.push(first)
+        break
     for batch in gathered(found, spec.columns(), LEAST):
         operator.push(batch)
     windows = operator.flush().windows
+    if closed:
+        windows = pa.concat_tables([*closed, windows]).unify_dictionaries()
     return given_back(widened(windows, spec) if wide else windows, kind)
 
 

@@ -94,6 +94,10 @@ class Operator:
         Rows that wait may be kept where they lie: write nothing into memory that Arrow shares with its owner (a numpy
         array, a DataFrame's column) once it was pushed.
         """
+        return self._push(data)
+
+    def _push(self, data: object, upto: int | None = None) -> Output:
+        """``upto``: what no later row comes before, in ticks, if that is known."""
         given = data if isinstance(data, pa.RecordBatch) else one_batch(data)
         if self._ended:
             raise RuntimeError("the operator was flushed, which ends its stream; build a new Operator to go on")
@@ -102,7 +106,7 @@ class Operator:
             before.store.head.check()
         known = 0 if before.keys is None else len(before.keys)
         try:
-            pushed = push(before, given)
+            pushed = push(before, given, upto)
             out = self._commit(pushed)
             if self._watches:
                 self._watch(before, pushed.rows, out)
@@ -133,7 +137,7 @@ class Operator:
                     f"the {rows} rows pushed since are late for it (out.late has them). If the clock of that row was "
                     "wrong, have such rows set aside: sl.bounded(delay, at_most_ahead='1d'). A watermark never goes "
                     "back: begin anew, or go on from a snapshot",
-                    stacklevel=3,
+                    stacklevel=4,
                 )
                 return
         self._since = rows, late
@@ -145,7 +149,12 @@ class Operator:
         if self._now is None:
             self._advanced = (*self._advanced, plain_moment(watermark))
             return self._shown(Output(_no_windows(self.spec), pa.table({}), Stats(NO_ROWS | _NO_STATE), None))
-        return self._commit(advance(self._now, _advanced(self._now.plan, watermark)))
+        return self._advance(_advanced(self._now.plan, watermark))
+
+    def _advance(self, upto: int) -> Output:
+        """Of an operator with rows: what no later row comes before, in ticks."""
+        assert self._now is not None
+        return self._commit(advance(self._now, upto))
 
     def flush(self) -> Output:
         """End of the stream: close everything that is still open."""

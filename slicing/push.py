@@ -97,11 +97,13 @@ UNCHANGED = Changed()
 NO_ROWS = {"rows": 0, "windowed": 0, "late": 0, "outside": 0, "null_time": 0, "ahead": 0}
 
 
-def push(before: State, data: pa.RecordBatch) -> Pushed:
-    """A batch all the way."""
+def push(before: State, data: pa.RecordBatch, upto: int | None = None) -> Pushed:
+    """A batch all the way. ``upto``: what no later row comes before, where that is known beside the policy."""
     state = State(**before.__dict__)  # a draft
     plan, batch = state.plan, read(state, data)
     rows, reached = batch.rows, reached_by(state)
+    if upto is not None:
+        reached = upto if reached is None else max(upto, reached)
     state.arrived += batch.given.num_rows
     state.given = batch.given.schema
     if plan.has_head and rows.time.size and rows.codes < state.crowded and not _closes(before, reached):

@@ -28,7 +28,7 @@ LAYERS = [
     ["lifecycle"],
     ["push"],
     ["operator"],
-    ["exchange", "joins"],
+    ["exchange", "foresight", "joins"],
     ["api", "explain", "warm"],
     ["attach", "command", "demo"],
     ["pandas", "polars", "__main__"],

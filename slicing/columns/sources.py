@@ -81,6 +81,11 @@ def one_batch(data: object) -> pa.RecordBatch:
     return found[0] if len(found) == 1 else arrow_io.together(found)
 
 
+def is_held(data: object) -> bool:
+    """Whether all of its rows are in memory as they are."""
+    return isinstance(data, pa.Table | pa.RecordBatch) or any(fits(data) for fits in _FRAMES)
+
+
 def _is_streamed(data: object) -> bool:
     """Whether it gives frames one after the other, of which each can be pushed."""
     return isinstance(data, Iterator) and not isinstance(data, pa.RecordBatchReader) and not _is_path(data)
@@ -364,6 +369,7 @@ def _name(file: Any) -> str:
     return f" ({name!r})" if isinstance(name, str) else ""
 
 
+_FRAMES = [_of_library("pandas", "DataFrame"), _of_library("polars", "DataFrame")]
 _Open = Callable[[Any, Wanted], Iterator[pa.RecordBatch]]
 _SOURCES: list[tuple[Callable[[object], bool], _Open]] = [
     (lambda data: isinstance(data, pa.RecordBatch), _of_batch),

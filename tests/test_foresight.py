@@ -1,0 +1,122 @@
+"""Tables that are all at hand: windows are given out as their rows have come, and are those of a flush."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import slicing as sl
+from slicing import api, foresight
+
+ROWS, PIECE = 4000, 256
+BEGUN = 1_700_000_000_000_000
+AGGS = {"s": sl.sum("v"), "lo": sl.min("v"), "n": sl.count(), "top": sl.last("v")}
+WINDOWS = {
+    "tumbling": {"w": sl.tumbling("1s")},
+    "sliding": {"w": sl.sliding("3s", "1s"), "x": sl.tumbling("500ms")},
+    "calendar": {"w": sl.calendar("1d")},
+    "cumulate": {"w": sl.cumulate("4s", "1s")},
+}
+
+
+@pytest.fixture
+def pieces(monkeypatch):
+    """Small ones; whoever asks for it gets what pushes its rows at once, too."""
+    for module in (api, foresight):
+        monkeypatch.setattr(module, "PIECE", PIECE)
+    monkeypatch.setattr(api, "LEAST", 64)
+
+    def at_once(*args, **options):
+        with monkeypatch.context() as other:
+            other.setattr(api, "PIECE", 1 << 40)
+            return sl.aggregate(*args, **options)
+
+    return at_once
+
+
+def rows(seed, late=300_000, keys=40, nulls=False):
+    """A row of some key each 25 ms, up to ``late`` us out of order."""
+    rng = np.random.default_rng(seed)
+    time = np.arange(ROWS) * 25_000
+    time = BEGUN + time[np.argsort(time + rng.integers(0, late + 1, ROWS), kind="stable")]
+    columns = {"t": pa.array(time).cast(pa.timestamp("us", "UTC")), "k": rng.integers(0, keys, ROWS).astype(str)}
+    if nulls:
+        columns["t"] = pa.array(time, mask=rng.random(ROWS) < 0.1).cast(pa.timestamp("us", "UTC"))
+    return pa.table(columns | {"v": rng.integers(-100, 100, ROWS)})
+
+
+@pytest.mark.parametrize("by", [(), "k"])
+@pytest.mark.parametrize("windows", WINDOWS)
+def test_answers_are_those_of_a_flush(pieces, windows, by):
+    spec = sl.Spec("t", WINDOWS[windows], AGGS, by=by)
+    for seed, late in ((0, 0), (1, 300_000), (2, 20_000_000), (3, 10**9)):
+        data = rows(seed, late)
+        found = sl.aggregate(data, spec)
+        assert found.equals(pieces(data, spec))
+        assert found["n"].num_chunks == 1 or late < 10**9
+
+
+def test_what_is_over_is_given_out(pieces):
+    spec = sl.Spec("t", {"w": sl.tumbling("1s")}, AGGS, by="k")
+    assert sl.aggregate(rows(0, 0), spec)["n"].num_chunks > 10
+    assert sl.aggregate(rows(0, 300_000), spec)["n"].num_chunks > 10
+    assert sl.aggregate(rows(0, 10**9), spec)["n"].num_chunks == 1  # in no order
+    assert sl.aggregate(rows(0, 0), sl.Spec("t", {"w": sl.tumbling("1h")}, AGGS))["n"].num_chunks == 1  # few results
+
+
+@pytest.mark.parametrize(
+    ("windows", "options"),
+    [
+        ({"w": sl.session("100ms")}, {}),
+        ({"w": sl.rows(3)}, {}),
+        ({"w": sl.tumbling("1s", fill=True)}, {}),
+        ({"w": sl.sliding("2s", "1s", full=True)}, {}),
+        ({"w": sl.tumbling("1s")}, {"idle": "5s"}),
+        ({"w": sl.tumbling("1s")}, {"emit": "updates", "allowed_lateness": "1s"}),
+        ({"w": sl.tumbling("1s")}, {"allowed_lateness": "3s"}),
+        ({"w": sl.tumbling("1s")}, {"on_null_time": "late"}),
+        ({"w": sl.tumbling("1s"), "x": sl.whole()}, {}),
+    ],
+)
+def test_other_queries_answer_alike(pieces, windows, options):
+    spec = sl.Spec("t", windows, AGGS, by="k", **options)
+    data = rows(4, nulls="on_null_time" in options)
+    assert sl.aggregate(data, spec).equals(pieces(data, spec))
+
+
+def test_chunks_frames_and_layouts(pieces):
+    data = rows(5)
+    spec = sl.Spec("t", {"w": sl.tumbling("1s")}, AGGS, by="k")
+    whole = pieces(data, spec)
+    chunked = pa.concat_tables([data.slice(at, 300) for at in range(0, ROWS, 300)])
+    assert sl.aggregate(chunked, spec).equals(whole)
+    assert sl.aggregate(chunked, spec, layout="wide").equals(pieces(data, spec, layout="wide"))
+    assert sl.aggregate(data.to_pandas(), spec).select(["s", "n"]).equals(whole.select(["s", "n"]))
+    between = {"between": (None, data["t"][ROWS // 2])}
+    assert sl.aggregate(chunked, spec, **between).equals(pieces(data, spec, **between))
+
+
+def test_dictionary_keys_have_one_dictionary(pieces):
+    data = rows(6, keys=600)
+    coded = data.set_column(1, "k", data["k"].combine_chunks().dictionary_encode())
+    spec = sl.Spec("t", {"w": sl.tumbling("1s")}, {"n": sl.count(), "top": sl.last("k")}, by="k")
+    found = sl.aggregate(coded, spec)
+    assert found["n"].num_chunks > 2
+    plain = sl.aggregate(data, spec)
+    assert found["k"].cast(pa.string()).to_pylist() == plain["k"].to_pylist()
+    assert len({tuple(chunk.dictionary.to_pylist()) for chunk in found["k"].chunks}) == 1
+
+
+@pytest.mark.parametrize("first", [-(2**62), 2**62 - ROWS * 2])
+def test_whole_numbers_far_out(pieces, first):
+    rng = np.random.default_rng(7)
+    time = first + np.sort(rng.integers(0, ROWS * 2, ROWS))
+    data = pa.table({"t": time, "k": rng.integers(0, 9, ROWS), "v": rng.integers(0, 9, ROWS)})
+    spec = sl.Spec("t", {"w": sl.sliding(9, 3)}, AGGS, by="k")
+    found = sl.aggregate(data, spec)
+    assert found.equals(pieces(data, spec))
+    assert found["n"].num_chunks > 5
+
+
+def test_missing_columns_are_named(pieces):
+    with pytest.raises(ValueError, match="its columns are t, k, v"):
+        sl.aggregate(rows(8), sl.Spec("t", {"w": sl.tumbling("1s")}, {"s": sl.sum("other")}))
