@@ -30,12 +30,12 @@ demo: .venv/.spark
 demo-here: .venv/.core
 	@$(PY) -m slicing demo
 
-# All three speak even if the first one fails, and pytest has the last word.
+# All three speak even if the first one fails, and pytest has the last word. A file of tests stays in one process.
 test: .venv/.test
 	@status=0; \
 	$(PY) -m ruff check . || status=1; \
 	$(PY) -m mypy || status=1; \
-	$(PY) -m pytest || status=1; \
+	$(PY) -m pytest -n auto --maxprocesses 4 --dist loadfile || status=1; \
 	exit $$status
 
 fuzz: .venv/.test
