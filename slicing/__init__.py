@@ -44,6 +44,7 @@ from slicing.joins.union import Union, union
 from slicing.lifecycle.snapshot import SnapshotError
 from slicing.operator import Operator
 from slicing.query.spec import Spec, processing_time
+from slicing.query.triggers import Trigger, after_share, by_hand, each_push, every, every_processing_time
 from slicing.query.watermark import bounded, manual, ordered, per_source, punctuated
 from slicing.warm import warm
 from slicing.windows.builtin import (
@@ -81,7 +82,9 @@ __all__ = [
     "Output",
     "SnapshotError",
     "Spec",
+    "Trigger",
     "Union",
+    "after_share",
     "aggregate",
     "all",
     "any",
@@ -91,6 +94,7 @@ __all__ = [
     "argmin",
     "attach",
     "bounded",
+    "by_hand",
     "calendar",
     "chain",
     "col",
@@ -99,6 +103,9 @@ __all__ = [
     "count_distinct",
     "cumulate",
     "distinct",
+    "each_push",
+    "every",
+    "every_processing_time",
     "explain",
     "features",
     "first",

@@ -35,6 +35,7 @@ from slicing.lifecycle.state import State
 from slicing.operator import Operator
 from slicing.push import Arrivals, close, collect, encoded, reached_by, read
 from slicing.query.spec import ProcessingTime, Spec
+from slicing.query.triggers import ByHand, EveryProcessingTime
 from slicing.query.watermark import Ordered, Progress
 from slicing.storage.store import Store
 from slicing.system.bundles import bundled, table_bytes, table_of, unbundled
@@ -52,6 +53,13 @@ def check(spec: Spec, places: int = 1) -> None:
             "time=sl.processing_time() stamps rows as they are pushed, and a repeated batch would get other stamps; "
             "name a time column"
         )
+    for trigger in spec.triggers().values():
+        for part in trigger.parts():
+            if isinstance(part, ByHand | EveryProcessingTime):
+                raise ValueError(
+                    f"{part!r} fires in the process that holds an sl.Operator, and here are several; use "
+                    "sl.each_push(), which fires with each batch, or sl.every(span)"
+                )
     for name, window in spec.windows.items():
         if not isinstance(window, RowWindow):
             continue
@@ -281,6 +289,8 @@ def admit(operator: Operator, blobs: Iterable[bytes], prompt: bool = True) -> Ou
         counts["outside"] += new.outside
         counts["windowed"] += len(rows) - new.late.size - new.outside
     answers, change = close(state, reached, flow.admit(state, new))
+    if plan.fires:
+        change = flow.fire(state, change, at_push=True)
     state.store = state.store.settled()
     state.newest = latest([state.newest, *(a.header["newest"] for a in arrived)])
     state.oldest = earliest([state.oldest, *(a.header["oldest"] for a in arrived)])

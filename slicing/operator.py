@@ -21,10 +21,11 @@ from slicing.columns.sources import one_batch
 from slicing.lifecycle import snapshot
 from slicing.lifecycle.change import replanned, with_windows
 from slicing.lifecycle.state import State
-from slicing.push import NO_ROWS, Pushed, advance, flush, push
+from slicing.push import NO_ROWS, Pushed, advance, fire_by_hand, flush, push
 from slicing.query.plan import Plan
 from slicing.query.policy import Policy, checked
 from slicing.query.spec import Spec
+from slicing.query.triggers import ByHand
 from slicing.query.watermark import Bounded, Moved, Ordered
 from slicing.reducing.batch import Rows
 from slicing.system.heap import keep_freed_memory
@@ -77,6 +78,11 @@ class Operator:
         self._policy = Policy(**told) if policy is None else replace(policy, **_told(told))
         checked(self._policy.combine, spec)
         _at_least_one(self._policy.threads, "threads")
+        if max_windows_per_push is not None and spec.trigger is not None:
+            raise ValueError(
+                f"max_windows_per_push={max_windows_per_push} spreads complete windows over later pushes, which would "
+                f"mix them with early results; got trigger={spec.trigger!r}. Leave one of the two out"
+            )
         self._wide = check_layout(layout, spec)
         self._now: State | None = None
         self._advanced: tuple[object, ...] = ()  # watermarks given before the first push, which tells their type
@@ -155,6 +161,41 @@ class Operator:
         """Of an operator with rows: what no later row comes before, in ticks."""
         assert self._now is not None
         return self._commit(advance(self._now, upto))
+
+    def fire(self, *names: str) -> Output:
+        """Report the open windows that have rows since they were reported last: those with ``sl.by_hand()``.
+
+        Parameters
+        ----------
+        names
+            The windows to report, those of ``Spec(windows=...)``; all that have the trigger ``sl.by_hand()`` if left
+            out.
+
+        Returns
+        -------
+        Output
+            ``windows`` has a row for each window with news, ``timing="early"``.
+
+        Raises
+        ------
+        ValueError
+            If a window has no trigger ``sl.by_hand()``.
+
+        Examples
+        --------
+        >>> import pyarrow as pa, slicing as sl
+        >>> spec = sl.Spec("t", {"w": sl.tumbling(60)}, {"n": sl.count()}, trigger=sl.by_hand(), emit="parts")
+        >>> op = sl.Operator(spec)
+        >>> _ = op.push(pa.table({"t": [1, 2]}))
+        >>> op.fire("w").windows["n"].to_pylist()
+        [2]
+        """
+        fired = _by_hand(self.spec, names)
+        if self._ended:
+            raise RuntimeError("the operator was flushed, which ends its stream; build a new Operator to go on")
+        if self._now is None:
+            return self._shown(Output(_no_windows(self.spec), pa.table({}), Stats(NO_ROWS | _NO_STATE), None))
+        return self._commit(fire_by_hand(self._now, fired))
 
     def flush(self) -> Output:
         """End of the stream: close everything that is still open."""
@@ -271,8 +312,24 @@ _NO_STATE = {"slices": 0, "cells": 0, "kept": 0, "keys": 0, "bytes": 0, "windows
 def _no_windows(spec: Spec) -> pa.Table:
     names = ["window", "window_start", "window_end", *spec.by]
     names += [*(["rank_start", "rank_end"] if spec.ranks_rows else []), *spec.aggs]
-    names += {"final": [], "updates": ["revision"], "changes": ["op"]}[spec.emit]
+    names += [] if spec.trigger is None else ["timing"]
+    names += {"final": [], "updates": ["revision"], "parts": ["revision"], "changes": ["op"]}[spec.emit]
     return pa.table({name: pa.nulls(0) for name in names})
+
+
+def _by_hand(spec: Spec, names: tuple[str, ...]) -> tuple[str, ...]:
+    """The windows that ``fire`` reports."""
+    triggers = {name: spec.trigger_of(name) for name in spec.windows}
+    known = tuple(name for name, trigger in triggers.items() if trigger is not None and ByHand() in trigger.parts())
+    if not known:
+        raise ValueError(f"fire() reports windows with the trigger sl.by_hand(); got trigger={spec.trigger!r}")
+    for name in names:
+        if name not in known:
+            raise ValueError(
+                f"fire({name!r}): there is no window of that name with the trigger sl.by_hand(); there are "
+                f"{', '.join(known)}"
+            )
+    return names or known
 
 
 def _told(arguments: dict[str, Any]) -> dict[str, Any]:

@@ -24,12 +24,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slicing import early
 from slicing.cells.table import Cells, merged
 from slicing.closing import results
 from slicing.closing.answer import all_windows
 from slicing.closing.answers import Answers
 from slicing.closing.fill import Filled
 from slicing.closing.output import Output, Stats
+from slicing.closing.panes import Panes
 from slicing.closing.postpone import Postponed, given_out, held_beside
 from slicing.closing.reach import Reach
 from slicing.closing.revise import revise
@@ -82,6 +84,7 @@ class Changed(NamedTuple):
     revised: tuple[Answers, Ints] | None = None  # as they are now, with their marks
     waited: Answers | None = None  # those that had to be given out first
     older: KeyRows | None = None  # the rows that were kept before, where windows of rows may have changed
+    panes: Sequence[Panes] = ()  # of plans with triggers: windows that are reported early, on time and late
 
 
 class Pushed(NamedTuple):
@@ -117,6 +120,8 @@ def push(before: State, data: pa.RecordBatch, upto: int | None = None) -> Pushed
         state.store = state.store.whole(BEGIN if state.newest is None else state.newest)
     arrivals = collect(state, rows)
     answers, change = close(state, reached, admit(state, arrivals))
+    if plan.fires:
+        change = fire(state, change, at_push=True)
     if len(state.store.runs) > 1:
         state.store = state.store.settled()
     return Pushed(state, _output(state, batch, answers, change, arrivals.late, arrivals.outside), None, rows)
@@ -216,11 +221,13 @@ def _ranks(state: State, name: str, column: pa.Array) -> Ints:
     """The ranks of a column's values among all known ones, which move where new ones come between."""
     pool, store, rows = state.pools[name], state.store, state.rows
     used = np.arange(len(pool))
-    if len(pool) > 2 * (store.values + rows.values) + 1024 and not state.postponed:  # crowded
+    values = store.values + rows.values
+    if len(pool) > 2 * values + 1024 and not (state.postponed or state.apart):  # crowded
         used = np.union1d(store.ranks_used(name, len(pool)), rows.ranks_used(name, len(pool)))
     (ranked,), pool, moved = ranks([column], pool, used)
     if not np.array_equal(moved, np.arange(moved.size)):
         state.postponed = tuple(replace(p, store=p.store.reranked(name, moved)) for p in state.postponed)
+        state.apart = tuple(a.but(a.store.reranked(name, moved)) for a in state.apart)
         state.store, state.rows = store.reranked(name, moved), rows.reranked(name, moved)
     state.pools = state.pools | {name: pool}
     return ranked
@@ -276,7 +283,7 @@ def collect(state: State, rows: Rows) -> Arrivals:
     in_time, changing, reached = current, plan.no_cells, state.watermark
     if not plan.keeps_slices:
         return Arrivals(plan.no_cells, plan.no_cells, late, 0, in_time)
-    if plan.revises:
+    if plan.revises or plan.cut:
         changing, suspects = suspects, plan.no_cells
         if reached is not None and len(current) and current.span[0] < reached:
             behind = current.time < reached
@@ -331,6 +338,11 @@ def _judge(plan: Plan, rows: Rows, h: int) -> tuple[Cells, npt.NDArray[np.bool_]
 def admit(state: State, new: Arrivals) -> Changed:
     """Cells into the store, rows to those that are kept; what late ones change of the windows given out."""
     revised = waited = older = None
+    if state.plan.paned:
+        panes = early.admit(state, new.cells, new.changing)
+        if state.plan.keeps_rows and new.in_time is not None:
+            state.rows, older = kept(state.rows, new.in_time, new.tardy, state.watermark)
+        return Changed(older=older, panes=panes)
     if len(new.changing.meta):
         waited = give_waiting(state, all_of_them=True)  # what a late row may change has to be given out before
         if state.watermark is not None:
@@ -363,12 +375,26 @@ def close(
             again, mark = change.revised or (Answers.none(state.plan), NOWHERE)
             again, mark = Answers.all_of(state.plan, [again, gone]), np.append(mark, np.zeros(len(gone), np.int64))
             change = change._replace(revised=(again, mark))
-    found = _close_slices(state, reached, after, until, flush)
-    if found is not None:
-        parts.insert(0, found)
+    if plan.paned:
+        change = change._replace(panes=[*change.panes, *_close_panes(state, reached, after, until, flush)])
+    else:
+        found = _close_slices(state, reached, after, until, flush)
+        if found is not None:
+            parts.insert(0, found)
     if not flush:
         state.watermark = reached
     return parts, change
+
+
+def _close_panes(state: State, reached: int, after: int, until: int, flush: bool) -> list[Panes]:
+    """The windows and panes of slices, where windows may be reported several times."""
+    return early.close(state, reached, after, until, flush) if _may_close(state, after, until, flush) else []
+
+
+def fire(state: State, change: Changed, at_push: bool = False) -> Changed:
+    """Triggers of pushes fire last."""
+    windows = early.due(state, at_push)
+    return change._replace(panes=[*change.panes, *early.fire(state, windows)]) if windows.any() else change
 
 
 def _close_slices(state: State, reached: int, after: int, until: int, flush: bool) -> Answers | None:
@@ -454,16 +480,25 @@ def advance(before: State, reached: int) -> Pushed:
             state.watermark = reached
             return Pushed(state, output(state, answers))
         state.store = state.store.whole(BEGIN if state.newest is None else state.newest).settled()
-    answers, _ = close(state, reached)
-    return Pushed(state, output(state, answers))
+    answers, change = close(state, reached)
+    if state.plan.fires:
+        change = fire(state, change)
+    return Pushed(state, output(state, answers, change))
+
+
+def fire_by_hand(before: State, names: Sequence[str]) -> Pushed:
+    """The open windows of these names that have news."""
+    state = before.draft()
+    panes = early.fire(state, np.isin(np.array(state.plan.names), names))
+    return Pushed(state, output(state, [], UNCHANGED._replace(panes=panes)))
 
 
 def flush(before: State) -> Pushed:
     """Everything that is still open."""
     state = before.draft()
     state.store = state.store.whole(BEGIN if state.newest is None else state.newest)
-    answers, _ = close(state, END, flush=True)
-    return Pushed(state, output(state, answers))
+    answers, change = close(state, END, flush=True)
+    return Pushed(state, output(state, answers, change))
 
 
 # --- what it gives ----------------------------------------------------------------------------------------------------
@@ -483,7 +518,10 @@ def output(
     if answers or change is not UNCHANGED:
         if plan.full and state.newest is not None:
             answers = [_covered(state, some) for some in answers]
-        windows = results.windows(plan, state.keys, state.pools, answers, change.revised, change.waited)
+        if plan.paned:
+            windows = early.table(state, answers, change.revised, change.panes)
+        else:
+            windows = results.windows(plan, state.keys, state.pools, answers, change.revised, change.waited)
     if state.keys is not None and state.store.head is None:
         forget(state)  # keys that answers have named
     keys, store = state.keys, state.store
@@ -496,6 +534,9 @@ def output(
         size += pool.nbytes
     if state.postponed:
         size += held_beside(store, state.postponed)
+    for apart in state.apart:
+        more = apart.store.held()
+        slices, cells, size = slices + more[0], cells + more[1], size + more[2]
     held = {
         "slices": slices,
         "cells": cells,

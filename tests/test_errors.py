@@ -111,7 +111,52 @@ WHEN_BUILT = {
     "spec(allowed_lateness=1.5)": (
         "TypeError: allowed_lateness must be a duration ... whole number; got 1.5 of type float"
     ),
-    "spec(emit='all')": "ValueError: emit must be one of 'final', 'updates', 'changes'; got 'all'",
+    "spec(emit='all')": "ValueError: emit must be one of 'final', 'updates', 'changes', 'parts'; got 'all'",
+    "spec(emit='updates', trigger='1m')": (
+        "TypeError: trigger must be one for all windows, such as sl.every('1m'), or a dict of triggers by window name; "
+        "got '1m'"
+    ),
+    "spec(emit='updates', trigger={'x': sl.each_push()})": (
+        "ValueError: trigger has 'x', and no window is named so; there are ..."
+    ),
+    "spec(trigger=sl.each_push())": (
+        "ValueError: trigger=sl.each_push() reports windows before they are complete, and emit='final' gives each one "
+        "once; use emit='updates', 'changes' or 'parts'"
+    ),
+    "spec(emit='parts', idle=9, trigger=sl.each_push())": (
+        "ValueError: idle='9' ends the windows of a quiet key, and trigger= takes none of these; use one of the two"
+    ),
+    "spec(windows={'r': sl.rows(5)}, emit='parts', trigger=sl.each_push())": (
+        "ValueError: windows['r'], sl.rows(5, every=5), cannot have sl.each_push(): rows decide where it ends; give "
+        "triggers to the other windows by name, trigger={'name': ...}"
+    ),
+    "spec(windows={'l': sl.landmark(5)}, emit='parts', trigger=sl.every(2))": (
+        "ValueError: windows['l'], sl.landmark(5), cannot have sl.every(2): a landmark gives the rows so far at each "
+        "..."
+    ),
+    "spec(windows={'v': sl.tumbling(9, fill=True)}, emit='parts', trigger=sl.every(2))": (
+        "ValueError: windows['v'], sl.tumbling(9, fill=True), cannot have sl.every(2): it has fill=True; ..."
+    ),
+    "sl.every(2) | sl.each_push()": (
+        "ValueError: a trigger is united with | with others of its kind; sl.every(2) is of the event-time kind and "
+        "sl.each_push() of the push kind. ..."
+    ),
+    "sl.every(2) | 3": "TypeError: a trigger is united with | with others of its kind, such as ...; got 3",
+    "sl.every(0)": "ValueError: every's span must be a positive duration ...; got 0",
+    "sl.after_share(1.0)": ("ValueError: after_share's share must be a number between 0 and 1, such as 0.5; got 1.0"),
+    "sl.every_processing_time(5)": (
+        "TypeError: every_processing_time's span is time of the clock, a duration such as '10s'; got 5"
+    ),
+    "sl.Operator(spec(emit='parts', trigger=sl.each_push()), max_windows_per_push=3)": (
+        "ValueError: max_windows_per_push=3 spreads complete windows over later pushes, which would mix them with "
+        "early results; got trigger=sl.each_push(). Leave one of the two out"
+    ),
+    "sl.Operator(spec(emit='parts', trigger=sl.each_push())).fire()": (
+        "ValueError: fire() reports windows with the trigger sl.by_hand(); got trigger=sl.each_push()"
+    ),
+    "sl.Operator(spec(emit='parts', trigger=sl.by_hand())).fire('x')": (
+        "ValueError: fire('x'): there is no window of that name with the trigger sl.by_hand(); there are ..."
+    ),
     "spec(on_null_time='drop')": "ValueError: on_null_time must be one of 'error', 'late'; got 'drop'",
     "spec(on_overflow='raise')": "ValueError: on_overflow must be one of 'error', 'null', 'wrap'; got 'raise'",
     "spec(sequence=3)": "TypeError: sequence must be the name of a column or None; got 3",

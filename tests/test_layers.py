@@ -26,6 +26,7 @@ LAYERS = [
     ["closing"],
     ["kept_rows"],
     ["lifecycle"],
+    ["early"],
     ["push"],
     ["operator"],
     ["exchange", "foresight", "joins"],

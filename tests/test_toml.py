@@ -62,6 +62,7 @@ EXAMPLES = {
             "sketch": sl.approx_quantile("x", 0.99, error=0.001),
             "top": sl.top_k("x", 3, return_="y"),
             "heavy": sl.heavy_hitters("x", 0.25),
+            "some": sl.sample("x", 5),
             "share": (1 - sl.sum("a") / sl.sum("b")) * -1e300 - (sl.count() - 2**62),
             "odd": sl.sum("a") * float("inf") + sl.min("a") / 3,
         },
@@ -73,6 +74,16 @@ EXAMPLES = {
     "a clock": sl.Spec(sl.processing_time(), {"w": sl.tumbling("1m")}, {"n": sl.count()}, idle="1d"),
     "marks in rows": sl.Spec("t", ONE, {"n": sl.count()}, watermark=sl.punctuated("mark")),
     "in order": sl.Spec("t", ONE, {"n": sl.count()}, watermark=sl.ordered("late")),
+    "early": sl.Spec(
+        "t", ONE, {"n": sl.count()}, emit="parts", trigger=sl.every(2, offset=1) | sl.after_share(0.1 + 0.2)
+    ),
+    "early by name": sl.Spec(
+        "ts",
+        {"a": sl.tumbling("1h"), 'b "c"': sl.tumbling("1d"), "c": sl.tumbling("1m")},
+        {"n": sl.count()},
+        emit="updates",
+        trigger={"a": sl.each_push(), 'b "c"': sl.by_hand() | sl.every_processing_time("10s")},
+    ),
     "by hand": sl.Spec("t", ONE, {"n": sl.count()}, watermark=sl.manual(), allowed_lateness=3, emit="updates"),
 }
 

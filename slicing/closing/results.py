@@ -23,6 +23,8 @@ from slicing.windows.bounds import BEGIN
 
 Ints = npt.NDArray[np.int64]
 
+TIMINGS = ["early", "on_time", "late"]
+
 
 def in_order(answers: Answers, keys: KeyTable | None, last: Ints | None = None) -> Ints | None:
     """The order of rows: end, window, start, keys (null first), rank, then ``last``; None where they are in it."""
@@ -32,14 +34,21 @@ def in_order(answers: Answers, keys: KeyTable | None, last: Ints | None = None) 
     return sorting(*before, answers.start, answers.window, answers.end)
 
 
-def to_table(plan: Plan, answers: Answers, keys: KeyTable | None, pools: Pools, mark: Ints | None = None) -> pa.Table:
-    """``mark`` is the revision of each row or, for changes, 0 for '-', 1 for '+', and -1 for a '+' that comes first."""
+def to_table(
+    plan: Plan,
+    answers: Answers,
+    keys: KeyTable | None,
+    pools: Pools,
+    mark: Ints | None = None,
+    timing: Ints | None = None,
+) -> pa.Table:
+    """``mark`` is the revision of each row or, for changes, even for '-' and odd for '+' (-1: one that comes first)."""
     if not answers.window.size:
         return plan.no_windows
     order = None if answers.ordered and mark is None else in_order(answers, keys, mark)
     if order is not None:
         answers = answers.take(order)
-        mark = None if mark is None else mark[order]
+        mark, timing = (None if c is None else c[order] for c in (mark, timing))
     aggs = aggregates(plan, answers, pools)  # first: where windows at rows start is known from then on
     starts = not plan.open_start or answers.start.min() > BEGIN
     no_start = None if starts else answers.start == BEGIN
@@ -54,11 +63,13 @@ def to_table(plan: Plan, answers: Answers, keys: KeyTable | None, pools: Pools, 
         ranks = np.full((len(answers), 2), -1) if answers.ranks is None else answers.ranks
         columns += [array_of(rank, rank < 0) for rank in ranks.T]
     columns += aggs
-    if plan.spec.emit == "updates":
+    if plan.spec.trigger is not None:
+        columns.append(texts(TIMINGS).take(array_of(np.ones(len(answers), np.int64) if timing is None else timing)))
+    if plan.spec.emit in ("updates", "parts"):
         columns.append(array_of(np.zeros(len(answers), np.int64) if mark is None else mark))
     if plan.spec.emit == "changes":
         sign = np.ones(len(answers), np.int64) if mark is None else mark
-        columns.append(texts(["-", "+"]).take(array_of(np.abs(sign))))
+        columns.append(texts(["-", "+"]).take(array_of(sign & 1)))
     return pa.Table.from_arrays(columns, schema=plan.result_schema)
 
 
@@ -95,6 +106,14 @@ def windows(
     first_mark = np.full(len(answers), 1 if plan.spec.emit == "changes" else 0, np.int64)
     both = Answers.together([again, answers])
     return to_table(plan, both, keys, pools, np.append(mark, first_mark))
+
+
+def of_panes(plan: Plan, keys: KeyTable | None, pools: Pools, answers: Answers, mark: Ints, timing: Ints) -> pa.Table:
+    """``out.windows`` where windows may be reported several times."""
+    if plan.since:
+        whole = ~plan.missed(answers.window, answers.start, answers.end)
+        answers, mark, timing = answers.take(whole), mark[whole], timing[whole]
+    return to_table(plan, answers, keys, pools, mark, timing)
 
 
 def _in_turn(parts: Sequence[Answers]) -> bool:

@@ -18,7 +18,7 @@ from slicing.closing.answers import Answers
 from slicing.closing.results import among
 from slicing.closing.too_many import check_due
 from slicing.columns.keys import KeyTable
-from slicing.columns.order import distinct, none
+from slicing.columns.order import distinct, none, order_by
 from slicing.query.plan import Plan
 from slicing.storage.store import Store
 
@@ -59,6 +59,27 @@ class Revisions:
         code, start, end, window = (c[order][kept] for c in columns)
         return Revisions(window, start, end, code, count[kept]), number[self.count.size :]
 
+    def numbered(self, answers: Answers, order: Ints, horizon: int) -> tuple[Revisions, Ints]:
+        """Count windows that are reported several times, in ``order``; and the number of each report, from 0.
+
+        What ends by ``horizon`` is not counted on.
+        """
+        size = self.count.size
+        names = ("code", "start", "window", "end")
+        columns = [np.concatenate([getattr(self, name), getattr(answers, name)]) for name in names]
+        by = order_by(np.append(np.full(size, -1), order), *columns)
+        columns = [column[by] for column in columns]
+        new = np.append(True, np.logical_or.reduce([c[1:] != c[:-1] for c in columns]))[: by.size]
+        first = np.flatnonzero(new)
+        known = by[first] < size  # the first of its run says how often it came before
+        before = np.append(self.count, np.zeros(len(answers), np.int64))[by[first]]
+        each = np.diff(np.append(first, by.size))
+        number = np.empty(by.size, np.int64)
+        number[by] = np.arange(by.size) + np.repeat(before - first - known, each)
+        code, start, window, end = (column[first] for column in columns)
+        found = Revisions(window, start, end, code, before + each - known)
+        return found._take(end > horizon), number[size:]
+
     def _take(self, index: npt.NDArray[np.bool_]) -> Revisions:
         return Revisions(self.window[index], self.start[index], self.end[index], self.code[index], self.count[index])
 
@@ -71,6 +92,21 @@ def revise(
     The mark is the revision for "updates" and 0 ('-') or 1 ('+') for "changes".
     """
     plan = store.plan
+    before, current, _ = windows_changed(store, keys, changing, horizon, until)
+    store = store.add(changing)
+    if plan.spec.emit == "changes":
+        mark = np.append(np.zeros(len(before), np.int64), np.ones(len(current), np.int64))
+        return store, revisions, Answers.together([before, current]), mark
+    revisions, number = revisions.bumped(current, among(current, before))
+    return store, revisions, current, number
+
+
+def windows_changed(
+    store: Store, keys: KeyTable | None, changing: Cells, horizon: int, until: int
+) -> tuple[Answers, Answers, Answers]:
+    """The windows with ``horizon < end <= until`` that cells change: as they were, as they are now, and these cells'
+    part of those between edges."""
+    plan = store.plan
     check_due(plan, (*store.runs, changing), horizon, until)
     old = store.of_codes(distinct(changing.code)).consolidated().table()
     new = merged(old, changing, plan.lanes, plan.gaps)
@@ -82,13 +118,7 @@ def revise(
     for answers_was, answers_now in _sessions(plan, keys, old, new, changing, until):
         was.append(answers_was)
         now.append(answers_now)
-    before, current = Answers.together(was), Answers.together(now)
-    store = store.add(changing)
-    if plan.spec.emit == "changes":
-        mark = np.append(np.zeros(len(before), np.int64), np.ones(len(current), np.int64))
-        return store, revisions, Answers.together([before, current]), mark
-    revisions, number = revisions.bumped(current, among(current, before))
-    return store, revisions, current, number
+    return Answers.together(was), Answers.together(now), hit
 
 
 def _sessions(

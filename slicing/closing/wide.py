@@ -28,6 +28,10 @@ def check_layout(layout: object, spec: Spec) -> bool:
         return False
     if spec.emit == "changes":
         raise ValueError("layout='wide' has one row a key and window end, and emit='changes' two; use emit='updates'")
+    if spec.trigger is not None or spec.emit == "parts":
+        raise ValueError(
+            "layout='wide' has one row a key and window end, and triggers and emit='parts' several; use layout='long'"
+        )
     if spec.idle is not None:
         raise ValueError(f"layout='wide' takes no idle, which may end a window twice; got idle={str(spec.idle)!r}")
     for name, window in spec.windows.items():

@@ -27,7 +27,7 @@ from slicing.kept_rows.plain import PlainRows
 from slicing.kernels.cells import FIRST, LAST, LEVEL
 from slicing.lifecycle.state import State
 from slicing.query.plan import Plan
-from slicing.query.spec import Spec, stable
+from slicing.query.spec import FrozenMap, Spec, stable
 from slicing.storage.store import Store
 from slicing.windows.bounds import BEGIN, END, Bound, BoundFixed, BoundLandmark
 from slicing.windows.builtin import Session, Window
@@ -44,7 +44,10 @@ AnyWindow = ContextFreeWindow | RowWindow | Window
 def with_windows(spec: Spec, windows: dict[str, AnyWindow]) -> Spec:
     """The query ``spec`` with ``windows`` in place of its own."""
     arguments = {name: getattr(spec, name) for name in spec.__dataclass_fields__}
-    return Spec(**arguments | {"windows": windows, "aggs": dict(spec.aggs)})
+    arguments |= {"windows": windows, "aggs": dict(spec.aggs)}
+    if isinstance(spec.trigger, FrozenMap):
+        arguments["trigger"] = {name: of for name, of in spec.trigger.items() if name in windows} or None
+    return Spec(**arguments)
 
 
 def replanned(state: State, spec: Spec, added: str | None = None) -> State:
@@ -141,15 +144,26 @@ def moved(state: State, spec: Spec, given: pa.Schema, since: Mapping[str, int], 
         if timed.get(plan.names[plan.timed[k]]) in state.filled
     }
     kept, pools = _ranked(state.rows, plan, state.pools)
+    store, apart = _store(state, plan, state.store), []
+    for known in state.apart:
+        moved_store = _store(state, plan, known.store)
+        if plan.fires or (plan.cut and known.judged > BEGIN):
+            apart.append(known.but(moved_store))
+        else:
+            for run in moved_store.runs:
+                store = store.add(run)
     return state.but(
         plan=plan,
         given=given,
         pools=pools,
-        store=_store(state, plan, state.store),
+        store=store,
         rows=_rows(kept, plan, number),
         revisions=_renumbered(state.revisions, number),
         filled=filled,
         postponed=tuple(replace(p, store=_store(state, plan, p.store).consolidated()) for p in state.postponed),
+        apart=tuple(apart),
+        fired={name: epoch for name, epoch in state.fired.items() if name in spec.windows},
+        fired_at={name: at for name, at in state.fired_at.items() if name in spec.windows},
     )
 
 

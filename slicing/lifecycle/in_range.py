@@ -18,6 +18,7 @@ from slicing.cells.table import Cells
 from slicing.columns.keys import KeyTable
 from slicing.lifecycle.state import State
 from slicing.query.plan import Plan
+from slicing.storage.apart import of_runs
 from slicing.windows.rows.row_view import RowTable
 
 Ints = npt.NDArray[np.int64]
@@ -31,7 +32,7 @@ def check_state(state: State) -> None:
     """Refuse a state that says more than its own tables hold."""
     plan, rows = state.plan, state.rows
     codes = _codes(state.keys)
-    runs = [*state.store.runs, *(run for p in state.postponed for run in p.store.runs)]
+    runs = [*state.store.runs, *(run for p in state.postponed for run in p.store.runs), *of_runs(state.apart)]
     for cells in runs:
         _check_cells(cells, plan.lanes, codes)
         if cells.fragments != plan.fragments:

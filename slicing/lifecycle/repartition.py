@@ -6,6 +6,7 @@ places changes that hold it.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -19,6 +20,7 @@ from slicing.columns.keys import KeyTable
 from slicing.columns.values import ranks
 from slicing.kept_rows.by_key import KeyRows
 from slicing.lifecycle.state import State
+from slicing.storage.apart import Apart, with_cells
 from slicing.storage.store import Store
 from slicing.windows.bounds import BEGIN
 
@@ -29,6 +31,7 @@ def split(state: State, parts: int) -> list[State]:
     """A state by keys, into so many; a key is always in the same part. Codes are in the order of the keys."""
     if state.keys is None:
         nothing = replace(state, store=Store(state.plan), rows=KeyRows(state.plan), revisions=Revisions(), filled={})
+        nothing = nothing.but(apart=())
         return [state, *[nothing] * (parts - 1)]
     codes = np.arange(len(state.keys))
     target = (state.keys.hashes(codes) % np.uint64(parts)).astype(np.int64)
@@ -44,23 +47,31 @@ def _some_keys(state: State, codes: Ints, rank: Ints) -> State:
     number[codes] = np.arange(codes.size)
     keys = KeyTable(state.plan.key_types)
     keys.encode_values(state.keys.values(codes))
-    runs = tuple(run.take(number[run.code] >= 0) for run in state.store.runs)
-    store = Store(state.plan, tuple(run for run in runs if len(run))).recoded(number)
+
+    def some_of(store: Store) -> Store:
+        runs = (run.take(number[run.code] >= 0) for run in store.runs)
+        return Store(state.plan, tuple(run for run in runs if len(run))).recoded(number)
+
+    store, apart = some_of(state.store), tuple(known.but(some_of(known.store)) for known in state.apart)
     mine = number[state.revisions.code] >= 0
     filled = {k: _at(last, codes) for k, last in state.filled.items()}
     part = replace(state, keys=keys, store=store, rows=state.rows.recoded(number), filled=filled)
+    part = part.but(apart=tuple(known for known in apart if known.store.runs))
     return _own_pools(replace(part, revisions=state.revisions._take(mine).recoded(number)))
 
 
 def _own_pools(state: State) -> State:
     """Only the values that the state's cells hold."""
-    pools, store, rows = dict(state.pools), state.store, state.rows
+    pools, store, rows, apart = dict(state.pools), state.store, state.rows, state.apart
     for name, pool in state.pools.items():
         used = np.union1d(store.ranks_used(name, len(pool)), rows.ranks_used(name, len(pool)))
+        for known in apart:
+            used = np.union1d(used, known.store.ranks_used(name, len(pool)))
         if used.size < len(pool):
             _, pools[name], moved = ranks([], pool, used)
             store, rows = store.reranked(name, moved), rows.reranked(name, moved)
-    return replace(state, pools=pools, store=store, rows=rows)
+            apart = tuple(known.but(known.store.reranked(name, moved)) for known in apart)
+    return replace(state, pools=pools, store=store, rows=rows, apart=apart)
 
 
 def _at(last: Ints, codes: Ints) -> Ints:
@@ -87,21 +98,32 @@ def _translated(state: State, others: Sequence[State]) -> tuple[State, list[Stat
     if state.keys is not None:
         codes = [state.keys.recoded(o.keys) for o in others if o.keys is not None]
         others = [
-            o.but(store=o.store.recoded(c), rows=o.rows.recoded(c), revisions=o.revisions.recoded(c))
+            o.but(
+                store=o.store.recoded(c),
+                rows=o.rows.recoded(c),
+                revisions=o.revisions.recoded(c),
+                apart=tuple(known.but(known.store.recoded(c)) for known in o.apart),
+            )
             for o, c in zip(others, codes, strict=True)
         ]
-    others, pools, mine = list(others), dict(state.pools), state.store
+    others, pools, mine, apart = list(others), dict(state.pools), state.store, state.apart
     for name in state.plan.ranked:
         pool = pools[name]
-        used = mine.ranks_used(name, len(pool)) if len(pool) > 2 * mine.values + 1024 else np.arange(len(pool))
+        crowded = len(pool) > 2 * mine.values + 1024 and not apart
+        used = mine.ranks_used(name, len(pool)) if crowded else np.arange(len(pool))
         found, pools[name], moved = ranks([o.pools[name] for o in others], pool, used)
         if not np.array_equal(moved, np.arange(moved.size)):
             mine = mine.reranked(name, moved)
+            apart = tuple(known.but(known.store.reranked(name, moved)) for known in apart)
         others = [
-            o.but(store=o.store.reranked(name, at), rows=o.rows.reranked(name, at))
+            o.but(
+                store=o.store.reranked(name, at),
+                rows=o.rows.reranked(name, at),
+                apart=tuple(known.but(known.store.reranked(name, at)) for known in o.apart),
+            )
             for o, at in zip(others, found, strict=True)
         ]
-    return state.but(pools=pools, store=mine), others, codes
+    return state.but(pools=pools, store=mine, apart=apart), others, codes
 
 
 def joined(states: Sequence[State]) -> State:
@@ -115,12 +137,15 @@ def joined(states: Sequence[State]) -> State:
     store, rows, filled = whole.store, parts[0].rows, Filled()
     for part in parts[1:]:
         rows = rows.beside(part.rows)
+    apart: tuple[Apart, ...] = ()
+    for known in (known for part in parts for known in part.apart):
+        apart = with_cells(apart, known, operator.eq)
     for part, code in zip(parts, codes, strict=True):
         for run in part.store.runs:
             store = store.add(run)
         for k, last in part.filled.items():
-            known = filled.setdefault(k, np.full(1 if whole.keys is None else len(whole.keys), BEGIN, np.int64))
-            known[code[: last.size]] = last[: code.size]
+            ends = filled.setdefault(k, np.full(1 if whole.keys is None else len(whole.keys), BEGIN, np.int64))
+            ends[code[: last.size]] = last[: code.size]
     revisions = [part.revisions for part in parts]
     columns = {n: np.concatenate([getattr(r, n) for r in revisions]) for n in Revisions.__dataclass_fields__}
     progress = first.progress
@@ -131,6 +156,10 @@ def joined(states: Sequence[State]) -> State:
         rows=rows,
         revisions=Revisions(**columns),
         filled=filled,
+        apart=apart,
+        epoch=max(state.epoch for state in states),
+        fired=first.fired,
+        fired_at=first.fired_at,
         progress=progress,
         arrived=max(state.arrived for state in states),
         newest=latest(state.newest for state in states),

@@ -38,6 +38,7 @@ from slicing.query.plan import Plan
 from slicing.query.spec import Spec
 from slicing.query.watermark import Progress
 from slicing.reducing.batch import Rows
+from slicing.storage.apart import Apart, of_runs
 from slicing.storage.store import Store
 from slicing.system.bundles import bundled, table_bytes, table_of, unbundled
 from slicing.windows.bounds import BEGIN, FOREVER
@@ -47,7 +48,7 @@ from slicing.windows.rows.users import context_json, context_value
 Ints = npt.NDArray[np.int64]
 
 MAGIC = b"SLICESNP"
-FORMAT = 7
+FORMAT = 8
 _HEAD = struct.Struct("<8sI16s")  # magic, format, checksum of all that follows
 
 
@@ -116,6 +117,8 @@ def _state_header(state: State) -> dict[str, Any]:
         "runs": len(state.store.runs),
         "coarse": state.store.coarse,
         "postponed": [[len(p.store.runs), p.after, p.until] for p in state.postponed],
+        "apart": [[len(known.store.runs), known.judged, known.epoch] for known in state.apart],
+        "fired": [state.epoch, state.fired, state.fired_at],
         "rows": _rows_header(state.rows),
     }
 
@@ -131,6 +134,7 @@ def _state_tables(state: State) -> list[pa.Table]:
     tables.append(pa.table(asdict(state.revisions)))
     tables += [_cells_table(run) for run in state.store.runs]
     tables += [_cells_table(run) for p in state.postponed for run in p.store.runs]
+    tables += map(_cells_table, of_runs(state.apart))
     return tables + _row_tables(state.rows)
 
 
@@ -154,6 +158,11 @@ def _state(spec: Spec, header: dict[str, Any], take: Iterator[pa.Table], known: 
         Postponed(Store(plan, tuple(_cells(plan, next(take)) for _ in range(runs))), after, until)
         for runs, after, until in header["postponed"]
     )
+    apart = tuple(
+        Apart(Store(plan, tuple(_cells(plan, next(take)) for _ in range(runs))), judged, epoch)
+        for runs, judged, epoch in header["apart"]
+    )
+    epoch, fired, fired_at = header["fired"]
     return State(
         plan,
         store,
@@ -170,6 +179,10 @@ def _state(spec: Spec, header: dict[str, Any], take: Iterator[pa.Table], known: 
         filled=filled,
         postponed=postponed,
         crowded=header["crowded"],
+        apart=apart,
+        epoch=epoch,
+        fired=fired,
+        fired_at=fired_at,
     )
 
 

@@ -17,6 +17,7 @@ from slicing.kept_rows.by_key import KeyRows
 from slicing.query.plan import Plan
 from slicing.query.spec import Spec
 from slicing.query.watermark import Progress
+from slicing.storage.apart import Apart, of_runs
 from slicing.storage.store import Store
 from slicing.windows.bounds import BEGIN, FOREVER
 
@@ -42,6 +43,10 @@ class State:
     newest: int | None = None  # the latest time of all rows
     oldest: int | None = None  # the earliest time of all rows that were not behind the watermark
     crowded: int = FEW_KEYS  # at so many codes look which keys are still alive
+    apart: tuple[Apart, ...] = ()  # cells beside the store that some trigger has not reported
+    epoch: int = 0  # how often a trigger has fired at the end of a push
+    fired: dict[str, int] = field(default_factory=dict)  # window -> the epoch that its trigger ended last
+    fired_at: dict[str, int] = field(default_factory=dict)  # window -> when a clock fired it last, or was first asked
 
     @staticmethod
     def fresh(spec: Spec, schema: pa.Schema, arrival: bool = True) -> State:
@@ -91,6 +96,8 @@ def forget(state: State) -> None:
     used = np.zeros(len(keys), np.bool_)
     for run in state.store.runs:
         used[run.code] = True
+    for run in of_runs(state.apart):
+        used[run.code] = True
     used[state.revisions.code] = True
     used |= state.rows.uses(used.size)
     for last in state.filled.values():
@@ -106,6 +113,7 @@ def forget(state: State) -> None:
     code[live] = np.arange(live.size)
     state.keys, state.store, state.rows = keys.compact(live), state.store.recoded(code), state.rows.recoded(code)
     state.revisions = state.revisions.recoded(code)
+    state.apart = tuple(known.but(known.store.recoded(code)) for known in state.apart)
     state.filled = {k: last[live[live < last.size]] for k, last in state.filled.items()}
     state.postponed = tuple(p.recoded(code) for p in postponed)
     state.crowded = max(2 * live.size, FEW_KEYS)

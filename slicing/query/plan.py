@@ -31,11 +31,13 @@ from slicing.kernels.combine import REMOVABLE
 from slicing.kernels.strategies import STRATEGIES
 from slicing.query.policy import ADDED, Policy, refusal
 from slicing.query.spec import ProcessingTime, Spec
+from slicing.query.triggers import EVENT, PUSH, AfterShare, Every
 from slicing.query.watermark import Ordered
 from slicing.times.measure import Measure
 from slicing.windows.bounds import BEGIN, LONGEST, Bound
 from slicing.windows.builtin import Session, Whole, Window
 from slicing.windows.context_free import ContextFreeWindow
+from slicing.windows.cuts import Cuts
 from slicing.windows.edges import EdgeSet
 from slicing.windows.rows.counted import PerRow
 from slicing.windows.rows.row_view import MOST_FLAGS, OF_ALL, OF_KEY, BoundRows
@@ -132,9 +134,25 @@ class Plan:
             _check_span(self.names[i], bound.longest)
         self.fill = [k for k, i in enumerate(self.timed) if getattr(windows[i], "fill", False)]
         self.full = [i for i in self.timed if getattr(windows[i], "full", False)]
-        self.types_of, distinct = _fused(self.bounds, [windows[i] for i in self.timed], bool(self.fill))
-        self.edges = EdgeSet(distinct)
+        alone = bool(self.fill) or self.spec.trigger is not None
+        self.types_of, distinct = _fused(self.bounds, [windows[i] for i in self.timed], alone)
+        self.cuts = [self._cuts(self.names[i]) for i in self.timed]
+        beside = [cuts.edges(bound) for cuts, bound in zip(self.cuts, self.bounds, strict=True) if cuts is not None]
+        self.edges = EdgeSet(distinct, [edges for found in beside for edges in found])
         self.open_start = any(bound.open_start for bound in self.bounds)
+
+    def _cuts(self, name: str) -> Cuts | None:
+        """Where event-time triggers report a window."""
+        trigger = self.spec.trigger_of(name)
+        if trigger is None or trigger.kind != EVENT:
+            return None
+        ticks, spans = self.measure.ticks, []
+        for part in trigger.parts():
+            if isinstance(part, Every):
+                span = _named(name, ticks, part.span, "the trigger's span")
+                _check_span(name, span)
+                spans.append((span, _named(name, ticks, part.offset, "the trigger's offset") % span))
+        return Cuts(spans, [part.exact for part in trigger.parts() if isinstance(part, AfterShare)])
 
     def _bind_sessions(self, windows: Sequence[ContextFreeWindow | RowWindow | Window]) -> None:
         """Sessions and whole streams: the gaps that end them, and where a key's cells of a slice stay apart."""
@@ -324,6 +342,34 @@ class Plan:
         return self.spec.revises
 
     @lazy
+    def paned(self) -> bool:
+        """Whether a window may be reported several times, beside revisions of whole windows."""
+        return self.spec.trigger is not None or self.spec.emit == "parts"
+
+    @lazy
+    def cut(self) -> bool:
+        """Whether event-time triggers cut windows: rows behind the watermark are kept apart until they are reported."""
+        return any(cuts is not None for cuts in self.cuts)
+
+    @lazy
+    def cut_windows(self) -> npt.NDArray[np.bool_]:
+        """The windows, by number, that event-time triggers cut."""
+        found = np.zeros(len(self.names), np.bool_)
+        found[[i for i, cuts in zip(self.timed, self.cuts, strict=True) if cuts is not None]] = True
+        return found
+
+    @lazy
+    def fired(self) -> npt.NDArray[np.bool_]:
+        """The windows, by number, that triggers report at the end of pushes."""
+        triggers = map(self.spec.trigger_of, self.names)
+        return np.array([trigger is not None and trigger.kind == PUSH for trigger in triggers], np.bool_)
+
+    @lazy
+    def fires(self) -> bool:
+        """Whether any window is reported at the end of pushes: new rows are kept apart until then."""
+        return bool(self.fired.any())
+
+    @lazy
     def patience(self) -> int:
         """How long a window waits after its end: a final answer, until no late row can change it any more."""
         return 0 if self.spec.revises else self.lateness
@@ -348,7 +394,9 @@ class Plan:
         if self.spec.ranks_rows:
             fields += [pa.field("rank_start", pa.int64()), pa.field("rank_end", pa.int64())]
         fields += [pa.field(n, a.type) for n, a in self.aggs.items()]
-        if self.spec.emit == "updates":
+        if self.spec.trigger is not None:
+            fields.append(pa.field("timing", pa.string()))
+        if self.spec.emit in ("updates", "parts"):
             fields.append(pa.field("revision", pa.int64()))
         if self.spec.emit == "changes":
             fields.append(pa.field("op", pa.string()))
@@ -382,7 +430,7 @@ class Plan:
     def has_head(self) -> bool:
         """Whether the store may have a head: all that is asked are cells added up by code, of slots of one width."""
         plain = bool(self.spec.by) and self.adds_up and self.gapless
-        plain = plain and not (self.keeps_rows or self.ranked or self.spec.revises)
+        plain = plain and not (self.keeps_rows or self.ranked or self.spec.revises or self.paned)
         return plain and self.edges.regular_width(0) is not None
 
     @lazy

@@ -12,9 +12,10 @@ from typing import Any, TypeVar
 
 from slicing.aggregates.aggregate import Aggregate, Formula
 from slicing.columns.expressions import Derived, fields_of
+from slicing.query.triggers import AfterShare, Trigger
 from slicing.query.watermark import Bounded, Watermark
 from slicing.times.durations import Duration, parse_span
-from slicing.windows.builtin import Calendar, Session, Window
+from slicing.windows.builtin import Calendar, Landmark, Session, Whole, Window
 from slicing.windows.context_free import ContextFreeWindow
 from slicing.windows.rows.row_windows import RowWindow
 
@@ -22,7 +23,7 @@ V = TypeVar("V")
 Span = Duration | int
 
 _WINDOWS = (ContextFreeWindow, RowWindow, Window)
-_EMIT = ("final", "updates", "changes")
+_EMIT = ("final", "updates", "changes", "parts")
 _ON_NULL_TIME = ("error", "late")
 _ON_OVERFLOW = ("error", "null", "wrap")
 _DEFAULTS = {
@@ -32,6 +33,7 @@ _DEFAULTS = {
     "idle": None,
     "on_null_time": "error",
     "on_overflow": "error",
+    "trigger": None,
 }
 
 
@@ -100,7 +102,12 @@ class Spec:
     ``emit``
         ``"final"``: a window comes once, when ``allowed_lateness`` is over as well. ``"updates"``: when it closes, and
         again with a higher ``revision`` when a late row changes it. ``"changes"``: the same as pairs, the old one with
-        ``op="-"``, the new one with ``op="+"``.
+        ``op="-"``, the new one with ``op="+"``. ``"parts"``: as ``"updates"``, but each time only the rows that no
+        earlier result of the window had.
+    ``trigger``
+        when windows are also reported before they are complete: ``every(span)``, ``after_share(share)``,
+        ``each_push()``, ``by_hand()`` or ``every_processing_time(span)``; or a dict of triggers by window name. Results
+        get a column ``timing``: ``"early"``, ``"on_time"`` or ``"late"``. Needs another ``emit`` than ``"final"``.
     ``sequence``
         a column that orders rows of equal time, for ``first``, ``last``, ``rows`` and the like.
     ``idle``
@@ -126,6 +133,7 @@ class Spec:
     idle: Span | None
     on_null_time: str
     on_overflow: str
+    trigger: Trigger | FrozenMap[Trigger] | None
 
     def __init__(
         self,
@@ -140,6 +148,7 @@ class Spec:
         idle: object = None,
         on_null_time: str = "error",
         on_overflow: str = "error",
+        trigger: Trigger | Mapping[str, Trigger] | None = None,
     ) -> None:
         def put(name: str, value: object) -> None:
             object.__setattr__(self, name, value)
@@ -160,15 +169,21 @@ class Spec:
         put("idle", None if idle is None else parse_span(idle, "idle", positive=True))
         put("on_null_time", _choice(on_null_time, "on_null_time", _ON_NULL_TIME))
         put("on_overflow", _choice(on_overflow, "on_overflow", _ON_OVERFLOW))
+        put("trigger", _trigger(trigger, self.windows))
         self._check_names()
         self._check_spans()
         self._check_emit()
         self._check_idle()
+        self._check_triggers()
 
     @property
     def revises(self) -> bool:
         """Whether a window can come out again, corrected."""
         return self.emit != "final" and self.allowed_lateness != 0
+
+    def trigger_of(self, name: str) -> Trigger | None:
+        """The trigger of a window."""
+        return self.trigger.get(name) if isinstance(self.trigger, FrozenMap) else self.trigger
 
     @cached_property
     def ranks_rows(self) -> bool:
@@ -222,7 +237,10 @@ class Spec:
         """
         known: str | None = self.__dict__.get("_fingerprint")
         if known is None:
-            parts = [f"{f.name}={stable(getattr(self, f.name))}" for f in fields(self) if f.name != "on_overflow"]
+            told = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "on_overflow"}
+            if self.trigger is None:
+                del told["trigger"]
+            parts = [f"{name}={stable(value)}" for name, value in told.items()]
             known = self.__dict__["_fingerprint"] = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
         return known
 
@@ -314,8 +332,10 @@ class Spec:
         taken = {"window": "the window's name", "window_start": "the window's start", "window_end": "its end"}
         if self.ranks_rows:
             taken |= {"rank_start": "the first rank of a rows window", "rank_end": "the rank a rows window ends before"}
+        if self.trigger is not None:
+            taken["timing"] = "the column that a trigger adds"
         if self.emit != "final":
-            name = "revision" if self.emit == "updates" else "op"
+            name = "op" if self.emit == "changes" else "revision"
             taken[name] = f"the column of emit={self.emit!r}"
         for name in self.by:
             if name in taken:
@@ -356,20 +376,27 @@ class Spec:
         yield from self.watermark.spans().items()
         if self.idle is not None:
             yield "idle", self.idle
+        for trigger in self.triggers().values():
+            yield from trigger.spans()
+
+    def triggers(self) -> dict[str, Trigger]:
+        """The windows that have a trigger."""
+        found = {name: self.trigger_of(name) for name in self.windows}
+        return {name: trigger for name, trigger in found.items() if trigger is not None}
 
     def _check_emit(self) -> None:
         if not self.revises:
             return
         sessions = [name for name, w in self.windows.items() if isinstance(w, Session)]
-        if self.emit == "updates" and sessions:
+        if self.emit in ("updates", "parts") and sessions:
             raise ValueError(
-                f"emit='updates' with allowed_lateness={str(self.allowed_lateness)!r} cannot say which session "
+                f"emit={self.emit!r} with allowed_lateness={str(self.allowed_lateness)!r} cannot say which session "
                 f"windows[{sessions[0]!r}] a late row changed; use emit='final' or emit='changes'"
             )
         of_rows = [name for name, w in self.windows.items() if isinstance(w, RowWindow)]
-        if self.emit == "updates" and of_rows:
+        if self.emit in ("updates", "parts") and of_rows:
             raise ValueError(
-                f"emit='updates' with allowed_lateness={str(self.allowed_lateness)!r} cannot say which window of "
+                f"emit={self.emit!r} with allowed_lateness={str(self.allowed_lateness)!r} cannot say which window of "
                 f"windows[{of_rows[0]!r}] a late row changed, for it moves their bounds; use emit='final' or "
                 "emit='changes'"
             )
@@ -404,6 +431,38 @@ class Spec:
                     f"windows[{name!r}] has per_key=False, and idle={str(self.idle)!r} ends single keys; use "
                     "per_key=True or no idle"
                 )
+
+    def _check_triggers(self) -> None:
+        if self.trigger is None:
+            return
+        if self.emit == "final":
+            raise ValueError(
+                f"trigger={self.trigger!r} reports windows before they are complete, and emit='final' gives each one "
+                "once; use emit='updates', 'changes' or 'parts'"
+            )
+        if self.idle is not None:
+            raise ValueError(
+                f"idle={str(self.idle)!r} ends the windows of a quiet key, and trigger= takes none of these; use one "
+                "of the two"
+            )
+        for name, trigger in self.triggers().items():
+            window = self.windows[name]
+            self._check_trigger(f"windows[{name!r}], {window!r}, cannot have {trigger!r}:", window, trigger)
+
+    def _check_trigger(self, refused: str, window: ContextFreeWindow | RowWindow | Window, trigger: Trigger) -> None:
+        by_name = "give triggers to the other windows by name, trigger={'name': ...}"
+        if isinstance(window, RowWindow):
+            raise ValueError(f"{refused} rows decide where it ends; {by_name}")
+        if isinstance(window, Landmark):
+            raise ValueError(f"{refused} a landmark gives the rows so far at each of its edges already; {by_name}")
+        for flag in ("fill", "full"):
+            if getattr(window, flag, False):
+                raise ValueError(f"{refused} it has {flag}=True; leave that out, or {by_name}")
+        if isinstance(window, Session | Whole):
+            raise ValueError(f"{refused} triggers are for windows between edges; {by_name}")
+        shares = [part for part in trigger.parts() if isinstance(part, AfterShare)]
+        if shares and not (isinstance(window, Window) and isinstance(window, ContextFreeWindow)):
+            raise ValueError(f"{refused} a share is known of built-in windows between edges alone; use sl.every(span)")
 
 
 def _rebuild(arguments: dict[str, Any]) -> Spec:
@@ -464,6 +523,22 @@ def _watermark(value: object) -> Watermark:
             f"sl.punctuated(column); got {value!r}"
         )
     return value
+
+
+def _trigger(value: object, windows: Mapping[str, object]) -> Trigger | FrozenMap[Trigger] | None:
+    if value is None or isinstance(value, Trigger):
+        return value
+    if not isinstance(value, Mapping) or not value:
+        raise TypeError(
+            "trigger must be one for all windows, such as sl.every('1m'), or a dict of triggers by window name; got "
+            f"{value!r}"
+        )
+    for name, trigger in value.items():
+        if name not in windows:
+            raise ValueError(f"trigger has {name!r}, and no window is named so; there are {', '.join(windows)}")
+        if not isinstance(trigger, Trigger):
+            raise TypeError(f"trigger[{name!r}] must be a trigger, such as sl.every('1m'); got {trigger!r}")
+    return FrozenMap(value)
 
 
 def _lateness(value: object) -> Span:

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from slicing.aggregates import builtin, holistic, sketches
 from slicing.aggregates.aggregate import Formula
-from slicing.query import watermark
+from slicing.query import triggers, watermark
 from slicing.times.durations import Duration
 from slicing.windows import builtin as between_edges
 from slicing.windows.rows import counted, marked
@@ -38,13 +38,15 @@ _AGGREGATES = (
     *(builtin.std, builtin.product, builtin.geometric_mean, builtin.argmin, builtin.argmax, builtin.min_count),
     *(builtin.max_count, builtin.m4, builtin.any, builtin.all),
     *(holistic.collect, holistic.count_distinct, holistic.heavy_hitters, holistic.median, holistic.mode),
-    *(holistic.quantile, holistic.top_k, sketches.approx_count_distinct, sketches.approx_quantile),
+    *(holistic.quantile, holistic.top_k, holistic.sample, sketches.approx_count_distinct, sketches.approx_quantile),
 )
 _WATERMARKS = (watermark.bounded, watermark.manual, watermark.ordered, watermark.per_source, watermark.punctuated)
+_TRIGGERS = (triggers.every, triggers.after_share, triggers.each_push, triggers.by_hand, triggers.every_processing_time)
 
-WINDOWS, AGGREGATES, WATERMARKS = (
-    {call.__name__: call for call in calls} for calls in (_WINDOWS, _AGGREGATES, _WATERMARKS)
+WINDOWS, AGGREGATES, WATERMARKS, TRIGGERS = (
+    {call.__name__: call for call in calls} for calls in (_WINDOWS, _AGGREGATES, _WATERMARKS, _TRIGGERS)
 )
+_EXAMPLES = {"tumbling": "tumbling('1m')", "count": "count()", "bounded": "bounded('10s')", "every": "every('1m')"}
 _EXPRESSIONS: dict[str, Callable[..., Any]] = {"col": pc.field}
 _LITERALS: dict[str, Callable[..., Any]] = {
     "float": float,
@@ -77,7 +79,7 @@ _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.GtE: operator.ge,
 }
 _KEYS: tuple[str, ...] = ("time", "processing_time", "by", "watermark", "allowed_lateness", "emit", "sequence", "idle")
-_KEYS += ("on_null_time", "on_overflow", "windows", "aggs")
+_KEYS += ("on_null_time", "on_overflow", "windows", "aggs", "trigger")
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -86,7 +88,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 def entry(text: object, where: str, known: Mapping[str, Callable[..., Any]]) -> Any:
     """The window, aggregate or watermark that a call says, such as ``tumbling('1m')``."""
-    example = "tumbling('1m')" if known is WINDOWS else "count()" if known is AGGREGATES else "bounded('10s')"
+    example = next(example for name, example in _EXAMPLES.items() if name in known)
     if not isinstance(text, str):
         raise TypeError(f'{where} must be a call in quotes, such as "{example}"; got {text!r}')
     try:
@@ -168,6 +170,10 @@ def arguments(text: str) -> dict[str, Any]:
     found["aggs"] = {name: entry(said, f"aggs.{name}", AGGREGATES) for name, said in found["aggs"].items()}
     if "watermark" in found:
         found["watermark"] = entry(found["watermark"], "watermark", WATERMARKS)
+    if isinstance(said := found.get("trigger"), dict):
+        found["trigger"] = {name: entry(of, f"trigger.{name}", TRIGGERS) for name, of in said.items()}
+    elif said is not None:
+        found["trigger"] = entry(said, "trigger", TRIGGERS)
     return found
 
 
@@ -178,14 +184,18 @@ def toml(values: Mapping[str, Any]) -> str:
     """TOML of a spec's arguments without those that are None; refuses what cannot be read back as it is."""
     lines = []
     for name, value in values.items():
-        if name in ("windows", "aggs") or value is None:
+        if isinstance(value, dict) or value is None:
             continue
         if isinstance(value, watermark.Watermark):
             value = _text(value, name, WATERMARKS)
+        elif isinstance(value, triggers.Trigger):
+            value = _text(value, name, TRIGGERS)
         elif isinstance(value, Duration):
             value = str(value)
         lines.append(f"{name} = {_value(value)}")
-    for table, known in (("windows", WINDOWS), ("aggs", AGGREGATES)):
+    for table, known in (("windows", WINDOWS), ("aggs", AGGREGATES), ("trigger", TRIGGERS)):
+        if not isinstance(values.get(table), dict):
+            continue
         entries = values[table].items()
         lines += ["", f"[{table}]"]
         lines += [f"{_key(name)} = {_value(_text(item, f'{table}[{name!r}]', known))}" for name, item in entries]

@@ -88,6 +88,10 @@ class Bound:
         """The largest end of a window that holds the slice; BEGIN where none does."""
         raise NotImplementedError
 
+    def latest_end(self, ends: Ints) -> int:
+        """The largest end of a window that holds any of the slices."""
+        return int(self.last_end(ends).max(initial=BEGIN))
+
     def due(self, ends: Ints, after: int, until: int) -> Due:
         """Windows with ``after < end <= until`` that hold one of the slices (``ends`` ascending)."""
         raise NotImplementedError

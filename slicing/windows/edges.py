@@ -51,16 +51,18 @@ class DueWindows(NamedTuple):
 class EdgeSet:
     """The edges of a set of time windows. An edge lives while a window that uses it has not left the store."""
 
-    def __init__(self, bounds: Sequence[Bound]) -> None:
+    def __init__(self, bounds: Sequence[Bound], beside: Sequence[Bound] = ()) -> None:
+        """``beside``: edges that are no window's start or end, but slices are cut there."""
         self.bounds = list(bounds)
-        self.progressions = fused([p for b in bounds for p in b.progressions])
+        with_edges = [*bounds, *beside]
+        self.progressions = fused([p for b in with_edges for p in b.progressions])
         self._every, self._phase, self._horizon = _columns(self.progressions)
         self.cuts = fused([p._replace(horizon=0) for p in self.progressions])  # where edges are at all
         self._cuts = _columns(self.cuts)[:2]
         self.longest = min([p.every for p in self.cuts], default=END)  # no slice is longer
         self._listed_before = 64
-        self.marks = sorted({m for b in bounds for m in b.marks})
-        self.irregular = [b for b in bounds if b.irregular]
+        self.marks = sorted({m for b in with_edges for m in b.marks})
+        self.irregular = [b for b in with_edges if b.irregular]
         self.regular = self.regular_width(0)
         known = [b.known for b in self.irregular]
         self._known = max((k[0] for k in known), default=BEGIN), min((k[1] for k in known), default=END)
@@ -76,7 +78,7 @@ class EdgeSet:
         self._next = (0, 0, _NONE)  # the only edge after any time from the one up to the other, with this grid
         self.periodic = all(b.periodic is not None for b in bounds)
         only = bounds[0].periodic if len(self.bounds) == 1 else None
-        self.tumbles = only is not None and only[0] == only[1]  # windows side by side, of one type
+        self.tumbles = only is not None and only[0] == only[1] and not beside  # windows side by side, of one type
         self._others = [i for i, b in enumerate(bounds) if b.periodic is None]
         self._asks_slices = [b for b in bounds if b.irregular and b.first_live_start(0) == BEGIN]
         # with one progression every edge lives as long as any slice beside it, but for windows that never let go

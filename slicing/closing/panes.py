@@ -1,0 +1,251 @@
+"""Panes: windows that a trigger reports before they are complete.
+
+A pane holds a window's rows before a cut (event-time triggers), or all that have come (triggers of pushes). It is due
+only with news: a cell that no pane of the window has reported. Every new cell is in one pane of each window that holds
+it, so the panes of a push are its new cells, paired with their windows, grouped by pane and key. ``Kept`` has all cells
+by what triggers know of them; the ranges of cells that the panes show are combined as those of complete windows are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.cells.blocks import Block
+from slicing.cells.table import Cells, concatenated
+from slicing.closing.answers import Answers
+from slicing.closing.emit import combined
+from slicing.columns.order import inverse, none, order_by, ranges, stable_order
+from slicing.query.plan import Plan
+from slicing.storage.apart import Apart
+from slicing.storage.store import Store
+from slicing.windows.bounds import BEGIN, FOREVER
+from slicing.windows.cuts import Cuts
+from slicing.windows.edges import DueWindows
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+DENSE = 8  # places a cell or a query, for a table of where each key's cells of a slice begin
+
+EARLY, ON_TIME, LATE = range(3)  # the values of ``timing``
+
+
+class Panes(NamedTuple):
+    """Windows that are reported, each with its timing and its place among those of one window in one push.
+
+    For "changes" the place is even for the row that is taken back, and odd for the one that comes instead.
+    """
+
+    answers: Answers
+    order: Ints
+    timing: Ints
+
+    @staticmethod
+    def of(answers: Answers, order: int | Ints, timing: int) -> Panes:
+        size = len(answers)
+        return Panes(answers, np.broadcast_to(np.asarray(order, np.int64), size), np.full(size, timing, np.int64))
+
+
+class Kept:
+    """All cells, by what triggers know of them."""
+
+    def __init__(self, plan: Plan, main: Store, apart: Sequence[Apart]) -> None:
+        self.plan, self.main = plan, main.consolidated()
+        self.apart = [known.but(known.store.consolidated()) for known in apart]
+        self._tables: dict[tuple[int, ...], Cells] = {}
+
+    def store(self, which: Sequence[int] | None = None) -> Store:
+        """The store's cells, and those apart (some of them)."""
+        store = self.main
+        for at in range(len(self.apart)) if which is None else which:
+            for run in self.apart[at].store.runs:
+                store = store.beside(run)
+        return store.consolidated()
+
+    def table_of(self, at: int) -> Cells:
+        """The cells apart of one kind."""
+        return self.apart[at].store.table()
+
+    def table(self, which: Sequence[int] | None = None) -> Cells:
+        key = tuple(range(len(self.apart)) if which is None else which)
+        if key not in self._tables:
+            self._tables[key] = self.store(key).table()
+        return self._tables[key]
+
+
+class Found(NamedTuple):
+    """Panes with news: of windows up to a cut, and for each key the cells that are news."""
+
+    type: Ints
+    start: Ints
+    end: Ints
+    cut: Ints
+    pane: Ints  # for each key of a pane
+    code: Ints
+    first: Ints  # its cells, in ``cell``
+    last: Ints
+    cell: Ints  # places in all pieces, one after the other
+
+    @staticmethod
+    def whole(answers: Answers, which: Ints, type: int | Ints) -> Found:
+        """Windows that are complete, each a pane of one key; no cells are looked for."""
+        start, end, code = (column[which] for column in (answers.start, answers.end, answers.code))
+        types = np.broadcast_to(np.asarray(type, np.int64), which.size)
+        return Found(types, start, end, end, np.arange(which.size), code, which, which, none())
+
+    def of_keys(self, which: Mask) -> Found:
+        return self._replace(
+            pane=self.pane[which], code=self.code[which], first=self.first[which], last=self.last[which]
+        )
+
+    def answers(self, plan: Plan, blocks: Sequence[Block]) -> Answers:
+        type, start, end = (column[self.pane] for column in (self.type, self.start, self.end))
+        return Answers(plan.numbered(type), start, end, self.code, tuple(blocks))
+
+    def parts(self, plan: Plan, pieces: Sequence[Cells]) -> Answers:
+        """The news alone."""
+        cells = (pieces[0] if len(pieces) == 1 else concatenated(pieces)).take(self.cell)
+        return self.answers(plan, combined(plan, cells, self.first, self.last))
+
+    def up_to(self, plan: Plan, table: Cells, upto: Ints) -> tuple[Answers, Mask]:
+        """The windows' rows before these times of a table; without those that have none (``False``)."""
+        first, last, cells = _places(table, self.start[self.pane], upto, self.code)
+        held = first < last
+        some = self if held.all() else self.of_keys(held)
+        return some.answers(plan, _combined(plan, cells, first[held], last[held])), held
+
+
+def _combined(plan: Plan, cells: Cells, first: Ints, last: Ints) -> Sequence[Block]:
+    """Ranges that begin together are combined together: each pane of a window goes on from the one before."""
+    if int((last - first).sum()) <= 3 * first.size:
+        return combined(plan, cells, first, last)
+    order = order_by(last, first)
+    blocks = combined(plan, cells, first[order], last[order])
+    back = inverse(order)
+    return tuple(block.take(back, axis=0) for block in blocks)
+
+
+def _places(table: Cells, start: Ints, upto: Ints, code: Ints) -> tuple[Ints, Ints, Cells]:
+    """For each key the range of its cells between two times, and the cells in the order these ranges are of."""
+    ends, starts = table.slice_ends, np.append(table.slices(), len(table))
+    if not (code.size and ends.size):
+        return np.zeros(code.size, np.int64), np.zeros(code.size, np.int64), table
+    low, high = ends.searchsorted((start.min(), upto.max()), "right").tolist()
+    cells, slots = table.take(slice(starts[low], starts[high])), max(high - low, 1)
+    slot = np.repeat(np.arange(high - low), np.diff(starts[low : high + 1]))
+    order = None if high - low <= 1 else stable_order(cells.code)
+    if order is not None:
+        cells, slot = cells.take(order), slot[order]
+    place = cells.code * slots + slot
+    asked = [code * slots + np.minimum(ends.searchsorted(times, "right") - low, slots) for times in (start, upto)]
+    most = (int(max(cells.code.max(initial=0), code.max())) + 1) * slots
+    if most > DENSE * (len(cells) + code.size):
+        first, last = (place.searchsorted(wanted) for wanted in asked)
+    else:
+        before = np.zeros(most + 1, np.int64)
+        np.cumsum(np.bincount(place, minlength=most), out=before[1:])
+        first, last = (before.take(wanted) for wanted in asked)
+    return first, last, cells
+
+
+class _News(NamedTuple):
+    """Cells of one piece, each with a pane of a window."""
+
+    windows: tuple[Ints, Ints, Ints, Ints]  # type, start, end and cut of each pane
+    pane: Ints
+    cell: Ints
+    piece: int
+
+
+def _news(
+    piece: int, cells: Cells, due: DueWindows, low: Ints, high: Ints, cut_of: Callable[[Ints, Ints], Ints]
+) -> _News:
+    """The cells of the slices ``low`` to ``high`` of each window, by the window's pane that they are in.
+
+    ``cut_of`` tells the cuts of windows (numbers) and slices (numbers); BEGIN where no pane is due.
+    """
+    count = np.maximum(high - low, 0)
+    window, slot = np.repeat(np.arange(count.size), count), ranges(low, count)
+    cut = cut_of(window, slot)
+    told = cut > BEGIN
+    if not told.all():
+        window, slot, cut = window[told], slot[told], cut[told]
+    new = np.append(True, (window[1:] != window[:-1]) | (cut[1:] != cut[:-1]))[: window.size]
+    pane, at = np.cumsum(new) - 1, np.flatnonzero(new)
+    starts = np.append(cells.slices(), len(cells))
+    each = starts[slot + 1] - starts[slot]
+    of = window[at]
+    windows = due.type[of], due.start[of], due.end[of], cut[at]
+    return _News(windows, np.repeat(pane, each), ranges(starts[slot], each), piece)
+
+
+def _together(pieces: Sequence[Cells], news: Sequence[_News]) -> Found:
+    """The news of all pieces, grouped by pane and key."""
+    if not news:
+        return Found(*[none()] * 9)
+    before = np.cumsum([0, *map(len, pieces)])
+    type, start, end, cut = (np.concatenate(column) for column in zip(*(n.windows for n in news), strict=True))
+    panes = np.cumsum([0, *(n.windows[0].size for n in news)])
+    pane = np.concatenate([n.pane + at for n, at in zip(news, panes, strict=False)])
+    cell = np.concatenate([n.cell + before[n.piece] for n in news])
+    order = order_by(cut, start, type, end)
+    columns = [c[order] for c in (type, start, end, cut)]
+    new = np.append(True, np.logical_or.reduce([c[1:] != c[:-1] for c in columns]))[: order.size]
+    pane = (np.cumsum(new) - 1)[inverse(order)][pane]
+    code = pieces[0].code if len(pieces) == 1 else np.concatenate([piece.code for piece in pieces])
+    code = code[cell]
+    by = order_by(code, pane)
+    pane, code, cell = pane[by], code[by], cell[by]
+    first = np.flatnonzero(np.append(True, (pane[1:] != pane[:-1]) | (code[1:] != code[:-1]))[: pane.size])
+    last = np.append(first[1:], pane.size)[: first.size]
+    type, start, end, cut = (c[new] for c in columns)
+    return Found(type, start, end, cut, pane[first], code[first], first, last, cell)
+
+
+def news_by_time(plan: Plan, pieces: Sequence[tuple[Cells, int]], after: int, until: int) -> Found:
+    """What the cuts of event-time triggers that the watermark has passed, from ``after`` to ``until``, report.
+
+    Each piece of cells comes with the watermark that its rows were behind (BEGIN: their slices tell).
+    """
+    found: list[_News] = []
+    for piece, (cells, judged) in enumerate(pieces):
+        ends = cells.slice_ends
+        due = plan.edges.due(ends, after, FOREVER) if ends.size else None
+        for k, cuts in enumerate(plan.cuts):
+            if cuts is None or due is None:
+                continue
+            mine = due.take((due.type == k) & (due.start < until))
+            low = mine.low
+            if judged == BEGIN:
+                reported = cuts.before(mine.start, mine.end, np.full(mine.end.size, after + 1))
+                low = ends.searchsorted(reported, "right")
+            high = np.minimum(mine.high, ends.searchsorted(until, "right"))
+
+            cut_of = partial(_cut_after, cuts, mine, np.maximum(ends, judged + 1), after, until)
+            found.append(_news(piece, cells, mine, low, high, cut_of))
+    return _together([cells for cells, _ in pieces], found)
+
+
+def _cut_after(cuts: Cuts, due: DueWindows, times: Ints, after: int, until: int, window: Ints, slot: Ints) -> Ints:
+    """The cut of a window that follows what comes at a slice's time, if it is passed just now."""
+    cut = cuts.next(due.start[window], due.end[window], times[slot])
+    return np.where((cut > after) & (cut <= until), cut, BEGIN)
+
+
+def news_by_push(plan: Plan, pieces: Sequence[Cells], types: Mask, after: int, until: int = FOREVER) -> Found:
+    """The windows of these types with ``after < end <= until`` that have cells of the pieces; the cut is the end."""
+    found = []
+    for piece, cells in enumerate(pieces):
+        due = plan.edges.due(cells.slice_ends, after, until)
+        mine = due.take(types[due.type])
+        found.append(_news(piece, cells, mine, mine.low, mine.high, partial(_end_of, mine)))
+    return _together(pieces, found)
+
+
+def _end_of(due: DueWindows, window: Ints, slot: Ints) -> Ints:
+    return due.end[window]

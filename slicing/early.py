@@ -1,0 +1,328 @@
+"""Early results: what a push does for windows that triggers also report before they are complete.
+
+The steps of ``slicing.push`` for plans with triggers: cells that some trigger has not reported stay apart from the
+store, the watermark passes cuts as it passes ends, and triggers of pushes fire last.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from slicing.cells.table import Cells
+from slicing.closing import results
+from slicing.closing.answer import all_windows
+from slicing.closing.answers import Answers
+from slicing.closing.panes import EARLY, LATE, ON_TIME, Found, Kept, Panes, news_by_push, news_by_time
+from slicing.closing.revise import windows_changed
+from slicing.closing.ways import Closing
+from slicing.columns.order import distinct
+from slicing.lifecycle.state import State
+from slicing.query.plan import Plan
+from slicing.query.triggers import EachPush, EveryProcessingTime, Trigger
+from slicing.storage.apart import Apart, with_cells
+from slicing.storage.store import Store
+from slicing.windows.bounds import BEGIN, END
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+LAST = 1 << 40  # the place of on-time rows among those of one window in a push
+
+
+class Group(NamedTuple):
+    """Windows, by number, whose triggers fired last at the same time."""
+
+    windows: Mask
+    fired: int
+
+
+def admit(state: State, cells: Cells, changing: Cells) -> list[Panes]:
+    """Cells into the store or beside it; the complete windows that late rows change."""
+    plan, late = state.plan, []
+    watermark = BEGIN if state.watermark is None else state.watermark
+    if len(changing) and state.watermark is not None and plan.revises:
+        late = _late(state, changing)
+    if plan.fires:
+        _put_apart(state, cells, BEGIN)
+    else:
+        state.store = state.store.going_on(cells)
+    if plan.fires or plan.cut:
+        _put_apart(state, changing, watermark if plan.cut else BEGIN)
+    elif len(changing):
+        state.store = state.store.add(changing)
+    return late
+
+
+def _put_apart(state: State, cells: Cells, judged: int) -> None:
+    more = Apart(Store(state.plan).beside(cells), judged, state.epoch)
+
+    def alike(one: int, other: int) -> bool:
+        low, high = sorted((one, other))
+        return not state.plan.edges.any_between(low, high)
+
+    state.apart = with_cells(state.apart, more, alike)
+
+
+def _late(state: State, changing: Cells) -> list[Panes]:
+    """The complete windows that rows within the allowed lateness change."""
+    plan = state.plan
+    assert state.watermark is not None
+    codes = distinct(changing.code)
+    apart = [known.but(known.store.of_codes(codes)) for known in state.apart]
+    store = Kept(plan, state.store.of_codes(codes), apart).store()
+    was, now, part = windows_changed(store, state.keys, changing, state.horizon, state.watermark)
+    if plan.spec.emit == "parts":
+        return [Panes.of(part, 0, LATE)]
+    if plan.spec.emit == "updates":
+        return [Panes.of(now, 0, LATE)]
+    _, again = state.revisions.numbered(was, np.zeros(len(was), np.int64), BEGIN)
+    state.revisions, _ = state.revisions.numbered(now, np.zeros(len(now), np.int64), state.horizon)
+    timing = np.where(again > 0, LATE, ON_TIME)
+    return [Panes(was, np.zeros(len(was), np.int64), timing), Panes.of(now, 1, LATE)]
+
+
+def close(state: State, reached: int, after: int, until: int, flush: bool) -> list[Panes]:
+    """The windows between edges that the watermark completes, and their panes at the cuts that it passes."""
+    plan = state.plan
+    if not (state.store.runs or state.apart):
+        return []
+    kept = Kept(plan, state.store, state.apart)
+    closing = Closing(plan, kept.store(), state.keys, after, until)
+    complete, state.filled = all_windows(closing, state.filled)
+    if not state.apart:
+        kept.main = closing.store.consolidated()
+    panes = _complete(state, kept, complete, after, until)
+    if plan.cut:
+        panes += _at_cuts(state, kept, after, until)
+    _let_go(state, kept, reached, flush)
+    return panes
+
+
+def _complete(state: State, kept: Kept, complete: Answers, after: int, until: int) -> list[Panes]:
+    """The windows that are complete; of those with triggers what is new, or what they replace."""
+    plan, emit = state.plan, state.plan.spec.emit
+    if emit == "updates" or plan.spec.trigger is None:
+        return [Panes.of(complete, LAST, ON_TIME)]
+    if emit == "changes":
+        return [*_replaced(state, kept, complete), Panes.of(complete, 2 * LAST + 1, ON_TIME)]
+    told = plan.cut_windows | plan.fired
+    panes = [Panes.of(complete.take(~told[complete.window]), LAST, ON_TIME)]
+    for group in _groups(state):
+        pieces = [kept.table_of(at) for at in _since(state, group)]
+        if pieces:
+            found = news_by_push(plan, pieces, _types(plan, group.windows), after, until)
+            panes.append(Panes.of(found.parts(plan, pieces), LAST, ON_TIME))
+    return panes
+
+
+def _replaced(state: State, kept: Kept, complete: Answers) -> list[Panes]:
+    """What complete windows were, when they were reported last."""
+    plan, panes = state.plan, []
+    type = np.searchsorted(np.array(plan.timed, np.int64), complete.window)
+    for k, cuts in enumerate(plan.cuts):
+        mine = np.flatnonzero(plan.cut_windows[complete.window] & (type == k))
+        if cuts is None or not mine.size:
+            continue
+        found = Found.whole(complete, mine, k)
+        before = cuts.before(found.start, found.end, found.end)
+        panes += [Panes.of(was, 2 * LAST, EARLY) for was in _were(kept, found, before)]
+    for group in _groups(state):
+        mine = np.flatnonzero(group.windows[complete.window])
+        if mine.size:
+            found = Found.whole(complete, mine, type[mine])
+            was, _ = found.up_to(plan, kept.table(_told(state, group)), found.end[found.pane])
+            panes.append(Panes.of(was, 2 * LAST, EARLY))
+    return panes
+
+
+def _at_cuts(state: State, kept: Kept, after: int, until: int) -> list[Panes]:
+    """The panes of event-time triggers."""
+    plan = state.plan
+    pieces = [(kept.main.table(), BEGIN), *((kept.table_of(i), known.judged) for i, known in enumerate(state.apart))]
+    found = news_by_time(plan, pieces, after, until)
+    cut, end = found.cut[found.pane], found.end[found.pane]
+    if plan.spec.emit == "parts":
+        answers = found.parts(plan, [cells for cells, _ in pieces])
+        return [Panes(answers, np.searchsorted(distinct(found.cut), cut), np.where(cut == end, ON_TIME, EARLY))]
+    found = found.of_keys(cut < end)
+    cut = found.cut[found.pane]
+    now, _ = found.up_to(plan, kept.table(), cut)
+    order = np.searchsorted(distinct(found.cut), cut)
+    if plan.spec.emit == "updates":
+        return [Panes.of(now, order, EARLY)]
+    panes = [Panes.of(now, 2 * order + 1, EARLY)]
+    before = np.empty(found.cut.size, np.int64)
+    for k, cuts in enumerate(plan.cuts):
+        if cuts is not None:
+            mine = found.type == k
+            before[mine] = cuts.before(found.start[mine], found.end[mine], found.cut[mine])
+    for was, held in _were_of(kept, found, before):
+        panes.append(Panes.of(was, 2 * order[held], EARLY))
+    return panes
+
+
+def _were(kept: Kept, found: Found, before: Ints) -> list[Answers]:
+    return [was for was, _ in _were_of(kept, found, before)]
+
+
+def _were_of(kept: Kept, found: Found, before: Ints) -> list[tuple[Answers, Mask]]:
+    """The rows that panes at ``before`` had, of each pane; and which keys of panes these are.
+
+    Rows that came behind the watermark are only in panes of cuts after it.
+    """
+    upto = before[found.pane]
+    known = np.zeros(upto.size, np.int64)
+    for at, some in enumerate(kept.apart):
+        known |= (some.judged < upto).astype(np.int64) << at
+    out = []
+    for which in distinct(known).tolist():
+        mine = known == which
+        table = kept.table([at for at in range(len(kept.apart)) if which >> at & 1])
+        was, held = found.of_keys(mine).up_to(kept.plan, table, upto[mine])
+        whole = np.zeros(upto.size, np.bool_)
+        whole[np.flatnonzero(mine)[held]] = True
+        out.append((was, whole))
+    return out
+
+
+def _let_go(state: State, kept: Kept, reached: int, flush: bool) -> None:
+    """What no open window needs goes; what every trigger has reported goes into the store."""
+    plan = state.plan
+    horizon = END - 1 if flush else reached - plan.lateness
+    state.store = Store(plan) if flush else kept.main.without(horizon)
+    if plan.spec.emit == "changes":  # otherwise what comes out now is counted first
+        state.revisions = state.revisions.without(horizon)
+    state.apart = () if flush else tuple(known.but(known.store.without(horizon)) for known in kept.apart)
+    settle(state, reached)
+
+
+def settle(state: State, reached: int) -> None:
+    """Put into the store what every trigger has reported."""
+    plan, left = state.plan, []
+    if not state.apart:
+        return
+    fired = min((group.fired for group in _groups(state)), default=None)
+    for known in state.apart:
+        told = fired is None or known.epoch <= fired
+        if told and (known.judged == BEGIN or _all_passed(plan, known, reached)):
+            for run in known.store.runs:
+                state.store = state.store.add(run)
+        elif known.store.runs:
+            left.append(known)
+    state.apart = tuple(left)
+
+
+def _all_passed(plan: Plan, known: Apart, reached: int) -> bool:
+    """Whether the watermark has passed a cut of every window that holds rows judged before."""
+    for cuts, bound in zip(plan.cuts, plan.bounds, strict=True):
+        if cuts is None or any((reached - o) // d > (known.judged - o) // d for d, o in cuts.spans):
+            continue
+        if any((bound.latest_end(run.slice_ends) > reached) for run in known.store.runs):
+            return False
+    return True
+
+
+# --- triggers of pushes -----------------------------------------------------------------------------------------------
+
+
+def due(state: State, at_push: bool) -> Mask:
+    """The windows, by number, whose triggers fire now by themselves."""
+    plan, now = state.plan, []
+    for name in plan.names:
+        trigger = plan.spec.trigger_of(name)
+        parts = () if trigger is None else trigger.parts()
+        now.append((at_push and EachPush() in parts) or any([_passed(state, name, part) for part in parts]))
+    return np.array(now, np.bool_)
+
+
+def _passed(state: State, name: str, trigger: Trigger) -> bool:
+    """Whether a clock says that it is time again; it starts when it is first asked."""
+    if not isinstance(trigger, EveryProcessingTime):
+        return False
+    now = time.time_ns() // 1000 if trigger.clock is None else trigger.clock()
+    since = state.fired_at.get(name)
+    if since is not None and now - since < trigger.span.ns // 1000:
+        return False
+    state.fired_at = state.fired_at | {name: now}
+    return since is not None
+
+
+def fire(state: State, windows: Mask) -> list[Panes]:
+    """Report the open windows of these numbers that have rows since their triggers fired last."""
+    plan, panes = state.plan, []
+    after = BEGIN if state.watermark is None else state.watermark
+    if state.apart:
+        kept = Kept(plan, state.store, state.apart)
+        for group in _groups(state):
+            mine = group.windows & windows
+            pieces = [kept.table_of(at) for at in _since(state, group)]
+            if mine.any() and pieces:
+                panes += _fired(state, kept, group._replace(windows=mine), pieces, after)
+    state.fired = state.fired | {plan.names[i]: state.epoch for i in np.flatnonzero(windows).tolist()}
+    state.epoch += 1
+    settle(state, after)
+    return panes
+
+
+def _fired(state: State, kept: Kept, group: Group, pieces: Sequence[Cells], after: int) -> list[Panes]:
+    plan, emit = state.plan, state.plan.spec.emit
+    found = news_by_push(plan, pieces, _types(plan, group.windows), after)
+    if emit == "parts":
+        return [Panes.of(found.parts(plan, pieces), 0, EARLY)]
+    end = found.end[found.pane]
+    now, _ = found.up_to(plan, kept.table(), end)
+    if emit == "updates":
+        return [Panes.of(now, 0, EARLY)]
+    was, _ = found.up_to(plan, kept.table(_told(state, group)), end)
+    return [Panes.of(was, 0, EARLY), Panes.of(now, 1, EARLY)]
+
+
+def _groups(state: State) -> list[Group]:
+    """The windows with triggers of pushes, by when they fired last."""
+    plan = state.plan
+    last = np.array([state.fired.get(name, -1) for name in plan.names], np.int64)
+    return [Group(plan.fired & (last == at), at) for at in distinct(last[plan.fired]).tolist()]
+
+
+def _since(state: State, group: Group) -> list[int]:
+    """The cells apart that came since a group's triggers fired."""
+    return [at for at, known in enumerate(state.apart) if known.epoch > group.fired]
+
+
+def _told(state: State, group: Group) -> list[int]:
+    """The cells apart that a group's triggers have reported."""
+    return [at for at, known in enumerate(state.apart) if known.epoch <= group.fired]
+
+
+def _types(plan: Plan, windows: Mask) -> Mask:
+    """Windows by number as types of windows between edges."""
+    return windows[np.array(plan.timed, np.int64)]
+
+
+# --- what it gives ----------------------------------------------------------------------------------------------------
+
+
+def table(
+    state: State, answers: Sequence[Answers], revised: tuple[Answers, Ints] | None, panes: Sequence[Panes]
+) -> pa.Table:
+    """All panes of a push as rows, numbered where they have revisions; beside them windows that rows decide."""
+    plan = state.plan
+    last = LAST if plan.spec.emit != "changes" else 2 * LAST + 1
+    panes = [*panes, *(Panes.of(some, last, ON_TIME) for some in answers)]
+    if revised is not None:
+        again, mark = revised
+        panes.append(Panes(again, mark, np.where(mark == 0, ON_TIME, LATE)))
+    panes = [some for some in panes if len(some.answers)]
+    if not panes:
+        return plan.no_windows
+    found = Answers.together([some.answers for some in panes])
+    order, timing = (np.concatenate([getattr(some, name) for some in panes]) for name in ("order", "timing"))
+    if plan.spec.emit != "changes":
+        state.revisions, order = state.revisions.numbered(found, order, state.horizon)
+    return results.of_panes(plan, state.keys, state.pools, found, order, timing)

@@ -1,0 +1,256 @@
+"""Triggers as users write them: when a window is also reported before it is complete."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+from slicing.times.durations import Duration, parse_span
+
+Span = Duration | int
+
+EVENT, PUSH = "event-time", "push"
+_UNITES = "a trigger is united with | with others of its kind"
+
+
+@dataclass(frozen=True, repr=False)
+class Trigger:
+    """When windows are reported early; triggers of one kind are united with ``|``."""
+
+    _kind: ClassVar[str] = EVENT
+
+    @property
+    def kind(self) -> str:
+        """What its panes depend on: event time alone, or pushes."""
+        return self._kind
+
+    def __or__(self, other: object) -> Trigger:
+        if not isinstance(other, Trigger):
+            raise TypeError(f"{_UNITES}, such as sl.every('1m') | sl.after_share(0.5); got {other!r}")
+        if other.kind != self.kind:
+            raise ValueError(
+                f"{_UNITES}; {self!r} is of the {self.kind} kind and {other!r} of the {other.kind} kind. Give them to "
+                "windows of their own: trigger={'a': ..., 'b': ...}"
+            )
+        return AnyOf(tuple(dict.fromkeys((*self.parts(), *other.parts()))))
+
+    def parts(self) -> tuple[Trigger, ...]:
+        """The triggers that are united, each once."""
+        return (self,)
+
+    def spans(self) -> Iterator[tuple[str, Span]]:
+        """Its arguments that are spans of the time column."""
+        yield from ()
+
+
+@dataclass(frozen=True, repr=False)
+class AnyOf(Trigger):
+    united: tuple[Trigger, ...]
+
+    @property
+    def kind(self) -> str:
+        return self.united[0].kind
+
+    def parts(self) -> tuple[Trigger, ...]:
+        return self.united
+
+    def spans(self) -> Iterator[tuple[str, Span]]:
+        for part in self.united:
+            yield from part.spans()
+
+    def __repr__(self) -> str:
+        return " | ".join(map(repr, self.united))
+
+
+@dataclass(frozen=True, repr=False)
+class Every(Trigger):
+    span: Span
+    offset: Span = 0
+
+    def spans(self) -> Iterator[tuple[str, Span]]:
+        yield "every", self.span
+        yield "every's offset", self.offset
+
+    def __repr__(self) -> str:
+        offset = f", offset={_shown(self.offset)}" if self.offset != 0 else ""
+        return f"sl.every({_shown(self.span)}{offset})"
+
+
+@dataclass(frozen=True, repr=False)
+class AfterShare(Trigger):
+    share: float | Fraction
+
+    @property
+    def exact(self) -> Fraction:
+        """The share as it was written: 0.29 is 29/100."""
+        return self.share if isinstance(self.share, Fraction) else Fraction(repr(self.share))
+
+    def __repr__(self) -> str:
+        return f"sl.after_share({self.share!r})"
+
+
+@dataclass(frozen=True, repr=False)
+class EachPush(Trigger):
+    _kind = PUSH
+
+    def __repr__(self) -> str:
+        return "sl.each_push()"
+
+
+@dataclass(frozen=True, repr=False)
+class ByHand(Trigger):
+    _kind = PUSH
+
+    def __repr__(self) -> str:
+        return "sl.by_hand()"
+
+
+@dataclass(frozen=True, repr=False)
+class EveryProcessingTime(Trigger):
+    _kind = PUSH
+    span: Duration
+    clock: Callable[[], int] | None = None
+
+    def __repr__(self) -> str:
+        return f"sl.every_processing_time({_shown(self.span)})"
+
+
+def _shown(span: Span) -> str:
+    return repr(str(span)) if isinstance(span, Duration) else repr(span)
+
+
+def every(span: object, offset: object = 0) -> Trigger:
+    """Report windows at every multiple of ``span`` inside them, with the rows before it.
+
+    A pane holds the window's rows before the cut, and comes when the watermark reaches the cut. Panes are the same
+    for any split of the stream into pushes, and for any order of rows within the lateness bound.
+
+    Parameters
+    ----------
+    span
+        A duration, or a whole number for integer columns.
+    offset
+        How much later than the multiples (counted from 1970, or from 0) the cuts are.
+
+    Returns
+    -------
+    Trigger
+        For ``Spec(trigger=...)``.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, slicing as sl
+    >>> spec = sl.Spec("t", {"w": sl.tumbling(60)}, {"n": sl.count()}, trigger=sl.every(20), emit="updates")
+    >>> sl.aggregate(pa.table({"t": [1, 2, 25, 50]}), spec).select(["n", "timing", "revision"]).to_pylist()[1]
+    {'n': 3, 'timing': 'early', 'revision': 1}
+    """
+    found = parse_span(span, "every's span", positive=True)
+    shift = parse_span(offset, "every's offset")
+    return Every(found, 0 if shift == 0 or shift == Duration(0) else shift)
+
+
+def after_share(share: object) -> Trigger:
+    """Report windows when a share of their span has passed, with the rows before that time.
+
+    The cut of a window is at ``start + floor(share * (end - start))``, with the share as it was written: 0.29 of 100 is
+    29. Not for sessions, ``whole()`` and windows of your own.
+
+    Parameters
+    ----------
+    share
+        A number between 0 and 1, or a ``fractions.Fraction``.
+
+    Returns
+    -------
+    Trigger
+        For ``Spec(trigger=...)``.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, slicing as sl
+    >>> sl.after_share(0.5) | sl.after_share(0.9)
+    sl.after_share(0.5) | sl.after_share(0.9)
+    """
+    if isinstance(share, bool) or not isinstance(share, float | Fraction) or not 0 < share < 1:
+        raise ValueError(f"after_share's share must be a number between 0 and 1, such as 0.5; got {share!r}")
+    return AfterShare(share)
+
+
+def each_push() -> Trigger:
+    """Report every open window that has new rows at the end of each push (on Spark, of each micro-batch).
+
+    Which panes appear depends on how the stream is split into pushes. What they add up to does not: the last update,
+    the changes applied or the parts combined are the final window.
+
+    Returns
+    -------
+    Trigger
+        For ``Spec(trigger=...)``.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, slicing as sl
+    >>> spec = sl.Spec("t", {"w": sl.tumbling(60)}, {"n": sl.count()}, trigger=sl.each_push(), emit="parts")
+    >>> op = sl.Operator(spec)
+    >>> [op.push(pa.table({"t": times})).windows["n"].to_pylist() for times in ([1, 2], [25], [3, 70])]
+    [[2], [1], [1, 1]]
+    """
+    return EachPush()
+
+
+def by_hand() -> Trigger:
+    """Report open windows that have new rows when ``op.fire()`` is called.
+
+    Only in process: Spark has no operator to call.
+
+    Returns
+    -------
+    Trigger
+        For ``Spec(trigger=...)``.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, slicing as sl
+    >>> spec = sl.Spec("t", {"w": sl.tumbling(60)}, {"n": sl.count()}, trigger=sl.by_hand(), emit="updates")
+    >>> op = sl.Operator(spec)
+    >>> op.push(pa.table({"t": [1, 2]})).windows.num_rows
+    0
+    >>> op.fire().windows["n"].to_pylist()
+    [2]
+    """
+    return ByHand()
+
+
+def every_processing_time(span: object, clock: Callable[[], int] | None = None) -> Trigger:
+    """Report open windows that have new rows with the first push or ``advance`` that is ``span`` after the last firing.
+
+    The first push or ``advance`` starts the clock. Only in process: a repeated batch of Spark would see other times.
+
+    Parameters
+    ----------
+    span
+        A duration of the clock.
+    clock
+        A function that gives microseconds since 1970 (for tests); the machine's clock if left out.
+
+    Returns
+    -------
+    Trigger
+        For ``Spec(trigger=...)``.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, slicing as sl
+    >>> sl.every_processing_time("10s")
+    sl.every_processing_time('10s')
+    """
+    found = parse_span(span, "every_processing_time's span", positive=True)
+    if not isinstance(found, Duration):
+        raise TypeError(f"every_processing_time's span is time of the clock, a duration such as '10s'; got {span!r}")
+    if found.ns % 1000:
+        raise ValueError(f"every_processing_time's span must be a whole number of microseconds; got {str(found)!r}")
+    if clock is not None and not callable(clock):
+        raise TypeError(f"clock must be a function that gives microseconds since 1970; got {clock!r}")
+    return EveryProcessingTime(found, clock)

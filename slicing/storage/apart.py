@@ -1,0 +1,52 @@
+"""Cells beside the store that some trigger has not reported by their slices alone.
+
+These are rows that came behind the watermark into windows still open, which the next panes report; and, for triggers
+that fire at the end of pushes, all rows since the last firing. Once every trigger has reported them they go into the
+store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.cells.table import Cells
+from slicing.storage.store import Store
+from slicing.windows.bounds import BEGIN
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Apart:
+    """Cells of rows alike: judged by the same watermark (BEGIN: not behind it), since the same firing."""
+
+    store: Store
+    judged: int
+    epoch: int
+
+    def but(self, store: Store) -> Apart:
+        return replace(self, store=store)
+
+
+def with_cells(apart: tuple[Apart, ...], more: Apart, alike: Callable[[int, int], bool]) -> tuple[Apart, ...]:
+    """With more cells. ``alike``: whether no cut lies between two watermarks, so that the same panes report both."""
+    if not more.store.runs:
+        return apart
+    for at, known in enumerate(apart):
+        behind = known.judged > BEGIN
+        if known.epoch != more.epoch or behind != (more.judged > BEGIN):
+            continue
+        if not behind or alike(known.judged, more.judged):
+            store = known.store
+            for run in more.store.runs:
+                store = store.add(run)
+            return (*apart[:at], known.but(store), *apart[at + 1 :])
+    return (*apart, more)
+
+
+def of_runs(apart: Iterable[Apart]) -> list[Cells]:
+    return [run for known in apart for run in known.store.runs]

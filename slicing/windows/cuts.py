@@ -1,0 +1,115 @@
+"""Cuts: the times inside a window at which event-time triggers report it, and their edges."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.windows.bounds import (
+    END,
+    Bound,
+    BoundCalendar,
+    BoundCumulate,
+    BoundFixed,
+    BoundPeriodic,
+    Mark,
+    Progression,
+)
+
+Ints = npt.NDArray[np.int64]
+
+
+class Cuts:
+    """The cuts of one window type: multiples of spans and shares of the window, and its end."""
+
+    def __init__(self, spans: Sequence[tuple[int, int]], shares: Sequence[Fraction]) -> None:
+        self.spans, self.shares = spans, shares
+        # one passes in each such span of time (None: a window may have a single one)
+        self.often = min([d for d, _ in spans], default=None)
+
+    def next(self, start: Ints, end: Ints, time: Ints) -> Ints:
+        """The first cut of each window at or after a time; its end is one."""
+        found = end.copy()
+        for every, offset in self.spans:
+            np.minimum(found, -((offset - time) // every) * every + offset, out=found)
+        for share in self.shares:
+            cut = start + share_of(end - start, share)
+            np.minimum(found, np.where(cut >= time, cut, end), out=found)
+        return found
+
+    def before(self, start: Ints, end: Ints, time: Ints) -> Ints:
+        """The last cut of each window before a time; the window's start if there is none."""
+        found = start.copy()
+        for every, offset in self.spans:
+            np.maximum(found, (time - 1 - offset) // every * every + offset, out=found)
+        for share in self.shares:
+            cut = start + share_of(end - start, share)
+            np.maximum(found, np.where(cut < time, cut, start), out=found)
+        return found
+
+    def edges(self, bound: Bound) -> list[Bound]:
+        """Where slices have to be cut for a type of windows, beside its own edges.
+
+        An edge of a cut lives until the next cut: up to it nothing is told apart any more.
+        """
+        found: list[Bound] = []
+        if self.spans:
+            found.append(_edges([Progression(every, offset % every, every) for every, offset in self.spans]))
+        for share in self.shares:
+            found += _shares(bound, share)
+        return found
+
+
+def share_of(lengths: Ints, share: Fraction) -> Ints:
+    """``floor(share * length)``, exactly: windows have few lengths."""
+    some, which = np.unique(lengths, return_inverse=True)
+    floors = [length * share.numerator // share.denominator for length in some.tolist()]
+    return np.array(floors, np.int64)[which.reshape(lengths.shape)]
+
+
+def can_share(bound: Bound) -> bool:
+    """Whether the shares of a window are known without its rows."""
+    return isinstance(bound, BoundPeriodic | BoundCumulate | BoundFixed | BoundCalendar)
+
+
+def _edges(progressions: Sequence[Progression], marks: Sequence[Mark] = ()) -> Bound:
+    found = Bound()
+    found.progressions, found.marks = tuple(progressions), tuple(marks)
+    return found
+
+
+def _shares(bound: Bound, share: Fraction) -> list[Bound]:
+    def part(length: int) -> int:
+        return length * share.numerator // share.denominator
+
+    if isinstance(bound, BoundPeriodic):
+        after = part(bound.size)
+        return [_edges([Progression(bound.every, (bound.offset + after) % bound.every, bound.size - after)])]
+    if isinstance(bound, BoundCumulate):
+        lengths = range(bound.every, bound.size + 1, bound.every)
+        steps = {(bound.offset + part(n)) % bound.size: 0 for n in lengths}
+        return [_edges([Progression(bound.size, phase, bound.size) for phase in steps])]
+    if isinstance(bound, BoundFixed):
+        cut = bound.start + part(bound.end - bound.start)
+        return [_edges([], [Mark(cut, bound.end - cut)])]
+    assert isinstance(bound, BoundCalendar)
+    return [_BoundShare(bound, share)]
+
+
+class _BoundShare(Bound):
+    """The cuts of windows side by side that only a table knows."""
+
+    irregular = True
+
+    def __init__(self, windows: BoundCalendar, share: Fraction) -> None:
+        self.windows, self.share, self.known = windows, share, windows.known
+
+    def next_live_edge(self, times: Ints, h: int) -> Ints:
+        own = self.windows.next_live_edge(times, h)
+        end = self.windows.table.next_edge(times)
+        start = self.windows.start_of(end)
+        cut = start + share_of(end - start, self.share)
+        return np.minimum(own, np.where((cut > times) & (end > h), cut, END))

@@ -1,0 +1,253 @@
+"""Early results: every push of random queries with triggers, against the oracle row by row."""
+
+from __future__ import annotations
+
+import os
+import random
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import slicing as sl
+from slicing.query.policy import Policy
+from tests.trigger_oracle import Early, Oracle, Result, Row
+
+CASES = int(os.environ.get("SLICING_CASES", "100"))
+pytestmark = pytest.mark.filterwarnings("ignore:one row of time")  # streams of a test may well be late
+AGGS = {
+    "n": sl.count(),
+    "total": sl.sum("v"),
+    "low": sl.min("v"),
+    "all": sl.collect("v"),
+}
+ORIGINS = (0, -997, 1_700_000_000_000_000_000, (1 << 62) + (1 << 61) - 2000, -(1 << 62) - (1 << 61) + 2000)
+
+
+def answer(rows: list[Row]) -> tuple[Any, ...]:
+    values = [row.value for row in rows]
+    known = [value for value in values if value is not None]
+    return len(values), sum(known) if known else None, min(known, default=None), known
+
+
+def plain(table: pa.Table) -> list[Result]:
+    """Rows of results as the oracle gives them."""
+    last = "op" if "op" in table.column_names else "revision"
+    return [
+        (
+            *(r[name] for name in ("window_end", "window", "window_start", "k")),
+            (r["n"], r["total"], r["low"], r["all"] or []),
+            *(r["timing"], r[last]),
+        )
+        for r in table.to_pylist()
+    ]
+
+
+@dataclass(frozen=True)
+class Fib(sl.ContextFreeWindow):
+    """A user's windows: from each multiple of 13, 8 and 21 long."""
+
+    def next_edge(self, times: Any) -> Any:
+        import numpy as np
+
+        edges = [(times - o) // 13 * 13 + 13 + o for o in (0, 8)]
+        return np.minimum(*edges)
+
+    def containing(self, time: int) -> list[tuple[int, int]]:
+        starts = [time // 13 * 13, time // 13 * 13 - 13]
+        return [(s, s + n) for s in starts for n in (8, 21) if s <= time < s + n]
+
+
+def periodic(size: int, every: int, offset: int) -> Any:
+    def containing(time: int) -> list[tuple[int, int]]:
+        start = (time - offset) // every * every + offset
+        return [(s, s + size) for s in range(start, time - size, -every)]
+
+    return containing
+
+
+def growing(size: int, every: int) -> Any:
+    def containing(time: int) -> list[tuple[int, int]]:
+        start = time // size * size
+        return [(start, start + n) for n in range(every, size + 1, every) if time < start + n]
+
+    return containing
+
+
+def a_window(rng: random.Random, origin: int) -> tuple[Any, Any]:
+    kind = rng.choice(["tumbling", "tumbling", "sliding", "sliding", "cumulate", "fixed", "own"])
+    size, every, offset = rng.randint(1, 30), rng.randint(1, 30), rng.randint(-9, 9)
+    if kind == "tumbling":
+        return sl.tumbling(size, offset=offset), periodic(size, size, offset)
+    if kind == "sliding":
+        every = max(every, size // 5)
+        return sl.sliding(size, every, offset=offset), periodic(size, every, offset)
+    if kind == "cumulate":
+        step = rng.randint(1, 8)
+        size = step * rng.randint(1, 5)
+        return sl.cumulate(size, step), growing(size, step)
+    if kind == "fixed":
+        start = origin + rng.randint(-5, 40)
+        return sl.fixed(start, start + size), lambda t: [(start, start + size)] * (start <= t < start + size)
+    return Fib(), Fib().containing
+
+
+def a_trigger(rng: random.Random, window: Any) -> tuple[sl.Trigger, Early]:
+    kind = rng.choice(["event"] * 4 + ["each_push", "by_hand", "clock", "by_hand | clock"])
+    if kind == "event":
+        found = []
+        for _ in range(rng.choice([1, 1, 2])):
+            if rng.random() < 0.4 and not isinstance(window, Fib):
+                share = rng.choice([0.5, 0.29, 0.1, 0.999, Fraction(1, 3)])
+                found.append((sl.after_share(share), None, share))
+            else:
+                span, offset = rng.choice([1, 2, 3, 5, 8, 20]), rng.choice([0, 0, 1, -4])
+                found.append((sl.every(span, offset=offset), (span, offset), None))
+        trigger = found[0][0] if len(found) == 1 else found[0][0] | found[1][0]
+        spans = [span for _, span, _ in found if span is not None]
+        shares = [s if isinstance(s, Fraction) else Fraction(repr(s)) for _, _, s in found if s is not None]
+        return trigger, Early(spans, shares)
+    if kind == "each_push":
+        return sl.each_push(), Early(each_push=True)
+    if kind == "by_hand":
+        return sl.by_hand(), Early(by_hand=True)
+    clock = sl.every_processing_time("5us", clock=lambda: Clock.now)
+    if kind == "clock":
+        return clock, Early(clock=5)
+    return sl.by_hand() | clock, Early(by_hand=True, clock=5)
+
+
+class Clock:
+    now = 0
+
+
+@dataclass
+class Case:
+    spec: sl.Spec
+    oracle: Oracle
+    rows: list[tuple[int, Any, Any]]
+    by_hand: list[str]
+
+
+def a_case(rng: random.Random, jitter: int | None = None, kinds: str | None = None) -> Case:
+    origin = rng.choice(ORIGINS)
+    windows, extents, triggers, early = {}, {}, {}, {}
+    for name in "abc"[: rng.choice([1, 1, 2, 3])]:
+        windows[name], extents[name] = a_window(rng, origin)
+        if len(windows) == 1 or rng.random() < 0.8:
+            triggers[name], early[name] = a_trigger(rng, windows[name])
+            while kinds is not None and triggers[name].kind != kinds:
+                triggers[name], early[name] = a_trigger(rng, windows[name])
+    emit, lateness = rng.choice(["updates", "changes", "parts"]), rng.choice([0, 0, 1, 7, 40])
+    delay = rng.choice([0, 0, 3, 10, None]) if jitter is None else jitter
+    spec = sl.Spec(
+        "t",
+        windows,
+        AGGS,
+        by=["k"],
+        watermark=sl.manual() if delay is None else sl.bounded(delay),
+        allowed_lateness=lateness,
+        emit=emit,
+        trigger=triggers,
+    )
+    oracle = Oracle(extents, early, answer, emit, delay, lateness)
+    keys, spread = rng.choice([1, 2, 5]), rng.choice([30, 100, 400])
+    times = sorted(rng.randint(0, spread) for _ in range(rng.randint(1, 60)))
+    slack = rng.choice([0, 4, 15, 60]) if jitter is None else jitter
+    late = sorted(range(len(times)), key=lambda i: times[i] + rng.randint(0, slack))
+    rows = [(origin + times[i], rng.choice([None, *"xyzuv"][:keys]), rng.choice([None, *range(-3, 9)])) for i in late]
+    return Case(spec, oracle, rows, [name for name, known in early.items() if known.by_hand])
+
+
+def batch(rows: list[tuple[int, Any, Any]]) -> pa.Table:
+    times, keys, values = zip(*rows, strict=True) if rows else ((), (), ())
+    columns = {"t": pa.int64(), "k": pa.string(), "v": pa.int64()}
+    return pa.table(
+        [pa.array(c, t) for c, t in zip((times, keys, values), columns.values(), strict=True)], list(columns)
+    )
+
+
+@pytest.mark.parametrize("seed", range(CASES))
+def test_every_push_is_as_the_oracle_says(seed: int) -> None:
+    rng = random.Random(seed)
+    case = a_case(rng)
+    policy = replace(Policy(), fused_cells=rng.choice([0, 4, Policy.fused_cells]))
+    op, rows, Clock.now = sl.Operator(case.spec, policy=policy), list(case.rows), 0
+    while rows:
+        Clock.now += rng.choice([0, 1, 3, 7])
+        some, rows = rows[: (size := rng.choice([1, 1, 3, 10, 60]))], rows[size:]
+        assert plain(op.push(batch(some)).windows) == case.oracle.push(some, Clock.now), case.spec
+        act = rng.random()
+        if case.by_hand and act < 0.4:
+            names = rng.sample(case.by_hand, rng.randint(1, len(case.by_hand)))
+            assert plain(op.fire(*names).windows) == case.oracle.fire(names), case.spec
+        if act > 0.8 or (case.oracle.delay is None and act > 0.3):
+            reached = max(case.oracle.watermark, case.rows[0][0] - 20) + rng.randint(0, 25)
+            assert plain(op.advance(reached).windows) == case.oracle.advance(reached, Clock.now), case.spec
+        if 0.3 < act < 0.5:
+            op = sl.Operator.restore(case.spec, op.snapshot(), policy=policy)
+    assert plain(op.flush().windows) == case.oracle.flush(), case.spec
+
+
+def unordered(rows: list[Result]) -> list[str]:
+    """Results whatever their order, and whatever that of a window's rows of equal time."""
+    return sorted(repr((*r[:4], *r[4][:3], sorted(r[4][3]), *r[5:])) for r in rows)
+
+
+@pytest.mark.parametrize("seed", range(CASES // 2))
+def test_event_time_panes_are_the_same_for_every_split_and_order(seed: int) -> None:
+    rng = random.Random(seed)
+    case = a_case(rng, jitter=(jitter := rng.choice([0, 3, 12])), kinds="event-time")
+    asked = unordered(plain(sl.aggregate(batch(case.rows), case.spec)))
+    for _ in range(2):
+        rows = sorted(case.rows, key=lambda row: row[0] + rng.randint(0, jitter))
+        op, found = sl.Operator(case.spec), []
+        while rows:
+            some, rows = rows[: (size := rng.choice([1, 2, 5, 20]))], rows[size:]
+            found += plain(op.push(batch(some)).windows)
+        assert unordered([*found, *plain(op.flush().windows)]) == asked, case.spec
+
+
+@pytest.mark.parametrize("seed", range(CASES // 2))
+def test_what_pushes_report_adds_up_to_the_final_windows(seed: int) -> None:
+    rng = random.Random(seed)
+    case = a_case(rng, kinds="push")
+    op, final = sl.Operator(case.spec), sl.Operator(replace(case.spec, trigger=None, emit="final"))
+    rows, found, Clock.now, asked = list(case.rows), list[Result](), 0, list[dict[str, Any]]()
+    while rows:
+        Clock.now += rng.choice([0, 1, 3, 7])
+        some, rows = rows[: (size := rng.choice([1, 2, 5, 20]))], rows[size:]
+        found += plain(op.push(batch(some)).windows)
+        asked += final.push(batch(some)).windows.to_pylist()
+        if case.by_hand and rng.random() < 0.5:
+            found += plain(op.fire().windows)
+    found += plain(op.flush().windows)
+    asked += final.flush().windows.to_pylist()
+    panes: dict[Result, list[Result]] = {}
+    for row in found:
+        panes.setdefault(row[:4], []).append(row[4:])
+    assert len(panes) == len(asked)
+    for row in asked:
+        told = panes[tuple(row[name] for name in ("window_end", "window", "window_start", "k"))]
+        wanted = row["n"], row["total"], row["low"], sorted(row["all"] or [])
+        assert added_up(case.spec.emit, told) == wanted, case.spec
+
+
+def added_up(emit: str, panes: list[Result]) -> Result:
+    """What a reader makes of a window's panes."""
+    if emit == "changes":
+        held: list[Result] = []
+        for *pane, op in panes:
+            if op == "-":
+                held.remove(tuple(pane))
+            else:
+                held.append(tuple(pane))
+        assert len(held) == 1
+        panes = [(*held[0], 0)]
+    else:
+        assert [pane[-1] for pane in panes] == list(range(len(panes)))
+    some = panes if emit == "parts" else panes[-1:]
+    values = [value for pane in some for value in pane[0][3]]
+    return sum(pane[0][0] for pane in some), sum(values) if values else None, min(values, default=None), sorted(values)

@@ -1,0 +1,159 @@
+"""Early results row by row, in plain Python: what every push of a query with triggers gives. Written from the contract.
+
+Shares no code with the library. A row is kept with the place it has among the cuts of its windows: its time, or the
+watermark that it came behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+FIRST, LAST = -(1 << 70), 1 << 70
+Extent = tuple[int, int]
+Result = tuple[Any, ...]
+
+
+@dataclass
+class Row:
+    time: int
+    key: Any
+    value: Any
+    number: int  # of arrival
+    place: int = 0
+
+
+@dataclass
+class Early:
+    """When a window is reported before it is complete."""
+
+    spans: Sequence[tuple[int, int]] = ()  # every(d, offset)
+    shares: Sequence[Fraction] = ()
+    each_push: bool = False
+    by_hand: bool = False
+    clock: int | None = None
+
+    def cuts(self, extent: Extent, after: int, until: int) -> list[int]:
+        """Those inside the window, and its end; in order."""
+        start, end = extent
+        found = {end}
+        for span, offset in self.spans:
+            low = max(start, after)
+            cut = low - (low - offset) % span
+            while cut <= min(end, until):
+                found.add(cut)
+                cut += span
+        for share in self.shares:
+            found.add(start + (end - start) * share.numerator // share.denominator)
+        return sorted(cut for cut in found if start < cut <= end and after < cut <= until)
+
+
+@dataclass
+class Instance:
+    """A window of a key."""
+
+    name: str
+    extent: Extent
+    key: Any
+    rows: list[Row] = field(default_factory=list)
+    told: set[int] = field(default_factory=set)  # numbers of rows that a pane has reported
+    panes: int = 0
+    last: tuple[Any, str] | None = None  # what was reported last, and its timing
+
+
+@dataclass
+class Oracle:
+    windows: dict[str, Callable[[int], list[Extent]]]
+    triggers: dict[str, Early]
+    answer: Callable[[list[Row]], Any]
+    emit: str
+    delay: int | None  # of a bounded watermark; None: manual
+    lateness: int = 0
+    watermark: int = FIRST
+    newest: int = FIRST
+    arrived: int = 0
+    open: dict[tuple[str, Extent, Any], Instance] = field(default_factory=dict)
+    fired_at: dict[str, int] = field(default_factory=dict)
+
+    def push(self, rows: Sequence[tuple[int, Any, Any]], now: int = 0) -> list[Result]:
+        changed: dict[int, tuple[Instance, list[Row]]] = {}
+        for time, key, value in rows:
+            row = Row(time, key, value, self.arrived, max(time, self.watermark))
+            self.arrived += 1
+            self.newest = max(self.newest, time)
+            for name, containing in self.windows.items():
+                for extent in containing(time):
+                    if extent[1] + self.lateness <= self.watermark:
+                        continue
+                    instance = self.open.setdefault((name, extent, key), Instance(name, extent, key))
+                    if extent[1] <= self.watermark:
+                        changed.setdefault(id(instance), (instance, []))[1].append(row)
+                    else:
+                        instance.rows.append(row)
+        out: list[Result] = []
+        for instance, more in changed.values():
+            instance.rows += more
+            out += self._pane(instance, instance.rows, "late")
+        out += self._moved(self.watermark if self.delay is None else self.newest - self.delay)
+        out += self._pushed(True, now)
+        return self._in_order(out)
+
+    def advance(self, watermark: int, now: int = 0) -> list[Result]:
+        return self._in_order([*self._moved(watermark), *self._pushed(False, now)])
+
+    def flush(self) -> list[Result]:
+        return self._in_order(self._moved(LAST))
+
+    def fire(self, names: Sequence[str]) -> list[Result]:
+        return self._in_order([r for i in self.open.values() if i.name in names for r in self._early(i)])
+
+    def _moved(self, watermark: int) -> list[Result]:
+        before, self.watermark = self.watermark, max(self.watermark, watermark)
+        out: list[Result] = []
+        for instance in list(self.open.values()):
+            end = instance.extent[1]
+            for cut in self.triggers.get(instance.name, Early()).cuts(instance.extent, before, self.watermark):
+                rows = [row for row in instance.rows if row.place < cut or cut == end]
+                if cut == end:
+                    out += self._pane(instance, rows, "on_time")
+                elif any(row.number not in instance.told for row in rows):
+                    out += self._pane(instance, rows, "early")
+            if end + self.lateness <= self.watermark:
+                del self.open[instance.name, instance.extent, instance.key]
+        return out
+
+    def _pushed(self, rows: bool, now: int) -> list[Result]:
+        out: list[Result] = []
+        for name, early in self.triggers.items():
+            due = early.each_push and rows
+            if early.clock is not None:
+                since = self.fired_at.setdefault(name, now)
+                if now - since >= early.clock:
+                    self.fired_at[name], due = now, True
+            if due:
+                out += [r for i in self.open.values() if i.name == name for r in self._early(i)]
+        return out
+
+    def _early(self, instance: Instance) -> list[Result]:
+        if instance.extent[1] <= self.watermark or all(row.number in instance.told for row in instance.rows):
+            return []
+        return self._pane(instance, instance.rows, "early")
+
+    def _pane(self, instance: Instance, rows: list[Row], timing: str) -> list[Result]:
+        rows = list(rows)
+        shown = [row for row in rows if row.number not in instance.told] if self.emit == "parts" else rows
+        instance.told |= {row.number for row in rows}
+        if not shown:
+            return []
+        answer, before = self.answer(sorted(shown, key=lambda row: (row.time, row.number))), instance.last
+        named = (instance.extent[1], instance.name, instance.extent[0], instance.key)
+        instance.panes, instance.last = instance.panes + 1, (answer, timing)
+        if self.emit != "changes":
+            return [(*named, answer, timing, instance.panes - 1)]
+        return [*([] if before is None else [(*named, *before, "-")]), (*named, answer, timing, "+")]
+
+    @staticmethod
+    def _in_order(out: list[Result]) -> list[Result]:
+        return sorted(out, key=lambda r: (r[0], r[1], r[2], r[3] is not None, r[3]))
