@@ -202,19 +202,24 @@ def _let_go(state: State, kept: Kept, reached: int, flush: bool) -> None:
     settle(state, reached)
 
 
-def settle(state: State, reached: int) -> None:
-    """Put into the store what every trigger has reported."""
-    plan, left = state.plan, []
+def settle(state: State, reached: int, kept: Kept | None = None) -> None:
+    """Put into the store what every trigger has reported. ``kept``: all cells, maybe merged already."""
+    plan, left, done = state.plan, [], []
     if not state.apart:
         return
     fired = min((group.fired for group in _groups(state)), default=None)
     for known in state.apart:
         told = fired is None or known.epoch <= fired
         if told and (known.judged == BEGIN or _all_passed(plan, known, reached)):
-            for run in known.store.runs:
-                state.store = state.store.add(run)
+            done += known.store.runs
         elif known.store.runs:
             left.append(known)
+    whole = None if kept is None or left else kept.merged
+    if whole is not None:
+        state.store = state.store.of((whole,))
+    else:
+        for run in done:
+            state.store = state.store.add(run)
     state.apart = tuple(left)
 
 
@@ -266,7 +271,7 @@ def fire(state: State, windows: Mask) -> list[Panes]:
                 panes += _fired(state, kept, group._replace(windows=mine), pieces, after)
     state.fired = state.fired | {plan.names[i]: state.epoch for i in np.flatnonzero(windows).tolist()}
     state.epoch += 1
-    settle(state, after)
+    settle(state, after, kept if state.apart else None)
     return panes
 
 

@@ -71,6 +71,11 @@ class Kept:
         """The cells apart of one kind."""
         return self.apart[at].store.table()
 
+    @property
+    def merged(self) -> Cells | None:
+        """All cells as one table, if somebody has asked for it."""
+        return self._tables.get(tuple(range(len(self.apart))))
+
     def table(self, which: Sequence[int] | None = None) -> Cells:
         key = tuple(range(len(self.apart)) if which is None else which)
         if key not in self._tables:
@@ -160,6 +165,7 @@ class _News(NamedTuple):
     pane: Ints
     cell: Ints
     piece: int
+    alone: bool  # whether the cells of a pane are of one slice
 
 
 def _news(
@@ -181,13 +187,20 @@ def _news(
     each = starts[slot + 1] - starts[slot]
     of = window[at]
     windows = due.type[of], due.start[of], due.end[of], cut[at]
-    return _News(windows, np.repeat(pane, each), ranges(starts[slot], each), piece)
+    return _News(windows, np.repeat(pane, each), ranges(starts[slot], each), piece, at.size == slot.size)
 
 
 def _together(pieces: Sequence[Cells], news: Sequence[_News]) -> Found:
     """The news of all pieces, grouped by pane and key."""
     if not news:
         return Found(*[none()] * 9)
+    if len(news) == 1 and news[0].alone:  # each pane is a slice, whose cells lie by key
+        (type, start, end, cut), pane, cell, piece, _ = news[0]
+        each = np.arange(cell.size + 1)
+        code = pieces[piece].code.take(cell)
+        if piece:
+            cell = cell + sum(map(len, pieces[:piece]))
+        return Found(type, start, end, cut, pane, code, each[:-1], each[1:], cell)
     before = np.cumsum([0, *map(len, pieces)])
     type, start, end, cut = (np.concatenate(column) for column in zip(*(n.windows for n in news), strict=True))
     panes = np.cumsum([0, *(n.windows[0].size for n in news)])

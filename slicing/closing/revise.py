@@ -18,7 +18,7 @@ from slicing.closing.answers import Answers
 from slicing.closing.results import among
 from slicing.closing.too_many import check_due
 from slicing.columns.keys import KeyTable
-from slicing.columns.order import distinct, none, order_by
+from slicing.columns.order import distinct, none, order_by, stable_order
 from slicing.query.plan import Plan
 from slicing.storage.store import Store
 
@@ -64,6 +64,10 @@ class Revisions:
 
         What ends by ``horizon`` is not counted on.
         """
+        found = self._numbered_once(answers)
+        if found is not None:
+            known, number = found
+            return known._take(known.end > horizon), number
         size = self.count.size
         names = ("code", "start", "window", "end")
         columns = [np.concatenate([getattr(self, name), getattr(answers, name)]) for name in names]
@@ -80,7 +84,40 @@ class Revisions:
         found = Revisions(window, start, end, code, before + each - known)
         return found._take(end > horizon), number[size:]
 
-    def _take(self, index: npt.NDArray[np.bool_]) -> Revisions:
+    def _numbered_once(self, answers: Answers) -> tuple[Revisions, Ints] | None:
+        """Where no window is reported twice: those known stay in their order; None where one is."""
+        names = ("start", "window", "end")
+        size, columns = self.count.size, [np.append(getattr(self, n), getattr(answers, n)) for n in names]
+        new = np.append(True, np.logical_or.reduce([c[1:] != c[:-1] for c in columns]))[: columns[0].size]
+        at = np.flatnonzero(new)  # windows come in runs: of few of them
+        order = order_by(*(c[at] for c in columns))
+        heads = [c[at[order]] for c in columns]
+        other = np.append(True, np.logical_or.reduce([c[1:] != c[:-1] for c in heads]))[: at.size]
+        window = np.empty(at.size, np.int64)
+        window[order] = np.cumsum(other) - 1
+        codes = int(max(self.code.max(initial=0), answers.code.max(initial=0))) + 1
+        code = np.append(self.code, answers.code)
+        key = np.repeat(window, np.diff(np.append(at, new.size))) * codes + code
+        known, asked = key[:size], key[size:]
+        if (known[1:] < known[:-1]).any():
+            by = stable_order(known)
+            return self._take(by)._numbered_once(answers)
+        place = np.searchsorted(known, asked)
+        is_known = np.append(known, -1)[place] == asked
+        fresh = asked[~is_known]
+        if not (fresh[1:] > fresh[:-1]).all() or (asked[1:] <= asked[:-1]).any():
+            return None
+        count, number = self.count.copy(), np.zeros(asked.size, np.int64)
+        number[is_known] = count[place[is_known]]
+        count[place[is_known]] += 1
+        found = replace(self, count=count)
+        if fresh.size:
+            more = np.flatnonzero(~is_known) + size
+            start, window, end, code = (np.append(c[:size], c[more]) for c in (*columns, code))
+            found = Revisions(window, start, end, code, np.append(count, np.ones(fresh.size, np.int64)))
+        return found, number
+
+    def _take(self, index: npt.NDArray[np.bool_] | Ints) -> Revisions:
         return Revisions(self.window[index], self.start[index], self.end[index], self.code[index], self.count[index])
 
 
