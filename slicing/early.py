@@ -204,7 +204,9 @@ def _let_go(state: State, kept: Kept, reached: int, flush: bool) -> None:
 
 def settle(state: State, reached: int, kept: Kept | None = None) -> None:
     """Put into the store what every trigger has reported. ``kept``: all cells, maybe merged already."""
-    plan, left, done = state.plan, [], []
+    plan = state.plan
+    left: list[Apart] = []
+    done: list[Cells] = []
     if not state.apart:
         return
     fired = min((group.fired for group in _groups(state)), default=None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
@@ -100,6 +101,7 @@ def explain(
         ("bytes per live key", _bytes(plan)),
         ("state", _bounds(plan)),
         ("results", _results(plan)),
+        *_early(plan),
         *_weeks(plan),
     ]
     return _told(spec, tuple(facts))
@@ -386,8 +388,37 @@ def _bounds(plan: Plan) -> str:
 
 def _results(plan: Plan) -> str:
     when = "once, when complete" if plan.spec.emit == "final" else "when complete, and again when a late row changes it"
+    if plan.spec.emit == "parts":
+        when = "when complete, and one with the late rows of each push that brings some"
     late = f", {_span(plan, plan.lateness)} after that no row counts any more" if plan.lateness else ""
     return f"a row a window {when}{late}"
+
+
+def _early(plan: Plan) -> list[tuple[str, str]]:
+    """What triggers cost: rows of results beside those of complete windows."""
+    found = []
+    for name, trigger in plan.spec.triggers().items():
+        i = plan.names.index(name)
+        bound = plan.bounds[plan.timed.index(i)] if i in plan.timed else None
+        open_ = 1 if bound is None else bound.overlap
+        cuts = plan.cuts[plan.timed.index(i)] if i in plan.timed else None
+        if cuts is None:
+            often = f"at most {open_} rows a firing for each key with new rows"
+        else:
+            rate = sum((Fraction(open_, d) for d, _ in cuts.spans), Fraction())
+            if bound is not None and bound.periodic is not None:
+                rate += Fraction(len(cuts.shares), bound.periodic[1])
+            often = f"at most {_rate(plan, rate)} for each key with new rows"
+        twice = "; each replaces a row, which comes again with op='-'" if plan.spec.emit == "changes" else ""
+        found.append(f"{name}: {trigger!r} adds {often} ({open_} windows are open at a time){twice}")
+    return [("early results", "\n".join(found))] if found else []
+
+
+def _rate(plan: Plan, a_tick: Fraction) -> str:
+    """So many rows a tick, in a unit that shows it."""
+    if plan.measure.is_integer:
+        return f"{float(1000 * a_tick):g} rows in 1000 units of {plan.spec.time!r}"
+    return f"{float(a_tick * SECOND / plan.measure.word_ns):g} rows a second"
 
 
 def _weeks(plan: Plan) -> list[tuple[str, str]]:

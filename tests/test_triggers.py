@@ -10,10 +10,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from test_partials import Places
+from trigger_oracle import Early, Oracle, Result, Row
 
 import slicing as sl
 from slicing.query.policy import Policy
-from tests.trigger_oracle import Early, Oracle, Result, Row
 
 CASES = int(os.environ.get("SLICING_CASES", "100"))
 pytestmark = pytest.mark.filterwarnings("ignore:one row of time")  # streams of a test may well be late
@@ -113,14 +114,14 @@ def a_trigger(rng: random.Random, window: Any) -> tuple[sl.Trigger, Early]:
         return sl.each_push(), Early(each_push=True)
     if kind == "by_hand":
         return sl.by_hand(), Early(by_hand=True)
-    clock = sl.every_processing_time("5us", clock=lambda: Clock.now)
     if kind == "clock":
-        return clock, Early(clock=5)
-    return sl.by_hand() | clock, Early(by_hand=True, clock=5)
+        return Clock.trigger, Early(clock=5)
+    return sl.by_hand() | Clock.trigger, Early(by_hand=True, clock=5)
 
 
 class Clock:
     now = 0
+    trigger = sl.every_processing_time("5us", clock=lambda: Clock.now)
 
 
 @dataclass
@@ -251,3 +252,22 @@ def added_up(emit: str, panes: list[Result]) -> Result:
     some = panes if emit == "parts" else panes[-1:]
     values = [value for pane in some for value in pane[0][3]]
     return sum(pane[0][0] for pane in some), sum(values) if values else None, min(values, default=None), sorted(values)
+
+
+@pytest.mark.parametrize("seed", range(CASES // 4))
+def test_places_of_a_stage_report_what_the_oracle_says(seed: int) -> None:
+    """As on Spark: readers reduce rows, places report; a batch that is repeated gives the same."""
+    rng = random.Random(seed)
+    case = a_case(rng, jitter=rng.choice([0, 5]))
+    while any({sl.by_hand(), Clock.trigger} & {*trigger.parts()} for trigger in case.spec.triggers().values()):
+        case = a_case(rng, jitter=rng.choice([0, 5]))
+    rows, places = list(case.rows), Places(case.spec, batch([]).schema, rng.choice([1, 2]), rng, prompt=True)
+    rng.shuffle(rows)
+    while rows:
+        some, rows = rows[: (size := rng.choice([3, 10, 20]))], rows[size:]
+        found = [row for out in places.push(batch(some).combine_chunks().to_batches()[0]) for row in plain(out.windows)]
+        assert unordered(found) == unordered(case.oracle.push(some)), case.spec
+        if rng.random() < 0.3:
+            places.rescale(rng.choice([1, 2, 3]))
+    found = [row for operator in places.operators for row in plain(operator.flush().windows)]
+    assert unordered(found) == unordered(case.oracle.flush()), case.spec

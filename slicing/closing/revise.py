@@ -64,10 +64,9 @@ class Revisions:
 
         What ends by ``horizon`` is not counted on.
         """
-        found = self._numbered_once(answers)
-        if found is not None:
-            known, number = found
-            return known._take(known.end > horizon), number
+        once = self._numbered_once(answers)
+        if once is not None:
+            return once[0]._take(once[0].end > horizon), once[1]
         size = self.count.size
         names = ("code", "start", "window", "end")
         columns = [np.concatenate([getattr(self, name), getattr(answers, name)]) for name in names]
