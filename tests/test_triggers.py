@@ -14,7 +14,12 @@ from test_partials import Places
 from trigger_oracle import Early, Oracle, Result, Row
 
 import slicing as sl
+from slicing import early
+from slicing.closing.panes import Kept
+from slicing.closing.revise import Revisions
+from slicing.lifecycle import snapshot
 from slicing.query.policy import Policy
+from slicing.windows.bounds import BEGIN
 
 CASES = int(os.environ.get("SLICING_CASES", "100"))
 pytestmark = pytest.mark.filterwarnings("ignore:one row of time")  # streams of a test may well be late
@@ -172,6 +177,11 @@ def batch(rows: list[tuple[int, Any, Any]]) -> pa.Table:
 
 @pytest.mark.parametrize("seed", range(CASES))
 def test_every_push_is_as_the_oracle_says(seed: int) -> None:
+    check(seed)
+
+
+def check(seed: int) -> None:
+    """A random stream, with restarts, push by push."""
     rng = random.Random(seed)
     case = a_case(rng)
     policy = replace(Policy(), fused_cells=rng.choice([0, 4, Policy.fused_cells]))
@@ -271,3 +281,49 @@ def test_places_of_a_stage_report_what_the_oracle_says(seed: int) -> None:
             places.rescale(rng.choice([1, 2, 3]))
     found = [row for operator in places.operators for row in plain(operator.flush().windows)]
     assert unordered(found) == unordered(case.oracle.flush()), case.spec
+
+
+def behind_nothing(put: Any) -> Any:
+    """Rows are judged by no watermark: which panes have reported them is not known."""
+    return lambda state, cells, judged: put(state, cells, BEGIN)
+
+
+def as_it_is_now(up_to: Any) -> Any:
+    """What is taken back is read from all rows there are."""
+    return lambda self, which=None: up_to(self)
+
+
+def with_a_gap(numbered: Any) -> Any:
+    def found(self: Any, answers: Any, order: Any, horizon: int) -> Any:
+        known, number = numbered(self, answers, order, horizon)
+        return known, number + (number > 1)
+
+    return found
+
+
+MUTANTS: dict[str, tuple[Any, str, Any]] = {
+    "a row judged by no watermark": (early, "_put_apart", behind_nothing),
+    "a row taken back that differs from what was reported": (Kept, "table", as_it_is_now),
+    "a gap in revisions": (Revisions, "numbered", with_a_gap),
+    "a pane on time that is lost": (early, "_complete", lambda complete: lambda *args: complete(*args)[:-1]),
+    "news told twice over a restart": (
+        snapshot,
+        "_state",
+        lambda read: lambda *args: read(*args).but(fired={}),
+    ),
+    "news lost over a restart": (snapshot, "_state", lambda read: lambda *args: read(*args).but(apart=())),
+    "cuts passed twice": (
+        early,
+        "news_by_time",
+        lambda news: lambda plan, cells, after, until: news(plan, cells, after - 3, until),
+    ),
+}
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_a_mutant_is_found(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner, name, changed = MUTANTS[mutant]
+    monkeypatch.setattr(owner, name, changed(getattr(owner, name)))
+    with pytest.raises(AssertionError):
+        for seed in range(100):
+            check(seed)
