@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import slicing as sl
+from asv_benchmarks.peers import features
 
 SECOND = 10**9
 SPAN = 1000 * SECOND
@@ -193,14 +194,23 @@ def answer(result: object) -> Answer:
 
 
 def compare(join: Join, rows: int, runs: int) -> dict[str, float]:
-    """Rows a second of both sides, by engine: the least CPU time of some interleaved rounds."""
+    """Rows a second of both sides, by engine."""
     data = tables(rows, join.keys, join.late)
-    works = {name: plan(data, join.band) for name, plan in join.plans.items()}
-    expected: Answer | None = None
+    return measured({name: plan(data, join.band) for name, plan in join.plans.items()}, answer, 2 * rows, runs)
+
+
+def measured(
+    works: Mapping[str, Callable[[], object]],
+    told: Callable[[object], tuple[float, ...]],
+    rows: int,
+    runs: int,
+) -> dict[str, float]:
+    """Rows a second, by engine: the least CPU time of some interleaved rounds. ``told``: what is the same for all."""
+    expected: tuple[float, ...] | None = None
     for name, work in works.items():  # also the warm-up
-        found = answer(work())
+        found = told(work())
         expected = expected or found
-        if found[0] != expected[0] or not np.isclose(found[1], expected[1], rtol=1e-9):
+        if found[0] != expected[0] or not np.allclose(found, expected, rtol=1e-9):
             raise Disagreement(f"{name} gives {found}, {next(iter(works))} {expected}")
     spent: dict[str, list[float]] = {name: [] for name in works}
     for _ in range(runs):
@@ -209,11 +219,11 @@ def compare(join: Join, rows: int, runs: int) -> dict[str, float]:
             result = work()
             spent[name].append(max(time.process_time() - start, 1e-9))
             del result
-    return {name: 2 * rows / min(seconds) for name, seconds in spent.items()}
+    return {name: rows / min(seconds) for name, seconds in spent.items()}
 
 
 def show(title: str, rates: dict[str, float]) -> None:
-    best = max(rate for name, rate in rates.items() if name != "slicing")
+    best = max(rate for name, rate in rates.items() if not name.startswith("slicing"))
     print(f"\n{title}\n  {'':34}{'M rows/s':>10}{'of best peer':>14}")
     for name, rate in sorted(rates.items(), key=lambda item: -item[1]):
         print(f"  {name:34}{rate / 1e6:10.1f}{rate / best:14.2f}", flush=True)
@@ -265,6 +275,10 @@ def main(rows: int, runs: int, only: str) -> int:
             except Disagreement as wrong:
                 failed = True
                 print(f"\n{title}\n  ANSWERS DIFFER: {wrong}", flush=True)
+    for title, question in features.QUESTIONS.items():
+        if only in title:
+            both = int(rows * (1 + question.share))
+            show(title, measured(features.works(question, rows), features.answer, both, runs))
     for title, (keys, band, batch, late) in PUSHES.items():
         if only in title:
             found = pushes(rows, keys, band, min(batch, rows), late)

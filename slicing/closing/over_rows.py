@@ -84,9 +84,9 @@ class Recent:
         return first, last
 
 
-def over_rows(plan: Plan, rows: Rows, spans: Spans) -> tuple[Block, ...] | Ranges:
-    """Each lane's partials over ranges of these rows."""
-    few = FEWEST * len(spans) <= len(rows) or plan.combine != AUTO
+def over_rows(plan: Plan, rows: Rows, spans: Spans, fewest: int = FEWEST) -> tuple[Block, ...] | Ranges:
+    """Each lane's partials over ranges of these rows; ``fewest``: of them, on average, or cells are not worth it."""
+    few = fewest * len(spans) <= len(rows) or plan.combine != AUTO
     dense = [] if few else [lane for lane in plan.lanes if lane.kind in _FILL]
     ranges = Ranges([_Column.of(plan, rows, lane) for lane in dense], spans)
     if len(dense) == len(plan.lanes):

@@ -72,7 +72,7 @@ class FeatureStep:
             gone = Gone(code.take(order), time.take(order), name.take(order))
         self.answered = gone.name.size
         order = stable_order(gone.name) if self._whole else order_by(gone.name, gone.time)
-        found = [column.take(array_of(order)) for column in answered(self.plan, gone, self.events)]
+        found = answered(self.plan, gone, self.events, order)
         places = array_of(gone.name.take(order) - self.labels.base)
         columns = [self.labels.table.column(name).take(places) for name in self.plan.sides[LEFT].kept]
         return pa.Table.from_arrays([*columns, *found], schema=self.plan.output)
