@@ -13,7 +13,8 @@ from slicing.cells import blocks as b
 from slicing.cells.blocks import Block
 from slicing.closing.over_rows import Known, over_rows
 from slicing.columns.arrow_out import array_of
-from slicing.columns.order import order_by
+from slicing.columns.order import distinct, order_by
+from slicing.columns.order import ranges as row_ranges
 from slicing.columns.values import ranks
 from slicing.joins.features.plan import FeaturePlan
 from slicing.joins.features.ranges import Span
@@ -28,6 +29,7 @@ Mask = npt.NDArray[np.bool_]
 # Events a label on average, or ranges are answered from cells. 1 M events, three ranges: a label for 100 events 57 ms
 # by cells and 66 without, for 33 78 and 81, for 10 145 and 124.
 FEWEST = 16
+SPARSE = 8  # times as many rows of a run as labels reach are looked through
 
 
 def answered(plan: FeaturePlan, labels: Gone, events: Side, order: Ints) -> list[pa.Array]:
@@ -70,20 +72,29 @@ def _reached(
 ) -> tuple[Rows, dict[str, pa.Array], list[tuple[Ints, Ints]]]:
     """The events that some labels reach, sorted by (code, time, arrival); values of columns without words; and for each
     range where the events of each label begin, and how many there are."""
-    spans, parts = plan.within.spans, []
+    spans = plan.within.spans
     found = [[in_reach(span, labels, run) for span in spans] for run in events.runs]
-    for run, ranges in zip(events.runs, found, strict=True):
-        held = _covered(ranges, len(run))
-        if held.all():
-            parts.append(run)
-            continue
-        parts.append(run.take(np.flatnonzero(held)))
-        before = np.append(0, np.cumsum(held))
-        ranges[:] = [(before[first], count) for first, count in ranges]
-    whole = _together([part for part in parts if len(part)])
-    if len(parts) != 1:
-        found = [[in_reach(span, labels, whole) for span in spans]]
-    return *_rows(aggs, whole, events), found[0]
+    taken = [_taken(run, ranges) for run, ranges in zip(events.runs, found, strict=True)]
+    whole = _together([run for run, _ in taken if len(run)])
+    ranges = taken[0][1] if len(taken) == 1 else [in_reach(span, labels, whole) for span in spans]
+    return *_rows(aggs, whole, events), ranges
+
+
+def _taken(run: Run, ranges: list[tuple[Ints, Ints]]) -> tuple[Run, list[tuple[Ints, Ints]]]:
+    """The rows of a run that lie between the first and the last one that a label reaches, and the ranges among them."""
+    low, high = np.full(ranges[0][0].size, len(run)), np.zeros(ranges[0][0].size, np.int64)
+    for first, count in ranges:
+        low = np.minimum(low, np.where(count > 0, first, len(run)))
+        high = np.maximum(high, np.where(count > 0, first + count, 0))
+    size = np.maximum(high - low, 0)
+    if SPARSE * int(size.sum()) < len(run):  # a push of few labels does not go over all that is kept
+        rows = distinct(row_ranges(low, size))
+        return run.take(rows), [(np.searchsorted(rows, first), count) for first, count in ranges]
+    held = _covered([(np.minimum(low, len(run)), size)], len(run))
+    if held.all():
+        return run, ranges
+    before = np.append(0, np.cumsum(held))
+    return run.take(np.flatnonzero(held)), [(before[first], count) for first, count in ranges]
 
 
 def _together(runs: Sequence[Run]) -> Run:
