@@ -4,19 +4,21 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3 python;
 	"$$python" -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 \
 	&& echo "$$python" && break; done)
 PY := .venv/bin/python
+OLDEST := .venv-oldest/bin/python
 CASES ?= 20000
 ASV := $(PY) -m asv --config asv_benchmarks/asv.conf.json
 BENCH ?= .
 A ?= HEAD~1
 B ?= HEAD
 
-.PHONY: help demo demo-here test fuzz fuzz-checked bench compare lint format clean distclean
+.PHONY: help demo demo-here test test-oldest fuzz fuzz-checked bench compare lint format clean distclean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo      a stream on a Spark of this machine, with a restart, against Spark's own windows"
 	@echo "make demo-here a stream in this process, its windows, and what they cost"
 	@echo "make test      ruff, mypy and all tests"
+	@echo "make test-oldest  the tests with the oldest versions (constraints-oldest.txt); TESTS=tests/test_x.py for some"
 	@echo "make fuzz      CASES=$(CASES) random cases against the oracle (some 30 minutes of one core)"
 	@echo "make fuzz-checked  the same with kernels that check bounds (slower; CASES=1000 for fewer)"
 	@echo "make bench     the benchmarks (asv); BENCH=push: those whose name matches. Figures are kept by commit"
@@ -37,6 +39,9 @@ test: .venv/.test
 	$(PY) -m mypy || status=1; \
 	$(PY) -m pytest -n auto --maxprocesses 4 --dist loadfile || status=1; \
 	exit $$status
+
+test-oldest: .venv-oldest/.test
+	@$(OLDEST) -m pytest $(TESTS)
 
 fuzz: .venv/.test
 	@SLICING_CASES=$(CASES) $(PY) -m pytest tests/test_agreement.py
@@ -73,9 +78,16 @@ format: .venv/.test
 	@$(PY) -m pip install --quiet --disable-pip-version-check --no-input -c constraints.txt -e '.[$*]'
 	@touch $@
 
+# The oldest numpy has wheels for Python 3.11 and 3.12.
+.venv-oldest/.test: pyproject.toml constraints-oldest.txt
+	@$(OLDEST) -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv-oldest
+	@echo "setting up .venv-oldest ..."
+	@$(OLDEST) -m pip install --quiet --disable-pip-version-check --no-input -c constraints-oldest.txt -e '.[test]'
+	@touch $@
+
 clean:
 	rm -rf build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis .asv asv_benchmarks/.asv *.egg-info
 	find . -path ./.venv -prune -o -name __pycache__ -type d -exec rm -rf {} +
 
 distclean: clean
-	rm -rf .venv
+	rm -rf .venv .venv-oldest

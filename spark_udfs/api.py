@@ -17,6 +17,7 @@ from slicing.query.watermark import Manual
 from slicing.system.filesystems import absolute
 from spark_udfs import stages
 from spark_udfs.files import FileRows
+from spark_udfs.placed import by_place
 from spark_udfs.progress import watch
 from spark_udfs.stages import COUNTED, LARGEST, PACKED, STATS, Job, told
 from spark_udfs.state import Files
@@ -102,7 +103,7 @@ def window_aggregate(
     collected = frame.mapInArrow(told(stages.collect, job), spark_schema(PACKED))
     if frame.isStreaming and _classic(frame.sparkSession):
         collected = collected.unionByName(_all_places(frame.sparkSession, count))
-    windows = collected.repartitionById(count, "place").mapInArrow(told(stages.merge, job), shape)
+    windows = by_place(collected, count).mapInArrow(told(stages.merge, job), shape)
     return _observed(windows, name) if frame.isStreaming else windows
 
 

@@ -24,6 +24,7 @@ from slicing.lifecycle.change import complete_from, given_for, moved, whole_from
 from slicing.lifecycle.repartition import joined, split
 from slicing.system.filesystems import absolute
 from spark_udfs import stages
+from spark_udfs.placed import by_place
 from spark_udfs.stages import Job
 from spark_udfs.state import Files, Place, StateError
 from spark_udfs.types import arrow_schema, spark_schema
@@ -139,7 +140,7 @@ def rescale(
         return gathered(spec, new, stand, batches)
 
     places = spark.range(0, old.partitions, 1, old.partitions).mapInArrow(taken_apart, spark_schema(_PIECES))
-    _answers(places.repartitionById(to, "place").mapInArrow(put_together, spark_schema(_ANSWERS)))
+    _answers(by_place(places, to).mapInArrow(put_together, spark_schema(_ANSWERS)))
     return stand.done
 
 

@@ -26,6 +26,7 @@ from pyspark.sql.streaming.listener import QueryProgressEvent
 
 from spark_udfs import BatchLog, StateError, change, drain, peek, read_files, rescale, stages, window_aggregate
 from spark_udfs.local import session
+from spark_udfs.placed import by_hash, by_place
 from spark_udfs.stages import STATS
 
 SECOND = 1_000_000
@@ -43,6 +44,15 @@ def spark() -> Iterator[SparkSession]:
     running = session("local[2,3]", **{"spark.sql.timestampType": "TIMESTAMP_NTZ"})
     yield running
     running.stop()
+
+
+@pytest.mark.parametrize("send", [by_place, by_hash], ids=["id", "hash"])
+def test_rows_are_in_the_partition_that_they_name(spark, send):
+    """By hash before Spark 4.1."""
+    places = send(spark.range(7).selectExpr("cast(id as int) as place"), 7)
+    found = places.select("place", sf.spark_partition_id().alias("partition")).collect()
+    assert sorted(row.place for row in found) == list(range(7))
+    assert [row.place for row in found] == [row.partition for row in found]
 
 
 # --- streams as files, one a micro-batch ------------------------------------------------------------------------------
