@@ -86,6 +86,7 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--out", metavar="FILE", help="a .parquet, .csv, .tsv, .arrow or .feather file (else CSV here)")
     one.add_argument("--between", nargs=2, metavar=("START", "END"), help="only rows with START <= time < END")
     one.add_argument("--layout", choices=("long", "wide"), default="long", help="wide: a column for each window")
+    one.add_argument("--progress", action="store_true", help="show on standard error how many rows were read")
     one.add_argument("--threads", type=int, default=1, help="threads that share the rows (default: 1)")
 
     one = command("explain", "Say what a query keeps, what bounds it, how it is answered", _explain)
@@ -122,7 +123,8 @@ def _aggregate(options: argparse.Namespace) -> int:
     write = _writer(options.out)
     spec = _query(options)
     between = options.between and tuple(None if word in ("", "-") else _value(word) for word in options.between)
-    write(aggregate(options.data, spec, threads=options.threads, between=between, layout=options.layout))
+    told = {"threads": options.threads, "layout": options.layout, "progress": options.progress}
+    write(aggregate(options.data, spec, between=between, **told))
     return 0
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -22,6 +21,7 @@ from slicing.query.plan import Plan
 from slicing.query.policy import Policy, checked
 from slicing.query.spec import ProcessingTime, Spec
 from slicing.query.watermark import Ordered
+from slicing.system import html
 from slicing.times.durations import SECOND, Duration
 from slicing.windows.bounds import BEGIN, Progression
 from slicing.windows.builtin import Calendar, Landmark, Session, Whole, Window
@@ -63,12 +63,7 @@ class Explanation:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><th style='text-align:left;vertical-align:top'>{html.escape(name)}</th>"
-            f"<td style='text-align:left'>{html.escape(text).replace(chr(10), '<br>')}</td></tr>"
-            for name, text in self.facts
-        )
-        return f"<table><caption><code>{html.escape(self.title)}</code></caption>{rows}</table>"
+        return html.table(html.code(self.title), [(name, html.text(text)) for name, text in self.facts])
 
 
 def explain(

@@ -94,6 +94,10 @@ class Operator:
     def __repr__(self) -> str:
         return f"<sl.Operator of {self.spec!r}>"
 
+    def _repr_html_(self) -> str:
+        state = "ended" if self._ended else "no rows yet" if self._now is None else "in the middle of a stream"
+        return f"<p>An operator ({state}) of the query:</p>{self.spec._repr_html_()}"
+
     def push(self, data: object) -> Output:
         """Take rows; give the windows they close.
 

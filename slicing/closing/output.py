@@ -8,6 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from slicing.system import html
+
+SHOWN = 10  # rows of a table in a notebook
+
 
 class Stats(dict[str, int]):
     """Plain numbers, also as attributes (but ``["keys"]``, which is a method of every dict).
@@ -57,3 +61,17 @@ class Output:
             f"<sl.Output: {self.windows.num_rows} windows, {self.late.num_rows} late rows, "
             f"watermark {self.watermark}, stats {dict(self.stats)}>"
         )
+
+    def _repr_html_(self) -> str:
+        stats = self.stats
+        parts = [f"{stats.rows:,} rows came", f"{self.windows.num_rows:,} windows closed", f"{stats.late:,} rows late"]
+        watermark = "nothing is known of time yet" if self.watermark is None else f"watermark {self.watermark}"
+        held = f"held now: {stats.slices:,} slices, {stats['keys']:,} keys, {stats.bytes:,} bytes"
+        found = f"<p>{html.text('; '.join([*parts, watermark, held]))}</p>"
+        for name, table in (("windows", self.windows), ("late rows", self.late)):
+            if table.num_rows:
+                more = f" (the first {SHOWN} of {table.num_rows:,})" if table.num_rows > SHOWN else ""
+                rows = table.slice(0, SHOWN).to_pylist()
+                found += f"<p>{html.text(name + more)}</p>"
+                found += html.listed(table.column_names, (list(row.values()) for row in rows))
+        return found

@@ -275,7 +275,7 @@ class Spec:
         """
         from slicing.query.written import toml
 
-        values = {name: value for name, value in self._values().items() if value != _DEFAULTS.get(name)}
+        values = self._chosen()
         if isinstance(self.time, ProcessingTime):
             if self.time.clock is not None:
                 raise ValueError("time has a clock of your own, a function, which no text can build; use one without")
@@ -314,6 +314,12 @@ class Spec:
     def _values(self) -> dict[str, Any]:
         return {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
 
+    def _chosen(self) -> dict[str, Any]:
+        """The arguments without those that are as they are by default."""
+        return {
+            name: value for name, value in self._values().items() if name not in _DEFAULTS or value != _DEFAULTS[name]
+        }
+
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (self._values(),)
 
@@ -327,6 +333,11 @@ class Spec:
             if value != default:
                 parts.append(f"{name}={str(value)!r}" if isinstance(value, Duration) else f"{name}={value!r}")
         return f"sl.Spec({', '.join(parts)})"
+
+    def _repr_html_(self) -> str:
+        from slicing.query.pages import spec_html
+
+        return spec_html(self._chosen())
 
     def _check_names(self) -> None:
         taken = {"window": "the window's name", "window_start": "the window's start", "window_end": "its end"}

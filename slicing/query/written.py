@@ -15,7 +15,7 @@ import tomllib
 import zoneinfo
 from collections.abc import Callable, Mapping
 from decimal import Decimal
-from types import EllipsisType
+from types import EllipsisType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -27,25 +27,26 @@ from slicing.aggregates.aggregate import Formula
 from slicing.query import triggers, watermark
 from slicing.times.durations import Duration
 from slicing.windows import builtin as between_edges
+from slicing.windows.builtin import Window
 from slicing.windows.rows import counted, marked
 
-_WINDOWS = (
-    *(getattr(between_edges, name) for name in between_edges.__all__ if name[0].islower()),
-    *(counted.rows, counted.per_row, counted.last_rows, marked.punctuation, marked.frame),
-)
-_AGGREGATES = (
-    *(builtin.count, builtin.sum, builtin.mean, builtin.min, builtin.max, builtin.first, builtin.last, builtin.var),
-    *(builtin.std, builtin.product, builtin.geometric_mean, builtin.argmin, builtin.argmax, builtin.min_count),
-    *(builtin.max_count, builtin.m4, builtin.any, builtin.all),
-    *(holistic.collect, holistic.count_distinct, holistic.heavy_hitters, holistic.median, holistic.mode),
-    *(holistic.quantile, holistic.top_k, holistic.sample, sketches.approx_count_distinct, sketches.approx_quantile),
-)
-_WATERMARKS = (watermark.bounded, watermark.manual, watermark.ordered, watermark.per_source, watermark.punctuated)
-_TRIGGERS = (triggers.every, triggers.after_share, triggers.each_push, triggers.by_hand, triggers.every_processing_time)
 
-WINDOWS, AGGREGATES, WATERMARKS, TRIGGERS = (
-    {call.__name__: call for call in calls} for calls in (_WINDOWS, _AGGREGATES, _WATERMARKS, _TRIGGERS)
-)
+def _constructors(kind: type, *modules: ModuleType) -> dict[str, Callable[..., Any]]:
+    """The public functions of modules that make such things."""
+    found: dict[str, Callable[..., Any]] = {}
+    for module in modules:
+        for name, value in vars(module).items():
+            if isinstance(value, FunctionType) and value.__module__ == module.__name__ and not name.startswith("_"):
+                made = vars(module).get(value.__annotations__.get("return", ""))
+                if isinstance(made, type) and issubclass(made, kind):
+                    found[name] = value
+    return found
+
+
+WINDOWS = _constructors(Window, between_edges, counted, marked)
+AGGREGATES = _constructors(Formula, builtin, holistic, sketches)
+WATERMARKS = _constructors(watermark.Watermark, watermark)
+TRIGGERS = _constructors(triggers.Trigger, triggers)
 _EXAMPLES = {"tumbling": "tumbling('1m')", "count": "count()", "bounded": "bounded('10s')", "every": "every('1m')"}
 _EXPRESSIONS: dict[str, Callable[..., Any]] = {"col": pc.field}
 _LITERALS: dict[str, Callable[..., Any]] = {
