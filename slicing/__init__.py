@@ -2,6 +2,7 @@
 
 from pyarrow.compute import field as col
 
+from slicing import plot
 from slicing.aggregates.aggregate import Aggregate
 from slicing.aggregates.builtin import (
     all,
@@ -129,6 +130,7 @@ __all__ = [
     "ordered",
     "per_row",
     "per_source",
+    "plot",
     "processing_time",
     "product",
     "punctuated",

@@ -44,6 +44,11 @@ def _arrow_type(type: DataType) -> pa.DataType:
     return to_arrow_type(type, **_ZONE)
 
 
+def _spark_type(type: pa.DataType) -> DataType:
+    """PySpark 4.0 takes timestamps without a zone for some with one unless it is told."""
+    return from_arrow_type(type, prefer_timestamp_ntz=True)
+
+
 def check_types(schema: StructType, names: Iterable[str]) -> None:
     """Refuse columns that are there and cannot be read, or not as Spark reads them."""
     known = arrow_schema(schema).names
@@ -62,7 +67,7 @@ def check_types(schema: StructType, names: Iterable[str]) -> None:
 
 def spark_schema(schema: pa.Schema) -> StructType:
     """The columns as a DataFrame has them; everything may be null."""
-    return StructType([StructField(f.name, from_arrow_type(f.type), True) for f in schema])
+    return StructType([StructField(f.name, _spark_type(f.type), True) for f in schema])
 
 
 def given_schema(schema: pa.Schema) -> pa.Schema:
@@ -70,7 +75,7 @@ def given_schema(schema: pa.Schema) -> pa.Schema:
     fields = []
     for field in schema:
         with suppress(PySparkTypeError):
-            fields.append(StructField(field.name, from_arrow_type(_plain(field.type)), True))
+            fields.append(StructField(field.name, _spark_type(_plain(field.type)), True))
     return arrow_schema(StructType(fields))
 
 

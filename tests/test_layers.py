@@ -31,7 +31,7 @@ LAYERS = [
     ["operator"],
     ["exchange", "foresight", "joins"],
     ["api", "explain", "warm"],
-    ["attach", "command", "demo"],
+    ["attach", "command", "demo", "plot"],
     ["pandas", "polars", "__main__"],
 ]
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
