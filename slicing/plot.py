@@ -1,7 +1,7 @@
 """Pictures of queries, streams and results, as Altair charts (the extra ``plot``).
 
-Each function gives a chart that composes (``a & b``, ``a.properties(width=900)``), saves (``chart.save("a.svg")``) and has
-the table that it shows in ``chart.data``.
+Each function gives a chart that composes (``a & b``, ``a.properties(width=900)``), saves (``chart.save("a.svg")``), and
+has the table that it shows in ``chart.data``.
 """
 
 from __future__ import annotations
@@ -85,7 +85,9 @@ def timeline(data: object, spec: Spec) -> Chart:
     table = _timed(pa.concat_tables(marks), measure, ("start", "end"))
     lanes = ["rows", "slices", *spec.windows]
     if table.num_rows > 4 * MOST:
-        raise ValueError(f"timeline shows at most {4 * MOST:,} marks; got {table.num_rows:,}: give fewer rows or windows")
+        raise ValueError(
+            f"timeline shows at most {4 * MOST:,} marks; got {table.num_rows:,}: give fewer rows or windows"
+        )
     return _timeline_chart(alt, table, lanes, spec)
 
 
@@ -98,8 +100,8 @@ def _slices(spec: Spec, at: Any, names: list[str], start: Any, end: Any) -> pa.T
     edges = np.unique(np.concatenate([start[own], end[own]]))
     place, count = np.unique(np.searchsorted(edges, at, "right"), return_counts=True)
     inside = (place > 0) & (place < edges.size)
-    place, count = place[inside], [str(n) for n in count[inside]]
-    return _marks("slice", ["slices"] * place.size, edges[place - 1], edges[place], count, [""] * place.size)
+    place, text = place[inside], [str(n) for n in count[inside]]
+    return _marks("slice", ["slices"] * place.size, edges[place - 1], edges[place], text, [""] * place.size)
 
 
 def _marks(kind: str, lanes: list[str], start: Any, end: Any, text: list[str], key: list[str]) -> pa.Table:
@@ -112,7 +114,7 @@ def _marks(kind: str, lanes: list[str], start: Any, end: Any, text: list[str], k
 
 def _levels(start: Any, end: Any) -> tuple[Any, int]:
     """For intervals in order of their start: rows in which none overlap, as few as there can be."""
-    level, free = np.zeros(start.size, np.int64), []
+    level, free = np.zeros(start.size, np.int64), list[int]()
     for at in range(start.size):  # of MOST at most
         level[at] = next((n for n, until in enumerate(free) if until <= start[at]), len(free))
         free[level[at] : level[at] + 1] = [max(int(end[at]), int(start[at]) + 1)]
@@ -129,22 +131,24 @@ def _timeline_chart(alt: Any, table: pa.Table, lanes: list[str], spec: Spec) -> 
     table = table.append_column("y2", pc.add(table["y"], 0.84)).append_column("middle", pc.add(table["y"], 0.42))
     height = LANE * sum(deepest.values())
     named = " : ".join(f"datum.value == {tops[name] + deepest[name] / 2} ? {name!r}" for name in lanes) + " : ''"
-    axis = alt.Axis(values=[tops[n] + deepest[n] / 2 for n in lanes], labelExpr=named, grid=False, ticks=False, title=None)
+    options = {"grid": False, "ticks": False, "title": None, "labelOverlap": False, "labelLimit": 240}
+    axis = alt.Axis(values=[tops[n] + deepest[n] / 2 for n in lanes], labelExpr=named, **options)
     y = alt.Y("y:Q", axis=axis, scale=alt.Scale(domain=[0, sum(deepest.values())], reverse=True, nice=False))
     kind = "T" if pa.types.is_temporal(table.schema.field("start").type) else "Q"
+    middle = alt.Y("middle:Q", axis=axis)  # each layer with the same, or they are merged with usual ones
     x = alt.X(f"start:{kind}", title=str(spec.time), scale=alt.Scale(zero=False))
     color = alt.Color("lane:N", scale=alt.Scale(domain=lanes[1:], range=["#6b7280", *COLORS]), legend=None)
     tooltip = [alt.Tooltip(name) for name in ("lane:N", f"start:{kind}", f"end:{kind}", "text:N", "key:N")]
     base = alt.Chart(table)
     boxes = base.transform_filter("datum.kind != 'row'").mark_rect(opacity=0.35, stroke="#374151", strokeWidth=0.7)
     boxes = boxes.encode(x=x, x2="end", y=y, y2="y2", color=color, tooltip=tooltip)
-    texts = base.transform_filter("datum.kind != 'row'").transform_calculate(
-        mid="(toNumber(datum.start) + toNumber(datum.end)) / 2" if kind == "Q" else "(time(datum.start) + time(datum.end)) / 2"
-    )
-    texts = texts.mark_text(fontSize=11).encode(x=f"mid:{kind}", y="middle:Q", text="text:N")
+    number = "toNumber" if kind == "Q" else "time"
+    texts = base.transform_filter("datum.kind != 'row'")
+    texts = texts.transform_calculate(mid=f"({number}(datum.start) + {number}(datum.end)) / 2").mark_text(fontSize=11)
+    texts = texts.encode(x=f"mid:{kind}", y=middle, text="text:N")
     dots = base.transform_filter("datum.kind == 'row'").mark_circle(size=45, opacity=0.9)
     shade = alt.Color("key:N", legend=alt.Legend(title=", ".join(spec.by))) if spec.by else alt.value("#1f2937")
-    dots = dots.encode(x=x, y="middle:Q", color=shade, tooltip=[f"start:{kind}", "key:N"])
+    dots = dots.encode(x=x, y=middle, color=shade, tooltip=[f"start:{kind}", "key:N"])
     layers = alt.layer(boxes, texts, dots, data=table).resolve_scale(color="independent")
     return layers.properties(width=WIDTH, height=height)
 
@@ -180,9 +184,10 @@ def progress(outputs: Iterable[Output], data: Iterable[object] | None = None, ti
     for number, out in enumerate(found):
         low, high = int(at[number]), max(int(at[number + 1]), int(at[number]) + max(width // 60, 1))
         n = out.windows.num_rows
-        span = (_ticks(out.windows[name]) for name in ("window_start", "window_end"))
         pane = out.windows["revision"].to_pylist() if "revision" in out.windows.column_names else [0] * n
-        marks.append(_arrivals("window", [low] * n, [high] * n, *span, out.windows["window"].to_pylist(), pane))
+        start, end = (_ticks(out.windows[name]) for name in ("window_start", "window_end"))
+        names = out.windows["window"].to_pylist()
+        marks.append(_arrivals("window", [low] * n, [high] * n, start, end, names, pane))
         if out.late.num_rows:
             late = _ticks(out.late[_time_column(out.late, type, time)])
             marks.append(_arrivals("late", [high] * late.size, [high] * late.size, late, late))
@@ -237,7 +242,10 @@ def _time_column(rows: pa.Table, type: pa.DataType, time: str | None) -> str:
 
 def _progress_chart(alt: Any, table: pa.Table) -> Chart:
     kind = "T" if pa.types.is_temporal(table.schema.field("start").type) else "Q"
-    x, y = alt.X("arrived:Q", title="rows arrived"), alt.Y(f"start:{kind}", title="event time", scale=alt.Scale(zero=False))
+    x, y = (
+        alt.X("arrived:Q", title="rows arrived", scale=alt.Scale(nice=False)),
+        alt.Y(f"start:{kind}", title="event time", scale=alt.Scale(zero=False)),
+    )
     base = alt.Chart(table)
 
     def only(name: str) -> Any:
@@ -250,7 +258,11 @@ def _progress_chart(alt: Any, table: pa.Table) -> Chart:
     )
     dots = only("row").mark_circle(size=14, color="#4b5563", opacity=0.6).encode(x=x, y=y)
     late = only("late").mark_point(size=60, shape="cross", color="#be123c", filled=True).encode(x=x, y=y)
-    step = only("watermark").mark_line(interpolate="step-after", color="#111827", strokeWidth=2).encode(x=x, y=y)
+    step = (
+        only("watermark")
+        .mark_line(interpolate="step-after", orient="vertical", color="#111827", strokeWidth=2)
+        .encode(x=x, y=y, order="arrived:Q")
+    )
     return alt.layer(boxes, dots, late, step, data=table).properties(width=WIDTH, height=340)
 
 
@@ -286,7 +298,9 @@ def results(table: Any, y: str | None = None, by: str | Sequence[str] | None = N
     y = numbers[0] if y is None else y
     for name in (y, *keys):
         if name not in table.column_names:
-            raise ValueError(f"column {name!r} is missing in the results; their columns are {', '.join(table.column_names)}")
+            raise ValueError(
+                f"column {name!r} is missing in the results; their columns are {', '.join(table.column_names)}"
+            )
     table = _last_results(table, ["window", "window_start", "window_end", *keys], y)
     series = pa.array(_joined(table, ["window", *keys]), pa.string())
     measure = Measure.of(table.schema.field("window_end").type, "window_end")
@@ -317,7 +331,9 @@ def _last_results(table: pa.Table, names: list[str], y: str) -> pa.Table:
         return table
     kept = [y, *(["op"] if changes else [])]
     last = table.group_by(names, use_threads=False).aggregate([(name, "last") for name in kept])
-    last = last.rename_columns([name.removesuffix("_last") if name not in names else name for name in last.column_names])
+    last = last.rename_columns(
+        [name.removesuffix("_last") if name not in names else name for name in last.column_names]
+    )
     return last.filter(pc.equal(last["op"], "+")).drop_columns("op") if changes else last
 
 
@@ -410,9 +426,7 @@ def query(streaming_query: Any, name: str = "windows", live: float | None = None
     alt = _altair()
     chart = _query_chart(alt, _progress_table(streaming_query, name))
     if live is not None:
-        from IPython.display import display
-
-        shown = display(chart, display_id=True)
+        shown = import_module("IPython.display").display(chart, display_id=True)
         try:
             while streaming_query.isActive:
                 clock.sleep(live)
@@ -451,7 +465,9 @@ def _query_chart(alt: Any, table: pa.Table) -> Chart:
     base = alt.Chart(table).encode(x=alt.X("batch:Q", axis=alt.Axis(tickMinStep=1, format="d")))
     parts = []
     for color, (name, title) in zip(COLORS, _FIGURES.items(), strict=False):
-        line = base.mark_line(point=True, color=color).encode(y=alt.Y(f"{name}:Q", title=title), tooltip=["batch", name])
+        line = base.mark_line(point=alt.OverlayMarkDef(color=color), color=color).encode(
+            y=alt.Y(f"{name}:Q", title=title), tooltip=["batch", name]
+        )
         parts.append(line.properties(width=WIDTH, height=90))
     return alt.vconcat(*parts, data=table)
 

@@ -1,0 +1,202 @@
+"""Pictures: their tables are what the library computes, and their marks are in the SVG."""
+
+from __future__ import annotations
+
+import html
+import importlib
+import itertools
+import re
+from collections import Counter
+from datetime import datetime
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import slicing as sl
+
+alt = pytest.importorskip("altair")
+vl_convert = pytest.importorskip("vl_convert")
+
+MINUTES = [1, 2, 3, 5, 6, 7, 9, 10, 17, 18, 19, 21, 22, 23]
+READINGS = pa.table(
+    {
+        "ts": pa.array([datetime(2026, 1, 1, 9, m) for m in MINUTES], pa.timestamp("ns")),
+        "sensor": ["a"] * 14,
+        "value": [20.5 + m for m in MINUTES],
+    }
+)
+SPEC = sl.Spec(
+    "ts",
+    {"six": sl.tumbling("6m"), "eight's": sl.sliding("8m", every="4m"), "visit": sl.session("4m")},
+    {"n": sl.count(), "max": sl.max("value")},
+    by="sensor",
+)
+
+
+def marks(chart: object) -> Counter:
+    """How many marks of each kind the chart's SVG has."""
+    svg = vl_convert.vegalite_to_svg(chart.to_dict())
+    found: Counter = Counter()
+    for kind, body in re.findall(r'class="mark-(\w+) role-mark[^"]*"[^>]*>(.*?)</g>', svg, re.DOTALL):
+        found[kind] += len(re.findall(r"<(?:path|text|image)\b", body))
+    return found
+
+
+def test_a_timeline_has_rows_slices_and_windows():
+    chart = sl.plot.timeline(READINGS, SPEC)
+    table = chart.data
+    rows = table.to_pylist()
+    kinds = Counter(row["kind"] for row in rows)
+    windows = sl.aggregate(READINGS, SPEC)
+    assert kinds == {"row": 14, "slice": 7, "window": windows.num_rows}
+    slices = [(row["start"].minute, row["end"].minute, int(row["text"])) for row in rows if row["kind"] == "slice"]
+    assert slices == [(0, 4, 3), (4, 6, 1), (6, 8, 2), (8, 12, 2), (16, 18, 1), (18, 20, 2), (20, 24, 3)]
+    boxes = sorted((row["lane"], row["start"], row["end"], row["text"]) for row in rows if row["kind"] == "window")
+    wanted = windows.to_pylist()
+    assert boxes == sorted((w["window"], w["window_start"], w["window_end"], str(w["n"])) for w in wanted)
+    levels = {row["lane"]: row["levels"] for row in rows}
+    assert levels == {"rows": 1, "slices": 1, "six": 1, "eight's": 2, "visit": 1}
+    overlapping = [row for row in rows if row["lane"] == "eight's"]
+    for level in (0, 1):
+        own = sorted((row["start"], row["end"]) for row in overlapping if row["level"] == level)
+        assert all(one[1] <= other[0] for one, other in itertools.pairwise(own))
+    found = marks(chart)
+    assert found["symbol"] == 14 and found["rect"] == found["text"] == 7 + windows.num_rows
+    svg = html.unescape(vl_convert.vegalite_to_svg(chart.to_dict()))
+    assert all(f">{lane}<" in svg for lane in ("rows", "slices", "six", "eight's", "visit"))
+
+
+def test_a_timeline_of_whole_numbers_and_sessions_alone():
+    data = pa.table({"t": [1, 2, 9, None, 30], "k": [1, 1, 2, 2, 1]})
+    spec = sl.Spec("t", {"s": sl.session(3)}, {"n": sl.count()}, by="k", on_null_time="late")
+    rows = sl.plot.timeline(data, spec).data.to_pylist()
+    assert [(row["start"], row["text"]) for row in rows if row["kind"] == "slice"] == [(1, "2"), (9, "1"), (30, "1")]
+    assert [row["start"] for row in rows if row["kind"] == "row"] == [1, 2, 9, 30]
+    spec = sl.Spec("t", {"r": sl.rows(2)}, {"n": sl.count()})
+    assert "slice" not in sl.plot.timeline(data.filter(data["t"].is_valid()), spec).data["kind"].to_pylist()
+
+
+def stream() -> tuple[list[pa.Table], list[sl.Output]]:
+    rng = np.random.default_rng(5)
+    at = np.arange(60) * 60 + rng.integers(0, 300, 60)
+    at[[25, 45]] -= 1500
+    data = pa.table({"at": pa.array(1_767_254_400 + at, pa.timestamp("s", "Europe/Berlin")), "v": at})
+    spec = sl.Spec("at", {"m": sl.tumbling("10m")}, {"n": sl.count()}, watermark=sl.bounded("5m"))
+    op = sl.Operator(spec)
+    batches = [data.slice(start, 10) for start in range(0, 60, 10)]
+    return batches, [*(op.push(batch) for batch in batches), op.flush()]
+
+
+def test_progress_has_the_watermark_late_rows_and_windows():
+    batches, outputs = stream()
+    chart = sl.plot.progress(outputs, data=batches)
+    rows = chart.data.to_pylist()
+    kinds = Counter(row["kind"] for row in rows)
+    late = sum(out.late.num_rows for out in outputs)
+    closed = sum(out.windows.num_rows for out in outputs)
+    assert late == 2 and kinds == {"watermark": 7, "window": closed, "late": late, "row": 60}
+    steps = [(row["arrived"], row["start"]) for row in rows if row["kind"] == "watermark"]
+    assert steps[0] == (10, outputs[0].watermark.replace(tzinfo=None))  # as the clock of the column's zone shows it
+    for number, out in enumerate(outputs):
+        boxes = [row for row in rows if row["kind"] == "window" and row["arrived"] == sum(map(len, batches[:number]))]
+        starts = [w["window_start"].replace(tzinfo=None) for w in out.windows.to_pylist()]
+        assert [box["start"] for box in boxes] == starts
+    found = marks(chart)
+    assert found["rect"] == closed and found["symbol"] == 60 + late and found["line"] == 1
+    assert Counter(sl.plot.progress(outputs, time="at").data["kind"].to_pylist()) == kinds - Counter({"row": 60})
+
+
+def test_results_are_lines_of_windows_and_keys():
+    data = pa.concat_tables([READINGS, READINGS.set_column(1, "sensor", pa.array(["b"] * 14))])
+    windows = sl.aggregate(data, SPEC)
+    chart = sl.plot.results(windows, y="max")
+    assert chart.data["max"].to_pylist() == windows["max"].to_pylist()
+    assert set(chart.data["series"].to_pylist()) == {f"{w} · {k}" for w in ("six", "eight's", "visit") for k in "ab"}
+    assert marks(chart)["symbol"] == windows.num_rows and marks(chart)["line"] == 6
+    assert sl.plot.results(windows, by=[]).to_dict()["encoding"]["y"]["title"] == "n"
+
+
+@pytest.mark.parametrize("emit", ["updates", "changes"])
+def test_results_are_the_last_ones(emit):
+    watermark = sl.bounded(1)
+    spec = sl.Spec(
+        "t", {"ten": sl.tumbling(10)}, {"n": sl.count()}, watermark=watermark, emit=emit, allowed_lateness=99
+    )
+    op = sl.Operator(spec)
+    outs = [op.push(pa.table({"t": t})) for t in ([1, 12, 25], [2, 3], [13, 40])]
+    table = pa.concat_tables([*(out.windows for out in outs), op.flush().windows])
+    assert table.num_rows > 4
+    found = sl.plot.results(table).data.sort_by("window_end")
+    assert found.select(["window_end", "n"]).to_pylist() == [
+        {"window_end": end, "n": n} for end, n in ((10, 3.0), (20, 2.0), (30, 1.0), (50, 1.0))
+    ]
+
+
+def test_lateness_is_that_of_rows_pushed_one_by_one():
+    rng = np.random.default_rng(8)
+    at = 1_767_254_400_000 + np.arange(300) * 100 - rng.exponential(900, 300).astype(np.int64)
+    data = pa.table({"at": pa.array(at, pa.timestamp("ms"))})
+    bounds = ["0s", "250ms", "1s", "4s"]
+    chart = sl.plot.lateness((data.slice(start, 70) for start in range(0, 300, 70)), "at", bounds=bounds)
+    for bound, found in zip(bounds, chart.data.to_pylist(), strict=True):
+        behind = [int(at[:n].max()) - int(at[n - 1]) for n in range(1, 301)]
+        late = sum(lag > sl.bounded(bound).delay.ns // 10**6 for lag in behind)
+        assert found == {"bound": bound, "late": late, "share": late / 300}
+    assert marks(chart)["rect"] == marks(chart)["text"] == 4
+    usual = sl.plot.lateness(data, "at").data.to_pylist()
+    assert usual[0]["bound"] == "0s" and usual[-1]["late"] == 0 < usual[-2]["late"]
+    assert sl.plot.lateness(pa.table({"t": [5, 9, 1]}), "t").data["bound"].to_pylist() == ["0", "8"]
+
+
+def test_a_query_is_shown_by_batch():
+    def progress(batch: int) -> SimpleNamespace:
+        stats = {"rows": 100 + batch, "late": 1, "windows": 5, "lag_ms": 1500, "state_bytes": 2000 * batch}
+        return SimpleNamespace(batchId=batch, observedMetrics={"windows": SimpleNamespace(stats=stats)})
+
+    idle = SimpleNamespace(batchId=9, observedMetrics={})
+    chart = sl.plot.query(SimpleNamespace(recentProgress=[progress(0), progress(1), progress(2), idle]))
+    first = {"batch": 0, "rows": 100, "late": 1, "windows": 5, "behind_s": 1.5, "state_kb": 0.0}
+    assert chart.data.num_rows == 3 and chart.data.to_pylist()[0] == first
+    assert marks(chart)["symbol"] == 12 and marks(chart)["line"] == 4
+    with pytest.raises(ValueError, match="the query has no progress under the name 'other' yet"):
+        sl.plot.query(SimpleNamespace(recentProgress=[progress(0)]), name="other")
+
+
+def test_charts_compose():
+    both = sl.plot.timeline(READINGS, SPEC) & sl.plot.results(sl.aggregate(READINGS, SPEC)).properties(height=100)
+    assert isinstance(both, alt.VConcatChart) and marks(both)["symbol"] > 14
+
+
+def test_without_altair_it_is_said_how_to_get_it(monkeypatch):
+    def missing(name: str) -> None:
+        raise ImportError(name)
+
+    monkeypatch.setattr(importlib.import_module("slicing.plot"), "import_module", missing)
+    with pytest.raises(ImportError, match=r"sl.plot needs Altair, which is not installed: pip install 'stream-slic"):
+        sl.plot.lateness(READINGS, "ts")
+
+
+REFUSED = {
+    "spec": (lambda: sl.plot.timeline(READINGS, "ts"), "timeline takes the data and a sl.Spec with a time column"),
+    "many": (
+        lambda: sl.plot.timeline(pa.table({"t": range(3000)}), sl.Spec("t", {"w": sl.whole()}, {"n": sl.count()})),
+        "timeline shows at most 2000 rows, one by one; got 3,000: give a part of them",
+    ),
+    "outputs": (lambda: sl.plot.progress([READINGS]), "progress takes the outputs of an operator"),
+    "results": (lambda: sl.plot.results(READINGS), "results takes a table of windows; got one with the columns ts, "),
+    "y": (
+        lambda: sl.plot.results(sl.aggregate(READINGS, SPEC), y="total"),
+        "column 'total' is missing in the results; their columns are window, ",
+    ),
+    "time": (lambda: sl.plot.lateness(READINGS, "tz"), "column 'tz' is missing in the data; its columns are ts, "),
+    "none": (lambda: sl.plot.lateness(READINGS.slice(0, 0), "ts"), "lateness needs rows with a time in column 'ts'"),
+}
+
+
+@pytest.mark.parametrize(("call", "said"), REFUSED.values(), ids=REFUSED)
+def test_what_is_refused(call, said):
+    with pytest.raises((TypeError, ValueError)) as refused:
+        call()
+    assert said in str(refused.value)
