@@ -183,7 +183,7 @@ def _one(fresh: State, parts: list[State]) -> State:
     if len(parts) == 1:
         return parts[0]
     state = replace(fresh, keys=None if fresh.keys is None else KeyTable(fresh.plan.key_types))
-    state, cells = merged_into(state, parts)
+    state, (cells,) = merged_into(state, parts)
     return replace(state, store=state.store.add(cells))
 
 
@@ -304,8 +304,7 @@ def _merged(state: State, arrived: list[_Arrived]) -> tuple[State, Arrivals, lis
     def sections(name: str) -> list[Any]:
         return [a.sections[name] for a in arrived if name in a.sections]
 
-    state, cells = merged_into(state, sections("cells"))
-    state, changing = merged_into(state, sections("changing"))
+    state, (cells, changing) = merged_into(state, sections("cells"), sections("changing"))
     return state, Arrivals(cells, changing, NOWHERE, 0, None), sections("late")
 
 

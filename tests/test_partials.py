@@ -263,3 +263,14 @@ def test_partials_that_came_as_bytes_are_not_written_into() -> None:
         rows = pa.table({"t": range(first, first + 4), "v": range(first, first + 4)}, schema)
         found += admit(operator, collected(asked, rows)).windows.to_pylist()
     assert [(row["window_end"], row["n"], row["v"]) for row in found] == [(10, 10, 45), (20, 10, 145), (30, 10, 245)]
+
+
+def test_values_of_late_rows_move_the_ranks_of_rows_in_time() -> None:
+    aggs = {"first": sl.min("s"), "last": sl.max("s"), "most": sl.mode("s"), "all": sl.count_distinct("s")}
+    spec = sl.Spec("t", {"w": sl.tumbling(10)}, aggs, allowed_lateness=50, emit="changes")
+    schema = pa.schema({"t": pa.int64(), "s": pa.string()})
+    places, op = Places(spec, schema, 1, random.Random(1), True), sl.Operator(spec)
+    for times, words in (([1, 25], ["m", "n"]), ([2, 26, 27, 3], ["a", "q", "q", "c"]), ([4, 41], ["b", "x"])):
+        rows = pa.record_batch({"t": times, "s": words}, schema)
+        assert [out.windows for out in places.push(rows)] == [op.push(rows).windows]
+    assert places.operators[0].flush().windows == op.flush().windows

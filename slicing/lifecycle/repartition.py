@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
@@ -80,16 +81,21 @@ def _at(last: Ints, codes: Ints) -> Ints:
     return longer[codes]
 
 
-def merged_into(state: State, others: Sequence[State]) -> tuple[State, Cells]:
-    """The cells of other states, in the codes and ranks of this one, which knows their keys and values after it."""
+def merged_into(state: State, *groups: Sequence[State]) -> tuple[State, list[Cells]]:
+    """The cells of each group of other states, in the codes and ranks of this one, which knows all their keys and
+    values after it: what one group brings moves the ranks of another one."""
+    others = [other for group in groups for other in group]
     if not others:
-        return state, Cells.empty(state.plan.lanes, state.plan.fragments)
+        return state, [state.plan.no_cells for _ in groups]
     state, others, _ = _translated(state, others)
-    store = Store(state.plan)
-    for other in others:
-        for run in other.store.runs:
-            store = store.add(run)
-    return state, store.consolidated().table()
+    found, left = [], iter(others)
+    for group in groups:
+        store = Store(state.plan)
+        for other in islice(left, len(group)):
+            for run in other.store.runs:
+                store = store.add(run)
+        found.append(store.consolidated().table() if group else state.plan.no_cells)
+    return state, found
 
 
 def _translated(state: State, others: Sequence[State]) -> tuple[State, list[State], list[Ints]]:
