@@ -90,6 +90,11 @@ def attach(data: object, spec: Spec, *, threads: int = 1, returns: str = "arrow"
             f"attach takes no idle, which ends the windows of quiet keys in a stream; got idle={str(spec.idle)!r}: "
             "leave it out, or use a session"
         )
+    if spec.op is not None:
+        raise ValueError(
+            f"attach gives every row the answers of its window, and rows that are taken back have none; got "
+            f"op={spec.op!r}: attach to the rows that are left"
+        )
     for name, window in spec.windows.items():
         _check_window(name, window)
     kind = check_returns(returns, data)

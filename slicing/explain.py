@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from slicing.cells.blocks import identity
 from slicing.cells.combining import AUTO, BUCKETS, EAGER, costs
-from slicing.cells.lists import Bounded, ListKind
+from slicing.cells.lists import NETTED, Bounded, ListKind
 from slicing.closing.ways import stacks
 from slicing.columns.expressions import Derived, fields_of
 from slicing.joins.explain import facts as join_facts
@@ -91,6 +91,7 @@ def explain(
         ("fragments", _fragments(plan)),
         ("rows kept", _rows_kept(plan)),
         *_of_users(plan),
+        *_taken_back(plan),
         ("splits and removals", _splits(plan)),
         ("combine", _combine(plan)),
         ("bytes per live key", _bytes(plan)),
@@ -361,6 +362,25 @@ def _bytes(plan: Plan) -> str:
         f"{slices} cells in the longest periodic window: {cell * slices} bytes"
         + "".join(f"; and {8 * kind.words} bytes an item of its {kind.name}{_most(kind)}" for kind in lists)
     )
+
+
+def _taken_back(plan: Plan) -> list[tuple[str, str]]:
+    """How rows of a changelog can be taken back, and what that costs."""
+    if plan.spec.op is None:
+        return []
+    listed = {name: [lane for lane in agg.lanes if lane.kind == NETTED] for name, agg in plan.aggs.items()}
+    columns = sorted({lane.feeds[0].column for lanes in listed.values() for lane in lanes})
+    numbers = [name for name, lanes in listed.items() if not lanes]
+    found = [f"{', '.join(numbers)}: numbers, of rows added less rows taken back"] if numbers else []
+    if columns:
+        names = ", ".join(name for name, lanes in listed.items() if lanes)
+        found.append(
+            f"{names}: the values of {', '.join(map(repr, columns))} in each slice with their counts, 16 bytes a "
+            "different value, until no open window needs the slice"
+        )
+    if plan.wholes:
+        found.append("whole(): the times of rows with their counts, for its bounds are those of the rows that are left")
+    return [("rows taken back", "\n".join(found))]
 
 
 def _most(kind: ListKind) -> str:

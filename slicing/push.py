@@ -178,6 +178,7 @@ def encoded(state: State, columns: dict[str, pa.Array], times: Ints) -> Rows:
     columns = dict(zip(plan.row_columns, map(columns.__getitem__, plan.row_columns), strict=True))
     for name in plan.unlike & columns.keys():
         columns[name] = plain(columns[name])
+    columns = plan.with_signs(columns)
     ranked = {name: _ranks(state, name, columns[name]) for name in plan.ranked} if plan.ranked else {}
     sharing = plan.policy.threads if plan.keeps_slices else 1  # whoever keeps rows has little to share
     rows = Rows(plan, columns, times, code, codes, state.arrived, ranked, sharing)

@@ -27,6 +27,7 @@ Mask = npt.NDArray[np.bool_]
 
 Pools = Mapping[str, pa.Array]
 Lower = Callable[[list[Block], Pools], Lowered]
+Types = Mapping[str, pa.DataType]
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,9 @@ class BoundAggregate:
     number: int | None = None  # the word of its lane that its answers are, 8 bytes each, as they lie in a column
 
 
+Through = Callable[["Aggregate", BoundAggregate], BoundAggregate]  # what becomes of each aggregate that is bound
+
+
 class Formula:
     """An entry of a spec's ``aggs``: an aggregate, or arithmetic of aggregates and numbers."""
 
@@ -48,7 +52,7 @@ class Formula:
         """The aggregates in it."""
         raise NotImplementedError
 
-    def bind(self, types: Mapping[str, pa.DataType]) -> BoundAggregate:
+    def bind(self, types: Types, through: Through | None = None) -> BoundAggregate:
         """Resolve against the columns' types; refuses a type that it cannot take."""
         raise NotImplementedError
 
@@ -97,7 +101,7 @@ class Number(Formula):
     def where(self, flag: object) -> Formula:
         return self
 
-    def bind(self, types: Mapping[str, pa.DataType]) -> BoundAggregate:
+    def bind(self, types: Types, through: Through | None = None) -> BoundAggregate:
         type = pa.int64() if isinstance(self.value, int) else pa.float64()
         one = pa.scalar(self.value, type)
         return BoundAggregate((), type, lambda blocks, pools: Lowered(one, None))
@@ -124,8 +128,8 @@ class Arithmetic(Formula):
     def where(self, flag: object) -> Formula:
         return replace(self, left=self.left.where(flag), right=self.right.where(flag))
 
-    def bind(self, types: Mapping[str, pa.DataType]) -> BoundAggregate:
-        left, right = self.left.bind(types), self.right.bind(types)
+    def bind(self, types: Types, through: Through | None = None) -> BoundAggregate:
+        left, right = self.left.bind(types, through), self.right.bind(types, through)
         count = len(left.lanes)
         none = [pa.nulls(0, side.type) for side in (left, right)]
         try:
@@ -208,9 +212,10 @@ class Aggregate(Formula):
         returned = (self.return_,) if isinstance(self.return_, str) else self.return_ or ()
         return (*(() if self.column is None else (self.column,)), *returned)
 
-    def bind(self, types: Mapping[str, pa.DataType]) -> BoundAggregate:
+    def bind(self, types: Types, through: Through | None = None) -> BoundAggregate:
         """Resolve against the columns' types; refuses a type the aggregate cannot take."""
-        return _TABLE[self.function].bind(self, types)
+        bound = _TABLE[self.function].bind(self, types)
+        return bound if through is None else through(self, bound)
 
     def __repr__(self) -> str:
         returned = repr(list(self.return_) if isinstance(self.return_, tuple) else self.return_)

@@ -136,7 +136,7 @@ class ListKind:
         start = np.append(0, np.cumsum(np.bincount(cell, minlength=rows.cells)))
         if self.fuse and self.words == 2:
             x = rows.feeds[0] if chosen is None else rows.feeds[0][chosen]
-            make = k.run_lengths if self.fuse == k.ADD else k.run_largest
+            make = k.run_largest if self.fuse == k.MOST else k.run_lengths
             return _counted(_grouped(cell, start, x, rows.ascending), start, make)
         t, s, a = rows.order()
         every = np.arange(t.size) if chosen is None else chosen
@@ -153,6 +153,25 @@ class ListKind:
             cell, every = cell[in_turn], every[in_turn]
         order = _grouped(cell, start, every, rows.ascending and in_turn is None)
         return Lists(start, np.stack([c[order] for c in words], axis=1))
+
+
+@dataclass(frozen=True)
+class Netted(ListKind):
+    """Values, counted, less those taken back: the second feed is 1 or -1. What comes to 0 is not kept."""
+
+    def lifted(self, lane: Lane, rows: Lifting) -> Lists:
+        sign = rows.feeds[1]
+        mine = rows._replace(feeds=rows.feeds[:1])
+        if (sign > 0).all():
+            return super().lifted(lane, mine)
+        counted = np.ones(sign.size, np.bool_) if rows.valid.size == 0 else rows.valid.view(np.bool_)
+        added, taken = (
+            super(Netted, self).lifted(lane, mine._replace(valid=(counted & which).view(np.uint8)))
+            for which in (sign > 0, sign < 0)
+        )
+        taken.items[:, 1] *= -1
+        into = np.arange(rows.cells)
+        return self.merged(lane, np.append(into, into), rows.cells, added, taken)
 
 
 @dataclass(frozen=True)
@@ -227,6 +246,8 @@ COUNTED = ListKind("values, counted", 2, 1, k.ADD)
 """value, count"""
 EARLIEST = ListKind("values, counted, with their earliest row", 5, 1, k.ADD)
 """value, count, time, sequence, arrival"""
+NETTED = Netted("values, counted, less those taken back", 2, 1, k.ADD, needed=1)
+"""value, count"""
 REGISTERS = ListKind("registers", 2, 1, k.MOST, ())
 """register, largest rank: of a hash of each value, register * 64 + rank"""
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 from slicing.aggregates.aggregate import Pools
 from slicing.cells.blocks import FEW, by_column
 from slicing.closing.answers import PIECE, Answers, Ranges
+from slicing.closing.settle import nulled, settled
 from slicing.columns.arrow_io import no_rows
 from slicing.columns.arrow_out import Pieces, array_of, texts
 from slicing.columns.keys import KeyTable, ranks_among
@@ -45,10 +46,16 @@ def to_table(
     """``mark`` is the revision of each row or, for changes, even for '-' and odd for '+' (-1: one that comes first)."""
     if not answers.window.size:
         return plan.no_windows
+    void = None
+    if plan.spec.op is not None:
+        answers, mark, void = settled(plan, answers, mark, keys)
+        if not answers.window.size:
+            return plan.no_windows
     order = None if answers.ordered and mark is None else in_order(answers, keys, mark)
     if order is not None:
         answers = answers.take(order)
         mark, timing = (None if c is None else c[order] for c in (mark, timing))
+        void = None if void is None else void[order]
     aggs = aggregates(plan, answers, pools)  # first: where windows at rows start is known from then on
     starts = not plan.open_start or answers.start.min() > BEGIN
     no_start = None if starts else answers.start == BEGIN
@@ -62,7 +69,7 @@ def to_table(
     if plan.spec.ranks_rows:
         ranks = np.full((len(answers), 2), -1) if answers.ranks is None else answers.ranks
         columns += [array_of(rank, rank < 0) for rank in ranks.T]
-    columns += aggs
+    columns += aggs if void is None else [nulled(array, void) for array in aggs]
     if plan.spec.trigger is not None:
         columns.append(texts(TIMINGS).take(array_of(np.ones(len(answers), np.int64) if timing is None else timing)))
     if plan.spec.emit in ("updates", "parts"):
@@ -91,7 +98,7 @@ def windows(
         revised = Answers.together([waited, again]), np.append(first, mark)
     if len(parts) > 1:
         parts = [part for part in parts if part.window.size]
-        if len(parts) > 1 and revised is None and _in_turn(parts):
+        if len(parts) > 1 and revised is None and not (plan.spec.op and plan.wholes) and _in_turn(parts):
             return pa.concat_tables([windows(plan, keys, pools, [part]) for part in parts])
     answers = parts[0] if len(parts) == 1 else Answers.all_of(plan, parts)
     if plan.since:

@@ -16,6 +16,7 @@ from slicing.cells.table import Cells, merged
 from slicing.closing import emit
 from slicing.closing.answers import Answers
 from slicing.closing.results import among
+from slicing.closing.settle import news
 from slicing.closing.too_many import check_due
 from slicing.columns.keys import KeyTable
 from slicing.columns.order import distinct, none, order_by, stable_order
@@ -148,7 +149,7 @@ def windows_changed(
     new = merged(old, changing, plan.lanes, plan.gaps)
     was = [emit.time_answers(plan, old, keys, horizon, until)]
     now = [emit.time_answers(plan, new, keys, horizon, until)]
-    hit = emit.time_answers(plan, changing, keys, horizon, until, windows_of=new)
+    hit = emit.time_answers(plan, news(plan, changing), keys, horizon, until, windows_of=new)
     was[0] = was[0].take(among(was[0], hit))
     now[0] = now[0].take(among(now[0], hit))
     for answers_was, answers_now in _sessions(plan, keys, old, new, changing, until):

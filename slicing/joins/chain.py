@@ -90,7 +90,8 @@ def chain(*operators: Link) -> Chain:
     """Feed each operator's results into the next one, and its progress.
 
     Nothing is late inside a chain. The next operator reads the results' columns. Its spec names the event time
-    (``window_start`` or ``window_end`` for windows), and has ``watermark=sl.manual()``.
+    (``window_start`` or ``window_end`` for windows), and has ``watermark=sl.manual()``. An ``Operator`` before the
+    last has ``emit="final"``, or ``"changes"`` if the next spec has ``op="op"``: corrections then reach its results.
 
     Parameters
     ----------
@@ -126,12 +127,29 @@ def chain(*operators: Link) -> Chain:
                 f"operator {place + 1} of the chain is told by the one before how far its rows have come: its spec "
                 f"needs watermark=sl.manual(); it has {link.spec.watermark!r}"
             )
-        if isinstance(link, Operator) and link.spec.emit != "final" and place < len(operators) - 1:
-            raise ValueError(
-                f"operator {place + 1} of the chain has emit={link.spec.emit!r}, and the next one would count a window "
-                "again for each revision; use emit='final'"
-            )
+        if isinstance(link, Operator) and place < len(operators) - 1:
+            _check_emit(link.spec, operators[place + 1], place + 1)
     return Chain(operators)
+
+
+def _check_emit(spec: Spec, following: Link, place: int) -> None:
+    """A window that comes again is taken back first, or the next operator would count it twice."""
+    takes_back = isinstance(following, Operator) and following.spec.op == "op"
+    if spec.emit == "final" and takes_back:
+        raise ValueError(
+            f"operator {place + 1} of the chain has op='op', and the results of operator {place} have no such column: "
+            "use emit='changes' there, or leave out op here"
+        )
+    if spec.emit == "changes" and not takes_back:
+        raise ValueError(
+            f"operator {place} of the chain has emit='changes', and the next one would count what is taken back: use "
+            "op='op' in its spec, or emit='final' here"
+        )
+    if spec.emit not in ("final", "changes"):
+        raise ValueError(
+            f"operator {place} of the chain has emit={spec.emit!r}, and the next one would count a window again for "
+            "each revision; use emit='final', or emit='changes' here and op='op' in the next spec"
+        )
 
 
 def _time(link: Link) -> str:

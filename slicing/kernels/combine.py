@@ -19,6 +19,8 @@ PRODUCT_I             count, product modulo 2**64, product f (f tells whether th
 FIRST, LAST           count, time, sequence, arrival, value
 ARG                   count, key, time, sequence, arrival, value, value is valid   (smallest key, then earliest)
 EXTREME_COUNT         count, key, rows that have it          (smallest key)
+NET                   rows added less rows taken back
+NET_SUM               rows added less rows taken back, low sum, high sum of the one less the other's
 ====================  =============================================================================
 """
 
@@ -28,6 +30,8 @@ from numba import njit
 from slicing.kernels.kernel import helper, kernel
 
 COUNT, BASIC_F, BASIC_I, EXTREMES, MOMENTS, PRODUCT_F, PRODUCT_I, FIRST, LAST, ARG, EXTREME_COUNT = range(11)
+NET, NET_SUM = 11, 12
+SIGNED = (NET, NET_SUM)  # their first word may be 0 or below where there are rows
 
 TOP = np.int64(0x7FFFFFFFFFFFFFFF)
 BOTTOM = np.int64(-0x8000000000000000)
@@ -47,6 +51,8 @@ IDENTITY = {
     LAST: (0, BOTTOM, BOTTOM, BOTTOM, 0),
     ARG: (0, TOP, TOP, TOP, TOP, 0, 0),
     EXTREME_COUNT: (0, TOP, 0),
+    NET: (0,),
+    NET_SUM: (0, 0, 0),
 }
 PIECE = 512
 _pieces = {}
@@ -118,6 +124,16 @@ def combine_basic_i(into, source, out, fout, cells, fcells):
         out[a, 2] += cells[b, 2] + (low >> SHIFT)
         out[a, 3] = min(out[a, 3], cells[b, 3])
         out[a, 4] = max(out[a, 4], cells[b, 4])
+
+
+@kernel
+def combine_net_sum(into, source, out, fout, cells, fcells):
+    for i in range(into.size):
+        a, b = np.uint64(into[i]), np.uint64(source[i])
+        low = out[a, 1] + cells[b, 1]
+        out[a, 0] += cells[b, 0]
+        out[a, 1] = low & LOW
+        out[a, 2] += cells[b, 2] + (low >> SHIFT)
 
 
 @kernel
@@ -224,12 +240,13 @@ _KERNELS = {
     LAST: combine_last,
     ARG: combine_arg,
     EXTREME_COUNT: combine_extreme_count,
+    NET_SUM: combine_net_sum,
 }
 
 
 def combine(kind, into, source, out, cells):
     """out[into[i]] = out[into[i]] combined with cells[source[i]], in order."""
-    if kind == COUNT:
+    if kind in (COUNT, NET):
         combine_count(into, source, out, cells)
     else:
         _KERNELS[kind](into, source, out, out.view(np.float64), cells, cells.view(np.float64))

@@ -1,8 +1,8 @@
 """Partials that are lists: sorted items a cell, made from rows, merged, moved.
 
 The items of cell ``c`` are ``items[at[c] : at[c + 1]]``, rows of a few words, ascending by their first ``keys`` words.
-With ``fuse`` items of equal key are one: for ADD word 1 counts them, and words 2 to 4, where there are any, are the
-earliest (time, sequence, arrival) of them; for MOST word 1 is the largest of theirs.
+With ``fuse`` items of equal key are one: for ADD word 1 counts them (none are left where that comes to 0), and words 2
+to 4, where there are any, are the earliest (time, sequence, arrival) of them; for MOST word 1 is the largest of theirs.
 """
 
 import numpy as np
@@ -138,6 +138,8 @@ def _merge_pair(a, i, middle, end, keys, fuse, b, p):
             if words == 5 and earlier(a[j, 2], a[j, 3], a[j, 4], b[p, 2], b[p, 3], b[p, 4]):
                 for w in range(2, 5):
                     b[p, w] = a[j, w]
+            if fuse == ADD and b[p, 1] == 0:  # added and taken back as often
+                p -= 1
         p += 1
         i += side != 1
         j += side != 0

@@ -104,6 +104,24 @@ def scatter_basic_i(cell, x, A):
 
 
 @kernel
+def scatter_net(cell, sign, A):
+    for i in range(cell.size):
+        ahead(i, cell, sign, A)
+        A[np.uint64(cell[i]), 0] += sign[i]
+
+
+@kernel
+def scatter_net_sum(cell, x, sign, A):
+    for i in range(cell.size):
+        ahead(i, cell, x, A)
+        c = np.uint64(cell[i])
+        v, s = x[i], sign[i]
+        A[c, 0] += s
+        A[c, 1] += s * (v & LOW)
+        A[c, 2] += s * (v >> SHIFT)
+
+
+@kernel
 def scatter_extremes(cell, x, A):
     for i in range(cell.size):
         ahead(i, cell, x, A)

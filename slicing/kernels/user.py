@@ -82,6 +82,13 @@ def slide(first, last, A, F, B, G):
         A[c, 0] = n
         before, until = begin, end
 
+def undone(A, F, B, G):
+    for w in range(A.shape[0]):
+        c, d = np.uint64(w), np.uint64(w)
+        if B[d, 0] != 0:
+            {stored} = inverted({held}, {other})
+            A[c, 0] -= B[d, 0]
+
 def fold(at, items, floats, A, F):
     for w in range(at.size - 1):
         c = np.uint64(w)
@@ -105,6 +112,7 @@ class Kernels(NamedTuple):
     fold: Callable[..., None]
     lowered: Callable[..., None]
     slide: Callable[..., None]
+    undone: Callable[..., None]
 
 
 def compiled(
@@ -114,7 +122,7 @@ def compiled(
     disk where ``source`` tells all that the functions are made from.
 
     ``slide``: each range of cells from the one before, without the cells that left and with those that came, where that
-    is less than all of its own; with ``invert`` only."""
+    is less than all of its own; ``undone``: partials without others; both with ``invert`` only."""
     names = [f"x{i}" for i in range(len(inputs))]
     parts = [f"s{i}" for i in range(len(states))]
     cast = [f"{_CAST[state]}({part})" for state, part in zip(states, parts, strict=True)]
@@ -145,7 +153,7 @@ def compiled(
     exec(text, space)
     for name in ("lifted", "combined", "inverted"):
         space[name] = njit(space[name])
-    loops = ("scatter", "merge", "fold", "lowered", "slide")
+    loops = ("scatter", "merge", "fold", "lowered", "slide", "undone")
     for name in loops:
         space[name] = njit(space[name], nogil=True)
     if source is not None:

@@ -124,7 +124,7 @@ def check_change(old: Spec, new: Spec) -> None:
                 raise ValueError(
                     f"{name}[{other[0]!r}] was {was[other[0]]!r} and is {now[other[0]]!r}: give the new one a new name"
                 )
-        elif was != now and name not in ("on_overflow", "on_null_time"):
+        elif was != now and name not in ("on_overflow", "on_null_time", "on_unmatched"):
             raise ValueError(f"{name} was {was!r} and is {now!r}; only windows and aggs can change while a stream runs")
 
 

@@ -10,9 +10,11 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from slicing.aggregates import sketches
+from slicing.aggregates import changelog, sketches
 from slicing.aggregates.aggregate import Aggregate, BoundAggregate
+from slicing.aggregates.changelog import SIGN, Side
 from slicing.cells.blocks import Words, kind_of, width
 from slicing.cells.combining import AUTO, BUCKETS, EAGER
 from slicing.cells.lanes import Feed, Lane
@@ -24,6 +26,7 @@ from slicing.columns.expressions import CannotCompute, Derived, types_of
 from slicing.columns.key_columns import check_key_type
 from slicing.columns.lazy import lazy
 from slicing.columns.row_values import number_form
+from slicing.columns.signs import check_signs, signs
 from slicing.columns.typed import Columns, column_type
 from slicing.columns.values import ValueType, given_out, is_plain
 from slicing.kernels import combine as kinds
@@ -93,6 +96,8 @@ class Plan:
         for name in spec.by:
             check_key_type(name, types[name])
         self._check_flags(types)
+        if spec.op is not None:
+            check_signs(types[spec.op], spec.op)
         if spec.sequence is not None:
             _check_sequence(spec.sequence, types[spec.sequence])
 
@@ -175,14 +180,22 @@ class Plan:
 
     def _bind_aggregates(self, types: dict[str, pa.DataType]) -> None:
         """The aggregates, the partials they are read from, and the columns these are made of."""
-        self.aggs: dict[str, BoundAggregate] = {n: a.bind(types) for n, a in self.spec.aggs.items()}
+        signed = self.spec.op is not None
+        through = partial(changelog.taken_back, types=types) if signed else None
+        self.aggs: dict[str, BoundAggregate] = {n: a.bind(types, through) for n, a in self.spec.aggs.items()}
         if not self.arrival:
             _check_ties(self.spec, self.aggs)
-        self.lanes: list[Lane] = list(dict.fromkeys(lane for a in self.aggs.values() for lane in a.lanes))
+        asked = [lane for a in self.aggs.values() for lane in a.lanes]
+        if signed:
+            asked += [changelog.ROWS, *([changelog.times_of(str(self.spec.time))] if self.wholes else [])]
+        self.lanes: list[Lane] = list(dict.fromkeys(asked))
         self.lanes_of = {n: [self.lanes.index(lane) for lane in a.lanes] for n, a in self.aggs.items()}
         feeds = [feed for lane in self.lanes for feed in lane.feeds]
-        self.value_types = {f.column: ValueType.of(types[f.column], f.column) for f in feeds if f.form != "valid"}
-        self.readers = {f: _reader(self.value_types[f.column], types, f) for f in feeds if f.form != "valid"}
+        read = [f for f in feeds if f.form != "valid" and f != SIGN]
+        self.value_types = {f.column: ValueType.of(types[f.column], f.column) for f in read}
+        self.readers = {f: _reader(self.value_types[f.column], types, f) for f in read}
+        if signed:
+            self.readers[SIGN] = lambda column: column.to_numpy()
         by_rank = {f.column for f in feeds if f.form in RANK_FORMS}
         self.ranked = [name for name, value in self.value_types.items() if value.ranked and name in by_rank]
 
@@ -282,8 +295,21 @@ class Plan:
         feeds = [f.column for lane in self.lanes for f in lane.feeds]
         flags = [lane.flag for lane in self.lanes]
         row_flags = (name for _, name in self.row_flags)
-        names = (*feeds, *flags, *row_flags, *self.row_values, self.spec.sequence)
-        return tuple(dict.fromkeys(name for name in names if name is not None))
+        flags = [flag.flag if isinstance(flag, Side) else flag for flag in flags]
+        names = (*feeds, *flags, *row_flags, *self.row_values, self.spec.sequence, self.spec.op)
+        return tuple(dict.fromkeys(name for name in names if name not in (None, SIGN.column)))
+
+    def with_signs(self, columns: dict[str, pa.Array]) -> dict[str, pa.Array]:
+        """The columns of a changelog's rows, with what says which are added and which taken back."""
+        name = self.spec.op
+        if name is None:
+            return columns
+        found = signs(columns[name], name)
+        columns = columns | {SIGN.column: found}
+        for side in {lane.flag for lane in self.lanes if isinstance(lane.flag, Side)}:
+            mask = pc.equal(found, side.sign)
+            columns[side] = mask if side.flag is None else pc.and_(mask, columns[side.flag])
+        return columns
 
     @lazy
     def keeps_slices(self) -> bool:

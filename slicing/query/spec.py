@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from slicing.aggregates.aggregate import Aggregate, Formula
+from slicing.aggregates.changelog import refusal
 from slicing.columns.expressions import Derived, fields_of
 from slicing.query.triggers import AfterShare, Trigger
 from slicing.query.watermark import Bounded, Watermark
@@ -26,6 +27,9 @@ _WINDOWS = (ContextFreeWindow, RowWindow, Window)
 _EMIT = ("final", "updates", "changes", "parts")
 _ON_NULL_TIME = ("error", "late")
 _ON_OVERFLOW = ("error", "null", "wrap")
+_ON_UNMATCHED = ("error", "null")
+_FREE = ("on_overflow", "on_unmatched")  # may be changed on a restored state
+_LATER = ("op", "trigger")  # left out of fingerprints where they are None: queries keep theirs
 _DEFAULTS = {
     "allowed_lateness": 0,
     "emit": "final",
@@ -34,6 +38,8 @@ _DEFAULTS = {
     "on_null_time": "error",
     "on_overflow": "error",
     "trigger": None,
+    "op": None,
+    "on_unmatched": "error",
 }
 
 
@@ -117,6 +123,11 @@ class Spec:
     ``on_overflow``
         where a result does not fit its type: ``"error"``, ``"null"`` or ``"wrap"``: integers are taken modulo 2**64,
         decimals, which have no such modulus, are null (as in Spark without ANSI mode).
+    ``op``
+        the column of a changelog that says of each row whether it is added (``"+"``, ``"+I"``, ``"+U"`` or 1) or takes
+        back a row of the same time, keys and values (``"-"``, ``"-U"``, ``"-D"`` or -1), in any order.
+    ``on_unmatched``
+        where more was taken back in a window than there was: ``"error"``, or ``"null"``, for all its aggregates.
 
     Frozen, hashable, picklable; prints as the code that builds it; ``dataclasses.replace(spec, emit="updates")`` gives
     another. Every argument is checked here, as far as it can be without the data's schema.
@@ -134,6 +145,8 @@ class Spec:
     on_null_time: str
     on_overflow: str
     trigger: Trigger | FrozenMap[Trigger] | None
+    op: str | None
+    on_unmatched: str
 
     def __init__(
         self,
@@ -149,6 +162,8 @@ class Spec:
         on_null_time: str = "error",
         on_overflow: str = "error",
         trigger: Trigger | Mapping[str, Trigger] | None = None,
+        op: str | None = None,
+        on_unmatched: str = "error",
     ) -> None:
         def put(name: str, value: object) -> None:
             object.__setattr__(self, name, value)
@@ -170,11 +185,17 @@ class Spec:
         put("on_null_time", _choice(on_null_time, "on_null_time", _ON_NULL_TIME))
         put("on_overflow", _choice(on_overflow, "on_overflow", _ON_OVERFLOW))
         put("trigger", _trigger(trigger, self.windows))
+        if op is not None and (not isinstance(op, str) or not op):
+            raise TypeError(f"op must be the name of a column or None; got {op!r}")
+        put("op", op)
+        put("on_unmatched", _choice(on_unmatched, "on_unmatched", _ON_UNMATCHED))
         self._check_names()
         self._check_spans()
         self._check_emit()
         self._check_idle()
         self._check_triggers()
+        if op is not None:
+            self._check_op()
 
     @property
     def revises(self) -> bool:
@@ -209,6 +230,7 @@ class Spec:
     def _all_columns(self) -> list[str]:
         names = [self.time] if isinstance(self.time, str) else []
         names += [*self.by, *self.watermark.columns(), *([self.sequence] if self.sequence else [])]
+        names += [self.op] if self.op else []
         for window in self.windows.values():
             names += [*window.flag_columns(), *window.columns()] if isinstance(window, RowWindow) else []
         return names + [field for name in self._asked_columns() for field in fields_of(name)]
@@ -233,14 +255,13 @@ class Spec:
         """A short name of the query's meaning, stable between processes and versions of Python (with a ``udaf``, which
         is named by its bytecode, between processes of one version).
 
-        ``on_overflow`` is left out: it may be changed on a restored state.
+        ``on_overflow`` and ``on_unmatched`` are left out: they may be changed on a restored state.
         """
         known: str | None = self.__dict__.get("_fingerprint")
         if known is None:
-            told = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "on_overflow"}
-            if self.trigger is None:
-                del told["trigger"]
-            parts = [f"{name}={stable(value)}" for name, value in told.items()]
+            told = [f.name for f in fields(self) if f.name not in _FREE]
+            told = [name for name in told if name not in _LATER or getattr(self, name) is not None]
+            parts = [f"{name}={stable(getattr(self, name))}" for name in told]
             known = self.__dict__["_fingerprint"] = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
         return known
 
@@ -422,6 +443,45 @@ class Spec:
                 f"idle={str(self.idle)!r} ends a key for good, which needs emit='final' when allowed_lateness is not "
                 f"0; got emit={self.emit!r}"
             )
+
+    def _check_op(self) -> None:
+        """Refuse what rows cannot be taken back from."""
+        for name, window in self.windows.items():
+            if not isinstance(window, ContextFreeWindow | Whole):
+                raise ValueError(
+                    f"windows[{name!r}] is {window!r}, whose bounds depend on rows, and op={self.op!r} takes rows "
+                    "back; use windows between edges (tumbling, sliding, calendar, ...) or whole()"
+                )
+            flags = [flag for flag in ("fill", "full") if getattr(window, flag, False)]
+            if flags:
+                raise ValueError(
+                    f"windows[{name!r}] has {flags[0]}=True, which depends on a first and a last row, and "
+                    f"op={self.op!r} takes rows back; use one of the two"
+                )
+        if isinstance(self.time, ProcessingTime):
+            raise ValueError(
+                f"time=sl.processing_time() gives a row that is taken back (op={self.op!r}) another time than it had; "
+                "use a time column"
+            )
+        if self.trigger is not None:
+            raise ValueError(
+                f"trigger={self.trigger!r} reports windows before they are complete, which op={self.op!r} does not do "
+                "yet; use one of the two"
+            )
+        if self.idle is not None:
+            raise ValueError(
+                f"idle={str(self.idle)!r} ends a key for good, and op={self.op!r} takes rows back; use one of the two"
+            )
+        if self.allowed_lateness != 0 and self.emit != "changes":
+            raise ValueError(
+                f"emit={self.emit!r} cannot take back a window that lost its last row: op={self.op!r} with "
+                f"allowed_lateness={str(self.allowed_lateness)!r} needs emit='changes'"
+            )
+        for name, agg in self.aggs.items():
+            for part in agg.parts():
+                why = refusal(part)
+                if why is not None:
+                    raise ValueError(f"aggs[{name!r}]: {part!r} cannot be used with op={self.op!r}: {why}")
 
     def _check_idle(self) -> None:
         if self.idle is None:

@@ -80,7 +80,7 @@ _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.GtE: operator.ge,
 }
 _KEYS: tuple[str, ...] = ("time", "processing_time", "by", "watermark", "allowed_lateness", "emit", "sequence", "idle")
-_KEYS += ("on_null_time", "on_overflow", "windows", "aggs", "trigger")
+_KEYS += ("on_null_time", "on_overflow", "op", "on_unmatched", "windows", "aggs", "trigger")
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 

@@ -21,6 +21,8 @@ from slicing.kernels.scatter import (
     scatter_extreme_count,
     scatter_extremes,
     scatter_moments,
+    scatter_net,
+    scatter_net_sum,
     scatter_product_f,
     scatter_product_i,
     settle,
@@ -110,7 +112,7 @@ class Lifted:
     @property
     def counts_rows(self) -> bool:
         """Whether its kernel counts all rows of each cell."""
-        return self._all_valid and self._lane.kind != kinds.COUNT
+        return self._all_valid and self._lane.kind != kinds.COUNT and self._lane.kind not in kinds.SIGNED
 
     def by_runs(self, place: Place) -> bool:
         """Reduce all rows if that needs no cell for each."""
@@ -241,6 +243,10 @@ class Lifted:
                 if self._returned is not ALL_VALID:
                     arrival = np.where(self._returned[chunk].view(np.bool_), arrival, SIGN_BIT)
             scatter_arg(cell, feeds[0], time, sequence, arrival, feeds[1], self._returned[chunk], block)
+        elif kind == kinds.NET:
+            scatter_net(cell, feeds[0], block)
+        elif kind == kinds.NET_SUM:
+            scatter_net_sum(cell, *feeds, block)
         elif kind == kinds.EXTREME_COUNT:
             scatter_extreme_count(cell, feeds[0], block)
         else:

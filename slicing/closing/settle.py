@@ -1,0 +1,125 @@
+"""Results of changelogs: a window left without rows is none, and what was taken back without being there is found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from slicing.aggregates.changelog import ROWS, Side, Unmatched, first_and_last, times_of, unmatched
+from slicing.cells.blocks import Block
+from slicing.cells.lanes import Lane
+from slicing.cells.lists import Lists
+from slicing.cells.table import Cells
+from slicing.closing.answers import Answers
+from slicing.columns.arrow_out import array_of
+from slicing.columns.keys import KeyTable
+from slicing.query.plan import Plan
+from slicing.windows.bounds import BEGIN
+from slicing.windows.builtin import Landmark
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+def settled(
+    plan: Plan, answers: Answers, mark: Ints | None, keys: KeyTable | None
+) -> tuple[Answers, Ints | None, Mask | None]:
+    """The windows that have rows left, with their marks, and which of them get nulls: more was taken back than there
+    was, and ``on_unmatched="null"`` (otherwise that is an error)."""
+    blocks = answers.whole()
+    rows = blocks[plan.lanes.index(ROWS)][:, 0]
+    wrong, nothing, shows = rows < 0, rows == 0, answers.shows
+    for lane, found in _lanes(plan, answers, blocks):
+        bad = found.below | (nothing & found.left)
+        bad = _seen(plan, answers, lane, bad)
+        wrong = wrong | bad
+    if wrong.any() and plan.spec.on_unmatched == "error":
+        _refuse(plan, answers, keys, wrong, rows, blocks)
+    if plan.wholes:
+        answers = _bounded(plan, answers, blocks)
+    gone = nothing & ~wrong
+    if shows is not None:
+        gone, wrong = gone[shows], wrong[shows]
+    if gone.any():
+        kept = np.flatnonzero(~gone)
+        ordered, answers = answers.ordered, answers.take(kept)
+        answers.ordered, wrong, mark = ordered, wrong[kept], None if mark is None else mark[kept]
+    return answers, mark, wrong if wrong.any() else None
+
+
+def nulled(array: pa.Array, void: Mask) -> pa.Array:
+    """A column with nulls in some places."""
+    return array.take(array_of(np.arange(len(array)), void))
+
+
+def news(plan: Plan, cells: Cells) -> Cells:
+    """Without the cells of rows that cancel one another. (Of a landmark any row is news, and counts as one later.)"""
+    if plan.spec.op is None or any(isinstance(window, Landmark) for window in plan.spec.windows.values()):
+        return cells
+    new = np.zeros(len(cells), np.bool_)
+    for lane, block in zip(plan.lanes, cells.blocks, strict=True):
+        if isinstance(block, Lists):
+            new |= np.diff(block.at) > 0
+        else:
+            new |= unmatched(lane, block, None).left
+    return cells if new.all() else cells.take(np.flatnonzero(new))
+
+
+def _lanes(plan: Plan, answers: Answers, blocks: tuple[Block, ...]) -> Iterator[tuple[Lane, Unmatched]]:
+    """Each lane, and what is wrong with it; the two sides of one lane together."""
+    for lane, block in zip(plan.lanes, blocks, strict=True):
+        if not isinstance(lane.flag, Side):
+            yield lane, unmatched(lane, block, None)
+        elif lane.flag.sign > 0:
+            other = lane._replace(flag=Side(-1, lane.flag.flag))
+            yield lane, unmatched(lane, block, blocks[plan.lanes.index(other)])
+
+
+def _bounded(plan: Plan, answers: Answers, blocks: tuple[Block, ...]) -> Answers:
+    """With the times of the first and the last row that whole streams have left."""
+    time = str(plan.spec.time)
+    held, *words = first_and_last(blocks[plan.lanes.index(times_of(time))])
+    value = plan.value_types[time]
+    found = np.stack([answers.start, answers.end])
+    whole = np.isin(answers.window, plan.wholes)
+    place = np.full(len(answers) if answers.shows is None else len(blocks[0]), -1)
+    place[held] = np.arange(held.size)
+    which = place if answers.shows is None else place[answers.shows]
+    chosen = np.flatnonzero(whole & (which >= 0))
+    for side, word in zip(found, words, strict=True):
+        side[chosen] = plan.measure.words(value.array(word[which[chosen]], None, None))
+    return replace(answers, start=found[0], end=found[1], ordered=False)
+
+
+def _seen(plan: Plan, answers: Answers, lane: Lane, bad: Mask) -> Mask:
+    """Without windows that began before a lane's aggregates were added: they have not seen what is taken back."""
+    if not plan.agg_since or answers.shows is not None or not bad.any():
+        return bad
+    using = [name for name, agg in plan.aggs.items() if lane in agg.lanes]
+    since = min((plan.agg_since.get(name, BEGIN) for name in using), default=BEGIN)
+    return bad & (answers.start >= since)
+
+
+def _refuse(
+    plan: Plan, answers: Answers, keys: KeyTable | None, wrong: Mask, rows: Ints, blocks: tuple[Block, ...]
+) -> None:
+    partial = int(np.argmax(wrong))
+    row = partial if answers.shows is None else int(np.argmax(answers.shows == partial))
+    what = "more rows were taken back than there were"
+    if rows[partial] >= 0:
+        lanes = ((lane, found.below | ((rows == 0) & found.left)) for lane, found in _lanes(plan, answers, blocks))
+        lane = next(lane for lane, bad in lanes if bad[partial])
+        what = f"of column {lane.feeds[0].column!r} values were taken back that were not there"
+    start, end = (
+        None if tick == BEGIN else plan.measure.value(tick) for tick in (int(answers.start[row]), int(answers.end[row]))
+    )
+    named = [] if keys is None else [column[0].as_py() for column in keys.columns(answers.code[row : row + 1])]
+    key = "".join(f", {name}={value!r}" for name, value in zip(plan.spec.by, named, strict=True))
+    raise ValueError(
+        f"op={plan.spec.op!r}: {what} in window {plan.names[int(answers.window[row])]!r} from {start} to {end}{key}; "
+        "use on_unmatched='null' to have nulls instead"
+    )

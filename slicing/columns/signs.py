@@ -1,0 +1,39 @@
+"""The column of a changelog that says of each row whether it is added or taken back."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slicing.columns.values import decoded, plain
+
+ADDS = ("+", "+I", "+U")
+TAKES = ("-", "-U", "-D")
+_SIGN = pa.array([1] * len(ADDS) + [-1] * len(TAKES), pa.int64())
+_ALLOWED = "'+', '+I', '+U' or 1 (adds the row), '-', '-U', '-D' or -1 (takes one back)"
+
+
+def check_signs(type: pa.DataType, name: str) -> None:
+    """Refuse a column that can hold no signs."""
+    kind, t = decoded(type), pa.types
+    if not (t.is_signed_integer(kind) or t.is_string(kind) or t.is_large_string(kind) or t.is_string_view(kind)):
+        raise TypeError(f"op column {name!r} has type {type}; it must hold {_ALLOWED}")
+
+
+def signs(column: pa.Array, name: str) -> pa.Array:
+    """1 for a row that is added, -1 for one that takes a row back; refuses anything else."""
+    column = plain(column)
+    if not pa.types.is_integer(decoded(column.type)):
+        known = pa.array([*ADDS, *TAKES], decoded(column.type))
+        if not pa.types.is_dictionary(column.type):
+            column = column.dictionary_encode()
+        found = _SIGN.take(pc.index_in(column.dictionary, known)).take(column.indices)
+    else:
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        wide = column.cast(pa.int64(), safe=False)
+        found = pc.if_else(pc.equal(pc.abs(wide), 1), wide, pa.scalar(None, pa.int64()))
+    if found.null_count:
+        row = pc.index(found.is_null(), True).as_py()
+        raise ValueError(f"op column {name!r} holds {column[row].as_py()!r}; allowed are {_ALLOWED}")
+    return found
