@@ -15,6 +15,8 @@ from slicing.cells.lists import NETTED, Bounded, ListKind
 from slicing.closing.ways import stacks
 from slicing.columns.expressions import Derived, fields_of
 from slicing.joins.explain import facts as join_facts
+from slicing.joins.features.explain import facts as feature_facts
+from slicing.joins.features.spec import FeatureSpec
 from slicing.joins.spec import JoinSpec
 from slicing.kernels.strategies import STRATEGIES
 from slicing.query.plan import Plan
@@ -67,17 +69,20 @@ class Explanation:
 
 
 def explain(
-    spec: Spec | JoinSpec, schema: pa.Schema | tuple[pa.Schema, pa.Schema] | None = None, combine: str = AUTO
+    spec: Spec | JoinSpec | FeatureSpec,
+    schema: pa.Schema | tuple[pa.Schema, pa.Schema] | None = None,
+    combine: str = AUTO,
 ) -> Explanation:
     """How a spec is sliced, kept and answered (by an operator with this ``combine``); what a join keeps, until when.
 
     Without a ``schema`` the columns are taken to be what the spec suggests: an integer or a microsecond time column,
-    int64 keys, float64 values. Of a :class:`JoinSpec` it is a pair, the left's and the right's.
+    int64 keys, float64 values. Of a :class:`JoinSpec` it is a pair, the left's and the right's; of a
+    :class:`FeatureSpec` the labels' and the events'.
     """
-    if isinstance(spec, JoinSpec):
-        return _of_join(spec, schema)
+    if isinstance(spec, JoinSpec | FeatureSpec):
+        return _of_two(spec, schema)
     if not isinstance(spec, Spec):
-        raise TypeError(f"explain takes a sl.Spec or a sl.JoinSpec; got {type(spec).__name__}")
+        raise TypeError(f"explain takes a sl.Spec, a sl.JoinSpec or a sl.FeatureSpec; got {type(spec).__name__}")
     if schema is not None and not isinstance(schema, pa.Schema):
         raise TypeError(
             f"explain's schema must be a pyarrow Schema (table.schema, pyarrow.Schema.from_pandas(frame)) or None; got "
@@ -108,14 +113,18 @@ def _told(spec: object, facts: tuple[tuple[str, str], ...]) -> Explanation:
     return Explanation(title if len(title) <= 600 else title[:597] + "...", facts)
 
 
-def _of_join(spec: JoinSpec, schemas: object) -> Explanation:
-    if schemas is None:
-        return _told(spec, join_facts(spec))
-    if not isinstance(schemas, list | tuple) or [type(schema) for schema in schemas] != [pa.Schema, pa.Schema]:
-        raise TypeError(
-            f"explain's schema must be a pair of pyarrow Schemas for a join, left and right; got {schemas!r}"
-        )
-    return _told(spec, join_facts(spec, (schemas[0], schemas[1])))
+def _of_two(spec: JoinSpec | FeatureSpec, schemas: object) -> Explanation:
+    """Of a query of two streams."""
+    pair = None
+    if schemas is not None:
+        if not isinstance(schemas, list | tuple) or [type(schema) for schema in schemas] != [pa.Schema, pa.Schema]:
+            what = "a join" if isinstance(spec, JoinSpec) else "features"
+            raise TypeError(
+                f"explain's schema must be a pair of pyarrow Schemas for {what}, {' and '.join(spec.sides)}; got "
+                f"{schemas!r}"
+            )
+        pair = schemas[0], schemas[1]
+    return _told(spec, join_facts(spec, pair) if isinstance(spec, JoinSpec) else feature_facts(spec, pair))
 
 
 def _likely_schema(spec: Spec) -> pa.Schema:

@@ -254,7 +254,7 @@ WHEN_BUILT = {
     "sl.Operator('1m')": "TypeError: Operator takes a sl.Spec; got str",
     "sl.Operator.restore('1m', b'')": "TypeError: Operator takes a sl.Spec; got str",
     "sl.aggregate([], '1m')": "TypeError: aggregate takes the data and a sl.Spec; got str",
-    "sl.explain('1m')": "TypeError: explain takes a sl.Spec or a sl.JoinSpec; got str",
+    "sl.explain('1m')": "TypeError: explain takes a sl.Spec, a sl.JoinSpec or a sl.FeatureSpec; got str",
     "sl.tumbling(0)": "ValueError: size must be a positive duration ... whole number; got 0",
     "sl.tumbling('-1m')": "ValueError: size must be a positive duration ... whole number; got '-1m'",
     "sl.tumbling('1mo')": (

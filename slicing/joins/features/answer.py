@@ -35,7 +35,8 @@ SPARSE = 8  # times as many rows of a run as labels reach are looked through
 def answered(plan: FeaturePlan, labels: Gone, events: Side, order: Ints) -> list[pa.Array]:
     """The aggregates of labels that are sorted by (code, time), range by range; the labels put in an ``order``."""
     if plan.aggs is None:
-        return [pa.nulls(labels.time.size) for _ in plan.spec.names()]
+        none = plan.output.types[len(plan.output) - len(plan.spec.names()) :]
+        return [pa.nulls(order.size) if pa.types.is_null(type) else array_of(0 * order) for type in none]
     rows, pools, found = _reached(plan, plan.aggs, labels, events)
     columns: list[pa.Array] = []
     for name, (first, count) in zip(plan.spec.ranges, found, strict=True):

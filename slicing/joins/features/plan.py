@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from slicing.aggregates.aggregate import Aggregate, Formula
 from slicing.columns.arrow_io import no_rows
 from slicing.columns.expressions import types_of
 from slicing.columns.typed import Columns, column_type
@@ -77,7 +78,7 @@ class FeaturePlan(TwoSides):
 
     def _output(self, labels: SidePlan) -> pa.Schema:
         fields = [pa.field(name, labels.types[name]) for name in labels.kept]
-        types = [pa.null()] * len(self.spec.aggs)
+        types = [pa.int64() if counts(agg) else pa.null() for agg in self.spec.aggs.values()]
         if self.aggs is not None:
             types = [agg.type for agg in self.aggs.aggs.values()]
         by_agg = dict(zip(self.spec.aggs, types, strict=True))
@@ -89,3 +90,8 @@ class FeaturePlan(TwoSides):
                 )
             fields.append(pa.field(name, by_agg[agg]))
         return pa.schema(fields)
+
+
+def counts(agg: Formula) -> bool:
+    """Whether it is 0 where there are no events, and not null; of columns that are unknown."""
+    return isinstance(agg, Aggregate) and agg.function in ("count", "count_distinct", "approx_count_distinct")

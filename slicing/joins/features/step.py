@@ -30,7 +30,8 @@ class FeatureStep:
     ) -> None:
         self.plan, self.marks, self.codes = plan, marks, codes
         self.labels, self.events = sides
-        self.keyless = waiting  # labels of a null key that wait for the events' columns
+        # labels of a null key, by (time, arrival), that wait for the events' columns
+        self.keyless = replace(waiting, code=np.full(waiting.name.size, -1, np.int32))
         self.answered = 0
         self._whole = whole
         self._leaving: list[Gone] = []

@@ -1,0 +1,421 @@
+"""Features: ends of ranges, watermarks, columns and types, what is refused, and other ways to the same answers."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import duckdb
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import slicing as sl
+
+N = {"n": sl.count()}
+HOUR = 3600 * 10**9
+YEAR = 8766 * HOUR
+BASE = 1_700_000_000_000_000_000
+
+
+def labels(*times: int, k: list | None = None) -> pa.Table:
+    return pa.table({"t": pa.array(times, pa.int64()), "k": ["a"] * len(times) if k is None else k})
+
+
+def events(*times: int, k: list | None = None, v: list | None = None) -> pa.Table:
+    values = pa.array(times if v is None else v, pa.int64())
+    return pa.table({"t": pa.array(times, pa.int64()), "k": ["a"] * len(times) if k is None else k, "v": values})
+
+
+def spec(**given: object) -> sl.FeatureSpec:
+    return sl.FeatureSpec(**({"on": "k", "time": "t", "ranges": {"r": 10}, "aggs": {"all": sl.collect("v")}} | given))
+
+
+def held(*times: int, label: int = 100, **given: object) -> list:
+    """Which of these events the range r of a label holds."""
+    return sl.features(labels(label), events(*times), spec(**given))["all_r"].to_pylist()[0] or []
+
+
+# --- ends of ranges ---------------------------------------------------------------------------------------------------
+
+AROUND = (78, 79, 80, 81, 89, 90, 91, 94, 95, 96, 99, 100, 101, 104, 105, 106)
+
+
+@pytest.mark.parametrize(
+    ("given", "low", "high"),
+    [
+        ({}, 90, 99),
+        ({"closed": "right"}, 91, 100),
+        ({"delay": 5}, 85, 94),
+        ({"delay": 5, "closed": "right"}, 86, 95),
+        ({"ranges": {"r": (20, 5)}}, 80, 94),
+        ({"ranges": {"r": (20, 5)}, "closed": "right"}, 81, 95),
+        ({"ranges": {"r": (0, -5)}}, 100, 104),
+        ({"ranges": {"r": (0, -5)}, "closed": "right"}, 101, 105),
+        ({"ranges": {"r": (-1, -5)}}, 101, 104),
+        ({"ranges": {"r": None}}, 0, 99),
+        ({"ranges": {"r": (None, 5)}, "closed": "right"}, 0, 95),
+        ({"ranges": {"r": 11}, "tail": 8}, 88, 99),
+        ({"ranges": {"r": 11}, "tail": {"r": 8}, "closed": "right"}, 88, 100),
+        ({"ranges": {"r": 20}, "tail": 8, "closed": "right"}, 80, 100),
+        ({"ranges": {"r": (20, 5)}, "tail": 8, "delay": 1}, 72, 93),
+    ],
+    ids=str,
+)
+def test_ends_of_ranges(given: dict, low: int, high: int) -> None:
+    assert held(*AROUND, **given) == [time for time in AROUND if low <= time <= high]
+
+
+def test_floors_of_negative_times_go_down() -> None:
+    assert held(-16, -15, -9, -8, -7, label=-3, ranges={"r": 6}, tail=8) == [-16, -15, -9, -8, -7]
+    assert held(-17, -16, -9, -8, -1, label=0, ranges={"r": 8}, tail=8) == [-8, -1]
+
+
+@pytest.mark.parametrize("end", [-(1 << 63), (1 << 63) - 1])
+@pytest.mark.parametrize("given", [{"tail": 7}, {"ranges": {"r": (10, -10)}}, {"ranges": {"r": None}}, {}], ids=str)
+def test_ranges_beyond_the_ends_of_time_hold_what_is_there(end: int, given: dict) -> None:
+    assert held(end, label=end, closed="right", **given) == ([] if given == {"ranges": {"r": (11, 1)}} else [end])
+    far = held(end, label=-end - 1, **given)
+    assert far == ([end] if given == {"ranges": {"r": None}} and end < 0 else [])
+
+
+# --- when labels are answered, and what is kept -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "done"),
+    [
+        ({}, 100),
+        ({"closed": "right"}, 101),
+        ({"ranges": {"r": 10, "later": (0, -7)}}, 107),
+        ({"ranges": {"r": (10, 4)}, "closed": "right"}, 97),
+        ({"delay": 30}, 70),
+    ],
+    ids=str,
+)
+def test_a_label_is_answered_by_the_watermark_that_passes_its_ranges(given: dict, done: int) -> None:
+    op = sl.FeatureOperator(spec(**given, watermark=sl.manual()))
+    op.push(labels(100), events(99, 100, 106))
+    out = op.advance(labels=200, events=done - 1)
+    assert out.rows.num_rows == 0 and out.stats.waiting == 1
+    assert out.watermark == min(200, done - 1 + 100 - done + (given.get("closed") == "right"))
+    out = op.advance(events=done)
+    assert out.rows.num_rows == 1 and out.stats.waiting == 0
+
+
+def test_an_event_leaves_when_no_label_reaches_it() -> None:
+    op = sl.FeatureOperator(spec(aggs=N, watermark=sl.manual()))
+    op.push(labels(1)[:0], events(80, 89, 90, 91, 200))
+    assert op.advance(labels=100).stats.kept == 3
+    out = op.push_labels(labels(100))
+    assert (out.stats.waiting, out.stats.kept) == (1, 3)
+    assert op.advance(labels=150).stats.kept == 3  # the label that waits reaches two, a later one 200
+    out = op.advance(events=100)
+    assert out.rows["n_r"].to_pylist() == [2] and out.stats.kept == 1
+
+
+def test_events_between_two_ranges_are_not_kept_for_a_label_that_waits() -> None:
+    ranges = {"near": 10, "far": (100, 90)}
+    op = sl.FeatureOperator(spec(aggs=N, ranges=ranges, watermark=sl.manual()))
+    op.push(labels(1000), events(900, 909, 910, 950, 989, 990, 999))
+    assert op.advance(labels=1000).stats.kept == 7  # a label after 1000 reaches them
+    assert op.advance(labels=2000).stats.kept == 4
+    assert op.advance(events=3000).rows.select(["n_near", "n_far"]).to_pylist() == [{"n_near": 2, "n_far": 2}]
+
+
+def test_late_rows_of_each_side_count_for_nothing() -> None:
+    op = sl.FeatureOperator(spec(aggs=N, watermark=(sl.bounded(5), sl.bounded(2))))
+    op.push(labels(100), events(95, 99))
+    out = op.push(labels(95, 94), events(97, 96))
+    assert out.late_labels["t"].to_pylist() == [94] and out.late_events["t"].to_pylist() == [96]
+    assert out.late_events["reason"].to_pylist() == ["late"]
+    assert (out.stats.labels, out.stats.late_labels, out.stats.late_events) == (2, 1, 1)
+    assert op.flush().rows.select(["t", "n_r"]).to_pylist() == [{"t": 100, "n_r": 3}]
+
+
+def test_serving_answers_from_what_has_arrived() -> None:
+    op = sl.FeatureOperator(spec(aggs=N, wait=False, watermark=sl.bounded(50)))
+    assert op.push(labels(100), events(95)).rows["n_r"].to_pylist() == [1]
+    op.push_events(events(96))
+    out = op.push_labels(labels(100, 101))
+    assert out.rows["n_r"].to_pylist() == [2, 2] and out.stats.waiting == 0 and out.watermark == 51
+
+
+def test_a_null_key_has_no_events_and_does_not_wait() -> None:
+    op = sl.FeatureOperator(spec(aggs=N, watermark=sl.manual()))
+    out = op.push(labels(100, 101, k=["a", None]), events(95, 96, k=[None, "a"]))
+    assert out.rows.to_pylist() == [{"t": 101, "k": None, "n_r": 0}] and out.stats.kept == 1
+
+
+def test_labels_wait_for_the_columns_of_the_events() -> None:
+    op = sl.FeatureOperator(spec(aggs=N | {"v": sl.sum("v")}))
+    out = op.push_labels(labels(100, 101, k=["a", None]))
+    assert out.stats.waiting == 2 and out.rows.num_rows == 0
+    op.advance(events=500)
+    op = pickle.loads(pickle.dumps(op))
+    out = op.push_events(events(600))
+    assert out.rows["n_r"].to_pylist() == [0, 0] and out.rows["v_r"].type == pa.int64()
+
+
+def test_without_any_events_counts_are_0() -> None:
+    op = sl.FeatureOperator(spec(aggs=N | {"v": sl.sum("v"), "kinds": sl.count_distinct("v")}))
+    op.push_labels(labels(100))
+    assert op.flush().rows.to_pylist() == [{"t": 100, "k": "a", "n_r": 0, "v_r": None, "kinds_r": 0}]
+
+
+def test_what_has_gone_is_forgotten() -> None:
+    op, sizes = sl.FeatureOperator(spec(aggs=N)), []
+    for step in range(60):
+        keys = [f"{step} {number}" for number in range(1000)]
+        times = [10 * step] * 1000
+        sizes.append(op.push(labels(*times, k=keys), events(*times, k=keys)).stats.bytes)
+    assert max(sizes[30:]) < 2 * max(sizes[5:15])
+
+
+def test_a_stream_that_is_idle_does_not_hold_the_other_one_back() -> None:
+    op = sl.FeatureOperator(spec(aggs=N, idle=20))
+    op.push_events(events(100))
+    op.push_labels(labels(101))
+    out = op.push_labels(labels(130))
+    assert out.rows["n_r"].to_pylist() == [1] and out.watermark == 110
+
+
+def test_a_jump_of_time_is_no_work() -> None:
+    op = sl.FeatureOperator(spec(aggs=N, closed="right"))
+    op.push(labels(0), events(0))
+    out = op.push(labels(10**15), events(10**15))
+    assert out.rows.to_pylist() == [{"t": 0, "k": "a", "n_r": 1}]
+    assert (out.stats.waiting, out.stats.kept) == (1, 1)
+
+
+# --- columns and types ------------------------------------------------------------------------------------------------
+
+
+def test_keys_and_times_of_other_types_are_compared_by_value() -> None:
+    asked = pa.table({"user": pa.array([1, 2], pa.int32()), "at": pa.array([5, 5], pa.timestamp("s"))})
+    sold = pa.table(
+        {"id": [1, 1, 2], "ts": pa.array([4_999_999, 5_000_000, 4_000_000], pa.timestamp("us")), "x": [1.5, 2.0, 4.0]}
+    )
+    given = {"on": [("user", "id")], "time": ("at", "ts"), "ranges": {"1s": "1s"}, "aggs": {"x": sl.sum("x")}}
+    found = sl.features(asked, sold, **given)
+    assert found["x_1s"].to_pylist() == [1.5, 4.0] and found.schema.field("at").type == pa.timestamp("s")
+    op = sl.FeatureOperator(sl.FeatureSpec(**given, watermark=sl.manual()))
+    op.push_labels(asked)
+    op.push_events(sold)  # a finer unit than that of the labels that wait
+    assert op.flush().rows["x_1s"].to_pylist() == [1.5, 4.0]
+
+
+def test_text_may_come_in_any_form() -> None:
+    asked = pa.table({"t": [10, 10], "k": pa.array(["a", "b"], pa.string_view())})
+    op = sl.FeatureOperator(spec(aggs={"last": sl.last("s"), "most": sl.max("s")}, watermark=sl.manual()))
+    for shop in ("x", "y"):
+        dictionary = pa.DictionaryArray.from_arrays(pa.array([0, 0], pa.int8()), [shop])
+        op.push_events(pa.table({"t": [3, 4], "k": pa.array(["a", "b"]).dictionary_encode(), "s": dictionary}))
+    op.push_labels(asked)
+    assert op.flush().rows["last_r"].to_pylist() == ["y", "y"]
+
+
+def test_expressions_flags_and_arithmetic() -> None:
+    aggs = {
+        "double": sl.sum(sl.col("v") * 2),
+        "big": sl.count().where(sl.col("v") > 92),
+        "ratio": sl.sum("v") / sl.count(),
+    }
+    row = sl.features(labels(100), events(91, 93, 95), spec(aggs=aggs)).to_pylist()[0]
+    assert (row["double_r"], row["big_r"], row["ratio_r"]) == (558, 2, 93.0)
+
+
+def test_many_keys_and_several_columns_of_them() -> None:
+    rng = np.random.default_rng(1)
+    keys = {"a": rng.integers(0, 300, 5000), "b": [f"{n}" for n in rng.integers(0, 30, 5000)]}
+    table = pa.table(keys | {"t": rng.integers(0, 1000, 5000)})
+    found = sl.features(table, table, on=["a", "b"], time="t", ranges={"r": None}, aggs=N)
+    frame = pl.from_arrow(table).with_row_index()
+    pairs = frame.join(frame, on=["a", "b"]).filter(pl.col("t_right") < pl.col("t"))
+    expected = frame.join(pairs.group_by("index").len(), on="index", how="left", maintain_order="left")
+    assert found["n_r"].to_pylist() == expected["len"].fill_null(0).to_list()
+
+
+def test_a_sum_forgets_what_has_left_its_range() -> None:
+    values = pa.table({"t": [1, 2, 3, 4, 5, 6], "v": [1e300, 1.0, float("inf"), 2.0, float("nan"), 4.0]})
+    asked = pa.table({"t": range(1, 9)})
+    found = sl.features(asked, values, on=[], time="t", ranges={"r": 1}, aggs={"v": sl.sum("v")}, closed="right")
+    assert str(found["v_r"].to_pylist()) == "[1e+300, 1.0, inf, 2.0, nan, 4.0, None, None]"
+
+
+def test_frames_come_back_as_they_came() -> None:
+    found = sl.features(pl.from_arrow(labels(100)), events(99).to_pandas(), spec(aggs=N), returns="same")
+    assert isinstance(found, pl.DataFrame) and found["n_r"].to_list() == [1]
+    assert sl.features(labels(1)[:0], events(99), spec(aggs=N)).column_names == ["t", "k", "n_r"]
+    assert sl.features(labels(100), events(1)[:0], spec(aggs=N))["n_r"].to_pylist() == [0]
+
+
+def test_results_that_do_not_fit() -> None:
+    data = labels(100), events(98, 99, v=[1 << 62, 1 << 62])
+    aggs = {"v": sl.sum("v")}
+    with pytest.raises(OverflowError, match=r"output column 'v_r'\) does not fit int64 .* label at 100"):
+        sl.features(*data, spec(aggs=aggs))
+    assert sl.features(*data, spec(aggs=aggs, on_overflow="null"))["v_r"].to_pylist() == [None]
+    assert sl.features(*data, spec(aggs=aggs, on_overflow="wrap"))["v_r"].to_pylist() == [-(1 << 63)]
+
+
+# --- other ways to the same answers -----------------------------------------------------------------------------------
+
+
+def tables(seed: int) -> tuple[pa.Table, pa.Table]:
+    """Nanoseconds over two years, some of them alike."""
+    rng = np.random.default_rng(seed)
+
+    def side(rows: int) -> dict:
+        times = BASE + rng.integers(0, 2 * YEAR, rows) // HOUR * HOUR
+        return {"t": pa.array(times).cast(pa.timestamp("ns", "UTC")), "k": rng.integers(0, 40, rows)}
+
+    return pa.table(side(800) | {"id": range(800)}), pa.table(side(4000) | {"v": rng.integers(-50, 50, 4000)})
+
+
+RANGES = {"day": "1d", "season": ("90d", "1d"), "ever": None, "next": ("0s", "-30d")}
+AGGS = {"n": sl.count(), "v": sl.sum("v"), "low": sl.min("v"), "med": sl.median("v")}
+
+
+def test_answers_are_those_of_duckdb_and_of_joins() -> None:
+    asked, happened = tables(3)
+    found = sl.features(asked, happened, on="k", time="t", ranges=RANGES, aggs=AGGS)
+    connection = duckdb.connect()
+    connection.execute("SET threads = 1")
+    connection.register("l", asked)
+    connection.register("e", happened)
+    ends = {"day": (24, 0), "season": (90 * 24, 24), "ever": (10**5, 0), "next": (0, -30 * 24)}
+    for name, (far, near) in ends.items():
+        when, low, high = "epoch_ns(e.t)", f"epoch_ns(l.t) - {far * HOUR}", f"epoch_ns(l.t) - ({near * HOUR})"
+        on = f"l.k = e.k AND {when} >= {low} AND {when} < {high}"
+        query = f"""SELECT count(e.v), sum(e.v)::BIGINT, min(e.v), median(e.v) FROM l LEFT JOIN e ON {on}
+            GROUP BY l.id ORDER BY l.id"""
+        columns = (found[f"{agg}_{name}"].to_pylist() for agg in AGGS)
+        assert list(zip(*columns, strict=True)) == connection.sql(query).fetchall()
+        within = (f"{far}h", f"{-near}h")
+        pairs = pl.from_arrow(sl.join(asked, happened, on="k", time="t", within=within, closed="left"))
+        counts = dict(pairs.group_by("id").len().rows())
+        assert [counts.get(number, 0) for number in range(800)] == found[f"n_{name}"].to_pylist()
+
+
+def test_answers_are_those_of_windows_at_each_row_of_the_union() -> None:
+    asked, happened = tables(4)
+    found = sl.features(asked, happened, on="k", time="t", ranges={"r": "60d"}, aggs=AGGS, closed="right")
+    both = pa.concat_tables([happened, asked.drop("id").append_column("v", pa.nulls(800, pa.int64()))])
+    aggs = AGGS | {"n": sl.count("v")}
+    windows = sl.aggregate(both, sl.Spec("t", {"r": sl.per_row("60d")}, aggs, by="k", watermark=sl.manual()))
+    names = ["k", "window_end", *AGGS]
+    rows = {tuple(row.values())[:2]: tuple(row.values())[2:] for row in windows.select(names).to_pylist()}
+    answers = zip(*(found[f"{name}_r"].to_pylist() for name in AGGS), strict=True)
+    keys = zip(asked["k"].to_pylist(), asked["t"].to_pylist(), strict=True)
+    assert [rows[key] for key in keys] == list(answers)
+
+
+# --- state ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_push_that_fails_changes_nothing() -> None:
+    op = sl.FeatureOperator(spec(aggs={"v": sl.sum(sl.col("v") / sl.col("v"))}, watermark=sl.manual()))
+    op.push(labels(100), events(99))
+    before = op.snapshot()
+    with pytest.raises(ValueError, match="divide by zero"):
+        op.push_events(events(98, v=[0]))
+    with pytest.raises(TypeError, match="column 'v' was int64 in the first batch"):
+        op.push_events(pa.table({"t": [1], "k": ["a"], "v": ["x"]}))
+    with pytest.raises(ValueError, match="time column 't' of the labels is null in row 1"):
+        op.push_labels(labels(100, None))
+    assert op.snapshot() == before
+
+
+def test_copies_go_on_by_themselves() -> None:
+    op = sl.FeatureOperator(spec(aggs=N))
+    op.push(labels(100), events(99))
+    for other in (
+        copy.deepcopy(op),
+        pickle.loads(pickle.dumps(op)),
+        sl.FeatureOperator.restore(op.spec, op.snapshot()),
+    ):
+        assert other.flush().rows["n_r"].to_pylist() == [1]
+    assert op.flush().rows["n_r"].to_pylist() == [1]
+    with pytest.raises(RuntimeError, match="build a new FeatureOperator"):
+        op.flush()
+
+
+def test_snapshots_of_other_specs_are_refused() -> None:
+    blob = sl.FeatureOperator(spec()).snapshot()
+    with pytest.raises(sl.SnapshotError, match="another spec"):
+        sl.FeatureOperator.restore(spec(closed="right"), blob)
+    with pytest.raises(sl.SnapshotError, match="another spec"):
+        sl.JoinOperator.restore(sl.JoinSpec(on="k", time="t", within=(1, 1)), blob)
+    with pytest.raises(sl.SnapshotError):
+        sl.FeatureOperator.restore(spec(), blob[:-1])
+
+
+def test_a_spec_is_a_value() -> None:
+    one = spec(ranges={"a": "1h", "b": ("2d", "1h"), "c": None, "d": (None, "-1h")}, tail={"a": "5m"}, delay="1s")
+    again = eval(repr(one), {"sl": sl})
+    assert one == again == pickle.loads(pickle.dumps(one)) and hash(one) == hash(again)
+    assert one.fingerprint() == again.fingerprint() != spec().fingerprint()
+
+
+def test_explain_says_what_is_kept_and_until_when() -> None:
+    told = sl.explain(spec(ranges={"1h": "1h", "prior": ("14d", "7d")}, time=("asked", "ts")))
+    assert told["events kept"] == "until the labels' watermark > ts + 14d and no label that waits reaches them"
+    assert told["labels kept"] == "until the events' watermark > asked - 1us"
+    assert "for ever" in sl.explain(spec(ranges={"ever": None}))["events kept"]
+    schemas = labels(1).schema, events(1).schema
+    assert "r: t - 10 <= t <= t - 1" in str(sl.explain(spec(), schemas))
+    with pytest.raises(TypeError, match="a pair of pyarrow Schemas for features, labels and events"):
+        sl.explain(spec(), schemas[0])
+
+
+# --- what is refused --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"ranges": {}}, "ranges must be a dict with at least one entry"),
+        ({"ranges": {"r": (5, 5)}}, "holds no time at all"),
+        ({"ranges": {"r": (5, 7)}}, r"ranges\['r'\]=\(5, 7\) holds no time at all.* far must be larger than near"),
+        ({"ranges": {"r": -5}}, r"ranges\['r'\] must be a positive duration"),
+        ({"ranges": {"r": (5, None)}}, r"ranges\['r'\] must be a span, a pair \(far, near\)"),
+        ({"ranges": {"r": 5, "s": "1h"}}, "all durations .* or all whole numbers"),
+        ({"ranges": {"": 5}}, "ranges must have names as keys"),
+        ({"aggs": {"n": "count"}}, r"aggs\['n'\] must be an aggregate, such as sl.count\(\).*; got 'count'"),
+        ({"aggs": {}}, "aggs must be a dict with at least one entry"),
+        ({"aggs": {"a": sl.count(), "a_b": sl.count()}, "ranges": {"b_c": 1, "c": 2}}, "two columns 'a_b_c'"),
+        ({"closed": "both"}, "closed must be one of 'left', 'right'; got 'both'"),
+        ({"delay": -1}, "delay must not be negative; got -1"),
+        ({"tail": {"x": 5}}, "tail names 'x', which is not one of the ranges; ranges with a far end are r"),
+        ({"tail": {"e": 5}, "ranges": {"e": None, "r": 1}}, "tail names 'e', which has no far end"),
+        ({"tail": 0}, "tail must be a positive duration"),
+        ({"wait": "no"}, "wait must be True or False; got 'no'"),
+        ({"watermark": 5}, "watermark must be"),
+        ({"time": 5}, "time must be the name of a column, or the labels' and the events' as a pair; got 5"),
+        ({"on": ["k", "k"]}, "on names the labels column 'k' twice"),
+        ({"sequence": 5}, "sequence must be the name of a column of the events or None; got 5"),
+        ({"schemas": 5}, "schemas must be a pair of pyarrow schemas, the labels' and the events'; got 5"),
+        ({"watermark": sl.bounded(5, at_most_ahead=9)}, "watermark of features takes no at_most_ahead"),
+    ],
+    ids=str,
+)
+def test_wrong_specs_are_refused(given: dict, said: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=said):
+        spec(**given)
+
+
+def test_wrong_columns_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"the labels have a column 'n_r', as aggs\['n'\] in ranges\['r'\] has"):
+        sl.features(labels(1).append_column("n_r", [[1]]), events(1), spec(aggs=N))
+    with pytest.raises(TypeError, match=r"key columns 'k' \(string\) and 'k' \(int64\) cannot be compared"):
+        sl.features(labels(1), events(1, k=[1]), spec(aggs=N))
+    with pytest.raises(ValueError, match="column 'x' is missing"):
+        sl.features(labels(1), events(1), spec(aggs={"x": sl.sum("x")}))
+    with pytest.raises(TypeError, match=r"sl.sum\('k'\): column 'k' has type string"):
+        sl.features(labels(1), events(1), spec(aggs={"x": sl.sum("k")}))
+    with pytest.raises(TypeError, match="not both"):
+        sl.features(labels(1), events(1), spec(), on="k")
+    with pytest.raises(TypeError, match=r"FeatureOperator takes a sl\.FeatureSpec; got str"):
+        sl.FeatureOperator("k")
