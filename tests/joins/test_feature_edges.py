@@ -7,6 +7,7 @@ import pickle
 
 import duckdb
 import numpy as np
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -310,6 +311,15 @@ def test_answers_are_those_of_windows_at_each_row_of_the_union() -> None:
     answers = zip(*(found[f"{name}_r"].to_pylist() for name in AGGS), strict=True)
     keys = zip(asked["k"].to_pylist(), asked["t"].to_pylist(), strict=True)
     assert [rows[key] for key in keys] == list(answers)
+
+
+def test_the_last_value_before_is_that_of_merge_asof() -> None:
+    asked, happened = (table.to_pandas().sort_values("t", kind="stable") for table in tables(5))
+    given = {"on": "k", "time": "t", "ranges": {"ever": None}, "aggs": {"v": sl.last("v")}}
+    for closed in ("left", "right"):
+        found = sl.features(asked, happened, **given, closed=closed)["v_ever"].to_pylist()
+        expected = pd.merge_asof(asked, happened, on="t", by="k", allow_exact_matches=closed == "right")["v"]
+        assert found == [None if value != value else int(value) for value in expected]
 
 
 # --- state ------------------------------------------------------------------------------------------------------------
