@@ -21,7 +21,7 @@ from slicing.columns.sources import one_batch
 from slicing.lifecycle import snapshot
 from slicing.lifecycle.change import replanned, with_windows
 from slicing.lifecycle.state import State
-from slicing.push import NO_ROWS, Pushed, advance, fire_by_hand, flush, push
+from slicing.push import NO_ROWS, Pushed, advance, fire_by_hand, flush, push, within
 from slicing.query.plan import Plan
 from slicing.query.policy import Policy, checked
 from slicing.query.spec import Spec
@@ -52,6 +52,8 @@ class Operator:
         spec: Spec,
         *,
         max_windows_per_push: int | None = None,
+        max_bytes: int | None = None,
+        on_full: str = "error",
         threads: int = 1,
         combine: str = "auto",
         layout: str = "long",
@@ -60,6 +62,11 @@ class Operator:
         """``max_windows_per_push`` spreads a flush of more windows over the pushes that follow (not those of rows): the
         earliest ends first, then the keys as they first came. A push works for its share only, and all shares together
         for as much as one flush; what cannot be taken apart are the windows of a key that end together.
+
+        ``max_bytes`` bounds what is held (``out.stats.bytes``, without Python's own objects). A push after which it
+        would be more is refused whole, with a ``MemoryError``, and the operator stays as it was. With
+        ``on_full="late"`` the rows of such a push come back in ``out.late`` with the reason ``"full"``, counted by
+        ``out.stats.full``, and are in no window; the watermark moves on, so windows close and room comes back.
 
         ``threads`` share the rows of large pushes. ``combine`` forces how slices become windows (``explain`` tells what
         is chosen, and what there is). Answers are the same but for the last bits of float sums. ``policy`` is for
@@ -75,6 +82,11 @@ class Operator:
         if max_windows_per_push is not None:
             _at_least_one(max_windows_per_push, "max_windows_per_push", ", or None")
         told: dict[str, Any] = {"combine": combine, "threads": threads, "max_windows_per_push": max_windows_per_push}
+        told |= {"max_bytes": max_bytes, "on_full": on_full}
+        if max_bytes is not None:
+            _at_least_one(max_bytes, "max_bytes", ", or None")
+        if on_full not in ("error", "late"):
+            raise ValueError(f"on_full must be 'error' or 'late'; got {on_full!r}")
         self._policy = Policy(**told) if policy is None else replace(policy, **_told(told))
         checked(self._policy.combine, spec)
         _at_least_one(self._policy.threads, "threads")
@@ -117,6 +129,8 @@ class Operator:
         known = 0 if before.keys is None else len(before.keys)
         try:
             pushed = push(before, given, upto)
+            if self._policy.max_bytes is not None:
+                pushed = within(before, given, pushed, known, upto)
             out = self._commit(pushed)
             if self._watches:
                 self._watch(before, pushed.rows, out)
@@ -289,6 +303,8 @@ class Operator:
         blob: bytes,
         *,
         max_windows_per_push: int | None = None,
+        max_bytes: int | None = None,
+        on_full: str = "error",
         threads: int = 1,
         combine: str = "auto",
         layout: str = "long",
@@ -296,6 +312,7 @@ class Operator:
     ) -> Operator:
         """The operator that wrote the snapshot; refuses one of another spec, another format, or a damaged one."""
         told: dict[str, Any] = {"combine": combine, "threads": threads, "max_windows_per_push": max_windows_per_push}
+        told |= {"max_bytes": max_bytes, "on_full": on_full}
         operator = Operator(spec, **told, layout=layout, policy=policy)
         state, operator._advanced, operator._ended = snapshot.read(spec, blob)
         operator._state = state

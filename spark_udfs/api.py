@@ -34,6 +34,7 @@ def window_aggregate(
     keep_versions: int = 100,
     progress: str = "prompt",
     layout: str = "long",
+    max_bytes: int | None = None,
 ) -> DataFrame:
     """The windows of a DataFrame's rows, as a DataFrame: the columns of :class:`slicing.Output`'s ``windows``.
 
@@ -61,6 +62,10 @@ def window_aggregate(
     ``layout``
         ``"wide"``: one row a key and window end, as :func:`slicing.aggregate` gives them.
 
+    ``max_bytes``
+        that each partition may hold, counted as ``stats.bytes`` of :class:`slicing.Output`. A batch after which it
+        would be more stops the query with a sentence; the state is as it was before.
+
     The accounting of each batch is in the query's progress, ``observedMetrics[name].stats``, a dict.
     """
     if not isinstance(spec, Spec):
@@ -72,6 +77,8 @@ def window_aggregate(
     count = _partitions(frame.sparkSession, spec, partitions)
     check(spec, count)
     _check_places(state, name, late_path, keep_versions)
+    if max_bytes is not None and (isinstance(max_bytes, bool) or not isinstance(max_bytes, int) or max_bytes < 1):
+        raise ValueError(f"max_bytes must be a whole number of at least 1, or None; got {max_bytes!r}")
     if progress not in ("prompt", "native"):
         raise ValueError(f"progress must be 'prompt' or 'native'; got {progress!r}")
     if frame.isStreaming and isinstance(spec.watermark, Manual):
@@ -84,7 +91,8 @@ def window_aggregate(
     schema = _columns(schema, spec, late_path is not None and frame.isStreaming)
     late_path = None if late_path is None else absolute(late_path)
     read = data.format if isinstance(data, FileRows) else None
-    job = Job(spec, schema, count, late_path=late_path, format=read, prompt=progress == "prompt", wide=wide)
+    laid_out: dict[str, Any] = {"late_path": late_path, "format": read, "wide": wide, "max_bytes": max_bytes}
+    job = Job(spec, schema, count, prompt=progress == "prompt", **laid_out)
     if frame.isStreaming:
         watch(frame.sparkSession)
         if state is None:

@@ -54,6 +54,7 @@ class Job:
     format: str | None = None  # of files that workers read themselves
     prompt: bool = True  # a batch closes the windows that its own rows complete
     wide: bool = False  # one row a key and window end
+    max_bytes: int | None = None  # that a partition may hold
 
     @property
     def name(self) -> str:
@@ -188,7 +189,9 @@ def merge(job: Job, batches: Iterable[pa.RecordBatch], step: Step | None = None)
     settle()
     if job.files is None:
         operator = start(job.spec, job.schema)
-        admit(operator, [blob for _, blob in _received(batches) if blob is not None])
+        received = list(_received(batches))
+        out = admit(operator, [blob for _, blob in received if blob is not None])
+        _check_bytes(job, out, min((place for place, _ in received), default=0))
         yield from _batches(_laid_out(job, operator.flush().windows))
         return
     received = list(_received(batches))
@@ -199,6 +202,7 @@ def merge(job: Job, batches: Iterable[pa.RecordBatch], step: Step | None = None)
     restored = time.perf_counter()
     blobs = [blob for _, blob in received if blob is not None]
     out = admit(operator, blobs, job.prompt)
+    _check_bytes(job, out, step.partition)
     if job.late_path is not None and out.late.num_rows:
         _write_late(job, out.late, step)
     merged = time.perf_counter()
@@ -213,6 +217,17 @@ def merge(job: Job, batches: Iterable[pa.RecordBatch], step: Step | None = None)
     }
     out = replace(out, windows=_laid_out(job, out.windows))
     yield from _batches(_with_stats(out, operator, figures))
+
+
+def _check_bytes(job: Job, out: Output, partition: int) -> None:
+    """Stop the query before a state is published that is larger than it may be."""
+    size = out.stats["bytes"]
+    if job.max_bytes is not None and size > job.max_bytes:
+        raise StateError(
+            f"partition {partition} would hold {size} bytes after this batch, and max_bytes is {job.max_bytes}; the "
+            "state is as it was before the batch. Start the query with more partitions (rescale), a larger max_bytes, "
+            "or smaller batches (maxFilesPerTrigger)"
+        )
 
 
 def _placed(job: Job, step: Step, places: set[int]) -> Step:

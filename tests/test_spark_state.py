@@ -812,3 +812,14 @@ def test_paths_and_uris_open_the_same_file(tmp_path: Path) -> None:
     assert filesystem(f"{tmp_path}/a b")[1] == inside
     with pytest.raises(ValueError, match="pyarrow cannot open it"):
         filesystem("nowhere://bucket/path")
+
+
+def test_a_partition_over_its_bound_stops_the_query_before_its_state_is_published(tmp_path: Path) -> None:
+    free, bound = job(tmp_path / "free"), job(tmp_path / "bound", max_bytes=400_000)
+    for batch in range(3):
+        assert same(run(free, batch, rows(batch)), run(bound, batch, rows(batch)))
+    many = pa.concat_batches([rows(3, 20_000).set_column(1, "k", pa.array(range(20_000))), rows(3)])
+    said = r"partition \d would hold \d+ bytes after this batch, and max_bytes is 400000; the state is as it was before"
+    with pytest.raises(StateError, match=said):
+        run(bound, 3, many)
+    assert same(run(free, 3, rows(3)), run(bound, 3, rows(3)))

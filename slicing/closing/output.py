@@ -40,7 +40,8 @@ class Output:
         window, window_start, keys.
     ``late``
         the rows that came too late for all of their windows: the columns that were pushed, and ``reason`` (``"late"``,
-        ``"null time"``, or ``"ahead"``: further ahead of the watermark than ``at_most_ahead``).
+        ``"null time"``, ``"ahead"``: further ahead of the watermark than ``at_most_ahead``, or ``"full"``: the operator
+        would have held more than ``max_bytes``).
     ``stats``
         the accounting, a :class:`Stats`: a dict whose entries are attributes, too.
     ``watermark``

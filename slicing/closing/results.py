@@ -127,7 +127,9 @@ def _in_turn(parts: Sequence[Answers]) -> bool:
     return all(part.ordered for part in parts) and all(a.end[-1] < b.end[0] for a, b in pairwise(parts))
 
 
-def late_rows(batch: pa.RecordBatch, null_time: Ints, late: Ints, ahead: Ints = NOWHERE) -> pa.Table:
+def late_rows(
+    batch: pa.RecordBatch, null_time: Ints, late: Ints, ahead: Ints = NOWHERE, reason: str = "late"
+) -> pa.Table:
     """The input's columns and the reason, in the order the rows came; ``late`` counts rows that are neither without a
     time nor too far ahead."""
     if not (late.size or null_time.size or ahead.size):
@@ -138,8 +140,8 @@ def late_rows(batch: pa.RecordBatch, null_time: Ints, late: Ints, ahead: Ints = 
     chosen = np.concatenate([late, aside])
     order = np.argsort(chosen)
     why = np.repeat(np.arange(3, dtype=np.int8), [late.size, null_time.size, ahead.size])[order]
-    reason = texts(["late", "null time", "ahead"]).take(array_of(why))
-    return pa.Table.from_batches([taken(batch, chosen[order])]).append_column(_with_reason(batch.schema)[-1], reason)
+    reasons = texts([reason, "null time", "ahead"]).take(array_of(why))
+    return pa.Table.from_batches([taken(batch, chosen[order])]).append_column(_with_reason(batch.schema)[-1], reasons)
 
 
 def _with_reason(given: pa.Schema) -> pa.Schema:

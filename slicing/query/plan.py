@@ -301,9 +301,7 @@ class Plan:
 
     def with_signs(self, columns: dict[str, pa.Array]) -> dict[str, pa.Array]:
         """The columns of a changelog's rows, with what says which are added and which taken back."""
-        name = self.spec.op
-        if name is None:
-            return columns
+        name = str(self.spec.op)
         found = signs(columns[name], name)
         columns = columns | {SIGN.column: found}
         for side in {lane.flag for lane in self.lanes if isinstance(lane.flag, Side)}:

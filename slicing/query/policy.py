@@ -16,6 +16,8 @@ class Policy:
     combine: str = AUTO  # how slices become windows
     threads: int = 1  # that share the rows of large pushes
     max_windows_per_push: int | None = None  # None: however many a flush gives
+    max_bytes: int | None = None  # None: whatever a push comes to
+    on_full: str = "error"  # a push that would be more is refused, or "late": its rows are
 
     # rows into cells
     numpy_cuts: int = 1024  # rows that numpy cuts as well, 2 us against 1: a kernel is loaded for more

@@ -1,0 +1,124 @@
+"""``Operator(spec, max_bytes=)``: a push that would be more is refused whole, or its rows come back, counted."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import slicing as sl
+
+SINCE = 1_700_000_000_000_000_000
+PLAIN = sl.Spec(
+    "t", {"w": sl.sliding(40, every=10)}, {"n": sl.count(), "s": sl.sum("v")}, by=["k"], watermark=sl.bounded(5)
+)
+MIXED = sl.Spec(
+    "t",
+    {"w": sl.tumbling(20), "visit": sl.session(7), "r": sl.rows(5)},
+    {"n": sl.count(), "least": sl.min("word"), "all": sl.collect("v")},
+    by=["k"],
+    watermark=sl.bounded(5),
+    allowed_lateness=10,
+    emit="changes",
+)
+
+
+EARLY = sl.Spec(
+    "t",
+    {"w": sl.tumbling(40)},
+    {"n": sl.count(), "least": sl.min("word")},
+    by=["k"],
+    watermark=sl.bounded(5),
+    emit="changes",
+    trigger=sl.every(10),
+)
+
+
+def batch(rng: np.random.Generator, at: int, rows: int, keys: int = 50) -> pa.RecordBatch:
+    time = SINCE + at + rng.integers(-8, 9, rows)
+    words = [f"word {number}" for number in rng.integers(0, 1000, rows).tolist()]
+    columns = {"t": time, "k": rng.integers(0, keys, rows), "v": rng.integers(-9, 9, rows), "word": words}
+    return pa.RecordBatch.from_pydict(columns)
+
+
+@pytest.mark.parametrize("spec", [PLAIN, MIXED], ids=["plain", "mixed"])
+def test_a_push_beyond_the_bound_is_refused_whole(spec: sl.Spec) -> None:
+    rng = np.random.default_rng(1)
+    op, free = sl.Operator(spec, max_bytes=60_000), sl.Operator(spec)
+    refused = 0
+    for at in range(0, 300, 5):
+        data = batch(rng, at, pick(rng), keys=int(rng.integers(5, 3000)))
+        before = op.snapshot()
+        try:
+            out = op.push(data)
+        except MemoryError as error:
+            refused += 1
+            assert f"after this push of {data.num_rows} rows the operator would hold" in str(error)
+            assert op.snapshot() == before
+            continue
+        wanted = free.push(data)
+        assert (out.windows, out.late, out.stats | {"full": 0, "bytes": 0}) == (
+            wanted.windows,
+            wanted.late,
+            wanted.stats | {"full": 0, "bytes": 0},
+        )
+        assert out.stats.bytes <= 60_000
+    assert 3 < refused < 50
+    assert op.flush().windows == free.flush().windows
+
+
+def pick(rng: np.random.Generator) -> int:
+    return int(rng.choice([3, 30, 300, 3000]))
+
+
+@pytest.mark.parametrize("spec", [PLAIN, MIXED, EARLY], ids=["plain", "mixed", "early"])
+@pytest.mark.parametrize("case", range(4))
+def test_rows_that_do_not_fit_come_back_and_the_stream_goes_on(spec: sl.Spec, case: int) -> None:
+    rng = np.random.default_rng(case)
+    told: dict[str, Any] = {"max_bytes": 60_000, "on_full": "late"}
+    op, free, full, reached = sl.Operator(spec, **told), sl.Operator(spec), 0, None
+    for at in range(0, 300, 5):
+        data = batch(rng, at, pick(rng), keys=int(rng.integers(5, 3000)))
+        out = op.push(data)
+        assert out.stats.rows == data.num_rows == out.stats.windowed + out.stats.late + out.stats.full
+        assert reached is None or out.watermark >= reached
+        reached = out.watermark
+        if out.stats.full:
+            full += 1
+            assert out.late.drop_columns(["reason"]).combine_chunks() == pa.table(data)
+            assert set(out.late["reason"].to_pylist()) == {"full"}
+            wanted = [free.advance(out.watermark).windows]
+        else:
+            assert out.stats.bytes <= 60_000
+            wanted = [free.push(data).windows, free.advance(out.watermark).windows]
+        wanted = [windows for windows in wanted if windows.num_rows]
+        assert out.windows.num_rows == sum(windows.num_rows for windows in wanted), (case, at)
+        assert not wanted or out.windows == pa.concat_tables(wanted), (case, at)
+        if rng.integers(5) == 0:
+            op = pickle.loads(pickle.dumps(op)) if rng.integers(2) else sl.Operator.restore(spec, op.snapshot(), **told)
+    assert full > 3
+    assert op.flush().windows == free.flush().windows
+
+
+def test_rows_without_a_time_keep_their_reason() -> None:
+    spec = sl.Spec("t", {"w": sl.tumbling(10)}, {"n": sl.count()}, by=["k"], on_null_time="late")
+    op = sl.Operator(spec, max_bytes=1, on_full="late")
+    out = op.push(pa.table({"t": [1, None, 3], "k": [1, 2, 3]}))
+    assert out.late["reason"].to_pylist() == ["full", "null time", "full"]
+    assert (out.stats.rows, out.stats.full, out.stats.null_time, out.stats["keys"]) == (3, 2, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("told", "what"),
+    [
+        ({"max_bytes": 0}, "max_bytes must be a whole number of at least 1, or None; got 0"),
+        ({"max_bytes": 1.5}, r"max_bytes must be a whole number of at least 1, or None; got 1.5"),
+        ({"max_bytes": 1, "on_full": "drop"}, "on_full must be 'error' or 'late'; got 'drop'"),
+    ],
+)
+def test_wrong_bounds_are_refused(told: dict[str, Any], what: str) -> None:
+    with pytest.raises(ValueError, match=what):
+        sl.Operator(PLAIN, **told)
