@@ -24,7 +24,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slicing import early
 from slicing.cells.table import Cells, merged
 from slicing.closing import results
 from slicing.closing.answer import all_windows
@@ -40,6 +39,7 @@ from slicing.closing.ways import Closing
 from slicing.columns.values import NOWHERE, plain, ranks, taken
 from slicing.kept_rows.by_key import KeyRows
 from slicing.kept_rows.close import changed, closed, kept
+from slicing.lifecycle import early
 from slicing.lifecycle.state import State, forget
 from slicing.query.plan import Plan
 from slicing.query.spec import ProcessingTime

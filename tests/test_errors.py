@@ -137,6 +137,14 @@ WHEN_BUILT = {
     "spec(windows={'v': sl.tumbling(9, fill=True)}, emit='parts', trigger=sl.every(2))": (
         "ValueError: windows['v'], sl.tumbling(9, fill=True), cannot have sl.every(2): it has fill=True; ..."
     ),
+    "spec(windows={'s': sl.session(5)}, emit='parts', trigger=sl.each_push())": (
+        "ValueError: windows['s'], sl.session(5), cannot have sl.each_push(): rows change where it begins and ends, "
+        "which needs emit='changes'; got emit='parts'"
+    ),
+    "spec(windows={'w': sl.tumbling(5), 's': sl.session(5)}, emit='changes', trigger={'w': sl.every(2)})": (
+        "ValueError: windows['w'] cannot have sl.every(2) beside windows['s'], sl.session(5): a query with sessions or "
+        "whole() takes sl.each_push() alone; ask for the two in queries of their own"
+    ),
     "sl.every(2) | sl.each_push()": (
         "ValueError: a trigger is united with | with others of its kind; sl.every(2) is of the event-time kind and "
         "sl.each_push() of the push kind. ..."

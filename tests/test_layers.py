@@ -26,7 +26,6 @@ LAYERS = [
     ["closing"],
     ["kept_rows"],
     ["lifecycle"],
-    ["early"],
     ["push"],
     ["operator"],
     ["exchange", "foresight", "joins"],

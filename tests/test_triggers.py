@@ -11,13 +11,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from test_partials import Places
-from trigger_oracle import Early, Oracle, Result, Row
+from trigger_oracle import Early, Oracle, Result, Row, SessionOracle
 
 import slicing as sl
-from slicing import early
 from slicing.closing.panes import Kept
 from slicing.closing.revise import Revisions
-from slicing.lifecycle import snapshot
+from slicing.lifecycle import early, snapshot
 from slicing.query.policy import Policy
 from slicing.windows.bounds import BEGIN
 
@@ -327,3 +326,61 @@ def test_a_mutant_is_found(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None
     with pytest.raises(AssertionError):
         for seed in range(100):
             check(seed)
+
+
+@pytest.mark.parametrize("seed", range(CASES // 2))
+def test_sessions_and_whole_streams_are_taken_back(seed: int) -> None:
+    rng = random.Random(seed)
+    gap, delay, origin = rng.choice([None, 1, 2, 7]), rng.choice([0, 3, 20]), rng.choice(ORIGINS)
+    windows = {"s": sl.whole() if gap is None else sl.session(gap)}
+    beside = periodic(9, 9, 0), {"a": Early(each_push=True)}
+    if rng.random() < 0.5:
+        windows["a"] = sl.tumbling(9)
+    spec = sl.Spec(
+        *("t", windows, AGGS, ["k"], sl.bounded(delay)),
+        emit="changes",
+        trigger=sl.each_push() if rng.random() < 0.7 else {"s": sl.each_push()},
+    )
+    oracle, others = SessionOracle(gap, answer, delay), None
+    if "a" in windows:
+        others = Oracle({"a": beside[0]}, beside[1] if spec.trigger_of("a") else {}, answer, "changes", delay)
+    op, time = sl.Operator(spec), origin
+    for _ in range(rng.randint(1, 12)):
+        rows = []
+        for _ in range(rng.choice([1, 1, 4, 20])):
+            time += rng.choice([0, 0, 1, 3, 10])
+            rows.append((time - rng.choice([0, 0, 2, 9]), rng.choice([None, *"xy"]), rng.choice([None, *range(5)])))
+        wanted = oracle.push(rows) + ([] if others is None else others.push(rows))
+        assert unordered(plain(op.push(batch(rows)).windows)) == unordered(wanted), spec
+        if rng.random() < 0.3:
+            op = sl.Operator.restore(spec, op.snapshot())
+    wanted = oracle.flush() + ([] if others is None else others.flush())
+    assert unordered(plain(op.flush().windows)) == unordered(wanted), spec
+
+
+@pytest.mark.parametrize("seed", range(CASES // 4))
+def test_changes_of_sessions_with_late_rows_leave_the_final_ones(seed: int) -> None:
+    rng = random.Random(seed)
+    gap, delay, lateness = rng.choice([None, 1, 4]), rng.choice([0, 3]), rng.choice([2, 10])
+    windows = {"s": sl.whole() if gap is None else sl.session(gap), "a": sl.tumbling(9)}
+    spec = sl.Spec("t", windows, AGGS, ["k"], sl.bounded(delay), lateness, "changes", trigger=sl.each_push())
+    op, final = sl.Operator(spec), sl.Operator(replace(spec, trigger=None, emit="final"))
+    time, held, asked = 0, list[Result](), list[pa.Table]()
+    for at in range(12):
+        rows = []
+        for _ in range(rng.choice([1, 4])):
+            time += rng.choice([0, 1, 3, 10])
+            rows.append((time - rng.choice([0, 2, 9]), rng.choice("xy"), rng.choice([None, *range(5)])))
+        for one in (op, final):
+            out = one.push(batch(rows)) if at < 11 else one.flush()
+            if one is final:
+                asked.append(out.windows)
+                continue
+            for *row, sign in plain(out.windows):
+                if sign == "-":
+                    held.remove(tuple(row))
+                else:
+                    held.append(tuple(row))
+    wanted = pa.concat_tables(asked)
+    wanted = wanted.append_column("timing", pa.nulls(len(wanted))).append_column("op", pa.nulls(len(wanted)))
+    assert unordered([row[:5] for row in held]) == unordered([row[:5] for row in plain(wanted)]), spec

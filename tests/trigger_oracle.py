@@ -157,3 +157,59 @@ class Oracle:
     @staticmethod
     def _in_order(out: list[Result]) -> list[Result]:
         return sorted(out, key=lambda r: (r[0], r[1], r[2], r[3] is not None, r[3]))
+
+
+@dataclass
+class SessionOracle:
+    """Sessions of one gap (None: whole streams) reported at the end of each push, as changes; nothing is kept open."""
+
+    gap: int | None
+    answer: Callable[[list[Row]], Any]
+    delay: int
+    open: dict[Any, list[list[Row]]] = field(default_factory=dict)  # of each key, as they were reported
+    watermark: int = FIRST
+    newest: int = FIRST
+    arrived: int = 0
+
+    def push(self, rows: Sequence[tuple[int, Any, Any]]) -> list[Result]:
+        more: dict[Any, list[Row]] = {}
+        for time, key, value in rows:
+            self.newest = max(self.newest, time)
+            if time + (self.gap or 0) > self.watermark if self.gap is not None else time >= self.watermark:
+                more.setdefault(key, []).append(Row(time, key, value, self.arrived))
+            self.arrived += 1
+        self.watermark = max(self.watermark, self.newest - self.delay)
+        return self._reported(more, self.watermark)
+
+    def flush(self) -> list[Result]:
+        return self._reported({}, LAST)
+
+    def _reported(self, more: dict[Any, list[Row]], watermark: int) -> list[Result]:
+        out: list[Result] = []
+        for key in {*self.open, *more}:
+            before, kept = self.open.pop(key, []), list[list[Row]]()
+            fresh = {row.number for row in more.get(key, [])}
+            for run in self._runs([row for old in before for row in old] + more.get(key, [])):
+                end = max(row.time for row in run) + (self.gap or 0)
+                complete = watermark == LAST or (self.gap is not None and end < watermark)
+                if complete or any(row.number in fresh for row in run):
+                    olds = [old for old in before if {row.number for row in old} & {row.number for row in run}]
+                    out += [(*self._named(old, key), "early", "-") for old in olds]
+                    out.append((*self._named(run, key), "on_time" if complete else "early", "+"))
+                if not complete:
+                    kept.append(run)
+            if kept:
+                self.open[key] = kept
+        return out
+
+    def _runs(self, rows: list[Row]) -> list[list[Row]]:
+        found: list[list[Row]] = []
+        for row in sorted(rows, key=lambda row: (row.time, row.number)):
+            if found and (self.gap is None or row.time - found[-1][-1].time <= self.gap):
+                found[-1].append(row)
+            else:
+                found.append([row])
+        return found
+
+    def _named(self, run: list[Row], key: Any) -> Result:
+        return run[-1].time + (self.gap or 0), "s", run[0].time, key, self.answer(run)

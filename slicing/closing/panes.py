@@ -187,7 +187,8 @@ def _news(
     each = starts[slot + 1] - starts[slot]
     of = window[at]
     windows = due.type[of], due.start[of], due.end[of], cut[at]
-    return _News(windows, np.repeat(pane, each), ranges(starts[slot], each), piece, at.size == slot.size)
+    alone = at.size == slot.size and not cells.fragments  # otherwise a key may have several cells in a slice
+    return _News(windows, np.repeat(pane, each), ranges(starts[slot], each), piece, alone)
 
 
 def _together(pieces: Sequence[Cells], news: Sequence[_News]) -> Found:

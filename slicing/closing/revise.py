@@ -170,8 +170,8 @@ def _sessions(
         )
         # a run of the late rows lies within one new run, and so does every old one
         changed = np.zeros(now.first.size, np.bool_)
-        changed[_run_holding(now, by)] = True
-        of_old = _run_holding(now, was)
+        changed[run_holding(now, by)] = True
+        of_old = run_holding(now, was)
         gone = changed[of_old] & (was.end() + gap < until)
         back = changed & (now.end() + gap < until)
         found.append(
@@ -183,7 +183,7 @@ def _sessions(
     return found
 
 
-def _run_holding(runs: Runs, others: Runs) -> Ints:
+def run_holding(runs: Runs, others: Runs) -> Ints:
     """For each of the other runs, the one of ``runs`` it is a part of (same key, around its first row)."""
     code = np.append(runs.code, others.code)
     start = np.append(runs.start(), others.start())

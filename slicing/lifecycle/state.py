@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from slicing.closing.fill import Filled
+from slicing.closing.open_runs import PushedRuns
 from slicing.closing.postpone import Postponed
 from slicing.closing.revise import Revisions
 from slicing.columns.keys import KeyTable
@@ -46,6 +47,7 @@ class State:
     apart: tuple[Apart, ...] = ()  # cells beside the store that some trigger has not reported
     epoch: int = 0  # how often a trigger has fired at the end of a push
     fired: dict[str, int] = field(default_factory=dict)  # window -> the epoch that its trigger ended last
+    pushed: PushedRuns | None = None  # within a push, of plans with sessions and triggers
     fired_at: dict[str, int] = field(default_factory=dict)  # window -> when a clock fired it last, or was first asked
 
     @staticmethod

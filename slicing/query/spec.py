@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from slicing.aggregates.aggregate import Aggregate, Formula
 from slicing.aggregates.changelog import refusal
 from slicing.columns.expressions import Derived, fields_of
-from slicing.query.triggers import AfterShare, Trigger
+from slicing.query.triggers import AfterShare, EachPush, Trigger
 from slicing.query.watermark import Bounded, Watermark
 from slicing.times.durations import Duration, parse_span
 from slicing.windows.builtin import Calendar, Landmark, Session, Whole, Window
@@ -516,8 +516,15 @@ class Spec:
                 f"idle={str(self.idle)!r} ends the windows of a quiet key, and trigger= takes none of these; use one "
                 "of the two"
             )
+        runs = [name for name, window in self.windows.items() if isinstance(window, Session | Whole)]
         for name, trigger in self.triggers().items():
             window = self.windows[name]
+            if runs and trigger.parts() != (EachPush(),):
+                other = f"windows[{runs[0]!r}], {self.windows[runs[0]]!r}"
+                raise ValueError(
+                    f"windows[{name!r}] cannot have {trigger!r} beside {other}: a query with sessions or whole() takes "
+                    "sl.each_push() alone; ask for the two in queries of their own"
+                )
             self._check_trigger(f"windows[{name!r}], {window!r}, cannot have {trigger!r}:", window, trigger)
 
     def _check_trigger(self, refused: str, window: ContextFreeWindow | RowWindow | Window, trigger: Trigger) -> None:
@@ -529,8 +536,10 @@ class Spec:
         for flag in ("fill", "full"):
             if getattr(window, flag, False):
                 raise ValueError(f"{refused} it has {flag}=True; leave that out, or {by_name}")
-        if isinstance(window, Session | Whole):
-            raise ValueError(f"{refused} triggers are for windows between edges; {by_name}")
+        if isinstance(window, Session | Whole) and self.emit != "changes":
+            raise ValueError(
+                f"{refused} rows change where it begins and ends, which needs emit='changes'; got emit={self.emit!r}"
+            )
         shares = [part for part in trigger.parts() if isinstance(part, AfterShare)]
         if shares and not (isinstance(window, Window) and isinstance(window, ContextFreeWindow)):
             raise ValueError(f"{refused} a share is known of built-in windows between edges alone; use sl.every(span)")

@@ -14,10 +14,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from slicing.cells.table import Cells
+from slicing.cells.table import Cells, merged
 from slicing.closing import results
 from slicing.closing.answer import all_windows
 from slicing.closing.answers import Answers
+from slicing.closing.open_runs import PushedRuns, reported
 from slicing.closing.panes import EARLY, LATE, ON_TIME, Found, Kept, Panes, news_by_push, news_by_time
 from slicing.closing.revise import windows_changed
 from slicing.closing.ways import Closing
@@ -48,6 +49,9 @@ def admit(state: State, cells: Cells, changing: Cells) -> list[Panes]:
     watermark = BEGIN if state.watermark is None else state.watermark
     if len(changing) and state.watermark is not None and plan.revises:
         late = _late(state, changing)
+    if plan.fires and plan.fragments:
+        _put_beside(state, merged(cells, changing, plan.lanes, plan.gaps) if len(changing) else cells)
+        return late
     if plan.fires:
         _put_apart(state, cells, BEGIN)
     else:
@@ -57,6 +61,15 @@ def admit(state: State, cells: Cells, changing: Cells) -> list[Panes]:
     elif len(changing):
         state.store = state.store.add(changing)
     return late
+
+
+def _put_beside(state: State, cells: Cells) -> None:
+    """Cells into the store; what it was before is known until the push ends. Which sessions are over is seen by all
+    cells, so none of them can stay apart for longer."""
+    fresh = Apart(Store(state.plan).beside(cells), BEGIN, state.epoch)
+    kept = Kept(state.plan, state.store, (fresh,) if len(cells) else ())
+    state.pushed = PushedRuns(kept, BEGIN if state.watermark is None else state.watermark)
+    state.store = kept.store()
 
 
 def _put_apart(state: State, cells: Cells, judged: int) -> None:
@@ -92,12 +105,14 @@ def close(state: State, reached: int, after: int, until: int, flush: bool) -> li
     plan = state.plan
     if not (state.store.runs or state.apart):
         return []
-    kept = Kept(plan, state.store, state.apart)
+    kept = Kept(plan, state.store, state.apart) if state.pushed is None else state.pushed.kept
     closing = Closing(plan, kept.store(), state.keys, after, until)
     complete, state.filled = all_windows(closing, state.filled)
-    if not state.apart:
+    if not kept.apart:
         kept.main = closing.store.consolidated()
     panes = _complete(state, kept, complete, after, until)
+    if flush and plan.fragments:
+        panes += reported(PushedRuns(kept, BEGIN if state.watermark is None else state.watermark), state.keys, None)
     if plan.cut:
         panes += _at_cuts(state, kept, after, until)
     _let_go(state, kept, reached, flush)
@@ -114,7 +129,7 @@ def _complete(state: State, kept: Kept, complete: Answers, after: int, until: in
     told = plan.cut_windows | plan.fired
     panes = [Panes.of(complete.take(~told[complete.window]), LAST, ON_TIME)]
     for group in _groups(state):
-        pieces = [kept.table_of(at) for at in _since(state, group)]
+        pieces = [kept.table_of(at) for at in _since(kept, group)]
         if pieces:
             found = news_by_push(plan, pieces, _types(plan, group.windows), after, until)
             panes.append(Panes.of(found.parts(plan, pieces), LAST, ON_TIME))
@@ -133,10 +148,10 @@ def _replaced(state: State, kept: Kept, complete: Answers) -> list[Panes]:
         before = cuts.before(found.start, found.end, found.end)
         panes += [Panes.of(was, 2 * LAST, EARLY) for was in _were(kept, found, before)]
     for group in _groups(state):
-        mine = np.flatnonzero(group.windows[complete.window])
+        mine = np.flatnonzero(group.windows[complete.window] & np.isin(complete.window, plan.timed))
         if mine.size:
             found = Found.whole(complete, mine, type[mine])
-            was, _ = found.up_to(plan, kept.table(_told(state, group)), found.end[found.pane])
+            was, _ = found.up_to(plan, kept.table(_told(kept, group)), found.end[found.pane])
             panes.append(Panes.of(was, 2 * LAST, EARLY))
     return panes
 
@@ -195,9 +210,12 @@ def _let_go(state: State, kept: Kept, reached: int, flush: bool) -> None:
     """What no open window needs goes; what every trigger has reported goes into the store."""
     plan = state.plan
     horizon = END - 1 if flush else reached - plan.lateness
-    state.store = Store(plan) if flush else kept.main.without(horizon)
+    cells = kept.store() if plan.fragments else kept.main
+    state.store = Store(plan) if flush else cells.without(horizon)
     if plan.spec.emit == "changes":  # otherwise what comes out now is counted first
         state.revisions = state.revisions.without(horizon)
+    if plan.fragments:
+        return
     state.apart = () if flush else tuple(known.but(known.store.without(horizon)) for known in kept.apart)
     settle(state, reached)
 
@@ -262,13 +280,15 @@ def _passed(state: State, name: str, trigger: Trigger) -> bool:
 
 def fire(state: State, windows: Mask) -> list[Panes]:
     """Report the open windows of these numbers that have rows since their triggers fired last."""
-    plan, panes = state.plan, []
+    plan, panes, pushed = state.plan, list[Panes](), state.pushed
     after = BEGIN if state.watermark is None else state.watermark
-    if state.apart:
-        kept = Kept(plan, state.store, state.apart)
+    kept = Kept(plan, state.store, state.apart) if pushed is None else pushed.kept
+    if pushed is not None:
+        panes, state.pushed = reported(pushed, state.keys, after), None
+    if kept.apart:
         for group in _groups(state):
             mine = group.windows & windows
-            pieces = [kept.table_of(at) for at in _since(state, group)]
+            pieces = [kept.table_of(at) for at in _since(kept, group)]
             if mine.any() and pieces:
                 panes += _fired(state, kept, group._replace(windows=mine), pieces, after)
     state.fired = state.fired | {plan.names[i]: state.epoch for i in np.flatnonzero(windows).tolist()}
@@ -286,7 +306,7 @@ def _fired(state: State, kept: Kept, group: Group, pieces: Sequence[Cells], afte
     now, _ = found.up_to(plan, kept.table(), end)
     if emit == "updates":
         return [Panes.of(now, 0, EARLY)]
-    was, _ = found.up_to(plan, kept.table(_told(state, group)), end)
+    was, _ = found.up_to(plan, kept.table(_told(kept, group)), end)
     return [Panes.of(was, 0, EARLY), Panes.of(now, 1, EARLY)]
 
 
@@ -297,14 +317,14 @@ def _groups(state: State) -> list[Group]:
     return [Group(plan.fired & (last == at), at) for at in distinct(last[plan.fired]).tolist()]
 
 
-def _since(state: State, group: Group) -> list[int]:
+def _since(kept: Kept, group: Group) -> list[int]:
     """The cells apart that came since a group's triggers fired."""
-    return [at for at, known in enumerate(state.apart) if known.epoch > group.fired]
+    return [at for at, known in enumerate(kept.apart) if known.epoch > group.fired]
 
 
-def _told(state: State, group: Group) -> list[int]:
+def _told(kept: Kept, group: Group) -> list[int]:
     """The cells apart that a group's triggers have reported."""
-    return [at for at, known in enumerate(state.apart) if known.epoch <= group.fired]
+    return [at for at, known in enumerate(kept.apart) if known.epoch <= group.fired]
 
 
 def _types(plan: Plan, windows: Mask) -> Mask:
