@@ -20,7 +20,7 @@ from slicing.lifecycle import early, snapshot
 from slicing.query.policy import Policy
 from slicing.windows.bounds import BEGIN
 
-CASES = int(os.environ.get("SLICING_CASES", "100"))
+CASES = int(os.environ.get("SLICING_CASES", "60"))
 pytestmark = pytest.mark.filterwarnings("ignore:one row of time")  # streams of a test may well be late
 AGGS = {
     "n": sl.count(),
