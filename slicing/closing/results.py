@@ -15,7 +15,7 @@ from slicing.cells.blocks import FEW, by_column
 from slicing.closing.answers import PIECE, Answers, Ranges
 from slicing.closing.settle import nulled, settled
 from slicing.columns.arrow_io import no_rows
-from slicing.columns.arrow_out import Pieces, array_of, texts
+from slicing.columns.arrow_out import Names, Pieces, array_of, repeated, texts
 from slicing.columns.keys import KeyTable, ranks_among
 from slicing.columns.order import sorting
 from slicing.columns.values import NOWHERE, taken
@@ -71,12 +71,12 @@ def to_table(
         columns += [array_of(rank, rank < 0) for rank in ranks.T]
     columns += aggs if void is None else [nulled(array, void) for array in aggs]
     if plan.spec.trigger is not None:
-        columns.append(texts(TIMINGS).take(array_of(np.ones(len(answers), np.int64) if timing is None else timing)))
+        columns.append(_timings(len(answers), timing))
     if plan.spec.emit in ("updates", "parts"):
         columns.append(array_of(np.zeros(len(answers), np.int64) if mark is None else mark))
     if plan.spec.emit == "changes":
         sign = np.ones(len(answers), np.int64) if mark is None else mark
-        columns.append(texts(["-", "+"]).take(array_of(sign & 1)))
+        columns.append(plan.once("signs", lambda: Names(["-", "+"])).take(sign & 1))
     return pa.Table.from_arrays(columns, schema=plan.result_schema)
 
 
@@ -113,6 +113,13 @@ def windows(
     first_mark = np.full(len(answers), 1 if plan.spec.emit == "changes" else 0, np.int64)
     both = Answers.together([again, answers])
     return to_table(plan, both, keys, pools, np.append(mark, first_mark))
+
+
+def _timings(size: int, timing: Ints | None) -> pa.Array:
+    """The column ``timing``; most often all panes of a push have the same."""
+    if timing is None or (timing == timing[0]).all():
+        return repeated(TIMINGS[1 if timing is None else int(timing[0])], size)
+    return texts(TIMINGS).take(array_of(timing))
 
 
 def of_panes(plan: Plan, keys: KeyTable | None, pools: Pools, answers: Answers, mark: Ints, timing: Ints) -> pa.Table:

@@ -19,11 +19,15 @@ from slicing.closing.results import among
 from slicing.closing.settle import news
 from slicing.closing.too_many import check_due
 from slicing.columns.keys import KeyTable
-from slicing.columns.order import distinct, none, order_by, stable_order
+from slicing.columns.order import distinct, none, order_by
+from slicing.kernels.again import number_again
 from slicing.query.plan import Plan
 from slicing.storage.store import Store
 
 Ints = npt.NDArray[np.int64]
+
+PLACES, FEWEST_PLACES = 8, 1024  # of a table of where each window of a key is counted: as many as there are of these
+MOST_SOUGHT = 64  # windows of any keys that are looked for one by one
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,8 @@ class Revisions:
 
     def without(self, horizon: int) -> Revisions:
         """Windows that have left are not revised any more."""
-        return self._take(self.end > horizon) if self.count.size else self
+        kept = self.end > horizon
+        return self if kept.all() else self._take(kept)
 
     def recoded(self, code: Ints) -> Revisions:
         return replace(self, code=code[self.code])
@@ -65,9 +70,9 @@ class Revisions:
 
         What ends by ``horizon`` is not counted on.
         """
-        once = self._numbered_once(answers)
+        once = self._by_table(answers, order)
         if once is not None:
-            return once[0]._take(once[0].end > horizon), once[1]
+            return once[0].without(horizon), once[1]
         size = self.count.size
         names = ("code", "start", "window", "end")
         columns = [np.concatenate([getattr(self, name), getattr(answers, name)]) for name in names]
@@ -82,40 +87,30 @@ class Revisions:
         number[by] = np.arange(by.size) + np.repeat(before - first - known, each)
         code, start, window, end = (column[first] for column in columns)
         found = Revisions(window, start, end, code, before + each - known)
-        return found._take(end > horizon), number[size:]
+        return found.without(horizon), number[size:]
 
-    def _numbered_once(self, answers: Answers) -> tuple[Revisions, Ints] | None:
-        """Where no window is reported twice: those known stay in their order; None where one is."""
-        names = ("start", "window", "end")
-        size, columns = self.count.size, [np.append(getattr(self, n), getattr(answers, n)) for n in names]
-        new = np.append(True, np.logical_or.reduce([c[1:] != c[:-1] for c in columns]))[: columns[0].size]
-        at = np.flatnonzero(new)  # windows come in runs: of few of them
-        order = order_by(*(c[at] for c in columns))
-        heads = [c[at[order]] for c in columns]
-        other = np.append(True, np.logical_or.reduce([c[1:] != c[:-1] for c in heads]))[: at.size]
-        window = np.empty(at.size, np.int64)
-        window[order] = np.cumsum(other) - 1
+    def _by_table(self, answers: Answers, order: Ints) -> tuple[Revisions, Ints] | None:
+        """As :meth:`numbered`, of few windows that come in their order: nothing is sorted. None where they do not."""
+        size, asked = self.count.size, len(answers)
         codes = int(max(self.code.max(initial=0), answers.code.max(initial=0))) + 1
-        code = np.append(self.code, answers.code)
-        key = np.repeat(window, np.diff(np.append(at, new.size))) * codes + code
-        known, asked = key[:size], key[size:]
-        if (known[1:] < known[:-1]).any():
-            by = stable_order(known)
-            return self._take(by)._numbered_once(answers)
-        place = np.searchsorted(known, asked)
-        is_known = np.append(known, -1)[place] == asked
-        fresh = asked[~is_known]
-        if not (fresh[1:] > fresh[:-1]).all() or (asked[1:] <= asked[:-1]).any():
+        known = np.stack([self.window, self.start, self.end])
+        new = np.stack([answers.window, answers.start, answers.end])
+        where, heads = np.zeros(PLACES * (size + asked + FEWEST_PLACES), np.int64), np.empty((3, MOST_SOUGHT), np.int64)
+        count, latest, (number, fresh, more) = (
+            self.count.copy(),
+            np.full(size + asked, -1),
+            np.empty((3, asked), np.int64),
+        )
+        told = (known, self.code, count, new, answers.code, np.ascontiguousarray(order), codes)
+        n = number_again(*told, heads, where, latest, number, fresh, more)
+        if n < 0:
             return None
-        count, number = self.count.copy(), np.zeros(asked.size, np.int64)
-        number[is_known] = count[place[is_known]]
-        count[place[is_known]] += 1
-        found = replace(self, count=count)
-        if fresh.size:
-            more = np.flatnonzero(~is_known) + size
-            start, window, end, code = (np.append(c[:size], c[more]) for c in (*columns, code))
-            found = Revisions(window, start, end, code, np.append(count, np.ones(fresh.size, np.int64)))
-        return found, number
+        if n == 0:
+            return replace(self, count=count), number
+        some = fresh[:n]
+        window, start, end = np.concatenate([known, new[:, some]], axis=1)
+        code, count = np.concatenate([self.code, answers.code[some]]), np.concatenate([count, more[:n]])
+        return Revisions(window, start, end, code, count), number
 
     def _take(self, index: npt.NDArray[np.bool_] | Ints) -> Revisions:
         return Revisions(self.window[index], self.start[index], self.end[index], self.code[index], self.count[index])

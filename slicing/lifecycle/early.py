@@ -110,11 +110,10 @@ def close(state: State, reached: int, after: int, until: int, flush: bool) -> li
     complete, state.filled = all_windows(closing, state.filled)
     if not kept.apart:
         kept.main = closing.store.consolidated()
-    panes = _complete(state, kept, complete, after, until)
+    panes = _at_cuts(state, kept, after, until) if plan.cut else []  # as they come, of each window
+    panes += _complete(state, kept, complete, after, until)
     if flush and plan.fragments:
         panes += reported(PushedRuns(kept, BEGIN if state.watermark is None else state.watermark), state.keys, None)
-    if plan.cut:
-        panes += _at_cuts(state, kept, after, until)
     _let_go(state, kept, reached, flush)
     return panes
 
@@ -349,7 +348,9 @@ def table(
     if not panes:
         return plan.no_windows
     found = Answers.together([some.answers for some in panes])
-    order, timing = (np.concatenate([getattr(some, name) for some in panes]) for name in ("order", "timing"))
+    order, timing = panes[0].order, panes[0].timing
+    if len(panes) > 1:
+        order, timing = (np.concatenate([getattr(some, name) for some in panes]) for name in ("order", "timing"))
     if plan.spec.emit != "changes":
         state.revisions, order = state.revisions.numbered(found, order, state.horizon)
     return results.of_panes(plan, state.keys, state.pools, found, order, timing)
