@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 import slicing as sl
-from slicing import api, foresight
+from slicing import api
 
 ROWS, PIECE = 4000, 256
 BEGUN = 1_700_000_000_000_000
@@ -21,8 +21,7 @@ WINDOWS = {
 @pytest.fixture
 def pieces(monkeypatch):
     """Small ones; whoever asks for it gets what pushes its rows at once, too."""
-    for module in (api, foresight):
-        monkeypatch.setattr(module, "PIECE", PIECE)
+    monkeypatch.setattr(api, "PIECE", PIECE)
     monkeypatch.setattr(api, "LEAST", 64)
 
     def at_once(*args, **options):

@@ -28,7 +28,7 @@ LAYERS = [
     ["lifecycle"],
     ["push"],
     ["operator"],
-    ["exchange", "foresight", "joins"],
+    ["exchange", "joins"],
     ["api", "explain", "warm"],
     ["attach", "command", "demo", "plot"],
     ["pandas", "polars", "__main__"],

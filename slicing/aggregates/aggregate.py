@@ -37,7 +37,7 @@ class BoundAggregate:
     lower: Lower
     # of each lane's partials that ``lower`` reads; None: all. Without 0 only whether it is 0, the count, matters
     words: frozenset[int] | None = None
-    number: int | None = None  # the word of its lane that its answers are, 8 bytes each, as they lie in a column
+    number: int | None = None  # the word of its lane that its answers are, as numbers that lie in a column
 
 
 Through = Callable[["Aggregate", BoundAggregate], BoundAggregate]  # what becomes of each aggregate that is bound

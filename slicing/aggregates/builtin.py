@@ -18,7 +18,19 @@ from slicing.cells.blocks import width
 from slicing.cells.lanes import Feed, Lane
 from slicing.columns import values as v
 from slicing.columns.arrow_out import array_of
-from slicing.columns.values import BOOL, DECIMAL, DURATION, FLOAT, NESTED, NUMERIC, RANKED, TIME, UNSIGNED, ValueType
+from slicing.columns.values import (
+    BOOL,
+    DECIMAL,
+    DURATION,
+    FLOAT,
+    INTEGER,
+    NESTED,
+    NUMERIC,
+    RANKED,
+    TIME,
+    UNSIGNED,
+    ValueType,
+)
 from slicing.kernels import combine as kinds
 
 Ints = npt.NDArray[np.int64]
@@ -48,6 +60,11 @@ def _sums(agg: Aggregate, value: ValueType) -> tuple[Lane, ...]:
     if value.family == DURATION:
         return (_lane(agg, kinds.BASIC_I, Feed(agg.column, "int")),)
     return (_values(agg, value),)
+
+
+def _is_narrow(value: ValueType) -> bool:
+    """Whether no sum of its values overflows a word."""
+    return value.family in (INTEGER, UNSIGNED) and value.type.bit_width <= 32
 
 
 TOTAL = frozenset({0, 1, 2})  # the words of a BASIC partial that are its count and its sum
@@ -87,7 +104,7 @@ def _sum(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> 
         return Lowered(sums.array.view(value.type), sums.overflow) if value.family == DURATION else sums
 
     type = value.type if value.family == DURATION else pa.uint64() if unsigned else pa.int64()
-    return BoundAggregate(lanes, type, lower, TOTAL)
+    return BoundAggregate(lanes, type, lower, TOTAL, kinds.TOTAL if _is_narrow(value) else None)
 
 
 def _mean(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> BoundAggregate:
@@ -129,7 +146,7 @@ def _mean(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) ->
         numbers = np.where(exact, total.low.view(np.int64).astype(np.float64), approximate)
         return _floats(b[0], _divide(numbers, b[0][:, 0]))
 
-    return BoundAggregate(lanes, pa.float64(), lower, TOTAL)
+    return BoundAggregate(lanes, pa.float64(), lower, TOTAL, kinds.MEAN if _is_narrow(value) else None)
 
 
 def _extreme(pick: str) -> Callable[[Aggregate, ValueType, Mapping[str, pa.DataType]], BoundAggregate]:
@@ -144,7 +161,7 @@ def _extreme(pick: str) -> Callable[[Aggregate, ValueType, Mapping[str, pa.DataT
                 words = np.where(empty, 0, words)
             return Lowered(value.array(words, empty, pools.get(agg.column or "")), None)
 
-        return BoundAggregate((lane,), value.type, lower, frozenset({word}), word if value.as_it_lies else None)
+        return BoundAggregate((lane,), value.type, lower, frozenset({word}), word if value.as_numbers else None)
 
     return build
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -36,8 +36,8 @@ class Ranges(Protocol):
     def whole(self) -> tuple[Block, ...]:
         """Those of all windows."""
 
-    def numbers(self, asked: Sequence[tuple[int, int]]) -> list[Ints] | None:
-        """Words of lanes as columns of answers; None where a range may have no value."""
+    def numbers(self, asked: Sequence[tuple[int, int, np.dtype[Any]]]) -> list[npt.NDArray[Any]] | None:
+        """Words of lanes as columns of answers of some types; None where a range may have no value."""
 
 
 @dataclass(eq=False)

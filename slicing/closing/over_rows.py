@@ -21,7 +21,7 @@ from slicing.closing.emit import answered
 from slicing.columns.arrow_out import room
 from slicing.columns.values import TOP
 from slicing.kernels import combine as kinds
-from slicing.kernels.ranges import least_of, sums_of
+from slicing.kernels.ranges import least_of, sums_of, totals_of
 from slicing.kernels.rows import recent
 from slicing.query.plan import Plan
 from slicing.reducing.batch import ALL_VALID, Rows
@@ -42,6 +42,10 @@ class Spans(Protocol):
     def in_order(self) -> bool:
         """Whether each begins and ends where the one before it does, or later."""
 
+    @property
+    def step(self) -> int:
+        """How many rows later each begins and ends than the one before it; 0: any number."""
+
     def __len__(self) -> int: ...
 
     def of(self, at: int, end: int) -> tuple[Ints, Ints]:
@@ -55,12 +59,31 @@ class Known:
     first: Ints
     last: Ints
     in_order: bool
+    step = 0
 
     def __len__(self) -> int:
         return self.first.size
 
     def of(self, at: int, end: int) -> tuple[Ints, Ints]:
         return self.first[at:end], self.last[at:end]
+
+
+@dataclass(frozen=True)
+class Steady:
+    """Ranges of ``rows`` rows, each ``step`` rows after the one before it."""
+
+    first: int
+    rows: int
+    step: int
+    size: int
+    in_order = True
+
+    def __len__(self) -> int:
+        return self.size
+
+    def of(self, at: int, end: int) -> tuple[Ints, Ints]:
+        first = np.arange(self.first + at * self.step, self.first + end * self.step, self.step)
+        return first, first + self.rows
 
 
 @dataclass(frozen=True)
@@ -73,6 +96,7 @@ class Recent:
     begin: int
     start: Ints
     in_order = True
+    step = 0
 
     def __len__(self) -> int:
         return self.start.size
@@ -128,18 +152,18 @@ class Ranges:
         for piece, ranges in self._pieces():
             yield piece, tuple(column.partials(ranges) for column in self.columns)
 
-    def numbers(self, asked: Sequence[tuple[int, int]]) -> list[Ints] | None:
+    def numbers(self, asked: Sequence[tuple[int, int, np.dtype[Any]]]) -> list[npt.NDArray[Any]] | None:
         """Words of columns, each a column of answers that is written once, where it is to lie (floats are no keys any
         more); None where a range may have no value."""
-        if any(self.columns[at].valid is not ALL_VALID for at, _ in asked):
+        if any(self.columns[at].valid is not ALL_VALID for at, _, _ in asked):
             return None
-        found = [room(len(self)) for _ in asked]
+        found = [room(len(self), type) for _, _, type in asked]
         for piece, ranges in self._pieces():
-            for (at, word), out in zip(asked, found, strict=True):
-                if word == 0:
-                    np.subtract(ranges.last, ranges.first, out=out[piece])
-                else:
-                    _extreme(self.columns[at], word, ranges, out[piece], True)
+            for (at, word, type), out in zip(asked, found, strict=True):
+                into = out[piece] if type.itemsize == 8 else np.empty(ranges.first.size, np.int64)
+                self.columns[at].number(word, ranges, into)
+                if type.itemsize < 8:
+                    out[piece] = into
         return found
 
     def _pieces(self) -> Iterator[tuple[slice, _Of]]:
@@ -148,7 +172,7 @@ class Ranges:
             end = min(at + size, len(self))
             first, last = self.spans.of(at, end)
             bottom, top = (first[0], last[-1]) if self.spans.in_order else (first.min(), last.max())
-            yield slice(at, end), _Of(bottom, top, first, last, self.spans.in_order)
+            yield slice(at, end), _Of(bottom, top, first, last, self.spans.in_order, self.spans.step)
             at, size = end, max(PIECE, int(last[-1] - first[-1]))  # not many fewer than have rows in common
 
     def whole(self) -> tuple[Block, ...]:
@@ -183,6 +207,17 @@ class _Column:
         _FILL[self.lane.kind](self, ranges, block.T)
         return block.T
 
+    def number(self, word: int, ranges: _Of, out: Ints) -> None:
+        """An answer that is a word (``BoundAggregate.number``)."""
+        if word == 0:
+            np.subtract(ranges.last, ranges.first, out=out)
+        elif word in (kinds.TOTAL, kinds.MEAN):
+            _totals(self.x[ranges.bottom : ranges.top], 0, -1, ranges, out)
+            if word == kinds.MEAN:
+                np.divide(out, ranges.last - ranges.first, out=out.view(np.float64))
+        else:
+            _extreme(self, word, ranges, out, True)
+
     def held(self, ranges: _Of) -> Any:
         """The values of these rows; 0 where there is none."""
         x, valid = (column[ranges.bottom : ranges.top] for column in (self.x, self.valid))
@@ -197,6 +232,7 @@ class _Of(NamedTuple):
     first: Ints
     last: Ints
     in_order: bool
+    step: int
 
 
 def _counts(column: _Column, ranges: _Of, block: Ints) -> None:
@@ -211,7 +247,7 @@ def _extremes(column: _Column, ranges: _Of, block: Ints) -> None:
 
 def _extreme(column: _Column, word: int, ranges: _Of, out: Ints, as_numbers: bool) -> None:
     """The last word of a block, the most, or the one before it, the least; floats ``as_numbers`` or as their keys."""
-    bottom, top, *found = ranges
+    bottom, top, *found, _ = ranges
     most, floats = word == width(column.lane.kind) - 1, column.lane.kind == kinds.BASIC_F
     fold, flip = TOP if floats else _ZERO, ~_ZERO if most else _ZERO
     x = column.x[bottom:top].view(np.int64)
@@ -224,15 +260,15 @@ def _extreme(column: _Column, word: int, ranges: _Of, out: Ints, as_numbers: boo
 def _basic_i(column: _Column, ranges: _Of, block: Ints) -> None:
     if 1 in column.words:
         held = column.held(ranges)
-        block[:, 1] = _differences(held & 0xFFFFFFFF, ranges)  # of halves, which fit
-        block[:, 2] = _differences(held >> 32, ranges)
+        _totals(held, 0, 0xFFFFFFFF, ranges, block[:, 1])  # of halves, which fit
+        _totals(held, 32, -1, ranges, block[:, 2])
     _extremes(column, ranges, block)
 
 
 def _basic_f(column: _Column, ranges: _Of, block: Ints) -> None:
     if 1 in column.words:
         held, floats = column.held(ranges), block.view(np.float64)
-        bottom, _, first, last, _ = ranges
+        bottom, _, first, last, *_ = ranges
         sums_of(held, bottom, first, last, np.empty((2, held.size)), floats[:, 1], floats[:, 2])
     _extremes(column, ranges, block)
 
@@ -245,8 +281,17 @@ _FILL: dict[object, Callable[[_Column, _Of, Ints], None]] = {
 }
 
 
+def _totals(x: Ints, shift: int, mask: int, ranges: _Of, out: Ints) -> None:
+    """Sums of ranges of ``x >> shift & mask``, modulo 2**64."""
+    if ranges.in_order:
+        x.setflags(write=False)  # as columns are: the kernel is compiled once
+        totals_of(x, np.int64(shift), np.int64(mask), *ranges[:1], *ranges[2:4], np.int64(ranges.step), out)
+    else:
+        out[:] = _differences((x >> shift) & mask, ranges)
+
+
 def _differences(x: Ints, ranges: _Of) -> Ints:
-    """Sums of ranges, modulo 2**64."""
-    sums, (bottom, _, first, last, _) = np.append(0, np.cumsum(x)), ranges
+    """Sums of ranges in any order, modulo 2**64."""
+    sums, (bottom, _, first, last, *_) = np.append(0, np.cumsum(x)), ranges
     difference: Ints = sums[last - bottom] - sums[first - bottom]
     return difference

@@ -68,7 +68,7 @@ def to_table(
         columns += keys.columns(answers.code)
     if plan.spec.ranks_rows:
         ranks = np.full((len(answers), 2), -1) if answers.ranks is None else answers.ranks
-        columns += [array_of(rank, rank < 0) for rank in ranks.T]
+        columns += [array_of(rank, None if len(plan.names) == 1 else rank < 0) for rank in ranks.T]
     columns += aggs if void is None else [nulled(array, void) for array in aggs]
     if plan.spec.trigger is not None:
         columns.append(_timings(len(answers), timing))
@@ -184,7 +184,11 @@ def aggregates(plan: Plan, answers: Answers, pools: Pools) -> list[pa.Array | pa
 
 def _numbers(plan: Plan, ranges: Ranges) -> list[pa.Array] | None:
     """Of ranges of rows columns that are written once; None where one is more than a word of a partial."""
-    asked = [(plan.lanes_of[name][0], agg.number) for name, agg in plan.aggs.items() if agg.number is not None]
+    asked = [
+        (plan.lanes_of[name][0], agg.number, _number_type(agg.type))
+        for name, agg in plan.aggs.items()
+        if agg.number is not None
+    ]
     found = ranges.numbers(asked) if len(asked) == len(plan.aggs) and not plan.agg_since else None
     if found is None:
         return None
@@ -193,6 +197,12 @@ def _numbers(plan: Plan, ranges: Ranges) -> list[pa.Array] | None:
         pa.Array.from_buffers(type, len(ranges), [None, pa.py_buffer(column)], null_count=0)
         for type, column in zip(types, found, strict=True)
     ]
+
+
+def _number_type(type: pa.DataType) -> np.dtype[Any]:
+    """What lies in a column of numbers; eight bytes are words, whatever they stand for."""
+    width = type.bit_width // 8
+    return np.dtype(f"{'u' if width < 8 and pa.types.is_unsigned_integer(type) else 'i'}{width}")
 
 
 def _aggregates(plan: Plan, answers: Answers, pools: Pools) -> list[pa.Array]:

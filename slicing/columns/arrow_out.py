@@ -21,7 +21,7 @@ Mask = npt.NDArray[np.bool_]
 
 MANY_NAMES = 128  # rows of results whose names are worth a kernel: 180 of them 13 -> 4 us, 18,000 100 -> 25
 MOST_TEXT = (1 << 31) - 1  # bytes that a column of strings holds
-KEPT_TEXT = 1 << 18  # bytes of names that are kept for later results
+KEPT_TEXT = 1 << 21  # bytes of names that are kept for later results
 MUCH = 1 << 14  # bytes: texts as long as the longest one take no more
 
 _type_of = cache(pa.from_numpy_dtype)

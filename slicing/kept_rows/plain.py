@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +43,7 @@ Mask = npt.NDArray[np.bool_]
 class PlainRows(ShownRows):
     """``rank``: how many rows of its key were before each; of rows without keys, before the first of them."""
 
+    one_each: ClassVar[bool] = True
     rows: Rows
     rank: int | Ints
 

@@ -33,6 +33,9 @@ COUNT, BASIC_F, BASIC_I, EXTREMES, MOMENTS, PRODUCT_F, PRODUCT_I, FIRST, LAST, A
 NET, NET_SUM = 11, 12
 SIGNED = (NET, NET_SUM)  # their first word may be 0 or below where there are rows
 
+# answers that ranges of rows are told at once, beside the words of their partials: of integers that never overflow
+TOTAL, MEAN = -1, -2
+
 TOP = np.int64(0x7FFFFFFFFFFFFFFF)
 BOTTOM = np.int64(-0x8000000000000000)
 LOW = np.int64(0xFFFFFFFF)

@@ -126,3 +126,29 @@ def sums_of(x, bottom, first, last, room, total, lost):
         reach = b
         total[r], rest = summed(room[0, a], room[1, a], back)
         lost[r] = rest + less
+
+
+@kernel
+def totals_of(x, shift, mask, bottom, first, last, step, out):
+    """out[r] = the sum of ``x >> shift & mask`` over the rows first[r] : last[r], modulo 2**64; none begins or ends
+    before the one before it. ``step`` is 1 where each begins and ends a row later: 1.9 -> 0.7 ns a range."""
+    low, reach, total = np.int64(0), np.int64(0), np.int64(0)
+    r, ranges = np.int64(0), np.int64(first.size)
+    while r < ranges:
+        a, b = first[np.uint64(r)] - bottom, last[np.uint64(r)] - bottom
+        if a >= reach:
+            low, reach, total = a, a, np.int64(0)
+        for c in range(reach, b):
+            total += (x[np.uint64(c)] >> shift) & mask
+        for c in range(low, a):
+            total -= (x[np.uint64(c)] >> shift) & mask
+        low, reach = a, b
+        out[np.uint64(r)] = total
+        r += 1
+        if step == 1:
+            left = ranges - r
+            leaves, enters, rest = x[a : a + left], x[b : b + left], out[r:]
+            for i in range(left):
+                total += ((enters[i] >> shift) & mask) - ((leaves[i] >> shift) & mask)
+                rest[i] = total
+            r = ranges

@@ -255,3 +255,10 @@ def counted(bounds, base, sizes, n, every, first, last, low):
             found += 1
             start += every
     return found
+
+
+@kernel
+def count_on(low, step, out):
+    """low, low + step, ... in memory that is there: 10 M 28 -> 9 ms."""
+    for i in range(out.size):
+        out[i] = low + i * step

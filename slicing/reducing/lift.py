@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from operator import itemgetter
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -44,6 +45,7 @@ from slicing.system.threads import side_by_side
 Ints = npt.NDArray[np.int64]
 
 LINE = 64  # bytes of a cache line
+TOGETHER = 1 << 16  # rows of a column that is made wider
 PIECE = 256  # cells that are made at a time: 100 k of them 0.36 -> 0.1 ms
 
 
@@ -78,16 +80,19 @@ class Lifted:
         """``block``: partials to go on with, of one cell more."""
         self._rows, self._lane, self._size = rows, lane, size
         self._valid = rows.valid(lane.feeds[0].column if lane.feeds else None, lane.flag)
-        self._feeds = []
-        for feed in lane.feeds:
-            if feed.form != "valid":
-                self._feeds.append(rows.feed(feed))
         self._all_valid = self._valid is ALL_VALID
+        self._piecewise = self._all_valid and lane.kind in SEGMENTED and rows.converts(lane.feeds[0])
+        if not self._piecewise:
+            _ = self._feeds  # before there are threads
         self._returned = rows.valid(lane.feeds[1].column, None) if lane.kind == kinds.ARG else ALL_VALID
         if isinstance(block, Quads):
             self.quads = block
         elif block is not None:
             self.block = block
+
+    @lazy
+    def _feeds(self) -> list[npt.NDArray[Any]]:
+        return [self._rows.feed(feed) for feed in self._lane.feeds if feed.form != "valid"]
 
     @lazy
     def block(self) -> Ints:
@@ -193,7 +198,21 @@ class Lifted:
         return block
 
     def _segments(self, first: Ints, last: Ints, block: Ints) -> None:
-        kind, x = self._lane.kind, self._feeds[0]
+        """Runs of rows side by side. Columns that are made wider come by pieces that stay in cache: 10 M int32 in runs
+        of 1024 rows 30 -> 15 ms."""
+        if not self._piecewise:
+            self._reduce(first, last, self._feeds[0], block)
+            return
+        at = 0
+        while at < first.size:
+            low = int(first[at])
+            stop = max(int(last.searchsorted(low + TOGETHER, "right")), at + 1)
+            x = self._rows.feed(self._lane.feeds[0], slice(low, int(last[stop - 1])))
+            self._reduce(first[at:stop] - low, last[at:stop] - low, x, block[at:stop])
+            at = stop
+
+    def _reduce(self, first: Ints, last: Ints, x: npt.NDArray[Any], block: Ints) -> None:
+        kind = self._lane.kind
         if kind == kinds.BASIC_F:
             segment_basic_f(first, last, x, x.view(np.int64), block, block.view(np.float64))
         elif kind == kinds.BASIC_I:

@@ -108,6 +108,17 @@ class BoundRowCount(BoundRows):
             return self._split(view, rank, low, start, end, closes)
         return Found(order, first, last, of[first], start, end, closes, low, low + self.n)
 
+    def steady(self, view: View) -> tuple[int, Ints, Ints] | None:
+        """Of one key's rows by time: where the first whole window begins, and the starts and the ends of all, which
+        are ``every`` rows apart; None where they lie otherwise."""
+        if not (self.by_time and view.rows.one_each and view.first.size == 1) or self.partial or self.notes:
+            return None
+        first = -int(view.base[0]) % self.every
+        time = view.time[first:]
+        count = max((time.size - self.n) // self.every + 1, 0)
+        start, end = (time[at :: self.every][:count] for at in (0, self.n - 1))
+        return first, start, end
+
     @property
     def slices(self) -> bool:  # type: ignore[override]
         """With fewer rows between edges on average, slices would be as much as rows."""
@@ -133,13 +144,15 @@ class BoundRowCount(BoundRows):
     def needs(self, view: View, h: int) -> Ints:
         if not len(view.rows):
             return view.first
-        rank, _ = self._ranks(view)
         if self.by_arrival:
-            return view.first_of(rank >= (self._done(view, h) * self.every)[view.group])
+            return view.first_of(self._ranks(view)[0] >= (self._done(view, h) * self.every)[view.group])
         if self.per_key:
             counted = view.rows.counted
-            settled = view.base + counted(view.before(h)) - counted(view.first)
-            return view.first_of(rank >= self._next_start(settled)[view.group])
+            starts = self._next_start(view.base + counted(view.before(h)) - counted(view.first))
+            if view.rows.one_each:
+                return np.clip(view.first + starts - view.base, view.first, view.last)
+            return view.first_of(self._ranks(view)[0] >= starts[view.group])
+        rank, _ = self._ranks(view)
         placed = view.placed - self._first_place(view)
         settled = np.maximum([placed + int(((view.time < h) & (rank >= placed)).sum())], 0)
         return view.first_of(rank >= self._next_start(settled)[0])
@@ -169,6 +182,11 @@ class BoundRowCount(BoundRows):
 
     def wake(self, view: View, until: int, h: int) -> Ints:
         """A window whose last row is final may wait for others; or, of rows that were final as they came, for time."""
+        steady = self.steady(view)
+        if steady is not None:
+            due, closes = super().wake(view, until, h), steady[2]
+            at = int(np.searchsorted(closes, until))
+            return due if at == closes.size else np.minimum(due, closes[at])
         if self.by_time:
             first, last, _ = self._whole(view)
             due, closes = super().wake(view, until, h), view.time[last - 1]

@@ -40,6 +40,8 @@ BEGINS = 1 << MOST_FLAGS  # among them: a window begins with the cell, or did wh
 class ShownRows:
     """Kept rows as windows see them, sorted by (code, time, sequence, arrival)."""
 
+    one_each: ClassVar[bool] = False  # whether each that is shown is one row
+
     @property
     def time(self) -> Ints:
         raise NotImplementedError
