@@ -26,6 +26,7 @@ from slicing.storage import tree as eager
 Ints = npt.NDArray[np.int64]
 _Stretch = tuple[Ints, Ints, tuple[Block, ...]]  # of windows: how many keys each has, these in order, their partials
 
+NODES = 8  # of trees that a window takes at least, or so
 PIECE = 1 << 14  # cells that are added up at a time, lane by lane: they stay in cache
 
 
@@ -43,6 +44,12 @@ def offer(closing: Closing) -> Offer | None:
         return Offer(0, lambda: Answers.none(plan))
     if plan.eager:
         policy = plan.policy
+        if (
+            plan.combine == AUTO
+            and policy.way is None
+            and not policy.pays(WAY.name, NODES * end.size, len(closing.store))
+        ):
+            return None  # looking for the nodes of a window at each slice: 100 of 240 ns a window
         fewest = policy.tree_fanout if plan.combine == EAGER else policy.tree_slices
         parts = eager.parts(plan.lanes, runs, start, end, policy.tree_fanout, fewest)
     else:
