@@ -18,6 +18,7 @@ from slicing.operator import Operator
 from slicing.query.spec import ProcessingTime, Spec
 from slicing.query.watermark import manual
 from slicing.system.progress import counted
+from slicing.system.threads import cores
 from slicing.times.measure import Measure
 from slicing.windows.bounds import LIMIT
 from slicing.windows.builtin import flag_argument
@@ -33,7 +34,7 @@ def aggregate(
     data: object,
     spec: Spec,
     *,
-    threads: int = 1,
+    threads: int | None = None,
     between: tuple[object, object] | None = None,
     layout: str = "long",
     returns: str = "arrow",
@@ -53,7 +54,8 @@ def aggregate(
     spec
         The query. With ``on_null_time="late"`` rows without a time are left out.
     threads
-        As of :class:`Operator`; with more than one, files are decoded beside the aggregation.
+        How many share the rows, and decode files beside that; by default as many as there are cores. Few rows stay on
+        one thread. Answers do not depend on it but for the last bits of float sums.
     between
         ``(start, end)``: only rows with ``start <= time < end``; either may be None. Instants are given as for
         ``Operator.advance``. Row groups of Parquet files whose statistics lie outside are not read. Rows without a time
@@ -86,6 +88,7 @@ def aggregate(
         raise TypeError(f"aggregate takes the data and a sl.Spec; got {type(spec).__name__}")
     wide, kind = check_layout(layout, spec), check_returns(returns, data)
     patient = _without_progress(spec)
+    threads = cores() if threads is None else threads
     operator = Operator(patient, threads=threads)
     found = batches(data, Wanted(spec.columns(), _time_of(spec), _bounds(spec, between), threads))
     closed: list[pa.Table] = []

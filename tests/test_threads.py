@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import slicing as sl
+import slicing.api
 import slicing.columns.key_tables
 import slicing.reducing.places
 import slicing.system.threads
@@ -144,7 +146,7 @@ def test_parts_that_no_other_thread_takes_are_done_all_the_same(monkeypatch: pyt
 
 @pytest.mark.parametrize("cores", [1, 2])
 def test_threads_wait_awake_or_asleep(monkeypatch: pytest.MonkeyPatch, cores: int) -> None:
-    monkeypatch.setattr(slicing.system.threads, "_cores", lambda: cores)
+    monkeypatch.setattr(slicing.system.threads, "cores", lambda: cores)
     slicing.system.threads._team.cache_clear()
     barrier = threading.Barrier(2, timeout=60)  # none goes on alone
     for _ in range(3):
@@ -203,3 +205,34 @@ def test_rows_in_order_but_for_where_parts_meet(small_parts: None, by: list[str]
     one, many = sl.Operator(spec), sl.Operator(spec, threads=3)
     same(many.push(batch), one.push(batch))
     same(many.flush(), one.flush())
+
+
+def test_aggregate_takes_all_cores_and_answers_alike(small_parts: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[int] = []
+    operator = slicing.api.Operator
+
+    def noting(*args: object, **options: Any) -> Any:
+        told.append(options["threads"])
+        return operator(*args, **options)
+
+    monkeypatch.setattr(slicing.api, "Operator", noting)
+    data = pa.Table.from_batches(stream(30, 20, 5))
+    whole = {name: agg for name, agg in AGGS.items() if name not in ("total", "spread")}
+    spec = sl.Spec("ts", WINDOWS, whole, by="key")
+    one = sl.aggregate(data, spec, threads=1)
+    for threads in (2, 3, 5):
+        assert sl.aggregate(data, spec, threads=threads).equals(one)
+    assert sl.aggregate(data, spec).equals(one)
+    assert told == [1, 2, 3, 5, slicing.system.threads.cores()]
+
+
+def test_few_rows_stay_on_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(size: int) -> None:
+        raise AssertionError("threads were asked for")
+
+    monkeypatch.setattr(slicing.system.threads, "_team", never)
+    monkeypatch.setattr(slicing.api, "cores", lambda: 4)
+    data = pa.table({"ts": np.arange(200_000), "key": np.arange(200_000) % 7, "x": np.ones(200_000)})
+    for by in ((), "key"):
+        found = sl.aggregate(data, sl.Spec("ts", {"w": sl.tumbling(100)}, {"s": sl.sum("x")}, by=by))
+        assert sum(found["s"].to_pylist()) == 200_000

@@ -45,7 +45,7 @@ class _Aggregate:
         self.aggregate()
 
     def aggregate(self) -> pa.Table:
-        return sl.aggregate(self.table, self.spec)
+        return sl.aggregate(self.table, self.spec, threads=1)
 
     def time_aggregate(self, aggs: str) -> None:
         self.aggregate()

@@ -50,9 +50,9 @@ class FromParquet:
 
     def aggregate(self) -> pa.Table:
         if self.data is not None:
-            return sl.aggregate(self.data, self.spec, between=self.span)
+            return sl.aggregate(self.data, self.spec, between=self.span, threads=1)
         files = (pq.ParquetFile(f"{self._room.name}/{number}.parquet") for number in range(FILES))
-        return sl.aggregate(files, self.spec)
+        return sl.aggregate(files, self.spec, threads=1)
 
     def time_aggregate(self, source: str, keys: str) -> None:
         self.aggregate()

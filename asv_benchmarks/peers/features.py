@@ -64,7 +64,7 @@ def per_row(data: Tables) -> Callable[[], pa.Table]:
     def work() -> pa.Table:
         none = pa.nulls(labels.num_rows, pa.float64())
         both = pa.concat_tables([events, pa.table({"k": labels["k"], "t": labels["t"], "v": none})])
-        found = pl.from_arrow(sl.aggregate(both, spec))
+        found = pl.from_arrow(sl.aggregate(both, spec, threads=1))
         asked = pl.from_arrow(labels)
         for name in RANGES:
             mine = found.filter(pl.col("window") == name).unique(["k", "window_end"])

@@ -83,7 +83,7 @@ class _Team:
     """Threads that wait for work: who looks for it takes the time of a core, which there has to be."""
 
     def __init__(self, size: int) -> None:
-        self.looks = np.int64(LOOKS if _cores() > size else 0)
+        self.looks = np.int64(LOOKS if cores() > size else 0)
         self._jobs: SimpleQueue[tuple[_Job, np.int64]] = SimpleQueue()
         self._sign = np.zeros(1, np.int64)  # how often there was work
         for _ in range(size):
@@ -103,7 +103,8 @@ class _Team:
             del job  # and with it the rows
 
 
-def _cores() -> int:
+def cores() -> int:
+    """How many this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
