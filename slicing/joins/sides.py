@@ -72,6 +72,9 @@ class Run:
         return Run(self.code.take(rows), self.time.take(rows), self.name.take(rows), sequence, slot)
 
 
+NO_KEY = -1  # the code of a row whose key has a null: it has no partner
+
+
 @dataclass(frozen=True, eq=False)
 class Gone:
     """Rows that have left: those of one run, in its order."""

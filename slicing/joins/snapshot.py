@@ -19,7 +19,7 @@ from slicing.columns.keys import KeyTable
 from slicing.joins.arrivals import Rows
 from slicing.joins.plan import Asked, TwoSides
 from slicing.joins.progress import Marks
-from slicing.joins.sides import Gone, Run, Side
+from slicing.joins.sides import NO_KEY, Gone, Run, Side
 from slicing.joins.state import JoinState, Marked
 from slicing.joins.step import Task
 from slicing.joins.within import LEFT, RIGHT
@@ -162,7 +162,8 @@ def _task(header: list[Any], take: Iterator[pa.Table]) -> Task:
 
 
 def _gone(table: pa.Table) -> Gone:
-    return Gone(np.empty(0, np.int32), _numbers(table, "time"), _numbers(table, "name"))
+    time = _numbers(table, "time")
+    return Gone(np.full(time.size, NO_KEY, np.int32), time, _numbers(table, "name"))  # they have no partner any more
 
 
 def _sequence(table: pa.Table) -> Ints | None:

@@ -15,7 +15,7 @@ from slicing.joins.arrivals import Rows
 from slicing.joins.features.answer import answered, is_reached
 from slicing.joins.features.plan import FeaturePlan
 from slicing.joins.progress import Marks
-from slicing.joins.sides import Gone, Run, Side, run_of
+from slicing.joins.sides import NO_KEY, Gone, Run, Side, run_of
 from slicing.joins.step import NOBODY, Task
 from slicing.joins.within import LEFT, MOST, RIGHT
 
@@ -97,7 +97,7 @@ class FeatureStep:
             self._leaving.append(gone)
         self.labels = self.labels.added(run)
         if rows.keyless.size:
-            code = np.full(rows.keyless.size, -1, np.int32)
+            code = np.full(rows.keyless.size, NO_KEY, np.int32)
             order = order_by(rows.keyless, rows.keyless_time)
             alone = Gone(code, rows.keyless_time.take(order), rows.keyless.take(order))
             self.keyless = _both(self.keyless, alone)
