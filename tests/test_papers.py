@@ -15,6 +15,7 @@ if not all(map(find_spec, ("duckdb", "polars", "pandas", "datafusion"))):
     pytest.skip("the peers are not installed", allow_module_level=True)
 
 from asv_benchmarks.papers import __main__ as command
+from asv_benchmarks.papers import data
 from asv_benchmarks.papers import figure as figures
 from asv_benchmarks.papers.catalogue import FIGURES
 from asv_benchmarks.papers.figure import Effort, Measured, Outcome
@@ -85,3 +86,76 @@ def test_scotty_16_closes_one_window_by_any_way() -> None:
 
 def test_scotty_20_late_marks_cut_the_same_windows() -> None:
     assert [panel.title for panel in outcome("scotty-20").panels][::2] == ["sum, all rows", "median, all rows"]
+
+
+def test_scotty_19_to_22_have_every_engine_at_each_point() -> None:
+    """Their answers were compared on the way."""
+    for name in ("scotty-19", "scotty-21", "scotty-22"):
+        for panel in outcome(name).panels:
+            assert len(panel.series) >= 3 and not any(None in numbers for numbers in panel.series.values())
+
+
+# --- Hammer Slide ----------------------------------------------------------------------------------------------------
+
+
+def test_hammer_slide_11_has_its_plain_algorithms_beside_ours() -> None:
+    (panel,) = outcome("hammer-slide-11").panels
+    assert [name.split(",")[0] for name in panel.series] == [
+        "slicing", "two stacks", "subtract on evict", "recompute", "duckdb"
+    ]  # fmt: skip
+
+
+# --- Li --------------------------------------------------------------------------------------------------------------
+
+
+def test_li_11_error_falls_with_slack_and_is_none_with_punctuation() -> None:
+    found = outcome("li-11")
+    error, latency = found.panel("error"), found.panel("latency")
+    for kind in ("generous slack", "consistent slack"):
+        assert error.of(kind)[0] > 1e-3 and error.of(kind)[-1] < 1e-9
+        assert latency.of(kind)[0] < latency.of(kind)[-1]
+    assert error.of("generous slack")[0] < error.of("consistent slack")[0]
+    assert error.of("punctuation")[0] < 1e-9
+    assert latency.of("punctuation")[0] < latency.of("generous slack")[-1]
+    assert found.panel("rows dropped").of("generous slack")[-1] == 0
+
+
+def test_li_12_only_slack_beyond_a_block_has_no_wrong_answers() -> None:
+    found = outcome("li-12")
+    wrong = found.panel("error")
+    for at, share in zip(wrong.at, wrong.of("generous slack"), strict=True):
+        assert (share == 0) == (at >= 491)
+    assert wrong.of("punctuation")[0] == 0
+    latency = found.panel("latency")
+    assert latency.of("punctuation")[0] < latency.of("generous slack", 491.0)
+
+
+def test_li_15_compares_panes_within_each_engine() -> None:
+    for panel in outcome("li-15").panels:
+        assert {"loops", "duckdb", "numpy"} <= set(panel.series) and min(map(min, panel.series.values())) > 0
+
+
+def test_li_19_computes_what_adaptwid_would_hold() -> None:
+    found = outcome("li-19")
+    for query in ("Q6-7", "Q6-8"):
+        for width in ("narrow", "wide"):
+            panel = found.panel(f"{query}, state a group, {width}")
+            for at in panel.at:
+                ideal = panel.of("AdaptWID, ideal", at)
+                assert 0 < ideal <= min(panel.of("eager", at), panel.of("lazy", at))
+                assert panel.of("slices", at) <= panel.of("eager", at)
+                assert panel.of("slices, measured", at) <= 1.2 * panel.of("slices", at)
+                assert panel.of("slices / ideal", at) == pytest.approx(panel.of("slices, measured", at) / ideal)
+    most = found.panel("Q6-8, most bytes")
+    assert all(a < b for a, b in zip(most.of("slices"), most.of("eager"), strict=True))
+
+
+def test_groups_of_table_6_2() -> None:
+    """Li's shares of small, medium and large groups, in percent; hers do not add up to her own sizes by two points."""
+    expected = {"DS1": (39, 51, 10), "DS2": (66, 28, 6), "DS3": (77, 19, 4), "DS4": (82, 15, 3), "DS5": (87, 11, 2)}
+    for name, share in data.SHARES.items():
+        keys = data.skewed(share, 1, 80_000, 10_000_000).column("key").to_numpy()
+        _, sizes = np.unique(keys[keys >= 0], return_counts=True)
+        bounds = np.array([0, 2, 100, 10**9])
+        found = 100 * np.histogram(sizes, bounds)[0] / sizes.size
+        assert np.abs(found - expected[name]).max() <= 2, (name, found)

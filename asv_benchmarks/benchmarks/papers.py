@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from typing import ClassVar
 
-from asv_benchmarks.papers import scotty_latency, scotty_memory
+import slicing as sl
+from asv_benchmarks.papers import (
+    data,
+    hammer_slide,
+    li_adaptive,
+    li_disorder,
+    li_windows,
+    scotty_latency,
+    scotty_memory,
+    scotty_throughput,
+)
 
-from . import streams
+from . import measuring, streams
 
 
 class Scotty15:
@@ -57,3 +68,131 @@ class Scotty20:
 
     def time_windows(self, aggregate: str, rows: int) -> None:
         scotty_latency.cut_at_marks(aggregate, self.stream)
+
+
+class Scotty19:
+    """Medians of so many concurrent windows of 1 to 20 s."""
+
+    params: ClassVar = [["football", "machines"], [1, 100]]
+    param_names: ClassVar = ["stream", "windows"]
+    timer = time.process_time
+
+    def setup(self, stream: str, windows: int) -> None:
+        rows = scotty_throughput.STREAMS[stream](streams.sized(300_000), 5000)
+        self.batches = streams.cut(rows, streams.sized(100_000))
+        self.spec = scotty_throughput.holistic(windows, "median")
+        self.time_medians(stream, windows)
+
+    def time_medians(self, stream: str, windows: int) -> None:
+        scotty_throughput.pushed(self.spec, self.batches)
+
+
+class Scotty21:
+    """Sums of 100 concurrent windows, a fifth of the rows up to 2 s late."""
+
+    params: ClassVar = ["time", "count"]
+    param_names: ClassVar = ["measure"]
+    timer = time.process_time
+
+    def setup(self, measure: str) -> None:
+        rows = data.late(data.football(streams.sized(400_000), scotty_throughput.RATE))
+        self.batches = streams.cut(rows, streams.sized(100_000))
+        self.spec = scotty_throughput.measured(100, measure)
+        self.time_sums(measure)
+
+    def time_sums(self, measure: str) -> None:
+        scotty_throughput.pushed(self.spec, self.batches)
+
+
+class Scotty22:
+    """A dashboard of 80 windows, `m4`, one operator a thread: rows a second of all, on the wall."""
+
+    params: ClassVar = [1, 2]
+    param_names: ClassVar = ["threads"]
+
+    def track_rows_per_second(self, threads: int) -> float:
+        return scotty_throughput.parallel_point("slicing", threads, streams.sized(2_000_000), measuring.runs(3))[0]
+
+    track_rows_per_second.unit = "rows/s"
+
+
+class HammerSlide11:
+    """The mean over 64 s on a spiky stream."""
+
+    params: ClassVar = [1, 16]
+    param_names: ClassVar = ["slide"]
+
+    def setup(self, slide: int) -> None:
+        self.rows = data.spiky(600, max(streams.sized(100_000), 20))
+        self.work = hammer_slide.ours(self.rows, slide)
+        self.work()
+
+    def track_rows_per_second(self, slide: int) -> float:
+        return self.rows.num_rows / measuring.seconds(self.work, wanted=3)[0]
+
+    track_rows_per_second.unit = "rows/s"
+
+
+class Li10:
+    """The largest of 4000 rows, every so many rows."""
+
+    params: ClassVar = [1, 400]
+    param_names: ClassVar = ["every"]
+    timer = time.process_time
+
+    def setup(self, every: int) -> None:
+        self.batches = streams.cut(li_windows.in_order(max(streams.sized(200_000), 5000)), 100_000)
+        self.time_windows(every)
+
+    def time_windows(self, every: int) -> None:
+        li_windows.counted(4000, every, self.batches)
+
+
+class Li15:
+    """Windows of so many panes of 20 rows."""
+
+    params: ClassVar = [5, 40]
+    param_names: ClassVar = ["panes"]
+    timer = time.process_time
+
+    def setup(self, panes: int) -> None:
+        self.panes = li_windows.Panes(streams.sized(200_000), 20, panes)
+        self.panes.ours()
+
+    def time_windows(self, panes: int) -> None:
+        self.panes.ours()
+
+
+class Li11:
+    """Band disorder: seconds of the stream from the end of a window to its result. The errors are tested."""
+
+    params: ClassVar = ["slack", "punctuation"]
+    param_names: ClassVar = ["policy"]
+
+    def track_latency(self, policy: str) -> float:
+        arrivals = data.band(max(streams.sized(100_000), 5000), 50)
+        watermark = sl.bounded("3200ms") if policy == "slack" else sl.punctuated("mark")
+        return li_disorder.asked(li_disorder.BAND, arrivals, 100, watermark).latency()
+
+    track_latency.unit = "s of the stream"
+
+
+class Li19:
+    """Groups of 1, 15 and 300 rows a window of 10 s that slides by 1 s, a push a second."""
+
+    params: ClassVar = ["DS1", "DS5"]
+    param_names: ClassVar = ["data"]
+
+    def setup(self, name: str) -> None:
+        self.stream = li_adaptive.Stream(name, li_adaptive.Q8, 2, max(streams.sized(8000), 100))
+
+    def track_closing_push(self, name: str) -> float:
+        told = [li_adaptive.fed(li_adaptive.Slices(li_adaptive.Q8), self.stream.batches) for _ in range(3)]
+        return 1e3 * min(statistics.median(one.seconds[10:]) for one in told)
+
+    def track_state_against_ideal(self, name: str) -> float:
+        """Bytes of wide partials, of what an ideal AdaptWID would hold."""
+        return float(li_adaptive.state_point(self.stream, "wide")["slices / ideal"])
+
+    track_closing_push.unit = "ms"
+    track_state_against_ideal.unit = "of the ideal AdaptWID"
