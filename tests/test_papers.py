@@ -15,7 +15,7 @@ if not all(map(find_spec, ("duckdb", "polars", "pandas", "datafusion"))):
     pytest.skip("the peers are not installed", allow_module_level=True)
 
 from asv_benchmarks.papers import __main__ as command
-from asv_benchmarks.papers import data
+from asv_benchmarks.papers import data, li_unions
 from asv_benchmarks.papers import figure as figures
 from asv_benchmarks.papers.catalogue import FIGURES
 from asv_benchmarks.papers.figure import Effort, Measured, Outcome
@@ -53,9 +53,9 @@ def test_the_command_lists_figures_and_refuses_others(capsys: pytest.CaptureFixt
 
 def test_the_command_draws_what_it_prints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("matplotlib")
-    assert command.main(["scotty-15", "--quick", "--draw", str(tmp_path)]) == 0
-    drawn = (tmp_path / "scotty-15.svg").read_text(encoding="utf-8")
-    assert drawn.startswith("<?xml") and "scotty-15" in capsys.readouterr().out
+    assert command.main(["li-10", "--quick", "--draw", str(tmp_path)]) == 0
+    drawn = (tmp_path / "li-10.svg").read_text(encoding="utf-8")
+    assert drawn.startswith("<?xml") and "li-10.svg" in capsys.readouterr().out
 
 
 def test_a_measured_number_knows_its_spread() -> None:
@@ -159,3 +159,36 @@ def test_groups_of_table_6_2() -> None:
         bounds = np.array([0, 2, 100, 10**9])
         found = 100 * np.histogram(sizes, bounds)[0] / sizes.size
         assert np.abs(found - expected[name]).max() <= 2, (name, found)
+
+
+def test_li_7_6_sorting_pairs_holds_more_than_counting_them_as_they_come() -> None:
+    memory = outcome("li-7-6").panel("memory")
+    ours, sorted_, waits = memory.series.values()
+    assert all(a < b for a, b in zip(ours, sorted_, strict=True))
+    assert sorted_[-1] - ours[-1] > sorted_[0] - ours[0]  # more pairs in a wider band
+    assert len(waits) == len(ours)
+
+
+def test_li_8_7_a_ring_buffer_bears_what_its_longest_push_leaves() -> None:
+    spent = np.array([0.01] * 9 + [0.1])
+    assert li_unions.rate(spent, 1000, 10**9) == pytest.approx(10**9 / 0.19, rel=1e-3)  # all rows of 0.19 s wait
+    assert li_unions.rate(spent, 10**9, 1000) == pytest.approx(10_000)  # all waiting rows go with each push
+    batches = li_unions.packets(500, 3, 5000)
+    once, spread = li_unions.surge(batches, None)[1], li_unions.surge(batches, 50)[1]
+    assert max(once) == 500 and max(spread) <= 50
+    assert sum(once) == sum(spread) == 1000  # of two whole windows
+
+
+@pytest.mark.parametrize("name", ["li-8-8", "li-8-11"])
+def test_li_8_memory_of_a_count_is_flat_without_a_merge(name: str) -> None:
+    panel = outcome(name).panels[0]
+    ours, merged = panel.series.values()
+    assert ours[-1] <= 2 * ours[0] and merged[-1] >= 3 * ours[-1]
+
+
+def test_li_8_joins_keep_what_merges_would() -> None:
+    for name in ("li-8-9", "li-8-10"):
+        at_most, average = outcome(name).panels
+        ours, merged = at_most.series.values()
+        assert all(a <= 1.5 * b for a, b in zip(ours, merged, strict=True))
+        assert len(average.series) == 2

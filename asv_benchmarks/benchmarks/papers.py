@@ -12,6 +12,8 @@ from asv_benchmarks.papers import (
     hammer_slide,
     li_adaptive,
     li_disorder,
+    li_joins,
+    li_unions,
     li_windows,
     scotty_latency,
     scotty_memory,
@@ -196,3 +198,61 @@ class Li19:
 
     track_closing_push.unit = "ms"
     track_state_against_ideal.unit = "of the ideal AdaptWID"
+
+
+class Li7:
+    """A count by minute over a band join of two links, a push a second: CPU seconds, and most bytes held."""
+
+    params: ClassVar = [1, 5]
+    param_names: ClassVar = ["band"]
+
+    def setup(self, band: int) -> None:
+        rate = max(streams.sized(4000), 20)
+        self.links = [data.link(65, rate, 4 * rate, forth, seed) for forth, seed in ((True, 41), (False, 42))]
+
+    def told(self, band: int) -> li_joins.Told:
+        return li_joins.fed(li_joins.Unordered(band), *self.links)
+
+    def track_seconds(self, band: int) -> float:
+        return min(sum(self.told(band).seconds) for _ in range(measuring.runs(3)))
+
+    def track_bytes(self, band: int) -> int:
+        return max(self.told(band).bytes)
+
+    track_seconds.unit, track_bytes.unit = "s", "bytes"
+
+
+class Li87:
+    """The longest push of a minute's count of 260,000 groups, all results at once or at most so many a push."""
+
+    params: ClassVar = [None, 5000]
+    param_names: ClassVar = ["share"]
+
+    def setup(self, share: int | None) -> None:
+        self.batches = li_unions.packets(streams.sized(260_000), 3, max(streams.sized(2_000_000), 2000))
+
+    def track_longest_push(self, share: int | None) -> float:
+        runs = [li_unions.surge(self.batches, share)[0] for _ in range(measuring.runs(3))]
+        return 1e3 * min(float(spent[len(spent) // 3 :].max()) for spent in runs)
+
+    track_longest_push.unit = "ms"
+
+
+class Li8:
+    """Most bytes of a sliding count over three links, and of a join of two, one source 10 s late."""
+
+    params: ClassVar = ["count", "join"]
+    param_names: ClassVar = ["query"]
+
+    def track_bytes(self, query: str) -> int:
+        rate, seconds = max(streams.sized(4000), 20), 70
+        m1, m2 = (data.link(seconds, rate, 10 * rate, forth, 81) for forth in (True, False))
+        late = li_unions.Source(data.link(seconds, 1, 10 * rate, False, 83), 10)
+        if query == "count":
+            spec = sl.Spec("ts", {"w": sl.sliding("5m", every="1m")}, {"n": sl.count()}, watermark=sl.manual())
+            sources = {"M1": li_unions.Source(m1), "M2": li_unions.Source(m2), "C": late}
+            return li_unions.counted(li_unions.Meld(sources), sources, spec, seconds).most
+        sides = [{"M1": li_unions.Source(m1)}, {"M2": li_unions.Source(m2), "C": late}]
+        return li_unions.joined([li_unions.Meld(side) for side in sides], sides, "1m", seconds).most
+
+    track_bytes.unit = "bytes"

@@ -6,6 +6,8 @@ from asv_benchmarks.papers import (
     hammer_slide,
     li_adaptive,
     li_disorder,
+    li_joins,
+    li_unions,
     li_windows,
     scotty_latency,
     scotty_memory,
@@ -21,5 +23,7 @@ _MODULES = (
     li_windows,
     li_disorder,
     li_adaptive,
+    li_joins,
+    li_unions,
 )
 FIGURES: dict[str, Figure] = {figure.name: figure for module in _MODULES for figure in module.FIGURES}

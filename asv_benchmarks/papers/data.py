@@ -130,12 +130,15 @@ def blocks(rows: int, rate: int = 100, span: int = 490 * SECOND) -> Arrivals:
 
 
 class Link(NamedTuple):
-    """Packets of one direction of a network link."""
+    """Packets of one direction of a network link, ``rate`` a second."""
 
     rows: pa.RecordBatch
+    seconds: int
+    rate: int
 
-    def second(self, number: int, rate: int) -> pa.RecordBatch:
-        return self.rows.slice(number * rate, rate)
+    def second(self, number: int) -> pa.RecordBatch:
+        """None before its first second and after its last."""
+        return self.rows.slice(max(number, 0) * self.rate, self.rate if 0 <= number < self.seconds else 0)
 
 
 def link(seconds: int, rate: int, flows: int, forth: bool, seed: int) -> Link:
@@ -149,7 +152,7 @@ def link(seconds: int, rate: int, flows: int, forth: bool, seed: int) -> Link:
     there = {"ip": 10_000 + flow // 997, "port": (flow * 17) % 60_000}
     source, target = (here, there) if forth else (there, here)
     columns = {"src": source["ip"], "dst": target["ip"], "sport": source["port"], "dport": target["port"]}
-    return Link(batch(ts, **{name: column.astype(np.int64) for name, column in columns.items()}))
+    return Link(batch(ts, **{n: column.astype(np.int64) for n, column in columns.items()}), seconds, rate)
 
 
 # --- Hammer Slide ----------------------------------------------------------------------------------------------------

@@ -91,13 +91,13 @@ def holistic_works(rows: pa.RecordBatch, windows: int, aggregate: str) -> dict[s
 
 
 def run_holistic(effort: Effort) -> Outcome:
-    rate, span = 5000, 60
+    rate, span = RATE, 60
     rows = effort.pick(rate * span, 4000)
     panels, notes = [], []
     for stream, make in STREAMS.items():
         given = make(rows, rate if not effort.quick else 100)
         for aggregate in HOLISTIC:
-            sweep = Sweep(effort, slow=2.5)
+            sweep = Sweep(effort, slow=1.0)
             for windows in effort.pick((1, 10, 100, 1000), (1, 10)):
                 sweep.point(windows, holistic_works(given, windows, aggregate), lambda s: rows / s / 1e6)
             panels.append(sweep.panel(f"{stream}, {aggregate}", "concurrent windows", "M rows/s"))
@@ -205,7 +205,7 @@ def run_measures(effort: Effort) -> Outcome:
     sweeps: dict[str, Sweep] = {}
     for windows in effort.pick((1, 10, 40, 100, 1000), (1, 4)):
         for kind, works in measure_works(given, windows).items():
-            sweeps.setdefault(kind, Sweep(effort, slow=2.5)).point(windows, works, lambda s: rows / s / 1e6)
+            sweeps.setdefault(kind, Sweep(effort, slow=1.0)).point(windows, works, lambda s: rows / s / 1e6)
     panels = [sweep.panel(kind, "concurrent windows", "M rows/s") for kind, sweep in sweeps.items()]
     time_, count = panels
     by_time, by_number = time_.of("slicing, time"), time_.of("slicing, integer measure")
