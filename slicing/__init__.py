@@ -27,7 +27,7 @@ from slicing.aggregates.builtin import (
 from slicing.aggregates.holistic import collect, count_distinct, heavy_hitters, median, mode, quantile, sample, top_k
 from slicing.aggregates.sketches import approx_count_distinct, approx_quantile
 from slicing.aggregates.udaf import udaf
-from slicing.api import aggregate
+from slicing.api import aggregate, rollup
 from slicing.attach import attach
 from slicing.closing.output import Output
 from slicing.explain import Explanation, explain
@@ -44,6 +44,7 @@ from slicing.joins.spec import JoinSpec
 from slicing.joins.union import Union, union
 from slicing.lifecycle.snapshot import SnapshotError
 from slicing.operator import Operator
+from slicing.query.rollup import rollup_spec
 from slicing.query.spec import Spec, processing_time
 from slicing.query.triggers import Trigger, after_share, by_hand, each_push, every, every_processing_time
 from slicing.query.watermark import bounded, manual, ordered, per_source, punctuated
@@ -136,6 +137,8 @@ __all__ = [
     "punctuated",
     "punctuation",
     "quantile",
+    "rollup",
+    "rollup_spec",
     "rows",
     "sample",
     "session",

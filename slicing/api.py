@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from slicing.closing.wide import check_layout, widened
 from slicing.columns.arrow_io import gathered
@@ -15,12 +16,14 @@ from slicing.columns.frames import check_returns, given_back
 from slicing.columns.sources import Bounds, Wanted, batches, is_held
 from slicing.lifecycle.state import State
 from slicing.operator import Operator
+from slicing.query.plan import Plan
+from slicing.query.rollup import over_parts, part_name
 from slicing.query.spec import ProcessingTime, Spec
 from slicing.query.watermark import manual
 from slicing.system.progress import counted
 from slicing.system.threads import cores
 from slicing.times.measure import Measure
-from slicing.windows.bounds import LIMIT
+from slicing.windows.bounds import BEGIN, LIMIT
 from slicing.windows.builtin import flag_argument
 
 Ints = npt.NDArray[np.int64]
@@ -184,3 +187,87 @@ def _bounds(spec: Spec, between: object) -> Callable[[pa.DataType], Bounds] | No
 
 def _without_progress(spec: Spec) -> Spec:
     return spec if isinstance(spec.time, ProcessingTime) else spec.watched_by(manual())
+
+
+def rollup(parts: object, spec: Spec, windows: Mapping[str, Any], *, window: str | None = None) -> pa.Table:
+    """Results of a query put together to larger windows, exactly, without the rows they came from.
+
+    Parameters
+    ----------
+    parts
+        Results of ``spec``, all there are: a table, or whatever :func:`aggregate` takes. With ``emit="parts"`` these
+        may be early, on time and late; with ``"final"`` each window is one part.
+    spec
+        The query that gave them. Its aggregates are ``count``, ``sum``, ``product``, ``min``, ``max``, ``any``, ``all``
+        and ``collect``; parts of a mean or of a distinct count do not say what the whole is. Lists are joined part by
+        part, by the starts of windows and then as they were reported.
+    windows
+        The larger windows: every part must lie within each of them whole, or outside.
+    window
+        The name of the windows that are put together, if ``spec`` has several.
+
+    Returns
+    -------
+    pyarrow.Table
+        The columns of :func:`aggregate`, in the types of the parts.
+
+    Raises
+    ------
+    ValueError
+        If parts share rows, come again, or cross an edge of a larger window.
+
+    See Also
+    --------
+    rollup_spec : the same as a query, for streams and for Spark.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, slicing as sl
+    >>> minutes = sl.Spec("t", {"m": sl.tumbling(60)}, {"n": sl.count(), "most": sl.max("v")})
+    >>> parts = sl.aggregate(pa.table({"t": [1, 2, 65, 3700], "v": [5, 7, 9, 4]}), minutes)
+    >>> sl.rollup(parts, minutes, {"h": sl.tumbling(3600)}).select(["n", "most"]).to_pylist()
+    [{'n': 3, 'most': 9}, {'n': 1, 'most': 4}]
+    """
+    name = part_name(spec, window)
+    larger = over_parts(spec, windows, {})
+    held = list(batches(parts))
+    if not held:
+        raise ValueError("rollup needs the results of the spec, with their columns; got no batches")
+    table = pa.Table.from_batches(held)
+    Plan(larger, table.schema)  # refuses what is missing
+    table = table.filter(pc.equal(table["window"], name)) if "window" in table.column_names else table
+    _check_held(table, larger)
+    found = aggregate(table, larger)
+    for agg in spec.aggs:
+        column = found[agg].combine_chunks()
+        if pa.types.is_list(column.type) and pa.types.is_list(column.type.value_type):
+            column = _joined(column)
+        found = found.set_column(found.column_names.index(agg), agg, column.cast(table[agg].type))
+    return found
+
+
+def _check_held(parts: pa.Table, larger: Spec) -> None:
+    """Refuse parts that an edge of the larger windows cuts."""
+    plan = Plan(larger, parts.schema)
+    if not plan.bounds or not parts.num_rows:
+        return
+    start, end = (
+        plan.measure.words(parts[name].combine_chunks().cast(plan.measure.type))
+        for name in ("window_start", "window_end")
+    )
+    cut = plan.edges.next_live(start, BEGIN) < end
+    if cut.any():
+        at = int(cut.argmax())
+        first, last = plan.measure.value(int(start[at])), plan.measure.value(int(end[at]))
+        edge = plan.measure.value(int(plan.edges.next_live(start[at : at + 1], BEGIN)[0]))
+        raise ValueError(
+            f"the part from {first} to {last} crosses the edge of a larger window at {edge}, and which of its rows lie "
+            "on which side is not known; use windows whose edges are edges of the parts"
+        )
+
+
+def _joined(lists: pa.ListArray) -> pa.ListArray:
+    """Each list of lists as one list."""
+    inner = lists.values
+    starts = inner.offsets.take(lists.offsets)
+    return pa.ListArray.from_arrays(starts, inner.values, mask=lists.is_null() if lists.null_count else None)

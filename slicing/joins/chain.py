@@ -145,7 +145,7 @@ def _check_emit(spec: Spec, following: Link, place: int) -> None:
             f"operator {place} of the chain has emit='changes', and the next one would count what is taken back: use "
             "op='op' in its spec, or emit='final' here"
         )
-    if spec.emit not in ("final", "changes"):
+    if spec.emit == "updates":
         raise ValueError(
             f"operator {place} of the chain has emit={spec.emit!r}, and the next one would count a window again for "
             "each revision; use emit='final', or emit='changes' here and op='op' in the next spec"

@@ -1,0 +1,137 @@
+"""Parts of windows put together to larger windows: the query that does it, as a spec of its own.
+
+Every row is in one part, so an aggregate whose parts say all there is to say is one of these parts again: counts and
+sums are added, extremes are those of extremes, lists are joined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from slicing.aggregates import builtin, holistic
+from slicing.aggregates.aggregate import Aggregate, Formula
+from slicing.query.spec import Spec
+from slicing.query.watermark import manual
+from slicing.times.durations import Duration
+from slicing.windows.builtin import Calendar, Cumulate, Fixed, Landmark, Sliding, Tumbling, Whole
+
+_AGAIN = {
+    "count": builtin.sum, "sum": builtin.sum, "product": builtin.product, "min": builtin.min, "max": builtin.max,
+    "any": builtin.any, "all": builtin.all, "collect": holistic.collect,
+}  # fmt: skip
+_WITHIN = {"1d": ("1w", "1mo", "1q", "1y"), "1mo": ("1q", "1y"), "1q": ("1y",)}  # calendar units, and larger ones
+
+
+def rollup_spec(spec: Spec, windows: Mapping[str, Any], *, window: str | None = None, **arguments: Any) -> Spec:
+    """A query over the results of another one: its windows, put together to larger ones, exactly.
+
+    It reads ``window_start``, the keys and the aggregates of the results, on Spark, in a :func:`chain` or by
+    :func:`aggregate`. Filter results of several windows by their name first.
+
+    Parameters
+    ----------
+    spec
+        The query whose results are put together, with ``emit="parts"`` or ``"final"``. Its aggregates are ``count``,
+        ``sum``, ``product``, ``min``, ``max``, ``any``, ``all`` and ``collect`` (which gives a list of lists here);
+        ask for a sum and a count instead of a mean.
+    windows
+        The larger windows: their edges must be edges of the parts, whatever the data.
+    window
+        The name of the windows that are put together, if ``spec`` has several: ``tumbling``, or days and the like of a
+        ``calendar``.
+    **arguments
+        Other arguments of :class:`Spec`, such as ``allowed_lateness`` and ``emit``; ``watermark`` is ``manual()``
+        otherwise.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, slicing as sl
+    >>> minutes = sl.Spec("t", {"m": sl.tumbling(60)}, {"n": sl.count()}, emit="parts")
+    >>> hours = sl.rollup_spec(minutes, {"h": sl.tumbling(3600)})
+    >>> op = sl.chain(sl.Operator(minutes), sl.Operator(hours))
+    >>> op.push(pa.table({"t": [1, 2, 65, 3700, 7300]})).windows["n"].to_pylist()
+    [3, 1]
+    """
+    name = part_name(spec, window)
+    for larger, given in windows.items():
+        if not _holds(given, spec.windows[name]):
+            raise ValueError(
+                f"windows[{larger!r}] is {given!r}: it cannot be told without data whether its edges are edges of "
+                f"{spec.windows[name]!r}; use sizes, steps and offsets that are multiples, whole(), or sl.rollup"
+            )
+    return over_parts(spec, windows, arguments)
+
+
+def over_parts(spec: Spec, windows: Mapping[str, Any], arguments: Mapping[str, Any]) -> Spec:
+    """The query, of windows that are known to hold parts whole."""
+    told = {"watermark": manual(), "on_overflow": spec.on_overflow}
+    if spec.emit == "parts":
+        told["sequence"] = "revision"
+    aggs = {name: _again(name, agg) for name, agg in spec.aggs.items()}
+    return Spec("window_start", windows, aggs, by=list(spec.by), **{**told, **arguments})
+
+
+def part_name(spec: Spec, window: str | None) -> str:
+    """The windows that are put together; refuses those that share rows, and results that come again."""
+    if not isinstance(spec, Spec):
+        raise TypeError(f"spec must be the sl.Spec that gave the parts; got {type(spec).__name__}")
+    if spec.emit not in ("parts", "final"):
+        raise ValueError(
+            f"the spec has emit={spec.emit!r}, whose results come again, so rows would count twice; use emit='parts'"
+        )
+    if window is None and len(spec.windows) > 1:
+        raise ValueError(f"the spec has several windows, {', '.join(spec.windows)}: say which are the parts, window=")
+    name = next(iter(spec.windows)) if window is None else window
+    if name not in spec.windows:
+        raise ValueError(f"window is {name!r}, and the spec has {', '.join(spec.windows)}")
+    given = spec.windows[name]
+    apart = isinstance(given, Tumbling | Calendar | Fixed) or (isinstance(given, Sliding) and _at_most(given))
+    if not apart:
+        raise ValueError(
+            f"windows[{name!r}] is {given!r}: parts must be windows between edges that share no rows, such as tumbling"
+        )
+    return name
+
+
+def _at_most(window: Sliding) -> bool:
+    """Whether windows do not overlap."""
+    return _number(window.size) <= _number(window.every)
+
+
+def _again(name: str, agg: Formula) -> Aggregate:
+    if not isinstance(agg, Aggregate) or agg.function not in _AGAIN or agg.options:
+        raise ValueError(
+            f"aggs[{name!r}] is {agg!r}, whose parts do not say what the whole is; a rollup takes "
+            f"{', '.join(_AGAIN)}: ask for the sum and the count instead of a mean, and divide afterwards"
+        )
+    return _AGAIN[agg.function](name)
+
+
+def _holds(larger: object, part: object) -> bool:
+    """Whether no edge of the larger windows can lie inside of a part."""
+    if isinstance(larger, Whole):
+        return True
+    if isinstance(part, Calendar):
+        alike = isinstance(larger, Calendar) and (larger.tz, larger.local) == (part.tz, part.local)
+        return alike and isinstance(larger, Calendar) and larger.unit in (part.unit, *_WITHIN.get(part.unit, ()))
+    if not isinstance(part, Tumbling | Sliding):
+        return False
+    step, offset = _number(part.every if isinstance(part, Sliding) else part.size), _number(part.offset)
+    if isinstance(larger, Tumbling):
+        spans = [larger.size, larger.offset]
+    elif isinstance(larger, Sliding | Cumulate):
+        spans = [larger.size, larger.every, larger.offset]
+    elif isinstance(larger, Landmark) and larger.start is None:
+        spans = [larger.every, 0]
+    else:
+        return False
+    *sizes, from_ = map(_number, spans)
+    return not any(size % step for size in sizes) and (from_ - offset) % step == 0
+
+
+def _number(span: object) -> int:
+    if isinstance(span, Duration):
+        return span.ns
+    assert isinstance(span, int)
+    return span

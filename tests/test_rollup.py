@@ -1,0 +1,171 @@
+"""``sl.rollup``: parts of windows give what the rows themselves give, whichever parts there are."""
+
+from __future__ import annotations
+
+import random
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from test_partials import Places
+
+import slicing as sl
+
+SINCE = 1_700_000_000_000_000_000
+SINCE -= SINCE % 6000
+AGGS = {
+    "n": sl.count(), "n_v": sl.count("v"), "s": sl.sum("v"), "u": sl.sum("u"), "d": sl.sum("d"), "p": sl.product("p"),
+    "least": sl.min("word"), "most": sl.max("v"), "any": sl.any("b"), "all": sl.all("b").where("b"),
+    "span": sl.sum("span"), "f": sl.min("f"),
+}  # fmt: skip
+LARGER = {
+    "t": sl.tumbling("300ns"), "over": sl.sliding("600ns", every="200ns"), "grow": sl.cumulate("600ns", every="100ns"),
+    "mark": sl.landmark("200ns"),
+}  # fmt: skip
+ORDER = [(name, "ascending") for name in ("window_end", "window", "window_start", "k")]
+
+
+def data(rows: int, seed: int) -> pa.Table:
+    rng = np.random.default_rng(seed)
+    v = [None if rng.integers(5) == 0 else int(rng.integers(-(2**55), 2**55)) for _ in range(rows)]
+    columns = {
+        "t": pa.array(np.arange(rows) * 3 + rng.integers(0, 150, rows) + SINCE).cast(pa.timestamp("ns")),
+        "k": pa.array([None if key == 3 else f"key {key}" for key in rng.integers(0, 4, rows)]),
+        "v": pa.array(v, pa.int64()),
+        "u": pa.array([None if x is None else x % 7 + 2**50 for x in v], pa.uint64()),
+        "d": pa.array([None if x is None else Decimal(x % 10**9).scaleb(-2) for x in v], pa.decimal128(12, 2)),
+        "p": pa.array(rng.choice([1, -1, 1, -1, 1, 2], rows, p=[0.2, 0.2, 0.2, 0.2, 0.19, 0.01])),
+        "word": pa.array([f"w{x}" for x in rng.integers(0, 99, rows)]),
+        "b": pa.array([None if x == 2 else bool(x) for x in rng.integers(0, 3, rows)]),
+        "span": pa.array(rng.integers(-(2**40), 2**40, rows)).cast(pa.duration("us")),
+        "f": pa.array(rng.choice([0.5, np.nan, np.inf, -1e300], rows)),
+    }
+    return pa.table(columns)
+
+
+def parts_of(rows: pa.Table, spec: sl.Spec, seed: int) -> pa.Table:
+    rng = np.random.default_rng(seed)
+    op, found, at = sl.Operator(spec), [], 0
+    while at < len(rows):
+        size = int(rng.integers(1, 400))
+        out = op.push(rows.slice(at, size))
+        assert out.stats.late == 0
+        found, at = [*found, out.windows], at + size
+    return pa.concat_tables([*found, op.flush().windows])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_parts_give_what_rows_give(seed: int) -> None:
+    rows = data(1500, seed)
+    triggers: list[Any] = [None, sl.every("30ns"), sl.after_share(0.5), sl.each_push(), sl.every("70ns"), None]
+    emit, more = ("parts", {"trigger": triggers[seed]}) if seed < 5 else ("final", {})
+    spec = sl.Spec(
+        "t", {"w": sl.tumbling("100ns"), "other": sl.tumbling("30ns")}, AGGS, by="k", watermark=sl.bounded("40ns"),
+        allowed_lateness="200ns", emit=emit, **more,
+    )  # fmt: skip
+    parts = parts_of(rows, spec, seed)
+    if seed < 5:
+        assert parts["revision"].to_numpy().max() > 0
+    found = sl.rollup(parts, spec, LARGER, window="w").sort_by(ORDER).combine_chunks()
+    wanted = sl.aggregate(rows, sl.Spec("t", LARGER, AGGS, by="k")).sort_by(ORDER).combine_chunks()
+    assert found.schema == wanted.schema and repr(found.to_pylist()) == repr(wanted.to_pylist())  # NaN equals NaN
+    assert len(found) > 100
+
+
+def test_lists_are_joined_and_sums_of_floats_are_those_of_parts() -> None:
+    rows = pa.table({"t": range(200), "v": [x / 7 for x in range(200)]})
+    aggs = {"all": sl.collect("v"), "s": sl.sum("v")}
+    spec = sl.Spec("t", {"w": sl.tumbling(10)}, aggs, emit="parts", trigger=sl.every(3))
+    larger = {"w": sl.tumbling(50), "x": sl.sliding(40, every=20)}
+    parts = sl.aggregate(rows, spec)
+    assert parts.num_rows == 80
+    found, wanted = sl.rollup(parts, spec, larger), sl.aggregate(rows, sl.Spec("t", larger, aggs))
+    assert found["all"].to_pylist() == wanted["all"].to_pylist() and found.schema == wanted.schema
+    assert np.allclose(found["s"].to_numpy(), wanted["s"].to_numpy(), rtol=1e-14, atol=0)
+
+
+def test_in_a_chain_and_where_keys_are() -> None:
+    rows = data(1500, 9)
+    minutes = sl.Spec(
+        "t", {"w": sl.tumbling("100ns")}, AGGS, by="k", watermark=sl.bounded("40ns"), allowed_lateness="200ns",
+        emit="parts", trigger=sl.every("30ns"),
+    )  # fmt: skip
+    larger = {name: LARGER[name] for name in ("t", "over", "grow")}
+    hours = sl.rollup_spec(minutes, larger)
+    wanted = sl.aggregate(rows, sl.Spec("t", larger, AGGS, by="k")).sort_by(ORDER).select(["window", "n", "s", "least"])
+    chain, found = sl.chain(sl.Operator(minutes), sl.Operator(hours)), []
+    for at in range(0, 1500, 99):
+        out = chain.push(rows.slice(at, 99))
+        assert out.stats.late == 0
+        found.append(out.windows)
+    chained = pa.concat_tables([*found, chain.flush().windows]).sort_by(ORDER)
+    assert chained.select(["window", "n", "s", "least"]).combine_chunks() == wanted.combine_chunks()
+    parts = parts_of(rows, minutes, 9)
+    places, found = Places(hours, parts.schema, 3, random.Random(2), True), []
+    for at in range(0, len(parts), 99):
+        places.push(parts.slice(at, 99).combine_chunks().to_batches()[0])
+    spread = pa.concat_tables([op.flush().windows for op in places.operators]).sort_by(ORDER)
+    assert spread.select(["window", "n", "s", "least"]).combine_chunks() == wanted.combine_chunks()
+
+
+N = {"n": sl.count()}
+
+
+def told(windows: dict[str, Any], aggs: dict[str, Any] = N, **more: Any) -> sl.Spec:
+    return sl.Spec("t", windows, aggs, **more)
+
+
+@pytest.mark.parametrize(
+    ("spec", "windows", "what"),
+    [
+        (
+            told({"w": sl.tumbling(5)}, {"m": sl.mean("v")}),
+            {"h": sl.tumbling(10)},
+            r"aggs\['m'\] is .*mean.* do not say",
+        ),
+        (
+            told({"w": sl.tumbling(5)}, {"m": sl.sum("v") / sl.count()}),
+            {"h": sl.tumbling(10)},
+            "do not say what the whole",
+        ),
+        (
+            told({"w": sl.tumbling(5)}, emit="updates"),
+            {"h": sl.tumbling(10)},
+            "results come again, so rows would count",
+        ),
+        (
+            told({"w": sl.sliding(10, every=5)}),
+            {"h": sl.tumbling(10)},
+            "parts must be windows between edges that share",
+        ),
+        (told({"w": sl.session(5)}), {"h": sl.tumbling(10)}, "parts must be windows between edges that share no rows"),
+        (told({"w": sl.tumbling(5), "x": sl.tumbling(2)}), {"h": sl.tumbling(10)}, "say which are the parts, window="),
+        (
+            told({"w": sl.tumbling(5)}),
+            {"h": sl.tumbling(12)},
+            "cannot be told without data whether its edges are edges",
+        ),
+        (
+            told({"w": sl.tumbling(5)}),
+            {"h": sl.tumbling(10, offset=2)},
+            "cannot be told without data whether its edges",
+        ),
+        (told({"w": sl.tumbling(5)}), {"h": sl.sliding(10, every=3)}, "cannot be told without data whether its edges"),
+        (told({"w": sl.calendar("1d")}), {"h": sl.calendar("1mo", tz="Asia/Tokyo")}, "cannot be told without data"),
+    ],
+)
+def test_what_cannot_be_put_together_is_refused(spec: sl.Spec, windows: dict[str, Any], what: str) -> None:
+    with pytest.raises(ValueError, match=what):
+        sl.rollup_spec(spec, windows)
+
+
+def test_a_part_that_an_edge_cuts_is_refused_and_others_are_not() -> None:
+    spec = told({"w": sl.tumbling(5)})
+    parts = sl.aggregate(pa.table({"t": [1, 2, 11, 26]}), spec)
+    with pytest.raises(ValueError, match="the part from 10 to 15 crosses the edge of a larger window at 12, and which"):
+        sl.rollup(parts, spec, {"h": sl.tumbling(12)})
+    assert sl.rollup(parts.slice(0, 1), spec, {"h": sl.tumbling(12)})["n"].to_pylist() == [2]
+    assert sl.rollup(parts.slice(0, 0), spec, {"h": sl.tumbling(10)}).num_rows == 0
+    assert sl.rollup_spec(told({"w": sl.calendar("1d", tz="Asia/Tokyo")}), {"m": sl.calendar("1mo", tz="Asia/Tokyo")})
