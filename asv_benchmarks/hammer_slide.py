@@ -1,4 +1,7 @@
-"""python -m asv_benchmarks.hammer_slide: the workload of Hammer Slide's figures on the kernels alone, as a table.
+"""python -m asv_benchmarks.hammer_slide: the workload of Hammer Slide's figures, by the engine and by kernels alone.
+
+First ``sl.aggregate`` and ``push`` by 1 M rows (``sl.rows(1024, every=slide)``, a table of results included), in cache
+and of 10 M rows; then kernels that are no part of the package, which write the answers alone.
 
 Random int32 in [0, 64) that stay in the cache, windows that count rows: 1024 rows and slides of 1 to 1024 (figures 6
 and 7), a slide of 1 and windows of 8 to 65,536 (figures 9 and 10), and windows of many sizes at once. The last columns
@@ -12,7 +15,9 @@ from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
+import slicing as sl
 from asv_benchmarks.benchmarks import measuring, streams
 from asv_benchmarks.research import dense_columns as columns
 
@@ -34,7 +39,7 @@ def column(rows: int = ROWS) -> Column:
 def rate(rows: int, work: Callable[[], object]) -> float:
     """M rows/s, best of some runs of at least a few milliseconds."""
     work()
-    times = max(1, 4_000_000 // rows)
+    times = max(1, 4_000_000 // rows) if streams.scale() >= 1 else 1
     return rows * times / measuring.seconds(lambda: [work() for _ in range(times)], wanted=9)[0] / 1e6
 
 
@@ -56,6 +61,34 @@ def slides(x: Column, slide: int, function: str, window: int = WINDOW) -> Callab
     return work
 
 
+def engine(x: Column, slide: int, function: str, pushed: bool) -> Callable[[], object]:
+    """The windows as users ask for them: a table in, a table out."""
+    rows = pa.table({"place": np.arange(x.size), "value": x})
+    windows = {"w": sl.rows(WINDOW, every=slide)}
+    spec = sl.Spec("place", windows, {"answer": getattr(sl, function)("value")}, watermark=sl.ordered())
+
+    def push() -> pa.Table:
+        operator = sl.Operator(spec)
+        found = [operator.push(batch).windows for batch in rows.to_batches(max_chunksize=1_000_000)]
+        return pa.concat_tables([*found, operator.flush().windows])
+
+    return push if pushed else lambda: sl.aggregate(rows, spec, threads=1)
+
+
+def through_the_engine() -> None:
+    sizes = [ROWS, 10_000_000]
+    if streams.scale() < 1:
+        sizes = [streams.sized(size) for size in sizes]
+    print("| through the engine: rows | slide | aggregate min | aggregate sum | push min | push sum (M rows/s) |")
+    print("| ---: | ---: | ---: | ---: | ---: | ---: |")
+    for x in map(column, sizes):
+        for slide in (1, 64, 1024):
+            ways = [(function, pushed) for pushed in (False, True) for function in ("min", "sum")]
+            rates = [rate(x.size, engine(x, slide, *way)) for way in ways]
+            print(f"| {x.size:,} | {slide} | " + " | ".join(f"{found:.0f}" for found in rates) + " |", flush=True)
+    print()
+
+
 def at_once(x: Column, windows: int) -> tuple[int, Callable[[], object]]:
     """How many results, and the work: sizes spread evenly over 1 to 1000."""
     sizes = np.unique(np.linspace(1, 1000, windows).astype(np.int64))
@@ -65,6 +98,7 @@ def at_once(x: Column, windows: int) -> tuple[int, Callable[[], object]]:
 
 
 def main() -> None:
+    through_the_engine()
     x = column(streams.sized(ROWS) if streams.scale() < 1 else ROWS)
     print(f"| window of {WINDOW}, slide | min, M rows/s | sum, M rows/s | Hammer Slide's min | times | wanted |")
     print("| ---: | ---: | ---: | ---: | ---: | ---: |")

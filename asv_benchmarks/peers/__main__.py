@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import platform
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -36,7 +38,12 @@ class Row:
     engine: str
     rate: float
     ours: bool
-    notes: list[str] = field(default_factory=list)
+    spread: float  # how far its runs lie apart: (longest - shortest) / median
+
+    @property
+    def is_engine(self) -> bool:
+        """A peer that answers queries: not numpy by hand, nor a plain read."""
+        return not (self.ours or self.engine == READ or self.engine.startswith("numpy"))
 
 
 def run(workload: Workload, rows: int, runs: int) -> list[Row]:
@@ -55,12 +62,17 @@ def run(workload: Workload, rows: int, runs: int) -> list[Row]:
     measuring.read(times, data.arrays["value"])
     engines[READ] = lambda: measuring.read(times, data.arrays["value"])
     spent = in_turns(list(engines.values()), runs, workload.cached, by_wall=THREADS > 1, calls=workload.calls)
-    return [Row(name, count / s, name.startswith("slicing")) for name, s in zip(engines, spent, strict=True)]
+    return [
+        Row(name, count / s, name.startswith("slicing"), spread)
+        for name, (s, spread) in zip(engines, spent, strict=True)
+    ]
 
 
-def in_turns(works: Sequence[Work], runs: int, cached: bool, by_wall: bool, calls: int = 1) -> list[float]:
-    """The median of seconds that each takes, of so many calls in a row; ``cached``: at once again, as it finds its rows
-    in the cache then."""
+def in_turns(
+    works: Sequence[Work], runs: int, cached: bool, by_wall: bool, calls: int = 1
+) -> list[tuple[float, float]]:
+    """The median of seconds that each takes, of so many calls in a row, and how far its runs lie apart, as a share of
+    that; ``cached``: at once again, as it finds its rows in the cache then."""
     clock = time.perf_counter if by_wall else time.process_time
     spent: list[list[float]] = [[] for _ in works]
     for _ in range(runs):
@@ -71,19 +83,45 @@ def in_turns(works: Sequence[Work], runs: int, cached: bool, by_wall: bool, call
             for _ in range(calls):
                 work()
             seconds.append(max(clock() - start, 1e-9) / calls)
-    return list(map(statistics.median, spent))
+    return [(statistics.median(s), (max(s) - min(s)) / statistics.median(s)) for s in spent]
 
 
 def show(title: str, rows: list[Row]) -> None:
     ceiling = next(r.rate for r in rows if r.engine == READ)
     best = max(r.rate for r in rows if not r.ours and r.engine != READ)
     print(f"\n{title}")
-    print(f"  {'':34}{'M rows/s':>10}{'of best peer':>14}{'of read':>9}")
+    print(f"  {'':34}{'M rows/s':>10}{'spread':>8}{'of best peer':>14}{'of read':>9}")
     for row in sorted(rows, key=lambda r: -r.rate):
         against = "" if row.engine == READ else f"{row.rate / best:.2f}"
         note = "  behind" if row.ours and row.rate < best else ""
         rate = f"{row.rate / 1e6:10.{1 if row.rate >= 1e6 else 3}f}"
-        print(f"  {row.engine:34}{rate}{against:>14}{row.rate / ceiling:9.3f}{note}", flush=True)
+        print(f"  {row.engine:34}{rate}{row.spread:8.0%}{against:>14}{row.rate / ceiling:9.3f}{note}", flush=True)
+
+
+def show_all(tables: Mapping[str, list[Row]]) -> None:
+    """Each of our ways against the best engine's best plan: where we are behind comes first."""
+    found = []
+    for title, rows in tables.items():
+        engines = [row for row in rows if row.is_engine]
+        if engines:
+            best = max(engines, key=lambda row: row.rate)
+            found += [(row.rate / best.rate, title, row, best) for row in rows if row.ours]
+    print(f"\n{'':50}{'':26}{'M rows/s':>10}  best engine{'':23}{'M rows/s':>10}{'times':>8}")
+    for times, title, row, best in sorted(found, key=lambda one: one[0]):
+        rates = (f"{one.rate / 1e6:10.3g}" for one in (row, best))
+        ours, theirs = rates
+        print(f"{title[:49]:50}{row.engine.removeprefix('slicing, '):26}{ours}  {best.engine:34}{theirs}{times:8.2f}")
+
+
+def machine() -> str:
+    """What it was measured on."""
+    try:
+        with open("/proc/cpuinfo") as file:
+            name = next(line.partition(":")[2].strip() for line in file if line.startswith("model name"))
+    except (OSError, StopIteration):
+        name = platform.processor() or platform.machine()
+    load = f", load {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
+    return f"{name}, {os.cpu_count()} cores{load}"
 
 
 def compare_threads(workloads: Mapping[str, Workload], rows: int, runs: int) -> None:
@@ -95,7 +133,7 @@ def compare_threads(workloads: Mapping[str, Workload], rows: int, runs: int) -> 
         for work in works:
             work()
         spent = in_turns(works, runs, workload.cached, by_wall=True)
-        push, aggregate, push_2, aggregate_2 = (data.ours.num_rows / seconds / 1e6 for seconds in spent)
+        push, aggregate, push_2, aggregate_2 = (data.ours.num_rows / seconds / 1e6 for seconds, _ in spent)
         print(f"{title:36}{push:8.1f}{push_2:11.1f}{push_2 / push:6.2f}x", end="")
         print(f"{aggregate:11.1f}{aggregate_2:11.1f}{aggregate_2 / aggregate:6.2f}x", flush=True)
 
@@ -120,6 +158,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", default="", help="workloads whose name holds this")
     parser.add_argument("--threads", action="store_true", help="this library alone, with one thread and with two")
     parser.add_argument("--all-threads", action="store_true", help="a thread a core for each that can, wall time")
+    parser.add_argument("--both", action="store_true", help="one thread each, then again with a thread a core")
     parser.add_argument("--joins", action="store_true", help="joins of two streams (1,000,000 rows a side)")
     parser.add_argument("--memory", action="store_true", help="peak memory from Parquet files, a process an engine")
     given = parser.parse_args(arguments)
@@ -142,14 +181,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         compare_threads(chosen, rows, runs)
         return 0
     clock = "one thread each, CPU time" if THREADS == 1 else f"{THREADS} threads for each that can, wall time"
-    print(f"{rows:,} rows, {clock}, median of {runs}; answers agree where a table is shown")
-    failed = False
+    print(f"{rows:,} rows, {clock}, median of {runs}; answers agree where a table is shown\n{machine()}")
+    failed, tables = False, {}
     for title, workload in chosen.items():
         try:
-            show(title, run(workload, rows, runs))
+            tables[title] = run(workload, rows, runs)
+            show(title, tables[title])
         except Disagreement as wrong:
             failed = True
             print(f"\n{title}\n  ANSWERS DIFFER: {wrong}", flush=True)
+    show_all(tables)
+    if given.both:
+        told = [word for word in sys.argv[1:] if word != "--both"] if arguments is None else list(arguments)
+        command = [sys.executable, "-m", "asv_benchmarks.peers", "--all-threads", *(w for w in told if w != "--both")]
+        failed |= subprocess.run(command).returncode != 0  # a process of its own: engines fix their threads early
     return int(failed)
 
 

@@ -164,6 +164,17 @@ WORKLOADS = {
     ),
     "1000 keys, tumbling 1 s": _keyed(1000, SECOND),
     "100 k keys, tumbling 10 s": _keyed(100_000, 10 * SECOND),
+    "1000 keys, tumbling 1 s, a row a key and slice": Workload(
+        lambda rows: Data(streams.times(rows, 1000), streams.keys(rows, 1000)),
+        _spec(sl.tumbling(SECOND), keyed=True),
+        {
+            "polars group_by": with_polars.groups(SECOND, "key"),
+            "polars group_by, streaming": with_polars.groups(SECOND, "key", engine="streaming"),
+            "duckdb": with_duckdb.groups(SECOND, "key"),
+            "datafusion": with_datafusion.groups(SECOND, "key"),
+        },
+        share=0.5,
+    ),
     "1 M keys, tumbling 100 s": _keyed(1_000_000, 100 * SECOND),
     "1000 dictionary keys, tumbling 1 s": _keyed(1000, SECOND, streams.codes),
     "100 k dictionary keys, tumbling 10 s": _keyed(100_000, 10 * SECOND, streams.codes),
