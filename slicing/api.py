@@ -130,8 +130,11 @@ def _in_turn(operator: Operator, held: Sequence[pa.RecordBatch]) -> list[pa.Tabl
         for batch in [held[0].slice(PIECE), *held[1:]]:
             operator.push(batch)
         return []
-    found = [operator._advance(int(until[0])).windows]
-    return found + [operator._push(piece, int(upto)).windows for piece, upto in zip(pieces[1:], until[1:], strict=True)]
+    closed = [operator._advance(int(until[0])).windows]
+    for piece, upto in zip(pieces[1:], until[1:], strict=True):
+        operator._upto = int(upto)
+        closed.append(operator.push(piece).windows)
+    return closed
 
 
 def _many_results(state: State, rows: int) -> bool:

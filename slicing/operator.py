@@ -99,6 +99,7 @@ class Operator:
         self._now: State | None = None
         self._advanced: tuple[object, ...] = ()  # watermarks given before the first push, which tells their type
         self._ended = False
+        self._upto: int | None = None  # what no row after the next push comes before, in ticks, if that is known
         self._moved: Moved | None = None  # the push that moved the watermark last
         self._since = 0, 0  # rows since then, and late ones that would not be without its latest time
         self._watches = isinstance(spec.watermark, Bounded | Ordered) and isinstance(spec.time, str)
@@ -116,10 +117,6 @@ class Operator:
         Rows that wait may be kept where they lie: write nothing into memory that Arrow shares with its owner (a numpy
         array, a DataFrame's column) once it was pushed.
         """
-        return self._push(data)
-
-    def _push(self, data: object, upto: int | None = None) -> Output:
-        """``upto``: what no later row comes before, in ticks, if that is known."""
         given = data if isinstance(data, pa.RecordBatch) else one_batch(data)
         if self._ended:
             raise RuntimeError("the operator was flushed, which ends its stream; build a new Operator to go on")
@@ -128,9 +125,9 @@ class Operator:
             before.store.head.check()
         known = 0 if before.keys is None else len(before.keys)
         try:
-            pushed = push(before, given, upto)
+            pushed = push(before, given, self._upto)
             if self._policy.max_bytes is not None:
-                pushed = within(before, given, pushed, known, upto)
+                pushed = within(before, given, pushed, known, self._upto)
             out = self._commit(pushed)
             if self._watches:
                 self._watch(before, pushed.rows, out)
@@ -161,7 +158,7 @@ class Operator:
                     f"the {rows} rows pushed since are late for it (out.late has them). If the clock of that row was "
                     "wrong, have such rows set aside: sl.bounded(delay, at_most_ahead='1d'). A watermark never goes "
                     "back: begin anew, or go on from a snapshot",
-                    stacklevel=4,
+                    stacklevel=3,
                 )
                 return
         self._since = rows, late

@@ -28,7 +28,7 @@ from slicing.columns.lazy import lazy
 from slicing.columns.row_values import number_form
 from slicing.columns.signs import check_signs, signs
 from slicing.columns.typed import Columns, column_type
-from slicing.columns.values import ValueType, given_out, is_plain
+from slicing.columns.values import FLOAT, INTEGER, UNSIGNED, ValueType, given_out, is_plain
 from slicing.kernels import combine as kinds
 from slicing.kernels.combine import REMOVABLE
 from slicing.kernels.strategies import STRATEGIES
@@ -471,6 +471,16 @@ class Plan:
         safe = (lane for lane in exact if lane not in reads_more or len(REMOVABLE[lane.kind]) == 0)
         return frozenset((*safe, *by_user))
 
+    @lazy
+    def widened(self) -> frozenset[Lane]:
+        """The lanes of plain numbers that kernels take wider than they lie in their columns."""
+        return frozenset(lane for lane in self.lanes if lane.kind in _PLAIN and self._is_widened(lane))
+
+    def _is_widened(self, lane: Lane) -> bool:
+        value = self.value_types[lane.feeds[0].column]
+        narrow = value.family in (INTEGER, UNSIGNED, FLOAT) and value.type.bit_width < 64
+        return narrow and lane.feeds[0].column not in self.ranked
+
     def words_read(self, lane: Lane) -> frozenset[int]:
         """The words of a lane's partials that an aggregate reads."""
         return self._words_read[lane]
@@ -583,6 +593,10 @@ def _reader(value: ValueType, types: Mapping[str, pa.DataType], feed: Feed) -> C
     if pa.types.is_dictionary(types[feed.column]):
         return lambda column: read(column.cast(value.type))
     return read
+
+
+# kinds whose kernels take runs of rows
+_PLAIN = (kinds.BASIC_F, kinds.BASIC_I, kinds.EXTREMES, kinds.MOMENTS)
 
 
 def _check_span(name: str, ticks: int) -> None:

@@ -18,7 +18,7 @@ from slicing.columns.key_tables import Codes
 from slicing.columns.lazy import lazy
 from slicing.columns.order import alike
 from slicing.columns.row_values import Values, values_of
-from slicing.columns.values import FLOAT, INTEGER, SIGN_BIT, UNSIGNED
+from slicing.columns.values import SIGN_BIT
 from slicing.kernels.slice import cut, scan
 from slicing.query.plan import Plan
 from slicing.system.threads import parts, side_by_side
@@ -277,13 +277,6 @@ class Rows:
         """A boolean column; null is false. By its bits: 0.1 ns a row, 0.8 by Arrow."""
         column = self.columns[name]
         return reduce(np.bitwise_and, [_bytes(column, 1), *_not_null(column)]).view(np.bool_)
-
-    def converts(self, feed: Feed) -> bool:
-        """Whether a column has to be made wider for a kernel."""
-        value = self.plan.value_types.get(feed.column)
-        if value is None or value.ranked or feed.column in self.ranks:
-            return False
-        return value.family in (INTEGER, UNSIGNED, FLOAT) and value.type.bit_width < 64
 
     def feed(self, feed: Feed, some: slice = slice(None)) -> npt.NDArray[np.generic]:
         """A column in the form a kernel wants; not writeable, as Arrow's buffers are: a kernel is compiled once."""
