@@ -7,7 +7,7 @@ import pytest
 import slicing as sl
 from slicing.kept_rows import waiting
 
-SIZE = 700
+SIZE = 400
 BEGUN = 1_700_000_000_000_000_000
 AGGS = {"n": sl.count(), "s": sl.sum("v"), "m": sl.mean("v"), "lo": sl.min("v"), "hi": sl.max("v")}
 TYPES = ["int8", "uint8", "int16", "uint32", "int32", "int64", "float64"]
