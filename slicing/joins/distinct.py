@@ -6,19 +6,21 @@ of its key within a span is the first of the range of time up to it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from slicing.aggregates.builtin import first, last, min
+from slicing.aggregates.builtin import count, first, last, min
 from slicing.closing.output import Output, Stats
 from slicing.columns.arrow_out import array_of
 from slicing.columns.sources import one_batch
+from slicing.joins.seen import Seen, key_types, whole
 from slicing.operator import Operator
 from slicing.query.spec import Spec
 from slicing.query.watermark import Bounded, Watermark, manual
+from slicing.system.bundles import bundled, unbundled
 from slicing.times.durations import Duration, parse_span
 from slicing.windows.builtin import Calendar, Tumbling
 from slicing.windows.rows.counted import per_row
@@ -40,7 +42,8 @@ class DistinctSpec:
         ``sl.tumbling(...)`` or ``sl.calendar(...)``: one row for each key and window. A span: a row stays unless its
         key has an earlier row less than the span before it.
     keep : str
-        ``"first"`` or ``"last"`` row of a window by (time, ``sequence``, arrival).
+        ``"first"`` or ``"last"`` row of a window by (time, ``sequence``, arrival), which comes when the window is
+        complete; or ``"any"``: the first row to arrive, which comes at once.
     sequence : str, optional
         A column that orders rows of equal time.
     watermark : Watermark, optional
@@ -73,11 +76,11 @@ class DistinctSpec:
             within = parse_span(within, "within", positive=True)
         elif within.fill:
             raise ValueError(f"within={within!r}: fill=True has no meaning here; leave it out")
-        if keep not in ("first", "last"):
-            raise ValueError(f"keep must be 'first' or 'last'; got {keep!r}")
-        if keep == "last" and not isinstance(within, Tumbling | Calendar):
+        if keep not in ("first", "last", "any"):
+            raise ValueError(f"keep must be 'first', 'last' or 'any'; got {keep!r}")
+        if keep != "first" and not isinstance(within, Tumbling | Calendar):
             raise ValueError(
-                f"keep='last' needs a window, such as sl.tumbling({_shown(within)}); within={_shown(within)} keeps "
+                f"keep={keep!r} needs a window, such as sl.tumbling({_shown(within)}); within={_shown(within)} keeps "
                 "rows that have no earlier one"
             )
         watermark = Bounded(0) if watermark is None else watermark
@@ -91,6 +94,8 @@ class DistinctSpec:
         """The windows whose aggregate is a row."""
         row = last(ROW) if self.keep == "last" else first(ROW)
         given: dict[str, Any] = {"by": self.on, "sequence": self.sequence, "watermark": self.watermark}
+        if self.keep == "any":  # which rows are late, and what the results have reached
+            return Spec(self.time, {"w": self.within}, {LEAST: count()}, **given)  # type: ignore[dict-item]
         if isinstance(self.within, Tumbling | Calendar):
             return Spec(self.time, {"w": self.within}, {ROW: row}, **given)
         return Spec(self.time, {"w": per_row(self.within)}, {ROW: row, LEAST: min(self.time)}, **given)
@@ -149,17 +154,25 @@ class Distinct:
         self.spec = spec
         self._operator = Operator(spec.query())
         self._arrived = 0
+        self._seen: Seen | None = None  # with keep="any", and the columns of rows
+        self._columns: pa.Schema | None = None
 
     def push(self, data: object) -> DistinctOutput:
         """Take rows; give those that are known to stay."""
         given = one_batch(data)
-        out = self._output(self._operator.push(_packed(self.spec, given, self._arrived)), given.schema)
+        pushed = self._operator.push(_packed(self.spec, given, self._arrived))
+        out = self._output(pushed, given.schema)
+        if self.spec.keep == "any":
+            out = replace(out, rows=self._first(given, pushed))
         self._arrived += given.num_rows
         return out
 
     def advance(self, watermark: object) -> DistinctOutput:
         """Say that no row before ``watermark`` will come."""
-        return self._output(self._operator.advance(watermark), None)
+        out = self._output(self._operator.advance(watermark), None)
+        if self._seen is not None and out.watermark is not None:
+            self._seen.let_go(out.watermark)
+        return out
 
     def flush(self) -> DistinctOutput:
         """End of the stream."""
@@ -167,18 +180,44 @@ class Distinct:
 
     def snapshot(self) -> bytes:
         """The state as bytes, for :meth:`restore`."""
-        return self._arrived.to_bytes(8, "little") + bytes(self._operator.snapshot())
+        parts = [self._arrived.to_bytes(8, "little"), bytes(self._operator.snapshot())]
+        if self._seen is not None and self._columns is not None:
+            parts.append(bundled([bytes(self._columns.serialize()), self._seen.to_bytes()]))
+        return bundled(parts)
 
     @staticmethod
     def restore(spec: DistinctSpec, blob: bytes) -> Distinct:
         """Go on from a snapshot of the same spec."""
         found = Distinct(spec)
-        found._operator = Operator.restore(spec.query(), bytes(blob)[8:])
-        found._arrived = int.from_bytes(bytes(blob)[:8], "little")
+        arrived, operator, *seen = unbundled(blob)
+        found._operator = Operator.restore(spec.query(), bytes(operator))
+        found._arrived = int.from_bytes(arrived, "little")
+        if seen:
+            schema, content = unbundled(seen[0])
+            found._know(pa.ipc.read_schema(pa.py_buffer(schema))).read(content)
         return found
+
+    def _first(self, given: pa.RecordBatch, out: Output) -> pa.Table:
+        """The rows in time that are the first to arrive of their key and window."""
+        seen = self._know(given.schema) if self._seen is None else self._seen
+        late = _columns(out.late[ROW], PLACE)[PLACE].to_numpy() if out.late.num_rows else np.empty(0, np.int64)
+        in_time = np.delete(np.arange(given.num_rows), late - self._arrived)
+        rows = pa.Table.from_batches([given]).take(array_of(in_time)).combine_chunks()
+        time, *keys = (whole(rows[name]) for name in (self.spec.time, *self.spec.on))
+        rows = rows.take(array_of(seen.first(time, keys)))
+        if out.watermark is not None:
+            seen.let_go(out.watermark)
+        return rows
+
+    def _know(self, schema: pa.Schema) -> Seen:
+        """Rows of these columns will come."""
+        self._columns = schema
+        self._seen = Seen(self.spec.within, schema.field(self.spec.time), key_types(schema, self.spec.on))
+        return self._seen
 
     def _output(self, out: Output, given: pa.Schema | None) -> DistinctOutput:
         rows = _unpacked(self.spec, out.windows)
+        given = self._columns if given is None else given
         if rows.num_columns == 0 and given is not None:
             rows = given.empty_table()
         late = out.late
@@ -206,9 +245,8 @@ def distinct(
     spec = DistinctSpec(on, time, within, keep, sequence, manual())
     op = Distinct(spec)
     given = one_batch(data)
-    op.push(given)
-    rows = op.flush().rows
-    return rows if rows.num_columns else pa.Table.from_batches([given]).slice(0, 0)
+    found = [out.rows for out in (op.push(given), op.flush()) if out.rows.num_rows]
+    return found[0] if found else pa.Table.from_batches([given]).slice(0, 0)
 
 
 def _packed(spec: DistinctSpec, given: pa.RecordBatch, arrived: int) -> pa.RecordBatch:
@@ -226,7 +264,7 @@ def _packed(spec: DistinctSpec, given: pa.RecordBatch, arrived: int) -> pa.Recor
 
 
 def _unpacked(spec: DistinctSpec, windows: pa.Table) -> pa.Table:
-    if ROW not in windows.column_names:
+    if ROW not in windows.column_names:  # none, or with keep="any" how many rows windows had
         return pa.table({})
     rows = windows[ROW]
     if LEAST in windows.column_names:  # a row that has no earlier one within the span; of equal ones the first

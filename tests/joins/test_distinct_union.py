@@ -36,6 +36,9 @@ def table(rows: list[dict]) -> pa.Table:
 
 def kept(rows: list[dict], within: object, keep: str, sequence: str | None) -> list[int]:
     """The rows that stay, by definition."""
+    if keep == "any":
+        firsts = dict(reversed([((row["t"] // 10, row["k"]), i) for i, row in enumerate(rows)]))
+        return sorted(firsts.values())
     order = sorted(range(len(rows)), key=lambda i: (rows[i]["t"], rows[i]["s"] if sequence else 0, i))
     if isinstance(within, int):
         before: dict = {}
@@ -56,7 +59,10 @@ def numbers(rows: pa.Table) -> list[int]:
     return [x[0] for x in rows["x"].to_pylist()]
 
 
-@pytest.mark.parametrize(("within", "keep"), [(7, "first"), (sl.tumbling(10), "first"), (sl.tumbling(10), "last")])
+@pytest.mark.parametrize(
+    ("within", "keep"),
+    [(7, "first"), (sl.tumbling(10), "first"), (sl.tumbling(10), "last"), (sl.tumbling(10), "any")],
+)
 @pytest.mark.parametrize("sequence", [None, "s"])
 def test_rows_stay_as_the_definition_says_however_they_are_split(
     within: object, keep: str, sequence: str | None
@@ -87,11 +93,30 @@ def test_a_row_comes_once_it_is_certain_and_late_rows_come_back() -> None:
     assert op.advance(20).rows.to_pylist() == [{"t": 10, "id": "a", "v": 7}]
 
 
+def test_any_row_comes_at_once_and_is_forgotten_with_its_window() -> None:
+    op = sl.Distinct(sl.DistinctSpec("id", "t", sl.tumbling(10), "any", watermark=sl.bounded(5)))
+    out = op.push(pa.table({"t": [3, 1, 12], "id": ["a", "a", "a"], "v": [1, 2, 3]}))
+    assert out.rows["v"].to_pylist() == [1, 3] and out.late.num_rows == 0
+    assert op.push(pa.table({"t": [2, 4], "id": ["a", "b"], "v": [4, 5]})).rows["v"].to_pylist() == [5]
+    out = op.push(pa.table({"t": [16, 9, 17], "id": ["a", "c", "c"], "v": [6, 7, 8]}))
+    assert out.rows["v"].to_pylist() == [7, 8] and out.watermark == 12  # the window was open before the push
+    out = op.push(pa.table({"t": [9, 14], "id": ["d", "d"], "v": [9, 10]}))
+    assert out.rows["v"].to_pylist() == [10] and out.late["v"].to_pylist() == [9]
+    sizes = []
+    for step in range(2, 40):
+        keys = [f"{step} {number}" for number in range(500)]
+        op.push(pa.table({"t": [10 * step] * 500, "id": keys, "v": range(500)}))
+        sizes.append(len(op.snapshot()))
+    assert max(sizes[20:]) < 2 * max(sizes[3:8]) and op.flush().rows.num_rows == 0
+
+
 def test_what_distinct_refuses() -> None:
     with pytest.raises(ValueError, match="keep='last' needs a window"):
         sl.DistinctSpec("id", "t", 5, "last")
-    with pytest.raises(ValueError, match="keep must be 'first' or 'last'; got 'any'"):
+    with pytest.raises(ValueError, match="keep='any' needs a window"):
         sl.DistinctSpec("id", "t", 5, "any")
+    with pytest.raises(ValueError, match="keep must be 'first', 'last' or 'any'; got 'some'"):
+        sl.DistinctSpec("id", "t", sl.tumbling(5), "some")
     with pytest.raises(ValueError, match="column 'id' is missing in the data; its columns are t"):
         sl.distinct(pa.table({"t": [1]}), "id", "t", 5)
 

@@ -1,0 +1,73 @@
+"""The first row to arrive of each key and window: which keys have had one, in the windows that are open."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from slicing.columns.arrow_out import array_of
+from slicing.columns.keys import KeyTable
+from slicing.columns.values import decoded, plain
+from slicing.joins.within import Windows
+from slicing.system.bundles import table_bytes, table_of
+from slicing.times.measure import Measure
+from slicing.windows.builtin import Calendar, Tumbling
+
+Ints = npt.NDArray[np.int64]
+
+
+class Seen:
+    """Keys and windows that have had a row, as codes of a key table; a window's start is the last of its columns."""
+
+    def __init__(self, within: object, time: pa.Field, keys: list[pa.DataType]) -> None:
+        assert isinstance(within, Tumbling | Calendar)
+        self._measure = Measure.of(time.type, time.name)
+        self._windows = Windows(within, self._measure)
+        self._keys = KeyTable([*keys, pa.int64()])
+        self._end = np.empty(0, np.int64)  # of each code's window
+
+    def first(self, time: pa.Array, keys: list[pa.Array]) -> Ints:
+        """The rows that are the first of their key and window, in their order; they are known from then on."""
+        start, end = self._windows.bounds(self._measure.words(time))
+        known = len(self._keys)
+        columns = [plain(column) for column in keys]
+        columns = [column.cast(decoded(column.type)) for column in columns]
+        code = self._keys.encode_values([*columns, array_of(start)]).astype(np.int64)
+        new, at = np.unique(code, return_index=True)
+        at = np.sort(at[new >= known])
+        self._end = np.append(self._end, np.empty(at.size, np.int64))
+        self._end[code[at]] = end[at]
+        return at
+
+    def let_go(self, watermark: Any) -> None:
+        """Forget windows that the watermark has passed: their rows are late."""
+        mark = self._measure.instant(watermark, "watermark")
+        live = np.flatnonzero(self._end > mark)
+        if 2 * live.size < self._end.size:
+            self._keys, self._end = self._keys.compact(live), self._end[live]
+
+    def to_bytes(self) -> bytes:
+        values = self._keys.values(np.arange(len(self._keys)))
+        columns = {str(number): value for number, value in enumerate(values)}
+        return table_bytes(pa.table(columns | {"end": array_of(self._end)}))
+
+    def read(self, blob: bytes | memoryview) -> None:
+        """Go on from ``to_bytes``."""
+        *keys, end = (whole(column) for column in table_of(blob).columns)
+        self._keys.encode_values(keys)
+        self._end = end.to_numpy().copy()
+
+
+def whole(column: pa.ChunkedArray) -> pa.Array:
+    """A column in one piece."""
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+
+
+def key_types(schema: pa.Schema, names: tuple[str, ...]) -> list[pa.DataType]:
+    """The types of key columns."""
+    return [decoded(schema.field(name).type) for name in names]
