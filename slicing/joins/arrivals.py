@@ -103,8 +103,18 @@ def judged(side: SidePlan, arrived: Timed, mark: int | None) -> tuple[Timed, Int
         return arrived, NOWHERE
     else:
         late = np.flatnonzero(arrived.time < own)
+    return _without(arrived, late), late
+
+
+def parted(arrived: Timed, by_key: npt.NDArray[np.bool_], late: Ints) -> tuple[Timed, Ints]:
+    """The rows in time, and the positions of late ones, where more rows are late by the marks of their keys."""
+    late = np.union1d(np.flatnonzero(by_key), late)
+    return (_without(arrived, late), late) if late.size else (arrived, NOWHERE)
+
+
+def _without(arrived: Timed, late: Ints) -> Timed:
     kept = np.delete(np.arange(arrived.time.size), late)
-    return replace(arrived, batch=taken(arrived.batch, kept), time=arrived.time.take(kept)), late
+    return replace(arrived, batch=taken(arrived.batch, kept), time=arrived.time.take(kept))
 
 
 def late_rows(arrived: Timed, late: Ints) -> pa.Table:
@@ -142,7 +152,7 @@ def encoded(plan: TwoSides, side: SidePlan, keys: KeyTable | None, arrived: Time
     name = np.arange(first, first + time.size)
     sequence = _sequence(plan, side, arrived)
     keyless = keyless_time = NOWHERE
-    columns = [_comparable(arrived.batch.column(n), type) for n, type in zip(side.on, plan.key_types, strict=True)]
+    columns = [comparable(arrived.batch.column(n), type) for n, type in zip(side.on, plan.key_types, strict=True)]
     if keys is not None and not plan.asked.nulls_equal and any(column.null_count for column in columns):
         valid = np.logical_and.reduce([c.is_valid().to_numpy(zero_copy_only=False) for c in columns])
         rows, others = np.flatnonzero(valid), np.flatnonzero(~valid)
@@ -155,7 +165,7 @@ def encoded(plan: TwoSides, side: SidePlan, keys: KeyTable | None, arrived: Time
     return Rows(time, code, name, sequence, keyless, keyless_time)
 
 
-def _comparable(column: pa.Array, type: pa.DataType) -> pa.Array:
+def comparable(column: pa.Array, type: pa.DataType) -> pa.Array:
     """Keys in the type in which those of both sides are compared; text in any form, which the key table reads."""
     column = plain(column)
     if pa.types.is_dictionary(column.type) and column.dictionary.null_count:

@@ -5,50 +5,66 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from slicing.joins.by_key import KeyMarks
 from slicing.joins.pairs import find
-from slicing.joins.plan import JoinPlan
+from slicing.joins.plan import JoinPlan, TwoSides
 from slicing.joins.progress import Marks
-from slicing.joins.sides import UNFIT, Run, Side
-from slicing.joins.within import MOST, RIGHT, Band
+from slicing.joins.sides import UNFIT, Done, Run, Side
+from slicing.joins.within import LEAST, MOST, RIGHT, Band
 from slicing.kernels.band import latest_of_codes, least_of_codes
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 
-def chosen_still(plan: JoinPlan, left: Side, right: Side, marks: Marks, codes: int) -> list[Mask | None]:
+def done_by_key(plan: TwoSides, side: int, marks: KeyMarks, codes: int) -> Done:
+    """Which rows of this side are done, as keys of the other side have these marks."""
+    until, some = np.full(codes, LEAST), np.zeros(codes, np.bool_)
+    before = plan.within.below(side, marks.mark)
+    until[marks.code] = np.where(before == MOST, MOST, np.maximum(before, LEAST + 1) - 1)
+    some[marks.code] = before > LEAST
+    return Done(until, some)
+
+
+def chosen_still(
+    plan: JoinPlan, left: Side, right: Side, marks: Marks, codes: int, of_keys: KeyMarks
+) -> list[Mask | None]:
     """For each run of the right side which rows are kept; None: all.
 
     A row leaves once the left watermark has passed its reach, and no waiting left row reaches it. With
     ``match="last"`` also once a later row of its key is near enough to every left row waiting or still to come.
     """
     until = plan.within.done(RIGHT, marks.left)
-    masks = [None if until is None else _reached_or_later(plan, left, run, until) for run in right.runs]
+    done = done_by_key(plan, RIGHT, of_keys, codes) if len(of_keys) else None
+    masks = [_reached_or_later(plan, left, run, until, done) for run in right.runs]
     if plan.spec.match != "last" or marks.left is None or (plan.spec.where is not None and not plan.where_is_right):
         return masks
     return [
         later if mask is None else mask & later
-        for mask, later in zip(masks, _not_followed(plan, left, right, marks.left, codes), strict=True)
+        for mask, later in zip(masks, _not_followed(plan, left, right, marks.left, codes, of_keys), strict=True)
     ]
 
 
-def _reached_or_later(plan: JoinPlan, left: Side, run: Run, until: int) -> Mask | None:
-    """Rows after a time, and those that a waiting left row reaches."""
-    if run.low > until:
+def _reached_or_later(plan: JoinPlan, left: Side, run: Run, until: int | None, done: Done | None) -> Mask | None:
+    """Rows after a time, or not before the one of their code, and those that a waiting left row reaches."""
+    if done is None and (until is None or run.low > until):
         return None
-    keep = run.time > until
+    keep: Mask = np.ones(len(run), np.bool_) if until is None else run.time > until
+    if done is not None:
+        keep = keep & ~done.rows(run)
     passed = np.flatnonzero(~keep)
     found = find(plan.within, RIGHT, run.take(passed), np.arange(passed.size), left.runs)
     keep[passed[found.total > 0]] = True
     return keep
 
 
-def _not_followed(plan: JoinPlan, left: Side, right: Side, mark: int, codes: int) -> list[Mask]:
+def _not_followed(plan: JoinPlan, left: Side, right: Side, mark: int, codes: int, of_keys: KeyMarks) -> list[Mask]:
     """Rows that are not followed by a row of their key which all left rows would rather have."""
     assert isinstance(plan.within, Band)
     after = plan.within.after
     least = np.full(codes, MOST if after is None else mark)
     if after is not None:
+        least[of_keys.code] = np.maximum(least[of_keys.code], of_keys.mark)
         for run in left.runs:
             least_of_codes(run.code, run.time, least)
     best = [np.zeros(codes, np.int64) for _ in range(3)]  # time, sequence and name of the last one near enough

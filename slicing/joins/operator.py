@@ -87,12 +87,23 @@ class JoinOperator(TwoSided):
         out: JoinOutput = self._push({LEFT: one_batch(left), RIGHT: one_batch(right)})
         return out
 
-    def advance(self, left: object = None, right: object = None) -> JoinOutput:
+    def advance(
+        self, left: object = None, right: object = None, *, left_marks: object = None, right_marks: object = None
+    ) -> JoinOutput:
         """Say that no row of a side before its watermark will come; watermarks never go back.
 
         Without arguments rows that wait (see ``max_rows_per_push``) are joined.
+
+        Parameters
+        ----------
+        left, right
+            The watermark of a side.
+        left_marks, right_marks : table
+            Watermarks of single keys of a side: its key columns and its time column; a null time says that no more
+            rows of the key come at all. A key's watermark is the larger of its side's and its own mark: its late rows
+            are judged by it, and rows of that key on the other side leave by it.
         """
-        out: JoinOutput = self._advance(left, right)
+        out: JoinOutput = self._advance(left, right, {LEFT: left_marks, RIGHT: right_marks})
         return out
 
     def flush(self) -> JoinOutput:
@@ -128,7 +139,7 @@ class JoinOperator(TwoSided):
         """Do the tasks, and commit what comes of them."""
         plan, most = state.plan, None if flush else self._most
         assert isinstance(plan, JoinPlan)
-        step = Step(plan, state.sides, state.marks, state.codes, most, self._threads)
+        step = Step(plan, state.sides, state.marks, state.codes, most, self._threads, by_key=state.by_key)
         step.show(state.waiting)
         tasks = step.work(state.tasks)
         if flush:
@@ -137,7 +148,7 @@ class JoinOperator(TwoSided):
         left, right, tasks = freed(step.sides, tasks, step.waiting)
         waiting = step.waiting[LEFT], step.waiting[RIGHT]
         state = replace(state, sides=(left, right), marks=step.marks, tasks=tasks, waiting=waiting)
-        state = forgotten(state)
+        state = forgotten(state.without_marks())
         held = {"held": state.held, "pending": state.pending, "bytes": state.nbytes}
         stats = Stats(counts | {"joined": step.joined} | held)
         mark = reached(plan, state.marks)

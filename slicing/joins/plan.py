@@ -89,6 +89,12 @@ class SidePlan:
             for argument, span in self.policy.spans().items():
                 self.measure.ticks(span, f"{self.title} {argument}")
             self.policy.check(types, self.measure)
+            by = getattr(self.policy, "by", ())
+            if by and sorted(by) != sorted(self.on):
+                raise ValueError(
+                    f"watermark={self.policy!r} of the {self.called} marks keys of {', '.join(by)}; by must name the "
+                    f"key columns: {', '.join(self.on) or 'there are none'}"
+                )
         self.columns = Columns({field.name: field.type for field in schema})
         self.types = {field.name: given_back(field.type) for field in schema}
         self.factor = 1  # common ticks in one of this side's

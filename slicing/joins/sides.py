@@ -76,6 +76,18 @@ NO_KEY = -1  # the code of a row whose key has a null: it has no partner
 
 
 @dataclass(frozen=True, eq=False)
+class Done:
+    """By code: rows up to a time are done, of some codes."""
+
+    until: Ints
+    some: npt.NDArray[np.bool_]
+
+    def rows(self, run: Run) -> npt.NDArray[np.bool_]:
+        done: npt.NDArray[np.bool_] = self.some[run.code] & (run.time <= self.until[run.code])
+        return done
+
+
+@dataclass(frozen=True, eq=False)
 class Gone:
     """Rows that have left: those of one run, in its order."""
 
@@ -183,6 +195,24 @@ class Side:
                 kept.append(rest)
             left.append(lost)
         return replace(self, runs=tuple(kept), gone=gone), left
+
+    def purged_by(self, over: Done) -> tuple[Side, list[Gone]]:
+        """Without the rows that are done by their code, and these."""
+        kept, left, lost = [], [], 0
+        for run in self.runs:
+            done = over.rows(run)
+            if not done.any():
+                kept.append(run)
+                continue
+            out = run.take(np.flatnonzero(done))
+            rest = run.take(np.flatnonzero(~done))
+            here = (self.flags[out.name - self.base] & GONE) == 0
+            lost += len(out) - int(np.count_nonzero(here))
+            out = out.take(np.flatnonzero(here))
+            if len(rest):
+                kept.append(rest)
+            left.append(Gone(out.code, out.time, out.name))
+        return replace(self, runs=tuple(kept), gone=self.gone - lost), left
 
     def split(self, run: Run, until: int) -> tuple[Run, Gone]:
         """The rows of a run that are later, and the others; neither has those that had left before."""

@@ -1,7 +1,7 @@
 """A join's state as sealed bytes, and back.
 
     magic, format version, header (JSON) | Arrow IPC streams: schemas, keys, then of each side flags, payload and runs,
-    then rows that wait
+    then rows that wait, and marks of keys
 
 Key values are written raw: codes mean something in one process only, but those of a table are in its order.
 """
@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from slicing.columns.keys import KeyTable
 from slicing.joins.arrivals import Rows
+from slicing.joins.by_key import KeyMarks
 from slicing.joins.plan import Asked, TwoSides
 from slicing.joins.progress import Marks
 from slicing.joins.sides import NO_KEY, Gone, Run, Side
@@ -33,7 +34,7 @@ Ints = npt.NDArray[np.int64]
 PlanOf = Callable[[pa.Schema | None, pa.Schema | None], TwoSides]
 
 MAGIC = b"SLICEJNS"
-FORMAT = 1
+FORMAT = 2
 
 
 def write(spec: Asked, state: JoinState | None, advanced: Marked, ended: bool) -> bytes:
@@ -108,6 +109,8 @@ def _tables(state: JoinState) -> Iterator[pa.Table]:
             yield _words(time=rows.keyless_time, name=rows.keyless)
     for gone in state.waiting:
         yield _words(time=gone.time, name=gone.name)
+    for marks in state.by_key:
+        yield _words(code=marks.code, mark=marks.mark)
 
 
 def _words(**columns: npt.NDArray[Any] | None) -> pa.Table:
@@ -125,6 +128,7 @@ def _state(plan_of: PlanOf, header: dict[str, Any], take: Iterator[pa.Table]) ->
     sides = [_side(plan, known, take) for known in header["sides"]]
     tasks = tuple(_task(known, take) for known in header["tasks"])
     waiting = [_gone(next(take)) for _ in range(2)]
+    by_key = [_key_marks(next(take)) for _ in range(2)]
     left, right = (Progress.from_json(progress) for progress in header["progress"])
     return JoinState(
         plan,
@@ -135,6 +139,7 @@ def _state(plan_of: PlanOf, header: dict[str, Any], take: Iterator[pa.Table]) ->
         Marks(*header["marks"]),
         tasks,
         (waiting[LEFT], waiting[RIGHT]),
+        (by_key[LEFT], by_key[RIGHT]),
     )
 
 
@@ -164,6 +169,10 @@ def _task(header: list[Any], take: Iterator[pa.Table]) -> Task:
 def _gone(table: pa.Table) -> Gone:
     time = _numbers(table, "time")
     return Gone(np.full(time.size, NO_KEY, np.int32), time, _numbers(table, "name"))  # they have no partner any more
+
+
+def _key_marks(table: pa.Table) -> KeyMarks:
+    return KeyMarks(_numbers(table, "code"), _numbers(table, "mark"))
 
 
 def _sequence(table: pa.Table) -> Ints | None:

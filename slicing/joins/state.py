@@ -11,6 +11,7 @@ import numpy.typing as npt
 from slicing.columns.keys import KeyTable
 from slicing.columns.order import distinct
 from slicing.joins.arrivals import Rows, unfit
+from slicing.joins.by_key import KeyMarks
 from slicing.joins.plan import TwoSides
 from slicing.joins.progress import Marks, effective
 from slicing.joins.sides import UNFIT, Gone, Run, Side
@@ -37,6 +38,7 @@ class JoinState:
     marks: Marks = field(default_factory=Marks)  # those that all of the rows that were joined have reached
     tasks: tuple[Task, ...] = ()  # rows that still wait to be joined
     waiting: tuple[Gone, Gone] = (NOBODY, NOBODY)  # rows to be shown once the other side's columns are known
+    by_key: tuple[KeyMarks, KeyMarks] = field(default_factory=lambda: (KeyMarks.none(), KeyMarks.none()))
 
     @staticmethod
     def fresh(plan: TwoSides, whole: bool = False) -> JoinState:
@@ -60,6 +62,17 @@ class JoinState:
     @property
     def nbytes(self) -> int:
         return sum(side.nbytes for side in self.sides) + (0 if self.keys is None else self.keys.nbytes)
+
+    def with_marks(self, side: int, code: Ints, mark: Ints) -> JoinState:
+        """With more marks of keys of a side."""
+        by_key = list(self.by_key)
+        by_key[side] = by_key[side].raised(code, mark)
+        return replace(self, by_key=(by_key[LEFT], by_key[RIGHT]))
+
+    def without_marks(self) -> JoinState:
+        """Without marks of keys that the streams' watermarks have reached."""
+        left, right = (marks.ahead_of(mark) for marks, mark in zip(self.by_key, self.marks, strict=True))
+        return self if (left, right) == self.by_key else replace(self, by_key=(left, right))
 
     def judge(self) -> Marks:
         """The watermarks that the next rows are judged by."""
@@ -95,6 +108,7 @@ def replanned(state: JoinState, plan: TwoSides) -> JoinState:
     return replace(
         state, plan=plan, keys=keys, sides=(sides[LEFT], sides[RIGHT]), tasks=tasks, marks=marks,
         waiting=(waiting[LEFT], waiting[RIGHT]),
+        by_key=(state.by_key[LEFT].scaled(scale), state.by_key[RIGHT].scaled(scale)),
     )  # fmt: skip
 
 
@@ -143,11 +157,12 @@ def _rows(task: Task) -> Rows:
 def forgotten(state: JoinState) -> JoinState:
     """Without the codes of keys that have no rows, where these are many."""
     keys = state.keys
-    if keys is None or len(keys) <= FORGET + 4 * state.held:
+    marked = [marks.code for marks in state.by_key]
+    if keys is None or len(keys) <= FORGET + 4 * (state.held + sum(code.size for code in marked)):
         return state
     runs = [run.code for side in state.sides for run in side.runs]
     used = [*runs, *(_rows(task).code for task in state.tasks if task.rows is not None)]
-    live = distinct(np.concatenate([*used, np.empty(0, np.int32)]).astype(np.int64))
+    live = distinct(np.concatenate([*used, *marked, np.empty(0, np.int32)]).astype(np.int64))
     code = np.full(len(keys), -1, np.int32)
     code[live] = np.arange(live.size)
     sides = [replace(side, runs=tuple(replace(run, code=code[run.code]) for run in side.runs)) for side in state.sides]
@@ -155,7 +170,9 @@ def forgotten(state: JoinState) -> JoinState:
         task if task.rows is None else replace(task, rows=replace(task.rows, code=code[task.rows.code]))
         for task in state.tasks
     )
-    return replace(state, keys=keys.compact(live), sides=(sides[LEFT], sides[RIGHT]), tasks=tasks)
+    left, right = (marks.recoded(code) for marks in state.by_key)
+    sides_now = sides[LEFT], sides[RIGHT]
+    return replace(state, keys=keys.compact(live), sides=sides_now, tasks=tasks, by_key=(left, right))
 
 
 def clipped(mark: int | None) -> int | None:

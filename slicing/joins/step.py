@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from slicing.columns.order import order_by, stable_order
 from slicing.joins.arrivals import Rows
-from slicing.joins.keep import chosen_still
+from slicing.joins.by_key import KeyMarks
+from slicing.joins.keep import chosen_still, done_by_key
 from slicing.joins.pairs import PIECE, Found, best_pairs, chosen, find
 from slicing.joins.plan import JoinPlan
 from slicing.joins.progress import Marks
@@ -46,7 +47,10 @@ class Step:
         most: int | None = None,
         threads: int = 1,
         whole: bool = False,
+        by_key: tuple[KeyMarks, KeyMarks] | None = None,
     ) -> None:
+        self._by_key = NO_MARKS  # rows that still wait to be joined were judged by others
+        self._by_key_last = NO_MARKS if by_key is None else by_key
         self.plan, self.sides, self.marks, self.codes = plan, list(sides), marks, codes
         self._most, self._threads, self._whole = most, threads, whole
         self._blocks: list[Block] = []
@@ -74,6 +78,7 @@ class Step:
             rest = None if task.rows is None else self._take(task)
             if rest is not None:
                 return (rest, *todo)
+            self._by_key = NO_MARKS if todo else self._by_key_last
             if task.marks is not None:
                 self._advance(task.marks, task.ended)
         return ()
@@ -123,12 +128,22 @@ class Step:
         for side in (LEFT, RIGHT):
             until = self._until(side, marks, ended)
             if side == RIGHT and self.plan.spec.matches and not ended[LEFT]:
-                kept = chosen_still(self.plan, self.sides[LEFT], self.sides[RIGHT], marks, self.codes)
+                of_left = self._by_key[LEFT]
+                kept = chosen_still(self.plan, self.sides[LEFT], self.sides[RIGHT], marks, self.codes, of_left)
                 self.sides[side] = self.sides[side].without(kept)
             elif self._may_leave(side):
                 self.sides[side], gone = self.sides[side].purged(until)
                 for rows in gone:
                     self._left(side, rows)
+                self._purge_by_key(side)
+
+    def _purge_by_key(self, side: int) -> None:
+        """Let go what is done at the marks of keys of the other side."""
+        marks = self._by_key[1 - side]
+        if len(marks) and self.sides[side].runs:
+            self.sides[side], gone = self.sides[side].purged_by(done_by_key(self.plan, side, marks, self.codes))
+            for rows in gone:
+                self._left(side, rows)
 
     def _until(self, side: int, marks: Marks | None, ended: tuple[bool, bool]) -> int | None:
         """Rows of the side up to this time are done."""
@@ -369,6 +384,7 @@ class Step:
         return Block(np.insert(left, at, lonely), np.insert(right, at, -1))
 
 
+NO_MARKS = KeyMarks.none(), KeyMarks.none()
 _NONE = np.empty(0, np.int64)
 _NO_CODES = np.empty(0, np.int32)
 NOBODY = Gone(_NO_CODES, _NONE, _NONE)

@@ -15,7 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.joins import snapshot
-from slicing.joins.arrivals import Rows, Timed, encoded, judged, late_rows, none_late, timed, unfit
+from slicing.joins.arrivals import Rows, Timed, encoded, judged, late_rows, none_late, parted, timed, unfit
+from slicing.joins.by_key import late_by_key, marks_in, marks_of
 from slicing.joins.plan import Asked, SidePlan, TwoSides
 from slicing.joins.progress import later
 from slicing.joins.sides import UNFIT
@@ -77,17 +78,24 @@ class TwoSided:
         self._ended = True
         return out
 
-    def _advance(self, left: object, right: object) -> Any:
-        """Move the watermarks that are given."""
+    def _advance(self, left: object, right: object, marks: dict[int, object] | None = None) -> Any:
+        """Move the watermarks that are given, and those of keys."""
         self._check_open()
+        asked = {side: table for side, table in (marks or {}).items() if table is not None}
         given = {side: mark for side, mark in ((LEFT, left), (RIGHT, right)) if mark is not None}
         state = self._state
         for side, mark in given.items():
             if state is None or not state.plan.known[side]:
                 given[side] = plain_moment(mark)
         if state is None:
+            if asked:
+                raise ValueError("marks of keys need the columns of the rows; push some first, or give schemas=")
             self._advanced = _with_marks(self._advanced, given)
             return self._nothing()
+        for side, table in asked.items():
+            argument = f"{self._asked.sides[side]}_marks"
+            found = marks_of(state.plan, state.plan.sides[side], state.keys, table, argument)
+            state = state.with_marks(side, *found)
         own = list(state.own)
         pending: dict[int, object] = {}
         for side, mark in given.items():
@@ -133,6 +141,9 @@ class TwoSided:
         for side, batch in arrived.items():
             side_plan = plan.sides[side]
             in_time, positions = judged(side_plan, batch, marks[side])
+            if state.keys is not None and len(state.by_key[side]):
+                by_key = late_by_key(plan, side_plan, state.keys, state.by_key[side], batch)
+                in_time, positions = parted(batch, by_key, positions)
             late[side] = late_rows(batch, positions)
             state, rows = self._stored(state, side, in_time)
             tasks.append(Task(side, rows))
@@ -143,6 +154,9 @@ class TwoSided:
             counts[plan.asked.sides[side]] = batch.given.num_rows
             counts[f"late_{plan.asked.sides[side]}"] = positions.size
             counts["null_time"] += batch.null_time.size
+        for side, batch in arrived.items():
+            found = marks_in(plan, plan.sides[side], state.keys, batch)
+            state = state if found is None else state.with_marks(side, *found)
         state = replace(state, progress=(progress[LEFT], progress[RIGHT]), own=(own[LEFT], own[RIGHT]))
         tasks[-1] = replace(tasks[-1], marks=state.judge())
         return self._worked(replace(state, tasks=tuple(tasks)), counts, late)

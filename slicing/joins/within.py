@@ -39,6 +39,9 @@ class Within(Protocol):
     def done(self, side: int, other: int | None) -> int | None:
         """Rows of this side up to this time meet nobody any more, where the other side's watermark is ``other``."""
 
+    def below(self, side: int, others: Ints) -> Ints:
+        """As ``done`` for many watermarks: rows of this side before these times are done; of MOST all are."""
+
     def floor(self, watermark: int) -> int:
         """Of windows: the start of the window that holds a time."""
 
@@ -73,6 +76,10 @@ class Band:
         if other is None or ahead is None or other - ahead - 1 < LEAST:
             return None
         return min(other - ahead - 1, MOST)
+
+    def below(self, side: int, others: Ints) -> Ints:
+        ahead = self.after if side == LEFT else self.before
+        return np.where(others == MOST, MOST, LEAST) if ahead is None else behind(others, ahead)
 
     def floor(self, watermark: int) -> int:
         raise AssertionError("a band has no windows")
@@ -119,6 +126,11 @@ class Windows:
         until = self.floor(other) - 1
         return None if until < LEAST else until
 
+    def below(self, side: int, others: Ints) -> Ints:
+        marks = np.unique(others)
+        floors = [MOST if mark == MOST else max(LEAST, self.floor(mark)) for mark in marks.tolist()]
+        return np.array(floors, np.int64)[np.searchsorted(marks, others)]
+
     def floor(self, watermark: int) -> int:
         if self._calendar is None:
             return (watermark - self._offset) // self._size * self._size + self._offset
@@ -126,6 +138,15 @@ class Windows:
         if watermark < first:
             return LEAST
         return int(self._calendar.previous_edge(np.array([min(watermark, last)], np.int64))[0])
+
+
+def behind(times: Ints, by: int) -> Ints:
+    """Times so far earlier, held within 64 bits; MOST, which is the end of all, stays."""
+    if by > 0:
+        moved = np.where(times < LEAST + by, LEAST, times - min(by, MOST))
+    else:
+        moved = np.where(times > MOST + max(by, -MOST), MOST, times - max(by, -MOST))
+    return np.where(times == MOST, MOST, moved)
 
 
 def bound(spec: JoinSpec, measure: Measure) -> Band | Windows:

@@ -14,7 +14,7 @@ from slicing.aggregates.aggregate import Aggregate, Formula
 from slicing.aggregates.changelog import refusal
 from slicing.columns.expressions import Derived, fields_of
 from slicing.query.triggers import AfterShare, EachPush, Trigger
-from slicing.query.watermark import Bounded, Watermark
+from slicing.query.watermark import Bounded, Punctuated, Watermark
 from slicing.times.durations import Duration, parse_span
 from slicing.windows.builtin import Calendar, Landmark, Session, Whole, Window
 from slicing.windows.context_free import ContextFreeWindow
@@ -601,6 +601,11 @@ def _watermark(value: object) -> Watermark:
         raise TypeError(
             "watermark must be sl.bounded(delay), sl.ordered(), sl.manual(), sl.per_source(column, delay) or "
             f"sl.punctuated(column); got {value!r}"
+        )
+    if isinstance(value, Punctuated) and value.by:
+        raise ValueError(
+            f"watermark={value!r} marks keys one by one, which joins take; for windows use sl.punctuated("
+            f"{value.column!r}), which marks the stream"
         )
     return value
 

@@ -6,7 +6,7 @@ one, so that a push that fails leaves the operator with the one it had.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -237,9 +237,10 @@ class PerSource(Watermark):
 @dataclass(frozen=True, repr=False)
 class Punctuated(Watermark):
     column: str
+    by: tuple[str, ...] = ()  # rows mark their key alone, not the stream
 
     def columns(self) -> tuple[str, ...]:
-        return (self.column,)
+        return (self.column, *self.by)
 
     def check(self, types: Mapping[str, pa.DataType], measure: Measure) -> None:
         type = types[self.column]
@@ -250,6 +251,8 @@ class Punctuated(Watermark):
             )
 
     def observe(self, before: Progress, seen: Seen) -> Progress:
+        if self.by:
+            return before
         marks, measure = seen.columns[self.column], seen.measure
         if pa.types.is_boolean(marks.type):
             return before.grown(_largest(seen.times[marks.fill_null(False).to_numpy(zero_copy_only=False)]))
@@ -261,7 +264,8 @@ class Punctuated(Watermark):
         return progress.largest
 
     def __repr__(self) -> str:
-        return f"sl.punctuated({self.column!r})"
+        by = f", by={list(self.by)!r}" if self.by else ""
+        return f"sl.punctuated({self.column!r}{by})"
 
 
 class Moved(NamedTuple):
@@ -342,9 +346,27 @@ def per_source(column: str, delay: object, idle: object = None) -> PerSource:
     return PerSource(_name(column, "per_source"), _not_negative(delay, "per_source's delay"), span)
 
 
-def punctuated(column: str) -> Punctuated:
-    """Rows carry the watermark: the largest value of a nullable time column, or a boolean that marks rows."""
-    return Punctuated(_name(column, "punctuated"))
+def punctuated(column: str, by: Sequence[str] | str = ()) -> Punctuated:
+    """Rows carry the watermark: the largest value of a nullable time column, or a boolean that marks rows.
+
+    Parameters
+    ----------
+    column
+        Where a row has a time, no row before it comes any more. Of a boolean column: true, where the row's own time is
+        that time.
+    by
+        The key columns of a join (:class:`JoinSpec`): a row says so of its key alone, and the stream's watermark moves
+        by ``advance()`` only.
+
+    Examples
+    --------
+    >>> sl.punctuated("mark", by=["sensor"])
+    sl.punctuated('mark', by=['sensor'])
+    """
+    names = (by,) if isinstance(by, str) else by
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) and name for name in names):
+        raise TypeError(f"punctuated's by must be a list of column names; got {by!r}")
+    return Punctuated(_name(column, "punctuated"), tuple(names))
 
 
 def _amount(span: Span) -> int:

@@ -40,8 +40,22 @@ class Naive:
     newest: list = field(default_factory=lambda: [None, None])
     rows: tuple[list, list] = field(default_factory=lambda: ([], []))
     number: list = field(default_factory=lambda: [0, 0])
+    key_marks: tuple[dict, dict] = field(default_factory=lambda: ({}, {}))
 
     # --- definitions ---
+
+    def mark(self, side: int, key: Any) -> int | None:
+        """The watermark of a key: the larger of the stream's and its own."""
+        found = [mark for mark in (self.marks()[side], self.key_marks[side].get(key)) if mark is not None]
+        return max(found, default=None)
+
+    def mark_keys(self, side: int, marks: list) -> list:
+        """No more rows of a key before a time; None: no more rows at all."""
+        for key, time in marks:
+            if key is not None or self.nulls_equal:
+                mark = 2 * INF if time is None else time
+                self.key_marks[side][key] = max(mark, self.key_marks[side].get(key, mark))
+        return self.purge()
 
     def marks(self) -> list:
         own = [None if n is None else n - d for n, d in zip(self.newest, self.delays, strict=True)]
@@ -77,14 +91,15 @@ class Naive:
 
     def push(self, batches: dict) -> tuple[list, dict]:
         """Results as (left arrival or None, right arrival or None), and late rows' arrivals by side."""
-        marks, out, late = self.marks(), [], {}
+        out, late = [], {}
         for side, batch in sorted(batches.items()):
             late[side] = []
             new = []
             for time, key, value in batch:
+                mark = self.mark(side, key)
                 row = Row(side, time, key, self.number[side], value, value if self.sequenced and side else 0)
                 self.number[side] += 1
-                if marks[side] is not None and time < marks[side]:
+                if mark is not None and time < mark:
                     late[side].append(row.arrival)
                     continue
                 new.append(row)
@@ -132,15 +147,15 @@ class Naive:
         return min(found, key=lambda r: (abs(r.time - left.time), r.time, -r.sequence, -r.arrival))
 
     def purge(self, ended: bool = False) -> list:
-        marks, out = self.marks(), []
+        out: list = []
         for side in (0, 1):
             leaving = []
             for row in self.rows[side]:
-                other = marks[1 - side]
+                other = self.mark(1 - side, row.key)
                 keyless = row.key is None and not self.nulls_equal
                 done = ended or keyless or (other is not None and other > self.end(row))
                 if side == 1 and self.match != "all" and not ended and not keyless:
-                    done = self.useless(row, marks[0])
+                    done = self.useless(row, self.mark(0, row.key))
                 if done and not row.left:
                     row.left = True
                     leaving.append(row)

@@ -177,6 +177,17 @@ class Both:
             found = getattr(out, f"late_{name}")
             assert found[f"{name}_id"].to_pylist() == late.get(side, []) if found.num_rows else not late.get(side)
 
+    def mark_keys(self, side: int) -> None:
+        """Marks of some keys, near the newest rows of the side or for ever."""
+        rng, newest = self.case.rng, self.model.newest[side]
+        marks = []
+        for _ in range(int(rng.integers(1, 4))):
+            time = max(min(newest + int(rng.integers(-9, 12)), (1 << 63) - 20), -(1 << 63) + 20)
+            marks.append((str_or_none(rng.choice(self.case.keys)), None if rng.random() < 0.1 else time))
+        keys, times = zip(*marks, strict=True)
+        given = pa.table({"k": pa.array(keys, pa.string()), "t": pa.array(times, pa.int64())})
+        self.check(self.op.advance(**{f"{('left', 'right')[side]}_marks": given}), self.model.mark_keys(side, marks))
+
     def push_model(self, rows: dict) -> tuple[list, dict]:
         return self.model.push(rows)
 
@@ -232,6 +243,8 @@ def walked(case: Case, **options: object) -> Both:
             mark: list = [None, None]
             mark[int(case.rng.integers(0, 2))] = min(case.base + int(case.rng.integers(0, 60)), (1 << 63) - 20)
             both.check(both.op.advance(*mark), both.model.advance(*mark))
+        if case.rng.random() < 0.3 and not case.one_key and all(both.model.number):
+            both.mark_keys(int(case.rng.integers(0, 2)))
         if case.rng.random() < 0.15:
             both.op = sl.JoinOperator.restore(both.spec, both.op.snapshot(), **options)
     both.flush()

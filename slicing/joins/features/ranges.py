@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slicing.joins.features.spec import FeatureSpec
-from slicing.joins.within import LEAST, LEFT, MOST, PARTS, Band, Reach
+from slicing.joins.within import LEAST, LEFT, MOST, PARTS, RIGHT, Band, Reach, behind
 from slicing.times.measure import Measure
 
 Ints = npt.NDArray[np.int64]
@@ -87,6 +87,14 @@ class Ranges:
                 return None
             until = min(time for time in first if time is not None) - 1
         return None if until < LEAST else min(until, MOST)
+
+    def below(self, side: int, others: Ints) -> Ints:
+        if side == LEFT:
+            return behind(others, self.nearest)
+        marks = np.unique(others)
+        done = [MOST if mark == MOST else self.done(RIGHT, mark) for mark in marks.tolist()]
+        before = [LEAST if until is None else min(until, MOST - 1) + 1 for until in done]
+        return np.array(before, np.int64)[np.searchsorted(marks, others)]
 
     def floor(self, watermark: int) -> int:
         raise AssertionError("features have no windows")

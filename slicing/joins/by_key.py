@@ -1,0 +1,158 @@
+"""Marks of keys (group-wise punctuation): no more rows of a key before a time, beside the stream's watermark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from slicing.columns.arrow_out import array_of
+from slicing.columns.keys import KeyTable
+from slicing.columns.order import none
+from slicing.columns.sources import one_batch
+from slicing.columns.typed import column_type
+from slicing.columns.values import plain
+from slicing.joins.arrivals import Timed, comparable
+from slicing.joins.plan import SidePlan, TwoSides
+from slicing.joins.within import LEAST, MOST
+from slicing.query.watermark import Punctuated
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class KeyMarks:
+    """Keys of one side, by code, and their marks in ticks of the common time; MOST: no more rows at all."""
+
+    code: Ints
+    mark: Ints
+
+    @staticmethod
+    def none() -> KeyMarks:
+        return KeyMarks(none(), none())
+
+    def __len__(self) -> int:
+        return self.code.size
+
+    def raised(self, code: Ints, mark: Ints) -> KeyMarks:
+        """With more marks; a mark never goes back."""
+        both, marks = np.concatenate([self.code, code]), np.concatenate([self.mark, mark])
+        order = np.lexsort((marks, both))
+        both, marks = both[order], marks[order]
+        last = np.append(both[1:] != both[:-1], True)[: both.size]
+        return KeyMarks(both[last], marks[last])
+
+    def ahead_of(self, watermark: int | None) -> KeyMarks:
+        """Without marks that the stream's watermark has reached."""
+        if watermark is None or not len(self):
+            return self
+        ahead = (self.mark > watermark) | (self.mark == MOST)
+        return self if ahead.all() else KeyMarks(self.code[ahead], self.mark[ahead])
+
+    def recoded(self, code: npt.NDArray[np.int32]) -> KeyMarks:
+        """Codes renumbered: ``code[old]`` is the new one."""
+        new = code[self.code].astype(np.int64)
+        order = np.argsort(new)
+        return KeyMarks(new[order], self.mark[order])
+
+    def scaled(self, scale: int) -> KeyMarks:
+        """In finer ticks."""
+        if scale == 1:
+            return self
+        end = self.mark == MOST
+        mark = np.where(end, 0, np.clip(self.mark, LEAST // scale, MOST // scale)) * scale
+        return KeyMarks(self.code, np.where(end, MOST, mark))
+
+    def of(self, code: npt.NDArray[np.int32]) -> Ints:
+        """The mark of each row's key; LEAST: it has none."""
+        at = np.minimum(np.searchsorted(self.code, code), self.code.size - 1)
+        found: Ints = np.where(self.code[at] == code, self.mark[at], LEAST)
+        return found
+
+
+def marks_of(plan: TwoSides, side: SidePlan, keys: KeyTable | None, data: object, argument: str) -> tuple[Ints, Ints]:
+    """Codes and marks of a table that users give: key columns and the time column; a null time: no more rows."""
+    if keys is None or not side.on:
+        raise ValueError(f"{argument} marks keys, and on=[] has none; advance the stream's watermark")
+    if not side.known:
+        raise ValueError(
+            f"{argument} came before the first rows of the {side.called}, whose columns are unknown; push them first, "
+            "or give schemas="
+        )
+    batch = one_batch(data)
+    time = batch.column(batch.schema.names.index(_checked(batch.schema, side, argument)))
+    for name, type in zip(side.on, side.keys, strict=True):
+        if column_type(batch.schema, name) != type:
+            found = batch.schema.field(name).type
+            raise TypeError(f"{argument}: key column {name!r} has type {found}; it must be {type}, as in the rows")
+    missing = time.is_null().to_numpy(zero_copy_only=False)
+    mark = _common(side, side.measure.words(time.fill_null(_zero(time)) if missing.any() else time))
+    mark[missing] = MOST
+    return _coded(plan, side, keys, batch, mark)
+
+
+def marks_in(plan: TwoSides, side: SidePlan, keys: KeyTable | None, arrived: Timed) -> tuple[Ints, Ints] | None:
+    """Codes and marks that rows carry (``punctuated(column, by=...)``)."""
+    policy = side.policy
+    if not isinstance(policy, Punctuated) or not policy.by or keys is None:
+        return None
+    column = arrived.batch.column(policy.column)
+    if pa.types.is_boolean(column.type):
+        rows = np.flatnonzero(column.fill_null(False).to_numpy(zero_copy_only=False))
+        mark = arrived.time[rows]
+    else:
+        rows = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
+        mark = side.measure.words(column.take(array_of(rows)))
+    batch = arrived.batch.take(array_of(rows)) if rows.size else arrived.batch.slice(0, 0)
+    return _coded(plan, side, keys, batch, _common(side, mark))
+
+
+def late_by_key(
+    plan: TwoSides, side: SidePlan, keys: KeyTable, marks: KeyMarks, arrived: Timed
+) -> npt.NDArray[np.bool_]:
+    """Which rows are before the mark of their key."""
+    columns, valid = _key_columns(plan, side, arrived.batch)
+    code = np.full(arrived.time.size, -1, np.int32)
+    rows = np.flatnonzero(valid)
+    code[rows] = keys.encode_values([column.take(array_of(rows)) for column in columns])
+    limit = marks.of(code)
+    late: npt.NDArray[np.bool_] = (limit == MOST) | (arrived.time < -(-limit // side.factor))
+    return late
+
+
+def _coded(plan: TwoSides, side: SidePlan, keys: KeyTable, batch: pa.RecordBatch, mark: Ints) -> tuple[Ints, Ints]:
+    """With the codes of their keys; those of a null key are nobody's."""
+    columns, valid = _key_columns(plan, side, batch)
+    rows = np.flatnonzero(valid)
+    code = keys.encode_values([column.take(array_of(rows)) for column in columns])
+    return code.astype(np.int64), mark[rows]
+
+
+def _key_columns(plan: TwoSides, side: SidePlan, batch: pa.RecordBatch) -> tuple[list[pa.Array], npt.NDArray[np.bool_]]:
+    """The key columns as they are compared, and which rows have a key."""
+    columns = [comparable(plain(batch.column(n)), type) for n, type in zip(side.on, plan.key_types, strict=True)]
+    valid = np.ones(batch.num_rows, np.bool_)
+    for column in () if plan.asked.nulls_equal else columns:
+        valid &= column.is_valid().to_numpy(zero_copy_only=False)
+    return columns, valid
+
+
+def _checked(schema: pa.Schema, side: SidePlan, argument: str) -> str:
+    type = column_type(schema, side.time)
+    if type != side.measure.type:
+        raise TypeError(
+            f"{argument}: time column {side.time!r} has type {type}; it must be {side.measure.type}, as in the rows"
+        )
+    return side.time
+
+
+def _zero(column: pa.Array) -> pa.Scalar:
+    return pa.scalar(0, pa.int32() if pa.types.is_date32(column.type) else pa.int64()).cast(column.type)
+
+
+def _common(side: SidePlan, mark: Ints) -> Ints:
+    """In ticks of the common time, held within 64 bits."""
+    factor = side.factor
+    return np.clip(mark, -(MOST // factor), MOST // factor) * factor
