@@ -48,9 +48,11 @@ def to_table(
         return plan.no_windows
     void = None
     if plan.spec.op is not None:
-        answers, mark, void = settled(plan, answers, mark, keys)
+        answers, kept, void = settled(plan, answers, timing, keys)
         if not answers.window.size:
             return plan.no_windows
+        if kept is not None:
+            mark, timing = (None if c is None else c[kept] for c in (mark, timing))
     order = None if answers.ordered and mark is None else in_order(answers, keys, mark)
     if order is not None:
         answers = answers.take(order)

@@ -15,6 +15,7 @@ from slicing.cells.lanes import Lane
 from slicing.cells.lists import Lists
 from slicing.cells.table import Cells
 from slicing.closing.answers import Answers
+from slicing.closing.panes import EARLY
 from slicing.columns.arrow_out import array_of
 from slicing.columns.keys import KeyTable
 from slicing.query.plan import Plan
@@ -26,10 +27,11 @@ Mask = npt.NDArray[np.bool_]
 
 
 def settled(
-    plan: Plan, answers: Answers, mark: Ints | None, keys: KeyTable | None
+    plan: Plan, answers: Answers, timing: Ints | None, keys: KeyTable | None
 ) -> tuple[Answers, Ints | None, Mask | None]:
-    """The windows that have rows left, with their marks, and which of them get nulls: more was taken back than there
-    was, and ``on_unmatched="null"`` (otherwise that is an error)."""
+    """The windows that have rows left, which of all these are (None: all), and which of them get nulls: more was taken
+    back than there was, and ``on_unmatched="null"`` (otherwise that is an error). Early ones of these are withheld, and
+    so are the rows that would take them back later."""
     blocks = answers.whole()
     rows = blocks[plan.lanes.index(ROWS)][:, 0]
     wrong, nothing, shows = rows < 0, rows == 0, answers.shows
@@ -37,18 +39,20 @@ def settled(
         bad = found.below | (nothing & found.left)
         bad = _seen(plan, answers, lane, bad)
         wrong = wrong | bad
-    if wrong.any() and plan.spec.on_unmatched == "error":
-        _refuse(plan, answers, keys, wrong, rows, blocks)
-    if plan.wholes:
-        answers = _bounded(plan, answers, blocks)
     gone = nothing & ~wrong
     if shows is not None:
         gone, wrong = gone[shows], wrong[shows]
-    if gone.any():
-        kept = np.flatnonzero(~gone)
-        ordered, answers = answers.ordered, answers.take(kept)
-        answers.ordered, wrong, mark = ordered, wrong[kept], None if mark is None else mark[kept]
-    return answers, mark, wrong if wrong.any() else None
+    if timing is not None:
+        gone, wrong = gone | (wrong & (timing == EARLY)), wrong & (timing != EARLY)
+    if wrong.any() and plan.spec.on_unmatched == "error":
+        _refuse(plan, answers, keys, int(np.argmax(wrong)), rows, blocks)
+    if plan.wholes:
+        answers = _bounded(plan, answers, blocks)
+    kept = np.flatnonzero(~gone) if gone.any() else None
+    if kept is not None:
+        ordered, answers, wrong = answers.ordered, answers.take(kept), wrong[kept]
+        answers.ordered = ordered
+    return answers, kept, wrong if wrong.any() else None
 
 
 def nulled(array: pa.Array, void: Mask) -> pa.Array:
@@ -105,10 +109,9 @@ def _seen(plan: Plan, answers: Answers, lane: Lane, bad: Mask) -> Mask:
 
 
 def _refuse(
-    plan: Plan, answers: Answers, keys: KeyTable | None, wrong: Mask, rows: Ints, blocks: tuple[Block, ...]
+    plan: Plan, answers: Answers, keys: KeyTable | None, row: int, rows: Ints, blocks: tuple[Block, ...]
 ) -> None:
-    partial = int(np.argmax(wrong))
-    row = partial if answers.shows is None else int(np.argmax(answers.shows == partial))
+    partial = row if answers.shows is None else int(answers.shows[row])
     what = "more rows were taken back than there were"
     if rows[partial] >= 0:
         lanes = ((lane, found.below | ((rows == 0) & found.left)) for lane, found in _lanes(plan, answers, blocks))

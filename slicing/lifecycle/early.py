@@ -21,6 +21,7 @@ from slicing.closing.answers import Answers
 from slicing.closing.open_runs import PushedRuns, reported
 from slicing.closing.panes import EARLY, LATE, ON_TIME, Found, Kept, Panes, news_by_push, news_by_time
 from slicing.closing.revise import windows_changed
+from slicing.closing.settle import news
 from slicing.closing.ways import Closing
 from slicing.columns.order import distinct
 from slicing.lifecycle.state import State
@@ -287,7 +288,7 @@ def fire(state: State, windows: Mask) -> list[Panes]:
     if kept.apart:
         for group in _groups(state):
             mine = group.windows & windows
-            pieces = [kept.table_of(at) for at in _since(kept, group)]
+            pieces = [cells for at in _since(kept, group) if len(cells := news(plan, kept.table_of(at)))]
             if mine.any() and pieces:
                 panes += _fired(state, kept, group._replace(windows=mine), pieces, after)
     state.fired = state.fired | {plan.names[i]: state.epoch for i in np.flatnonzero(windows).tolist()}

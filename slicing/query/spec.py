@@ -463,19 +463,22 @@ class Spec:
                 f"time=sl.processing_time() gives a row that is taken back (op={self.op!r}) another time than it had; "
                 "use a time column"
             )
-        if self.trigger is not None:
+        whole = [name for name in self.triggers() if isinstance(self.windows[name], Whole)]
+        if whole:
             raise ValueError(
-                f"trigger={self.trigger!r} reports windows before they are complete, which op={self.op!r} does not do "
-                "yet; use one of the two"
+                f"windows[{whole[0]!r}] is whole(), whose first and last row may be taken back (op={self.op!r}), and a "
+                "trigger would report it with other bounds each time; give triggers to other windows by name"
             )
         if self.idle is not None:
             raise ValueError(
                 f"idle={str(self.idle)!r} ends a key for good, and op={self.op!r} takes rows back; use one of the two"
             )
-        if self.allowed_lateness != 0 and self.emit != "changes":
+        if (self.allowed_lateness != 0 or self.trigger is not None) and self.emit != "changes":
+            late = self.allowed_lateness != 0
+            given = f"allowed_lateness={str(self.allowed_lateness)!r}" if late else f"trigger={self.trigger!r}"
             raise ValueError(
-                f"emit={self.emit!r} cannot take back a window that lost its last row: op={self.op!r} with "
-                f"allowed_lateness={str(self.allowed_lateness)!r} needs emit='changes'"
+                f"emit={self.emit!r} cannot take back a window that lost its last row: op={self.op!r} with {given} "
+                "needs emit='changes'"
             )
         for name, agg in self.aggs.items():
             for part in agg.parts():
