@@ -32,7 +32,6 @@ from slicing.windows.decide import Context, Decision, Workload, decide
 from slicing.windows.edges import DueWindows
 from slicing.windows.rows.counted import LastRows, RowCount
 from slicing.windows.rows.marked import Frame, Punctuation
-from slicing.windows.rows.row_view import MOST_FLAGS
 from slicing.windows.rows.row_windows import RowWindow
 from slicing.windows.rows.users import BoundContextAware
 
@@ -242,7 +241,7 @@ def _rows_kept(plan: Plan) -> str:
         sliced = [w.number for w in (*plan.stream_windows, *(plan.row_windows if plan.slices_rows else ()))]
         for number in sorted(w.number for w in (*plan.row_windows, *plan.stream_windows)):
             asked = asked_of[plan.names[number]]
-            until = "" if asked.rows else f"; all the same its rows are kept until its windows close, {_why_kept(plan)}"
+            until = "" if asked.rows else f"; all the same its rows are kept until its windows close, {plan.why_rows}"
             if number in sliced:
                 until = "; once rows are final, only slices between where windows begin and end are kept"
             found.append(f"{plan.names[number]}: {asked.why}{until}")
@@ -253,18 +252,6 @@ def _rows_kept(plan: Plan) -> str:
     if kinds:
         return "no: a slice keeps the sorted values, counted, of a column with a holistic aggregate; never rows"
     return "no: every window is known from edges or gaps, and every aggregate combines from partials"
-
-
-def _why_kept(plan: Plan) -> str:
-    """What keeps final rows from being aggregated between where windows begin and end."""
-    if plan.spec.revises:
-        return "for a late row may revise them"
-    other = next((w for w in plan.row_windows if not w.slices), None)
-    if other is not None:
-        return f"for a window {plan.names[other.number]!r} {other.why_rows}"
-    if len(plan.row_flags) > MOST_FLAGS:
-        return f"for windows ask {len(plan.row_flags)} flags of a row, and a slice has room for {MOST_FLAGS}"
-    return "for windows were added"
 
 
 def _of_users(plan: Plan) -> list[tuple[str, str]]:

@@ -268,11 +268,23 @@ class Plan:
         return (*([OF_KEY] if self.counts_arrivals else []), *([OF_ALL] if self.counts_all else []))
 
     @lazy
-    def slices_rows(self) -> bool:
-        """Rows that become final are cut where windows of rows begin and end, and only the slices are kept: nothing is
+    def why_rows(self) -> str | None:
+        """Why final rows are kept one by one for windows that rows decide; None where slices are enough: nothing is
         revised, and all windows tell from final rows where they begin and end, and see all of them."""
-        alike = all(w.slices and w.by_key and w.origin == BEGIN and not w.notes for w in self.row_windows)
-        return alike and bool(self.row_windows) and not self.spec.revises and len(self.row_flags) <= MOST_FLAGS
+        if self.spec.revises:
+            return "for a late row may revise them"
+        other = next((w for w in self.row_windows if not w.slices), None)
+        if other is not None:
+            return f"for a window {self.names[other.number]!r} {other.why_rows}"
+        if len(self.row_flags) > MOST_FLAGS:
+            return f"for windows ask {len(self.row_flags)} flags of a row, and a slice has room for {MOST_FLAGS}"
+        alike = all(w.by_key and w.origin == BEGIN and not w.notes for w in self.row_windows)
+        return None if alike else "for windows were added"
+
+    @lazy
+    def slices_rows(self) -> bool:
+        """Whether rows that become final are cut where windows of rows begin and end, and only the slices are kept."""
+        return bool(self.row_windows) and self.why_rows is None
 
     @lazy
     def slices_at_once(self) -> bool:
