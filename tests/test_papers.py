@@ -114,10 +114,10 @@ def test_li_11_error_falls_with_slack_and_is_none_with_punctuation() -> None:
     for kind in ("generous slack", "consistent slack"):
         assert error.of(kind)[0] > 1e-3 and error.of(kind)[-1] < 1e-9
         assert latency.of(kind)[0] < latency.of(kind)[-1]
-    assert error.of("generous slack")[0] < error.of("consistent slack")[0]
     assert error.of("punctuation")[0] < 1e-9
     assert latency.of("punctuation")[0] < latency.of("generous slack")[-1]
-    assert found.panel("rows dropped").of("generous slack")[-1] == 0
+    dropped = found.panel("rows dropped")
+    assert max(dropped.of("generous slack")) == 0 < dropped.of("consistent slack")[0]
 
 
 def test_li_12_only_slack_beyond_a_block_has_no_wrong_answers() -> None:
@@ -140,12 +140,13 @@ def test_li_19_computes_what_adaptwid_would_hold() -> None:
     for query in ("Q6-7", "Q6-8"):
         for width in ("narrow", "wide"):
             panel = found.panel(f"{query}, state a group, {width}")
-            for at in panel.at:
+            ratios = found.panel(f"{query}, slices / ideal AdaptWID").of(f"{width} partials")
+            for at, ratio in zip(panel.at, ratios, strict=True):
                 ideal = panel.of("AdaptWID, ideal", at)
                 assert 0 < ideal <= min(panel.of("eager", at), panel.of("lazy", at))
                 assert panel.of("slices", at) <= panel.of("eager", at)
                 assert panel.of("slices, measured", at) <= 1.2 * panel.of("slices", at)
-                assert panel.of("slices / ideal", at) == pytest.approx(panel.of("slices, measured", at) / ideal)
+                assert ratio == pytest.approx(panel.of("slices, measured", at) / ideal)
     most = found.panel("Q6-8, most bytes")
     assert all(a < b for a, b in zip(most.of("slices"), most.of("eager"), strict=True))
 

@@ -179,6 +179,27 @@ class Li11:
     track_latency.unit = "s of the stream"
 
 
+class Li12:
+    """Blocks of 490 s in random order: the share of wrong counts, and seconds of the stream until a result."""
+
+    params: ClassVar = ["434s", "491s", "punctuation"]
+    param_names: ClassVar = ["policy"]
+
+    def setup(self, policy: str) -> None:
+        self.arrivals = data.blocks(4 * 490 * 2, 2)
+        watermark = sl.punctuated("mark") if policy == "punctuation" else sl.bounded(policy)
+        self.told = li_disorder.asked(li_disorder.BLOCKS, self.arrivals, 40, watermark)
+
+    def track_wrong(self, policy: str) -> float:
+        expected = li_disorder.truth(li_disorder.BLOCKS, self.arrivals)
+        return li_disorder.against(li_disorder.BLOCKS, self.told, expected)[1]
+
+    def track_latency(self, policy: str) -> float:
+        return self.told.latency()
+
+    track_wrong.unit, track_latency.unit = "%", "s of the stream"
+
+
 class Li19:
     """Groups of 1, 15 and 300 rows a window of 10 s that slides by 1 s, a push a second."""
 
@@ -194,7 +215,7 @@ class Li19:
 
     def track_state_against_ideal(self, name: str) -> float:
         """Bytes of wide partials, of what an ideal AdaptWID would hold."""
-        return float(li_adaptive.state_point(self.stream, "wide")["slices / ideal"])
+        return float(li_adaptive.state_point(self.stream, "wide")[li_adaptive.RATIO])
 
     track_closing_push.unit = "ms"
     track_state_against_ideal.unit = "of the ideal AdaptWID"

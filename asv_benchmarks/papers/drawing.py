@@ -1,4 +1,4 @@
-"""A figure as SVG: its panels side by side, and what the paper states beside what the run found below them."""
+"""A figure as SVG: its panels, and what the paper states beside what the run found below them."""
 
 from __future__ import annotations
 
@@ -14,18 +14,23 @@ from matplotlib.axes import Axes
 from asv_benchmarks.papers.figure import Figure, Measured, Outcome, Panel
 
 WIDTH, HEIGHT = 5.2, 4.0
+ACROSS = 4  # panels side by side
 
 
 def draw(figure: Figure, outcome: Outcome, folder: Path) -> Path:
     """Write ``folder/<name>.svg``; the path."""
     folder.mkdir(parents=True, exist_ok=True)
-    found = _text(outcome, columns=24 + 56 * len(outcome.panels))
+    across = min(len(outcome.panels), ACROSS)
+    down = -(-len(outcome.panels) // across)
+    found = _text(outcome, columns=24 + 56 * across)
     below = 0.17 * (found.count("\n") + 2)
-    size = WIDTH * max(len(outcome.panels), 1), HEIGHT + below
+    size = WIDTH * across, HEIGHT * down + below
     with matplotlib.rc_context({"svg.hashsalt": figure.name, "font.size": 9}):
-        canvas, axes = plt.subplots(1, len(outcome.panels), figsize=size, squeeze=False)
-        for axis, panel in zip(axes[0], outcome.panels, strict=True):
+        canvas, axes = plt.subplots(down, across, figsize=size, squeeze=False)
+        for axis, panel in zip(axes.flat, outcome.panels, strict=False):
             _panel(axis, panel)
+        for axis in axes.flat[len(outcome.panels) :]:
+            axis.remove()
         canvas.suptitle(f"{figure.paper}: {figure.title}")
         canvas.tight_layout(rect=(0, below / size[1], 1, 1))
         canvas.text(0.01, 0.01, found, va="bottom", fontsize=8, family="monospace")

@@ -38,6 +38,7 @@ WIDTHS = {
 }
 ROW = {"narrow": 24, "wide": 32}  # time, key and the columns that are asked for
 EAGER, LAZY, IDEAL, ONE = "eager", "lazy", "AdaptWID, ideal", "slices, cells of one row as rows"
+CELL, RATIO = "bytes of a cell of several rows", "slices / ideal"
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,7 @@ class Lazy:
     def push(self, batch: pa.RecordBatch) -> list[pa.Table]:
         found = []
         if self.kept:
-            given = sl.aggregate(pa.Table.from_batches(self.kept), self.spec)
+            given = sl.aggregate(pa.Table.from_batches(self.kept), self.spec, threads=1)
             start = START + (self.pushed - self.query.panes) * SECOND
             found = [given.set_column(1, "window_start", pa.array(np.full(given.num_rows, start), pa.timestamp("us")))]
         self.kept.append(batch)
@@ -279,7 +280,7 @@ def state_point(stream: Stream, width: str) -> dict[str, Value]:
     partial, measured = a_cell(stream.query, width), most_state(stream, width)
     found, groups = most_held(stream, partial, ROW[width])
     told = {"slices, measured": measured / groups, **{name: size / groups for name, size in found.items()}}
-    return told | {"bytes of a cell": partial, "slices / ideal": measured / found[IDEAL]}
+    return told | {CELL: partial, RATIO: measured / found[IDEAL]}
 
 
 def _sets(effort: Effort) -> Sequence[str]:
@@ -293,7 +294,7 @@ def _streams(effort: Effort, query: Query) -> Iterator[Stream]:
 
 
 def run(effort: Effort) -> Outcome:
-    panels, states = [], {}
+    panels, states, notes = [], {}, []
     for query in (Q7, Q8):
         each = list(_streams(effort, query))
         told = [compared(stream, effort.runs) for stream in each]
@@ -306,10 +307,14 @@ def run(effort: Effort) -> Outcome:
         for width in WIDTHS:
             points = [state_point(stream, width) for stream in each]
             states[query, width] = points
-            series = {name: [point[name] for point in points] for name in points[0]}
+            series = {name: [point[name] for point in points] for name in points[0] if name not in (CELL, RATIO)}
             title = f"{query.name}, state a group, {width} partials"
             panels.append(Panel(title, "data set", "bytes", _sets(effort), series))
-    return Outcome(panels, _findings(panels, states))
+            notes.append(f"{query.name}, {width}: a cell of several rows takes {short(points[0][CELL])} bytes.")
+        ratios = {f"{width} partials": [point[RATIO] for point in states[query, width]] for width in WIDTHS}
+        title = f"{query.name}, slices / ideal AdaptWID"
+        panels.append(Panel(title, "data set", "times the bytes", _sets(effort), ratios, log_y=False))
+    return Outcome(panels, _findings(panels, states), notes)
 
 
 def _findings(panels: Sequence[Panel], states: dict[tuple[Query, str], list[dict[str, Value]]]) -> list[Finding]:
@@ -321,8 +326,8 @@ def _findings(panels: Sequence[Panel], states: dict[tuple[Query, str], list[dict
         return f"{short(min(found))} to {short(max(found))}"
 
     ideal = "; ".join(
-        f"{width} partials: slices hold {short(points[0]['slices / ideal'])} (DS1) to "
-        f"{short(points[-1]['slices / ideal'])} (DS5) times the ideal AdaptWID, "
+        f"{width} partials: slices hold {short(points[0][RATIO])} (DS1) to "
+        f"{short(points[-1][RATIO])} (DS5) times the ideal AdaptWID, "
         f"{short(points[-1][ONE] / points[-1][IDEAL])} at DS5 if cells of one row were rows"
         for (query, width), points in states.items()
         if query is Q8

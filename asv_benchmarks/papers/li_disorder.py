@@ -135,10 +135,10 @@ BAND_SLACKS = tuple(n * MILLISECOND for n in (0, 320, 640, 1280, 2560, 3200))
 
 
 def run_band(effort: Effort) -> Outcome:
-    """Pushes of a tenth of a second."""
+    """Pushes of a fifth of a second."""
     rate, slacks = effort.pick(1000, 50), effort.pick(BAND_SLACKS, BAND_SLACKS[::5])
-    batch = effort.pick(rate // 10, rate)
-    found, expected = Policies(BAND, data.band(effort.pick(600, 100) * rate, rate), batch).run(slacks)
+    batch = effort.pick(rate // 5, rate)
+    found, expected = Policies(BAND, data.band(effort.pick(300, 100) * rate, rate), batch).run(slacks)
     error, latency, dropped = panels = _panels(BAND, found, expected, slacks, 0)
     generous, consistent = error.of("generous slack"), error.of("consistent slack")
     findings = [
@@ -149,8 +149,8 @@ def run_band(effort: Effort) -> Outcome:
         ),
         Finding(
             "generous slack is much more accurate than consistent slack at about the same latency",
-            f"without slack {short(generous[0])} against {short(consistent[0])} %; "
-            f"rows lost altogether: {short(dropped.of('generous slack')[0])} against "
+            f"generous {', '.join(map(short, generous))} %, consistent {', '.join(map(short, consistent))} %; rows "
+            f"lost altogether without slack: {short(dropped.of('generous slack')[0])} against "
             f"{short(dropped.of('consistent slack')[0])}",
         ),
         Finding(
@@ -168,13 +168,13 @@ BLOCK_SLACKS = tuple(n * 100 * MILLISECOND for n in (0, 544, 1091, 2182, 3273, 4
 
 
 def run_blocks(effort: Effort) -> Outcome:
-    """Pushes of five seconds."""
+    """Pushes of ten seconds."""
     rate, slacks = (
         effort.pick(100, 2),
         effort.pick(BLOCK_SLACKS, (BLOCK_SLACKS[0], BLOCK_SLACKS[4], *BLOCK_SLACKS[-2:])),
     )
-    arrivals = data.blocks(effort.pick(20, 4) * 490 * rate, rate)
-    found, expected = Policies(BLOCKS, arrivals, effort.pick(5, 20) * rate).run(slacks)
+    arrivals = data.blocks(effort.pick(12, 4) * 490 * rate, rate)
+    found, expected = Policies(BLOCKS, arrivals, effort.pick(10, 20) * rate).run(slacks)
     wrong, latency, _ = panels = _panels(BLOCKS, found, expected, slacks, 1)
     generous = wrong.of("generous slack")
     shares = ", ".join(f"{short(share)} % at {short(at)} s" for at, share in zip(wrong.at, generous, strict=True))
