@@ -189,7 +189,7 @@ def _bounds(spec: Spec, between: object) -> Callable[[pa.DataType], Bounds] | No
 
 
 def _without_progress(spec: Spec) -> Spec:
-    return spec if isinstance(spec.time, ProcessingTime) else spec.watched_by(manual())
+    return (spec if isinstance(spec.time, ProcessingTime) else spec.watched_by(manual())).unfired()
 
 
 def rollup(parts: object, spec: Spec, windows: Mapping[str, Any], *, window: str | None = None) -> pa.Table:

@@ -338,7 +338,7 @@ def _asked(spec: Spec, **others: Any) -> Spec:
     }
     arguments = {name: getattr(spec, name) for name in spec.__dataclass_fields__}
     arguments |= {"windows": windows, "aggs": dict(spec.aggs), "watermark": manual()}
-    return Spec(**(arguments | {"allowed_lateness": 0, "emit": "final"} | others))
+    return Spec(**(arguments | {"allowed_lateness": 0, "emit": "final", "trigger": None} | others))
 
 
 def _with_time(spec: Spec, batch: pa.RecordBatch, before: int) -> Ints:

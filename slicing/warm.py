@@ -14,6 +14,7 @@ from slicing.aggregates.holistic import count_distinct, median, mode, top_k
 from slicing.api import aggregate
 from slicing.operator import Operator
 from slicing.query.spec import Spec
+from slicing.query.triggers import every
 from slicing.query.watermark import bounded, ordered
 from slicing.windows.builtin import calendar, cumulate, session, sliding, tumbling
 from slicing.windows.rows.counted import last_rows, per_row, rows
@@ -114,6 +115,7 @@ def _queries() -> Iterator[Spec]:
         yield Spec(
             "at", {"w": sliding("30s", "10s")}, plain, by=keys, watermark=slack, emit="updates", allowed_lateness="9s"
         )
+        yield Spec("at", {"w": tumbling("10s")}, plain, by=keys, watermark=slack, emit="updates", trigger=every("2s"))
         yield Spec("at", {"w": cumulate("1m", "20s")}, plain, by=keys, watermark=slack)
         yield Spec("at", {"r": rows(100), "s": rows(100, every=10)}, plain, by=keys, watermark=slack)
         yield Spec("at", {"r": rows(20)}, plain, by=keys, watermark=ordered("late"))

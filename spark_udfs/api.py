@@ -162,7 +162,7 @@ def _seeing_all(spec: Spec) -> Spec:
     """The query ``spec`` with a manual watermark: it closes no window before it has seen all rows."""
     arguments: dict[str, Any] = {field: getattr(spec, field) for field in spec.__dataclass_fields__}
     arguments |= {"windows": dict(spec.windows), "aggs": dict(spec.aggs), "watermark": manual()}
-    return Spec(**arguments)
+    return Spec(**arguments).unfired()
 
 
 def _observed(windows: DataFrame, name: str) -> DataFrame:

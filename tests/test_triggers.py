@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import pickle
 import random
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from fractions import Fraction
+from statistics import median
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pytest
@@ -16,6 +20,7 @@ from trigger_oracle import Early, Oracle, Result, Row, SessionOracle
 import slicing as sl
 from slicing.closing.panes import Kept
 from slicing.closing.revise import Revisions
+from slicing.exchange import start
 from slicing.lifecycle import early, snapshot
 from slicing.query.policy import Policy
 from slicing.windows.bounds import BEGIN
@@ -27,14 +32,23 @@ AGGS = {
     "total": sl.sum("v"),
     "low": sl.min("v"),
     "all": sl.collect("v"),
+    "word": sl.min("w"),
+    "middle": sl.median("v"),
 }
 ORIGINS = (0, -997, 1_700_000_000_000_000_000, (1 << 62) + (1 << 61) - 2000, -(1 << 62) - (1 << 61) + 2000)
+
+
+def word(time: int, value: int | None) -> str | None:
+    """A text column, in which new values come between known ones."""
+    return None if value is None else f"{(time * 31 + value * 7) % 97:02}"
 
 
 def answer(rows: list[Row]) -> tuple[Any, ...]:
     values = [row.value for row in rows]
     known = [value for value in values if value is not None]
-    return len(values), sum(known) if known else None, min(known, default=None), known
+    words = [word(row.time, row.value) for row in rows if row.value is not None]
+    middle = float(median(known)) if known else None
+    return len(values), sum(known) if known else None, min(known, default=None), known, min(words, default=None), middle
 
 
 def plain(table: pa.Table) -> list[Result]:
@@ -42,8 +56,8 @@ def plain(table: pa.Table) -> list[Result]:
     last = "op" if "op" in table.column_names else "revision"
     return [
         (
-            *(r[name] for name in ("window_end", "window", "window_start", "k")),
-            (r["n"], r["total"], r["low"], r["all"] or []),
+            *(r.get(name) for name in ("window_end", "window", "window_start", "k")),
+            (r["n"], r["total"], r["low"], r["all"] or [], r["word"], r["middle"]),
             *(r["timing"], r[last]),
         )
         for r in table.to_pylist()
@@ -137,7 +151,7 @@ class Case:
 
 
 def a_case(rng: random.Random, jitter: int | None = None, kinds: str | None = None) -> Case:
-    origin = rng.choice(ORIGINS)
+    origin, keyed = rng.choice(ORIGINS), rng.random() < 0.85
     windows, extents, triggers, early = {}, {}, {}, {}
     for name in "abc"[: rng.choice([1, 1, 2, 3])]:
         windows[name], extents[name] = a_window(rng, origin)
@@ -151,7 +165,7 @@ def a_case(rng: random.Random, jitter: int | None = None, kinds: str | None = No
         "t",
         windows,
         AGGS,
-        by=["k"],
+        by=["k"] if keyed else [],
         watermark=sl.manual() if delay is None else sl.bounded(delay),
         allowed_lateness=lateness,
         emit=emit,
@@ -162,21 +176,30 @@ def a_case(rng: random.Random, jitter: int | None = None, kinds: str | None = No
     times = sorted(rng.randint(0, spread) for _ in range(rng.randint(1, 60)))
     slack = rng.choice([0, 4, 15, 60]) if jitter is None else jitter
     late = sorted(range(len(times)), key=lambda i: times[i] + rng.randint(0, slack))
-    rows = [(origin + times[i], rng.choice([None, *"xyzuv"][:keys]), rng.choice([None, *range(-3, 9)])) for i in late]
+    rows = [
+        (origin + times[i], rng.choice([None, *"xyzuv"][:keys]) if keyed else None, rng.choice([None, *range(-3, 9)]))
+        for i in late
+    ]
     return Case(spec, oracle, rows, [name for name, known in early.items() if known.by_hand])
 
 
 def batch(rows: list[tuple[int, Any, Any]]) -> pa.Table:
     times, keys, values = zip(*rows, strict=True) if rows else ((), (), ())
-    columns = {"t": pa.int64(), "k": pa.string(), "v": pa.int64()}
-    return pa.table(
-        [pa.array(c, t) for c, t in zip((times, keys, values), columns.values(), strict=True)], list(columns)
-    )
+    words = [word(time, value) for time, _, value in rows]
+    columns = {"t": pa.int64(), "k": pa.string(), "v": pa.int64(), "w": pa.string()}
+    arrays = map(pa.array, (times, keys, values, words), columns.values())
+    return pa.table(list(arrays), list(columns))
 
 
 @pytest.mark.parametrize("seed", range(CASES))
 def test_every_push_is_as_the_oracle_says(seed: int) -> None:
     check(seed)
+
+
+@pytest.mark.parametrize("seed", range(CASES // 4))
+def test_a_long_way_is_taken_in_steps(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(early, "MOST_LOOKS", random.Random(seed).choice([1, 5]))
+    check(-1 - seed)
 
 
 def check(seed: int) -> None:
@@ -203,7 +226,7 @@ def check(seed: int) -> None:
 
 def unordered(rows: list[Result]) -> list[str]:
     """Results whatever their order, and whatever that of a window's rows of equal time."""
-    return sorted(repr((*r[:4], *r[4][:3], sorted(r[4][3]), *r[5:])) for r in rows)
+    return sorted(repr((*r[:4], *r[4][:3], sorted(r[4][3]), *r[4][4:], *r[5:])) for r in rows)
 
 
 @pytest.mark.parametrize("seed", range(CASES // 2))
@@ -240,7 +263,7 @@ def test_what_pushes_report_adds_up_to_the_final_windows(seed: int) -> None:
         panes.setdefault(row[:4], []).append(row[4:])
     assert len(panes) == len(asked)
     for row in asked:
-        told = panes[tuple(row[name] for name in ("window_end", "window", "window_start", "k"))]
+        told = panes[tuple(row.get(name) for name in ("window_end", "window", "window_start", "k"))]
         wanted = row["n"], row["total"], row["low"], sorted(row["all"] or [])
         assert added_up(case.spec.emit, told) == wanted, case.spec
 
@@ -384,3 +407,88 @@ def test_changes_of_sessions_with_late_rows_leave_the_final_ones(seed: int) -> N
     wanted = pa.concat_tables(asked)
     wanted = wanted.append_column("timing", pa.nulls(len(wanted))).append_column("op", pa.nulls(len(wanted)))
     assert unordered([row[:5] for row in held]) == unordered([row[:5] for row in plain(wanted)]), spec
+
+
+def test_calendar_windows_are_cut_too() -> None:
+    """A local day is 23, 24 or 25 hours long: its half is a time of its own, and multiples of spans go by UTC."""
+    zone, hour = ZoneInfo("Europe/Berlin"), 3_600_000_000_000
+
+    def days(time: int) -> list[tuple[int, int]]:
+        day = datetime.fromtimestamp(time // 10**9, zone).replace(hour=0, minute=0, second=0)
+        ends = day, day.replace(tzinfo=None) + timedelta(days=1)
+        return [(int(day.timestamp()) * 10**9, int(ends[1].replace(tzinfo=zone).timestamp()) * 10**9)]
+
+    for seed in range(6):
+        rng = random.Random(seed)
+        emit, lateness = rng.choice(["updates", "changes", "parts"]), rng.choice([0, 30])
+        early = Early([(7 * hour, hour)], [Fraction("0.3"), Fraction(1, 2)])
+        spec = sl.Spec(
+            *("t", {"d": sl.calendar("1d", tz="Europe/Berlin")}, AGGS, ["k"], sl.bounded("2h"), f"{lateness}h", emit),
+            trigger=sl.every("7h", offset="1h") | sl.after_share(0.3) | sl.after_share(0.5),
+        )
+        oracle = Oracle({"d": days}, {"d": early}, answer, emit, 2 * hour, lateness * hour)
+        op, time = sl.Operator(spec), rng.choice([1_774_600_000, 1_792_600_000]) * 10**9  # before clocks change
+        for _ in range(12):
+            rows = []
+            for _ in range(rng.choice([1, 5])):
+                time += rng.choice([0, 1, 3, 9]) * hour
+                rows.append((time - rng.choice([0, 0, 5, 40]) * hour, "x", rng.randint(0, 9)))
+            found = batch(rows)
+            found = found.set_column(0, "t", found["t"].cast(pa.timestamp("ns", "UTC")))
+            found = op.push(found).windows
+            times = {name: found[name].cast(pa.int64()) for name in ("window_start", "window_end")}
+            plain_times = pa.table({name: times.get(name, found[name]) for name in found.column_names})
+            assert plain(plain_times) == oracle.push(rows), spec
+
+
+@pytest.mark.parametrize("seed", range(CASES // 4))
+def test_a_window_that_is_added_is_reported_early_too(seed: int) -> None:
+    rng = random.Random(seed)
+    window, extents = sl.tumbling(9), {"a": periodic(9, 9, 0), "b": periodic(14, 7, 2)}
+    trigger, early_ = a_trigger(rng, window)
+    while early_.clock is not None:  # that of a window begins with it
+        trigger, early_ = a_trigger(rng, window)
+    emit, delay = rng.choice(["updates", "changes", "parts"]), rng.choice([0, 5])
+    spec = sl.Spec("t", {"a": window}, AGGS, ["k"], sl.bounded(delay), emit=emit, trigger=trigger)
+    op, oracle = sl.Operator(spec), Oracle(extents, dict.fromkeys(extents, early_), answer, emit, delay)
+    rows, added, Clock.now, since = [(0, "x", 1)], rng.randint(1, 4), 0, 0
+    for at in range(12):
+        if at == added:
+            op.add_window("b", sl.sliding(14, 7, offset=2))
+            since = oracle.newest + 1
+        found, wanted = plain(op.push(batch(rows)).windows), oracle.push(rows, Clock.now)
+        if early_.by_hand and rng.random() < 0.4:
+            names = list(op.spec.windows)
+            found, wanted = found + plain(op.fire().windows), wanted + oracle.fire(names)
+        told = [row for row in found if row[1] == "a" or row[2] >= since]
+        assert told == [row for row in wanted if row[1] == "a" or (at >= added and row[2] >= since)], spec
+        time = max(row[0] for row in rows)
+        rows = [(time + rng.randint(-6, 9), rng.choice("xy"), rng.randint(0, 9)) for _ in range(rng.choice([1, 5]))]
+        Clock.now += rng.choice([0, 3, 7])
+    op.remove_window("a")
+    assert {row[1] for row in plain(op.flush().windows)} <= {"b"}
+
+
+@pytest.mark.parametrize("trigger", [sl.by_hand(), sl.every_processing_time("1s")])
+def test_what_fires_in_one_process_is_refused_by_several(trigger: sl.Trigger) -> None:
+    spec = sl.Spec("t", {"w": sl.tumbling(5)}, AGGS, emit="parts", trigger=trigger)
+    with pytest.raises(ValueError, match=r"fires in the process that holds an sl.Operator.*use sl.each_push\(\)"):
+        start(spec, batch([]).schema)
+
+
+@pytest.mark.parametrize("emit", ["updates", "changes", "parts"])
+@pytest.mark.parametrize("trigger", [sl.each_push(), Clock.trigger, sl.by_hand()], ids=repr)
+def test_aggregate_gives_panes_on_time_of_pushes(emit: str, trigger: sl.Trigger) -> None:
+    rows = [(time, "xy"[time % 2], time % 5) for time in range(100)]
+    chunks = [batch(rows[at : at + 7]) for at in range(0, 100, 7)]
+    windows = {"a": sl.tumbling(9)}
+    if emit == "changes" and trigger == sl.each_push():
+        windows |= {"s": sl.session(1), "w": sl.whole()}
+    spec = sl.Spec("t", windows, AGGS, ["k"], emit=emit, trigger=trigger)
+    found = sl.aggregate(chunks, spec)
+    asked = sl.aggregate(chunks, replace(spec, trigger=None, emit="final"))
+    assert found.select(asked.column_names).equals(asked)
+    assert set(found["timing"].to_pylist()) == {"on_time"}
+    assert set(found.columns[-1].to_pylist()) == ({"+"} if emit == "changes" else {0})
+    if trigger is not Clock.trigger:  # a clock of a test is no function of a module
+        assert pickle.loads(pickle.dumps(spec.unfired())) == spec.unfired()

@@ -36,8 +36,8 @@ class Output:
     ``windows``
         the windows it closed, a pyarrow Table: ``window`` (its name), ``window_start``, ``window_end``, the keys, the
         aggregates as the spec names them; ``rank_start`` and ``rank_end`` after the keys if the spec has ``rows``
-        windows, ``revision`` or ``op`` at the end if ``emit`` is ``"updates"`` or ``"changes"``. Sorted by window_end,
-        window, window_start, keys.
+        windows, ``timing`` if it has a trigger, ``revision`` or ``op`` at the end if ``emit`` is not ``"final"``.
+        Sorted by window_end, window, window_start, keys.
     ``late``
         the rows that came too late for all of their windows: the columns that were pushed, and ``reason`` (``"late"``,
         ``"null time"``, ``"ahead"``: further ahead of the watermark than ``at_most_ahead``, or ``"full"``: the operator

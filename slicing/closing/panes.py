@@ -20,6 +20,7 @@ from slicing.cells.table import Cells, concatenated
 from slicing.closing.answers import Answers
 from slicing.closing.emit import combined
 from slicing.columns.order import inverse, none, order_by, ranges, stable_order
+from slicing.kernels.windows import window_ranges
 from slicing.query.plan import Plan
 from slicing.storage.apart import Apart
 from slicing.storage.store import Store
@@ -224,8 +225,11 @@ def _together(pieces: Sequence[Cells], news: Sequence[_News]) -> Found:
 def news_by_time(plan: Plan, pieces: Sequence[tuple[Cells, int]], after: int, until: int) -> Found:
     """What the cuts of event-time triggers that the watermark has passed, from ``after`` to ``until``, report.
 
-    Each piece of cells comes with the watermark that its rows were behind (BEGIN: their slices tell).
+    Each piece of cells comes with the watermark that its rows were behind (BEGIN: their slices tell). Where these are
+    one piece, a key's news of a pane are a range of its cells, found by walking along the cuts.
     """
+    if len(pieces) == 1:
+        return _by_ranges(plan, pieces[0][0], after, until)
     found: list[_News] = []
     for piece, (cells, judged) in enumerate(pieces):
         ends = cells.slice_ends
@@ -243,6 +247,46 @@ def news_by_time(plan: Plan, pieces: Sequence[tuple[Cells, int]], after: int, un
             cut_of = partial(_cut_after, cuts, mine, np.maximum(ends, judged + 1), after, until)
             found.append(_news(piece, cells, mine, low, high, cut_of))
     return _together([cells for cells, _ in pieces], found)
+
+
+def _by_ranges(plan: Plan, cells: Cells, after: int, until: int) -> Found:
+    """The news of cells whose slices tell which panes report them."""
+    ends = cells.slice_ends
+    if not ends.size:
+        return Found(*[none()] * 9)
+    due = plan.edges.due(ends, after, FOREVER)
+    slot = np.repeat(np.arange(ends.size), np.diff(np.append(cells.slices(), len(cells))))
+    order = stable_order(cells.code)
+    code, slot = cells.code[order], slot[order]
+    first = np.append(np.flatnonzero(np.append(True, code[1:] != code[:-1])), code.size)
+    parts = []
+    for k, cuts in enumerate(plan.cuts):
+        if cuts is None:
+            continue
+        mine = due.take((due.type == k) & (due.start < until))
+        window, cut = cuts.between(mine.start, mine.end, ends, after, until)
+        start, end = mine.start[window], mine.end[window]
+        low, high = (ends.searchsorted(times, "right") for times in (cuts.before(start, end, cut), cut))
+        held = low < high
+        start, end, cut, low, high = (c[held] for c in (start, end, cut, low, high))
+        parts.append((np.full(cut.size, k), start, end, cut, *_ranges_of(low, high, first, slot)))
+    before = np.cumsum([0, *(part[0].size for part in parts)])
+    type, start, end, cut = (np.concatenate(column) for column in list(zip(*parts, strict=True))[:4])
+    pane = np.concatenate([part[4] + at for part, at in zip(parts, before, strict=False)])
+    low, high = (np.concatenate([part[i] for part in parts]) for i in (5, 6))
+    return Found(type, start, end, cut, pane, code[low], low, high, order)
+
+
+def _ranges_of(low: Ints, high: Ints, group_first: Ints, slot: Ints) -> tuple[Ints, Ints, Ints]:
+    """Of each pane (slices ``low`` to ``high``) and each key with cells in it: the pane and the range of cells."""
+    windows = np.stack([low, low, np.arange(low.size)], axis=1)
+    ascending = bool((low[1:] >= low[:-1]).all())
+    fixed = (np.array([0, low.size]), windows, np.ascontiguousarray(high), ascending, group_first, slot)
+    at = np.zeros(low.size + 1, np.int64)
+    n = window_ranges(*fixed, at[1:], np.empty((4, 0), np.int64))
+    found = np.empty((4, n), np.int64)
+    window_ranges(*fixed, np.cumsum(at)[:-1].copy(), found)
+    return found[0], found[1], found[2]
 
 
 def _cut_after(cuts: Cuts, due: DueWindows, times: Ints, after: int, until: int, window: Ints, slot: Ints) -> Ints:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -34,6 +35,7 @@ from slicing.windows.bounds import BEGIN, END
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
+MOST_LOOKS = 1 << 22  # slices that are looked at together, for each window that holds them
 LAST = 1 << 40  # the place of on-time rows among those of one window in a push
 
 
@@ -113,7 +115,7 @@ def close(state: State, reached: int, after: int, until: int, flush: bool) -> li
         kept.main = closing.store.consolidated()
     panes = _at_cuts(state, kept, after, until) if plan.cut else []  # as they come, of each window
     panes += _complete(state, kept, complete, after, until)
-    if flush and plan.fragments:
+    if flush and plan.fragments and state.fired:
         panes += reported(PushedRuns(kept, BEGIN if state.watermark is None else state.watermark), state.keys, None)
     _let_go(state, kept, reached, flush)
     return panes
@@ -149,7 +151,7 @@ def _replaced(state: State, kept: Kept, complete: Answers) -> list[Panes]:
         panes += [Panes.of(was, 2 * LAST, EARLY) for was in _were(kept, found, before)]
     for group in _groups(state):
         mine = np.flatnonzero(group.windows[complete.window] & np.isin(complete.window, plan.timed))
-        if mine.size:
+        if mine.size and group.fired >= 0:
             found = Found.whole(complete, mine, type[mine])
             was, _ = found.up_to(plan, kept.table(_told(kept, group)), found.end[found.pane])
             panes.append(Panes.of(was, 2 * LAST, EARLY))
@@ -158,17 +160,33 @@ def _replaced(state: State, kept: Kept, complete: Answers) -> list[Panes]:
 
 def _at_cuts(state: State, kept: Kept, after: int, until: int) -> list[Panes]:
     """The panes of event-time triggers."""
-    plan = state.plan
     pieces = [(kept.main.table(), BEGIN), *((kept.table_of(i), known.judged) for i, known in enumerate(state.apart))]
-    found = news_by_time(plan, pieces, after, until)
+    panes, passed = list[Panes](), 0
+    for low, high in _steps(state.plan, pieces[0][0], after, until):
+        found = news_by_time(state.plan, pieces, low, high)
+        panes += _of_cuts(state, kept, [cells for cells, _ in pieces], found, passed)
+        passed += found.cut.size
+    return panes
+
+
+def _steps(plan: Plan, table: Cells, after: int, until: int) -> list[tuple[int, int]]:
+    """The way of the watermark in steps, so that no step looks at too many slices for all the windows that hold them:
+    panes of windows that overlap much are few beside these."""
+    slices = max(MOST_LOOKS // max(plan.most_windows[0], 1), 1)
+    ends = table.slice_ends
+    stops = [after, *(end for end in ends[slices::slices].tolist() if after < end < until), until]
+    return list(pairwise(stops))
+
+
+def _of_cuts(state: State, kept: Kept, pieces: Sequence[Cells], found: Found, passed: int) -> list[Panes]:
+    """The panes of cuts, which come after ``passed`` others."""
+    plan = state.plan
     cut, end = found.cut[found.pane], found.end[found.pane]
+    order = passed + np.searchsorted(distinct(found.cut), cut)
     if plan.spec.emit == "parts":
-        answers = found.parts(plan, [cells for cells, _ in pieces])
-        return [Panes(answers, np.searchsorted(distinct(found.cut), cut), np.where(cut == end, ON_TIME, EARLY))]
-    found = found.of_keys(cut < end)
-    cut = found.cut[found.pane]
-    now, _ = found.up_to(plan, kept.table(), cut)
-    order = np.searchsorted(distinct(found.cut), cut)
+        return [Panes(found.parts(plan, pieces), order, np.where(cut == end, ON_TIME, EARLY))]
+    found, order = found.of_keys(cut < end), order[cut < end]
+    now, _ = found.up_to(plan, kept.table(), found.cut[found.pane])
     if plan.spec.emit == "updates":
         return [Panes.of(now, order, EARLY)]
     panes = [Panes.of(now, 2 * order + 1, EARLY)]

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from slicing.aggregates.aggregate import Aggregate, Formula
 from slicing.aggregates.changelog import refusal
 from slicing.columns.expressions import Derived, fields_of
-from slicing.query.triggers import AfterShare, EachPush, Trigger
+from slicing.query.triggers import PUSH, AfterShare, EachPush, Trigger, Unfired
 from slicing.query.watermark import Bounded, Punctuated, Watermark
 from slicing.times.durations import Duration, parse_span
 from slicing.windows.builtin import Calendar, Landmark, Session, Whole, Window
@@ -218,6 +218,22 @@ class Spec:
         spec.__dict__["ranks_rows"] = self.ranks_rows
         if not self.watermark.columns():
             spec.__dict__["_columns"] = self.columns()
+        return spec
+
+    def unfired(self) -> Spec:
+        """This query where all data is seen before a window closes: triggers of pushes do not fire."""
+
+        def quiet(trigger: Trigger) -> Trigger:
+            return Unfired(trigger) if trigger.kind == PUSH else trigger
+
+        if self.trigger is None:
+            return self
+        told = self.trigger
+        spec = object.__new__(Spec)
+        spec.__dict__.update(self.__dict__)
+        spec.__dict__["trigger"] = (
+            FrozenMap({name: quiet(of) for name, of in told.items()}) if isinstance(told, FrozenMap) else quiet(told)
+        )
         return spec
 
     def columns(self) -> tuple[str, ...]:
@@ -522,7 +538,7 @@ class Spec:
         runs = [name for name, window in self.windows.items() if isinstance(window, Session | Whole)]
         for name, trigger in self.triggers().items():
             window = self.windows[name]
-            if runs and trigger.parts() != (EachPush(),):
+            if runs and trigger.parts() != (EachPush(),) and not isinstance(trigger, Unfired):
                 other = f"windows[{runs[0]!r}], {self.windows[runs[0]]!r}"
                 raise ValueError(
                     f"windows[{name!r}] cannot have {trigger!r} beside {other}: a query with sessions or whole() takes "

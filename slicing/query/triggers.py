@@ -17,7 +17,17 @@ _UNITES = "a trigger is united with | with others of its kind"
 
 @dataclass(frozen=True, repr=False)
 class Trigger:
-    """When windows are reported early; triggers of one kind are united with ``|``."""
+    """When windows are reported before they are complete.
+
+    Built by ``every``, ``after_share``, ``each_push``, ``by_hand`` and ``every_processing_time``. Triggers of one kind
+    are united with ``|``: the first two are of event time, the others of pushes.
+
+    Examples
+    --------
+    >>> import slicing as sl
+    >>> sl.every("10m") | sl.after_share(0.9)
+    sl.every('10m') | sl.after_share(0.9)
+    """
 
     _kind: ClassVar[str] = EVENT
 
@@ -115,6 +125,17 @@ class EveryProcessingTime(Trigger):
 
     def __repr__(self) -> str:
         return f"sl.every_processing_time({_shown(self.span)})"
+
+
+@dataclass(frozen=True, repr=False)
+class Unfired(Trigger):
+    """A trigger of pushes where all data is seen before a window closes: it fires never."""
+
+    _kind = PUSH
+    of: Trigger
+
+    def __repr__(self) -> str:
+        return repr(self.of)
 
 
 def _shown(span: Span) -> str:

@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
+from slicing.columns.order import distinct, order_by, ranges
 from slicing.windows.bounds import (
     END,
     Bound,
@@ -49,6 +50,26 @@ class Cuts:
             cut = start + share_of(end - start, share)
             np.maximum(found, np.where(cut < time, cut, start), out=found)
         return found
+
+    def between(self, start: Ints, end: Ints, slices: Ints, after: int, until: int) -> tuple[Ints, Ints]:
+        """Cuts with ``after < cut <= until`` of windows, next after one of the slices, and ends of windows: the number
+        of the window and the cut, in the order of cuts."""
+        found = [(np.arange(end.size), end)]
+        for every, offset in self.spans:
+            some = distinct(-((offset - slices) // every) * every + offset)
+            some = some[(some > after) & (some <= until)]
+            low, high = some.searchsorted(start, "right"), some.searchsorted(end, "left")
+            count = np.maximum(high - low, 0)
+            found.append((np.repeat(np.arange(end.size), count), some[ranges(low, count)]))
+        for share in self.shares:
+            found.append((np.arange(end.size), start + share_of(end - start, share)))
+        window, cut = (np.concatenate(column) for column in zip(*found, strict=True))
+        told = (cut > after) & (cut <= until) & (cut > start[window])
+        window, cut = window[told], cut[told]
+        order = order_by(window, start[window], cut)
+        window, cut = window[order], cut[order]
+        new = np.append(True, (window[1:] != window[:-1]) | (cut[1:] != cut[:-1]))[: cut.size]
+        return window[new], cut[new]
 
     def edges(self, bound: Bound) -> list[Bound]:
         """Where slices have to be cut for a type of windows, beside its own edges.
