@@ -99,7 +99,7 @@ def canonical(value: Any) -> Any:
     """What a dict can tell apart as keys are told apart."""
     if isinstance(value, Decimal):
         return value
-    return "NaN" if isinstance(value, float) and math.isnan(value) else value
+    return "NaN" if isinstance(value, float | np.float16) and math.isnan(value) else value
 
 
 def order(key: Row) -> list[tuple[int, Any]]:

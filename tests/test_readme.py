@@ -36,6 +36,10 @@ def run_blocks(page: Path, names: dict[str, object]) -> int:
     ids=["README", "guide", "recipes"],
 )
 def test_python_blocks_print_what_is_shown(page: Path, blocks: int) -> None:
+    if page.stem == "recipes":
+        polars = pytest.importorskip("polars")
+        if polars.__version__.startswith(("0.", "1.")):
+            pytest.skip("Polars before 2 draws the tables that the page shows in other widths")
     assert run_blocks(page, {}) >= blocks, "the page lost its Python blocks"
 
 
