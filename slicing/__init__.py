@@ -30,6 +30,7 @@ from slicing.aggregates.udaf import udaf
 from slicing.api import aggregate, rollup
 from slicing.attach import attach
 from slicing.closing.output import Output
+from slicing.command_line.warm import warm
 from slicing.explain import Explanation, explain
 from slicing.joins.api import join
 from slicing.joins.chain import Chain, chain
@@ -48,7 +49,6 @@ from slicing.query.rollup import rollup_spec
 from slicing.query.spec import Spec, processing_time
 from slicing.query.triggers import Trigger, after_share, by_hand, each_push, every, every_processing_time
 from slicing.query.watermark import bounded, manual, ordered, per_source, punctuated
-from slicing.warm import warm
 from slicing.windows.builtin import (
     calendar,
     cumulate,

@@ -1,5 +1,5 @@
-"""``python -m slicing``: the command line (``slicing.command``)."""
+"""``python -m slicing``: the command line (``slicing.command_line.command``)."""
 
-from slicing.command import main
+from slicing.command_line.command import main
 
 raise SystemExit(main())

@@ -21,7 +21,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 
 import slicing as sl
-from slicing.demo import sample_stream
+from slicing.command_line.demo import sample_stream
 from spark_udfs import drain, window_aggregate
 from spark_udfs.local import session
 

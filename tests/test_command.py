@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import slicing as sl
-from slicing.command import main
+from slicing.command_line.command import main
 
 START = 1_767_254_400_000  # 2026-01-01 08:00 UTC, in milliseconds
 ROWS = 5000

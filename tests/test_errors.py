@@ -455,8 +455,7 @@ WHEN_BOUND = {
     "fixed_until(1.5)": "TypeError: fixed's end must be ...; got 1.5 of type float",
     "fixed_until(pd.NaT)": "ValueError: fixed's end must be ...; got NaT",
     "fixed_until(np.datetime64('NaT'))": (
-        "ValueError: fixed's end must be ...; got np.datetime64('NaT'...), which is not a whole "
-        "number of nanoseconds"
+        "ValueError: fixed's end must be ...; got np.datetime64('NaT'...), which is not a whole number of nanoseconds"
     ),
     "fixed_until('2024-01-01T00:00:00.0000000001')": (
         "ValueError: fixed's end must be ...; got '2024-01-01T00:00:00.0000000001', which is finer than nanoseconds"

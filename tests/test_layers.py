@@ -29,8 +29,8 @@ LAYERS = [
     ["push"],
     ["operator"],
     ["exchange", "joins"],
-    ["api", "explain", "warm"],
-    ["attach", "command", "demo", "plot"],
+    ["api", "explain"],
+    ["attach", "command_line", "plot"],
     ["pandas", "polars", "__main__"],
 ]
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}

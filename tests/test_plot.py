@@ -173,7 +173,7 @@ def test_without_altair_it_is_said_how_to_get_it(monkeypatch):
     def missing(name: str) -> None:
         raise ImportError(name)
 
-    monkeypatch.setattr(importlib.import_module("slicing.plot"), "import_module", missing)
+    monkeypatch.setattr(importlib.import_module("slicing.plot.shared"), "import_module", missing)
     with pytest.raises(ImportError, match=r"sl.plot needs Altair, which is not installed: pip install 'stream-slic"):
         sl.plot.lateness(READINGS, "ts")
 

@@ -17,13 +17,13 @@ from typing import Any, NoReturn
 
 import pyarrow as pa
 
-from slicing import demo
 from slicing.api import aggregate
 from slicing.columns.sources import ALL, Wanted, batches
+from slicing.command_line import demo
+from slicing.command_line.warm import warm
 from slicing.explain import explain
 from slicing.query.spec import Spec
 from slicing.query.written import AGGREGATES, WINDOWS, entry
-from slicing.warm import warm
 
 _EXAMPLES = """\
 examples:

@@ -1,0 +1,127 @@
+"""A stream as it arrives: event time, the watermark, late rows, closed windows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from slicing.closing.output import Output
+from slicing.columns.sources import batches
+from slicing.plot.shared import COLORS, MOST, WIDTH, Chart, altair, ticks_of, timed
+from slicing.times.measure import Measure
+
+
+def progress(outputs: Iterable[Output], data: Iterable[object] | None = None, time: str | None = None) -> Chart:
+    """Draw event time against arrival: the watermark as a step, late rows, and windows where they came out.
+
+    Parameters
+    ----------
+    outputs
+        What ``push``, ``advance`` and ``flush`` gave, in order.
+    data
+        The batches that were pushed, in order, whose rows are dots then.
+    time
+        The time column of ``data`` and of late rows; the only one of the watermark's type if left out.
+
+    Returns
+    -------
+    altair.LayerChart
+        ``data`` has a row a mark: ``kind`` ("row", "late", "watermark" or "window"), where it ``arrived`` (rows before
+        it in the stream) and until, its ``start`` and ``end`` in event time, the ``window``, and its ``pane`` (which
+        result of this window it is, from 0).
+    """
+    alt = altair()
+    found = list(outputs)
+    if not found or not all(isinstance(out, Output) for out in found):
+        raise TypeError("progress takes the outputs of an operator, a list of at least one sl.Output")
+    type = found[0].windows.schema.field("window_start").type
+    measure = Measure.of(type, "time")
+    at = np.cumsum([0, *(out.stats.rows for out in found)])
+    width = max(int(at[-1]), 1)
+    marks = [_arrivals("watermark", *_steps(found, at, measure))]
+    for number, out in enumerate(found):
+        low, high = int(at[number]), max(int(at[number + 1]), int(at[number]) + max(width // 60, 1))
+        n = out.windows.num_rows
+        pane = out.windows["revision"].to_pylist() if "revision" in out.windows.column_names else [0] * n
+        start, end = (ticks_of(out.windows[name]) for name in ("window_start", "window_end"))
+        names = out.windows["window"].to_pylist()
+        marks.append(_arrivals("window", [low] * n, [high] * n, start, end, names, pane))
+        if out.late.num_rows:
+            late = ticks_of(out.late[_time_column(out.late, type, time)])
+            marks.append(_arrivals("late", [high] * late.size, [high] * late.size, late, late))
+    seen = 0
+    for batch in data or ():
+        rows = pa.Table.from_batches(list(batches(batch)))
+        ticks = ticks_of(rows[_time_column(rows, type, time)])
+        place = np.arange(seen, seen + ticks.size)
+        marks.append(_arrivals("row", place, place, ticks, ticks))
+        seen += ticks.size
+    table = pa.concat_tables(marks)
+    if table.num_rows > 10 * MOST:
+        raise ValueError(f"progress shows at most {10 * MOST:,} marks; got {table.num_rows:,}: give fewer outputs")
+    return _progress_chart(alt, timed(table, measure, ("start", "end")))
+
+
+def _steps(found: list[Output], at: Any, measure: Measure) -> tuple[list[int], list[int], list[int], list[int]]:
+    """The watermark after each output that has one."""
+    known = [(int(at[n + 1]), out.watermark) for n, out in enumerate(found) if out.watermark is not None]
+    ticks = [measure.instant(value, "watermark") for _, value in known]
+    places = [place for place, _ in known]
+    return places, places, ticks, ticks
+
+
+def _arrivals(
+    kind: str, low: Any, high: Any, start: Any, end: Any, window: list[str] | None = None, pane: Any = None
+) -> pa.Table:
+    n = len(low)
+    columns = {
+        "kind": pa.array([kind] * n, pa.string()),
+        "arrived": pa.array(low, pa.int64()),
+        "until": pa.array(high, pa.int64()),
+        "start": pa.array(start, pa.int64()),
+        "end": pa.array(end, pa.int64()),
+        "window": pa.array(window or [kind] * n, pa.string()),
+        "pane": pa.array([0] * n if pane is None else pane, pa.int64()),
+    }
+    return pa.table(columns)
+
+
+def _time_column(rows: pa.Table, type: pa.DataType, time: str | None) -> str:
+    if time is not None:
+        return time
+    fits = [field.name for field in rows.schema if field.type == type]
+    if len(fits) != 1:
+        raise ValueError(
+            f"progress needs time=, the name of the time column: {len(fits)} columns have its type {type}"
+            f"{' (' + ', '.join(fits) + ')' if fits else ''}"
+        )
+    return fits[0]
+
+
+def _progress_chart(alt: Any, table: pa.Table) -> Chart:
+    kind = "T" if pa.types.is_temporal(table.schema.field("start").type) else "Q"
+    x, y = (
+        alt.X("arrived:Q", title="rows arrived", scale=alt.Scale(nice=False)),
+        alt.Y(f"start:{kind}", title="event time", scale=alt.Scale(zero=False)),
+    )
+    base = alt.Chart(table)
+
+    def only(name: str) -> Any:
+        return base.transform_filter(f"datum.kind == '{name}'")
+
+    shade = alt.Color("window:N", scale=alt.Scale(range=COLORS), legend=alt.Legend(title="closed windows"))
+    boxes = only("window").mark_rect(opacity=0.25, stroke="#374151", strokeWidth=0.6)
+    boxes = boxes.encode(
+        x=x, x2="until", y=y, y2="end", color=shade, tooltip=["window:N", f"start:{kind}", f"end:{kind}", "pane:Q"]
+    )
+    dots = only("row").mark_circle(size=14, color="#4b5563", opacity=0.6).encode(x=x, y=y)
+    late = only("late").mark_point(size=60, shape="cross", color="#be123c", filled=True).encode(x=x, y=y)
+    step = (
+        only("watermark")
+        .mark_line(interpolate="step-after", orient="vertical", color="#111827", strokeWidth=2)
+        .encode(x=x, y=y, order="arrived:Q")
+    )
+    return alt.layer(boxes, dots, late, step, data=table).properties(width=WIDTH, height=340)

@@ -1,0 +1,77 @@
+"""A Spark streaming query by micro-batch."""
+
+from __future__ import annotations
+
+import time as clock
+from importlib import import_module
+from typing import Any
+
+import pyarrow as pa
+
+from slicing.plot.shared import COLORS, WIDTH, Chart, altair
+
+
+def query(streaming_query: Any, name: str = "windows", live: float | None = None) -> Chart:
+    """Draw a Spark streaming query by micro-batch: rows, late rows, how far the watermark is behind, state on disk.
+
+    Parameters
+    ----------
+    streaming_query
+        What ``writeStream...start()`` gave, of a frame that ``window_aggregate`` made.
+    name
+        The ``name`` of that call.
+    live
+        In a notebook: redraw every so many seconds, until the query ends or the cell is interrupted.
+
+    Returns
+    -------
+    altair.VConcatChart
+        ``data`` has a row a batch: ``batch``, ``rows``, ``late``, ``windows``, ``behind_s`` and ``state_kb``.
+    """
+    alt = altair()
+    chart = _query_chart(alt, _progress_table(streaming_query, name))
+    if live is not None:
+        shown = import_module("IPython.display").display(chart, display_id=True)
+        try:
+            while streaming_query.isActive:
+                clock.sleep(live)
+                chart = _query_chart(alt, _progress_table(streaming_query, name))
+                shown.update(chart)
+        except KeyboardInterrupt:
+            pass
+    return chart
+
+
+def _progress_table(streaming_query: Any, name: str) -> pa.Table:
+    rows = []
+    for progress in streaming_query.recentProgress:
+        seen = (progress["observedMetrics"] if isinstance(progress, dict) else progress.observedMetrics).get(name)
+        if seen is None:
+            continue
+        stats = seen["stats"] if isinstance(seen, dict) else seen.stats
+        batch = progress["batchId"] if isinstance(progress, dict) else progress.batchId
+        lag, size = stats["lag_ms"], stats["state_bytes"]
+        figures = {"batch": batch, "rows": stats["rows"], "late": stats["late"], "windows": stats["windows"]}
+        figures |= {"behind_s": None if lag is None else lag / 1e3, "state_kb": None if size is None else size / 1e3}
+        rows.append(figures)
+    if not rows:
+        raise ValueError(
+            f"the query has no progress under the name {name!r} yet: wait for its first batch, or give the name= of "
+            "window_aggregate"
+        )
+    types = [("batch", pa.int64()), ("rows", pa.int64()), ("late", pa.int64()), ("windows", pa.int64())]
+    return pa.Table.from_pylist(rows, pa.schema([*types, ("behind_s", pa.float64()), ("state_kb", pa.float64())]))
+
+
+_FIGURES = {"rows": "rows", "late": "late rows", "behind_s": "behind, s", "state_kb": "state, kB"}
+
+
+def _query_chart(alt: Any, table: pa.Table) -> Chart:
+    base = alt.Chart(table).encode(x=alt.X("batch:Q", axis=alt.Axis(tickMinStep=1, format="d")))
+    parts = []
+    for color, (name, title) in zip(COLORS, _FIGURES.items(), strict=False):
+        line = base.mark_line(point=alt.OverlayMarkDef(color=color), color=color).encode(
+            y=alt.Y(f"{name}:Q", title=title), tooltip=["batch", name]
+        )
+        parts.append(line.properties(width=WIDTH, height=90))
+    return alt.vconcat(*parts, data=table)

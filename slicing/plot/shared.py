@@ -1,0 +1,57 @@
+"""What pictures share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slicing.times.measure import Measure
+
+Chart = Any
+MOST = 2000  # marks that are still told apart
+WIDTH = 760
+COLORS = ["#2563eb", "#15803d", "#b45309", "#9333ea", "#be123c", "#0e7490", "#4d7c0f", "#a16207"]
+
+
+def altair() -> Any:
+    try:
+        return import_module("altair")
+    except ImportError:
+        raise ImportError("sl.plot needs Altair, which is not installed: pip install 'stream-slicing[plot]'") from None
+
+
+def timed(table: pa.Table, measure: Measure, names: Sequence[str]) -> pa.Table:
+    """Ticks as times that charts show as the column's own clock does: without a zone, in microseconds."""
+    for name in names:
+        at = table.column_names.index(name)
+        if not measure.is_integer:
+            column = measure.array(table[name].to_numpy())
+            table = table.set_column(at, name, _wall(column))
+    return table
+
+
+def ticks_of(column: pa.Array | pa.ChunkedArray) -> Any:
+    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return Measure.of(whole.type, "time").words(whole)
+
+
+def _wall(column: pa.Array) -> pa.Array:
+    if pa.types.is_timestamp(column.type) and column.type.tz is not None:
+        column = pc.local_timestamp(column)
+    return column.cast(pa.timestamp("us"), safe=False)
+
+
+def joined(table: pa.Table, names: Sequence[str]) -> list[str]:
+    """The values of some columns as one text a row."""
+    if not names:
+        return [""] * table.num_rows
+    columns = [texts(table[name]) for name in names]
+    return [" · ".join(row) for row in zip(*columns, strict=True)]
+
+
+def texts(column: pa.ChunkedArray) -> list[str]:
+    return [f"{v:.4g}" if isinstance(v, float) else "null" if v is None else str(v) for v in column.to_pylist()]
