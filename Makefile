@@ -11,7 +11,7 @@ BENCH ?= .
 A ?= HEAD~1
 B ?= HEAD
 
-.PHONY: help demo demo-here test test-oldest fuzz fuzz-checked bench compare lint format clean distclean
+.PHONY: help docs docs-serve demo demo-here test test-oldest fuzz fuzz-checked bench compare lint format clean distclean
 .DELETE_ON_ERROR:
 
 help:
@@ -23,6 +23,7 @@ help:
 	@echo "make fuzz-checked  the same with kernels that check bounds (slower; CASES=1000 for fewer)"
 	@echo "make bench     the benchmarks (asv); BENCH=push: those whose name matches. Figures are kept by commit"
 	@echo "make compare   the figures of two commits, A=$(A) B=$(B)"
+	@echo "make docs      the documentation as a site in build/site; make docs-serve shows it"
 	@echo "make lint      ruff and mypy alone; make format rewrites"
 	@echo "make clean     removes caches and builds; make distclean also .venv"
 
@@ -84,6 +85,12 @@ format: .venv/.test
 	@echo "setting up .venv-oldest ..."
 	@$(OLDEST) -m pip install --quiet --disable-pip-version-check --no-input -c constraints-oldest.txt -e '.[test]'
 	@touch $@
+
+docs: .venv/.docs
+	@$(PY) -m mkdocs build --strict
+
+docs-serve: .venv/.docs
+	@$(PY) -m mkdocs serve
 
 clean:
 	rm -rf build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis .asv asv_benchmarks/.asv *.egg-info

@@ -74,8 +74,19 @@ def test_a_timeline_of_whole_numbers_and_sessions_alone():
     rows = sl.plot.timeline(data, spec).data.to_pylist()
     assert [(row["start"], row["text"]) for row in rows if row["kind"] == "slice"] == [(1, "2"), (9, "1"), (30, "1")]
     assert [row["start"] for row in rows if row["kind"] == "row"] == [1, 2, 9, 30]
-    spec = sl.Spec("t", {"r": sl.rows(2)}, {"n": sl.count()})
+    spec = sl.Spec("t", {"rows": sl.rows(2)}, {"n": sl.count()})
     assert "slice" not in sl.plot.timeline(data.filter(data["t"].is_valid()), spec).data["kind"].to_pylist()
+
+
+def test_a_window_that_begins_with_the_stream_is_drawn_from_the_first_row():
+    data = pa.table({"t": [5, 12, 25]})
+    spec = sl.Spec("t", {"so far": sl.landmark(10)}, {"n": sl.count()}, watermark=sl.ordered())
+    rows = [row for row in sl.plot.timeline(data, spec).data.to_pylist() if row["kind"] == "window"]
+    assert [(row["start"], row["end"], row["text"]) for row in rows] == [(5, 10, "1"), (5, 20, "2"), (5, 30, "3")]
+    outputs = [sl.Operator(spec).push(data)]
+    boxes = [row for row in sl.plot.progress(outputs).data.to_pylist() if row["kind"] == "window"]
+    assert [(row["start"], row["end"]) for row in boxes] == [(10, 10), (20, 20)]
+    assert sl.plot.results(sl.aggregate(data, spec)).data["window_start"].to_pylist() == [10, 20, 30]
 
 
 def stream() -> tuple[list[pa.Table], list[sl.Output]]:

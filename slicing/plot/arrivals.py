@@ -46,19 +46,21 @@ def progress(outputs: Iterable[Output], data: Iterable[object] | None = None, ti
         low, high = int(at[number]), max(int(at[number + 1]), int(at[number]) + max(width // 60, 1))
         n = out.windows.num_rows
         pane = out.windows["revision"].to_pylist() if "revision" in out.windows.column_names else [0] * n
-        start, end = (ticks_of(out.windows[name]) for name in ("window_start", "window_end"))
+        end = ticks_of(out.windows["window_end"])
+        start = ticks_of(out.windows["window_start"], missing=end)
         names = out.windows["window"].to_pylist()
         marks.append(_arrivals("window", [low] * n, [high] * n, start, end, names, pane))
         if out.late.num_rows:
-            late = ticks_of(out.late[_time_column(out.late, type, time)])
+            late = ticks_of(out.late[_time_column(out.late, type, time)].drop_null())
             marks.append(_arrivals("late", [high] * late.size, [high] * late.size, late, late))
     seen = 0
     for batch in data or ():
         rows = pa.Table.from_batches(list(batches(batch)))
-        ticks = ticks_of(rows[_time_column(rows, type, time)])
-        place = np.arange(seen, seen + ticks.size)
+        column = rows[_time_column(rows, type, time)]
+        place = seen + np.flatnonzero(column.is_valid())
+        ticks = ticks_of(column.drop_null())
         marks.append(_arrivals("row", place, place, ticks, ticks))
-        seen += ticks.size
+        seen += len(column)
     table = pa.concat_tables(marks)
     if table.num_rows > 10 * MOST:
         raise ValueError(f"progress shows at most {10 * MOST:,} marks; got {table.num_rows:,}: give fewer outputs")

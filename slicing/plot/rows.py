@@ -56,7 +56,8 @@ def timeline(data: object, spec: Spec) -> Chart:
     windows = aggregate(rows, spec)
     first = next(iter(spec.aggs))
     measure = Measure.of(rows.schema.field(spec.time).type, spec.time)
-    at, start, end = (ticks_of(c) for c in (rows[spec.time], windows["window_start"], windows["window_end"]))
+    at, end = ticks_of(rows[spec.time]), ticks_of(windows["window_end"])
+    start = ticks_of(windows["window_start"], missing=at.min() if at.size else 0)
     names = windows["window"].to_pylist()
     keys = joined(rows, spec.by)
     marks = [_marks("row", ["rows"] * at.size, at, at, keys, keys)]
@@ -65,17 +66,21 @@ def timeline(data: object, spec: Spec) -> Chart:
         own = np.flatnonzero(np.array(names, object) == name) if names else np.empty(0, np.int64)
         order = own[np.lexsort((end[own], start[own]))]
         text = texts(windows[first].take(pa.array(order)))
-        lanes = [name] * order.size
+        lanes = [_lane(name)] * order.size
         marks.append(
             _marks("window", lanes, start[order], end[order], text, joined(windows.take(pa.array(order)), spec.by))
         )
     table = timed(pa.concat_tables(marks), measure, ("start", "end"))
-    lanes = ["rows", "slices", *spec.windows]
+    lanes = ["rows", "slices", *map(_lane, spec.windows)]
     if table.num_rows > 4 * MOST:
         raise ValueError(
             f"timeline shows at most {4 * MOST:,} marks; got {table.num_rows:,}: give fewer rows or windows"
         )
     return _timeline_chart(alt, table, lanes, spec)
+
+
+def _lane(window: str) -> str:
+    return f"window {window}" if window in ("rows", "slices") else window
 
 
 def _slices(spec: Spec, at: Any, names: list[str], start: Any, end: Any) -> pa.Table:

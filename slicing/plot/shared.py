@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -34,9 +35,11 @@ def timed(table: pa.Table, measure: Measure, names: Sequence[str]) -> pa.Table:
     return table
 
 
-def ticks_of(column: pa.Array | pa.ChunkedArray) -> Any:
+def ticks_of(column: pa.Array | pa.ChunkedArray, missing: Any = 0) -> Any:
+    """Times as ticks; what has none (the start of a landmark's window) has another's."""
     whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    return Measure.of(whole.type, "time").words(whole)
+    ticks = Measure.of(whole.type, "time").words(whole)
+    return np.where(whole.is_null().to_numpy(zero_copy_only=False), missing, ticks) if whole.null_count else ticks
 
 
 def _wall(column: pa.Array) -> pa.Array:

@@ -50,7 +50,10 @@ def results(table: Any, y: str | None = None, by: str | Sequence[str] | None = N
     table = _last_results(table, ["window", "window_start", "window_end", *keys], y)
     series = pa.array(joined(table, ["window", *keys]), pa.string())
     measure = Measure.of(table.schema.field("window_end").type, "window_end")
-    ticks = {name: pa.array(ticks_of(table[name]), pa.int64()) for name in ("window_start", "window_end")}
+    ticks = {
+        name: pa.array(ticks_of(table[name], ticks_of(table["window_end"])), pa.int64())
+        for name in ("window_start", "window_end")
+    }
     for name, column in ticks.items():
         table = table.set_column(table.column_names.index(name), name, column)
     table = timed(table.append_column("series", series), measure, tuple(ticks))

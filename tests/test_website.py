@@ -1,0 +1,34 @@
+"""What the site's pages are made of: examples of every window and aggregate, and other libraries' calls beside ours."""
+
+from __future__ import annotations
+
+import pytest
+
+from slicing.query.written import AGGREGATES, WINDOWS
+from website import coming, examples
+
+
+def test_every_window_has_an_example_that_prints() -> None:
+    for name in WINDOWS:
+        assert f"::: slicing.{name}" in examples.page(name, examples.window_code(name))
+
+
+def test_aggregates_have_examples() -> None:
+    for name in ("count", "argmax", "quantile", "all"):
+        page = examples.page(name, examples.aggregate_code(name))
+        assert f"sl.{name}(" in page
+    assert set(examples.OF) <= set(AGGREGATES)
+
+
+@pytest.mark.parametrize("name", [*coming.RUN, *coming.SHOWN])
+def test_calls_beside_each_other_give_the_same(name: str) -> None:
+    pytest.importorskip("duckdb")
+    assert f"| {name} | slicing |" in coming.page(name)
+
+
+def test_calls_that_differ_are_found() -> None:
+    names: dict[str, object] = {}
+    exec(coming.DATA, names)
+    wrong = coming.Pair("a", 'df["v"]', 'windows(sl.whole(), x=sl.sum("v"))', ("found.tolist()", coming.OURS))
+    with pytest.raises(AssertionError, match="a: df"):
+        coming.compared(wrong, names)
