@@ -49,6 +49,7 @@ from slicing.query.rollup import rollup_spec
 from slicing.query.spec import Spec, processing_time
 from slicing.query.triggers import Trigger, after_share, by_hand, each_push, every, every_processing_time
 from slicing.query.watermark import bounded, manual, ordered, per_source, punctuated
+from slicing.system.mixed import refuse_other
 from slicing.windows.builtin import (
     calendar,
     cumulate,
@@ -63,6 +64,8 @@ from slicing.windows.context_free import ContextFreeWindow
 from slicing.windows.rows.counted import last_rows, per_row, rows
 from slicing.windows.rows.marked import frame, punctuation
 from slicing.windows.rows.users import ContextAwareWindow
+
+refuse_other(__file__)
 
 __version__ = "0.1.0"
 

