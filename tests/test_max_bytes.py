@@ -49,7 +49,7 @@ def test_a_push_beyond_the_bound_is_refused_whole(spec: sl.Spec) -> None:
     rng = np.random.default_rng(1)
     op, free = sl.Operator(spec, max_bytes=60_000), sl.Operator(spec)
     refused = 0
-    for at in range(0, 300, 5):
+    for at in range(0, 300, 10):
         data = batch(rng, at, pick(rng), keys=int(rng.integers(5, 3000)))
         before = op.snapshot()
         try:
@@ -66,7 +66,7 @@ def test_a_push_beyond_the_bound_is_refused_whole(spec: sl.Spec) -> None:
             wanted.stats | {"full": 0, "bytes": 0},
         )
         assert out.stats.bytes <= 60_000
-    assert 3 < refused < 50
+    assert 2 < refused < 25
     assert op.flush().windows == free.flush().windows
 
 
@@ -75,12 +75,12 @@ def pick(rng: np.random.Generator) -> int:
 
 
 @pytest.mark.parametrize("spec", [PLAIN, MIXED, EARLY], ids=["plain", "mixed", "early"])
-@pytest.mark.parametrize("case", range(4))
+@pytest.mark.parametrize("case", range(2))
 def test_rows_that_do_not_fit_come_back_and_the_stream_goes_on(spec: sl.Spec, case: int) -> None:
     rng = np.random.default_rng(case)
     told: dict[str, Any] = {"max_bytes": 60_000, "on_full": "late"}
     op, free, full, reached = sl.Operator(spec, **told), sl.Operator(spec), 0, None
-    for at in range(0, 300, 5):
+    for at in range(0, 300, 10):
         data = batch(rng, at, pick(rng), keys=int(rng.integers(5, 3000)))
         out = op.push(data)
         assert out.stats.rows == data.num_rows == out.stats.windowed + out.stats.late + out.stats.full
@@ -99,7 +99,7 @@ def test_rows_that_do_not_fit_come_back_and_the_stream_goes_on(spec: sl.Spec, ca
         assert not wanted or out.windows == pa.concat_tables(wanted), (case, at)
         if rng.integers(5) == 0:
             op = pickle.loads(pickle.dumps(op)) if rng.integers(2) else sl.Operator.restore(spec, op.snapshot(), **told)
-    assert full > 3
+    assert full > 2
     assert op.flush().windows == free.flush().windows
 
 
