@@ -2,8 +2,20 @@
 
 from spark_udfs.api import window_aggregate
 from spark_udfs.files import FileRows, read_files
+from spark_udfs.joins import window_join
 from spark_udfs.log import BatchLog
 from spark_udfs.state import StateError
 from spark_udfs.upkeep import change, drain, peek, rescale
 
-__all__ = ["BatchLog", "FileRows", "StateError", "change", "drain", "peek", "read_files", "rescale", "window_aggregate"]
+__all__ = [
+    "BatchLog",
+    "FileRows",
+    "StateError",
+    "change",
+    "drain",
+    "peek",
+    "read_files",
+    "rescale",
+    "window_aggregate",
+    "window_join",
+]

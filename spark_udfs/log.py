@@ -9,7 +9,9 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 
 class BatchLog(StreamingQueryListener):
-    """Logs one line for each micro-batch of each ``window_aggregate``: ``spark.streams.addListener(BatchLog())``.
+    """Logs a line a micro-batch, of each ``window_aggregate`` and ``window_join``.
+
+    Add it by ``spark.streams.addListener(BatchLog())``.
 
     Parameters
     ----------
@@ -28,7 +30,7 @@ class BatchLog(StreamingQueryListener):
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
         for name, seen in event.progress.observedMetrics.items():
             stats = getattr(seen, "stats", None)
-            if stats is not None and "largest_cells" in stats:
+            if stats is not None and "publish_ms" in stats:
                 self._logger.info("%s", line(name, event.progress, stats))
 
     def _ignored(self, event: Any) -> None: ...
@@ -41,8 +43,23 @@ def line(name: str, progress: Any, stats: Any) -> str:
     behind = "" if stats["lag_ms"] is None else f", {stats['lag_ms'] / 1e3:.1f} s behind"
     took = progress.durationMs.get("triggerExecution", 0)
     return (
-        f"{name} batch {progress.batchId}: {stats['rows']} rows, {stats['late']} late; {stats['windows']} windows; "
-        f"{stats['cells']} cells ({stats['largest_cells']} in the largest place), {stats['state_bytes'] / 1e3:.0f} kB; "
-        f"{stats['held']} held, {stats['cold']} cold; restored in {stats['restore_ms']} ms, published in "
-        f"{stats['publish_ms']}; watermark {stats['watermark']}{behind}; {took} ms"
+        f"{name} batch {progress.batchId}: {_of_joins(stats) if 'joined' in stats else _of_windows(stats)}, "
+        f"{stats['state_bytes'] / 1e3:.0f} kB; {stats['held']} held, {stats['cold']} cold; restored in "
+        f"{stats['restore_ms']} ms, published in {stats['publish_ms']}; watermark {stats['watermark']}{behind}; "
+        f"{took} ms"
+    )
+
+
+def _of_windows(stats: Any) -> str:
+    return (
+        f"{stats['rows']} rows, {stats['late']} late; {stats['windows']} windows; {stats['cells']} cells "
+        f"({stats['largest_cells']} in the largest place)"
+    )
+
+
+def _of_joins(stats: Any) -> str:
+    late = stats["late_left"] + stats["late_right"]
+    return (
+        f"{stats['left']} and {stats['right']} rows, {late} late; {stats['joined']} pairs; {stats['kept']} rows kept "
+        f"({stats['largest_kept']} in the largest place)"
     )

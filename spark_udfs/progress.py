@@ -10,6 +10,7 @@ from pyspark import SparkContext, TaskContext
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import JStreamingQueryListener, StreamingQueryListener
 
+from spark_udfs.engines import Reached
 from spark_udfs.state import Files, StateError
 
 _ASYNC = "slicing.asyncProgressTracking"  # a local property of queries that have it
@@ -31,7 +32,7 @@ class Step:
         query, batch = (context.getLocalProperty(n) for n in ("sql.streaming.queryId", "streaming.sql.batchId"))
         if query is None or batch is None:
             raise RuntimeError(
-                "a streaming window_aggregate ran outside of a micro-batch query, which is not supported"
+                "a streaming query of windows or joins ran outside of a micro-batch query, which is not supported"
             )
         if context.getLocalProperty(_ASYNC):
             raise StateError(
@@ -41,8 +42,8 @@ class Step:
         return Step(query, int(batch), context.partitionId())
 
 
-def judged_by(files: Files, step: Step) -> int | None:
-    """The watermark of the batch before, in ticks.
+def judged_by(files: Files, step: Step) -> Reached:
+    """The watermark of the batch before, in ticks; of a join those of both sides.
 
     Every partition's state knows the progress of the whole stream, so any of them may be asked; the readers of a batch
     ask different ones. It is in the name of the version.

@@ -10,10 +10,10 @@ import hashlib
 import io
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -24,8 +24,9 @@ from pyspark.cloudpickle import dumps, loads
 from slicing import Operator, Output, Spec
 from slicing.closing.wide import widened
 from slicing.columns.arrow_io import together
-from slicing.exchange import COUNTS, Collector, admit, packed, start, state_of
+from slicing.exchange import Collector, admit, packed, start, state_of
 from slicing.system.filesystems import filesystem, publish
+from spark_udfs.engines import WINDOWS, engine
 from spark_udfs.files import read
 from spark_udfs.progress import Step, judged_by
 from spark_udfs.state import Files, Place, StateError
@@ -35,11 +36,77 @@ ROWS_AT_ONCE = 1 << 18
 BYTES_AT_ONCE = 64 << 20
 LIVELY = 10_000  # Python objects that garbage collection goes over in about a millisecond
 STATS = "__slicing_stats"
-COUNTED = (*COUNTS, "windows", "slices", "cells", "kept", "keys", "state_bytes", "held", "cold")  # of all places
+COUNTED = WINDOWS.counted  # of all places
 LARGEST = ("largest_cells", "restore_ms", "publish_ms", "lag_ms")  # of the place that has most
 
 PACKED = pa.schema([pa.field("place", pa.int32()), pa.field("slices", pa.binary()), pa.field("error", pa.string())])
 Batches = Iterable[pa.RecordBatch]
+
+
+class Answered(NamedTuple):
+    """What a batch came to in one place."""
+
+    rows: pa.Table
+    late: Mapping[str, pa.Table]  # by the folder under ``late_path`` that they are written to
+    counts: Mapping[str, Any]
+    reached: list[pa.Array]  # one value each: the watermarks that are told
+
+
+class Query(Protocol):
+    """What the second stage needs to know of a query; one is sent to the workers with each of its functions."""
+
+    @property
+    def spec(self) -> Any: ...
+    @property
+    def partitions(self) -> int: ...
+    @property
+    def files(self) -> Files | None:
+        """None: a batch query, which keeps no state."""
+
+    @property
+    def late_path(self) -> str | None: ...
+    @property
+    def prompt(self) -> bool:
+        """A batch closes what its own rows complete."""
+
+    @property
+    def max_bytes(self) -> int | None:
+        """That a partition may hold."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def counted(self) -> tuple[str, ...]:
+        """What is added up over all places."""
+
+    @property
+    def largest(self) -> tuple[str, ...]:
+        """What is told of the place that has most."""
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """The watermarks that are told."""
+
+    def rows_schema(self) -> pa.Schema:
+        """The columns of the result."""
+
+    def time_type(self) -> pa.DataType:
+        """The type of watermarks."""
+
+    def fresh(self) -> Any:
+        """An operator before the first batch."""
+
+    def check(self, operator: Any) -> None:
+        """Refuse a state of rows with other columns."""
+
+    def whole(self, blobs: list[bytes], place: int) -> pa.Table:
+        """The answer of one place to a batch query."""
+
+    def rest(self, operator: Any) -> pa.Table:
+        """What is still open at the end of the stream."""
+
+    def answered(self, out: Any, operator: Any) -> Answered:
+        """What an operator's output says."""
 
 
 @dataclass(frozen=True)
@@ -49,43 +116,77 @@ class Job:
     spec: Spec
     schema: pa.Schema
     partitions: int
-    files: Files | None = None  # None: a batch query, which keeps no state
+    files: Files | None = None
     late_path: str | None = None
     format: str | None = None  # of files that workers read themselves
-    prompt: bool = True  # a batch closes the windows that its own rows complete
+    prompt: bool = True
     wide: bool = False  # one row a key and window end
     max_bytes: int | None = None  # that a partition may hold
+
+    counted = COUNTED
+    largest = LARGEST
+    marks = ("watermark",)
 
     @property
     def name(self) -> str:
         return "windows" if self.files is None else self.files.name
 
     def __reduce__(self) -> tuple[Any, ...]:
-        values = tuple(getattr(self, field.name) for field in fields(self))
-        return _job, (dumps(values),)  # type: ignore[no-untyped-call]
+        return sent(self)
+
+    def rows_schema(self) -> pa.Schema:
+        return self._laid_out(state_of(self.fresh()).plan.result_schema.empty_table()).schema
+
+    def time_type(self) -> pa.DataType:
+        return state_of(self.fresh()).plan.measure.type
+
+    def fresh(self) -> Operator:
+        return start(self.spec, self.schema)
+
+    def check(self, operator: Operator) -> None:
+        state_of(operator).plan.columns.check(self.schema)
+
+    def whole(self, blobs: list[bytes], place: int) -> pa.Table:
+        operator = self.fresh()
+        check_bytes(self, admit(operator, blobs).stats, place)
+        return self.rest(operator)
+
+    def rest(self, operator: Operator) -> pa.Table:
+        return self._laid_out(operator.flush().windows)
+
+    def answered(self, out: Output, operator: Operator) -> Answered:
+        plan, watermark = state_of(operator).plan, state_of(operator).watermark
+        reached = plan.measure.array(np.array([watermark or 0]), np.array([watermark is None]))
+        counts = {**out.stats, "largest_cells": out.stats["cells"]}
+        return Answered(self._laid_out(out.windows), {"": out.late}, counts, [reached])
+
+    def _laid_out(self, windows: pa.Table) -> pa.Table:
+        """Windows as the query wants them; all windows of a key are in one place."""
+        return widened(windows, self.spec) if self.wide else windows
+
+
+def sent(job: Any) -> tuple[Any, ...]:
+    """How a job is pickled."""
+    values = tuple(getattr(job, field.name) for field in fields(job))
+    return _job, (type(job), dumps(values))  # type: ignore[no-untyped-call]
 
 
 @lru_cache(8)
-def _job(pickled: bytes) -> Job:
+def _job(kind: type[Any], pickled: bytes) -> Any:
     """The job that all tasks of a worker share: its spec is checked, and a user's functions are compiled, only once."""
-    return Job(*loads(pickled))
+    return kind(*loads(pickled))
 
 
-def results_schema(job: Job) -> pa.Schema:
+def results_schema(job: Query) -> pa.Schema:
     """The columns of the result, for a stream with the accounting of each partition as a last row."""
-    plan = state_of(start(job.spec, job.schema)).plan
-    schema = _laid_out(job, plan.result_schema.empty_table()).schema
-    return schema if job.files is None else schema.append(pa.field(STATS, stats_type(plan.measure.type)))
+    schema = job.rows_schema()
+    return schema if job.files is None else schema.append(pa.field(STATS, stats_type(job)))
 
 
-def _laid_out(job: Job, windows: pa.Table) -> pa.Table:
-    """Windows as the query wants them; all windows of a key are in one place."""
-    return widened(windows, job.spec) if job.wide else windows
-
-
-def stats_type(time: pa.DataType) -> pa.DataType:
-    numbers = ((name, pa.int64()) for name in (*COUNTED, *LARGEST))
-    return pa.struct([*numbers, ("watermark", time), ("error", pa.string())])
+def stats_type(job: Query) -> pa.DataType:
+    numbers = ((name, pa.int64()) for name in (*job.counted, *job.largest))
+    time = job.time_type()
+    return pa.struct([*numbers, *((mark, time) for mark in job.marks), ("error", pa.string())])
 
 
 def settle() -> None:
@@ -101,10 +202,12 @@ def settle() -> None:
 # --- errors -----------------------------------------------------------------------------------------------------------
 
 
-def told(stage: Callable[..., Iterator[pa.RecordBatch]], job: Job) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+def told(
+    stage: Callable[..., Iterator[pa.RecordBatch]], job: Query, reads: bool = False
+) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
     """A stage for Spark's tasks, whose refusals are rows: raised in Spark's plan they are the first line that a user
-    sees, without the traceback of a worker, which goes to its log."""
-    refused = _to_all_places if stage is collect else _in_the_accounting
+    sees, without the traceback of a worker, which goes to its log. ``reads``: it is the first stage."""
+    refused = _to_all_places if reads else _in_the_accounting
 
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
         try:
@@ -118,14 +221,14 @@ def told(stage: Callable[..., Iterator[pa.RecordBatch]], job: Job) -> Callable[[
     return run
 
 
-def _to_all_places(job: Job, error: str) -> Iterator[pa.RecordBatch]:
+def _to_all_places(job: Query, error: str) -> Iterator[pa.RecordBatch]:
     """A reader's refusal: no place may publish a state without its rows."""
     places = pa.array(range(job.partitions), pa.int32())
     columns = [places, pa.nulls(job.partitions, pa.binary()), pa.array([error] * job.partitions)]
     yield pa.RecordBatch.from_arrays(columns, schema=PACKED)
 
 
-def _in_the_accounting(job: Job, error: str) -> Iterator[pa.RecordBatch]:
+def _in_the_accounting(job: Query, error: str) -> Iterator[pa.RecordBatch]:
     """A place's refusal, instead of its accounting."""
     schema = results_schema(job)
     kind = schema.field(STATS).type
@@ -142,11 +245,11 @@ def collect(job: Job, batches: Iterable[pa.RecordBatch], step: Step | None = Non
     settle()
     watermark = None
     if job.files is not None:
-        step = step or Step.current()
-        watermark = judged_by(job.files, step)
+        known = judged_by(job.files, step or Step.current())
+        watermark = known if isinstance(known, int) else None
     rows = batches if job.format is None else read(batches, job.schema, job.format)
     collector = Collector(job.spec, job.schema, watermark)
-    for some in _gathered(rows, job.schema):
+    for some in gathered(rows, job.schema):
         collector.push(some)
         if collector.nbytes > BYTES_AT_ONCE:
             yield from _sent(job, collector)
@@ -154,7 +257,7 @@ def collect(job: Job, batches: Iterable[pa.RecordBatch], step: Step | None = Non
     yield from _sent(job, collector)
 
 
-def _gathered(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def gathered(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Small batches put together: each push costs the same few milliseconds."""
     held: list[pa.RecordBatch] = []
     size = 0
@@ -173,26 +276,35 @@ def _sent(job: Job, collector: Collector) -> Iterator[pa.RecordBatch]:
     parts = collector.parts()
     if job.late_path is None:  # they are counted, and nobody wants them
         parts = replace(parts, late=parts.late.slice(0, 0))
-    for place, blob in enumerate(packed(parts, job.partitions)):
-        columns = [pa.array([place], pa.int32()), pa.array([blob]), pa.nulls(1, pa.string())]
-        yield pa.RecordBatch.from_arrays(columns, schema=PACKED)
+    yield from to_places(packed(parts, job.partitions))
+
+
+def to_places(blobs: list[bytes]) -> Iterator[pa.RecordBatch]:
+    """The bytes of each place as rows."""
+    first = size = 0
+    for last, blob in enumerate([*blobs, None]):
+        if last > first and (blob is None or size + len(blob) > BYTES_AT_ONCE):
+            some = blobs[first:last]
+            places = pa.array(range(first, last), pa.int32())
+            columns = [places, pa.array(some, pa.binary()), pa.nulls(len(some), pa.string())]
+            yield pa.RecordBatch.from_arrays(columns, schema=PACKED)
+            first, size = last, 0
+        size += 0 if blob is None else len(blob)
 
 
 # --- the reduce side --------------------------------------------------------------------------------------------------
 
 
-def merge(job: Job, batches: Iterable[pa.RecordBatch], step: Step | None = None) -> Iterator[pa.RecordBatch]:
-    """One place's partial slices to its windows; in a stream, from the state of the batch before to that of this one.
+def merge(job: Query, batches: Iterable[pa.RecordBatch], step: Step | None = None) -> Iterator[pa.RecordBatch]:
+    """What one place received to its results; in a stream, from the state of the batch before to that of this one.
 
-    The state is published before the first window is given out.
+    The state is published before the first result is given out.
     """
     settle()
     if job.files is None:
-        operator = start(job.spec, job.schema)
         received = list(_received(batches))
-        out = admit(operator, [blob for _, blob in received if blob is not None])
-        _check_bytes(job, out, min((place for place, _ in received), default=0))
-        yield from _batches(_laid_out(job, operator.flush().windows))
+        place_of_batch = min((place for place, _ in received), default=0)
+        yield from _batches(job.whole([blob for _, blob in received if blob is not None], place_of_batch))
         return
     received = list(_received(batches))
     step = _placed(job, step or Step.current(), {place for place, _ in received})
@@ -201,27 +313,24 @@ def merge(job: Job, batches: Iterable[pa.RecordBatch], step: Step | None = None)
     before, operator, held = _state_before(job, place, step)
     restored = time.perf_counter()
     blobs = [blob for _, blob in received if blob is not None]
-    out = admit(operator, blobs, job.prompt)
-    _check_bytes(job, out, step.partition)
-    if job.late_path is not None and out.late.num_rows:
-        _write_late(job, out.late, step)
+    out = job.answered(engine(job.spec).admit(operator, blobs, job.prompt), operator)
+    check_bytes(job, out.counts, step.partition)
+    _write_late(job, out.late, step)
     merged = time.perf_counter()
     written = place.write(operator, step.batch, before, blobs, job.prompt)
     figures = {
         "state_bytes": written.bytes,
         "held": int(held),
         "cold": int(before is not None and not held),
-        "largest_cells": out.stats["cells"],
         "restore_ms": round((restored - begun) * 1e3),
         "publish_ms": round((time.perf_counter() - merged) * 1e3),
     }
-    out = replace(out, windows=_laid_out(job, out.windows))
-    yield from _batches(_with_stats(out, operator, figures))
+    yield from _batches(_with_stats(job, out, figures))
 
 
-def _check_bytes(job: Job, out: Output, partition: int) -> None:
+def check_bytes(job: Query, stats: Mapping[str, Any], partition: int) -> None:
     """Stop the query before a state is published that is larger than it may be."""
-    size = out.stats["bytes"]
+    size = stats["bytes"]
     if job.max_bytes is not None and size > job.max_bytes:
         raise StateError(
             f"partition {partition} would hold {size} bytes after this batch, and max_bytes is {job.max_bytes}; the "
@@ -230,7 +339,7 @@ def _check_bytes(job: Job, out: Output, partition: int) -> None:
         )
 
 
-def _placed(job: Job, step: Step, places: set[int]) -> Step:
+def _placed(job: Query, step: Step, places: set[int]) -> Step:
     """The step of the place this task is for. Behind a union or a coalesce Spark numbers tasks otherwise.
 
     The plan sends a row to every place, and every reader does. On Spark Connect the plan does not: where nothing has
@@ -239,7 +348,7 @@ def _placed(job: Job, step: Step, places: set[int]) -> Step:
     if len(places) > 1:
         raise StateError(
             f"one task received what partitions {', '.join(map(str, sorted(places)))} keep: the plan was "
-            f"re-partitioned between the two stages of window_aggregate, which needs its {job.partitions} "
+            f"re-partitioned between the two stages of the query, which needs its {job.partitions} "
             "partitions as they are"
         )
     return replace(step, partition=places.pop() if places else step.partition % job.partitions)
@@ -254,7 +363,7 @@ def _received(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, bytes | 
         yield from zip(places, blobs, strict=True)
 
 
-def _state_before(job: Job, place: Place, step: Step) -> tuple[dict[str, Any] | None, Operator, bool]:
+def _state_before(job: Query, place: Place, step: Step) -> tuple[dict[str, Any] | None, Any, bool]:
     ended = place.drained()
     if ended is not None and step.batch > ended:
         raise StateError(
@@ -263,40 +372,48 @@ def _state_before(job: Job, place: Place, step: Step) -> tuple[dict[str, Any] | 
         )
     if step.batch > 0:
         before, operator, held = place.restore(job.spec, step.batch - 1)
-        state_of(operator).plan.columns.check(job.schema)
+        if before.get("spread") != place.files.spread:
+            raise StateError(
+                f"the query began with spread={before.get('spread')!r} and has {place.files.spread!r} now, so that its "
+                "rows lie in other places: keep it, or begin anew with another checkpoint and another state= or name="
+            )
+        job.check(operator)
         return before, operator, held
     place.files.begin(step.partition)
-    return None, start(job.spec, job.schema), False
+    return None, job.fresh(), False
 
 
-def _write_late(job: Job, late: pa.Table, step: Step) -> None:
+def _write_late(job: Query, tables: Mapping[str, pa.Table], step: Step) -> None:
     """One file a batch and partition, the same for every attempt: its name has a mark of what is in it."""
-    assert job.late_path is not None
+    if job.late_path is None:
+        return
     system, root = filesystem(job.late_path)
-    sink = io.BytesIO()
-    order = [(name, "ascending") for name, f in zip(late.column_names, late.schema, strict=True) if _sortable(f.type)]
-    pq.write_table(late.sort_by(order), sink)
-    data = sink.getvalue()
-    mark = hashlib.blake2b(data, digest_size=4).hexdigest()
-    publish(system, f"{root}/{job.name}-{step.query[:8]}-{step.batch:012}-{step.partition:05}-{mark}.parquet", data)
+    for folder, late in tables.items():
+        if not late.num_rows:
+            continue
+        sink = io.BytesIO()
+        order = [(n, "ascending") for n, f in zip(late.column_names, late.schema, strict=True) if _sortable(f.type)]
+        pq.write_table(late.sort_by(order), sink)
+        data = sink.getvalue()
+        mark = hashlib.blake2b(data, digest_size=4).hexdigest()
+        name = f"{job.name}-{step.query[:8]}-{step.batch:012}-{step.partition:05}-{mark}.parquet"
+        publish(system, "/".join(filter(None, (root, folder, name))), data)
 
 
 def _sortable(type: pa.DataType) -> bool:
     return not (pa.types.is_nested(type) or pa.types.is_null(type))
 
 
-def _with_stats(out: Output, operator: Operator, figures: dict[str, int]) -> pa.Table:
-    """The windows, and a row that holds nothing but the accounting."""
-    plan, watermark = state_of(operator).plan, state_of(operator).watermark
-    kind = stats_type(plan.measure.type)
-    reached = plan.measure.array(np.array([watermark or 0]), np.array([watermark is None]))
-    counts = {**out.stats, **figures, "lag_ms": _lag(reached)}
-    columns = [pa.array([counts[name]], pa.int64()) for name in (*COUNTED, *LARGEST)]
-    columns += [reached, pa.nulls(1, pa.string())]
+def _with_stats(job: Query, out: Answered, figures: dict[str, int]) -> pa.Table:
+    """The results, and a row that holds nothing but the accounting."""
+    kind = stats_type(job)
+    counts = {**out.counts, **figures, "lag_ms": _lag(out.reached[0])}
+    columns = [pa.array([counts[name]], pa.int64()) for name in (*job.counted, *job.largest)]
+    columns += [*out.reached, pa.nulls(1, pa.string())]
     counted = pa.StructArray.from_arrays(columns, fields=list(kind))
-    windows = out.windows.append_column(pa.field(STATS, kind), pa.nulls(out.windows.num_rows, kind))
-    row = pa.Table.from_arrays([*(pa.nulls(1, f.type) for f in out.windows.schema), counted], schema=windows.schema)
-    return pa.concat_tables([windows, row])
+    rows = out.rows.append_column(pa.field(STATS, kind), pa.nulls(out.rows.num_rows, kind))
+    row = pa.Table.from_arrays([*(pa.nulls(1, f.type) for f in out.rows.schema), counted], schema=rows.schema)
+    return pa.concat_tables([rows, row])
 
 
 def _lag(watermark: pa.Array) -> int | None:
@@ -312,9 +429,9 @@ def _batches(table: pa.Table) -> Iterator[pa.RecordBatch]:
 
 
 def drain(
-    job: Job, partitions: Iterable[pa.RecordBatch], batch: int, query: str, ends: bool = True
+    job: Query, partitions: Iterable[pa.RecordBatch], batch: int, query: str, ends: bool = True
 ) -> Iterator[pa.RecordBatch]:
-    """All windows that the state of some partitions still holds open; the stream may end with it."""
+    """All results that the state of some partitions still holds open; the stream may end with it."""
     settle()
     assert job.files is not None
     for numbers in partitions:
@@ -323,4 +440,4 @@ def drain(
             _, operator, _ = place.restore(job.spec, batch)
             if ends:
                 place.mark_drained(batch)
-            yield from _batches(_laid_out(job, operator.flush().windows))
+            yield from _batches(job.rest(operator))

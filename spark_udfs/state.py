@@ -22,23 +22,23 @@ import re
 import uuid
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyarrow import fs
 
-from slicing import Operator, SnapshotError, Spec
-from slicing.exchange import admit, state_of
+from slicing import SnapshotError
 from slicing.system.bundles import bundled, unbundled
 from slicing.system.filesystems import filesystem, listed, publish
 from slicing.system.sealed import SealError, content_of, header_of, sealed
+from spark_udfs.engines import Asked, Reached, engine
 
 MAGIC = b"SLICESTA"
 FORMAT = 3
 SUFFIX = ".slices"
-_NAME = re.compile(r"(\d{12,})(?:-(\d+))?\.([0-9a-f]{16})\.(-?\d+|none)\.slices")
+_NAME = re.compile(r"(\d{12,})(?:-(\d+))?\.([0-9a-f]{16})\.((?:-?\d+|none)(?:_(?:-?\d+|none))?)\.slices")
 _DRAINED = re.compile(r"(\d{12,})\.drained")
 _PRUNE_EVERY = 16
 LARGE = 16 << 20  # bytes of a snapshot that is not written with every batch: about 200,000 slices
@@ -46,7 +46,7 @@ MOST_CHANGES = 16  # versions in a row that are written as changes
 SHARE = 0.25  # that they may come to, of the snapshot before them
 
 # the large state this worker wrote last with its header, by the mark in its name
-_held: dict[str, tuple[dict[str, Any], Operator]] = {}
+_held: dict[str, tuple[dict[str, Any], Any]] = {}
 
 
 class StateError(RuntimeError):
@@ -55,7 +55,7 @@ class StateError(RuntimeError):
 
 @dataclass(frozen=True)
 class Files:
-    """The state files of one ``window_aggregate``: where they are and whose."""
+    """The state files of one ``window_aggregate`` or ``window_join``: where they are and whose."""
 
     root: str
     name: str
@@ -63,6 +63,7 @@ class Files:
     fingerprint: str
     keep: int = 100
     token: str | None = None  # of the driver's marker, which all places have to see
+    spread: str | None = None  # the span of time after which a key has another place
 
     def place(self, query: str, partition: int) -> Place:
         """One partition's files as they are now: one listing."""
@@ -76,7 +77,7 @@ class Files:
         token = uuid.uuid4().hex if known is None else known.removeprefix("driver.")
         if known is None:
             publish(system, f"{root}/{self.name}/driver.{token}", b"what the driver has written\n")
-        return Files(self.root, self.name, self.partitions, self.fingerprint, self.keep, token)
+        return replace(self, token=token)
 
     def begin(self, partition: int) -> None:
         """Before batch 0: refuse a place that is not the driver's."""
@@ -101,7 +102,7 @@ class Version(NamedTuple):
     take: int  # of those of one batch the highest counts
     age: int  # of those with one number the oldest: a task that was given up can come later
     mark: str
-    watermark: int | None
+    watermark: Reached
     name: str
 
 
@@ -131,7 +132,7 @@ class Place:
             told = _NAME.fullmatch(file.base_name)
             if told is not None:
                 batch, take, mark, watermark = told.groups()
-                reached = None if watermark == "none" else int(watermark)
+                reached = _reached(watermark)
                 age = -(file.mtime_ns or 0)
                 found.append(Version(int(batch), int(take or 0), age, mark, reached, file.base_name))
         return sorted(found)
@@ -157,7 +158,7 @@ class Place:
 
     # --- read --------------------------------------------------------------------------------------------------------
 
-    def restore(self, spec: Spec, batch: int) -> tuple[dict[str, Any], Operator, bool]:
+    def restore(self, spec: Asked, batch: int) -> tuple[dict[str, Any], Any, bool]:
         """The header of a version, the operator as it was then, and whether this worker still held it.
 
         Refused unless all it is made of is whole, and of this query and spec.
@@ -179,16 +180,16 @@ class Place:
             changes.append((list(map(bytes, unbundled(content))), header["prompt"]))
             version = self._after(version, header)
         for blobs, prompt in reversed(changes):
-            admit(operator, blobs, prompt)
+            engine(spec).admit(operator, blobs, prompt)
         return first or header, operator, held is not None and first is None
 
     def header(self, batch: int) -> dict[str, Any]:
         """The header alone, checked: the first bytes of the file."""
         return self._opened(self.newest(batch), whole=False)[0]
 
-    def _restored(self, spec: Spec, content: bytes, version: Version) -> Operator:
+    def _restored(self, spec: Asked, content: bytes, version: Version) -> Any:
         try:
-            return Operator.restore(spec, content)
+            return engine(spec).restore(spec, content)
         except (SnapshotError, pa.ArrowException) as error:
             raise StateError(f"state file {self._path(version)}: {error}") from None
 
@@ -242,8 +243,9 @@ class Place:
 
     def _check(self, header: dict[str, Any], version: Version) -> None:
         path = self._path(version)
-        wanted: dict[str, int | None] = {"partitions": self.files.partitions, "partition": self.partition}
+        wanted: dict[str, Any] = {"partitions": self.files.partitions, "partition": self.partition}
         wanted |= {"batch": version.batch, "watermark": version.watermark}
+        header["watermark"] = _plain(header["watermark"])
         for what, value in wanted.items():
             if header[what] != value:
                 raise StateError(f"state file {path} was written for {what} {header[what]}, not {value}: it was moved")
@@ -261,7 +263,7 @@ class Place:
 
     def write(
         self,
-        operator: Operator,
+        operator: Any,
         batch: int,
         before: dict[str, Any] | None = None,
         blobs: Sequence[bytes] = (),
@@ -271,7 +273,6 @@ class Place:
 
         Given the header of the version before and what was admitted since, a large state is not written anew.
         """
-        state = state_of(operator)
         header: dict[str, Any] = {
             "query": self.query,
             "name": self.files.name,
@@ -280,10 +281,10 @@ class Place:
             "partition": self.partition,
             "batch": batch,
             "prompt": prompt,
-            "watermark": state.watermark,
-            "largest": state.progress.largest,
-            "newest": state.newest,
+            **engine(operator.spec).figures(operator),
         }
+        if self.files.spread is not None:
+            header["spread"] = self.files.spread
         changed = 0 if before is None else before["changed"] + sum(map(len, blobs))
         if before is not None and _few(before, changed):
             content = bundled(sorted(blobs))
@@ -293,7 +294,7 @@ class Place:
             content = operator.snapshot()
             header |= {"base": batch, "snapshot": len(content), "changed": 0, "beside": 0}
         data, mark = sealed(MAGIC, FORMAT, header, content)
-        known = self._publish(data, batch, mark, state.watermark)
+        known = self._publish(data, batch, mark, header["watermark"])
         _held.clear()
         if header["snapshot"] >= LARGE:
             _held[mark[:16]] = header_of(MAGIC, FORMAT, data, "")[0], operator
@@ -301,14 +302,13 @@ class Place:
             self.prune(batch)
         return Written(int(header["beside"]) + len(data), known)
 
-    def _publish(self, data: bytes, batch: int, mark: str, watermark: int | None) -> bool:
+    def _publish(self, data: bytes, batch: int, mark: str, watermark: Reached) -> bool:
         """Whether the batch's version that counts is this one already."""
         found = [version for version in self._versions if version.batch == batch]
         if found and mark.startswith(found[-1].mark) and self._holds(found[-1], data):
             return True
         take = f"-{found[-1].take + 1}" if found else ""
-        reached = "none" if watermark is None else watermark
-        publish(self.system, f"{self.folder}/{batch:012}{take}.{mark[:16]}.{reached}{SUFFIX}", data)
+        publish(self.system, f"{self.folder}/{batch:012}{take}.{mark[:16]}.{_word(watermark)}{SUFFIX}", data)
         return False
 
     def _holds(self, version: Version, data: bytes) -> bool:
@@ -339,6 +339,25 @@ def _few(before: dict[str, Any], changed: int) -> bool:
     """Whether the batch after this version is written as what it brought, so many bytes since the last snapshot."""
     few = before["batch"] - before["base"] < MOST_CHANGES and changed <= SHARE * before["snapshot"]
     return bool(few and before["snapshot"] >= LARGE)
+
+
+def _word(watermark: Reached) -> str:
+    """A watermark, or those of both sides of a join, in a name."""
+    if isinstance(watermark, tuple):
+        return "_".join(map(_word, watermark))
+    return "none" if watermark is None else str(watermark)
+
+
+def _reached(word: str) -> Reached:
+    """What ``_word`` has written."""
+    left, cut, right = word.partition("_")
+    one, other = (None if w in ("none", "") else int(w) for w in (left, right))
+    return (one, other) if cut else one
+
+
+def _plain(watermark: Any) -> Reached:
+    """A watermark as JSON has it."""
+    return tuple(watermark) if isinstance(watermark, list) else watermark
 
 
 def opened(root: str) -> tuple[fs.FileSystem, str]:

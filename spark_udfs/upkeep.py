@@ -17,15 +17,16 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from slicing import Operator, Spec
+from slicing import JoinSpec, Spec
 from slicing.closing.wide import check_layout
 from slicing.exchange import check, operator_of, state_of
 from slicing.lifecycle.change import complete_from, given_for, moved, whole_from
-from slicing.lifecycle.repartition import joined, split
 from slicing.system.filesystems import absolute
 from spark_udfs import stages
+from spark_udfs.engines import Asked, engine
+from spark_udfs.joins import JOINED, JoinJob, with_schemas
 from spark_udfs.placed import by_place
-from spark_udfs.stages import Job
+from spark_udfs.stages import Job, Query
 from spark_udfs.state import Files, Place, StateError
 from spark_udfs.types import arrow_schema, spark_schema
 
@@ -71,15 +72,16 @@ def _newest(spark: SparkSession, log: str) -> int | None:
 
 def drain(
     spark: SparkSession,
-    spec: Spec,
+    spec: Asked,
     state: str,
     partitions: int | None = None,
-    name: str = "windows",
+    name: str | None = None,
     checkpoint: str | None = None,
     layout: str = "long",
 ) -> DataFrame:
-    """The windows that a stopped stream has left open, as a batch DataFrame; the stream has ended when it was read.
+    """What a stopped stream has left open, as a batch DataFrame; the stream has ended when it was read.
 
+    Of ``window_aggregate`` these are the open windows, of ``window_join`` rows that are still without a partner.
     ``checkpoint`` and ``layout`` are the query's. A batch that Spark has not completed is refused: run the query once
     more, with ``trigger(availableNow=True)``. Draining again gives the same rows; the query refuses to go on after it.
     Write them beside the stream's own output: of a folder that a file sink wrote, Spark reads only what that sink has
@@ -96,14 +98,14 @@ def drain(
 
 def peek(
     spark: SparkSession,
-    spec: Spec,
+    spec: Asked,
     state: str,
     partitions: int | None = None,
-    name: str = "windows",
+    name: str | None = None,
     checkpoint: str | None = None,
     layout: str = "long",
 ) -> DataFrame:
-    """The open windows of a query as they are after its last complete batch, as a batch DataFrame.
+    """What a query has open after its last complete batch, as a batch DataFrame: what :func:`drain` would give.
 
     The query goes on: it may run meanwhile. Arguments are those of :func:`drain`.
     """
@@ -113,11 +115,11 @@ def peek(
 
 def rescale(
     spark: SparkSession,
-    spec: Spec,
+    spec: Asked,
     state: str,
     to: int,
     partitions: int | None = None,
-    name: str = "windows",
+    name: str | None = None,
     checkpoint: str | None = None,
 ) -> int:
     """Re-partition a stopped query's state for ``partitions=to``, exactly; the batch it stands at.
@@ -126,9 +128,10 @@ def rescale(
     """
     if isinstance(to, bool) or not isinstance(to, int) or to < 1:
         raise ValueError(f"to must be a number of partitions, at least 1; got {to!r}")
-    if not spec.by and to != 1:
-        raise ValueError(f"a query without keys (by=[]) has one partition; got to={to}")
-    check(spec, to)
+    if not (spec.on if isinstance(spec, JoinSpec) else spec.by) and to != 1:
+        raise ValueError(f"a query without keys (by=[], on=[]) has one partition; got to={to}")
+    if isinstance(spec, Spec):
+        check(spec, to)
     stand = Stand.of(spark, checkpoint, "rescale")
     old = _files(spec, state, partitions, name, stand)
     new = replace(old, partitions=to)
@@ -161,6 +164,12 @@ def change(
     (None: from the first row on): an added window comes out if it starts then or later, an added aggregate is null in
     windows that start before. ``data`` is the DataFrame to be read, needed if it has columns that were not read before.
     """
+    for one in (spec, changed_spec):
+        if not isinstance(one, Spec):
+            raise TypeError(
+                f"change is for the windows and aggregates of a sl.Spec; got {type(one).__name__}: another join is "
+                "another query, with its own checkpoint and state= or name="
+            )
     stand = Stand.of(spark, checkpoint, "change")
     old = _files(spec, state, partitions, name, stand)
     check(changed_spec, old.partitions)
@@ -218,30 +227,34 @@ class Change:
         return complete_from(self.spec, [state])
 
 
-def pieces(spec: Spec, old: Files, stand: Stand, to: int, numbers: Batches) -> Iterator[pa.RecordBatch]:
+def pieces(spec: Asked, old: Files, stand: Stand, to: int, numbers: Batches) -> Iterator[pa.RecordBatch]:
     """The state of some places, taken apart for ``to`` places."""
     for batch in numbers:
         for part in batch.column(0).to_pylist():
             try:
                 place = _going_on(old.place(stand.query, part))
-                _, operator, _ = place.restore(spec, stand.done)
-                states = split(state_of(operator), to)
-                for target, state in enumerate(states):
-                    yield _row(_PIECES, target, part, operator_of(state).snapshot(), None)
+                header, operator, _ = place.restore(spec, stand.done)
+                if "spread" in header:
+                    raise StateError(
+                        f"{old.root}/{old.name} has spread={header['spread']!r}: a key's rows lie in several places, "
+                        "and such a query keeps its number of partitions"
+                    )
+                for target, some in enumerate(engine(spec).split(operator, to)):
+                    yield _row(_PIECES, target, part, some.snapshot(), None)
             except _REFUSALS as error:
                 for target in range(to):
                     yield _row(_PIECES, target, part, None, pickle.dumps(error))
 
 
-def gathered(spec: Spec, new: Files, stand: Stand, batches: Batches) -> Iterator[pa.RecordBatch]:
+def gathered(spec: Asked, new: Files, stand: Stand, batches: Batches) -> Iterator[pa.RecordBatch]:
     """The pieces of one place, published as its state."""
     rows = [row for batch in batches for row in batch.to_pylist()]
     for place in sorted({row["place"] for row in rows}):
         mine = sorted((row for row in rows if row["place"] == place), key=lambda row: int(row["part"]))
         errors = [row["error"] for row in mine if row["error"] is not None]
         if not errors:
-            states = [state_of(Operator.restore(spec, row["piece"])) for row in mine]
-            new.place(stand.query, place).write(operator_of(joined(states)), stand.done)
+            some = [engine(spec).restore(spec, row["piece"]) for row in mine]
+            new.place(stand.query, place).write(engine(spec).joined(some), stand.done)
         yield _row(_ANSWERS, place, errors[0] if errors else pickle.dumps(None))
 
 
@@ -253,8 +266,10 @@ def _going_on(place: Place) -> Place:
     return place
 
 
-def _files(spec: Spec, state: str, partitions: int | None, name: str, stand: Stand) -> Files:
+def _files(spec: Asked, state: str, partitions: int | None, name: str | None, stand: Stand) -> Files:
     """The state files of a query; where it was rescaled, of the number that has its last complete batch."""
+    if name is None:
+        name = JOINED if isinstance(spec, JoinSpec) else "windows"
     files = Files(absolute(state), name, 0, spec.fingerprint())
     found = [n for n in files.counts(stand.query) if partitions in (None, n)]
     if len(found) > 1:
@@ -266,21 +281,24 @@ def _files(spec: Spec, state: str, partitions: int | None, name: str, stand: Sta
     return replace(files, partitions=found[0])
 
 
-def _open_windows(spark: SparkSession, spec: Spec, files: Files, stand: Stand, ends: bool, layout: str) -> DataFrame:
-    wide = check_layout(layout, spec)
+def _open_windows(spark: SparkSession, spec: Asked, files: Files, stand: Stand, ends: bool, layout: str) -> DataFrame:
+    wide = isinstance(spec, Spec) and check_layout(layout, spec)
 
-    def given(place: int) -> pa.Schema:
+    def given(place: int) -> Any:
         _, operator, _ = files.place(stand.query, place).restore(spec, stand.done)
-        return state_of(operator).given
+        return engine(spec).given(operator)
 
     (schema,) = _asked(spark, 1, given)
-    job = Job(spec, schema, files.partitions, files, wide=wide)
-    shape = stages.results_schema(replace(job, files=None))
+    job: Query
+    if isinstance(spec, JoinSpec):
+        job = JoinJob(with_schemas(spec, schema), files.partitions, files)
+    else:
+        job = Job(spec, schema, files.partitions, files, wide=wide)
 
-    def windows(numbers: Batches) -> Iterator[pa.RecordBatch]:
+    def rest(numbers: Batches) -> Iterator[pa.RecordBatch]:
         return stages.drain(job, numbers, stand.done, stand.query, ends)
 
-    return spark.range(0, files.partitions, 1, files.partitions).mapInArrow(windows, spark_schema(shape))
+    return spark.range(0, files.partitions, 1, files.partitions).mapInArrow(rest, spark_schema(job.rows_schema()))
 
 
 def _asked(spark: SparkSession, count: int, task: Callable[[int], Any]) -> list[Any]:

@@ -1,5 +1,7 @@
 """``python tests/spark_chaos.py --kills 200``: a stream whose processes are killed (``kill -9``) at random moments.
 
+With ``--query join`` it is a join of two streams.
+
 A driver runs a query on ``local-cluster`` (executors are processes of their own), from files to a sink. While it runs,
 Python workers, executors and the driver itself are killed, at random moments or between the publishing of a version
 and its commit; a killed driver is started again. Between two kills tasks fail after they have written their state, find
@@ -13,6 +15,7 @@ same batches: nothing lost, nothing twice.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import os
 import random
@@ -45,6 +48,11 @@ SPEC = sl.Spec(
     watermark=sl.bounded("2s"),
 )
 COLUMNS = "ts timestamp_ltz, k long, v long"
+# with rows that come alone; the result's event time is the left one's, and the right side has another delay
+JOIN = sl.JoinSpec(
+    on="k", time="ts", within=("1s", "2s"), how="left", watermark=(sl.bounded("2s"), sl.bounded("3s"))
+)  # fmt: skip
+QUERIES = ("windows", "join")
 PARTITIONS = 3
 PATIENCE = 600  # seconds for a driver to come up and go on, beside other work
 KILLS = {  # what is killed, and how often among others
@@ -63,8 +71,8 @@ DISKS = {"full disk": 28, "read-only folder": 30}
 SINKS = ("files", "foreachBatch")
 
 
-def readings(batch: int, size: int = 400) -> pa.Table:
-    rng = np.random.default_rng(batch)
+def readings(batch: int, size: int = 400, side: int = 0) -> pa.Table:
+    rng = np.random.default_rng([batch, side])
     behind = np.where(rng.random(size) < 0.05, rng.integers(0, 60 * SECOND, size), rng.integers(0, 2 * SECOND, size))
     ts = rng.integers(batch * 10 * SECOND, (batch + 1) * 10 * SECOND, size) - behind
     columns = {"ts": pa.array(ts + 10**15, pa.timestamp("us", "UTC")), "k": rng.integers(0, 20, size)}
@@ -72,27 +80,33 @@ def readings(batch: int, size: int = 400) -> pa.Table:
 
 
 def deliver(folder: Path, batch: int) -> None:
-    spare = folder / f".{batch}"
-    pq.write_table(readings(batch), spare)
-    os.utime(spare, (10**9 + batch, 10**9 + batch))
-    spare.rename(folder / f"{batch:05}.parquet")
+    """A file of rows; in ``right`` beside it one of the other side of the join."""
+    for side, into in enumerate((folder, folder / "right")):
+        into.mkdir(exist_ok=True)
+        spare = into / f".{batch}"
+        pq.write_table(readings(batch, side=side), spare)
+        os.utime(spare, (10**9 + batch, 10**9 + batch))
+        spare.rename(into / f"{batch:05}.parquet")
 
 
 def rows_of(tables: list[pa.Table]) -> list[tuple]:
     return sorted(tuple(row.values()) for table in tables for row in table.to_pylist())
 
 
-def composition(checkpoint: Path) -> list[list[int]]:
-    """The files of each batch. A driver killed between writing down which files come next and that they are a batch of
-    their own begins with two of them."""
+def composition(checkpoint: Path, source: int = 0) -> list[list[int]]:
+    """The files of each batch, of one source.
+
+    A driver killed between writing down which files come next and that they are a batch of their own begins with two.
+    """
     of_offset: dict[int, set[int]] = {}
-    for log in (checkpoint / "sources" / "0").iterdir():
+    for log in (checkpoint / "sources" / str(source)).iterdir():
         if not log.name.startswith("."):
             for entry in map(json.loads, log.read_text().splitlines()[1:]):
                 of_offset.setdefault(entry["batchId"], set()).add(int(Path(entry["path"]).stem))
     batches, last = [], -1
     for log in sorted((p for p in (checkpoint / "offsets").iterdir() if p.name.isdigit()), key=lambda p: int(p.name)):
-        offset = json.loads(log.read_text().splitlines()[2])["logOffset"]
+        line = log.read_text().splitlines()[2 + source]  # "-": nothing of this source yet
+        offset = last if line == "-" else json.loads(line)["logOffset"]
         batches.append(sorted(set().union(*(of_offset[o] for o in range(last + 1, offset + 1)))))
         last = offset
     return batches
@@ -110,12 +124,26 @@ def undisturbed(batches: list[list[int]]) -> list[tuple]:
     return rows_of([*found, operator.flush().windows])
 
 
+def undisturbed_join(batches: list[list[int]], right: list[list[int]]) -> list[tuple]:
+    """What one process answers to the batches of both sides."""
+    schema = readings(0).schema
+    operator = sl.JoinOperator(dataclasses.replace(JOIN, schemas=(schema, schema)))
+    found = []
+    for sides in zip(batches, right, strict=True):
+        tables = (
+            pa.concat_tables([schema.empty_table(), *(readings(number, side=side) for number in files)])
+            for side, files in enumerate(sides)
+        )
+        found.append(operator.push(*tables).rows)
+    return rows_of([*found, operator.flush().rows])
+
+
 # --- the driver, a process of its own ---------------------------------------------------------------------------------
 
 
-def drive(base: Path, sink: str) -> None:
+def drive(base: Path, sink: str, query_of: str) -> None:
     """Run the query until ``base/stop`` is there and all files are read, then drain."""
-    from spark_udfs import drain, stages, window_aggregate
+    from spark_udfs import drain, stages, window_aggregate, window_join
     from spark_udfs.local import session
 
     stages.merge = provoked(stages.merge, str(base))
@@ -131,8 +159,14 @@ def drive(base: Path, sink: str) -> None:
         "spark.executor.extraJavaOptions": java,
     }
     spark = session("local-cluster[2,1,512]", **more)
-    source = spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1).parquet(str(base / "in"))
-    windows = window_aggregate(source, SPEC, str(base / "state"), PARTITIONS)
+    spec: sl.Spec | sl.JoinSpec = JOIN if query_of == "join" else SPEC
+    reader = spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1)
+    source = reader.parquet(str(base / "in"))
+    if query_of == "join":
+        other = reader.parquet(str(base / "in" / "right"))
+        windows = window_join(source, other, JOIN, str(base / "state"), PARTITIONS, "windows")
+    else:
+        windows = window_aggregate(source, SPEC, str(base / "state"), PARTITIONS)
     writer = windows.writeStream.option("checkpointLocation", str(base / "checkpoint"))
     if sink == "files":
         writer = writer.format("parquet").option("path", str(base / "out"))
@@ -150,7 +184,7 @@ def drive(base: Path, sink: str) -> None:
         query = writer.start()
     query.processAllAvailable()
     query.stop()
-    rest = drain(spark, SPEC, str(base / "state"), checkpoint=str(base / "checkpoint")).toArrow()
+    rest = drain(spark, spec, str(base / "state"), None, "windows", str(base / "checkpoint")).toArrow()
     written = spark.read.parquet(str(base / ("out" if sink == "files" else "out/*")))
     pq.write_table(written.toArrow(), base / "closed.parquet")
     pq.write_table(rest, base / "rest.parquet")
@@ -296,8 +330,8 @@ def damage(place: Path, batch: int, chance: random.Random) -> None:
 
 
 class Chaos:
-    def __init__(self, base: Path, sink: str, chance: random.Random) -> None:
-        self.base, self.sink, self.chance = base, sink, chance
+    def __init__(self, base: Path, sink: str, chance: random.Random, query: str) -> None:
+        self.base, self.sink, self.chance, self.query = base, sink, chance, query
         self.done: Counter[str] = Counter()
         self.batches = self.wanted = 0
         self.ahead = 0  # files that are no batches of their own
@@ -309,7 +343,7 @@ class Chaos:
 
     def begin(self) -> subprocess.Popen[bytes]:
         (self.base / "running").unlink(missing_ok=True)
-        command = [sys.executable, __file__, "--drive", str(self.base), "--sink", self.sink]
+        command = [sys.executable, __file__, "--drive", str(self.base), "--sink", self.sink, "--query", self.query]
         here = str(Path(__file__).resolve().parent)
         known = os.pathsep.join(filter(None, (here, os.environ.get("PYTHONPATH"))))
         local = {"SPARK_LOCAL_DIRS": str(self.base / "local"), "PYTHONPATH": known}
@@ -415,19 +449,20 @@ class Chaos:
         if self.driver.wait(timeout=600) != 0 or not (self.base / "done").exists():
             raise SystemExit(f"the driver failed:\n{self.tail()}")
         found = [pq.read_table(self.base / name) for name in ("closed.parquet", "rest.parquet")]
-        batches = composition(self.base / "checkpoint")
-        if sorted(number for files in batches for number in files) != list(range(self.batches)):
-            raise SystemExit(f"{self.batches} files were delivered, and read were {batches}")
-        return rows_of(found), undisturbed(batches)
+        sides = [composition(self.base / "checkpoint", source) for source in range(1 + (self.query == "join"))]
+        for batches in sides:
+            if sorted(number for files in batches for number in files) != list(range(self.batches)):
+                raise SystemExit(f"{self.batches} files were delivered, and read were {batches}")
+        return rows_of(found), undisturbed_join(*sides) if self.query == "join" else undisturbed(sides[0])
 
     def tail(self) -> str:
         return (self.base / "driver.log").read_text(errors="replace")[-6000:]
 
 
-def run(kinds: list[str], sink: str, seed: int, loud: bool = True) -> str:
+def run(kinds: list[str], sink: str, seed: int, loud: bool = True, query: str = "windows") -> str:
     """Do one of each of ``kinds``, in their order; what came of it, or an error."""
     with tempfile.TemporaryDirectory() as temporary:
-        chaos = Chaos(Path(temporary), sink, random.Random(seed))
+        chaos = Chaos(Path(temporary), sink, random.Random(seed), query)
         try:
             for number, kind in enumerate(kinds):
                 chaos.strike(kind)
@@ -439,9 +474,10 @@ def run(kinds: list[str], sink: str, seed: int, loud: bool = True) -> str:
                 kill(pid)
     lost, twice = Counter(expected) - Counter(found), Counter(found) - Counter(expected)
     kills = sum(count for kind, count in chaos.done.items() if kind in KILLS)
+    what = "rows" if query == "join" else "windows"
     told = ", ".join(f"{count} {kind}" for kind, count in sorted(chaos.done.items()))
     result = f"{sink}: {kills} kills, {chaos.done.total() - kills} other injections ({told}) in "
-    result += f"{chaos.batches} batches: {len(expected):,} windows, {lost.total()} lost, {twice.total()} extra"
+    result += f"{chaos.batches} batches: {len(expected):,} {what}, {lost.total()} lost, {twice.total()} extra"
     if lost or twice:
         raise SystemExit(result)
     return result
@@ -463,15 +499,17 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=200, help="in all, half of them for each sink")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--sink", choices=SINKS)
+    parser.add_argument("--query", choices=QUERIES, default=QUERIES[0])
     parser.add_argument("--drive", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.drive is not None:
-        drive(args.drive, args.sink)
+        drive(args.drive, args.sink, args.query)
         return
     sinks = [args.sink] if args.sink else SINKS
     for number, sink in enumerate(sinks):
         kills = args.kills // len(sinks) + (number < args.kills % len(sinks))
-        print(run(drawn(kills, args.seed + number, sink), sink, args.seed + number), flush=True)
+        kinds = drawn(kills, args.seed + number, sink)
+        print(run(kinds, sink, args.seed + number, query=args.query), flush=True)
 
 
 if __name__ == "__main__":

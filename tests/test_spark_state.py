@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from pyarrow import fs
@@ -22,6 +23,7 @@ import slicing as sl
 
 pytest.importorskip("pyspark")
 
+from slicing.exchange import COUNTS
 from slicing.system import filesystems
 from slicing.system.filesystems import filesystem, listed
 from spark_udfs import files, stages, state, upkeep
@@ -64,9 +66,14 @@ def run(job: Job, batch: int, data: pa.RecordBatch, readers: int = 2, query: str
     random.Random(batch).shuffle(sent)
     out = []
     for p in range(job.partitions):
-        arrived = [b for b in sent if b.column(0)[0].as_py() == p]
+        arrived = [of_place(b, p) for b in sent]
         out += stages.merge(job, arrived, Step(query, batch, p))
     return pa.Table.from_batches(out)
+
+
+def of_place(sent: pa.RecordBatch, place: int) -> pa.RecordBatch:
+    """What goes to a place of what a reader has sent."""
+    return sent.filter(pc.equal(sent.column(0), place))
 
 
 def same(one: pa.Table, other: pa.Table) -> bool:
@@ -176,7 +183,7 @@ def test_prompt_batches_are_pushes_of_one_operator(tmp_path: Path) -> None:
         out, found = operator.push(rows(batch)), run(query, batch, rows(batch))
         assert windows(found) == sorted(out.windows.to_pylist(), key=repr)
         stats = found[stages.STATS].drop_null().to_pylist()
-        assert {n: sum(s[n] for s in stats) for n in stages.COUNTS} == {n: out.stats[n] for n in stages.COUNTS}
+        assert {n: sum(s[n] for s in stats) for n in COUNTS} == {n: out.stats[n] for n in COUNTS}
         assert {s["watermark"] for s in stats} == {out.watermark}
         total, late = total + out.windows.num_rows, late + out.late.num_rows
         told = pq.read_table(tmp_path / "late") if late else out.late
@@ -232,10 +239,10 @@ def test_attempts_at_the_same_task_at_the_same_time_give_the_same(tmp_path: Path
                     signal.alarm(60)
                     while not go.exists():
                         pass
-                    list(stages.merge(query, [sent[p]], Step("q", batch, p)))
+                    list(stages.merge(query, [of_place(sent[0], p)], Step("q", batch, p)))
                     os._exit(0)
             go.touch()
-            found += windows(pa.Table.from_batches(stages.merge(query, [sent[p]], Step("q", batch, p))))
+            found += windows(pa.Table.from_batches(stages.merge(query, [of_place(sent[0], p)], Step("q", batch, p))))
             assert [os.waitpid(attempt, 0)[1] for attempt in attempts] == [0, 0]
     assert sorted(found + drained(query, 5), key=repr) == undisturbed
     files = {path.relative_to(tmp_path / "state"): path.read_bytes() for path in (tmp_path / "state").rglob("*.slices")}
@@ -749,9 +756,9 @@ def test_a_file_of_another_partition_or_batch_is_refused(written: Job, tmp_path:
 
 
 def test_slices_of_another_partition_are_refused(written: Job) -> None:
-    (one, other, _) = stages.collect(written, iter([rows(3)]), Step("q", 3, 0))
+    (sent,) = stages.collect(written, iter([rows(3)]), Step("q", 3, 0))
     with pytest.raises(StateError, match="one task received what partitions 0, 1 keep: the plan was re-partitioned"):
-        list(stages.merge(written, [one, other], Step("q", 3, 1)))
+        list(stages.merge(written, [sent.slice(0, 2)], Step("q", 3, 1)))
 
 
 def test_tasks_may_be_numbered_otherwise(tmp_path: Path, undisturbed: list[dict]) -> None:
@@ -760,7 +767,7 @@ def test_tasks_may_be_numbered_otherwise(tmp_path: Path, undisturbed: list[dict]
     for batch in range(7):
         sent = list(stages.collect(query, iter([rows(batch)]), Step("q", batch, 4))) if batch < 6 else []
         for p in range(3):
-            out = stages.merge(query, sent[p : p + 1], Step("q", batch, 7 + p))
+            out = stages.merge(query, [of_place(b, p) for b in sent], Step("q", batch, 7 + p))
             found += windows(pa.Table.from_batches(out))
     assert sorted(found + drained(query, 6), key=repr) == undisturbed
 

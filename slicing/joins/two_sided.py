@@ -148,7 +148,7 @@ class TwoSided:
             state, rows = self._stored(state, side, in_time)
             tasks.append(Task(side, rows))
             if batch.time.size:
-                progress[side] = side_plan.policy.observe(progress[side], _seen(side_plan, batch))
+                progress[side] = side_plan.policy.observe(progress[side], seen(side_plan, batch))
                 reached_now = side_plan.policy.reached(progress[side], side_plan.policy.delays(side_plan.measure))
                 own[side] = clipped(later(own[side], reached_now))
             counts[plan.asked.sides[side]] = batch.given.num_rows
@@ -208,7 +208,7 @@ class TwoSided:
         return replace(state, own=(own[LEFT], own[RIGHT]))
 
 
-def _seen(side: SidePlan, arrived: Timed) -> Seen:
+def seen(side: SidePlan, arrived: Timed) -> Seen:
     time = arrived.time
     ascending = bool((time[1:] >= time[:-1]).all())
     return Seen(time, int(time.min()), int(time.max()), ascending, arrived.columns(), side.measure, arrived.null_time)

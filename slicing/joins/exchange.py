@@ -1,0 +1,345 @@
+"""The rows of a join, or of labels and events, between processes: read and judged here, joined there.
+
+``Reader`` is the map side: rows of one side, judged by given watermarks, sorted by a hash of their keys into the places
+that join them. ``admit`` is the reduce side: the rows of both sides enter an operator in an order of their own, as
+there is no order of arrival where several processes read a stream, and the operator lets go what they have completed.
+
+With ``spread`` a key has several places, one for each span of that length of the left rows' time: a left row goes to
+one place, a right row to every place that may have a partner of it. Every pair is made in exactly one place.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slicing.columns.arrow_io import together
+from slicing.columns.keys import KeyTable
+from slicing.columns.sources import one_batch
+from slicing.columns.values import taken
+from slicing.joins.arrivals import Rows, Timed, encoded, judged, late_rows, none_late, timed
+from slicing.joins.features.operator import FeatureOperator
+from slicing.joins.features.plan import FeaturePlan
+from slicing.joins.features.spec import FeatureSpec
+from slicing.joins.operator import JoinOperator
+from slicing.joins.plan import JoinPlan, SidePlan, TwoSides
+from slicing.joins.progress import Marks, later
+from slicing.joins.spec import RIGHT_ALONE, JoinSpec
+from slicing.joins.state import JoinState, clipped
+from slicing.joins.step import Task
+from slicing.joins.two_sided import TwoSided, seen
+from slicing.joins.within import LEAST, LEFT, MOST, RIGHT
+from slicing.kernels.table import hash_words
+from slicing.query.spec import Spec
+from slicing.query.watermark import Manual, Ordered, Progress
+from slicing.system.bundles import bundled, table_bytes, table_of, unbundled
+from slicing.times.durations import parse_span
+from slicing.windows.builtin import whole
+
+Ints = npt.NDArray[np.int64]
+
+UNKNOWN = Marks()
+MOST_COPIES = 64  # of a right row that ``spread`` may send to as many places
+
+
+Asked = JoinSpec | FeatureSpec
+
+
+def check(spec: Asked) -> None:
+    """Refuse a spec whose answers need an order of arrival."""
+    for side, policy in zip(spec.sides, spec.watermark, strict=True):
+        if isinstance(policy, Ordered) and policy.on_disorder == "error":
+            raise ValueError(
+                f"the watermark=sl.ordered() of {side} needs rows in the order they arrived, and here they come "
+                "from several places; use sl.bounded(delay) or sl.ordered(on_disorder='late')"
+            )
+
+
+def manual_side(spec: Asked) -> str | None:
+    """A side whose watermark nothing moves in a stream that nobody advances."""
+    return next((side for side, p in zip(spec.sides, spec.watermark, strict=True) if isinstance(p, Manual)), None)
+
+
+def plan_of(spec: Asked, left: pa.Schema, right: pa.Schema) -> JoinPlan | FeaturePlan:
+    """The plan for the columns of both sides."""
+    return FeaturePlan.of(spec, left, right) if isinstance(spec, FeatureSpec) else JoinPlan.of(spec, left, right)
+
+
+def wanted(spec: Asked, schemas: tuple[pa.Schema, pa.Schema], side: int) -> list[str]:
+    """The columns of a side that have to be read."""
+    mine = plan_of(spec, *schemas).sides[side]
+    names = {*mine.kept, mine.time, *mine.on, *mine.policy.columns()}
+    if side == RIGHT and spec.sequence is not None:
+        names.add(spec.sequence)
+    if side == RIGHT and isinstance(spec, FeatureSpec):  # what is kept may be computed from others
+        names.update(Spec(mine.time, {"all": whole()}, dict(spec.aggs)).columns())
+    return [name for name in mine.schema.names if name in names]
+
+
+def _no_rows(spec: Asked) -> dict[str, int]:
+    left, right = spec.sides
+    return dict.fromkeys((left, right, f"late_{left}", f"late_{right}", "null_time"), 0)
+
+
+def start(spec: Asked) -> Any:
+    """An operator for :func:`admit`, of the columns in the spec's ``schemas``."""
+    assert spec.schemas is not None
+    check(spec)
+    return _fresh(spec)
+
+
+def _fresh(spec: Asked) -> JoinOperator | FeatureOperator:
+    return FeatureOperator(spec) if isinstance(spec, FeatureSpec) else JoinOperator(spec)
+
+
+def state_of(operator: TwoSided) -> JoinState:
+    assert operator._state is not None
+    return operator._state
+
+
+def operator_of(spec: Asked, state: JoinState) -> Any:
+    """An operator that goes on from a state."""
+    operator = _fresh(spec)
+    operator._state = state
+    return operator
+
+
+# --- the map side -----------------------------------------------------------------------------------------------------
+
+
+class Spread:
+    """How rows of one key are spread over places by time."""
+
+    def __init__(self, spec: JoinSpec, plan: TwoSides, length: object) -> None:
+        self.ticks = plan.measure.ticks(parse_span(length, "spread", positive=True), "spread")
+        if spec.how in RIGHT_ALONE:
+            raise ValueError(
+                f"spread={length!r} sends a right row to several places, and none of them knows that it has no partner "
+                f"anywhere, which how={spec.how!r} must know; leave spread out, or swap the sides"
+            )
+        self._plan = plan
+        low, high = self._reached(np.zeros(1, np.int64))
+        copies = int(high[0] - low[0]) + 1
+        if copies > MOST_COPIES:
+            raise ValueError(
+                f"spread={length!r} is short beside within={spec.within!r}: every right row would go to about {copies} "
+                f"places (at most {MOST_COPIES}); give a longer span, such as that of within"
+            )
+
+    def _reached(self, right: Ints) -> tuple[Ints, Ints]:
+        """The first and the last span of left rows that right rows may have partners in."""
+        reach = self._plan.within.reach(right, RIGHT)
+        low, high = (_clipped(reach.low, -reach.back), _clipped(reach.high, reach.forth))
+        return low // self.ticks, high // self.ticks
+
+    def places(self, side: int, hashed: npt.NDArray[np.uint64], time: Ints, count: int) -> tuple[Ints, Ints]:
+        """Rows and the place of each; a right row may have several, each once."""
+        if side == LEFT:
+            return np.arange(time.size), _placed(hashed, time // self.ticks, count)
+        low, high = self._reached(time)
+        copies = np.maximum(high - low + 1, 0)
+        rows = np.repeat(np.arange(time.size), copies)
+        first = np.cumsum(copies) - copies
+        spans = low[rows] + np.arange(rows.size) - first[rows]
+        both = np.unique(rows * count + _placed(hashed[rows], spans, count))
+        return both // count, both % count
+
+
+def _clipped(times: Ints, by: int) -> Ints:
+    """Times moved, without leaving 64 bits."""
+    if by >= 0:
+        return np.minimum(times, MOST - by) + by
+    return np.maximum(times, LEAST - by) + by
+
+
+def _placed(hashed: npt.NDArray[np.uint64], more: Ints, count: int) -> Ints:
+    mixed = hashed.copy()
+    hash_words(np.ascontiguousarray(more).view(np.uint64), mixed)
+    return (mixed % np.uint64(count)).astype(np.int64)
+
+
+class Reader:
+    """Rows of one side of one batch of a stream, wherever they are read.
+
+    ``marks`` are the watermarks of the batch before, in ticks of the common time: they judge all rows.
+    """
+
+    def __init__(self, spec: Asked, side: int, count: int, marks: Marks = UNKNOWN, spread: object = None) -> None:
+        assert spec.schemas is not None
+        check(spec)
+        self._plan = plan_of(spec, *spec.schemas)
+        self._side = self._plan.sides[side]
+        self._marks, self._count = marks, count
+        self._spread = None
+        if spread is not None:
+            assert isinstance(spec, JoinSpec)
+            self._spread = Spread(spec, self._plan, spread)
+        self._progress = Progress()
+        self._rows: list[list[pa.RecordBatch]] = [[] for _ in range(count)]
+        self._late: list[pa.Table] = []
+        self._counts = _no_rows(spec)
+        self.nbytes = 0
+
+    def push(self, data: object) -> None:
+        """Take rows: many at once, as each push costs the same few hundred microseconds."""
+        side, name = self._side, self._side.title
+        arrived = timed(self._plan, side, one_batch(data))
+        in_time, late = judged(side, arrived, self._marks[side.side])
+        if late.size or arrived.null_time.size:
+            self._late.append(late_rows(arrived, late))
+        if arrived.time.size:
+            self._progress = side.policy.observe(self._progress, seen(side, arrived))
+        self._counts[name] += arrived.given.num_rows
+        self._counts[f"late_{name}"] += late.size
+        self._counts["null_time"] += arrived.null_time.size
+        self._keep(in_time)
+
+    def _keep(self, arrived: Timed) -> None:
+        """The rows of each place, one after the other."""
+        rows, place = self._places(arrived)
+        order = np.argsort(place, kind="stable")
+        batch = taken(arrived.batch, rows[order])
+        ends = np.cumsum(np.bincount(place, minlength=self._count))
+        for number, (first, last) in enumerate(zip([0, *ends], ends, strict=False)):
+            if last > first:
+                self._rows[number].append(batch.slice(first, last - first))
+        self.nbytes += batch.nbytes
+
+    def _places(self, arrived: Timed) -> tuple[Ints, Ints]:
+        """Rows, and the place of each: by their keys; those that can have no partner by their time."""
+        side, size = self._side, arrived.time.size
+        if self._count == 1:
+            return np.arange(size), np.zeros(size, np.int64)
+        keys = KeyTable(self._plan.key_types) if self._plan.key_types else None
+        known = encoded(self._plan, side, keys, arrived, 0, 1)
+        hashed = _hashes(keys, known)
+        if self._spread is None:
+            rows, place = known.name, (hashed % np.uint64(self._count)).astype(np.int64)
+        else:
+            at, place = self._spread.places(side.side, hashed, known.time, self._count)
+            rows = known.name[at]
+        alone = _placed(np.zeros(known.keyless.size, np.uint64), known.keyless_time, self._count)
+        return np.concatenate([rows, known.keyless]), np.concatenate([place, alone])
+
+    def packed(self, late: bool = True) -> list[bytes]:
+        """For each place the bytes it has to admit; every place is told the progress, the first one what was counted,
+        and is given the late rows if these are wanted."""
+        found = []
+        for place, batches in enumerate(self._rows):
+            header: dict[str, Any] = {"side": self._side.side, "progress": self._progress.to_json()}
+            sections = [_bytes(together(batches))] if batches else [b""]
+            if place == 0:
+                header["counts"] = self._counts
+                sections += [table_bytes(pa.concat_tables(self._late))] if self._late and late else []
+            found.append(bundled([json.dumps(header).encode(), *sections]))
+        return found
+
+
+def _hashes(keys: KeyTable | None, rows: Rows) -> npt.NDArray[np.uint64]:
+    if keys is None:
+        return np.zeros(len(rows), np.uint64)
+    return keys.hashes(np.arange(len(keys)))[rows.code]
+
+
+def _bytes(batch: pa.RecordBatch) -> bytes:
+    """Without the schema, which both sides know: a tenth of the time for few rows."""
+    return bytes(batch.serialize())
+
+
+# --- the reduce side --------------------------------------------------------------------------------------------------
+
+
+class Arrived(NamedTuple):
+    """What one reader sent to one place."""
+
+    side: int
+    header: dict[str, Any]
+    rows: pa.RecordBatch | None
+    late: pa.Table | None
+
+
+def unpacked(plan: TwoSides, blob: bytes) -> Arrived:
+    header, rows, *late = unbundled(blob)
+    told = json.loads(bytes(header))
+    schema = plan.sides[told["side"]].schema
+    batch = pa.ipc.read_record_batch(pa.py_buffer(rows), schema) if len(rows) else None
+    return Arrived(told["side"], told, batch, table_of(late[0]) if late else None)
+
+
+def admit(operator: TwoSided, blobs: Iterable[bytes], prompt: bool = True) -> Any:
+    """Let the rows of one batch enter, then let go what the watermarks have passed.
+
+    ``prompt``: the watermarks of all rows, those of this batch too, as ``JoinOperator.push`` has it. Otherwise those of
+    the batches *before* it, as Spark's own joins have it. Blobs may come in any order; an operator of the same state
+    given the same blobs always ends in the same bytes.
+    """
+    state = state_of(operator)
+    arrived = [unpacked(state.plan, blob) for blob in sorted(blobs)]
+    counts = {name: sum(a.header.get("counts", {}).get(name, 0) for a in arrived) for name in operator._no_rows()}
+    tasks, late = [], {}
+    for side in state.plan.sides:
+        mine = [a for a in arrived if a.side == side.side]
+        batch = _in_one_order(side, [a.rows for a in mine if a.rows is not None])
+        state, rows = operator._stored(state, side.side, timed(state.plan, side, batch))
+        state = _moved(state, side, [Progress.from_json(a.header["progress"]) for a in mine], prompt)
+        tasks.append(Task(side.side, rows))
+        tables = [a.late for a in mine if a.late is not None]
+        late[side.side] = pa.concat_tables(tables) if tables else none_late(side.schema)
+    tasks[-1] = replace(tasks[-1], marks=state.judge())
+    return operator._worked(replace(state, tasks=tuple(tasks)), counts, late)
+
+
+def answer_of(spec: Asked, blobs: Iterable[bytes]) -> pa.Table:
+    """The answer for all rows of a place, as :func:`slicing.join` and :func:`slicing.features` have it."""
+    operator = start(spec)
+    plan = state_of(operator).plan
+    arrived = [unpacked(plan, blob) for blob in sorted(blobs)]
+    left, right = (
+        _in_one_order(side, [a.rows for a in arrived if a.side == side.side and a.rows is not None])
+        for side in plan.sides
+    )
+    answer: pa.Table = operator.whole(left, right)
+    return answer
+
+
+def _moved(state: JoinState, side: SidePlan, others: list[Progress], prompt: bool) -> JoinState:
+    """With the progress that the readers of a side have seen."""
+    progress, own = list(state.progress), list(state.own)
+    before = progress[side.side]
+    for other in others:
+        progress[side.side] = side.policy.joined(progress[side.side], other, side.measure)
+    known = progress[side.side] if prompt else before
+    if known != Progress():
+        reached = side.policy.reached(known, side.policy.delays(side.measure))
+        own[side.side] = clipped(later(own[side.side], reached))
+    return replace(state, progress=(progress[LEFT], progress[RIGHT]), own=(own[LEFT], own[RIGHT]))
+
+
+def _in_one_order(side: SidePlan, batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """Rows of one batch by time, and where times are equal by whatever tells the rows apart."""
+    if not batches:
+        return one_batch(side.schema.empty_table())
+    batch = together(batches)
+    time = side.measure.words(batch.column(side.time))
+    order = np.argsort(time, kind="stable")
+    ordered = time[order]
+    equal = ordered[1:] == ordered[:-1]
+    tied = np.flatnonzero(np.append(equal, False) | np.append(False, equal))
+    if tied.size:
+        some = taken(batch, order[tied])
+        names = [f.name for f in side.schema if f.name != side.time and _sortable(f.type)]
+        columns = {name: some.column(name) for name in (side.time, *names)}
+        keys: Any = [(name, "ascending") for name in columns]
+        order[tied] = order[tied][pc.sort_indices(pa.table(columns), sort_keys=keys).to_numpy()]
+    return taken(batch, order)
+
+
+def _sortable(type: pa.DataType) -> bool:
+    return not (pa.types.is_nested(type) or pa.types.is_null(type) or pa.types.is_dictionary(type))

@@ -1,0 +1,113 @@
+"""A join's state taken apart by a hash of its keys, and states of different keys put together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from slicing.columns.arrow_out import array_of
+from slicing.columns.keys import KeyTable
+from slicing.joins.sides import GONE, Run, Side, run_of
+from slicing.joins.state import JoinState
+from slicing.joins.within import LEFT, RIGHT
+
+Ints = npt.NDArray[np.int64]
+
+
+def split(state: JoinState, parts: int) -> list[JoinState]:
+    """A state by keys, into so many; a key is always in the same part, where readers send its rows, too."""
+    _check_settled(state)
+    if state.keys is None:
+        nothing = [Side.fresh(state.plan.within.step)] * 2
+        return [state, *[replace(state, sides=(nothing[LEFT], nothing[RIGHT]))] * (parts - 1)]
+    keys = state.keys
+    target = (keys.hashes(np.arange(len(keys))) % np.uint64(parts)).astype(np.int64)
+    rows = [_rows(side) for side in state.sides]
+    return [_part(state, rows, target == part) for part in range(parts)]
+
+
+def joined(states: Sequence[JoinState]) -> JoinState:
+    """States of different keys, at the same watermarks, as one."""
+    first = states[0]
+    for state in states:
+        _check_settled(state)
+    keys = None if first.keys is None else KeyTable(first.plan.key_types)
+    codes = []
+    for state in states:
+        if keys is not None and state.keys is not None:
+            codes.append(keys.encode_values(state.keys.values(np.arange(len(state.keys)))))
+    sides = []
+    for number in (LEFT, RIGHT):
+        runs: list[Run] = []
+        flags: list[npt.NDArray[np.uint8]] = []
+        chunks: list[pa.RecordBatch] = []
+        base = 0
+        for at, state in enumerate(states):
+            run, payload = _rows(state.sides[number])
+            code = run.code if keys is None else codes[at][run.code]
+            runs.append(Run(code, run.time, np.arange(base, base + len(run)), run.sequence, 0))
+            side = state.sides[number]
+            flags.append(side.flags[run.name - side.base])
+            chunks += [] if payload is None else payload.to_batches()
+            base += len(run)
+        count = 1 if keys is None else max(len(keys), 1)
+        sides.append(_side(first.plan.within.step, _beside(runs), np.concatenate(flags), chunks, count))
+    progress = list(first.progress)
+    for number, plan in enumerate(first.plan.sides):
+        for state in states[1:]:
+            progress[number] = plan.policy.joined(progress[number], state.progress[number], plan.measure)
+    return replace(first, keys=keys, sides=(sides[LEFT], sides[RIGHT]), progress=(progress[LEFT], progress[RIGHT]))
+
+
+def _check_settled(state: JoinState) -> None:
+    if state.tasks or any(gone.name.size for gone in state.waiting):
+        raise ValueError("rows of the join still wait to be joined: call advance() until stats.pending is 0")
+
+
+def _rows(side: Side) -> tuple[Run, pa.Table | None]:
+    """The rows that are kept, in the order they came, and their payload."""
+    runs = [run.take(np.flatnonzero((side.flags[run.name - side.base] & GONE) == 0)) for run in side.runs]
+    run = _beside(runs)
+    run = run.take(np.argsort(run.name))
+    return run, side.table.take(array_of(run.name - side.base)) if side.chunks else None
+
+
+def _beside(runs: Sequence[Run]) -> Run:
+    """The rows of several runs, one after the other."""
+    if not runs:
+        empty = np.empty(0, np.int64)
+        return Run(np.empty(0, np.int32), empty, empty, None, 0)
+    code, time, name = (np.concatenate([getattr(run, word) for run in runs]) for word in ("code", "time", "name"))
+    ordered = [run.sequence for run in runs if run.sequence is not None]
+    return Run(code, time, name, np.concatenate(ordered) if ordered else None, 0)
+
+
+def _part(state: JoinState, rows: Sequence[tuple[Run, pa.Table | None]], mine: npt.NDArray[np.bool_]) -> JoinState:
+    """The part of a state that has some keys."""
+    assert state.keys is not None
+    codes = np.flatnonzero(mine)
+    codes = codes[np.argsort(state.keys.ranks(codes))]
+    keys = KeyTable(state.plan.key_types)
+    keys.encode_values(state.keys.values(codes))
+    number = np.full(len(state.keys), -1, np.int32)
+    number[codes] = np.arange(codes.size)
+    sides = []
+    for side, (run, payload) in zip(state.sides, rows, strict=True):
+        places = np.flatnonzero(mine[run.code])
+        flags = side.flags[run.name[places] - side.base]
+        some = run.take(places)
+        some = Run(number[some.code], some.time, np.arange(places.size), some.sequence, 0)
+        chunks = [] if payload is None else payload.take(array_of(places)).combine_chunks().to_batches()
+        sides.append(_side(state.plan.within.step, some, flags, chunks, max(codes.size, 1)))
+    return replace(state, keys=keys, sides=(sides[LEFT], sides[RIGHT]))
+
+
+def _side(step: int, rows: Run, flags: npt.NDArray[np.uint8], chunks: Sequence[pa.RecordBatch], codes: int) -> Side:
+    """A side of these rows, in the order they came."""
+    side = replace(Side.fresh(step), next=len(rows), flags=flags).stored(tuple(chunks))
+    ascending = bool((rows.time[1:] >= rows.time[:-1]).all())
+    return side.added(run_of(rows.code, rows.time, rows.name, rows.sequence, codes, ascending)[0])

@@ -1,0 +1,113 @@
+"""What the stages and the state files ask of an operator, for each kind of query: windows and joins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from slicing import JoinOperator, JoinSpec, Operator, Spec
+from slicing import exchange as windows
+from slicing.exchange import COUNTS
+from slicing.joins import exchange as joins
+from slicing.joins import repartition as join_parts
+from slicing.lifecycle import repartition as window_parts
+
+Asked = Spec | JoinSpec
+Reached = int | None | tuple[int | None, int | None]  # a watermark in ticks; of a join those that judge each side
+
+
+class Engine(Protocol):
+    """One kind of query. Operators are of its own kind."""
+
+    @property
+    def counted(self) -> tuple[str, ...]:
+        """What the accounting of a batch adds up over all places."""
+
+    def restore(self, spec: Any, content: bytes) -> Any:
+        """The operator of a snapshot."""
+
+    def admit(self, operator: Any, blobs: Iterable[bytes], prompt: bool) -> Any:
+        """Let what the readers of a batch have sent enter; give what it completes."""
+
+    def figures(self, operator: Any) -> dict[str, Any]:
+        """What the header of a version says of its state: ``watermark`` is the one that judges the next batch."""
+
+    def given(self, operator: Any) -> Any:
+        """The columns that the rows have."""
+
+    def rest(self, operator: Any) -> pa.Table:
+        """What is still open, at the end of the stream."""
+
+    def split(self, operator: Any, count: int) -> list[Any]:
+        """The operators of so many places, of a part of the keys each."""
+
+    def joined(self, operators: Sequence[Any]) -> Any:
+        """One operator of what several have of different keys."""
+
+
+class _Windows:
+    counted = (*COUNTS, "windows", "slices", "cells", "kept", "keys", "state_bytes", "held", "cold")
+
+    def restore(self, spec: Spec, content: bytes) -> Operator:
+        return Operator.restore(spec, content)
+
+    def admit(self, operator: Operator, blobs: Iterable[bytes], prompt: bool) -> Any:
+        return windows.admit(operator, blobs, prompt)
+
+    def figures(self, operator: Operator) -> dict[str, Any]:
+        state = windows.state_of(operator)
+        return {"watermark": state.watermark, "largest": state.progress.largest, "newest": state.newest}
+
+    def given(self, operator: Operator) -> Any:
+        return windows.state_of(operator).given
+
+    def rest(self, operator: Operator) -> pa.Table:
+        return operator.flush().windows
+
+    def split(self, operator: Operator, count: int) -> list[Operator]:
+        return [windows.operator_of(part) for part in window_parts.split(windows.state_of(operator), count)]
+
+    def joined(self, operators: Sequence[Operator]) -> Operator:
+        return windows.operator_of(window_parts.joined([windows.state_of(operator) for operator in operators]))
+
+
+class _Joins:
+    counted = (
+        "left", "right", "joined", "late_left", "late_right", "null_time", "kept", "state_bytes", "held", "cold",
+    )  # fmt: skip
+
+    def restore(self, spec: JoinSpec, content: bytes) -> JoinOperator:
+        return JoinOperator.restore(spec, content)
+
+    def admit(self, operator: JoinOperator, blobs: Iterable[bytes], prompt: bool) -> Any:
+        return joins.admit(operator, blobs, prompt)
+
+    def figures(self, operator: JoinOperator) -> dict[str, Any]:
+        state = joins.state_of(operator)
+        left, right = state.progress
+        return {"watermark": tuple(state.judge()), "largest": [left.largest, right.largest]}
+
+    def given(self, operator: JoinOperator) -> Any:
+        left, right = joins.state_of(operator).plan.sides
+        return left.schema, right.schema
+
+    def rest(self, operator: JoinOperator) -> pa.Table:
+        return operator.flush().rows
+
+    def split(self, operator: JoinOperator, count: int) -> list[JoinOperator]:
+        parts = join_parts.split(joins.state_of(operator), count)
+        return [joins.operator_of(operator.spec, part) for part in parts]
+
+    def joined(self, operators: Sequence[JoinOperator]) -> JoinOperator:
+        state = join_parts.joined([joins.state_of(operator) for operator in operators])
+        return joins.operator_of(operators[0].spec, state)
+
+
+WINDOWS, JOINS = _Windows(), _Joins()
+
+
+def engine(spec: Asked) -> Engine:
+    """What answers a spec."""
+    return JOINS if isinstance(spec, JoinSpec) else WINDOWS

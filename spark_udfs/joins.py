@@ -1,0 +1,264 @@
+"""``window_join``: any join on two batch or two streaming DataFrames."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from slicing import JoinOperator, JoinSpec, manual
+from slicing.joins.exchange import Reader, Spread, answer_of, check, manual_side, start, state_of, wanted
+from slicing.joins.output import JoinOutput
+from slicing.joins.plan import JoinPlan
+from slicing.joins.progress import Marks
+from slicing.joins.within import LEFT, RIGHT
+from slicing.system.filesystems import absolute
+from spark_udfs.engines import JOINS
+from spark_udfs.files import FileRows, read
+from spark_udfs.plans import (
+    answered,
+    check_places,
+    check_progress,
+    files_of,
+    frame_of,
+    numbered,
+    places,
+    schema_of,
+    type_of,
+)
+from spark_udfs.progress import Step, judged_by, watch
+from spark_udfs.stages import BYTES_AT_ONCE, PACKED, Answered, gathered, sent, settle, to_places, told
+from spark_udfs.state import Files
+from spark_udfs.types import check_types, spark_schema
+
+JOINED = "joined"
+
+
+def window_join(
+    left: DataFrame | FileRows,
+    right: DataFrame | FileRows,
+    spec: JoinSpec,
+    state: str | None = None,
+    partitions: int | None = None,
+    name: str = JOINED,
+    late_path: str | None = None,
+    keep_versions: int = 100,
+    progress: str = "prompt",
+    spread: str | int | None = None,
+) -> DataFrame:
+    """The join of two DataFrames by keys and time, with the columns of :class:`slicing.JoinOutput`'s ``rows``.
+
+    Two batch DataFrames are seen whole: nothing is late, ``state`` is ignored. A micro-batch of two streaming ones is
+    what a ``push(left, right)`` is to :class:`slicing.JoinOperator`. The output mode is append.
+
+    Parameters
+    ----------
+    left, right : DataFrame or FileRows
+        Both batch, or both streaming; or what :func:`read_files` gives.
+    spec : JoinSpec
+        The join. Rows of equal time have no order of arrival here: for ``match`` name a ``sequence`` column, otherwise
+        rows of one batch are ordered by their columns.
+    state : str, optional
+        Where a stream keeps its rows: any path or URI that pyarrow or fsspec opens, shared by all executors.
+    partitions : int, optional
+        In how many parts keys are kept; ``spark.sql.shuffle.partitions`` if left out. It stays as it is as long as the
+        query lives (:func:`rescale`).
+    name : str
+        Of the folder under ``state`` and of the metrics.
+    late_path : str, optional
+        A folder for Parquet files with late rows, each once: ``left`` and ``right`` under it.
+    keep_versions : int
+        How many batches back a query can be returned to.
+    progress : str
+        ``"prompt"``: a batch lets go what its own rows complete. ``"native"``: what the batches before it complete, as
+        Spark's own joins do (which have ``JoinSpec(progress="least")``).
+    spread : span, optional
+        Give a key one place for each span of this length of the left rows' time: for keys with more rows than one task
+        can join. A right row goes to all places that may have a partner of it, about ``1 + (before + after) / spread``.
+        Not for ``how="right"`` and ``"full"``, and such a query cannot be rescaled.
+
+    Returns
+    -------
+    DataFrame
+        The accounting of each batch is in the query's progress, ``observedMetrics[name].stats``, a dict.
+
+    Examples
+    --------
+    >>> import slicing as sl
+    >>> spec = sl.JoinSpec(on=["ad"], time=("shown_at", "clicked_at"), within=("0s", "10m"), how="left")
+    >>> window_join(shown, clicks, spec, state="hdfs:///q1/state", partitions=8)  # doctest: +SKIP
+    """
+    if not isinstance(spec, JoinSpec):
+        raise TypeError(f"window_join takes two DataFrames and a sl.JoinSpec; got {type_of(spec)}")
+    sides = left, right
+    frames = frame_of(left, "window_join"), frame_of(right, "window_join")
+    spark, streams = frames[LEFT].sparkSession, frames[LEFT].isStreaming
+    _check_both(frames)
+    check(spec)
+    check_places(state, name, late_path, keep_versions)
+    check_progress(progress)
+    silent = manual_side(spec)
+    if streams and silent is not None:
+        raise ValueError(
+            f"the watermark=sl.manual() of {silent} would let nothing go: a streaming query has no advance(time); "
+            "use sl.bounded(delay)"
+        )
+    count = places(spark, partitions, bool(spec.on) or spread is not None)
+    schemas = _schemas(spec, sides, frames, late_path is not None and streams)
+    spec = with_schemas(spec, schemas)
+    if not streams:
+        spec = replace(spec, watermark=(manual(), manual()), idle=None)
+    if spread is not None:
+        Spread(spec, JoinPlan.of(spec, *schemas), spread)
+    formats = tuple(data.format if isinstance(data, FileRows) else None for data in sides)
+    files = None
+    if streams:
+        watch(spark)
+        spans = None if spread is None else str(spread)
+        files = files_of(spark, state, name, count, spec.fingerprint(), keep_versions, spans)
+    late_path = None if late_path is None or not streams else absolute(late_path)
+    job = JoinJob(spec, count, files, late_path, formats, progress == "prompt", spread)
+    collected = []
+    for side, (frame, stage) in enumerate(zip(frames, (collect_left, collect_right), strict=True)):
+        frame = frame if formats[side] else numbered(frame, schemas[side].names)
+        collected.append(frame.mapInArrow(told(stage, job, reads=True), spark_schema(PACKED)))
+    return answered(collected[LEFT].unionByName(collected[RIGHT]), job)
+
+
+@dataclass(frozen=True)
+class JoinJob:
+    """What the functions of a ``window_join`` need to know; the spec has the columns of both sides."""
+
+    spec: JoinSpec
+    partitions: int
+    files: Files | None = None
+    late_path: str | None = None
+    formats: tuple[str | None, ...] = (None, None)
+    prompt: bool = True
+    spread: str | int | None = None
+
+    max_bytes: int | None = None  # that a partition may hold
+
+    counted = JOINS.counted
+    largest = ("largest_kept", "restore_ms", "publish_ms", "lag_ms")
+    marks = ("watermark", "watermark_left", "watermark_right")
+
+    @property
+    def name(self) -> str:
+        return JOINED if self.files is None else self.files.name
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return sent(self)
+
+    def rows_schema(self) -> pa.Schema:
+        return JoinPlan.of(self.spec, *(self.spec.schemas or (None, None))).output
+
+    def time_type(self) -> pa.DataType:
+        return state_of(self.fresh()).plan.measure.type
+
+    def fresh(self) -> JoinOperator:
+        return start(self.spec)
+
+    def check(self, operator: JoinOperator) -> None:
+        assert self.spec.schemas is not None
+        for side, plan, schema in zip(self.spec.sides, state_of(operator).plan.sides, self.spec.schemas, strict=True):
+            if plan.schema != schema:
+                was, now = (", ".join(f"{f.name} {f.type}" for f in s) for s in (plan.schema, schema))
+                raise TypeError(
+                    f"the {side} side had the columns {was} when the query began, and has {now} now: they stay as they "
+                    "are as long as the query lives; select and cast them"
+                )
+
+    def whole(self, blobs: list[bytes], place: int) -> pa.Table:
+        return answer_of(self.spec, blobs)
+
+    def rest(self, operator: JoinOperator) -> pa.Table:
+        return operator.flush().rows
+
+    def answered(self, out: JoinOutput, operator: JoinOperator) -> Answered:
+        state = state_of(operator)
+        measure = state.plan.measure
+        marks = [None if out.watermark is None else measure.instant(out.watermark, "watermark"), *state.judge()]
+        reached = [measure.array(np.array([mark or 0]), np.array([mark is None])) for mark in marks]
+        counts = {**out.stats, "kept": out.stats["held"], "largest_kept": out.stats["held"]}
+        return Answered(out.rows, {"left": out.late_left, "right": out.late_right}, counts, reached)
+
+
+def collect_left(job: JoinJob, batches: Iterable[pa.RecordBatch], step: Step | None = None) -> Iterator[pa.RecordBatch]:
+    """Rows of the left side to what each place has to admit."""
+    yield from _collected(job, LEFT, batches, step)
+
+
+def collect_right(
+    job: JoinJob, batches: Iterable[pa.RecordBatch], step: Step | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Rows of the right side to what each place has to admit."""
+    yield from _collected(job, RIGHT, batches, step)
+
+
+def _collected(
+    job: JoinJob, side: int, batches: Iterable[pa.RecordBatch], step: Step | None
+) -> Iterator[pa.RecordBatch]:
+    settle()
+    marks = Marks()
+    if job.files is not None:
+        known = judged_by(job.files, step or Step.current())
+        marks = Marks(*known) if isinstance(known, tuple) else marks
+    assert job.spec.schemas is not None
+    schema, format = job.spec.schemas[side], job.formats[side]
+    rows = batches if format is None else read(batches, schema, format)
+    reader = Reader(job.spec, side, job.partitions, marks, job.spread)
+    for some in gathered(rows, schema):
+        reader.push(some)
+        if reader.nbytes > BYTES_AT_ONCE:
+            yield from to_places(reader.packed(job.late_path is not None))
+            reader = Reader(job.spec, side, job.partitions, marks, job.spread)
+    yield from to_places(reader.packed(job.late_path is not None))
+
+
+def _check_both(frames: tuple[DataFrame, DataFrame]) -> None:
+    kinds = ["streaming" if frame.isStreaming else "batch" for frame in frames]
+    if kinds[LEFT] != kinds[RIGHT]:
+        raise ValueError(
+            f"the left DataFrame is {kinds[LEFT]} and the right one {kinds[RIGHT]}: window_join takes two of a kind. A "
+            "table that does not change joins a stream by Spark's own left.join(right, on)"
+        )
+
+
+def _schemas(
+    spec: JoinSpec,
+    sides: tuple[DataFrame | FileRows, DataFrame | FileRows],
+    frames: tuple[DataFrame, DataFrame],
+    all_of_them: bool,
+) -> tuple[pa.Schema, pa.Schema]:
+    """The columns of both sides that are read: all, where late rows are written with theirs."""
+    left, right = (schema_of(data, frame) for data, frame in zip(sides, frames, strict=True))
+    found = []
+    for side, schema in enumerate((left, right)):
+        data, frame = sides[side], frames[side]
+        if not isinstance(data, FileRows):
+            check_types(frame.schema, [spec.time[side], *(pair[side] for pair in spec.on)])
+            if side == LEFT or not spec.left_only:
+                _check_all_travel(frame, schema, spec.sides[side])
+        names = schema.names if all_of_them else wanted(spec, (left, right), side)
+        found.append(pa.schema([schema.field(name) for name in names]))
+    return found[LEFT], found[RIGHT]
+
+
+def _check_all_travel(frame: DataFrame, schema: pa.Schema, side: str) -> None:
+    """All columns of a side are in the result: refuse those that cannot travel."""
+    for field in frame.schema.fields:
+        if field.name not in schema.names:
+            raise TypeError(
+                f"column {field.name!r} of the {side} side has type {field.dataType.simpleString()}, which cannot be "
+                "sent to Python's workers; drop or cast it"
+            )
+
+
+def with_schemas(spec: JoinSpec, schemas: tuple[pa.Schema, pa.Schema]) -> JoinSpec:
+    """The spec with the columns of both sides."""
+    return replace(spec, schemas=schemas)
