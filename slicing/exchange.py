@@ -13,6 +13,7 @@ stream, so ties go to the smaller value, and what is merged is first put in the 
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -29,7 +30,7 @@ from slicing.columns.arrow_out import array_of
 from slicing.columns.keys import KeyTable
 from slicing.columns.sources import one_batch
 from slicing.columns.values import NOWHERE, taken
-from slicing.lifecycle import snapshot
+from slicing.lifecycle import snapshot, wire
 from slicing.lifecycle.repartition import earliest, latest, merged_into, split
 from slicing.lifecycle.state import State
 from slicing.operator import Operator
@@ -195,38 +196,72 @@ def packed(parts: Parts, count: int) -> list[bytes]:
 
     A place that no key belongs to is told the progress all the same; the first place is told the accounting.
     """
-    spec, given = parts.state.plan.spec, parts.state.given
+    given = parts.state.given
     assert given is not None
+    sections = {
+        "words" if wire.fits(parts.state.plan) else "cells": _cells_by_key(parts.state, count),
+        "changing": _snapshots(parts.changing, count) if len(parts.changing.store) else [],
+        "late": _rows_by_key(parts.state, parts.late, count),
+        "rows": _rows_by_key(parts.state, pa.Table.from_batches(parts.rows, given), count),
+    }
+    headers: dict[tuple[str, ...], bytes] = {}
     out: list[bytes] = []
-    late = _by_key(parts.state, parts.late, count)
-    rows = pa.Table.from_batches(parts.rows, given)
-    rows_of = _by_key(parts.state, rows, count)
-    changing = split(parts.changing, count) if len(parts.changing.store) else []
-    for p, state in enumerate(split(parts.state, count)):
-        header: dict[str, Any] = {"progress": parts.progress.to_json(), "sections": []}
-        header |= {"newest": parts.newest, "oldest": parts.oldest}
+    for p in range(count):
+        names = tuple(name for name, found in sections.items() if found and found[p])
         if p == 0:
-            header["counts"] = parts.counts
-        sections = []
-        if len(state.store):
-            header["sections"].append("cells")
-            sections.append(snapshot.write(spec, state, (), False))
-        if changing and len(changing[p].store):
-            header["sections"].append("changing")
-            sections.append(snapshot.write(spec, changing[p], (), False))
-        if late[p].num_rows:
-            header["sections"].append("late")
-            sections.append(table_bytes(late[p]))
-        if rows_of[p].num_rows:
-            header["sections"].append("rows")
-            sections.append(table_bytes(rows_of[p]))
-        out.append(bundled([json.dumps(header).encode(), *sections]))
+            header = _header(parts, names, parts.counts)
+        else:
+            header = headers[names] = headers.get(names) or _header(parts, names)
+        out.append(bundled([header, *(sections[name][p] for name in names)]))
     return out
+
+
+_SECTIONS = ("words", "cells", "changing", "late", "rows")
+_PLAIN = struct.Struct("<BBBqqq")  # nothing, which begins no JSON; which sections; which times are known; these times
+
+
+def _header(parts: Parts, names: tuple[str, ...], counts: dict[str, int] | None = None) -> bytes:
+    """What a place is told of one reader: as JSON, or where there are only times to tell in 27 bytes."""
+    times = parts.progress.largest, parts.newest, parts.oldest
+    if counts is None and not parts.progress.sources:
+        which = sum(1 << _SECTIONS.index(name) for name in names)
+        known = sum(1 << at for at, time in enumerate(times) if time is not None)
+        return _PLAIN.pack(0, which, known, *(time or 0 for time in times))
+    told: dict[str, Any] = {"progress": parts.progress.to_json(), "newest": times[1], "oldest": times[2]}
+    return json.dumps(told | {"sections": names} | ({} if counts is None else {"counts": counts})).encode()
+
+
+def _told(header: memoryview) -> dict[str, Any]:
+    """What ``_header`` has written."""
+    if header[0]:
+        return dict(json.loads(bytes(header)))
+    _, which, known, *times = _PLAIN.unpack(header)
+    largest, newest, oldest = (time if known & 1 << at else None for at, time in enumerate(times))
+    names = [name for at, name in enumerate(_SECTIONS) if which & 1 << at]
+    return {"progress": {"largest": largest, "sources": []}, "newest": newest, "oldest": oldest, "sections": names}
+
+
+def _cells_by_key(state: State, count: int) -> list[bytes]:
+    """The partial slices of each place."""
+    return wire.cut(state, count) if wire.fits(state.plan) else _snapshots(state, count)
+
+
+def _snapshots(state: State, count: int) -> list[bytes]:
+    spec = state.plan.spec
+    parts = split(state, count)
+    return [snapshot.write(spec, part, (), False) if len(part.store) else b"" for part in parts]
+
+
+def _rows_by_key(state: State, rows: pa.Table, count: int) -> list[bytes]:
+    """The rows of each place; nothing at all where there are none."""
+    if not rows.num_rows:
+        return []
+    return [table_bytes(some) if some.num_rows else b"" for some in _by_key(state, rows, count)]
 
 
 def _by_key(state: State, rows: pa.Table, count: int) -> list[pa.Table]:
     """Rows as :func:`split` places their keys."""
-    if not rows.num_rows or state.keys is None or count == 1:
+    if state.keys is None or count == 1:
         return [rows, *[rows.slice(0, 0)] * (count - 1)]
     keys = KeyTable(state.plan.key_types)
     codes = keys.encode([one_batch(rows).column(name) for name in state.plan.spec.by])
@@ -244,12 +279,14 @@ class _Arrived:
 
 def _unpacked(state: State, blob: bytes) -> _Arrived:
     found = unbundled(blob)
-    header = json.loads(bytes(found[0]))
+    header = _told(found[0])
     sections: dict[str, Any] = {}
     for name, section in zip(header["sections"], found[1:], strict=True):
         if name in ("late", "rows"):
             rows = sections[name] = table_of(section)
             state.plan.columns.check(rows.schema)
+        elif name == "words":
+            sections[name] = section
         else:
             part, _, _ = snapshot.read(state.plan.spec, section, state)
             assert part is not None
@@ -305,6 +342,9 @@ def _merged(state: State, arrived: list[_Arrived]) -> tuple[State, Arrivals, lis
         return [a.sections[name] for a in arrived if name in a.sections]
 
     state, (cells, changing) = merged_into(state, sections("cells"), sections("changing"))
+    words = sections("words")
+    if words:
+        cells = wire.joined(state, words)
     return state, Arrivals(cells, changing, NOWHERE, 0, None), sections("late")
 
 

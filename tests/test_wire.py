@@ -1,0 +1,98 @@
+"""Partial slices between processes: what places are sent as words is what one operator is pushed."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import random
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import slicing as sl
+from slicing.exchange import Collector, admit, packed, start, state_of
+from slicing.lifecycle import wire
+
+CASES = int(os.environ.get("SLICING_CASES", "4"))
+START = 1_790_000_000_000_000_000
+KEYS: dict[str, pa.Array] = {
+    "text": pa.array(["a", None, "", "a longer text than sixteen bytes", "é"]),
+    "large": pa.array(["x", "y", None, "", "zz"], pa.large_string()),
+    "raw": pa.array([b"", b"\x00", None, b"\x00\x01", b"z"]),
+    "whole": pa.array([1, -(1 << 63), None, (1 << 63) - 1, 0]),
+    "small": pa.array([1, None, 3, -128, 127], pa.int8()),
+    "flag": pa.array([True, False, None, True, False]),
+    "float": pa.array([0.5, float("nan"), None, -0.0, float("inf")]),
+    "money": pa.array([Decimal("1.25"), None, Decimal("-9999.99"), Decimal(0), Decimal(7)], pa.decimal128(9, 2)),
+    "big": pa.array([Decimal(10) ** 30, None, Decimal(-1), Decimal(0), Decimal(7)], pa.decimal128(38, 2)),
+    "day": pa.array([dt.date(2026, 1, 1), None, dt.date(1900, 1, 1), dt.date(2200, 1, 1), dt.date(1970, 1, 1)]),
+    "when": pa.array([START, None, 0, -1, 1], pa.timestamp("ns")),
+    "dictionary": pa.array(["a", None, "b", "a", "b"]).dictionary_encode(),
+}
+AGGS = {"n": sl.count(), "total": sl.sum("v"), "most": sl.max("f"), "mean": sl.mean("f"), "last": sl.last("v")}
+
+
+def rows(names: list[str], batch: int, size: int = 120) -> pa.Table:
+    """A second of nanoseconds, some of it late; with as many keys as the columns make together."""
+    rng = np.random.default_rng(batch)
+    late = np.where(rng.random(size) < 0.1, rng.integers(0, 3 * 10**9, size), 0)
+    ts = rng.integers(batch * 10**9, (batch + 1) * 10**9, size) - late + START
+    columns: dict[str, Any] = {"ts": pa.array(ts, pa.timestamp("ns", "UTC"))}
+    columns |= {name: KEYS[name].take(pa.array(rng.integers(0, 5, size))) for name in names}
+    columns["v"] = pa.array(rng.integers(-(1 << 40), 1 << 40, size), mask=rng.random(size) < 0.1)
+    return pa.table(columns | {"f": rng.normal(size=size) * 1e6})
+
+
+def in_order(*tables: pa.Table) -> list[str]:
+    return sorted(repr(row) for table in tables for row in table.to_pylist())
+
+
+@pytest.mark.parametrize("case", range(CASES))
+def test_places_answer_what_one_operator_answers(case: int) -> None:
+    """For keys of any type, with and without sessions, late rows in time for some windows, and rows that change."""
+    chance = random.Random(case)
+    names = chance.sample(list(KEYS), chance.choice([1, 1, 2, 3])) if case else []
+    windows: dict[str, Any] = {"slide": sl.sliding("700ms", "300ms"), "day": sl.calendar("1d", tz="Europe/Berlin")}
+    if case % 2:
+        windows["visit"] = sl.session("20ms")
+    more: dict[str, Any] = {"allowed_lateness": "1s", "emit": "updates"} if case % 4 == 2 else {}
+    spec = sl.Spec("ts", windows, AGGS, by=names, watermark=sl.bounded("100ms"), **more)
+    count, readers = chance.choice([1, 3, 7]), chance.choice([1, 2, 5])
+    operator, schema = sl.Operator(spec), rows(names, 0).schema
+    places = [start(spec, schema) for _ in range(count if names else 1)]
+    assert wire.fits(state_of(places[0]).plan)
+    for batch in range(4):
+        data, sent = rows(names, batch, chance.choice([0, 1, 120])), []
+        for reader in range(readers):
+            collector = Collector(spec, schema, state_of(places[0]).watermark)
+            collector.push(data.take(pa.array(range(reader, len(data), readers), pa.int64())))
+            sent.append(packed(collector.parts(), len(places)))
+        outs = [admit(place, [blobs[p] for blobs in sent]) for p, place in enumerate(places)]
+        out = operator.push(data)
+        assert in_order(*(o.windows for o in outs)) == in_order(out.windows)
+        assert in_order(*(o.late for o in outs)) == in_order(out.late)
+        assert {n: sum(o.stats[n] for o in outs) for n in ("rows", "late", "windowed", "cells")} == {
+            n: out.stats[n] for n in ("rows", "late", "windowed", "cells")
+        }
+    assert in_order(*(place.flush().windows for place in places)) == in_order(operator.flush().windows)
+
+
+def test_whatever_has_lists_or_texts_goes_as_snapshots() -> None:
+    schema = pa.schema([("t", pa.int64()), ("k", pa.int64()), ("s", pa.string())])
+    for agg in (sl.median("t"), sl.min("s"), sl.collect("t")):
+        spec = sl.Spec("t", {"w": sl.tumbling(10)}, {"a": agg}, by=["k"])
+        assert not wire.fits(state_of(start(spec, schema)).plan)
+
+
+def test_a_pair_costs_little() -> None:
+    """In bytes: 1.3 times the partials and 60 for each pair of a reader and a place."""
+    spec = sl.Spec("ts", {"w": sl.sliding("1s", "100ms")}, {"n": sl.count(), "total": sl.sum("v")}, by=["whole"])
+    data = rows(["whole"], 1, 4000).set_column(1, "whole", pa.array(np.random.default_rng(1).integers(0, 999, 4000)))
+    collector = Collector(spec, data.schema)
+    collector.push(data)
+    parts = collector.parts()
+    for count in (1, 8, 200):
+        assert sum(map(len, packed(parts, count))) <= 1.3 * parts.state.store.nbytes + 60 * count + 300
