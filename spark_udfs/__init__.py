@@ -1,6 +1,7 @@
 """Stream slicing on Spark: any :class:`slicing.Spec` on a batch or streaming DataFrame, exactly once."""
 
 from spark_udfs.api import window_aggregate
+from spark_udfs.features import window_features
 from spark_udfs.files import FileRows, read_files
 from spark_udfs.joins import window_join
 from spark_udfs.log import BatchLog
@@ -17,5 +18,6 @@ __all__ = [
     "read_files",
     "rescale",
     "window_aggregate",
+    "window_features",
     "window_join",
 ]

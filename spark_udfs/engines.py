@@ -1,4 +1,4 @@
-"""What the stages and the state files ask of an operator, for each kind of query: windows and joins."""
+"""What the stages and the state files ask of an operator, for each kind of query: windows, joins, features."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from slicing import JoinOperator, JoinSpec, Operator, Spec
+from slicing import FeatureOperator, FeatureSpec, JoinOperator, JoinSpec, Operator, Spec
 from slicing import exchange as windows
 from slicing.exchange import COUNTS
 from slicing.joins import exchange as joins
 from slicing.joins import repartition as join_parts
 from slicing.lifecycle import repartition as window_parts
 
-Asked = Spec | JoinSpec
+Asked = Spec | JoinSpec | FeatureSpec
 Reached = int | None | tuple[int | None, int | None]  # a watermark in ticks; of a join those that judge each side
 
 
@@ -74,40 +74,53 @@ class _Windows:
 
 
 class _Joins:
-    counted = (
+    counted: tuple[str, ...] = (
         "left", "right", "joined", "late_left", "late_right", "null_time", "kept", "state_bytes", "held", "cold",
     )  # fmt: skip
 
-    def restore(self, spec: JoinSpec, content: bytes) -> JoinOperator:
+    def restore(self, spec: Any, content: bytes) -> Any:
         return JoinOperator.restore(spec, content)
 
-    def admit(self, operator: JoinOperator, blobs: Iterable[bytes], prompt: bool) -> Any:
+    def admit(self, operator: Any, blobs: Iterable[bytes], prompt: bool) -> Any:
         return joins.admit(operator, blobs, prompt)
 
-    def figures(self, operator: JoinOperator) -> dict[str, Any]:
+    def figures(self, operator: Any) -> dict[str, Any]:
         state = joins.state_of(operator)
         left, right = state.progress
         return {"watermark": tuple(state.judge()), "largest": [left.largest, right.largest]}
 
-    def given(self, operator: JoinOperator) -> Any:
+    def given(self, operator: Any) -> Any:
         left, right = joins.state_of(operator).plan.sides
         return left.schema, right.schema
 
-    def rest(self, operator: JoinOperator) -> pa.Table:
-        return operator.flush().rows
+    def rest(self, operator: Any) -> pa.Table:
+        rows: pa.Table = operator.flush().rows
+        return rows
 
-    def split(self, operator: JoinOperator, count: int) -> list[JoinOperator]:
+    def split(self, operator: Any, count: int) -> list[Any]:
         parts = join_parts.split(joins.state_of(operator), count)
         return [joins.operator_of(operator.spec, part) for part in parts]
 
-    def joined(self, operators: Sequence[JoinOperator]) -> JoinOperator:
+    def joined(self, operators: Sequence[Any]) -> Any:
         state = join_parts.joined([joins.state_of(operator) for operator in operators])
         return joins.operator_of(operators[0].spec, state)
 
 
-WINDOWS, JOINS = _Windows(), _Joins()
+class _Features(_Joins):
+    counted = (
+        "labels", "events", "answered", "late_labels", "late_events", "null_time", "waiting", "kept", "state_bytes",
+        "held", "cold",
+    )  # fmt: skip
+
+    def restore(self, spec: Any, content: bytes) -> Any:
+        return FeatureOperator.restore(spec, content)
+
+
+WINDOWS, JOINS, FEATURES = _Windows(), _Joins(), _Features()
 
 
 def engine(spec: Asked) -> Engine:
     """What answers a spec."""
+    if isinstance(spec, FeatureSpec):
+        return FEATURES
     return JOINS if isinstance(spec, JoinSpec) else WINDOWS

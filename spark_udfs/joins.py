@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,17 +10,17 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from slicing import JoinOperator, JoinSpec, manual
-from slicing.joins.exchange import Reader, Spread, answer_of, check, manual_side, start, state_of, wanted
-from slicing.joins.output import JoinOutput
-from slicing.joins.plan import JoinPlan
+from slicing import JoinSpec, manual
+from slicing.joins.exchange import Reader, Spread, answer_of, check, manual_side, plan_of, start, state_of, wanted
 from slicing.joins.progress import Marks
 from slicing.joins.within import LEFT, RIGHT
 from slicing.system.filesystems import absolute
 from spark_udfs.engines import JOINS
 from spark_udfs.files import FileRows, read
+from spark_udfs.placed import by_place
 from spark_udfs.plans import (
     answered,
+    check_names,
     check_places,
     check_progress,
     files_of,
@@ -36,6 +36,7 @@ from spark_udfs.state import Files
 from spark_udfs.types import check_types, spark_schema
 
 JOINED = "joined"
+PIECES = pa.schema([pa.field("place", pa.int32()), pa.field("piece", pa.int32()), pa.field("slices", pa.binary())])
 
 
 def window_join(
@@ -49,6 +50,7 @@ def window_join(
     keep_versions: int = 100,
     progress: str = "prompt",
     spread: str | int | None = None,
+    pieces: int = 16,
 ) -> DataFrame:
     """The join of two DataFrames by keys and time, with the columns of :class:`slicing.JoinOutput`'s ``rows``.
 
@@ -80,6 +82,9 @@ def window_join(
         Give a key one place for each span of this length of the left rows' time: for keys with more rows than one task
         can join. A right row goes to all places that may have a partner of it, about ``1 + (before + after) / spread``.
         Not for ``how="right"`` and ``"full"``, and such a query cannot be rescaled.
+    pieces : int
+        Of two batch DataFrames each part is answered in so many pieces, key by key, one after the other: a worker holds
+        the rows of one piece at a time.
 
     Returns
     -------
@@ -94,13 +99,40 @@ def window_join(
     """
     if not isinstance(spec, JoinSpec):
         raise TypeError(f"window_join takes two DataFrames and a sl.JoinSpec; got {type_of(spec)}")
-    sides = left, right
-    frames = frame_of(left, "window_join"), frame_of(right, "window_join")
+    kept = Kept(state, name, late_path, keep_versions, progress)
+    return two_frames("window_join", JoinJob, (left, right), spec, kept, partitions, pieces, spread)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a stream is asked beside its spec."""
+
+    state: str | None
+    name: str
+    late_path: str | None
+    keep_versions: int
+    progress: str
+
+
+def two_frames(
+    function: str,
+    kind: type[JoinJob],
+    sides: tuple[DataFrame | FileRows, DataFrame | FileRows],
+    spec: Any,
+    kept: Kept,
+    partitions: int | None,
+    pieces: int,
+    spread: str | int | None = None,
+) -> DataFrame:
+    """The plan of a query on two DataFrames: a first stage for each, and one second stage."""
+    frames = frame_of(sides[LEFT], function), frame_of(sides[RIGHT], function)
     spark, streams = frames[LEFT].sparkSession, frames[LEFT].isStreaming
-    _check_both(frames)
+    _check_both(function, spec.sides, frames)
     check(spec)
-    check_places(state, name, late_path, keep_versions)
-    check_progress(progress)
+    check_places(kept.state, kept.name, kept.late_path, kept.keep_versions)
+    check_progress(kept.progress)
+    if isinstance(pieces, bool) or not isinstance(pieces, int) or pieces < 1:
+        raise ValueError(f"pieces must be a number of at least 1; got {pieces!r}")
     silent = manual_side(spec)
     if streams and silent is not None:
         raise ValueError(
@@ -108,44 +140,53 @@ def window_join(
             "use sl.bounded(delay)"
         )
     count = places(spark, partitions, bool(spec.on) or spread is not None)
-    schemas = _schemas(spec, sides, frames, late_path is not None and streams)
+    schemas = _schemas(spec, sides, frames, kept.late_path is not None and streams)
     spec = with_schemas(spec, schemas)
     if not streams:
         spec = replace(spec, watermark=(manual(), manual()), idle=None)
     if spread is not None:
-        Spread(spec, JoinPlan.of(spec, *schemas), spread)
+        Spread(spec, plan_of(spec, *schemas), spread)
     formats = tuple(data.format if isinstance(data, FileRows) else None for data in sides)
     files = None
     if streams:
         watch(spark)
         spans = None if spread is None else str(spread)
-        files = files_of(spark, state, name, count, spec.fingerprint(), keep_versions, spans)
-    late_path = None if late_path is None or not streams else absolute(late_path)
-    job = JoinJob(spec, count, files, late_path, formats, progress == "prompt", spread)
-    collected = []
+        files = files_of(spark, kept.state, kept.name, count, spec.fingerprint(), kept.keep_versions, spans)
+    late_path = None if kept.late_path is None or not streams else absolute(kept.late_path)
+    job = kind(spec, count, files, late_path, formats, kept.progress == "prompt", spread, pieces)
+    sent_as, collected = (PACKED if streams else PIECES), []
     for side, (frame, stage) in enumerate(zip(frames, (collect_left, collect_right), strict=True)):
         frame = frame if formats[side] else numbered(frame, schemas[side].names)
-        collected.append(frame.mapInArrow(told(stage, job, reads=True), spark_schema(PACKED)))
-    return answered(collected[LEFT].unionByName(collected[RIGHT]), job)
+        collected.append(frame.mapInArrow(told(stage, job, reads=True), spark_schema(sent_as)))
+    both = collected[LEFT].unionByName(collected[RIGHT])
+    if streams:
+        return answered(both, job)
+    result = job.rows_schema()
+    check_names(result.names, spark.conf.get("spark.sql.caseSensitive") == "true")
+    in_turn = by_place(both, count).sortWithinPartitions("piece")
+    return in_turn.mapInArrow(told(answer, job), spark_schema(result))
 
 
 @dataclass(frozen=True)
 class JoinJob:
-    """What the functions of a ``window_join`` need to know; the spec has the columns of both sides."""
+    """What the functions of a query on two DataFrames need to know; the spec has the columns of both sides."""
 
-    spec: JoinSpec
+    spec: Any
     partitions: int
     files: Files | None = None
     late_path: str | None = None
     formats: tuple[str | None, ...] = (None, None)
     prompt: bool = True
     spread: str | int | None = None
-
+    pieces: int = 1
     max_bytes: int | None = None  # that a partition may hold
 
     counted = JOINS.counted
     largest = ("largest_kept", "restore_ms", "publish_ms", "lag_ms")
-    marks = ("watermark", "watermark_left", "watermark_right")
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        return ("watermark", *(f"watermark_{side}" for side in self.spec.sides))
 
     @property
     def name(self) -> str:
@@ -155,37 +196,42 @@ class JoinJob:
         return sent(self)
 
     def rows_schema(self) -> pa.Schema:
-        return JoinPlan.of(self.spec, *(self.spec.schemas or (None, None))).output
+        return plan_of(self.spec, *self.spec.schemas).output
 
     def time_type(self) -> pa.DataType:
         return state_of(self.fresh()).plan.measure.type
 
-    def fresh(self) -> JoinOperator:
+    def fresh(self) -> Any:
         return start(self.spec)
 
-    def check(self, operator: JoinOperator) -> None:
-        assert self.spec.schemas is not None
+    def check(self, operator: Any) -> None:
         for side, plan, schema in zip(self.spec.sides, state_of(operator).plan.sides, self.spec.schemas, strict=True):
             if plan.schema != schema:
                 was, now = (", ".join(f"{f.name} {f.type}" for f in s) for s in (plan.schema, schema))
                 raise TypeError(
-                    f"the {side} side had the columns {was} when the query began, and has {now} now: they stay as they "
+                    f"{side} had the columns {was} when the query began, and has {now} now: they stay as they "
                     "are as long as the query lives; select and cast them"
                 )
 
     def whole(self, blobs: list[bytes], place: int) -> pa.Table:
         return answer_of(self.spec, blobs)
 
-    def rest(self, operator: JoinOperator) -> pa.Table:
-        return operator.flush().rows
+    def rest(self, operator: Any) -> pa.Table:
+        rows: pa.Table = operator.flush().rows
+        return rows
 
-    def answered(self, out: JoinOutput, operator: JoinOperator) -> Answered:
+    def answered(self, out: Any, operator: Any) -> Answered:
         state = state_of(operator)
         measure = state.plan.measure
         marks = [None if out.watermark is None else measure.instant(out.watermark, "watermark"), *state.judge()]
         reached = [measure.array(np.array([mark or 0]), np.array([mark is None])) for mark in marks]
-        counts = {**out.stats, "kept": out.stats["held"], "largest_kept": out.stats["held"]}
-        return Answered(out.rows, {"left": out.late_left, "right": out.late_right}, counts, reached)
+        counts = self.figures(out.stats)
+        late = {side: getattr(out, f"late_{side}") for side in self.spec.sides}
+        return Answered(out.rows, late, counts | {"largest_kept": counts["kept"]}, reached)
+
+    def figures(self, stats: Mapping[str, Any]) -> dict[str, Any]:
+        """The accounting of a push."""
+        return {**stats, "kept": stats["held"]}
 
 
 def collect_left(job: JoinJob, batches: Iterable[pa.RecordBatch], step: Step | None = None) -> Iterator[pa.RecordBatch]:
@@ -208,29 +254,62 @@ def _collected(
     if job.files is not None:
         known = judged_by(job.files, step or Step.current())
         marks = Marks(*known) if isinstance(known, tuple) else marks
-    assert job.spec.schemas is not None
     schema, format = job.spec.schemas[side], job.formats[side]
     rows = batches if format is None else read(batches, schema, format)
-    reader = Reader(job.spec, side, job.partitions, marks, job.spread)
+    streams = job.files is not None
+    count = job.partitions if streams else job.partitions * job.pieces
+
+    def begun() -> Reader:
+        return Reader(job.spec, side, count, marks, job.spread)
+
+    def given(reader: Reader) -> Iterator[pa.RecordBatch]:
+        return to_places(reader.packed(job.late_path is not None)) if streams else _to_pieces(job, reader)
+
+    reader = begun()
     for some in gathered(rows, schema):
         reader.push(some)
         if reader.nbytes > BYTES_AT_ONCE:
-            yield from to_places(reader.packed(job.late_path is not None))
-            reader = Reader(job.spec, side, job.partitions, marks, job.spread)
-    yield from to_places(reader.packed(job.late_path is not None))
+            yield from given(reader)
+            reader = begun()
+    yield from given(reader)
 
 
-def _check_both(frames: tuple[DataFrame, DataFrame]) -> None:
+def _to_pieces(job: JoinJob, reader: Reader) -> Iterator[pa.RecordBatch]:
+    """The bytes of each piece of each place as rows, where there are any."""
+    for at, blob in enumerate(reader.packed()):
+        if reader.sends(at):
+            place, piece = divmod(at, job.pieces)
+            columns = [pa.array([place], pa.int32()), pa.array([piece], pa.int32()), pa.array([blob], pa.binary())]
+            yield pa.RecordBatch.from_arrays(columns, schema=PIECES)
+
+
+def answer(job: JoinJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The pieces of a place, which come one after the other, each to its results."""
+    settle()
+    held: list[bytes] = []
+    current = None
+    for batch in batches:
+        for piece, blob in zip(batch.column(1).to_pylist(), batch.column(2), strict=True):
+            if held and piece != current:
+                yield from answer_of(job.spec, held).to_batches(max_chunksize=1 << 16)
+                held = []
+            current = piece
+            held.append(blob.as_py())
+    if held:
+        yield from answer_of(job.spec, held).to_batches(max_chunksize=1 << 16)
+
+
+def _check_both(function: str, sides: tuple[str, str], frames: tuple[DataFrame, DataFrame]) -> None:
     kinds = ["streaming" if frame.isStreaming else "batch" for frame in frames]
     if kinds[LEFT] != kinds[RIGHT]:
         raise ValueError(
-            f"the left DataFrame is {kinds[LEFT]} and the right one {kinds[RIGHT]}: window_join takes two of a kind. A "
+            f"{sides[LEFT]} is {kinds[LEFT]} and {sides[RIGHT]} is {kinds[RIGHT]}: {function} takes two of a kind. A "
             "table that does not change joins a stream by Spark's own left.join(right, on)"
         )
 
 
 def _schemas(
-    spec: JoinSpec,
+    spec: Any,
     sides: tuple[DataFrame | FileRows, DataFrame | FileRows],
     frames: tuple[DataFrame, DataFrame],
     all_of_them: bool,
@@ -242,7 +321,7 @@ def _schemas(
         data, frame = sides[side], frames[side]
         if not isinstance(data, FileRows):
             check_types(frame.schema, [spec.time[side], *(pair[side] for pair in spec.on)])
-            if side == LEFT or not spec.left_only:
+            if side == LEFT or (isinstance(spec, JoinSpec) and not spec.left_only):
                 _check_all_travel(frame, schema, spec.sides[side])
         names = schema.names if all_of_them else wanted(spec, (left, right), side)
         found.append(pa.schema([schema.field(name) for name in names]))
@@ -254,11 +333,11 @@ def _check_all_travel(frame: DataFrame, schema: pa.Schema, side: str) -> None:
     for field in frame.schema.fields:
         if field.name not in schema.names:
             raise TypeError(
-                f"column {field.name!r} of the {side} side has type {field.dataType.simpleString()}, which cannot be "
+                f"column {field.name!r} of {side} has type {field.dataType.simpleString()}, which cannot be "
                 "sent to Python's workers; drop or cast it"
             )
 
 
-def with_schemas(spec: JoinSpec, schemas: tuple[pa.Schema, pa.Schema]) -> JoinSpec:
+def with_schemas(spec: Any, schemas: tuple[pa.Schema, pa.Schema]) -> Any:
     """The spec with the columns of both sides."""
     return replace(spec, schemas=schemas)

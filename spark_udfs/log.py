@@ -43,10 +43,24 @@ def line(name: str, progress: Any, stats: Any) -> str:
     behind = "" if stats["lag_ms"] is None else f", {stats['lag_ms'] / 1e3:.1f} s behind"
     took = progress.durationMs.get("triggerExecution", 0)
     return (
-        f"{name} batch {progress.batchId}: {_of_joins(stats) if 'joined' in stats else _of_windows(stats)}, "
+        f"{name} batch {progress.batchId}: {_what(stats)}, "
         f"{stats['state_bytes'] / 1e3:.0f} kB; {stats['held']} held, {stats['cold']} cold; restored in "
         f"{stats['restore_ms']} ms, published in {stats['publish_ms']}; watermark {stats['watermark']}{behind}; "
         f"{took} ms"
+    )
+
+
+def _what(stats: Any) -> str:
+    if "joined" in stats:
+        return _of_joins(stats)
+    return _of_features(stats) if "answered" in stats else _of_windows(stats)
+
+
+def _of_features(stats: Any) -> str:
+    late = stats["late_labels"] + stats["late_events"]
+    return (
+        f"{stats['labels']} labels and {stats['events']} events, {late} late; {stats['answered']} answered; "
+        f"{stats['waiting']} wait; {stats['kept']} events kept ({stats['largest_kept']} in the largest place)"
     )
 
 

@@ -17,13 +17,14 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from slicing import JoinSpec, Spec
+from slicing import FeatureSpec, Spec
 from slicing.closing.wide import check_layout
 from slicing.exchange import check, operator_of, state_of
 from slicing.lifecycle.change import complete_from, given_for, moved, whole_from
 from slicing.system.filesystems import absolute
 from spark_udfs import stages
 from spark_udfs.engines import Asked, engine
+from spark_udfs.features import FEATURED, FeatureJob
 from spark_udfs.joins import JOINED, JoinJob, with_schemas
 from spark_udfs.placed import by_place
 from spark_udfs.stages import Job, Query
@@ -128,7 +129,7 @@ def rescale(
     """
     if isinstance(to, bool) or not isinstance(to, int) or to < 1:
         raise ValueError(f"to must be a number of partitions, at least 1; got {to!r}")
-    if not (spec.on if isinstance(spec, JoinSpec) else spec.by) and to != 1:
+    if not (spec.by if isinstance(spec, Spec) else spec.on) and to != 1:
         raise ValueError(f"a query without keys (by=[], on=[]) has one partition; got to={to}")
     if isinstance(spec, Spec):
         check(spec, to)
@@ -167,8 +168,8 @@ def change(
     for one in (spec, changed_spec):
         if not isinstance(one, Spec):
             raise TypeError(
-                f"change is for the windows and aggregates of a sl.Spec; got {type(one).__name__}: another join is "
-                "another query, with its own checkpoint and state= or name="
+                f"change is for the windows and aggregates of a sl.Spec; got {type(one).__name__}: another join "
+                "is another query, with its own checkpoint and state= or name="
             )
     stand = Stand.of(spark, checkpoint, "change")
     old = _files(spec, state, partitions, name, stand)
@@ -269,7 +270,7 @@ def _going_on(place: Place) -> Place:
 def _files(spec: Asked, state: str, partitions: int | None, name: str | None, stand: Stand) -> Files:
     """The state files of a query; where it was rescaled, of the number that has its last complete batch."""
     if name is None:
-        name = JOINED if isinstance(spec, JoinSpec) else "windows"
+        name = "windows" if isinstance(spec, Spec) else FEATURED if isinstance(spec, FeatureSpec) else JOINED
     files = Files(absolute(state), name, 0, spec.fingerprint())
     found = [n for n in files.counts(stand.query) if partitions in (None, n)]
     if len(found) > 1:
@@ -290,10 +291,11 @@ def _open_windows(spark: SparkSession, spec: Asked, files: Files, stand: Stand, 
 
     (schema,) = _asked(spark, 1, given)
     job: Query
-    if isinstance(spec, JoinSpec):
-        job = JoinJob(with_schemas(spec, schema), files.partitions, files)
-    else:
+    if isinstance(spec, Spec):
         job = Job(spec, schema, files.partitions, files, wide=wide)
+    else:
+        kind = FeatureJob if isinstance(spec, FeatureSpec) else JoinJob
+        job = kind(with_schemas(spec, schema), files.partitions, files)
 
     def rest(numbers: Batches) -> Iterator[pa.RecordBatch]:
         return stages.drain(job, numbers, stand.done, stand.query, ends)

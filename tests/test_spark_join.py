@@ -218,9 +218,13 @@ def test_damage_and_what_does_not_fit_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"spread": "1ms"}, "every right row would go to about 5001 places"),
+        ({"spread": "1ms"}, "every row of right would go to about 5001 places"),
         ({"spread": "1m", "how": "full"}, "which how='full' must know"),
-        ({"spread": "1m", "how": "left", "match": "last", "within": (None, "0s")}, "every right row would go to about"),
+        (
+            {"spread": "1m", "how": "left", "match": "last", "within": (None, "0s")},
+            "every row of right would go to about",
+        ),
+        ({"watermark": sl.punctuated("k", by=["k"])}, "of left marks keys one by one"),
         ({"watermark": (sl.bounded("1s"), sl.ordered())}, "the watermark=sl.ordered\\(\\) of right needs rows in"),
     ],
 )
@@ -392,11 +396,11 @@ def test_what_cannot_be_is_refused_where_it_is_asked(spark: SparkSession, tmp_pa
 
     refused(TypeError, "takes two DataFrames and a sl.JoinSpec; got builtins's str", left, right, "k")
     refused(TypeError, "takes Spark's DataFrame, or what read_files gives", left, rows(RIGHT, 0), spec())
-    refused(ValueError, "the left DataFrame is streaming and the right one batch.*left.join", left, still, spec())
+    refused(ValueError, "left is streaming and right is batch.*left.join", left, still, spec())
     refused(ValueError, "a streaming query needs state=", left, right, spec())
     refused(ValueError, "the watermark=sl.manual\\(\\) of left", left, right, spec(watermark=sl.manual()), state="/x")
     refused(ValueError, "progress must be 'prompt' or 'native'", left, right, spec(), progress="least")
     refused(ValueError, "spread='1m' sends a right row to", left, right, spec(how="full"), state="/x", spread="1m")
     refused(ValueError, "does not tell apart", still, still.withColumnRenamed("b", "B"), spec(time="clicked"))
     months = still.selectExpr("*", "interval '1' month as v")
-    refused(TypeError, "column 'v' of the right side has type interval month", still, months, spec(time="clicked"))
+    refused(TypeError, "column 'v' of right has type interval month", still, months, spec(time="clicked"))

@@ -38,7 +38,7 @@ from slicing.joins.two_sided import TwoSided, seen
 from slicing.joins.within import LEAST, LEFT, MOST, RIGHT
 from slicing.kernels.table import hash_words
 from slicing.query.spec import Spec
-from slicing.query.watermark import Manual, Ordered, Progress
+from slicing.query.watermark import Manual, Ordered, Progress, Punctuated
 from slicing.system.bundles import bundled, table_bytes, table_of, unbundled
 from slicing.times.durations import parse_span
 from slicing.windows.builtin import whole
@@ -59,6 +59,11 @@ def check(spec: Asked) -> None:
             raise ValueError(
                 f"the watermark=sl.ordered() of {side} needs rows in the order they arrived, and here they come "
                 "from several places; use sl.bounded(delay) or sl.ordered(on_disorder='late')"
+            )
+        if isinstance(policy, Punctuated) and policy.by:
+            raise ValueError(
+                f"the watermark={policy!r} of {side} marks keys one by one, which readers of other rows do not know; "
+                "use sl.punctuated(column) or sl.bounded(delay)"
             )
 
 
@@ -117,9 +122,9 @@ def operator_of(spec: Asked, state: JoinState) -> Any:
 class Spread:
     """How rows of one key are spread over places by time."""
 
-    def __init__(self, spec: JoinSpec, plan: TwoSides, length: object) -> None:
+    def __init__(self, spec: Asked, plan: JoinPlan | FeaturePlan, length: object) -> None:
         self.ticks = plan.measure.ticks(parse_span(length, "spread", positive=True), "spread")
-        if spec.how in RIGHT_ALONE:
+        if isinstance(spec, JoinSpec) and spec.how in RIGHT_ALONE:
             raise ValueError(
                 f"spread={length!r} sends a right row to several places, and none of them knows that it has no partner "
                 f"anywhere, which how={spec.how!r} must know; leave spread out, or swap the sides"
@@ -129,13 +134,16 @@ class Spread:
         copies = int(high[0] - low[0]) + 1
         if copies > MOST_COPIES:
             raise ValueError(
-                f"spread={length!r} is short beside within={spec.within!r}: every right row would go to about {copies} "
-                f"places (at most {MOST_COPIES}); give a longer span, such as that of within"
+                f"spread={length!r} is short beside {_asked_span(spec)}: every row of {spec.sides[RIGHT]} would go to "
+                f"about {copies} places (at most {MOST_COPIES}); give a longer span"
             )
 
     def _reached(self, right: Ints) -> tuple[Ints, Ints]:
         """The first and the last span of left rows that right rows may have partners in."""
-        reach = self._plan.within.reach(right, RIGHT)
+        if isinstance(self._plan, FeaturePlan):
+            reach = self._plan.within.reached(right)
+        else:
+            reach = self._plan.within.reach(right, RIGHT)
         low, high = (_clipped(reach.low, -reach.back), _clipped(reach.high, reach.forth))
         return low // self.ticks, high // self.ticks
 
@@ -150,6 +158,10 @@ class Spread:
         spans = low[rows] + np.arange(rows.size) - first[rows]
         both = np.unique(rows * count + _placed(hashed[rows], spans, count))
         return both // count, both % count
+
+
+def _asked_span(spec: Asked) -> str:
+    return f"ranges={dict(spec.ranges)!r}" if isinstance(spec, FeatureSpec) else f"within={spec.within!r}"
 
 
 def _clipped(times: Ints, by: int) -> Ints:
@@ -179,7 +191,6 @@ class Reader:
         self._marks, self._count = marks, count
         self._spread = None
         if spread is not None:
-            assert isinstance(spec, JoinSpec)
             self._spread = Spread(spec, self._plan, spread)
         self._progress = Progress()
         self._rows: list[list[pa.RecordBatch]] = [[] for _ in range(count)]
@@ -227,6 +238,10 @@ class Reader:
             rows = known.name[at]
         alone = _placed(np.zeros(known.keyless.size, np.uint64), known.keyless_time, self._count)
         return np.concatenate([rows, known.keyless]), np.concatenate([place, alone])
+
+    def sends(self, place: int) -> bool:
+        """Whether there are rows for a place."""
+        return bool(self._rows[place])
 
     def packed(self, late: bool = True) -> list[bytes]:
         """For each place the bytes it has to admit; every place is told the progress, the first one what was counted,

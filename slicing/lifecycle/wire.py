@@ -63,10 +63,10 @@ def cut(state: State, count: int) -> list[bytes]:
         if first == last:
             out.append(b"")
             continue
-        pieces = [column.cut(*of_keys[p : p + 2]) for column in columns]
+        pieces = [column.cut(of_keys[p], of_keys[p + 1]) for column in columns]
         sizes = [sum(map(len, piece)) for piece in pieces]
         counts = head.pack(last - first, of_keys[p + 1] - of_keys[p], *sizes)
-        parts = [counts, words[first * width : last * width]]
+        parts: list[Bytes] = [counts, words[first * width : last * width]]
         out.append(b"".join([*parts, *(part for piece in pieces for part in piece)]))
     return out
 

@@ -74,6 +74,11 @@ class Ranges:
     def reach(self, times: Ints, side: int) -> Reach:
         raise AssertionError("labels reach events range by range")
 
+    def reached(self, times: Ints) -> Reach:
+        """The least and the largest time of the labels that may reach each event."""
+        far = None if self.farthest is None else self.farthest + max(span.tail for span in self.spans)
+        return Band(far, self.nearest).reach(times, RIGHT)
+
     def done(self, side: int, other: int | None) -> int | None:
         """Rows of this side up to this time are done: labels whose events are all there, events that no label to come
         reaches."""
