@@ -48,7 +48,21 @@ META_WORDS = {False: 3, True: 6}
 
 @dataclass(frozen=True)
 class Explanation:
-    """Facts in order, each with its reason; text in a terminal, a table in a notebook."""
+    """Facts in order, each with its reason; text in a terminal, a table in a notebook.
+
+    Parameters
+    ----------
+    title
+        What is explained.
+    facts
+        Pairs of a name and a text.
+
+    Examples
+    --------
+    >>> found = sl.explain(sl.Spec("t", {"ten": sl.tumbling(10)}, {"n": sl.count()}))
+    >>> found["state"]
+    'bounded by open windows x active keys'
+    """
 
     title: str
     facts: tuple[tuple[str, str], ...]
@@ -77,6 +91,25 @@ def explain(
     Without a ``schema`` the columns are taken to be what the spec suggests: an integer or a microsecond time column,
     int64 keys, float64 values. Of a :class:`JoinSpec` it is a pair, the left's and the right's; of a
     :class:`FeatureSpec` the labels' and the events'.
+
+    Parameters
+    ----------
+    spec
+        A :class:`Spec`, a :class:`JoinSpec` or a :class:`FeatureSpec`.
+    schema
+        The types of the columns; of two streams a pair.
+    combine
+        As for :class:`Operator`.
+
+    Returns
+    -------
+    Explanation
+        Facts by name.
+
+    Examples
+    --------
+    >>> sl.explain(sl.Spec("t", {"ten": sl.tumbling(10)}, {"n": sl.count()}))["edges"]
+    'every 10 (2 progressions of 1 windows fused into 1)'
     """
     if isinstance(spec, JoinSpec | FeatureSpec):
         return _of_two(spec, schema)

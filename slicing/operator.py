@@ -45,6 +45,41 @@ class Operator:
     of Arrow's type null may come instead, as nulls. Each ``push``, ``advance`` and ``flush`` gives an :class:`Output`;
     one that fails leaves the operator as it was. ``spec`` is the query. It can be pickled and copied; ``snapshot`` and
     ``restore`` are for state that outlives the process.
+
+    Parameters
+    ----------
+    spec
+        The query.
+    max_windows_per_push
+        Spread a flush of more windows over the pushes that follow (not those of ``rows``): the earliest ends first,
+        then the keys as they first came. A push works for its share only, and all shares together for as much as one
+        flush. Windows of a key that end together are never split. None: a push gives all it closes.
+    max_bytes
+        Bounds what is held (``out.stats.bytes``, without Python's own objects). A push after which it would be more is
+        refused whole, with a ``MemoryError``, and the operator stays as it was.
+    on_full
+        ``"error"``, or ``"late"``: the rows of such a push come back in ``out.late`` with the reason ``"full"``, are
+        counted by ``out.stats.full``, and are in no window; the watermark moves on, so windows close and room comes
+        back.
+    threads
+        How many share the rows of large pushes.
+    combine
+        How slices become windows: ``explain`` tells what is chosen, and what there is. Answers are the same but for the
+        last bits of float sums.
+    layout
+        ``"wide"`` gives outputs' ``windows`` as :func:`aggregate` does. With ``emit="updates"`` they have a
+        ``revision_<window>`` each, and only the keys and window ends for which a window is new or has changed. The
+        columns of windows that have not are null: merge them with ``coalesce``.
+    policy
+        For tests (``slicing.query.policy``): from where on one route is taken rather than another one.
+
+    Examples
+    --------
+    >>> op = sl.Operator(sl.Spec("t", {"ten": sl.tumbling(10)}, {"total": sl.sum("v")}, by=["k"]))
+    >>> op.push(pa.table({"t": [1, 2, 12], "k": ["a", "b", "a"], "v": [1, 2, 3]})).windows["total"].to_pylist()
+    [1, 2]
+    >>> op.flush().windows["total"].to_pylist()
+    [3]
     """
 
     def __init__(
@@ -59,23 +94,6 @@ class Operator:
         layout: str = "long",
         policy: Policy | None = None,
     ) -> None:
-        """``max_windows_per_push`` spreads a flush of more windows over the pushes that follow (not those of rows): the
-        earliest ends first, then the keys as they first came. A push works for its share only, and all shares together
-        for as much as one flush; what cannot be taken apart are the windows of a key that end together.
-
-        ``max_bytes`` bounds what is held (``out.stats.bytes``, without Python's own objects). A push after which it
-        would be more is refused whole, with a ``MemoryError``, and the operator stays as it was. With
-        ``on_full="late"`` the rows of such a push come back in ``out.late`` with the reason ``"full"``, counted by
-        ``out.stats.full``, and are in no window; the watermark moves on, so windows close and room comes back.
-
-        ``threads`` share the rows of large pushes. ``combine`` forces how slices become windows (``explain`` tells what
-        is chosen, and what there is). Answers are the same but for the last bits of float sums. ``policy`` is for
-        tests (``slicing.query.policy``): from where on one route is taken rather than another one.
-
-        ``layout="wide"`` gives outputs' ``windows`` as :func:`aggregate` does. With ``emit="updates"`` they have a
-        ``revision_<window>`` each, and only the keys and window ends for which a window is new or has changed. The
-        columns of windows that have not are null: merge them with ``coalesce``.
-        """
         if not isinstance(spec, Spec):
             raise TypeError(f"Operator takes a sl.Spec; got {type(spec).__name__}")
         self.spec = spec
@@ -229,7 +247,7 @@ class Operator:
         self._now = state
         if state.store.head is not None:
             state.store.head.torn = False  # an interrupt before this leaves rows in the head, but not the state
-        return self._shown(out)
+        return self._shown(out) if self._wide else out
 
     def _shown(self, out: Output) -> Output:
         """The output in the layout that was asked for."""

@@ -473,9 +473,8 @@ def _let_go(state: State, store: Store, reached: int, flush: bool) -> None:
     """What no open window needs. Of runs (sessions) this is seen only by all cells in one."""
     plan = state.plan
     horizon = END - 1 if flush else reached - plan.lateness
-    if plan.has_head and state.keys is not None:
-        store = replace(store, fill=store.fullest(len(state.keys)))
-    state.store = Store(plan) if flush else store.without(horizon)
+    keys = len(state.keys) if plan.has_head and state.keys is not None else 0
+    state.store = Store(plan) if flush else store.without(horizon, keys)
     if plan.revises:
         state.revisions = state.revisions.without(horizon)
 
@@ -494,7 +493,8 @@ def _closes(state: State, reached: int | None) -> bool:
     """Whether a watermark closes a window between edges."""
     if reached is None:
         return False
-    return state.watermark is None or state.plan.edges.any_between(*state.closing(reached))
+    patience = state.plan.patience
+    return state.watermark is None or state.plan.edges.any_between(state.watermark - patience, reached - patience)
 
 
 def give_waiting(state: State, all_of_them: bool = False) -> Answers:
@@ -564,12 +564,13 @@ def output(
             windows = early.table(state, answers, change.revised, change.panes)
         else:
             windows = results.windows(plan, state.keys, state.pools, answers, change.revised, change.waited)
-    if state.keys is not None and state.store.head is None:
-        forget(state)  # keys that answers have named
-    keys, store = state.keys, state.store
-    slices, cells, size = store.held(coming)
-    if keys is not None:
-        size += keys.nbytes
+    keys = state.keys
+    if keys is not None and state.store.head is None and len(keys) >= state.crowded:
+        keys = forget(state, keys)  # that answers have named
+    given, size = (0, 0) if keys is None else (len(keys), keys.nbytes)
+    store = state.store
+    slices, cells, held_by_store = store.held(coming)
+    size += held_by_store
     if plan.keeps_rows:
         size += state.rows.nbytes
     for pool in state.pools.values():
@@ -583,7 +584,7 @@ def output(
         "slices": slices,
         "cells": cells,
         "kept": len(state.rows) if plan.keeps_rows else 0,
-        "keys": 0 if keys is None else len(keys),
+        "keys": given,
         "bytes": size,
         "windows": windows.num_rows,
     }
@@ -598,7 +599,7 @@ def output(
     if reached is None:
         return Output(windows, late, stats, None)
     told = reached if plan.measure.is_integer else plan.measure.value(reached)
-    return Output(windows, late, stats, told, Reach(plan, reached, store.runs))
+    return Output(windows, late, stats, told, Reach(plan, reached, store.runs if plan.session_gaps else ()))
 
 
 def _covered(state: State, answers: Answers) -> Answers:

@@ -19,12 +19,7 @@ from hypothesis import strategies as st
 from strategies import OF_ROWS, Case, Kit, calendar_cases, cases
 
 import slicing
-import slicing.closing.answers
 import slicing.columns.key_tables
-import slicing.kept_rows.look
-import slicing.reducing.batch
-import slicing.reducing.places
-import slicing.reducing.reduce
 import slicing.system.threads
 
 IDLE = os.environ.get("SLICING_IDLE", "1") == "1"
@@ -192,10 +187,8 @@ def few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slicing.system.threads, "ENOUGH", 2)
     for name, few in {"TURN": 2, "FEW_NEW": 1, "MOST_NEW": 1, "BLOCK": 2}.items():
         monkeypatch.setattr(slicing.columns.key_tables, name, few)
-    monkeypatch.setattr(slicing.reducing.places, "CHUNK", 3)
     few = {"block": 4, "most_pieces": 6, "long_slot": 1, "turns": 2, "turn_rows": 1, "shared_rows": 1}
-    monkeypatch.setattr(harness, "FORCED", few | {"thread_rows": 1, "threads": 3})
-    monkeypatch.setattr(slicing.closing.answers, "PIECE", 3)
+    monkeypatch.setattr(harness, "FORCED", few | {"thread_rows": 1, "threads": 3, "chunk": 3, "piece": 3})
 
 
 @share(15)
@@ -207,7 +200,7 @@ def test_blocks_and_threads_do_not_show(few_rows: None, case: Case) -> None:
 @pytest.fixture
 def calm(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows that became final are looked at alone first, however few are kept."""
-    monkeypatch.setattr(slicing.kept_rows.look, "MORE", -1)
+    monkeypatch.setattr(harness, "FORCED", {"alone_rows": -1})
 
 
 @share(15)

@@ -9,8 +9,11 @@ import pytest
 import slicing as sl
 from slicing.cells.blocks import identity
 from slicing.cells.table import Cells
-from slicing.closing.emit import time_answers
+from slicing.closing.answer import answer
+from slicing.closing.ways import Closing
+from slicing.columns.keys import KeyTable
 from slicing.query.plan import Plan
+from slicing.storage.store import Store
 from slicing.windows.bounds import BEGIN, BoundCumulate, BoundPeriodic
 from slicing.windows.edges import EdgeSet
 
@@ -83,11 +86,37 @@ def test_cells_that_are_windows_are_answers_as_they_are() -> None:
     plan = Plan(sl.Spec("ts", {"w": sl.tumbling(10)}, aggs), schema)
     meta = np.stack([np.arange(10, 110, 10), np.zeros(10, np.int64), np.ones(10, np.int64)], axis=1)
     cells = Cells(meta, tuple(identity(lane, 10) for lane in plan.lanes))
-    found = time_answers(plan, cells, None, 30, 90)
+    found = answer(Closing(plan, Store(plan, (cells,)), None, 30, 90))
     assert found.end.tolist() == list(range(40, 91, 10)) and (found.start == found.end - 10).all() and found.ordered
     assert all(np.shares_memory(a, b) and len(a) == 6 for a, b in zip(found.blocks, cells.blocks, strict=True))
     gap = cells.take(np.delete(np.arange(10), 5))
-    assert time_answers(plan, gap, None, 30, 90).end.tolist() == [40, 50, 70, 80, 90]
+    assert answer(Closing(plan, Store(plan, (gap,)), None, 30, 90)).end.tolist() == [40, 50, 70, 80, 90]
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5, 0.1])
+def test_cells_of_keys_that_are_windows_come_in_the_order_of_the_keys(share: float) -> None:
+    """From one run or from two in turn; windows of few of the keys, or that are not all there, the general way."""
+    rng = np.random.default_rng(int(10 * share))
+    schema = pa.schema({"ts": pa.int64(), "k": pa.int64(), "i": pa.int64()})
+    plan = Plan(sl.Spec("ts", {"w": sl.tumbling(10)}, {"n": sl.count(), "s": sl.sum("i")}, by=["k"]), schema)
+    keys = KeyTable([pa.int64()])
+    order = rng.permutation(40)
+    keys.encode([pa.array(order)])
+    held = np.flatnonzero(rng.random(5 * 40) < share)
+    meta = np.stack([held // 40 * 10 + 10, held % 40, np.ones(held.size, np.int64)], axis=1)
+    cells = Cells(meta, tuple(identity(lane, held.size) for lane in plan.lanes))
+    for block in cells.blocks:
+        block[:, 0] = meta[:, 0] * 100 + meta[:, 1]  # which cell it was
+    cut = int(np.searchsorted(meta[:, 0], 30))
+    for runs in ((cells,), (cells.take(slice(0, cut)), cells.take(slice(cut, None)))):
+        for until, ends in ((40, (20, 30, 40)), (20, (20,)), (10, ())):
+            found = answer(Closing(plan, Store(plan, runs), keys, 10, until))
+            wanted = [(end, int(order[code]), code) for end, code, _ in meta.tolist() if end in ends]
+            wanted.sort()
+            assert list(zip(found.end.tolist(), order[found.code].tolist(), found.code.tolist(), strict=True)) == wanted
+            assert found.ordered and (found.start == found.end - 10).all()
+            for block in found.whole():
+                assert block[:, 0].tolist() == [end * 100 + code for end, _, code in wanted]
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -9,7 +9,6 @@ import pytest
 
 import slicing as sl
 from slicing.query.policy import Policy
-from slicing.reducing import places
 
 AGGS = {
     "n": sl.count(),
@@ -98,10 +97,11 @@ def test_small_pushes_answer_as_arrow_groups(windows: str, disorder: int, keys: 
 
 
 @pytest.mark.parametrize("disorder", [0, 60])
-def test_pushes_of_several_chunks_go_in_whole(monkeypatch: pytest.MonkeyPatch, disorder: int) -> None:
-    monkeypatch.setattr(places, "CHUNK", 7)
+def test_pushes_of_several_chunks_go_in_whole(disorder: int) -> None:
     table = stream(6000, 40, disorder)
-    found, hot = pushed(sl.Operator(query(late=60), policy=Policy(long_slot=1)), table, 25)  # several slots are open
+    found, hot = pushed(
+        sl.Operator(query(late=60), policy=Policy(long_slot=1, chunk=7)), table, 25
+    )  # several slots are open
     assert hot > 100
     assert_same(found, grouped(table, "tumbling"))
 

@@ -39,7 +39,7 @@ def partials(kind: int, size: int, rng: np.random.Generator) -> np.ndarray:
     elif kind not in (kinds.COUNT, kinds.PRODUCT_F):
         words = slice(1, block.shape[1])
         block[full, words] = small[full, 1 : block.shape[1]]
-        if kind == kinds.BASIC_I:
+        if kind in (kinds.BASIC_I, kinds.NET_SUM):
             block[full, 1] = abs(block[full, 1])  # the low half of a sum is not negative
         if kind in (kinds.FIRST, kinds.LAST, kinds.ARG):
             block[full, block.shape[1] - 2] = np.arange(size)[full]  # no two rows tie

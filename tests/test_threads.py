@@ -13,7 +13,6 @@ from numpy.testing import assert_allclose
 import slicing as sl
 import slicing.api
 import slicing.columns.key_tables
-import slicing.reducing.places
 import slicing.system.threads
 from slicing.columns.key_tables import WordTable
 from slicing.query.policy import Policy
@@ -178,16 +177,13 @@ def test_shares_are_about_equal_or_there_is_one(small_parts: None, spans: list[i
 
 @pytest.mark.parametrize("long", [1, 4096], ids=["slot by slot", "chunk by chunk"])
 @pytest.mark.parametrize("aggs", [["n", "total", "low"], ["n"], ["whole", "spread", "last"]], ids=str)
-def test_keys_in_order_are_scattered_over_one_table(
-    small_parts: None, monkeypatch: pytest.MonkeyPatch, aggs: list[str], long: int
-) -> None:
-    monkeypatch.setattr(slicing.reducing.places, "CHUNK", 70)
+def test_keys_in_order_are_scattered_over_one_table(small_parts: None, aggs: list[str], long: int) -> None:
     batch = pa.Table.from_batches(stream(0, 3, 5)).combine_chunks().to_batches()[0]
     spec = sl.Spec(
         "ts", {"w": sl.tumbling(50)}, {name: AGGS[name] for name in aggs}, by=["key"], watermark=sl.ordered()
     )
-    one = sl.Operator(spec, policy=Policy(long_slot=long))
-    many = sl.Operator(spec, policy=Policy(threads=3, thread_rows=50, long_slot=long))
+    one = sl.Operator(spec, policy=Policy(long_slot=long, chunk=70))
+    many = sl.Operator(spec, policy=Policy(threads=3, thread_rows=50, long_slot=long, chunk=70))
     assert many.push(batch).windows.equals(one.push(batch).windows)  # sums to the last bit
     assert many.flush().windows.equals(one.flush().windows)
 

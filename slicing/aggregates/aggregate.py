@@ -179,7 +179,34 @@ def _fits(value: int) -> bool:
 
 @dataclass(frozen=True, repr=False)
 class Aggregate(Formula):
-    """An aggregate of a :class:`~slicing.Spec`; frozen, hashable, prints as the code that builds it."""
+    """An aggregate of a :class:`~slicing.Spec`; frozen, hashable, prints as the code that builds it.
+
+    Made by :func:`count`, :func:`sum` and the like; arithmetic of aggregates is an aggregate, too.
+
+    Parameters
+    ----------
+    function
+        Its name.
+    column
+        The column it reads, None for ``count()``.
+    return_
+        The column it gives, or several.
+    ddof
+        Of ``var`` and ``std``.
+    flag
+        The boolean column of ``where``.
+    options
+        Other arguments, in their order.
+    user
+        The functions of a :func:`udaf`.
+
+    Examples
+    --------
+    >>> sl.count().where(sl.col("ms") > 100)
+    sl.count().where(sl.col('ms') > 100)
+    >>> sl.sum("v") / sl.count()
+    sl.sum('v') / sl.count()
+    """
 
     function: str
     column: str | None = None

@@ -347,57 +347,193 @@ define("all", (BOOL,), _extreme("min"))
 
 
 def count(column: str | None = None) -> Aggregate:
-    """Rows, or with a column its values that are not null."""
+    """Rows, or with a column its values that are not null.
+
+    Parameters
+    ----------
+    column
+        None: all rows are counted.
+
+    Examples
+    --------
+    >>> rows = pa.table({"t": [1, 2, 12], "v": [2.5, 4.0, 3.0]})
+    >>> sl.aggregate(rows, sl.Spec("t", {"ten": sl.tumbling(10)}, {"x": sl.count()}))["x"].to_pylist()
+    [2, 1]
+    """
     return Aggregate("count", None if column is None else _column(column, "count's column"))
 
 
 def sum(column: str) -> Aggregate:
-    """Sum: exact for integers, decimals and durations (of the column's unit), float64 for floats."""
+    """Sum: exact for integers, decimals and durations (of the column's unit), float64 for floats.
+
+    Parameters
+    ----------
+    column
+        The column, or an expression; nulls are left out.
+
+    Examples
+    --------
+    >>> rows = pa.table({"t": [1, 2, 12], "v": [2.5, 4.0, 3.0]})
+    >>> sl.aggregate(rows, sl.Spec("t", {"ten": sl.tumbling(10)}, {"x": sl.sum("v")}))["x"].to_pylist()
+    [6.5, 3.0]
+    """
     return Aggregate("sum", _column(column, "sum's column"))
 
 
 def product(column: str) -> Aggregate:
-    """Product: exact for integers, float64 for floats and decimals."""
+    """Product: exact for integers, float64 for floats and decimals.
+
+    Parameters
+    ----------
+    column
+        The column, or an expression; nulls are left out.
+
+    Examples
+    --------
+    >>> rows = pa.table({"t": [1, 2, 12], "v": [2, 4, 3]})
+    >>> sl.aggregate(rows, sl.Spec("t", {"ten": sl.tumbling(10)}, {"x": sl.product("v")}))["x"].to_pylist()
+    [8, 3]
+    """
     return Aggregate("product", _column(column, "product's column"))
 
 
 def min(column: str) -> Aggregate:
-    """Smallest value, in the column's type; NaN only where all values are NaN."""
+    """Smallest value, in the column's type; NaN only where all values are NaN.
+
+    Parameters
+    ----------
+    column
+        The column, or an expression; nulls are left out.
+
+    Examples
+    --------
+    >>> rows = pa.table({"t": [1, 2, 12], "v": [2.5, 4.0, 3.0]})
+    >>> sl.aggregate(rows, sl.Spec("t", {"ten": sl.tumbling(10)}, {"x": sl.min("v")}))["x"].to_pylist()
+    [2.5, 3.0]
+    """
     return Aggregate("min", _column(column, "min's column"))
 
 
 def max(column: str) -> Aggregate:
-    """Largest value, in the column's type; NaN only where all values are NaN."""
+    """Largest value, in the column's type; NaN only where all values are NaN.
+
+    Parameters
+    ----------
+    column
+        The column, or an expression; nulls are left out.
+
+    Examples
+    --------
+    >>> rows = pa.table({"t": [1, 2, 12], "v": [2.5, 4.0, 3.0]})
+    >>> sl.aggregate(rows, sl.Spec("t", {"ten": sl.tumbling(10)}, {"x": sl.max("v")}))["x"].to_pylist()
+    [4.0, 3.0]
+    """
     return Aggregate("max", _column(column, "max's column"))
 
 
 def mean(column: str) -> Aggregate:
-    """Arithmetic mean: float64; for decimals four digits more, for durations whole units, a half away from zero."""
+    """Arithmetic mean: float64; for decimals four digits more, for durations whole units, a half away from zero.
+
+    Parameters
+    ----------
+    column
+        The column, or an expression; nulls are left out.
+
+    Examples
+    --------
+    >>> rows = pa.table({"t": [1, 2, 12], "v": [2.5, 4.0, 3.0]})
+    >>> sl.aggregate(rows, sl.Spec("t", {"ten": sl.tumbling(10)}, {"x": sl.mean("v")}))["x"].to_pylist()
+    [3.25, 3.0]
+    """
     return Aggregate("mean", _column(column, "mean's column"))
 
 
 def geometric_mean(column: str) -> Aggregate:
-    """exp(mean(log(x))): 0 where a value is 0, NaN where one is negative, or one 0 and another infinite."""
+    """exp(mean(log(x))): 0 where a value is 0, NaN where one is negative, or one 0 and another infinite.
+
+    Parameters
+    ----------
+    column
+        The column, or an expression; nulls are left out.
+
+    Examples
+    --------
+    >>> rows = pa.table({"t": [1, 2, 12], "v": [2.0, 8.0, 1.0]})
+    >>> sl.aggregate(rows, sl.Spec("t", {"ten": sl.tumbling(10)}, {"x": sl.geometric_mean("v")}))["x"].to_pylist()
+    [4.0, 1.0]
+    """
     return Aggregate("geometric_mean", _column(column, "geometric_mean's column"))
 
 
 def var(column: str, ddof: int = 1) -> Aggregate:
-    """Variance with ``ddof`` degrees of freedom less; null for fewer than ``ddof + 1`` values."""
+    """Variance with ``ddof`` degrees of freedom less; null for fewer than ``ddof + 1`` values.
+
+    Parameters
+    ----------
+    column
+        The column, or an expression; nulls are left out.
+    ddof
+        Degrees of freedom that are taken off the number of values.
+
+    Examples
+    --------
+    >>> rows = pa.table({"t": [1, 2, 12], "v": [2.5, 4.0, 3.0]})
+    >>> sl.aggregate(rows, sl.Spec("t", {"ten": sl.tumbling(10)}, {"x": sl.var("v")}))["x"].to_pylist()
+    [1.125, None]
+    """
     return Aggregate("var", _column(column, "var's column"), ddof=_ddof(ddof, "var"))
 
 
 def std(column: str, ddof: int = 1) -> Aggregate:
-    """Standard deviation; null for fewer than ``ddof + 1`` values."""
+    """Standard deviation; null for fewer than ``ddof + 1`` values.
+
+    Parameters
+    ----------
+    column
+        The column, or an expression; nulls are left out.
+    ddof
+        Degrees of freedom that are taken off the number of values.
+
+    Examples
+    --------
+    >>> rows = pa.table({"t": [1, 2, 12], "v": [2.5, 4.0, 3.0]})
+    >>> sl.aggregate(rows, sl.Spec("t", {"ten": sl.tumbling(10)}, {"x": sl.std("v", ddof=0)}))["x"].to_pylist()
+    [0.75, 0.0]
+    """
     return Aggregate("std", _column(column, "std's column"), ddof=_ddof(ddof, "std"))
 
 
 def first(column: str) -> Aggregate:
-    """The value of the earliest row by (time, sequence, arrival) whose value is not null."""
+    """The value of the earliest row by (time, sequence, arrival) whose value is not null.
+
+    Parameters
+    ----------
+    column
+        The column, or an expression; nulls are left out.
+
+    Examples
+    --------
+    >>> rows = pa.table({"t": [1, 2, 12], "v": [2.5, 4.0, 3.0]})
+    >>> sl.aggregate(rows, sl.Spec("t", {"ten": sl.tumbling(10)}, {"x": sl.first("v")}))["x"].to_pylist()
+    [2.5, 3.0]
+    """
     return Aggregate("first", _column(column, "first's column"))
 
 
 def last(column: str) -> Aggregate:
-    """The value of the latest row by (time, sequence, arrival) whose value is not null."""
+    """The value of the latest row by (time, sequence, arrival) whose value is not null.
+
+    Parameters
+    ----------
+    column
+        The column, or an expression; nulls are left out.
+
+    Examples
+    --------
+    >>> rows = pa.table({"t": [1, 2, 12], "v": [2.5, 4.0, 3.0]})
+    >>> sl.aggregate(rows, sl.Spec("t", {"ten": sl.tumbling(10)}, {"x": sl.last("v")}))["x"].to_pylist()
+    [4.0, 3.0]
+    """
     return Aggregate("last", _column(column, "last's column"))
 
 
@@ -405,6 +541,19 @@ def argmin(column: str, return_: str | Sequence[str]) -> Aggregate:
     """``return_`` of the row with the smallest ``column``; of several rows, of the earliest.
 
     With a list of columns the result is a struct of them, null where no row has a value in ``column``.
+
+    Parameters
+    ----------
+    column
+        The column whose smallest value is looked for, or an expression; nulls are left out.
+    return_
+        The column that is given, or a list of columns: a struct of them.
+
+    Examples
+    --------
+    >>> rows = pa.table({"t": [1, 2, 12], "v": [2.5, 4.0, 3.0], "name": ["a", "b", "c"]})
+    >>> sl.aggregate(rows, sl.Spec("t", {"ten": sl.tumbling(10)}, {"x": sl.argmin("v", "name")}))["x"].to_pylist()
+    ['a', 'c']
     """
     return Aggregate("argmin", _column(column, "argmin's column"), columns_of(return_, "argmin's return_"))
 
@@ -413,6 +562,13 @@ def argmax(column: str, return_: str | Sequence[str]) -> Aggregate:
     """``return_`` of the row with the largest ``column``; of several rows, of the earliest.
 
     With a list of columns the result is a struct of them, null where no row has a value in ``column``.
+
+    Parameters
+    ----------
+    column
+        The column whose largest value is looked for, or an expression; nulls are left out.
+    return_
+        The column that is given, or a list of columns: a struct of them.
 
     Examples
     --------
@@ -426,27 +582,87 @@ def argmax(column: str, return_: str | Sequence[str]) -> Aggregate:
 
 
 def min_count(column: str) -> Aggregate:
-    """How many rows hold the smallest value."""
+    """How many rows hold the smallest value.
+
+    Parameters
+    ----------
+    column
+        The column, or an expression; nulls are left out.
+
+    Examples
+    --------
+    >>> rows = pa.table({"t": [1, 2, 12], "v": [2, 2, 3]})
+    >>> sl.aggregate(rows, sl.Spec("t", {"ten": sl.tumbling(10)}, {"x": sl.min_count("v")}))["x"].to_pylist()
+    [2, 1]
+    """
     return Aggregate("min_count", _column(column, "min_count's column"))
 
 
 def max_count(column: str) -> Aggregate:
-    """How many rows hold the largest value."""
+    """How many rows hold the largest value.
+
+    Parameters
+    ----------
+    column
+        The column, or an expression; nulls are left out.
+
+    Examples
+    --------
+    >>> rows = pa.table({"t": [1, 2, 12], "v": [2, 4, 3]})
+    >>> sl.aggregate(rows, sl.Spec("t", {"ten": sl.tumbling(10)}, {"x": sl.max_count("v")}))["x"].to_pylist()
+    [1, 1]
+    """
     return Aggregate("max_count", _column(column, "max_count's column"))
 
 
 def m4(column: str) -> Aggregate:
-    """A struct of min, max, first and last: what a line chart of one pixel's width needs."""
+    """A struct of min, max, first and last: what a line chart of one pixel's width needs.
+
+    Parameters
+    ----------
+    column
+        The column, or an expression; nulls are left out.
+
+    Examples
+    --------
+    >>> rows = pa.table({"t": [1, 2, 12], "v": [2, 4, 3]})
+    >>> sl.aggregate(rows, sl.Spec("t", {"ten": sl.tumbling(10)}, {"x": sl.m4("v")}))["x"].to_pylist()
+    [{'min': 2, 'max': 4, 'first': 2, 'last': 4}, {'min': 3, 'max': 3, 'first': 3, 'last': 3}]
+    """
     return Aggregate("m4", _column(column, "m4's column"))
 
 
 def any(column: str) -> Aggregate:
-    """Whether any value is true; null where all are null."""
+    """Whether any value is true; null where all are null.
+
+    Parameters
+    ----------
+    column
+        The column, or an expression; nulls are left out.
+
+    Examples
+    --------
+    >>> rows = pa.table({"t": [1, 2, 12], "v": [True, False, False]})
+    >>> sl.aggregate(rows, sl.Spec("t", {"ten": sl.tumbling(10)}, {"x": sl.any("v")}))["x"].to_pylist()
+    [True, False]
+    """
     return Aggregate("any", _column(column, "any's column"))
 
 
 def all(column: str) -> Aggregate:
-    """Whether all values are true; null where all are null."""
+    """Whether all values are true; null where all are null.
+
+    Parameters
+    ----------
+    column
+        The column, or an expression; nulls are left out.
+
+    Examples
+    --------
+    >>> rows = pa.table({"t": [1, 2, 12], "v": [True, False, True]})
+    >>> sl.aggregate(rows, sl.Spec("t", {"ten": sl.tumbling(10)}, {"x": sl.all("v")}))["x"].to_pylist()
+    [False, True]
+    """
     return Aggregate("all", _column(column, "all's column"))
 
 

@@ -365,23 +365,73 @@ define("sample", _ANY, _sample)
 
 
 def median(column: str) -> Aggregate:
-    """The middle value, or the mean of the two: exact, float64. NaN where a value is NaN."""
+    """The middle value, or the mean of the two: exact, float64. NaN where a value is NaN.
+
+    Parameters
+    ----------
+    column
+        The column, or an expression; nulls are left out.
+
+    Examples
+    --------
+    >>> rows = pa.table({"t": [1, 2, 12], "v": [2.5, 4.0, 3.0]})
+    >>> sl.aggregate(rows, sl.Spec("t", {"ten": sl.tumbling(10)}, {"x": sl.median("v")}))["x"].to_pylist()
+    [3.25, 3.0]
+    """
     return Aggregate("median", _column(column, "median's column"))
 
 
 def quantile(column: str, q: float) -> Aggregate:
     """The value below which a share ``q`` of the rows lies: exact, float64, interpolated between neighbours as numpy
-    does by default. NaN where a value is NaN."""
+    does by default. NaN where a value is NaN.
+
+    Parameters
+    ----------
+    column
+        The column, or an expression; nulls are left out.
+    q
+        A number from 0 (the smallest value) to 1 (the largest).
+
+    Examples
+    --------
+    >>> rows = pa.table({"t": [1, 2, 12], "v": [2.5, 4.0, 3.0]})
+    >>> sl.aggregate(rows, sl.Spec("t", {"ten": sl.tumbling(10)}, {"x": sl.quantile("v", 0.25)}))["x"].to_pylist()
+    [2.875, 3.0]
+    """
     return Aggregate("quantile", _column(column, "quantile's column"), options=(("q", share_of(q, "quantile's q")),))
 
 
 def count_distinct(column: str) -> Aggregate:
-    """How many different values, nulls aside: exact. NaN is one value, -0.0 is 0.0."""
+    """How many different values, nulls aside: exact. NaN is one value, -0.0 is 0.0.
+
+    Parameters
+    ----------
+    column
+        The column, or an expression; nulls are left out.
+
+    Examples
+    --------
+    >>> rows = pa.table({"t": [1, 2, 12], "v": ["a", "a", "b"]})
+    >>> sl.aggregate(rows, sl.Spec("t", {"ten": sl.tumbling(10)}, {"x": sl.count_distinct("v")}))["x"].to_pylist()
+    [1, 1]
+    """
     return Aggregate("count_distinct", _column(column, "count_distinct's column"))
 
 
 def mode(column: str) -> Aggregate:
-    """The most frequent value; of several, the one that came first by (time, sequence, arrival)."""
+    """The most frequent value; of several, the one that came first by (time, sequence, arrival).
+
+    Parameters
+    ----------
+    column
+        The column, or an expression; nulls are left out.
+
+    Examples
+    --------
+    >>> rows = pa.table({"t": [1, 2, 12], "v": ["a", "a", "b"]})
+    >>> sl.aggregate(rows, sl.Spec("t", {"ten": sl.tumbling(10)}, {"x": sl.mode("v")}))["x"].to_pylist()
+    ['a', 'b']
+    """
     return Aggregate("mode", _column(column, "mode's column"))
 
 
@@ -390,8 +440,16 @@ def collect(column: str, at_most: int | None = None) -> Aggregate:
 
     Parameters
     ----------
+    column
+        The column, or an expression; nulls are left out.
     at_most
         Keep only the first ``at_most`` values of each window, and of each slice: the state has a bound.
+
+    Examples
+    --------
+    >>> rows = pa.table({"t": [1, 2, 12], "v": [2, 4, 3]})
+    >>> sl.aggregate(rows, sl.Spec("t", {"ten": sl.tumbling(10)}, {"x": sl.collect("v")}))["x"].to_pylist()
+    [[2, 4], [3]]
     """
     options = () if at_most is None else (("at_most", _positive(at_most, "collect's at_most")),)
     return Aggregate("collect", _column(column, "collect's column"), options=options)
@@ -428,6 +486,21 @@ def top_k(column: str, k: int, return_: str | Sequence[str] | None = None) -> Ag
     A value that occurs several times is in the list as often. NaN comes last: like ``max``, it counts only for want of
     others. With ``return_`` the list has that column of these rows, with a list of columns structs of them; of equal
     values the earliest row comes first.
+
+    Parameters
+    ----------
+    column
+        The column, or an expression; nulls are left out.
+    k
+        How many values a list has at most.
+    return_
+        A column to give of these rows in place of the values, or a list of columns: structs of them.
+
+    Examples
+    --------
+    >>> rows = pa.table({"t": [1, 2, 12], "v": [2, 4, 3]})
+    >>> sl.aggregate(rows, sl.Spec("t", {"ten": sl.tumbling(10)}, {"x": sl.top_k("v", 2)}))["x"].to_pylist()
+    [[4, 2], [3]]
     """
     k = _positive(k, "top_k's k")
     returned = None if return_ is None else columns_of(return_, "top_k's return_")
@@ -436,7 +509,21 @@ def top_k(column: str, k: int, return_: str | Sequence[str] | None = None) -> Ag
 
 def heavy_hitters(column: str, share: float) -> Aggregate:
     """The values that make up at least ``share`` of the rows (those that are not null) as a list, the most frequent
-    first, of equally frequent ones the smaller. Empty where no value does, null where all are null."""
+    first, of equally frequent ones the smaller. Empty where no value does, null where all are null.
+
+    Parameters
+    ----------
+    column
+        The column, or an expression; nulls are left out.
+    share
+        A number above 0, and at most 1.
+
+    Examples
+    --------
+    >>> rows = pa.table({"t": [1, 2, 12], "v": ["a", "a", "b"]})
+    >>> sl.aggregate(rows, sl.Spec("t", {"ten": sl.tumbling(10)}, {"x": sl.heavy_hitters("v", 0.5)}))["x"].to_pylist()
+    [['a'], ['b']]
+    """
     checked = share_of(share, "heavy_hitters's share")
     if checked == 0:
         raise ValueError("heavy_hitters's share must be above 0; got 0")

@@ -182,7 +182,24 @@ define("approx_count_distinct", (*NUMERIC, TIME, DURATION, RANKED), _approx_coun
 def approx_quantile(column: str, q: float, error: float = 0.01) -> Aggregate:
     """``quantile`` with each of the two values it lies between off by at most the share ``error``. NaN where a value is
     NaN. Values smaller than 10**-16 of the largest of the window count as 0; so a slice has at most
-    37 / ln((1 + error) / (1 - error)) counters for each sign, of 16 bytes (1 %: 59 KB in all), most often far fewer."""
+    37 / ln((1 + error) / (1 - error)) counters for each sign, of 16 bytes (1 %: 59 KB in all), most often far fewer.
+
+    Parameters
+    ----------
+    column
+        The column, or an expression; nulls are left out.
+    q
+        A number from 0 (the smallest value) to 1 (the largest).
+    error
+        From 0.000001 to below 1: what a value may be off, as a share of it.
+
+    Examples
+    --------
+    >>> rows = pa.table({"t": range(100), "v": range(100)})
+    >>> found = sl.aggregate(rows, sl.Spec("t", {"w": sl.whole()}, {"x": sl.approx_quantile("v", 0.9)}))
+    >>> 88 < found["x"][0].as_py() < 91
+    True
+    """
     if isinstance(error, bool) or not isinstance(error, Real) or not 1e-6 <= float(error) < 1:
         raise ValueError(f"approx_quantile's error must be a number from 0.000001 to below 1; got {error!r}")
     options = (("q", holistic.share_of(q, "approx_quantile's q")), ("error", float(error)))
@@ -190,5 +207,18 @@ def approx_quantile(column: str, q: float, error: float = 0.01) -> Aggregate:
 
 
 def approx_count_distinct(column: str) -> Aggregate:
-    """How many different values, nulls aside, with a standard error of 1.6 % in at most 64 KiB a slice."""
+    """How many different values, nulls aside, with a standard error of 1.6 % in at most 64 KiB a slice.
+
+    Parameters
+    ----------
+    column
+        The column, or an expression; nulls are left out.
+
+    Examples
+    --------
+    >>> rows = pa.table({"t": [1, 2, 12], "v": ["a", "a", "b"]})
+    >>> spec = sl.Spec("t", {"ten": sl.tumbling(10)}, {"x": sl.approx_count_distinct("v")})
+    >>> sl.aggregate(rows, spec)["x"].to_pylist()
+    [1, 1]
+    """
     return Aggregate("approx_count_distinct", _column(column, "approx_count_distinct's column"))

@@ -167,21 +167,49 @@ def udaf(
 ) -> Aggregate:
     """An aggregate of your own, from plain Python functions that the library compiles.
 
-    ``lift(*values)``
-        the state of one row, from its values of the columns ``inputs`` (floats and decimals as float64, integers,
-        booleans and times as int64). Rows where one of them is null are left out.
-    ``combine(a, b)``
-        one state from two; it must be associative, and ``identity`` must leave the other as it is.
-    ``lower(state)``
-        the answer: a float, an integer or a bool.
+    Parameters
+    ----------
+    name
+        Its name, as it prints.
+    lift
+        ``lift(*values)``: the state of one row, from its values of the columns ``inputs`` (floats and decimals as
+        float64, integers, booleans and times as int64). Rows where one of them is null are left out.
+    combine
+        ``combine(a, b)``: one state from two; it must be associative.
+    lower
+        ``lower(state)``: the answer: a float, an integer or a bool.
+    identity
+        The state that leaves any other one as it is when they are combined.
+    invert
+        ``invert(combine(a, b), b)`` gives ``a`` back: what leaves a sliding window is then taken away, and not all the
+        rest combined anew, where that is exact and order does not matter (commutative, with a state of integers and
+        bools: of floats an infinity or a rounding would stay).
+    commutative
+        False: rows and states are combined in the order of (time, sequence, arrival), however they arrive; that keeps
+        the rows of open windows.
+    state
+        What a state is made of ('float64', 'int64', 'bool'): with one entry a plain value, with several a tuple.
+    inputs
+        The columns that ``lift`` takes.
 
-    ``state`` lists what a state is made of ('float64', 'int64', 'bool'): with one entry a plain value, with several a
-    tuple. With ``commutative=False`` rows and states are combined in the order of (time, sequence, arrival), however
-    they arrive; that keeps the rows of open windows. ``invert(combine(a, b), b)`` gives ``a`` back: what leaves a
-    sliding window is then taken away, and not all the rest combined anew, where that is exact and order does not matter
-    (commutative, with a state of integers and bools: of floats an infinity or a rounding would stay).
-
+    Notes
+    -----
     Functions may use what numba compiles: numbers, tuples, math, numpy. Wrong ones are refused here.
+
+    Examples
+    --------
+    >>> squares = sl.udaf(
+    ...     "squares",
+    ...     lift=lambda x: x * x,
+    ...     combine=lambda a, b: a + b,
+    ...     lower=lambda s: s,
+    ...     identity=0.0,
+    ...     inputs=["v"],
+    ...     commutative=True,
+    ... )
+    >>> rows = pa.table({"t": [1, 2, 12], "v": [2.0, 3.0, 4.0]})
+    >>> sl.aggregate(rows, sl.Spec("t", {"ten": sl.tumbling(10)}, {"x": squares}))["x"].to_pylist()
+    [13.0, 16.0]
     """
     functions = Functions(
         name=_name(name),

@@ -4,21 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import repeat
+from operator import attrgetter
 
 import numpy as np
 
+from slicing.cells.blocks import gathered
 from slicing.cells.sessions import chains, runs
+from slicing.cells.table import concatenated
 from slicing.closing import emit, ways
 from slicing.closing.answers import Answers
 from slicing.closing.fill import Filled, by_instance, with_empty
 from slicing.closing.ways import Closing, Way
+from slicing.kernels.cells import CODE, END
 from slicing.query.plan import ENDLESS, Plan
 from slicing.windows.bounds import FOREVER
+
+_ENDS = attrgetter("slice_ends")
 
 
 def answer(closing: Closing) -> Answers:
     """The windows between edges that have rows: by the first way that pays, or of all cells as one table."""
     plan = closing.plan
+    found = _as_they_are(closing) if plan.may_be_windows else None
+    if found is not None:
+        return found
     known: Sequence[Way] | None = plan.memo.get("ways")
     for way in _ways(plan) if known is None else known:
         offer = way.offer(closing)
@@ -27,6 +37,34 @@ def answer(closing: Closing) -> Answers:
     runs_of = closing.store.runs
     table = runs_of[0] if len(runs_of) == 1 else closing.table()
     return emit.time_answers(plan, table, closing.keys, closing.after, closing.until)
+
+
+def _as_they_are(closing: Closing) -> Answers | None:
+    """Cells that are windows, as those of one tumbling type are: 50,000 of them 0.45 -> 0.1 ms. None where they are
+    not, or each is of few of the keys."""
+    plan, runs, keys = closing.plan, closing.store.runs, closing.keys
+    ends = list(map(_ENDS, runs))
+    if not plan.edges.are_windows(ends[0] if len(ends) == 1 else np.concatenate(ends)):
+        return None
+    due = []
+    for run in runs:
+        cells = run.ending(closing.after, closing.until)
+        if len(cells.meta):
+            due.append(cells)
+    if not due:
+        return Answers.none(plan)
+    table, every = due[0] if len(due) == 1 else concatenated(due), plan.edges.cuts[0].every
+    end, blocks = np.ascontiguousarray(table.meta[:, END]), table.blocks
+    code = np.zeros(end.size, np.int64) if keys is None else np.ascontiguousarray(table.meta[:, CODE])
+    if keys is not None:
+        group = (end - end[0]) // every
+        windows = int(group[-1]) + 1
+        if 4 * end.size < len(keys) * windows and windows > 1:
+            return None
+        order = keys.order(code) if windows == 1 else keys.order_of_groups(code, group, windows)
+        code, blocks = code.take(order), tuple(map(gathered, blocks, repeat(order)))
+    window = np.zeros(end.size, np.int64)
+    return Answers(window if len(plan.names) == 1 else plan.numbered(window), end - every, end, code, blocks, True)
 
 
 def all_windows(closing: Closing, filled: Filled) -> tuple[Answers, Filled]:

@@ -21,7 +21,6 @@ Ints = npt.NDArray[np.int64]
 # rows of windows that several names may share: names by their numbers, windows, which of the partials they show, names
 Shown = tuple[Ints, Ints, Ints, pa.Array | None]
 
-PIECE = 1 << 16  # windows whose partials are read together
 MOST_KNOWN = 1 << 17  # rows whose names are kept, at most
 
 
@@ -61,10 +60,10 @@ class Answers:
         """The partials of all windows."""
         return self.blocks if isinstance(self.blocks, tuple) else self.blocks.whole()
 
-    def pieces(self) -> Iterator[Answers]:
-        """A part after the other, whose partials stay in cache while they are read: 500,000 windows 18 -> 8 ms."""
+    def pieces(self, size: int) -> Iterator[Answers]:
+        """``size`` after the other, whose partials stay in cache while they are read: 500,000 windows 18 -> 8 ms."""
         parts: Iterable[tuple[slice, tuple[Block, ...]]]
-        if isinstance(self.blocks, tuple) and len(self) <= PIECE:
+        if isinstance(self.blocks, tuple) and len(self) <= size:
             yield self
             return
         if not isinstance(self.blocks, tuple):
@@ -72,7 +71,7 @@ class Answers:
         elif self.shows is not None or not all(map(_by_row, self.blocks)):
             parts = [(slice(None), self.blocks)]
         else:
-            cuts = [slice(at, at + PIECE) for at in range(0, max(len(self), 1), PIECE)]
+            cuts = [slice(at, at + size) for at in range(0, max(len(self), 1), size)]
             parts = ((piece, tuple(block[piece] for block in self.blocks)) for piece in cuts)
         for piece, blocks in parts:
             columns = (self.window[piece], self.start[piece], self.end[piece], self.code[piece])

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from operator import itemgetter
 
 import numpy as np
 import numpy.typing as npt
@@ -54,10 +53,7 @@ def time_answers(
     if not plan.bounds or not len(table.meta):
         return Answers.none(plan)
     if keys is None and not plan.fragments and windows_of is None:  # a cell a slice
-        ends = table.slice_ends
-        if plan.types_of.size == 1 and plan.edges.are_windows(ends):
-            return _as_they_are(plan, table, ends, after, until)
-        due = plan.edges.due(ends, after, until)
+        due = plan.edges.due(table.slice_ends, after, until)
         blocks = combined(plan, table, due.low, due.high)
         return Answers.of_types(plan, due[:3], None, np.zeros(due.end.size, np.int64), blocks)
     starts = table.slices()
@@ -77,22 +73,6 @@ def time_answers(
     order = stable_order(group)
     first = np.searchsorted(group[order], np.arange(groups + 1))
     return scope.grouped(cells.take(order), scope.slice_of[order], first)
-
-
-def _as_they_are(plan: Plan, table: Cells, ends: Ints, after: int, until: int) -> Answers:
-    """Cells that are windows: 50,000 of them 0.45 -> 0.1 ms."""
-    first, last = ends.searchsorted((after, until), "right").tolist()
-    end = ends[first:last]
-    zeros = np.zeros(end.size, np.int64)
-    blocks = tuple(map(itemgetter(slice(first, last)), table.blocks))
-    return Answers(
-        zeros if len(plan.names) == 1 else plan.numbered(zeros),
-        end - plan.edges.cuts[0].every,
-        end,
-        zeros,
-        blocks,
-        True,
-    )
 
 
 def instance_answers(plan: Plan, instances: Runs, after: int, until: int) -> Answers:

@@ -33,22 +33,31 @@ class Stats(dict[str, int]):
 class Output:
     """What a push gives.
 
-    ``windows``
+    Attributes
+    ----------
+    windows
         the windows it closed, a pyarrow Table: ``window`` (its name), ``window_start``, ``window_end``, the keys, the
         aggregates as the spec names them; ``rank_start`` and ``rank_end`` after the keys if the spec has ``rows``
         windows, ``timing`` if it has a trigger, ``revision`` or ``op`` at the end if ``emit`` is not ``"final"``.
         Sorted by window_end, window, window_start, keys.
-    ``late``
+    late
         the rows that came too late for all of their windows: the columns that were pushed, and ``reason`` (``"late"``,
         ``"null time"``, ``"ahead"``: further ahead of the watermark than ``at_most_ahead``, or ``"full"``: the operator
         would have held more than ``max_bytes``).
-    ``stats``
+    stats
         the accounting, a :class:`Stats`: a dict whose entries are attributes, too.
-    ``watermark``
+    watermark
         what the results have reached, in the time column's type; None before there is any.
-    ``progress``
+    progress
         how far the results have come along their own times: no window still to come has a ``"window_start"`` or
         ``"window_end"`` before these. ``window_start`` is None for windows that rows decide, except sessions.
+
+    Examples
+    --------
+    >>> op = sl.Operator(sl.Spec("t", {"ten": sl.tumbling(10)}, {"n": sl.count()}))
+    >>> out = op.push(pa.table({"t": [1, 2, 12]}))
+    >>> out.windows["n"].to_pylist(), out.late.num_rows, out.stats.windowed, out.watermark
+    ([2], 0, 3, 12)
     """
 
     windows: pa.Table

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from slicing.cells.table import Cells
@@ -13,20 +14,21 @@ from slicing.windows.builtin import Calendar, Cumulate, Fixed, Landmark, Session
 TOLD = (Tumbling, Sliding, Cumulate, Landmark, Fixed, Calendar, Session)  # windows whose starts can be told ahead
 
 
+@dataclass(eq=False, repr=False)
 class Reach(Mapping[str, Any]):
     """No window that is still to come has a ``window_start`` or ``window_end`` before these; None where that cannot be
     told. Worked out when it is asked for."""
 
-    def __init__(self, plan: Plan, reached: int, runs: Sequence[Cells]) -> None:
-        self._plan, self._horizon = plan, reached - plan.lateness
-        self._runs = tuple(runs) if plan.session_gaps else ()  # runs are never changed
+    plan: Plan
+    reached: int
+    runs: Sequence[Cells]  # of sessions; they are never changed
 
     def __getitem__(self, column: str) -> Any:
         if column == "window_end":
-            return self._plan.measure.value(self._horizon)
+            return self.plan.measure.value(self.reached - self.plan.lateness)
         if column == "window_start":
             found = self._first_start()
-            return None if found is None else self._plan.measure.value(found)
+            return None if found is None else self.plan.measure.value(found)
         raise KeyError(column)
 
     def __iter__(self) -> Iterator[str]:
@@ -39,11 +41,11 @@ class Reach(Mapping[str, Any]):
         return repr(dict(self))
 
     def _first_start(self) -> int | None:
-        plan, h = self._plan, self._horizon
+        plan, h = self.plan, self.reached - self.plan.lateness
         if not all(isinstance(window, TOLD) for window in plan.spec.windows.values()):
             return None
         first = plan.edges.first_start(h)
         if plan.session_gaps:  # sessions that are open, and those of rows to come
-            open_since = [int(run.first.min()) for run in self._runs if len(run)]
+            open_since = [int(run.first.min()) for run in self.runs if len(run)]
             first = min([first, h - max(plan.session_gaps), *open_since])
         return None if first in (BEGIN, END) else first

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from slicing.aggregates.aggregate import Pools
 from slicing.cells.blocks import FEW, by_column
-from slicing.closing.answers import PIECE, Answers, Ranges
+from slicing.closing.answers import Answers, Ranges
 from slicing.closing.settle import nulled, settled
 from slicing.columns.arrow_io import no_rows
 from slicing.columns.arrow_out import Names, Pieces, array_of, repeated, texts
@@ -170,11 +170,11 @@ def aggregates(plan: Plan, answers: Answers, pools: Pools) -> list[pa.Array | pa
     numbers = None
     if not isinstance(answers.blocks, tuple):
         numbers = _numbers(plan, answers.blocks)
-    elif answers.window.size <= PIECE:
+    elif answers.window.size <= plan.policy.piece:
         return _aggregates(plan, answers, pools)
     if numbers is not None:
         return numbers
-    for piece in answers.pieces():
+    for piece in answers.pieces(plan.policy.piece):
         arrays = _aggregates(plan, piece, pools)
         if len(piece) == len(answers):
             return arrays

@@ -39,7 +39,7 @@ class KeyTable:
     def __init__(self, types: Sequence[pa.DataType]) -> None:
         for position, type in enumerate(types):
             check_key_type(str(position), type)
-        self._types = list(types)
+        self._types, self._given_out = list(types), list(map(given_out, types))
         self._columns = list(map(column_of, types))
         self._pairs = [WordTable() for _ in self._columns[1:]]
         self._ordered: tuple[Ints, Codes] = np.empty(0, np.int64), np.empty(0, np.int32)  # once most were asked for
@@ -71,8 +71,7 @@ class KeyTable:
 
     def columns(self, codes: Ints) -> list[pa.Array | pa.ChunkedArray]:
         """The keys of ``codes``, in the types they came in; views as ``string`` and ``binary``."""
-        columns = zip(self._columns, self._column_ids(codes), self._types, strict=True)
-        return [typed(column, ids, given_out(type)) for column, ids, type in columns]
+        return list(map(typed, self._columns, self._column_ids(codes), self._given_out))
 
     def ranks(self, codes: Ints) -> Ints:
         """Positions 0..n-1 of distinct codes in the order of their keys, column by column.

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slicing.columns.arrow_out import array_of, texts
 from slicing.columns.values import decoded, plain
 
 ADDS = ("+", "+I", "+U")
 TAKES = ("-", "-U", "-D")
-_SIGN = pa.array([1] * len(ADDS) + [-1] * len(TAKES), pa.int64())
+_SIGN = array_of(np.array([1] * len(ADDS) + [-1] * len(TAKES)))
 _ALLOWED = "'+', '+I', '+U' or 1 (adds the row), '-', '-U', '-D' or -1 (takes one back)"
 
 
@@ -24,7 +26,7 @@ def signs(column: pa.Array, name: str) -> pa.Array:
     """1 for a row that is added, -1 for one that takes a row back; refuses anything else."""
     column = plain(column)
     if not pa.types.is_integer(decoded(column.type)):
-        known = pa.array([*ADDS, *TAKES], decoded(column.type))
+        known = texts([*ADDS, *TAKES]).cast(decoded(column.type))
         if not pa.types.is_dictionary(column.type):
             column = column.dictionary_encode()
         found = _SIGN.take(pc.index_in(column.dictionary, known)).take(column.indices)

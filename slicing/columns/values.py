@@ -156,7 +156,7 @@ class ValueType:
         if form == "null":
             return lambda array: array.is_null().to_numpy(zero_copy_only=False).astype(np.int64)
         if form == "float":
-            return partial(_buffer, dtype=self._raw) if self.type == pa.float64() else self.floats
+            return partial(buffer, dtype=self._raw) if self.type == pa.float64() else self.floats
         if form == "log":
             return lambda array: _logarithms(self.floats(array))
         if form in ("limb0", "limb1"):
@@ -174,8 +174,8 @@ class ValueType:
         if self.family == BOOL:
             return array.fill_null(False).to_numpy(zero_copy_only=False).astype(np.int64)
         if pa.types.is_decimal128(self.type):
-            return np.ascontiguousarray(_buffer(array, self._raw, 2)[::2])
-        raw = _buffer(array, self._raw)
+            return np.ascontiguousarray(buffer(array, self._raw, 2)[::2])
+        raw = buffer(array, self._raw)
         if self.type == pa.uint64():
             return raw.view(np.int64) ^ SIGN_BIT
         return raw.astype(np.int64, copy=False)
@@ -198,18 +198,18 @@ class ValueType:
 
     def limbs(self, array: pa.Array) -> tuple[Ints, Ints]:
         """A decimal as value = high * 2**64 + (low + 2**63)."""
-        raw = _buffer(array, self._raw, 2)
+        raw = buffer(array, self._raw, 2)
         return raw[::2] ^ SIGN_BIT, np.ascontiguousarray(raw[1::2])
 
     def floats(self, array: pa.Array) -> Floats:
         """The values as float64; nulls give any float."""
         if self.family == FLOAT:
-            raw = _buffer(array, self._raw)
+            raw = buffer(array, self._raw)
             return raw.astype(np.float64, copy=False)
         if self.family == DECIMAL:
             if not self.ranked:  # Arrow multiplies by 10**-scale, which is no float64
                 return self.words(array) / 10.0**self.type.scale
-            return _buffer(array.cast(pa.float64()), np.dtype(np.float64))
+            return buffer(array.cast(pa.float64()), np.dtype(np.float64))
         words = self.words(array)
         return ((words ^ SIGN_BIT).view(np.uint64) if self.type == pa.uint64() else words).astype(np.float64)
 
@@ -345,10 +345,18 @@ def _width(type: pa.DataType) -> int:
     return int(type.bit_width) // 8
 
 
-def _buffer(array: pa.Array, dtype: np.dtype[Any], words: int = 1) -> npt.NDArray[Any]:
+def buffer(array: pa.Array, dtype: np.dtype[Any], words: int = 1) -> npt.NDArray[Any]:
     """A fixed-width column's values as a view of its Arrow buffer (a decimal128 takes two words a value)."""
-    size, buffer = len(array) * words, array.buffers()[1]
-    if buffer is None or not size:
+    size, lying = len(array) * words, array.buffers()[1]
+    if lying is None or not size:
         return np.zeros(size, dtype)
-    view: npt.NDArray[Any] = np.frombuffer(buffer, dtype, size, array.offset * words * dtype.itemsize)
+    view: npt.NDArray[Any] = np.frombuffer(lying, dtype, size, array.offset * words * dtype.itemsize)
     return view
+
+
+def whole_numbers(array: pa.Array, dtype: np.dtype[Any]) -> Ints:
+    """A column of whole numbers as int64, sharing its memory if these are 64 bits wide; a null gives any value."""
+    words = buffer(array, dtype)
+    words = words.view(np.int64) if dtype.itemsize == 8 else words.astype(np.int64)
+    words.setflags(write=False)  # copies, too: a kernel is compiled once
+    return words

@@ -139,6 +139,11 @@ class DistinctOutput:
 class Distinct:
     """Duplicate elimination in a stream (Li's DupElim).
 
+    Parameters
+    ----------
+    spec
+        A :class:`DistinctSpec`: what is one row, and for how long.
+
     Examples
     --------
     >>> import pyarrow as pa
@@ -146,6 +151,8 @@ class Distinct:
     >>> op = sl.Distinct(sl.DistinctSpec(on=["id"], time="t", within=sl.tumbling(10)))
     >>> op.push(pa.table({"t": [1, 2, 12], "id": ["a", "a", "a"], "v": [5, 6, 7]})).rows.to_pylist()
     [{'t': 1, 'id': 'a', 'v': 5}]
+
+
     """
 
     def __init__(self, spec: DistinctSpec) -> None:
@@ -232,7 +239,14 @@ def distinct(
 ) -> pa.Table:
     """One row of the data for each key and window, or for each key and span.
 
-    The arguments are those of :class:`DistinctSpec`. Rows come in the order of their windows' ends, then by key.
+    Rows come in the order of their windows' ends, then by key.
+
+    Parameters
+    ----------
+    data
+        Rows, as :func:`aggregate` takes them.
+    on, time, within, keep, sequence
+        As for :class:`DistinctSpec`.
 
     Examples
     --------

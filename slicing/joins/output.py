@@ -26,6 +26,12 @@ class JoinOutput:
         wait to be joined, see ``max_rows_per_push``) and ``bytes``.
     watermark : object
         No later result has an event time before it; None while nothing is known.
+
+    Examples
+    --------
+    >>> op = sl.JoinOperator(sl.JoinSpec(on="k", time="t", within=(5, 0)))
+    >>> op.push_left(pa.table({"t": [10], "k": ["a"]})).stats.left
+    1
     """
 
     rows: pa.Table

@@ -31,7 +31,6 @@ from slicing.windows.rows.users import BoundContextAware
 Ints = npt.NDArray[np.int64]
 Windows = Sequence[tuple[BoundRows, Seen]]
 
-MORE = 4  # times as many rows are kept as became final, for a look at the latter alone to be worth it
 _NONE = np.empty(0, np.int64)
 
 
@@ -57,7 +56,8 @@ def look_at(store: KeyRows, until: int, flush: bool, also: View | None = None) -
     codes = np.unique(np.concatenate(asked)) if asked else _NONE
     final = final.known(int(codes[-1]) + 1 if codes.size else 0)
     calm: View | None = None
-    if fresh and not (flush or plan.slices_rows or plan.spec.revises) and len(final) > MORE * sum(map(len, fresh)):
+    few = len(final) > plan.policy.alone_rows * sum(map(len, fresh))
+    if fresh and few and not (flush or plan.slices_rows or plan.spec.revises):
         fresh, calm = _divided(store, final, fresh, codes, until)
     everything = flush or not plan.spec.by or not plan.by_key
     if fresh and not everything:

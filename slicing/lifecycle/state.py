@@ -20,7 +20,7 @@ from slicing.query.spec import Spec
 from slicing.query.watermark import Progress
 from slicing.storage.apart import Apart, of_runs
 from slicing.storage.store import Store
-from slicing.windows.bounds import BEGIN, FOREVER
+from slicing.windows.bounds import BEGIN
 
 FEW_KEYS = 256  # not worth a look
 
@@ -73,11 +73,6 @@ class State:
         """Windows that end here or before have left."""
         return BEGIN if self.watermark is None else self.watermark - self.plan.lateness
 
-    def closing(self, reached: int, flush: bool = False) -> tuple[int, int]:
-        """After and until when windows end that a watermark closes."""
-        after = BEGIN if self.watermark is None else self.watermark - self.plan.patience
-        return after, FOREVER if flush else reached - self.plan.patience
-
     @property
     def reached(self) -> int | None:
         """The watermark that the windows given out have reached."""
@@ -87,14 +82,11 @@ class State:
         return None if after == BEGIN else after + self.plan.patience
 
 
-def forget(state: State) -> None:
+def forget(state: State, keys: KeyTable) -> KeyTable:
     """Give up the codes of keys that have no cell left, once they are half of the table.
 
     Looking costs a pass over all cells: it waits until a quarter of the keys are new since the last time.
     """
-    keys = state.keys
-    if keys is None or len(keys) < state.crowded:
-        return
     used = np.zeros(len(keys), np.bool_)
     for run in state.store.runs:
         used[run.code] = True
@@ -110,12 +102,14 @@ def forget(state: State) -> None:
     live = np.flatnonzero(used)
     if 2 * live.size > len(keys):
         state.crowded = len(keys) + len(keys) // 4
-        return
+        return keys
     code = np.full(len(keys), -1, np.int64)
     code[live] = np.arange(live.size)
-    state.keys, state.store, state.rows = keys.compact(live), state.store.recoded(code), state.rows.recoded(code)
+    state.keys = fewer = keys.compact(live)
+    state.store, state.rows = state.store.recoded(code), state.rows.recoded(code)
     state.revisions = state.revisions.recoded(code)
     state.apart = tuple(known.but(known.store.recoded(code)) for known in state.apart)
     state.filled = {k: last[live[live < last.size]] for k, last in state.filled.items()}
     state.postponed = tuple(p.recoded(code) for p in postponed)
     state.crowded = max(2 * live.size, FEW_KEYS)
+    return fewer

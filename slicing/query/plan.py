@@ -459,6 +459,11 @@ class Plan:
         return not (self.spec.by or self.fragments)
 
     @lazy
+    def may_be_windows(self) -> bool:
+        """Whether cells of slices may be windows as they are: those of one tumbling type."""
+        return self.adds_up and self.edges.tumbles and self.types_of.size == 1
+
+    @lazy
     def no_cells(self) -> Cells:
         return Cells.empty(self.lanes, self.fragments)
 

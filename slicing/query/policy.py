@@ -22,6 +22,7 @@ class Policy:
     # rows into cells
     numpy_cuts: int = 1024  # rows that numpy cuts as well, 2 us against 1: a kernel is loaded for more
     block: int = 512  # rows looked at together
+    chunk: int = 1 << 16  # rows scattered at a time: half as many take 0.96 to 0.93 of the rate
     long_slot: int = 4096  # rows of a slot that are worth a turn of their own
     most_pieces: int = 7  # slots a block of rows may touch before scattering is cheaper than a masked pass for each
     turns: int = 8  # cells a slot that rows without keys take turns at
@@ -38,6 +39,9 @@ class Policy:
     apart_share: int = 8  # times as many at least as these keys have, likewise
     fused_cells: int = 256  # cells, or items of their lists, that are not worth a look which of them could be fused
 
+    # kept rows
+    alone_rows: int = 4  # times as many are kept as became final, for a look at the latter alone to be worth it
+
     # trees over runs
     tree_slides: int = 64  # a window spans at least before a tree is worth its making
     tree_slices: int = 64  # a run has at least, likewise
@@ -50,6 +54,7 @@ class Policy:
     recomputed: int = FEW  # combinations that are done before another strategy's kernels are loaded
     slices_together: int = 1024  # of all runs that are sooner looked at together: two runs of 2 slices 75 -> 30 us
     table_calls: int = 2500  # cells' worth of the calls that one table takes: 150 us
+    piece: int = 1 << 16  # windows whose partials are read together
     table_passes: int = 6  # times all cells are gone over to merge, sort and gather them
 
     def pays(self, way: str, cost: int, live: int) -> bool:

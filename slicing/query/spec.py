@@ -81,7 +81,19 @@ class ProcessingTime:
 
 
 def processing_time(clock: Callable[[], int] | None = None) -> ProcessingTime:
-    """As ``time=``: stamp rows with the clock as they are pushed. ``clock`` gives microseconds since 1970 (tests)."""
+    """As ``time=``: stamp rows with the clock as they are pushed. ``clock`` gives microseconds since 1970 (tests).
+
+    Parameters
+    ----------
+    clock
+        A function that gives microseconds since 1970; None: the system's clock.
+
+    Examples
+    --------
+    >>> spec = sl.Spec(sl.processing_time(lambda: 1_000_000), {"s": sl.tumbling("10s")}, {"n": sl.count()})
+    >>> sl.Operator(spec).push(pa.table({"v": [1, 2]})).watermark.isoformat()
+    '1970-01-01T00:00:01+00:00'
+    """
     if clock is not None and not callable(clock):
         raise TypeError(f"clock must be a function that gives microseconds since 1970; got {clock!r}")
     return ProcessingTime(clock)
@@ -91,46 +103,56 @@ def processing_time(clock: Callable[[], int] | None = None) -> ProcessingTime:
 class Spec:
     """A window query: one time column, keys, any windows, any aggregates, and how results come out.
 
-    ``time``
+    Parameters
+    ----------
+    time
         the column that windows lie along: timestamps (with a zone or without), dates, or integers; or
         ``processing_time()``.
-    ``windows``, ``aggs``
+    windows, aggs
         dicts of windows and of aggregates under names of your choice: those of the windows are what the column
         ``window`` of the results holds, those of the aggregates are its columns.
-    ``by``
+    by
         the key columns: windows are counted for each of their values (null is one of them). None: all rows together.
-    ``watermark``
+    watermark
         how far a stream has come: ``bounded(delay)``, ``ordered()``, ``per_source(column, delay)``,
         ``punctuated(column)`` or ``manual()``. ``bounded(0)`` if left out: a window closes with the first row that is
         at or after its end. ``aggregate`` and Spark's batch queries need none.
-    ``allowed_lateness``
+    allowed_lateness
         how long a closed window may still be corrected by late rows (0).
-    ``emit``
+    emit
         ``"final"``: a window comes once, when ``allowed_lateness`` is over as well. ``"updates"``: when it closes, and
         again with a higher ``revision`` when a late row changes it. ``"changes"``: the same as pairs, the old one with
         ``op="-"``, the new one with ``op="+"``. ``"parts"``: as ``"updates"``, but each time only the rows that no
         earlier result of the window had.
-    ``trigger``
+    trigger
         when windows are also reported before they are complete: ``every(span)``, ``after_share(share)``,
         ``each_push()``, ``by_hand()`` or ``every_processing_time(span)``; or a dict of triggers by window name. Results
         get a column ``timing``: ``"early"``, ``"on_time"`` or ``"late"``. Needs another ``emit`` than ``"final"``.
-    ``sequence``
+    sequence
         a column that orders rows of equal time, for ``first``, ``last``, ``rows`` and the like.
-    ``idle``
+    idle
         how long a key may be quiet until it is ended: its windows are given, what is kept of it is let go.
-    ``on_null_time``
+    on_null_time
         ``"error"``, or ``"late"``: rows without a time are late rows.
-    ``on_overflow``
+    on_overflow
         where a result does not fit its type: ``"error"``, ``"null"`` or ``"wrap"``: integers are taken modulo 2**64,
         decimals, which have no such modulus, are null (as in Spark without ANSI mode).
-    ``op``
+    op
         the column of a changelog that says of each row whether it is added (``"+"``, ``"+I"``, ``"+U"`` or 1) or takes
         back a row of the same time, keys and values (``"-"``, ``"-U"``, ``"-D"`` or -1), in any order.
-    ``on_unmatched``
+    on_unmatched
         where more was taken back in a window than there was: ``"error"``, or ``"null"``, for all its aggregates.
 
+    Notes
+    -----
     Frozen, hashable, picklable; prints as the code that builds it; ``dataclasses.replace(spec, emit="updates")`` gives
     another. Every argument is checked here, as far as it can be without the data's schema.
+
+    Examples
+    --------
+    >>> sl.Spec("ts", {"minute": sl.tumbling("1m")}, {"n": sl.count()}, by=["sensor"])
+    sl.Spec(time='ts', by=['sensor'], windows={'minute': sl.tumbling('1m')}, aggs={'n': sl.count()},
+            watermark=sl.bounded(0))
     """
 
     time: str | ProcessingTime

@@ -326,14 +326,37 @@ def bounded(delay: object, *, at_most_ahead: object = None) -> Bounded:
 
 
 def ordered(on_disorder: str = "error") -> Ordered:
-    """The stream promises time order; a row that breaks it is an error or, with ``"late"``, judged as late."""
+    """The stream promises time order; a row that breaks it is an error or, with ``"late"``, judged as late.
+
+    Parameters
+    ----------
+    on_disorder
+        ``"error"`` or ``"late"``.
+
+    Examples
+    --------
+    >>> spec = sl.Spec("t", {"ten": sl.tumbling(10)}, {"n": sl.count()}, watermark=sl.ordered())
+    >>> op = sl.Operator(spec)
+    >>> op.push(pa.table({"t": [1, 2, 12]})).watermark
+    12
+    """
     if on_disorder not in ("error", "late"):
         raise ValueError(f"on_disorder must be 'error' or 'late'; got {on_disorder!r}")
     return Ordered(on_disorder)
 
 
 def manual() -> Manual:
-    """Only ``advance(watermark)`` moves time."""
+    """Only ``advance(watermark)`` moves time.
+
+    Examples
+    --------
+    >>> spec = sl.Spec("t", {"ten": sl.tumbling(10)}, {"n": sl.count()}, watermark=sl.manual())
+    >>> op = sl.Operator(spec)
+    >>> op.push(pa.table({"t": [1, 2, 12]})).windows.num_rows
+    0
+    >>> op.advance(10).windows["n"].to_pylist()
+    [2]
+    """
     return Manual()
 
 
@@ -341,6 +364,22 @@ def per_source(column: str, delay: object, idle: object = None) -> PerSource:
     """The minimum over the sources named in ``column`` of ``max(time) - delay``.
 
     A source silent for ``idle`` (behind the newest row of all) stops holding the others back.
+
+    Parameters
+    ----------
+    column
+        The column that names the source of each row.
+    delay
+        How far a row may be behind the newest one of its source.
+    idle
+        How far a source may fall behind the newest row of all before it is left out; None: any time.
+
+    Examples
+    --------
+    >>> spec = sl.Spec("t", {"ten": sl.tumbling(10)}, {"n": sl.count()}, watermark=sl.per_source("from", 2))
+    >>> op = sl.Operator(spec)
+    >>> op.push(pa.table({"t": [15, 12], "from": ["a", "b"]})).watermark
+    10
     """
     span = None if idle is None else parse_span(idle, "per_source's idle", positive=True)
     return PerSource(_name(column, "per_source"), _not_negative(delay, "per_source's delay"), span)
@@ -360,6 +399,10 @@ def punctuated(column: str, by: Sequence[str] | str = ()) -> Punctuated:
 
     Examples
     --------
+    >>> spec = sl.Spec("t", {"ten": sl.tumbling(10)}, {"n": sl.count()}, watermark=sl.punctuated("mark"))
+    >>> op = sl.Operator(spec)
+    >>> op.push(pa.table({"t": [1, 12], "mark": [None, 10]})).watermark
+    10
     >>> sl.punctuated("mark", by=["sensor"])
     sl.punctuated('mark', by=['sensor'])
     """

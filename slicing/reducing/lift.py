@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from slicing.cells.lanes import Lane
 from slicing.columns.key_tables import Codes
-from slicing.columns.lazy import lazy
 from slicing.columns.values import SIGN_BIT
 from slicing.kernels import combine as kinds
 from slicing.kernels.scatter import (
@@ -46,6 +45,7 @@ Ints = npt.NDArray[np.int64]
 
 LINE = 64  # bytes of a cache line
 TOGETHER = 1 << 16  # rows of a column that is made wider
+WORDS = len(kinds.IDENTITY[kinds.BASIC_F])
 PIECE = 256  # cells that are made at a time: 100 k of them 0.36 -> 0.1 ms
 
 
@@ -65,7 +65,7 @@ class Quads:
         return self.words.nbytes + self.spilt.nbytes
 
     def partials(self, which: Ints) -> Ints:
-        block: Ints = kinds.room(kinds.BASIC_F, which.size)
+        block = np.empty((which.size, WORDS), np.int64)
         settle(which, self.words, self.spilt, block)
         return block
 
@@ -76,41 +76,32 @@ _NO_ROWS = np.tile(np.array([0, 0, SIGN_BIT, SIGN_BIT], np.int64), PIECE)
 class Lifted:
     """The partials of one lane in the making."""
 
+    block: Ints
+    quads: Quads  # of floats' basic partials, if rows are scattered to them
+
     def __init__(self, rows: Rows, lane: Lane, size: int, block: Ints | Quads | None = None) -> None:
         """``block``: partials to go on with, of one cell more."""
         self._rows, self._lane, self._size = rows, lane, size
         self._valid = rows.valid(lane.feeds[0].column if lane.feeds else None, lane.flag)
         self._all_valid = self._valid is ALL_VALID
-        self._piecewise = lane in rows.plan.widened and self._all_valid
-        if not self._piecewise:
-            self._feeds = []
-            for feed in lane.feeds:
-                if feed.form != "valid":
-                    self._feeds.append(rows.feed(feed))
+        self._room = size if self._all_valid else size + 1  # one cell more takes the rows that do not count
+        # columns that are made wider are read piece by piece where rows are in runs
+        self._piecewise = block is None and self._all_valid and lane in rows.plan.widened
+        self._feeds: list[npt.NDArray[Any]] = []
+        for feed in () if self._piecewise else lane.feeds:
+            if feed.form != "valid":
+                self._feeds.append(rows.feed(feed))
         self._returned = rows.valid(lane.feeds[1].column, None) if lane.kind == kinds.ARG else ALL_VALID
         if isinstance(block, Quads):
             self.quads = block
         elif block is not None:
             self.block = block
 
-    @lazy
-    def _feeds(self) -> list[npt.NDArray[Any]]:
-        return [self._rows.feed(self._lane.feeds[0])]
-
-    @lazy
-    def block(self) -> Ints:
-        """Empty partials at first; one cell more takes the rows that do not count."""
-        block: Ints = kinds.identity(self._lane.kind, self._room)
-        return block
-
-    @lazy
-    def quads(self) -> Quads:
-        """Floats' basic partials, if rows are scattered to them; one cell more takes the rows that do not count."""
-        return Quads(self._room)
-
-    @property
-    def _room(self) -> int:
-        return self._size if self._all_valid else self._size + 1
+    def _whole(self) -> None:
+        """See to it that columns are read."""
+        if self._piecewise:
+            self._piecewise = False
+            self._feeds = [self._rows.feed(feed) for feed in self._lane.feeds]
 
     def counts(self) -> Ints:
         """How many rows are in each cell."""
@@ -139,7 +130,9 @@ class Lifted:
             return True
         if kind not in MASKED or not isinstance(place, Segments | Pieces):
             return isinstance(place, Segments) and place.threads == 1 and self._of_valid(place)
+        self._whole()
         runs, shares = place.runs(), place.shares
+        self.block = kinds.identity(kind, self._room)
         apart = [self.block, *(kinds.identity(kind, self._room) for _ in shares[1:])]
         blocks = [self.block] * len(shares) if isinstance(place, Segments) else apart
 
@@ -170,6 +163,7 @@ class Lifted:
         counting = self._valid.view(np.bool_).nonzero()[0]
         first, last = counting.searchsorted((place.first, place.last))
         held = np.flatnonzero(last > first)
+        self.ready()
         first, last, block = first[held], last[held], self.block
         if kind == kinds.MOMENTS:
             some = kinds.room(kind, held.size)
@@ -223,9 +217,12 @@ class Lifted:
             segment_moments(first, last, x, block, block.view(np.float64))
 
     def ready(self) -> None:
-        """Make the cells, before several threads scatter rows over them."""
-        _ = self._feeds
-        _ = self.quads if self._lane.kind == kinds.BASIC_F else self.block
+        """Make the cells that rows are scattered over: empty partials."""
+        self._whole()
+        if self._lane.kind == kinds.BASIC_F:
+            self.quads = Quads(self._room)
+        else:
+            self.block = kinds.identity(self._lane.kind, self._room)
 
     def scatter(self, chunk: slice, cell: Codes, base: int) -> None:
         """Reduce some rows, whose cells, counted from ``base``, these are."""

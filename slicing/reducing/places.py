@@ -19,7 +19,6 @@ from slicing.system.threads import parts
 Ints = npt.NDArray[np.int64]
 Chunk = tuple[slice, Codes, int]  # some rows, their cells, and what to add to these
 
-CHUNK = 1 << 16  # rows scattered at a time: half as many take 0.96 to 0.93 of the rate
 UNEVEN = 1.25  # times its share of the rows that a thread may have
 NO_CODES: Codes = np.empty(0, np.int32)
 NO_CODES.setflags(write=False)
@@ -31,9 +30,9 @@ def fixed(cells: Codes) -> Codes:
     return cells
 
 
-def _chunks(cells: Ints | Codes) -> Iterator[Chunk]:
-    for first in range(0, cells.size, CHUNK):
-        chunk = slice(first, first + CHUNK)
+def _chunks(cells: Ints | Codes, size: int) -> Iterator[Chunk]:
+    for first in range(0, cells.size, size):
+        chunk = slice(first, first + size)
         yield chunk, fixed(cells[chunk].astype(np.int32, copy=False)), 0
 
 
@@ -62,15 +61,12 @@ class Scattered:
     of_row: Ints
     rows: Ints | None
 
-    def counts(self) -> Ints | None:
-        return self.rows
-
     def cell(self) -> Ints:
         return self.of_row
 
-    def chunks(self, together: int = 2) -> Iterable[Chunk]:
-        """``together``: how many kernels take each chunk in turn, for which it should stay in the cache."""
-        return _chunks(self.of_row)
+    def chunks(self, size: int, together: int = 2) -> Iterable[Chunk]:
+        """Of ``size`` rows; ``together``: how many kernels take each in turn, for which it should stay in the cache."""
+        return _chunks(self.of_row, size)
 
 
 @dataclass(eq=False)
@@ -81,14 +77,11 @@ class Chained:
     first: Ints
     last: Ints
 
-    def counts(self) -> None:
-        return None
-
     def cell(self) -> Ints:
         return self.of_row.astype(np.int64)
 
-    def chunks(self, together: int = 2) -> Iterable[Chunk]:
-        return _chunks(self.of_row)
+    def chunks(self, size: int, together: int = 2) -> Iterable[Chunk]:
+        return _chunks(self.of_row, size)
 
 
 @dataclass(eq=False)
@@ -105,8 +98,8 @@ class Segments:
     def cell(self) -> Ints:
         return np.repeat(np.arange(self.first.size), self.counts())
 
-    def chunks(self, together: int = 2) -> Iterable[Chunk]:
-        return _chunks(self.cell())
+    def chunks(self, size: int, together: int = 2) -> Iterable[Chunk]:
+        return _chunks(self.cell(), size)
 
     @lazy
     def shares(self) -> list[slice]:
@@ -128,9 +121,6 @@ class Grid:
     of: Rows
     edges: Ints
     keys: int
-
-    def counts(self) -> None:
-        return None
 
     def cell(self) -> Ints:
         cell = np.empty(len(self.of), np.int64)
@@ -158,12 +148,12 @@ class Grid:
         bounds = rows.cuts[1]
         return [slice(int(bounds[s.start]), int(bounds[s.stop])) for s in shares(bounds[1:], rows.threads)]
 
-    @lazy
     def bounds(self) -> Ints:
         """Between which rows the slots lie, where these are long and side by side."""
+        rows = self.of.time.size
         if self.edges.size == 1:
-            return np.array([0, len(self.of)])
-        if not self.of.span[2] or self.edges.size * self.of.plan.policy.long_slot > len(self.of):
+            return np.array([0, rows])
+        if not self.of.span[2] or self.edges.size * self.of.plan.policy.long_slot > rows:
             return NOWHERE
         edges, bounds = self.of.cuts
         if edges is self.edges:
@@ -173,27 +163,29 @@ class Grid:
     @property
     def in_turn(self) -> bool:
         """Whether rows are in order, and slots of many keys' rows lie side by side."""
-        return self.of.code is not None and self.of.span[2] and self.bounds.size > 0
+        return self.of.code is not None and self.of.span[2] and self.bounds().size > 0
 
-    def chunks(self, together: int = 2, share: slice | None = None) -> Iterable[Chunk]:
+    def chunks(self, size: int, together: int = 2, share: slice | None = None) -> Iterable[Chunk]:
         """Of all rows or a share."""
-        rows, code = len(self.of), self.of.code
-        bounds = NOWHERE if code is None else self.bounds
+        rows, code = self.of.time.size, self.of.code
+        bounds = NOWHERE if code is None else self.bounds()
         some = slice(0, rows) if share is None else share
         if code is None or not bounds.size:
-            return self._filled(some)
-        step = CHUNK if together > 1 else rows
+            return self._filled(some, size)
+        step = size if together > 1 else rows
         found = []
         for slot, (first, last) in enumerate(pairwise(bounds.tolist())):  # the codes are cells of the slot
             begin, end = max(first, some.start), min(last, some.stop)
             for at in range(begin, end, step):
                 chunk = slice(at, min(at + step, end))
-                found.append((chunk, fixed(code[chunk]), slot * self.keys))
+                cells = code[chunk]
+                cells.setflags(write=False)
+                found.append((chunk, cells, slot * self.keys))
         return found
 
-    def _filled(self, some: slice) -> Iterator[Chunk]:
-        for first in range(some.start, some.stop, CHUNK):
-            chunk = slice(first, min(first + CHUNK, some.stop))
+    def _filled(self, some: slice, size: int) -> Iterator[Chunk]:
+        for first in range(some.start, some.stop, size):
+            chunk = slice(first, min(first + size, some.stop))
             cell = np.empty(chunk.stop - first, np.int32)
             self._fill(chunk, cell)
             yield chunk, fixed(cell), 0
@@ -232,14 +224,11 @@ class Pieces:
         n = pieces(len(grid.of), policy.block, lows, highs, grid.edges, found)
         return None if n < 0 else Pieces(grid, found[:n])
 
-    def counts(self) -> None:
-        return None
-
     def cell(self) -> Ints:
         return self.grid.cell()
 
-    def chunks(self, together: int = 2) -> Iterable[Chunk]:
-        return self.grid.chunks(together)
+    def chunks(self, size: int, together: int = 2) -> Iterable[Chunk]:
+        return self.grid.chunks(size, together)
 
     def runs(self) -> Ints:
         return self.found

@@ -119,7 +119,7 @@ def _in_order(rows: Rows) -> Cells:
     cells = _lift(rows, ends, np.zeros(ends.size, np.int64), runs)
     if plan.grid:
         return _by_slice(plan, cells)
-    cells.__dict__["slice_ends"] = ends  # a cell a slice
+    cells.ends = ends  # a cell a slice
     return cells
 
 
@@ -271,7 +271,11 @@ def _lift(
             made.append(lanes[-1])
         else:
             made.append(lane.kind.lifted(lane, _lifting(rows, lane, place, size)))
-    counts = place.last - place.first if isinstance(place, Segments) else place.counts()
+    counts: Ints | None = None  # where the place knows them
+    if isinstance(place, Segments):
+        counts = place.last - place.first
+    elif isinstance(place, Scattered):
+        counts = place.rows
     counter = None
     if counts is None:
         for counter in lanes:
@@ -336,7 +340,7 @@ def _span_in_turn(grid: Grid, counts: Ints) -> tuple[Ints, Ints]:
     code, time, keys = grid.of.code, grid.of.time, grid.keys
     assert code is not None
     first, last = np.empty((2, counts.size), np.int64)
-    for slot, (begin, end) in enumerate(pairwise(grid.bounds.tolist())):
+    for slot, (begin, end) in enumerate(pairwise(grid.bounds().tolist())):
         cells = slice(slot * keys, (slot + 1) * keys)
         span_in_order(fixed(code[begin:end]), time[begin:end], counts[cells], first[cells], last[cells])
     return first, last
@@ -347,6 +351,7 @@ def _scatter(rows: Rows, place: Place, waiting: Sequence[Lifted], counted: Ints 
     if counted is not None and isinstance(place, Pieces):
         masked_count(place.found, rows.time, ALL_VALID, counted)
         counted = None
+    size = rows.plan.policy.chunk
     together = len(waiting) + (counted is not None) + (spans is not None)
 
     def scattered(chunks: Iterable[Chunk]) -> None:
@@ -358,12 +363,12 @@ def _scatter(rows: Rows, place: Place, waiting: Sequence[Lifted], counted: Ints 
             if spans is not None:
                 scatter_span(cell, rows.time[chunk], spans[base:])
 
-    if not isinstance(place, Grid) or len(place.shares) == 1:
-        scattered(place.chunks(together))
-        return
     for lane in waiting:
         lane.ready()
-    side_by_side(scattered, [place.chunks(together, share) for share in place.shares])
+    if rows.threads == 1 or not isinstance(place, Grid) or len(place.shares) == 1:
+        scattered(place.chunks(size, together))
+        return
+    side_by_side(scattered, [place.chunks(size, together, share) for share in place.shares])
 
 
 def _meta(ends: Ints, code: Ints | Codes, counts: Ints, held: Ints | None, fragments: bool) -> Ints:

@@ -80,7 +80,7 @@ class Head:
             for lane, block in zip(self.plan.lanes, self._blocks, strict=True)
             if not lane.counts_all
         ]
-        chunks = list(Grid(rows, self.ends, self.room).chunks())
+        chunks = list(Grid(rows, self.ends, self.room).chunks(self.plan.policy.chunk))
         begun = self._begun.copy()
         for slot in np.flatnonzero(~begun):
             ended = rows.time < self.ends[slot]

@@ -64,7 +64,7 @@ class Thinned(Cells):
     def weight(self) -> int:
         return self.whole.weight * len(self) // max(len(self.whole), 1)
 
-    @lazy
+    @property
     def slice_ends(self) -> Ints:
         return self.whole.slice_ends[self.held > 0]
 

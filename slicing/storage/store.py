@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from slicing.cells.ranked import ranks_used, reranked
 from slicing.cells.sessions import chains, in_runs
-from slicing.cells.table import NEVER, Cells, fused, going_on, merged, sorted_cells
+from slicing.cells.table import NEVER, Cells, fused, going_on, merged, sorted_cells, taken_up
 from slicing.kernels.cells import CODE, END, LEVEL
 from slicing.query.plan import Plan
 from slicing.reducing.batch import Rows
@@ -45,7 +45,10 @@ class Store:
         for run in self.runs:
             run_cells, run_size = run.sizes()
             cells, size = cells + run_cells, size + run_size
-        slices = cells if len(self.runs) == 1 and self.plan.a_cell_a_slice else self.slices()
+        if len(self.runs) != 1:
+            slices = self.slices()
+        else:
+            slices = cells if self.plan.a_cell_a_slice else self.runs[0].slice_ends.size
         if self.head is not None:
             slices += self.head.slices_beside(self.runs, coming)
             cells, size = cells + self.head.used, size + self.head.nbytes
@@ -92,14 +95,6 @@ class Store:
         fill = self.head.fullest(newest)
         return Store(self.plan, self.beside(self.head.cells()).runs, self.coarse, self.fill if fill is None else fill)
 
-    def fullest(self, keys: int) -> float:
-        """The share of all keys that the fullest slice of its runs has, at most."""
-        most = 0
-        for run in self.runs:
-            starts = run.slices()
-            most += max(int(np.diff(starts).max(initial=0)), len(run.meta) - int(starts[-1]))
-        return most / max(keys, 1)
-
     def add(self, cells: Cells) -> Store:
         """One more run, :meth:`settled`."""
         return self.beside(cells).settled()
@@ -118,8 +113,11 @@ class Store:
         if not len(fresh.meta):
             return self
         both = None
-        if older and len(older[-1]) == 1:
+        one = bool(older) and len(older[-1] if self.plan.fragments else older[-1].meta) == 1  # those may be thinned out
+        if one:
             both = going_on(older[-1], fresh, self.plan.lanes, self.plan.gaps)
+        elif older and not self.plan.fragments:
+            both = taken_up(older[-1], fresh, self.plan.lanes)
         runs = (*older, fresh) if both is None else (*older[:-1], both)
         return Store(self.plan, runs, self.coarse, self.fill)
 
@@ -166,18 +164,22 @@ class Store:
     def _merged(self, older: Cells, newer: Cells) -> Cells:
         return merged(older, newer, self.plan.lanes, self.plan.gaps)
 
-    def without(self, h: int) -> Store:
+    def without(self, h: int, keys: int = 0) -> Store:
         """When windows that end by ``h`` have left: sessions among them are sealed, cells that no open window needs are
-        dropped, old fine slices fuse where their edges have died. With sessions the store must be consolidated."""
+        dropped, old fine slices fuse where their edges have died. With sessions the store must be consolidated.
+        ``keys``: how many there are, if the store may have a head."""
         if self.plan.fragments:
             return self._fused(self.runs, h)
         dead = self.plan.edges.held_from(h)  # slices that end by then: a prefix of each run
-        kept = []
+        kept, most = [], 0
         for run in self.runs:
+            if keys:
+                starts = run.slices()
+                most = max(most, int(np.diff(starts).max(initial=0)), len(run.meta) - int(starts[-1]))
             first = int(run.meta[:, END].searchsorted(dead, "right"))
             if first < len(run.meta):
                 kept.append(run.after(first) if first else run)
-        left = Store(self.plan, tuple(kept), self.coarse, self.fill)
+        left = Store(self.plan, tuple(kept), self.coarse, most / keys if keys else self.fill)
         if not self.plan.edges.coarsens or sum([run.weight for run in left.runs]) <= self.plan.policy.fused_cells:
             return left
         # fusing goes over all slices: not before there are half as many again (1000 tumbling windows of random sizes,

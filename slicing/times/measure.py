@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
 
@@ -12,6 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from slicing.columns.lazy import lazy
+from slicing.columns.values import whole_numbers
 from slicing.times.durations import MAX_WORD, NS, Duration, numpy_ns
 
 Words = NDArray[np.int64]
@@ -161,18 +163,10 @@ class Measure:
         storage = pa.int64() if self.type.bit_width == 64 else pa.int32()
         return pa.array([word], storage).view(self.type)[0]
 
-    def words(self, array: pa.Array) -> Words:
-        """The column as read-only int64, sharing its memory if it is 64 bits wide; a null gives any value."""
-        width, data = self._storage.itemsize, array.buffers()[1]
-        if data is None or len(array) == 0:
-            words = np.empty(0, np.int64)
-        elif width == 8:
-            words = np.frombuffer(data, np.int64, len(array), array.offset * 8)
-        else:
-            words = np.frombuffer(data, self._storage, len(array), array.offset * width).astype(np.int64)
-        # Copies are read-only too: numba compiles a kernel anew for each mutability.
-        words.setflags(write=False)
-        return words
+    @lazy
+    def words(self) -> Callable[[pa.Array], Words]:
+        """Reads a column as read-only int64 (``whole_numbers``)."""
+        return functools.partial(whole_numbers, dtype=self._storage)
 
     def array(self, words: Words, null: NDArray[np.bool_] | None = None) -> pa.Array:
         """Words as a column of this type, sharing their memory if it is 64 bits wide; `null` marks nulls."""

@@ -238,7 +238,24 @@ def sliding(size: object, every: object, offset: object = 0, *, fill: bool = Fal
 
 
 def cumulate(size: object, every: object, offset: object = 0, *, fill: bool = False) -> Cumulate:
-    """Windows that grow by ``every`` until they are ``size`` long, then start anew."""
+    """Windows that grow by ``every`` until they are ``size`` long, then start anew.
+
+    Parameters
+    ----------
+    size, every
+        Durations, or whole numbers for integer columns; ``size`` is a multiple of ``every``.
+    offset
+        How much later than a multiple of ``size`` windows begin.
+    fill
+        Also give the empty windows between a key's first and last row.
+
+    Examples
+    --------
+    >>> rows = pa.table({"t": [1, 2, 12], "v": [1, 2, 3]})
+    >>> spec = sl.Spec("t", {"w": sl.cumulate(20, every=10)}, {"n": sl.count()})
+    >>> sl.aggregate(rows, spec).select(["window_start", "window_end", "n"]).to_pylist()
+    [{'window_start': 0, 'window_end': 10, 'n': 2}, {'window_start': 0, 'window_end': 20, 'n': 3}]
+    """
     size, every = _positive(size, "size"), _positive(every, "every")
     _same_kind(size, every, "size", "every")
     if _amount(size) % _amount(every):
@@ -247,12 +264,39 @@ def cumulate(size: object, every: object, offset: object = 0, *, fill: bool = Fa
 
 
 def landmark(every: object, start: object = None) -> Landmark:
-    """Windows from one start to every multiple of ``every`` after it, never reset."""
+    """Windows from one start to every multiple of ``every`` after it, never reset.
+
+    Parameters
+    ----------
+    every
+        How far the ends of windows lie apart.
+    start
+        Where all windows start; None: where time begins.
+
+    Examples
+    --------
+    >>> rows = pa.table({"t": [1, 2, 12]})
+    >>> spec = sl.Spec("t", {"so far": sl.landmark(10, start=0)}, {"n": sl.count()})
+    >>> sl.aggregate(rows, spec).select(["window_end", "n"]).to_pylist()
+    [{'window_end': 10, 'n': 2}, {'window_end': 20, 'n': 3}]
+    """
     return Landmark(_positive(every, "every"), None if start is None else _point(start, "landmark's start"))
 
 
 def fixed(start: object, end: object) -> Fixed:
-    """One band of time, ``[start, end)``."""
+    """One band of time, ``[start, end)``.
+
+    Parameters
+    ----------
+    start, end
+        Instants: ISO text, datetimes, or whole numbers for integer columns. Rows at ``end`` are outside.
+
+    Examples
+    --------
+    >>> rows = pa.table({"t": [1, 2, 12]})
+    >>> sl.aggregate(rows, sl.Spec("t", {"w": sl.fixed(2, 12)}, {"n": sl.count()}))["n"].to_pylist()
+    [1]
+    """
     if start is None or end is None:
         raise TypeError(f"fixed needs a start and an end; got start={start!r}, end={end!r}")
     start, end = _point(start, "fixed's start"), _point(end, "fixed's end")
@@ -298,12 +342,32 @@ def calendar(unit: str, tz: str = "UTC", *, fill: bool = False, local: bool = Fa
 
 
 def session(gap: object) -> Session:
-    """Maximal runs of a key's rows whose neighbours are at most ``gap`` apart: ``[first, last + gap)``."""
+    """Maximal runs of a key's rows whose neighbours are at most ``gap`` apart: ``[first, last + gap)``.
+
+    Parameters
+    ----------
+    gap
+        How long a key may be quiet within a session.
+
+    Examples
+    --------
+    >>> rows = pa.table({"t": [1, 3, 12]})
+    >>> spec = sl.Spec("t", {"visit": sl.session(5)}, {"n": sl.count()})
+    >>> sl.aggregate(rows, spec).select(["window_start", "window_end", "n"]).to_pylist()
+    [{'window_start': 1, 'window_end': 8, 'n': 2}, {'window_start': 12, 'window_end': 17, 'n': 1}]
+    """
     return Session(_positive(gap, "gap"))
 
 
 def whole() -> Whole:
-    """The whole stream of a key as one window, answered at flush, from its first row's time to its last row's."""
+    """The whole stream of a key as one window, answered at flush, from its first row's time to its last row's.
+
+    Examples
+    --------
+    >>> rows = pa.table({"t": [1, 3, 12]})
+    >>> sl.aggregate(rows, sl.Spec("t", {"all": sl.whole()}, {"n": sl.count()}))["n"].to_pylist()
+    [3]
+    """
     return Whole()
 
 

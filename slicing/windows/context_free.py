@@ -23,6 +23,8 @@ class ContextFreeWindow:
 
     A subclass gives two methods, both in ticks of the time column:
 
+    Methods
+    -------
     ``next_edge(times)``
         for an int64 array, the smallest edge strictly greater than each time. Every start and every end of a
         window is an edge.
@@ -31,6 +33,19 @@ class ContextFreeWindow:
 
     Make it a frozen dataclass (or give it ``__eq__``, ``__hash__`` and ``__repr__``), so that specs compare, print
     and are recognised in a snapshot.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> class Squares(sl.ContextFreeWindow):  # [0, 1), [1, 4), [4, 9) ...
+    ...     def next_edge(self, times):
+    ...         return (np.sqrt(np.maximum(times, 0)).astype(np.int64) + 1) ** 2
+    ...     def containing(self, time):
+    ...         root = int(time**0.5)
+    ...         return [(root**2, (root + 1) ** 2)]
+    >>> rows = pa.table({"t": [1, 2, 5]})
+    >>> sl.aggregate(rows, sl.Spec("t", {"w": Squares()}, {"n": sl.count()}))["n"].to_pylist()
+    [2, 1]
     """
 
     def next_edge(self, times: Ints) -> Ints:

@@ -52,6 +52,25 @@ def rows(
     ``per_key=False`` those of the whole stream, and the window is then split by key. ``partial=True`` gives windows
     that are short of rows when the stream (or the key, with ``idle``) ends. ``window_start`` and ``window_end`` are the
     earliest and the latest time of the window's rows, in whatever order these came.
+
+    Parameters
+    ----------
+    n
+        How many rows a window has.
+    every
+        How many rows lie between the starts of windows; None: ``n``.
+    order
+        ``"time"`` or ``"arrival"``: by what rows are ranked.
+    per_key
+        False: rows of all keys are ranked together.
+    partial
+        Also give windows that are short of rows at the end.
+
+    Examples
+    --------
+    >>> rows = pa.table({"t": [1, 2, 12, 15], "v": [1, 2, 3, 4]})
+    >>> sl.aggregate(rows, sl.Spec("t", {"two": sl.rows(2)}, {"s": sl.sum("v")}))["s"].to_pylist()
+    [3, 7]
     """
     n = whole_number(n, "rows' n")
     return RowCount(
@@ -500,6 +519,19 @@ def last_rows(n: int, every: object) -> LastRows:
     """At every multiple of ``every``, the key's last ``n`` rows before it (all, while there are fewer).
 
     An edge gives a row only if the key had one since the edge before. From the first row's time to the edge.
+
+    Parameters
+    ----------
+    n
+        How many rows a window has at most.
+    every
+        How far the ends of windows lie apart: a duration, or a whole number for integer columns.
+
+    Examples
+    --------
+    >>> rows = pa.table({"t": [1, 2, 12, 15], "v": [1, 2, 3, 4]})
+    >>> sl.aggregate(rows, sl.Spec("t", {"w": sl.last_rows(3, every=10)}, {"s": sl.sum("v")}))["s"].to_pylist()
+    [3, 9]
     """
     return LastRows(whole_number(n, "last_rows' n"), parse_span(every, "last_rows' every", positive=True))
 

@@ -43,6 +43,20 @@ def punctuation(column: str, *, per_key: bool = True) -> Punctuation:
 
     Marks of equal time are one mark. Rows before the first mark form ``[first row, p)``; the rows since the last one
     come at the end of the stream, up to the last row's time. ``per_key=False``: a mark is one for every key.
+
+    Parameters
+    ----------
+    column
+        The boolean column of marks; null is no mark.
+    per_key
+        False: a mark ends and begins windows of all keys.
+
+    Examples
+    --------
+    >>> rows = pa.table({"t": [1, 2, 3, 4], "new": [True, False, True, False]})
+    >>> spec = sl.Spec("t", {"trip": sl.punctuation("new")}, {"n": sl.count()})
+    >>> sl.aggregate(rows, spec).select(["window_start", "window_end", "n"]).to_pylist()
+    [{'window_start': 1, 'window_end': 3, 'n': 2}, {'window_start': 3, 'window_end': 4, 'n': 2}]
     """
     return Punctuation(flag_column(column, "punctuation's column"), flag_argument(per_key, "per_key"))
 
@@ -152,6 +166,20 @@ def frame(enter: str, leave: str, *, partial: bool = False) -> Frame:
 
     Each key has frames of its own; ``enter`` in an open frame means nothing. From its first row's time to its last
     one's. ``partial=True`` gives a frame that is open when the stream (or the key, with ``idle``) ends.
+
+    Parameters
+    ----------
+    enter, leave
+        Boolean columns; null is false.
+    partial
+        Also give a frame that is open at the end.
+
+    Examples
+    --------
+    >>> rows = pa.table({"t": [1, 2, 3, 4], "hot": [False, True, True, False], "ok": [True, False, False, True]})
+    >>> spec = sl.Spec("t", {"hot": sl.frame("hot", "ok")}, {"n": sl.count()})
+    >>> sl.aggregate(rows, spec).select(["window_start", "window_end", "n"]).to_pylist()
+    [{'window_start': 2, 'window_end': 4, 'n': 3}]
     """
     columns = flag_column(enter, "frame's enter"), flag_column(leave, "frame's leave")
     return Frame(*columns, flag_argument(partial, "partial"))

@@ -36,6 +36,8 @@ class ContextAwareWindow(RowWindow):
     watermark has passed them; if ``emit="changes"`` lets late rows in, they are shown anew from the first one that is
     not final, so methods must depend on nothing but their arguments.
 
+    Methods
+    -------
     ``see(context, time, *values)``
         the context after the row, and edges: ``self.OPEN`` where a window begins with it, ``self.CLOSE`` where the
         open window ends with it, ``self.CLOSE_BEFORE`` where it ended with the row before, a sum of these (in this
@@ -64,6 +66,21 @@ class ContextAwareWindow(RowWindow):
     passed the row that closed it, or the deadline. What is open when the stream ends (or the key, with ``idle``) is
     given if ``partial`` is true. Make it a frozen dataclass, so that specs compare, print and are recognised in a
     snapshot.
+
+    Examples
+    --------
+    >>> class Rising(sl.ContextAwareWindow):  # runs of rows each of which is larger than the one before
+    ...     def columns(self):
+    ...         return ("v",)
+    ...     def start(self):
+    ...         return float("inf")
+    ...     def see(self, context, time, value):
+    ...         if value > context:
+    ...             return value, 0
+    ...         return value, self.OPEN if context == float("inf") else self.CLOSE_BEFORE + self.OPEN
+    >>> rows = pa.table({"t": [1, 2, 3, 4], "v": [1.0, 2.0, 1.0, 5.0]})
+    >>> sl.aggregate(rows, sl.Spec("t", {"up": Rising()}, {"n": sl.count()}))["n"].to_pylist()
+    [2, 2]
     """
 
     OPEN: ClassVar[int] = OPEN
