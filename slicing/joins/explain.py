@@ -147,7 +147,8 @@ def _late(plan: JoinPlan) -> str:
     idle = (
         f"; a silent side counts as at most {_shown(spec.idle)} behind the other one" if spec.idle is not None else ""
     )
-    return f"{judged}, before the push ({policies}){idle}"
+    marks = ", or before the mark of their key" if spec.on else ""
+    return f"{judged}{marks}, before the push ({policies}){idle}"
 
 
 def _watermark(plan: JoinPlan) -> str:

@@ -76,14 +76,15 @@ def test_rows_that_wait_to_be_joined_are_not_left_behind_by_marks() -> None:
     found = []
     for most in (None, 1):
         op, rows = sl.JoinOperator(spec(within=(10, 10)), max_rows_per_push=most), []
-        rows += op.push(left(100, 101, 102), right(103, 104)).rows.to_pylist()
+        rows += op.push(left(100, 101, 102), right(103, 103, 104, 104)).rows.to_pylist()
+        rows += op.push_right(right(105, 105, 106, 106)).rows.to_pylist()
         rows += op.advance(left_marks=left(200), right_marks=right(200)).rows.to_pylist()
         while (out := op.advance()).stats.pending:
             rows += out.rows.to_pylist()
         rows += out.rows.to_pylist()
         found.append(Counter(map(str, rows)))
         assert out.stats.held == 0
-    assert found[0] == found[1] and found[0].total() == 6
+    assert found[0] == found[1] and found[0].total() == 24
 
 
 def test_marks_of_keys_without_rows_are_kept_and_forgotten() -> None:
