@@ -1,4 +1,4 @@
-"""Ten kills of every kind and five other injections; `python tests/spark_chaos.py --kills 200` is the long run."""
+"""Kills of every kind, other injections, a join too; `python tests/spark_chaos.py --kills 200` is the long run."""
 
 from __future__ import annotations
 
@@ -14,6 +14,13 @@ def test_nothing_is_lost_or_doubled_when_processes_are_killed() -> None:
     assert set(kinds) == {*KILLS, *PROVOKED}
     told = run(kinds, "files", seed=1, loud=False)
     assert "10 kills, 5 other injections" in told
+    assert "0 lost, 0 extra" in told
+
+
+def test_a_join_of_two_streams_loses_nothing_either() -> None:
+    kinds = ["worker after its state", "worker", "driver before its commit", "worker after its state", "worker"]
+    told = run([*kinds, "worker after its state", "twin task"], "files", seed=3, loud=False, query="join")
+    assert "6 kills, 1 other injections" in told
     assert "0 lost, 0 extra" in told
 
 
