@@ -217,28 +217,32 @@ def packed(parts: Parts, count: int) -> list[bytes]:
 
 
 _SECTIONS = ("words", "cells", "changing", "late", "rows")
-_PLAIN = struct.Struct("<BBBqqq")  # nothing, which begins no JSON; which sections; which times are known; these times
+# Nothing, which begins no JSON; which sections; which times are known; the mark of the columns' types; these times.
+_PLAIN = struct.Struct("<BBBIqqq")
 
 
 def _header(parts: Parts, names: tuple[str, ...], counts: dict[str, int] | None = None) -> bytes:
-    """What a place is told of one reader: as JSON, or where there are only times to tell in 27 bytes."""
+    """What a place is told of one reader: as JSON, or where there are only times to tell in 31 bytes."""
     times = parts.progress.largest, parts.newest, parts.oldest
+    columns = parts.state.plan.columns
     if counts is None and not parts.progress.sources:
         which = sum(1 << _SECTIONS.index(name) for name in names)
         known = sum(1 << at for at, time in enumerate(times) if time is not None)
-        return _PLAIN.pack(0, which, known, *(time or 0 for time in times))
+        return _PLAIN.pack(0, which, known, columns.mark, *(time or 0 for time in times))
     told: dict[str, Any] = {"progress": parts.progress.to_json(), "newest": times[1], "oldest": times[2]}
-    return json.dumps(told | {"sections": names} | ({} if counts is None else {"counts": counts})).encode()
+    told |= {"sections": names, "types": columns.told, "mark": columns.mark}
+    return json.dumps(told | ({} if counts is None else {"counts": counts})).encode()
 
 
 def _told(header: memoryview) -> dict[str, Any]:
     """What ``_header`` has written."""
     if header[0]:
         return dict(json.loads(bytes(header)))
-    _, which, known, *times = _PLAIN.unpack(header)
+    _, which, known, mark, *times = _PLAIN.unpack(header)
     largest, newest, oldest = (time if known & 1 << at else None for at, time in enumerate(times))
     names = [name for at, name in enumerate(_SECTIONS) if which & 1 << at]
-    return {"progress": {"largest": largest, "sources": []}, "newest": newest, "oldest": oldest, "sections": names}
+    told: dict[str, Any] = {"progress": {"largest": largest, "sources": []}, "newest": newest, "oldest": oldest}
+    return told | {"sections": names, "types": None, "mark": mark}
 
 
 def _cells_by_key(state: State, count: int) -> list[bytes]:
@@ -286,6 +290,7 @@ def _unpacked(state: State, blob: bytes) -> _Arrived:
             rows = sections[name] = table_of(section)
             state.plan.columns.check(rows.schema)
         elif name == "words":
+            state.plan.columns.check_told(header["types"], header["mark"])
             sections[name] = section
         else:
             part, _, _ = snapshot.read(state.plan.spec, section, state)

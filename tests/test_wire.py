@@ -96,3 +96,25 @@ def test_a_pair_costs_little() -> None:
     parts = collector.parts()
     for count in (1, 8, 200):
         assert sum(map(len, packed(parts, count))) <= 1.3 * parts.state.store.nbytes + 60 * count + 300
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_places_refuse_words_of_columns_of_other_types(place: int) -> None:
+    """Only the first place is told which types they were; all others know that they differ."""
+    spec = sl.Spec("ts", {"w": sl.tumbling("1s")}, {"total": sl.sum("v")}, by=["whole"])
+    first = rows(["whole"], 0)
+    other = first.set_column(first.column_names.index("v"), "v", first["v"].cast(pa.float64()))
+    operator = start(spec, first.schema)
+    told = (
+        "this one has double: cast it"
+        if place == 0
+        else "have other types than in the first one, where .*'v' was int64"
+    )
+    for _ in range(2):  # the refused one leaves no trace
+        collector = Collector(spec, other.schema)
+        collector.push(other)
+        with pytest.raises(TypeError, match=told):
+            admit(operator, [packed(collector.parts(), 2)[place]])
+        collector = Collector(spec, first.schema)
+        collector.push(first)
+        assert admit(operator, [packed(collector.parts(), 2)[place]]).stats.late == 0

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping
 
 import pyarrow as pa
 
 from slicing.columns.expressions import CannotCompute, Derived, all_computed
+from slicing.columns.lazy import lazy
 
 
 class Columns:
@@ -51,6 +53,27 @@ class Columns:
             if len(found) != 1 or schema.field(found[0]).type != type:
                 has = f"{schema.field(found[0]).type}: cast it" if len(found) == 1 else f"{len(found)} such columns"
                 raise TypeError(f"column {name!r} was {type} in the first batch; this one has {has}")
+
+    @lazy
+    def told(self) -> dict[str, str]:
+        """The types as another process is told them."""
+        return {name: str(type) for name, type in self._types.items()}
+
+    @lazy
+    def mark(self) -> int:
+        """32 bits that tell the types from others."""
+        return zlib.crc32(repr(self.told).encode())
+
+    def check_told(self, told: Mapping[str, str] | None, mark: int) -> None:
+        """Refuse what another process has made of columns of other types; ``told``: where it has said which."""
+        if mark == self.mark:
+            return
+        for name, type in self.told.items():
+            has = type if told is None else told.get(name, "no such column")
+            if has != type:
+                raise TypeError(f"column {name!r} was {type} in the first batch; this one has {has}: cast it")
+        columns = ", ".join(f"{name!r} was {type}" for name, type in self.told.items())
+        raise TypeError(f"columns of this batch have other types than in the first one, where {columns}: cast them")
 
 
 def column_type(schema: pa.Schema, name: str) -> pa.DataType:
