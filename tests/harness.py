@@ -491,7 +491,8 @@ def compare_late(case: Case, expected: list[Values], table: pa.Table, where: str
         assert table.schema.field(name).type == arrow_type(kind), f"{where}: late column {name!r} changed type"
 
     def order(row: Values) -> tuple:
-        return tuple(rank(row[name]) for name in case.columns)
+        values = [row[name] for name in case.columns]
+        return tuple((1, repr(value)) if isinstance(value, dict | list) else rank(value) for value in values)
 
     actual = sorted(plain_rows(table), key=order)
     expected = sorted(expected, key=order)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 TESTS = Path(__file__).parent
 ONLY = ("tests/test_agreement.py", "-k", "built_in")
-CASES = 120
+CASES = 60
 
 
 def test_random_streams_stay_inside_their_arrays() -> None:

@@ -135,7 +135,7 @@ def test_a_backfill_holds_one_piece_at_a_time(spread: str | None, monkeypatch: p
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
-    running = session("local[2,3]")
+    running = session("local[2,3]", **{"spark.sql.timestampType": "TIMESTAMP_LTZ"})
     yield running
     running.stop()
 

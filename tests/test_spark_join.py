@@ -240,7 +240,7 @@ def test_what_has_no_answer_on_several_places_is_refused(arguments: dict[str, An
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
-    running = session("local[2,3]")
+    running = session("local[2,3]", **{"spark.sql.timestampType": "TIMESTAMP_LTZ"})
     yield running
     running.stop()
 

@@ -339,6 +339,8 @@ def taken_up(older: Cells, fresh: Cells, lanes: Sequence[Lane]) -> Cells | None:
         return None
     if (meta[:size, :ROWS] != older.meta[:, :ROWS]).any() or not _may_change(fresh):
         return None
+    if not all([isinstance(lane.kind, int) for lane in lanes]):  # a user's partials
+        return None
     every = np.arange(size)
     meta[:size, ROWS] += older.meta[:, ROWS]
     for lane, before, block in zip(lanes, older.blocks, fresh.blocks, strict=True):
