@@ -61,8 +61,10 @@ from slicing.windows.builtin import (
     whole,
 )
 from slicing.windows.context_free import ContextFreeWindow
-from slicing.windows.rows.counted import last_rows, per_row, rows
+from slicing.windows.rows.last_rows import last_rows
 from slicing.windows.rows.marked import frame, punctuation
+from slicing.windows.rows.per_row import per_row
+from slicing.windows.rows.row_count import rows
 from slicing.windows.rows.users import ContextAwareWindow
 
 refuse_other(__file__)

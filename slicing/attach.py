@@ -31,8 +31,10 @@ from slicing.query.watermark import manual
 from slicing.reducing.batch import sequence_words
 from slicing.times.measure import Measure
 from slicing.windows.builtin import ContextFreeWindow, Cumulate, Landmark, Session, Sliding, Whole, Window, tumbling
-from slicing.windows.rows.counted import LastRows, PerRow, RowCount
+from slicing.windows.rows.last_rows import LastRows
 from slicing.windows.rows.marked import Frame, Punctuation
+from slicing.windows.rows.per_row import PerRow
+from slicing.windows.rows.row_count import RowCount
 from slicing.windows.rows.row_windows import RowWindow
 
 Ints = npt.NDArray[np.int64]

@@ -22,16 +22,15 @@ from slicing.kernels.strategies import STRATEGIES
 from slicing.query.plan import Plan
 from slicing.query.policy import Policy, checked
 from slicing.query.spec import ProcessingTime, Spec
-from slicing.query.watermark import Ordered
 from slicing.system import html
 from slicing.times.durations import SECOND, Duration
 from slicing.windows.bounds import BEGIN, Progression
-from slicing.windows.builtin import Calendar, Landmark, Session, Whole, Window
+from slicing.windows.builtin import Calendar, Landmark, Whole, Window
 from slicing.windows.context_free import ContextFreeWindow
-from slicing.windows.decide import Context, Decision, Workload, decide
 from slicing.windows.edges import DueWindows
-from slicing.windows.rows.counted import LastRows, RowCount
+from slicing.windows.rows.last_rows import LastRows
 from slicing.windows.rows.marked import Frame, Punctuation
+from slicing.windows.rows.row_count import RowCount
 from slicing.windows.rows.row_windows import RowWindow
 from slicing.windows.rows.users import BoundContextAware
 
@@ -241,44 +240,11 @@ def _fragments(plan: Plan) -> str:
     return "no: one cell a slice and key (no sessions)"
 
 
-def decisions(plan: Plan) -> dict[str, Decision]:
-    """For each window by name what the decision trees say."""
-    kinds = [lane.kind for lane in plan.lanes]
-    commutative = not any(isinstance(kind, ListKind) and not kind.fuse for kind in kinds)
-    invertible = all(
-        a.user.evicts if a.user is not None else a.function in ("count", "sum") and _is_exact(plan.aggs[name].type)
-        for name, formula in plan.spec.aggs.items()
-        for a in formula.parts()
-    )
-    ordered = isinstance(plan.spec.watermark, Ordered)
-    found = {}
-    for name in plan.names:
-        window = plan.spec.windows[name]
-        context: Context = "session" if isinstance(window, Session) else "free"
-        counts = isinstance(window, RowWindow) and window.ranked
-        if isinstance(window, RowWindow):
-            context = window.context
-        found[name] = decide(Workload(ordered, commutative, invertible, context, counts))
-    return found
-
-
-def _is_exact(type: pa.DataType) -> bool:
-    return type == pa.int64() or type == pa.uint64() or pa.types.is_decimal(type)
-
-
 def _rows_kept(plan: Plan) -> str:
     if plan.keeps_rows:
         beside = " beside slices" if plan.keeps_slices else ""
         found = [f"yes{beside}; a row is let go when no open window needs it"]
-        asked_of = decisions(plan)
-        sliced = [w.number for w in (*plan.stream_windows, *(plan.row_windows if plan.slices_rows else ()))]
-        for number in sorted(w.number for w in (*plan.row_windows, *plan.stream_windows)):
-            asked = asked_of[plan.names[number]]
-            until = "" if asked.rows else f"; all the same its rows are kept until its windows close, {plan.why_rows}"
-            if number in sliced:
-                until = "; once rows are final, only slices between where windows begin and end are kept"
-            found.append(f"{plan.names[number]}: {asked.why}{until}")
-        return "\n".join(found)
+        return "\n".join(found + [f"{name}: {plan.kept[name]}" for name in plan.bound_rows])
     kinds = [lane.kind for lane in plan.lanes if isinstance(lane.kind, ListKind)]
     if any(not kind.fuse for kind in kinds):
         return "yes, of some columns: a slice keeps the rows of an aggregate that must see them in order"
@@ -299,7 +265,7 @@ def _of_users(plan: Plan) -> list[tuple[str, str]]:
 
 
 def _splits(plan: Plan) -> str:
-    asked_of = decisions(plan)
+    asked_of = {name: plan.kept[name].asked for name in plan.names}
     split = [name for name, asked in asked_of.items() if asked.splits]
     if not split:
         return "none: no row moves an edge"
@@ -313,7 +279,7 @@ def _combine(plan: Plan) -> str:
     """What the engine chooses where every slice holds rows."""
     others = ["each session or whole stream: its run of cells, once"] if plan.sessions or plan.wholes else []
     others += ["each window of rows: its kept rows, as the windows due ask for it"] if plan.row_windows else []
-    others += ["windows of the whole stream: slices of their own, as of time"] if plan.stream_windows else []
+    others += ["windows of the whole stream: slices of their own, as of time"] if plan.on_axes else []
     longest = max((b.longest for b in plan.bounds if b.periodic is not None), default=0)
     width = min((p.every for p in _progressions(plan)), default=1)
     if not plan.bounds:
@@ -417,12 +383,11 @@ def _most(kind: ListKind) -> str:
 
 
 def _bounds(plan: Plan) -> str:
-    of_stream = {w.number for w in plan.stream_windows}
     unbounded = [
         f"{plan.names[i]} ({what})"
         for i, window in enumerate(plan.spec.windows[n] for n in plan.names)
         for kind, what in _UNBOUNDED
-        if isinstance(window, kind) and i not in of_stream
+        if isinstance(window, kind) and i not in plan.on_axes
     ]
     unbounded += [f"{plan.names[plan.timed[k]]} (fill keeps every key's last window)" for k in plan.fill]
     if unbounded and plan.idle is None:

@@ -329,12 +329,12 @@ class Operator:
         told: dict[str, Any] = {"combine": combine, "threads": threads, "max_windows_per_push": max_windows_per_push}
         told |= {"max_bytes": max_bytes, "on_full": on_full}
         operator = Operator(spec, **told, layout=layout, policy=policy)
-        state, operator._advanced, operator._ended = snapshot.read(spec, blob)
+        state, operator._advanced, operator._ended = snapshot.read(spec, blob, policy=operator._policy)
         operator._state = state
         return operator
 
     def _first_state(self, schema: pa.Schema) -> State:
-        state = State.fresh(self.spec, schema)
+        state = State.fresh(self.spec, schema, policy=self._policy)
         state.plan.run_by(self._policy)
         if self._advanced:
             state.watermark = max(_advanced(state.plan, w) for w in self._advanced)

@@ -127,8 +127,8 @@ def test_counts_without_keys_step_by_step(case: Case) -> None:
         )
     )
 )
-def test_counts_marks_and_frames_share_their_slices(short: None, case: Case) -> None:
-    check(case)
+def test_counts_marks_and_frames_share_their_slices(case: Case) -> None:
+    check(case, slice_rows=0)
 
 
 @share(20)
@@ -144,8 +144,8 @@ def test_counts_marks_and_frames_share_their_slices(short: None, case: Case) -> 
         )
     )
 )
-def test_counts_and_marks_of_the_whole_stream_go_on_from_slices(short: None, case: Case) -> None:
-    check(case)
+def test_counts_and_marks_of_the_whole_stream_go_on_from_slices(case: Case) -> None:
+    check(case, slice_rows=0)
 
 
 @pytest.mark.skipif(not IDLE, reason="SLICING_IDLE=0")
@@ -197,16 +197,11 @@ def test_blocks_and_threads_do_not_show(few_rows: None, case: Case) -> None:
     check(case)
 
 
-@pytest.fixture
-def calm(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows that became final are looked at alone first, however few are kept."""
-    monkeypatch.setattr(harness, "FORCED", {"alone_rows": -1})
-
-
 @share(15)
 @given(cases(Kit(kinds=("tumbling", *OF_ROWS), emits=("final",), idle=IDLE)))
-def test_rows_that_complete_no_window_are_added_to_others_unseen(calm: None, case: Case) -> None:
-    check(case)
+def test_rows_that_complete_no_window_are_added_to_others_unseen(case: Case) -> None:
+    """Rows that became final are looked at alone first, however few are kept."""
+    check(case, alone_rows=-1)
 
 
 @share(3)

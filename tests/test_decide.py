@@ -7,7 +7,7 @@ import pytest
 from harness import FastVisit, Squares, user_defined
 
 import slicing as sl
-from slicing.explain import _likely_schema, decisions
+from slicing.explain import _likely_schema
 from slicing.query.plan import Plan
 from slicing.windows.decide import Workload, decide
 
@@ -64,13 +64,13 @@ def test_a_plan_decides_for_each_of_its_windows(name, ordered):
     watermark = sl.ordered() if ordered else sl.bounded(3)
     spec = sl.Spec(time="t", windows={name: WINDOWS[name]}, aggs={"s": sl.sum("v")}, watermark=watermark)
     plan = Plan(spec, _likely_schema(spec))
-    decision = decisions(plan)[name]
+    decision = plan.kept[name].asked
     assert decision.rows == (name in ASKS[ordered])
     assert plan.keeps_rows >= decision.rows
     assert decision.removal == ("none" if ordered or name != "count" else "recompute")  # sums of floats never subtract
     told = sl.explain(spec)
     assert told["rows kept"].startswith("yes" if plan.keeps_rows else "no")
-    assert not decision.rows or decision.why in told["rows kept"]
+    assert not plan.keeps_rows or f"{name}: {plan.kept[name]}" in told["rows kept"]
     assert told["splits and removals"].startswith("none")
 
 
@@ -142,7 +142,7 @@ def test_only_windows_of_single_keys_grow_with_their_number():
 def test_an_aggregate_that_needs_order_keeps_rows_of_slices_out_of_order_only():
     query = {"time": "t", "windows": {"m": sl.tumbling(10)}, "aggs": {"c": sl.collect("v")}}
     ordered, not_ordered = (sl.Spec(**query, watermark=w) for w in (sl.ordered(), sl.bounded(3)))
-    assert [decisions(Plan(s, _likely_schema(s)))["m"].rows for s in (ordered, not_ordered)] == [NO, YES]
+    assert [Plan(s, _likely_schema(s)).kept["m"].asked.rows for s in (ordered, not_ordered)] == [NO, YES]
 
 
 @pytest.mark.parametrize(
@@ -161,4 +161,4 @@ def test_what_is_exact_and_has_an_inverse_may_be_subtracted(agg, removal):
     aggs = {"a": agg, "n": sl.count()}
     spec = sl.Spec(time="t", windows={"r": sl.rows(3)}, aggs=aggs, watermark=sl.bounded(3))
     schema = pa.schema({"t": pa.int64(), "v": pa.float64(), "i": pa.int64(), "flag": pa.bool_()})
-    assert decisions(Plan(spec, schema))["r"].removal == removal
+    assert Plan(spec, schema).kept["r"].asked.removal == removal

@@ -15,7 +15,7 @@ from slicing.kept_rows import close as kept
 from slicing.kept_rows import waiting as waits
 from slicing.query.policy import Policy
 from slicing.reducing import batch
-from slicing.windows.rows import counted
+from slicing.windows.rows import per_row
 
 N = {"n": sl.count(), "total": sl.sum("v"), "seen": sl.collect("v")}
 WINDOWS = {
@@ -560,8 +560,8 @@ def test_what_windows_at_all_rows_hold_is_looked_for_piece_by_piece(type, monkey
 @pytest.mark.parametrize("every, emit", [(2, "final"), (1, "changes")])
 def test_a_push_looks_only_for_windows_that_were_not_told(every, emit, monkeypatch):
     """However many rows are kept for windows to come."""
-    looked, recent = [], counted.recent
-    monkeypatch.setattr(counted, "recent", lambda *given: looked.append(given[4].size) or recent(*given))
+    looked, recent = [], per_row.recent
+    monkeypatch.setattr(per_row, "recent", lambda *given: looked.append(given[4].size) or recent(*given))
     lateness = {"emit": emit, "allowed_lateness": 5 if emit == "changes" else 0}
     spec = sl.Spec("t", {"w": sl.per_row(10_000, every)}, {"n": sl.count()}, watermark=sl.ordered(), **lateness)
     op = sl.Operator(spec)

@@ -12,8 +12,9 @@ from slicing.columns.keys import KeyTable
 from slicing.columns.order import inverse
 from slicing.query.spec import Spec
 from slicing.windows.builtin import Window
-from slicing.windows.rows.counted import PerRow, RowCount
 from slicing.windows.rows.marked import Frame
+from slicing.windows.rows.per_row import PerRow
+from slicing.windows.rows.row_count import RowCount
 
 Ints = npt.NDArray[np.int64]
 

@@ -17,8 +17,10 @@ from slicing.query.spec import Spec
 from slicing.query.triggers import every
 from slicing.query.watermark import bounded, ordered
 from slicing.windows.builtin import calendar, cumulate, session, sliding, tumbling
-from slicing.windows.rows.counted import last_rows, per_row, rows
+from slicing.windows.rows.last_rows import last_rows
 from slicing.windows.rows.marked import frame, punctuation
+from slicing.windows.rows.per_row import per_row
+from slicing.windows.rows.row_count import rows
 
 ROWS = 4000
 PUSHES = 4

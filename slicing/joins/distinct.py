@@ -23,7 +23,7 @@ from slicing.query.watermark import Bounded, Watermark, manual
 from slicing.system.bundles import bundled, unbundled
 from slicing.times.durations import Duration, parse_span
 from slicing.windows.builtin import Calendar, Tumbling
-from slicing.windows.rows.counted import per_row
+from slicing.windows.rows.per_row import per_row
 
 ROW, LEAST, PLACE = "__row", "__least", "__place"
 

@@ -24,7 +24,7 @@ from slicing.kept_rows.remembered import Arrived, Contexts, Notes, Quiet
 from slicing.query.plan import Plan
 from slicing.reducing.batch import Rows
 from slicing.windows.bounds import BEGIN, FOREVER
-from slicing.windows.rows.row_view import OF_ALL, OF_KEY, RowTable
+from slicing.windows.rows.row_view import OF_ALL, OF_KEY, RANK, RowTable
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -94,7 +94,7 @@ class KeyRows:
             used[living.codes] = True
         for cells in (run for stream in self.streams for run in stream.store.runs):
             used[cells.code] = True
-        if self.plan.counts_rows:
+        if RANK in self.plan.ranked_by:
             ranked = self.final.ranked[:codes]
             used[: ranked.size] |= ranked != remembered.grown(self.quiet.began, ranked.size)[: ranked.size]
         for marked in (self.quiet.last[:codes] > BEGIN, self.arrived.of_key[:codes] > 0):

@@ -21,7 +21,8 @@ from slicing.query.plan import Plan
 from slicing.reducing.batch import Rows
 from slicing.reducing.reduce import lift_rows
 from slicing.windows.bounds import FOREVER
-from slicing.windows.rows.counted import BoundPerRow, BoundRowCount
+from slicing.windows.rows.per_row import BoundPerRow
+from slicing.windows.rows.row_count import KeyRanks
 from slicing.windows.rows.row_view import ARRIVAL, BoundRows, Found, View
 
 Ints = npt.NDArray[np.int64]
@@ -84,7 +85,7 @@ def given_out(plan: Plan, window: BoundRows, view: View, after: int, until: int)
     """The windows of a type that close at ``after`` or later and before ``until``."""
     if len(plan.names) == 1 and isinstance(window, BoundPerRow) and window.at_all_rows and view.first.size == 1:
         return _at_all_rows(plan, window, view, after, until)
-    if len(plan.names) == 1 and isinstance(window, BoundRowCount):
+    if len(plan.names) == 1 and isinstance(window, KeyRanks):
         steady = window.steady(view)
         if steady is not None:
             return _at_steady_rows(plan, window, view, steady, after, until)
@@ -93,7 +94,7 @@ def given_out(plan: Plan, window: BoundRows, view: View, after: int, until: int)
 
 
 def _at_steady_rows(
-    plan: Plan, window: BoundRowCount, view: View, steady: tuple[int, Ints, Ints], after: int, until: int
+    plan: Plan, window: KeyRanks, view: View, steady: tuple[int, Ints, Ints], after: int, until: int
 ) -> list[Answers]:
     """Windows at every so many rows of one group that close at ``after`` or later and before ``until``.
 

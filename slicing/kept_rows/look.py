@@ -155,7 +155,7 @@ class KeyLook:
     def of_stream(self, keys: KeyTable | None, flush: bool) -> tuple[KeyLook, list[Answers]]:
         """Windows of the whole stream that slices answer, and the store with what is kept of them."""
         plan, streams, found = self.store.plan, self.store.streams, list[Answers]()
-        if not plan.stream_windows:
+        if not plan.on_axes:
             return self, []
         apart = plan.counts_stream and not plan.spec.by  # the rows of each lie as they came
         runs: Sequence[Rows | None] = self.runs or [None]

@@ -33,7 +33,8 @@ from slicing.windows.bounds import BEGIN, END, Bound, BoundFixed, BoundLandmark
 from slicing.windows.builtin import Session, Window
 from slicing.windows.context_free import ContextFreeWindow
 from slicing.windows.edges import EdgeSet
-from slicing.windows.rows.counted import PerRow, RowCount
+from slicing.windows.rows.per_row import PerRow
+from slicing.windows.rows.row_count import RowCount
 from slicing.windows.rows.row_view import BEGINS, FLAGS, MOST_FLAGS, UNCOUNTED, RowTable
 from slicing.windows.rows.row_windows import RowWindow
 
@@ -131,11 +132,11 @@ def check_change(old: Spec, new: Spec) -> None:
 def moved(state: State, spec: Spec, given: pa.Schema, since: Mapping[str, int], agg_since: Mapping[str, int]) -> State:
     """What the operator remembers, for a spec with other windows and aggregates, some of which begin now."""
     old = state.plan
-    starts = [
+    windows, aggs = (
         {n: tick for n, tick in {**before, **now}.items() if n in named and (tick > BEGIN or _by_arrival(named[n]))}
         for before, now, named in ((old.since, since, spec.windows), (old.agg_since, agg_since, spec.aggs))
-    ]
-    plan = Plan(spec, given, old.arrival, *starts)
+    )
+    plan = Plan(spec, given, old.arrival, windows, aggs, old.policy)
     number = np.array([plan.names.index(n) if n in spec.windows else -1 for n in old.names], np.int64)
     timed = {old.names[i]: k for k, i in enumerate(old.timed)}
     filled = {

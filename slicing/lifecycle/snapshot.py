@@ -35,6 +35,7 @@ from slicing.kept_rows.remembered import Arrived, Quiet
 from slicing.lifecycle.in_range import OutOfRange, check_state
 from slicing.lifecycle.state import State
 from slicing.query.plan import Plan
+from slicing.query.policy import DEFAULT, Policy
 from slicing.query.spec import Spec
 from slicing.query.watermark import Progress
 from slicing.reducing.batch import Rows
@@ -79,7 +80,7 @@ def write(spec: Spec, state: State | None, advanced: tuple[object, ...], ended: 
 
 
 def read(
-    spec: Spec, blob: bytes | memoryview, known: State | None = None
+    spec: Spec, blob: bytes | memoryview, known: State | None = None, policy: Policy = DEFAULT
 ) -> tuple[State | None, tuple[object, ...], bool]:
     """The state, watermarks given before any row, and whether the stream has ended.
 
@@ -100,11 +101,11 @@ def read(
         return None, tuple(header["advanced"]), header["ended"]
     tables = list(map(table_of, sections))
     if known is not None:  # from another process of the same query
-        return _state(spec, header, iter(tables), known), (), header["ended"]
+        return _state(spec, header, iter(tables), known, policy), (), header["ended"]
     try:
         for table in tables:
             table.validate(full=True)
-        state = _state(spec, header, iter(tables), None)
+        state = _state(spec, header, iter(tables), None, policy)
         check_state(state)
     except (OutOfRange, pa.ArrowInvalid) as error:
         raise SnapshotError(f"the snapshot is not one that this library wrote: {error}") from None
@@ -148,14 +149,14 @@ def _state_tables(state: State) -> list[pa.Table]:
     return tables + _row_tables(state.rows)
 
 
-def _state(spec: Spec, header: dict[str, Any], take: Iterator[pa.Table], known: State | None) -> State:
+def _state(spec: Spec, header: dict[str, Any], take: Iterator[pa.Table], known: State | None, policy: Policy) -> State:
     """What ``_state_header`` and ``_state_tables`` have written."""
     given = next(take).schema
     stands = header["arrival"], header["since"], header["agg_since"]
     if known is not None and given == known.given and stands == _stands(known.plan):
         plan = known.plan
     else:
-        plan = Plan(spec, given, *stands)
+        plan = Plan(spec, given, *stands, policy=policy)
     keys = None
     if spec.by:
         keys = KeyTable(plan.key_types)

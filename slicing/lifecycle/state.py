@@ -16,6 +16,7 @@ from slicing.columns.keys import KeyTable
 from slicing.columns.values import decoded, storable
 from slicing.kept_rows.by_key import KeyRows
 from slicing.query.plan import Plan
+from slicing.query.policy import DEFAULT, Policy
 from slicing.query.spec import Spec
 from slicing.query.watermark import Progress
 from slicing.storage.apart import Apart, of_runs
@@ -51,8 +52,8 @@ class State:
     fired_at: dict[str, int] = field(default_factory=dict)  # window -> when a clock fired it last, or was first asked
 
     @staticmethod
-    def fresh(spec: Spec, schema: pa.Schema, arrival: bool = True) -> State:
-        plan = Plan.of(spec, schema, arrival)
+    def fresh(spec: Spec, schema: pa.Schema, arrival: bool = True, policy: Policy = DEFAULT) -> State:
+        plan = Plan.of(spec, schema, arrival, policy)
         pools = {name: pa.array([], storable(decoded(plan.types[name]))) for name in plan.ranked}
         return State(plan, Store(plan), KeyRows(plan), KeyTable(plan.key_types) if spec.by else None, pools=pools)
 

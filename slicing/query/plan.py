@@ -32,7 +32,8 @@ from slicing.columns.values import FLOAT, INTEGER, UNSIGNED, ValueType, given_ou
 from slicing.kernels import combine as kinds
 from slicing.kernels.combine import REMOVABLE
 from slicing.kernels.strategies import STRATEGIES
-from slicing.query.policy import ADDED, Policy, refusal
+from slicing.query.keep import Form, Kept, kept_for
+from slicing.query.policy import ADDED, DEFAULT, Policy, refusal
 from slicing.query.spec import ProcessingTime, Spec
 from slicing.query.triggers import EVENT, PUSH, AfterShare, Every
 from slicing.query.watermark import Ordered
@@ -42,8 +43,8 @@ from slicing.windows.builtin import Session, Whole, Window
 from slicing.windows.context_free import ContextFreeWindow
 from slicing.windows.cuts import Cuts
 from slicing.windows.edges import EdgeSet
-from slicing.windows.rows.counted import PerRow
-from slicing.windows.rows.row_view import MOST_FLAGS, OF_ALL, OF_KEY, BoundRows
+from slicing.windows.rows.per_row import PerRow
+from slicing.windows.rows.row_view import OF_ALL, OF_KEY, PLACE, RANK, BoundRows, OnAxis
 from slicing.windows.rows.row_windows import Binding, RowWindow
 
 Ints = npt.NDArray[np.int64]
@@ -72,15 +73,16 @@ class Plan:
         arrival: bool = True,
         since: Mapping[str, int] | None = None,
         agg_since: Mapping[str, int] | None = None,
+        policy: Policy = DEFAULT,
     ) -> None:
         """``since``: windows added while the stream ran; those that start before have missed rows. ``agg_since``:
-        aggregates added; they are null in windows that start before."""
+        aggregates added; they are null in windows that start before. ``policy``: how rows are kept."""
         self.spec = spec
         self.since = dict(since or {})
         self.agg_since = dict(agg_since or {})
         self.memo: dict[str, Any] = {}
         self._made_alike: dict[str, Any] = {}
-        self.policy = Policy()
+        self.policy = policy
         self.arrival = arrival  # False: rows come in no order, and ties go to the smaller value
         types = {name: column_type(schema, name) for name in spec.columns()}
         self.derived = spec.derived()
@@ -117,18 +119,22 @@ class Plan:
         self._bind_aggregates(types)
 
     @staticmethod
-    def of(spec: Spec, schema: pa.Schema, arrival: bool = True) -> Plan:
+    def of(spec: Spec, schema: pa.Schema, arrival: bool = True, policy: Policy = DEFAULT) -> Plan:
         """A plan of its own like one made before for an equal spec and the same types: 130 -> 12 us, and after other
         work 600 -> 60."""
         if not all(isinstance(window, Window) for window in spec.windows.values()):  # a user's may remember something
-            return Plan(spec, schema, arrival)
+            return Plan(spec, schema, arrival, policy=policy)
         try:
-            like = _like(spec, arrival, tuple([(name, column_type(schema, name)) for name in spec.columns()]))
+            types = tuple([(name, column_type(schema, name)) for name in spec.columns()])
+            like = _like(spec, arrival, types, policy.slice_rows)
         except TypeError:
-            return Plan(spec, schema, arrival)  # refused once more, or an argument of an aggregate has no hash
+            return Plan(
+                spec, schema, arrival, policy=policy
+            )  # refused once more, or an argument of an aggregate has no hash
         plan, edges = object.__new__(Plan), object.__new__(EdgeSet)
         edges.__dict__.update(like.edges.__dict__)
         plan.__dict__.update(like.__dict__, spec=spec, edges=edges, columns=Columns(like.types, like.derived), memo={})
+        plan.policy = policy
         return plan
 
     def _bind_edges(self, windows: Sequence[ContextFreeWindow | RowWindow | Window]) -> None:
@@ -222,28 +228,44 @@ class Plan:
                 w.bind_rows,
                 Binding(
                     *(i, self.measure, flags, values, types, keyed),
-                    *(self.since.get(self.names[i]), revises, in_turn, self.idle),
+                    *(self.since.get(self.names[i]), revises, in_turn, self.idle, self.policy.slice_rows),
                 ),
             )
             for i, w in of_rows
         ]
-        # of windows of the whole stream, those that go on from slices; all others are shown rows
-        alone = self.idle is None
-        self.stream_windows = [
-            w
-            for w in bound
-            if w.slices
-            and (not w.by_key or (w.lies_on_axis and alone))
-            and not (w.notes or revises or self.names[w.number] in self.since)
-        ]
-        self.row_windows = [w for w in bound if w not in self.stream_windows]
-        in_python = {n for w in self.row_windows if w.in_python for n in dict(of_rows)[w.number].columns()}
-        # the columns that users' windows see, each with its form: numbers, if all these windows are compiled
-        self.row_values = {name: None if name in in_python else number_form(types[name]) for name in seen}
-        self.counts_rows = any(w.counts for w in self.row_windows)
-        self.counts_arrivals = any(w.by_arrival and w.by_key for w in self.row_windows)
-        self.counts_all = any(w.by_arrival and not w.by_key for w in self.row_windows)
-        self.places_rows = any(w.by_place for w in self.row_windows)
+        self.bound_rows = {self.names[window.number]: window for window in bound}
+        self._row_columns = {self.names[i]: w.columns() for i, w in of_rows}
+
+    @lazy
+    def kept(self) -> dict[str, Kept]:
+        """What is kept for each window, by name, and why."""
+        return kept_for(self.spec, self.aggs, self.lanes, self.bound_rows, self.since, len(self.row_flags))
+
+    @lazy
+    def on_axes(self) -> dict[int, OnAxis]:
+        """The windows of the whole stream that go on from slices, by number, and how they lie."""
+        axes = {window.number: self.kept[name].axis for name, window in self.bound_rows.items()}
+        return {number: axis for number, axis in axes.items() if axis is not None}
+
+    @lazy
+    def row_windows(self) -> list[BoundRows]:
+        """The other windows that rows decide, which are shown rows."""
+        return [window for window in self.bound_rows.values() if window.number not in self.on_axes]
+
+    @lazy
+    def row_values(self) -> dict[str, str | None]:
+        """The columns that users' windows see, each with its form: numbers, if all these windows are compiled."""
+        seen = dict.fromkeys(column for columns in self._row_columns.values() for column in columns)
+        shown = (self._row_columns[self.names[w.number]] for w in self.row_windows if w.in_python)
+        in_python = {column for columns in shown for column in columns}
+        return {name: None if name in in_python else number_form(self.types[name]) for name in seen}
+
+    @lazy
+    def ranked_by(self) -> frozenset[int]:
+        """The facts that rank rows, of the windows that count them and have noted no rank."""
+        return frozenset(
+            w.ranked_by for w in self.row_windows if w.ranked_by is not None and not (w.ranked_by == RANK and w.notes)
+        )
 
     def missed(self, window: Ints, start: Ints, end: Ints) -> npt.NDArray[np.bool_]:
         """Windows that began before they were added to the running stream."""
@@ -255,7 +277,7 @@ class Plan:
     @lazy
     def keeps_rows(self) -> bool:
         """Whether rows are kept, one by one until they are final at least, beside slices or instead of them."""
-        return bool(self.row_windows or self.stream_windows)
+        return bool(self.bound_rows)
 
     @lazy
     def by_key(self) -> bool:
@@ -265,26 +287,17 @@ class Plan:
     @lazy
     def stamps(self) -> tuple[int, ...]:
         """What is counted when a row comes."""
-        return (*([OF_KEY] if self.counts_arrivals else []), *([OF_ALL] if self.counts_all else []))
+        return tuple(fact for fact in (OF_KEY, OF_ALL) if fact in self.ranked_by)
 
     @lazy
-    def why_rows(self) -> str | None:
-        """Why final rows are kept one by one for windows that rows decide; None where slices are enough: nothing is
-        revised, and all windows tell from final rows where they begin and end, and see all of them."""
-        if self.spec.revises:
-            return "for a late row may revise them"
-        other = next((w for w in self.row_windows if not w.slices), None)
-        if other is not None:
-            return f"for a window {self.names[other.number]!r} {other.why_rows}"
-        if len(self.row_flags) > MOST_FLAGS:
-            return f"for windows ask {len(self.row_flags)} flags of a row, and a slice has room for {MOST_FLAGS}"
-        alike = all(w.by_key and w.origin == BEGIN and not w.notes for w in self.row_windows)
-        return None if alike else "for windows were added"
+    def places_rows(self) -> bool:
+        """Whether rows are counted by their places in the whole stream."""
+        return PLACE in self.ranked_by
 
     @lazy
     def slices_rows(self) -> bool:
         """Whether rows that become final are cut where windows of rows begin and end, and only the slices are kept."""
-        return bool(self.row_windows) and self.why_rows is None
+        return any(kept.form == Form.SLICES for kept in self.kept.values())
 
     @lazy
     def slices_at_once(self) -> bool:
@@ -293,13 +306,13 @@ class Plan:
         if self.spec.watermark != Ordered() or self.spec.sequence is not None or self.idle is not None:
             return False
         if self.row_windows:
-            return self.slices_rows and not self.stream_windows and all(w.by_rank for w in self.row_windows)
+            return self.slices_rows and not self.on_axes and all(w.tiles for w in self.row_windows)
         return self.lateness == 0 and self.counts_stream
 
     @lazy
     def counts_stream(self) -> bool:
         """Whether windows of the whole stream count its rows, all of them."""
-        return all(window.on_axis().marks is None for window in self.stream_windows)
+        return all(axis.marks is None for axis in self.on_axes.values())
 
     @lazy
     def row_columns(self) -> tuple[str, ...]:
@@ -552,9 +565,9 @@ class Plan:
 
 
 @lru_cache(64)
-def _like(spec: Spec, arrival: bool, types: tuple[tuple[str, pa.DataType], ...]) -> Plan:
+def _like(spec: Spec, arrival: bool, types: tuple[tuple[str, pa.DataType], ...], slice_rows: int) -> Plan:
     """The plan that others are made like, with everything that is looked for once."""
-    plan = Plan(spec, pa.schema(types), arrival)
+    plan = Plan(spec, pa.schema(types), arrival, policy=Policy(slice_rows=slice_rows))
     for name, attribute in vars(Plan).items():
         if isinstance(attribute, lazy):
             getattr(plan, name)

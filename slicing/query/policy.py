@@ -40,6 +40,7 @@ class Policy:
     fused_cells: int = 256  # cells, or items of their lists, that are not worth a look which of them could be fused
 
     # kept rows
+    slice_rows: int = 2  # between the edges of windows that count rows: with fewer, slices would be as much as rows
     alone_rows: int = 4  # times as many are kept as became final, for a look at the latter alone to be worth it
 
     # trees over runs
@@ -64,6 +65,7 @@ class Policy:
         return cost <= self.table_passes * live
 
 
+DEFAULT = Policy()
 ADDED = ("count", "sum", "mean")  # aggregates that read nothing of a lane but what can be removed from it
 
 

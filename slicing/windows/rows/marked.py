@@ -35,7 +35,7 @@ class Punctuation(RowWindow, Window):
         return False
 
     def bind_rows(self, binding: Binding) -> BoundRows:
-        return BoundPunctuation(self, binding)
+        return BoundPunctuation.of(self, binding)
 
 
 def punctuation(column: str, *, per_key: bool = True) -> Punctuation:
@@ -62,49 +62,21 @@ def punctuation(column: str, *, per_key: bool = True) -> Punctuation:
 
 
 class BoundPunctuation(BoundRows):
-    counts, slices = False, True
+    """From mark to mark."""
+
+    slices = True
 
     def __init__(self, window: Punctuation, binding: Binding) -> None:
         self.number, self.flag, self.column = binding.number, binding.flags["column", window.column], window.column
-        self.per_key = self.by_key = window.per_key or not binding.keyed
         # then what comes before a mark is part of a window, and not known whole
         self.added, self.anew = binding.added, binding.anew
 
-    def on_axis(self) -> OnAxis:
-        return OnAxis(self.column, 1, 1, True)
+    @staticmethod
+    def of(window: Punctuation, binding: Binding) -> BoundPunctuation:
+        return (KeyMarks if window.per_key or not binding.keyed else StreamMarks)(window, binding)
 
-    def find(self, view: View, until: int) -> Found:
-        if not len(view.rows):
-            return nothing()
-        found = self._of_keys(view) if self.per_key else self._of_stream(view)
-        if self.added:
-            if not self.per_key:
-                return found.take(np.isin(found.start, self._marks(view)))
-            anew = (view.fact(SINCE)[view.first] >= self.anew)[found.group]
-            return found.take(self._marked(view)[found.first] | anew)
-        return found
-
-    def _of_keys(self, view: View) -> Found:
-        first = np.flatnonzero(self._begins(view))
-        group, last = view.group[first], np.append(first[1:], len(view.rows))
-        ended = last < view.last[group]
-        since = view.fact(SINCE)
-        closes = np.where(ended, since[np.minimum(last, len(view.rows) - 1)], FOREVER)
-        end = np.where(ended, closes, view.time[last - 1])
-        start = since[first]
-        return Found(None, first, last, group, start, end, closes, in_order=True)
-
-    def needs(self, view: View, h: int) -> Ints:
-        if not self.per_key:
-            marks = self._marks(view)
-            settled = marks[marks < h]
-            return view.before(int(settled[-1])) if settled.size else view.first
-        begins = np.where(self._begins(view) & (view.time < h), np.arange(len(view.rows)), -1)
-        return np.maximum(np.maximum.reduceat(begins, view.first), view.first) if view.first.size else view.first
-
-    def stirs(self, view: View, until: int) -> Mask:
-        marked = view.first_of(view.flagged(self.flag)) < view.last
-        return marked if self.per_key else np.broadcast_to(marked.any(), marked.size)
+    def begins(self, view: View) -> Mask:
+        return view.flagged(self.flag)
 
     def cuts(self, fresh: Fresh) -> Cuts:
         marked = np.flatnonzero(fresh.flag(self.flag))
@@ -114,8 +86,31 @@ class BoundPunctuation(BoundRows):
         begins[at] = cut[at] = cut[fresh.bounds[:-1]] = True
         return Cuts(np.flatnonzero(cut), of_first={self.flag: begins})
 
-    def begins(self, view: View) -> Mask:
-        return view.flagged(self.flag)
+
+class KeyMarks(BoundPunctuation):
+    """Of each key by its own marks."""
+
+    def find(self, view: View, until: int) -> Found:
+        if not len(view.rows):
+            return nothing()
+        first = np.flatnonzero(self._begins(view))
+        group, last = view.group[first], np.append(first[1:], len(view.rows))
+        ended = last < view.last[group]
+        since = view.fact(SINCE)
+        closes = np.where(ended, since[np.minimum(last, len(view.rows) - 1)], FOREVER)
+        end = np.where(ended, closes, view.time[last - 1])
+        found = Found(None, first, last, group, since[first], end, closes, in_order=True)
+        if not self.added:
+            return found
+        anew = (since[view.first] >= self.anew)[group]
+        return found.take(self._marked(view)[first] | anew)
+
+    def needs(self, view: View, h: int) -> Ints:
+        begins = np.where(self._begins(view) & (view.time < h), np.arange(len(view.rows)), -1)
+        return np.maximum(np.maximum.reduceat(begins, view.first), view.first) if view.first.size else view.first
+
+    def stirs(self, view: View, until: int) -> Mask:
+        return view.first_of(view.flagged(self.flag)) < view.last
 
     def _begins(self, view: View) -> Mask:
         """Rows that begin a window: the first of each group, and the first of those as late as a mark."""
@@ -131,10 +126,18 @@ class BoundPunctuation(BoundRows):
         marked[at] = np.logical_or.reduceat(view.flagged(self.flag), at)
         return marked
 
-    def _marks(self, view: View) -> Ints:
-        return np.unique(view.time[view.flagged(self.flag)])
 
-    def _of_stream(self, view: View) -> Found:
+class StreamMarks(BoundPunctuation):
+    """Of all keys by the marks of any; windows are split by key."""
+
+    by_key = False
+
+    def on_axis(self) -> OnAxis:
+        return OnAxis(self.column, 1, 1, True)
+
+    def find(self, view: View, until: int) -> Found:
+        if not len(view.rows):
+            return nothing()
         earliest, latest = int(view.time.min()), int(view.time.max())
         marks = self._marks(view)
         low = np.unique(np.append(marks, earliest))
@@ -142,7 +145,19 @@ class BoundPunctuation(BoundRows):
         which, group, first, last = by_group(view, view.time, low, high)
         closes, start = high[which], low[which]
         end = np.where(closes < FOREVER, closes, latest)
-        return Found(None, first, last, group, start, end, closes)
+        found = Found(None, first, last, group, start, end, closes)
+        return found.take(np.isin(start, marks)) if self.added else found
+
+    def needs(self, view: View, h: int) -> Ints:
+        marks = self._marks(view)
+        settled = marks[marks < h]
+        return view.before(int(settled[-1])) if settled.size else view.first
+
+    def stirs(self, view: View, until: int) -> Mask:
+        return np.broadcast_to(view.flagged(self.flag).any(), view.first.size)
+
+    def _marks(self, view: View) -> Ints:
+        return np.unique(view.time[view.flagged(self.flag)])
 
 
 # --- frames ---------------------------------------------------------------------------------------------------------
@@ -186,7 +201,7 @@ def frame(enter: str, leave: str, *, partial: bool = False) -> Frame:
 
 
 class BoundFrame(BoundRows):
-    counts, slices = False, True
+    slices = True
 
     def __init__(self, window: Frame, binding: Binding) -> None:
         self.number, self.partial = binding.number, window.partial

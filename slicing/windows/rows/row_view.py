@@ -255,23 +255,25 @@ class BoundRows:
     """A window type over rows, in ticks."""
 
     number: int  # among the windows of the spec
-    counts: bool  # whether it asks how many rows of a key were let go
+    ranked_by: int | None = None  # the fact that ranks rows, if it counts them: RANK, PLACE, or, as they come, OF_KEY
+    # or OF_ALL (``View.base`` is then the count from which on it does)
     in_python: bool = False  # whether it is a user's and sees rows one by one
     origin: int = BEGIN  # added while the stream ran, it sees rows from this time on
     notes: bool = False  # whether something has to be known of a key (0 at first) when its rows have been let go
     by_key: bool = True  # whether a key's windows are told by its rows alone
-    by_arrival: bool = False  # whether it counts rows as they come: ``View.base`` is the count from which on it does
     wakes: bool = False  # whether time alone may complete a window or let rows go
-
-    by_place: bool = False  # whether it counts rows by their places in the whole stream, ``View.place``
-    by_rank: bool = False  # whether a row's place in its key tells them all, and each ends where one begins
-    lies_on_axis: bool = False  # whether ``on_axis`` tells them where there are no keys
+    tiles: bool = False  # whether a row's rank in its key tells them all, and each ends where one begins
     slices: bool = False  # whether final rows tell where its windows begin and end, and are many between those
     why_rows = "may begin or end at any of them"  # why not
 
-    def on_axis(self) -> OnAxis:
-        """For windows of the whole stream that slice: what they count, and how they lie on that axis."""
-        raise NotImplementedError
+    @property
+    def by_arrival(self) -> bool:
+        """Whether it counts rows as they come."""
+        return self.ranked_by in (OF_KEY, OF_ALL)
+
+    def on_axis(self) -> OnAxis | None:
+        """What it counts of the whole stream, and how it lies on that axis; None if its windows are of single keys."""
+        return None
 
     def cuts(self, fresh: Fresh) -> Cuts:
         """For windows that slice: where they begin and end."""

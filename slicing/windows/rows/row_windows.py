@@ -32,6 +32,7 @@ class Binding(NamedTuple):
     revises: bool  # late rows may change windows that were given out
     arrives_in_order: bool = False  # rows come as (time, sequence, arrival) has them
     idle: int | None = None
+    slice_rows: int = 2  # between edges on average, of windows that count them, for slices to be kept instead
 
     @property
     def added(self) -> bool:

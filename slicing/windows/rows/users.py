@@ -119,8 +119,6 @@ _ALL: Sequence[Edge] = []  # stands for closing all that is open
 
 
 class BoundContextAware(BoundRows):
-    counts = False
-
     def __init__(self, window: ContextAwareWindow, binding: Binding) -> None:
         self.number, self.window = binding.number, window
         self.origin = BEGIN if binding.since is None else binding.since

@@ -1,0 +1,103 @@
+"""What is kept for each window of a query, and why: decided once, in planning. ``explain`` tells the same objects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+
+import pyarrow as pa
+
+from slicing.aggregates.aggregate import BoundAggregate
+from slicing.cells.lanes import Lane
+from slicing.cells.lists import ListKind
+from slicing.query.spec import Spec
+from slicing.query.watermark import Ordered
+from slicing.windows.bounds import BEGIN
+from slicing.windows.builtin import Session
+from slicing.windows.decide import Context, Decision, Workload, decide
+from slicing.windows.rows.row_view import MOST_FLAGS, BoundRows, OnAxis
+from slicing.windows.rows.row_windows import RowWindow
+
+
+class Form(Enum):
+    """In what form rows are kept for a window."""
+
+    PARTIALS = "as partials of the slices between edges"
+    AXIS = "as slices of the whole stream, on an axis of their own, once they are final"
+    SLICES = "as slices cut where windows of rows begin and end, once they are final"
+    ROWS = "one by one, until no window needs them"
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What is kept for a window, and why."""
+
+    asked: Decision  # what the decision trees say of it
+    form: Form = Form.PARTIALS
+    axis: OnAxis | None = None
+    why: str = ""  # why rows, where the trees do not ask for them
+
+    def __str__(self) -> str:
+        if self.form in (Form.AXIS, Form.SLICES):
+            return f"{self.asked.why}; once rows are final, only slices between where windows begin and end are kept"
+        if self.form == Form.ROWS and not self.asked.rows:
+            return f"{self.asked.why}; all the same its rows are kept until its windows close, {self.why}"
+        return self.asked.why
+
+
+def kept_for(
+    spec: Spec,
+    aggs: Mapping[str, BoundAggregate],
+    lanes: Sequence[Lane],
+    row_windows: Mapping[str, BoundRows],
+    added: Mapping[str, int],
+    flags: int,
+) -> dict[str, Kept]:
+    """What is kept for each window by name, where ``row_windows`` are those that rows decide, which ask so many
+    ``flags`` of a row, and some were ``added`` to the running stream."""
+    commutative = not any(isinstance(lane.kind, ListKind) and not lane.kind.fuse for lane in lanes)
+    ordered, invertible = isinstance(spec.watermark, Ordered), _invertible(spec, aggs)
+    found = {}
+    for name, window in spec.windows.items():
+        context: Context = "session" if isinstance(window, Session) else "free"
+        if isinstance(window, RowWindow):
+            context = window.context
+        counts = isinstance(window, RowWindow) and window.ranked
+        found[name] = Kept(decide(Workload(ordered, commutative, invertible, context, counts)))
+    for name, bound in row_windows.items():
+        free = bound.slices and not (spec.revises or bound.notes or name in added)
+        axis = bound.on_axis() if free and spec.idle is None else None
+        if axis is not None:
+            found[name] = replace(found[name], form=Form.AXIS, axis=axis)
+    others = {name: bound for name, bound in row_windows.items() if found[name].axis is None}
+    why = _why_rows(spec, others, flags)
+    form = Form.SLICES if why is None else Form.ROWS
+    return found | {name: replace(found[name], form=form, why=why or "") for name in others}
+
+
+def _why_rows(spec: Spec, windows: Mapping[str, BoundRows], flags: int) -> str | None:
+    """Why final rows are kept one by one; None where slices are enough: nothing is revised, and all windows tell from
+    final rows where they begin and end, and see all of them."""
+    if spec.revises:
+        return "for a late row may revise them"
+    other = next((name for name, bound in windows.items() if not bound.slices), None)
+    if other is not None:
+        return f"for a window {other!r} {windows[other].why_rows}"
+    if flags > MOST_FLAGS:
+        return f"for windows ask {flags} flags of a row, and a slice has room for {MOST_FLAGS}"
+    alike = all(bound.by_key and bound.origin == BEGIN and not bound.notes for bound in windows.values())
+    return None if alike else "for windows were added"
+
+
+def _invertible(spec: Spec, aggs: Mapping[str, BoundAggregate]) -> bool:
+    """Whether what leaves a window may be taken from all its aggregates."""
+    return all(
+        part.user.evicts if part.user is not None else part.function in ("count", "sum") and _exact(aggs[name].type)
+        for name, formula in spec.aggs.items()
+        for part in formula.parts()
+    )
+
+
+def _exact(type: pa.DataType) -> bool:
+    return type == pa.int64() or type == pa.uint64() or pa.types.is_decimal(type)

@@ -1,0 +1,77 @@
+"""A key's last rows at every edge: ``last_rows``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.kernels.rows import before_edges
+from slicing.times.durations import Duration, parse_span
+from slicing.windows.bounds import FOREVER
+from slicing.windows.builtin import Window
+from slicing.windows.rows.row_view import SINCE, BoundRows, Found, View
+from slicing.windows.rows.row_windows import Binding, RowWindow, whole_number
+
+Ints = npt.NDArray[np.int64]
+Span = Duration | int
+
+
+@dataclass(frozen=True, repr=False)
+class LastRows(RowWindow, Window):
+    _constructor: ClassVar[str] = "last_rows"
+    spans: ClassVar[tuple[str, ...]] = ("every",)
+    n: int
+    every: Span
+
+    def bind_rows(self, binding: Binding) -> BoundRows:
+        return BoundLastRows(self, binding)
+
+
+def last_rows(n: int, every: object) -> LastRows:
+    """At every multiple of ``every``, the key's last ``n`` rows before it (all, while there are fewer).
+
+    An edge gives a row only if the key had one since the edge before. From the first row's time to the edge.
+
+    Parameters
+    ----------
+    n
+        How many rows a window has at most.
+    every
+        How far the ends of windows lie apart: a duration, or a whole number for integer columns.
+
+    Examples
+    --------
+    >>> rows = pa.table({"t": [1, 2, 12, 15], "v": [1, 2, 3, 4]})
+    >>> sl.aggregate(rows, sl.Spec("t", {"w": sl.last_rows(3, every=10)}, {"s": sl.sum("v")}))["s"].to_pylist()
+    [3, 9]
+    """
+    return LastRows(whole_number(n, "last_rows' n"), parse_span(every, "last_rows' every", positive=True))
+
+
+class BoundLastRows(BoundRows):
+    wakes = True
+
+    def __init__(self, window: LastRows, binding: Binding) -> None:
+        self.number, self.n = binding.number, window.n
+        self.added, self.anew = binding.added, binding.anew  # then fewer rows are not known to be all
+        self.every = binding.measure.ticks(window.every, "every")
+
+    def find(self, view: View, until: int) -> Found:
+        last = np.empty(len(view.rows), np.int64)
+        last = last[: before_edges(view.bounds, view.time, np.int64(self.every), last)]
+        group, edge = view.group[last - 1], (view.time[last - 1] // self.every + 1) * self.every
+        first = np.maximum(last - self.n, view.first[group])
+        found = Found(None, first, last, group, view.time[first], edge, edge - 1, in_order=True)
+        if not self.added:
+            return found
+        return found.take((last - first == self.n) | (view.fact(SINCE)[view.first] >= self.anew)[group])
+
+    def wake(self, view: View, until: int, h: int) -> Ints:
+        closes = (view.time[view.last - 1] // self.every + 1) * self.every - 1
+        return np.where(closes < until, FOREVER, closes)
+
+    def needs(self, view: View, h: int) -> Ints:
+        return np.maximum(view.before(h) - self.n, view.first)

@@ -1,0 +1,423 @@
+"""Windows of so many rows: ``rows``. What ranks the rows is a class of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.kernels.rows import counted, cuts_by_rank
+from slicing.windows.bounds import BEGIN, FOREVER, LONGEST
+from slicing.windows.builtin import Window, flag_argument
+from slicing.windows.decide import Context
+from slicing.windows.rows.row_view import (
+    OF_ALL,
+    OF_KEY,
+    PLACE,
+    RANK,
+    SINCE,
+    BoundRows,
+    Cuts,
+    Found,
+    Fresh,
+    OnAxis,
+    View,
+)
+from slicing.windows.rows.row_windows import Binding, RowWindow, by_group, nothing, order_argument, whole_number
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+Made = TypeVar("Made")
+
+
+@dataclass(frozen=True, repr=False)
+class RowCount(RowWindow, Window):
+    _constructor: ClassVar[str] = "rows"
+    context: ClassVar[Context] = "forward free"
+    ranked: ClassVar[bool] = True
+    n: int
+    every: int
+    order: str = "time"
+    per_key: bool = True
+    partial: bool = False
+
+    def bind_rows(self, binding: Binding) -> BoundRows:
+        return BoundRowCount.of(self, binding)
+
+
+def rows(
+    n: int, every: int | None = None, *, order: str = "time", per_key: bool = True, partial: bool = False
+) -> RowCount:
+    """Windows of ``n`` rows, one every ``every`` (default: side by side): the ranks ``[k*every, k*every + n)``.
+
+    Rows are ranked by (time, sequence, arrival) or, with ``order="arrival"``, as they came; each key's rows, or with
+    ``per_key=False`` those of the whole stream, and the window is then split by key. ``partial=True`` gives windows
+    that are short of rows when the stream (or the key, with ``idle``) ends. ``window_start`` and ``window_end`` are the
+    earliest and the latest time of the window's rows, in whatever order these came.
+
+    Parameters
+    ----------
+    n
+        How many rows a window has.
+    every
+        How many rows lie between the starts of windows; None: ``n``.
+    order
+        ``"time"`` or ``"arrival"``: by what rows are ranked.
+    per_key
+        False: rows of all keys are ranked together.
+    partial
+        Also give windows that are short of rows at the end.
+
+    Examples
+    --------
+    >>> rows = pa.table({"t": [1, 2, 12, 15], "v": [1, 2, 3, 4]})
+    >>> sl.aggregate(rows, sl.Spec("t", {"two": sl.rows(2)}, {"s": sl.sum("v")}))["s"].to_pylist()
+    [3, 7]
+    """
+    n = whole_number(n, "rows' n")
+    return RowCount(
+        n,
+        n if every is None else whole_number(every, "rows' every"),
+        order_argument(order, "rows"),
+        flag_argument(per_key, "per_key"),
+        flag_argument(partial, "partial"),
+    )
+
+
+class BoundRowCount(BoundRows):
+    """Windows of ``n`` rows, one every ``every``. What ranks rows is the subclass: of a key or of the stream, by time
+    or as they came."""
+
+    partial: bool
+
+    def __init__(self, window: RowCount, binding: Binding) -> None:
+        self.number = binding.number
+        self.n, self.every, self.partial = window.n, window.every, window.partial
+        self.notes = binding.added  # rows that were let go
+        self.origin = BEGIN if binding.since is None else binding.since
+        self.worth_slices = binding.slice_rows * len(self.edges) <= self.every
+
+    @staticmethod
+    def of(window: RowCount, binding: Binding) -> BoundRowCount:
+        """The kind that ranks rows as the window does; those that come in order have one order only."""
+        by_arrival = window.by_arrival and (binding.added or not binding.arrives_in_order)
+        if window.per_key or not binding.keyed:
+            return (KeyArrivals if by_arrival else KeyRanks)(window, binding)
+        return (StreamArrivals if by_arrival else StreamRanks)(window, binding)
+
+    def _find_ranks(self, view: View) -> tuple[Ints, Ints]:
+        """Each row's rank, and how many rows there are by now in each group (in the stream)."""
+        raise NotImplementedError
+
+    def _find_order(self, view: View) -> tuple[Ints | None, Ints, Ints]:
+        """Rows by rank: (order, group, rank)."""
+        raise NotImplementedError
+
+    def find(self, view: View, until: int) -> Found:
+        if not len(view.rows):
+            return nothing()
+        order, of, ranks = self._in_order(view)
+        first, last, low = self._whole(view)
+        time, since = (c if order is None else c[order] for c in (view.time, view.fact(SINCE)))
+        start, end = self._span(since, time, first, last)
+        closes = end
+        if self.partial:
+            total = self._ranks(view)[1]
+            short = np.flatnonzero((ranks >= 0) & (ranks % self.every == 0) & (ranks + self.n > total[of]))
+            ends = np.searchsorted(of, of[short], "right")
+            first, last, low = np.append(first, short), np.append(last, ends), np.append(low, ranks[short])
+            start, end = self._span(since, time, first, last)
+            closes = np.append(closes, np.full(short.size, FOREVER))
+        return self._found(view, Found(order, first, last, of[first], start, end, closes, low, low + self.n))
+
+    def _found(self, view: View, found: Found) -> Found:
+        """Windows as they are given out."""
+        return found
+
+    @property
+    def edges(self) -> list[int]:
+        """The first ranks at which windows begin and end; others follow in steps of ``every``."""
+        return [0] if self.n % self.every == 0 else [0, self.n]
+
+    @property
+    def fits_axis(self) -> bool:
+        return max(self.n, self.every) <= LONGEST
+
+    def _once(self, view: View, find: Callable[[View], Made]) -> Made:
+        """What is found for a view, once."""
+        key = (self.number, find.__name__)
+        if key not in view.memo:
+            view.memo[key] = find(view)
+        found: Made = view.memo[key]
+        return found
+
+    def _ranks(self, view: View) -> tuple[Ints, Ints]:
+        return self._once(view, self._find_ranks)
+
+    def _in_order(self, view: View) -> tuple[Ints | None, Ints, Ints]:
+        return self._once(view, self._find_order)
+
+    def _whole(self, view: View) -> tuple[Ints, Ints, Ints]:
+        """Windows all of whose rows are here: first row, last row + 1 (by rank) and first rank."""
+        return self._once(view, self._find_whole)
+
+    def _completes(self, rank: Ints) -> Mask:
+        """Rows that are the last one of a window."""
+        completes: Mask = (rank >= self.n - 1) & ((rank + 1 - self.n) % self.every == 0)
+        return completes
+
+    def _next_start(self, settled: Ints) -> Ints:
+        """The first rank that a window needs which so many settled rows do not complete, or that is not settled."""
+        return np.minimum(np.maximum((settled - self.n) // self.every + 1, 0) * self.every, settled)
+
+    def _more(self, before: Ints, after: Ints, groups: int) -> Mask:
+        """Groups that have more whole windows with ``after`` rows than with ``before``."""
+        whole = (np.maximum((ranked - self.n) // self.every, -1) for ranked in (before, after))
+        return np.broadcast_to(np.less(*whole), groups)
+
+    def _find_whole(self, view: View) -> tuple[Ints, Ints, Ints]:
+        _, of, ranks = self._in_order(view)
+        last = np.flatnonzero(self._completes(ranks))
+        last = last[last >= self.n - 1]  # earlier ones are of windows that have left, with their first rows
+        first = last - (self.n - 1)
+        full = (of[first] == of[last]) & (ranks[first] == ranks[last] - (self.n - 1))
+        first = first[full]
+        return first, last[full] + 1, ranks[first]
+
+    def _span(self, since: Ints, time: Ints, first: Ints, last: Ints) -> tuple[Ints, Ints]:
+        """The times of the first and the last row of each range."""
+        return since[first], time[last - 1]
+
+
+class KeyRanks(BoundRowCount):
+    """Each key's rows by (time, sequence, arrival). A cell of these may be several rows."""
+
+    ranked_by = RANK
+
+    def __init__(self, window: RowCount, binding: Binding) -> None:
+        super().__init__(window, binding)
+        self.tiles = self.n % self.every == 0  # else slices are fused across ends
+        self.wakes = binding.arrives_in_order
+        self.slices = self.worth_slices
+        self.alone = not binding.keyed
+
+    def on_axis(self) -> OnAxis | None:
+        return OnAxis(None, self.n, self.every, self.partial) if self.alone and self.fits_axis else None
+
+    def find(self, view: View, until: int) -> Found:
+        if self.partial or not len(view.rows):
+            return super().find(view, until)
+        first, last, low = self._whole(view)
+        start, end = view.fact(SINCE)[first], view.time[last - 1]
+        return Found(None, first, last, view.group[first], start, end, end, low, low + self.n, in_order=True)
+
+    def steady(self, view: View) -> tuple[int, Ints, Ints] | None:
+        """Of one key's rows: where the first whole window begins, and the starts and the ends of all, which are
+        ``every`` rows apart; None where they lie otherwise."""
+        if not (view.rows.one_each and view.first.size == 1) or self.partial or self.notes:
+            return None
+        first = -int(view.base[0]) % self.every
+        time = view.time[first:]
+        count = max((time.size - self.n) // self.every + 1, 0)
+        start, end = (time[at :: self.every][:count] for at in (0, self.n - 1))
+        return first, start, end
+
+    def cuts(self, fresh: Fresh) -> Cuts:
+        edges, at = self.edges, np.empty(fresh.time.size, np.int64)
+        return Cuts(at[: cuts_by_rank(fresh.bounds, fresh.base, np.array(edges), np.full(len(edges), self.every), at)])
+
+    def begins(self, view: View) -> Mask:
+        begins: Mask = self._ranks(view)[0] % self.every == 0
+        return begins
+
+    def needs(self, view: View, h: int) -> Ints:
+        if not len(view.rows):
+            return view.first
+        before = view.rows.counted
+        starts = self._next_start(view.base + before(view.before(h)) - before(view.first))
+        if view.rows.one_each:
+            return np.clip(view.first + starts - view.base, view.first, view.last)
+        return view.first_of(self._ranks(view)[0] >= starts[view.group])
+
+    def note(self, view: View, h: int, left: Ints) -> Ints:
+        return view.base + left
+
+    def stirs(self, view: View, until: int) -> Mask:
+        if self.notes or self.every > self.n:
+            return super().stirs(view, until)
+        after = view.base + view.rows.counted(view.last) - view.rows.counted(view.first)
+        return self._more(view.base, after, view.first.size)
+
+    def wake(self, view: View, until: int, h: int) -> Ints:
+        """Of rows that were final as they came a window may wait for time."""
+        due, steady = super().wake(view, until, h), self.steady(view)
+        if steady is not None:
+            closes = steady[2]
+            at = int(np.searchsorted(closes, until))
+            return due if at == closes.size else np.minimum(due, closes[at])
+        first, last, _ = self._whole(view)
+        closes = view.time[last - 1]
+        waits = closes >= until
+        np.minimum.at(due, view.group[first[waits]], closes[waits])
+        return due
+
+    def _find_ranks(self, view: View) -> tuple[Ints, Ints]:
+        before = view.rows.counted
+        origin = view.base - before(view.first)
+        return before(np.arange(len(view.rows))) + origin[view.group], before(view.last) + origin
+
+    def _find_order(self, view: View) -> tuple[Ints | None, Ints, Ints]:
+        return None, view.group, self._ranks(view)[0]
+
+    def _find_whole(self, view: View) -> tuple[Ints, Ints, Ints]:
+        first, last, low = np.empty((3, len(view.rows)), np.int64)
+        each = np.int64(self.n), np.int64(self.every)
+        found = counted(view.bounds, view.base, view.rows.sizes, *each, first, last, low)
+        return first[:found], last[:found], low[:found]
+
+
+class StreamRanks(BoundRowCount):
+    """The rows of all keys by (time, sequence, arrival); their windows are split by key."""
+
+    ranked_by = PLACE
+    by_key = False
+
+    def __init__(self, window: RowCount, binding: Binding) -> None:
+        super().__init__(window, binding)
+        self.slices = self.fits_axis and self.worth_slices
+
+    def on_axis(self) -> OnAxis | None:
+        return OnAxis(None, self.n, self.every, self.partial)
+
+    def needs(self, view: View, h: int) -> Ints:
+        if not len(view.rows):
+            return view.first
+        rank, _ = self._ranks(view)
+        placed = view.placed - self._first_place(view)
+        settled = np.maximum([placed + int(((view.time < h) & (rank >= placed)).sum())], 0)
+        return view.first_of(rank >= self._next_start(settled)[0])
+
+    def note(self, view: View, h: int, left: Ints) -> Ints:
+        final = bool((view.time < h).any())
+        return np.full(view.first.size, self._first_place(view) + 1 if final else 0)
+
+    def stirs(self, view: View, until: int) -> Mask:
+        if self.notes or self.every > self.n:
+            return super().stirs(view, until)
+        return self._more(np.array([view.placed]), np.array([view.placed + len(view.rows)]), view.first.size)
+
+    def _find_ranks(self, view: View) -> tuple[Ints, Ints]:
+        rank = view.place - self._first_place(view)
+        return rank, np.array([int(rank.max()) + 1])
+
+    def _first_place(self, view: View) -> int:
+        """The place of the first row that it sees, if it was added while the stream ran."""
+        if view.noted is None:
+            return 0
+        return int(view.noted[0]) - 1 if view.noted[0] else int(view.place.min())
+
+    def _find_order(self, view: View) -> tuple[Ints | None, Ints, Ints]:
+        rank = self._ranks(view)[0]
+        order = np.argsort(rank)
+        return order, np.zeros(rank.size, np.int64), rank[order]
+
+    def _found(self, view: View, found: Found) -> Found:
+        return _split(view, found, None, self._ranks(view)[0])
+
+
+class KeyArrivals(BoundRowCount):
+    """Each key's rows as they came, which need not be in order of time."""
+
+    ranked_by = OF_KEY
+    wakes = True  # a window whose last row is final may wait for others
+    why_rows = "counts them as they come, which need not be in order of time"
+
+    def __init__(self, window: RowCount, binding: Binding) -> None:
+        super().__init__(window, binding)
+        self.notes = True  # windows that have closed
+
+    def needs(self, view: View, h: int) -> Ints:
+        if not len(view.rows):
+            return view.first
+        return view.first_of(self._ranks(view)[0] >= (self._done(view, h) * self.every)[view.group])
+
+    def note(self, view: View, h: int, left: Ints) -> Ints:
+        return self._done(view, h)
+
+    def stirs(self, view: View, until: int) -> Mask:
+        """Those whose windows wait for others wake up by themselves."""
+        return view.first_of(self._completes(self._ranks(view)[0])) < view.last
+
+    def wake(self, view: View, until: int, h: int) -> Ints:
+        rank = self._ranks(view)[0]
+        waits = self._completes(rank) & ((rank + 1 - self.n) // self.every >= self._done(view, h)[view.group])
+        return np.where(view.first_of(waits) < view.last, until, FOREVER)
+
+    def _find_ranks(self, view: View) -> tuple[Ints, Ints]:
+        return view.fact(OF_KEY) - view.base[view.group], view.of_key - view.base
+
+    def _find_order(self, view: View) -> tuple[Ints, Ints, Ints]:
+        rank = self._ranks(view)[0]
+        order = np.lexsort((rank, view.group))
+        return order, view.group[order], rank[order]
+
+    def _done(self, view: View, h: int) -> Ints:
+        """How many windows of each group, from the first on, close before ``h``."""
+        assert view.noted is not None
+        return self._closed(view, h, view.noted)
+
+    def _closed(self, view: View, h: int, known: Ints) -> Ints:
+        """The same behind those ``known``."""
+        order, of, _ = self._in_order(view)
+        first, last, low = self._whole(view)
+        closed = self._span(view.time[order], view.time[order], first, last)[1] < h
+        group, number = of[first][closed], low[closed] // self.every
+        group, number = (c[number >= known[group]] for c in (group, number))
+        place = np.arange(group.size) - np.searchsorted(group, group)
+        follows = group[number - known[group] == place]
+        done: Ints = known + np.bincount(follows, minlength=known.size)
+        return done
+
+    def _span(self, since: Ints, time: Ints, first: Ints, last: Ints) -> tuple[Ints, Ints]:
+        """The earliest and the latest time of the rows of each range."""
+        if not first.size:
+            return since[first], time[last - 1]
+        pairs = np.stack([first, last], axis=1).ravel()
+        low = np.minimum.reduceat(np.append(time, FOREVER), pairs)[::2]
+        return low, np.maximum.reduceat(np.append(time, -FOREVER), pairs)[::2]
+
+
+class StreamArrivals(KeyArrivals):
+    """The rows of all keys as they came; their windows are split by key."""
+
+    ranked_by = OF_ALL
+    by_key = False
+
+    def _find_ranks(self, view: View) -> tuple[Ints, Ints]:
+        return view.fact(OF_ALL) - view.base[0], view.arrived - view.base[:1]
+
+    def _find_order(self, view: View) -> tuple[Ints, Ints, Ints]:
+        rank = self._ranks(view)[0]
+        order = np.argsort(rank)
+        return order, np.zeros(rank.size, np.int64), rank[order]
+
+    def _done(self, view: View, h: int) -> Ints:
+        assert view.noted is not None
+        return np.broadcast_to(self._closed(view, h, view.noted[:1]), view.first.size)
+
+    def _found(self, view: View, found: Found) -> Found:
+        rank = self._ranks(view)[0]
+        order = np.lexsort((rank, view.group))
+        return _split(view, found, order, rank[order])
+
+
+def _split(view: View, found: Found, order: Ints | None, rank: Ints) -> Found:
+    """Windows of the whole stream by key, whose rows in ``order`` have ascending ranks."""
+    low, high = found.rank_start, found.rank_end
+    assert low is not None and high is not None
+    which, group, first, last = by_group(view, rank, low, high)
+    start, end, closes = (column[which] for column in (found.start, found.end, found.closes))
+    return Found(order, first, last, group, start, end, closes, low[which], high[which])
