@@ -8,6 +8,7 @@ that begins at the row or before. Nothing is joined by keys and times, which may
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -103,8 +104,9 @@ def attach(data: object, spec: Spec, *, threads: int = 1, returns: str = "arrow"
     batches_given = list(batches(data))
     given = pa.Table.from_batches(batches_given)
     names = _new_columns(spec, given.column_names)
-    rows = _Rows.of(spec, batches_given)
-    results = rows.answered(spec, threads)
+    question = _Question.of(spec)
+    rows = _Rows.of(question, batches_given)
+    results = rows.answered(question, threads)
     for name, window in spec.windows.items():
         found = _window_of_each(rows, results.of(name, getattr(window, "by_arrival", False)), window)
         answers = results.table.select(list(spec.aggs))
@@ -118,6 +120,47 @@ def attach(data: object, spec: Spec, *, threads: int = 1, returns: str = "arrow"
     if kind == "pandas" and returns == "same":
         back.index = data.index  # type: ignore[attr-defined]
     return back
+
+
+@dataclass(frozen=True)
+class _Question:
+    """What is asked of the rows, and how the columns that are added to them are named."""
+
+    spec: Spec  # with nothing that only a stream needs
+    coded: Spec  # the same with a column of codes in place of the keys, and with the places of a frame's rows
+    code: str
+    place: str
+    first: str
+    last: str
+
+    @staticmethod
+    def of(spec: Spec) -> _Question:
+        if all(isinstance(window, Window) for window in spec.windows.values()):  # a user's may remember something
+            try:
+                return _known(spec)
+            except TypeError:  # an argument of an aggregate has no hash
+                pass
+        return _Question.new(spec)
+
+    @staticmethod
+    def new(spec: Spec) -> _Question:
+        known = {*spec.columns(), *spec.aggs}
+        code, place, first, last = (_free(name, known) for name in ("code", "place", "first", "last"))
+        aggs: dict[str, Formula] = dict(spec.aggs)
+        if any(isinstance(window, Frame) for window in spec.windows.values()):
+            aggs |= {first: builtin.min(place), last: builtin.max(place)}
+        coded = _asked(spec, by=[code] if spec.by else [], aggs=aggs)
+        return _Question(_asked(spec), coded, code, place, first, last)
+
+    @property
+    def places(self) -> bool:
+        """Whether the places of rows are asked for."""
+        return self.first in self.coded.aggs
+
+
+@lru_cache(maxsize=256)
+def _known(spec: Spec) -> _Question:
+    return _Question.new(spec)
 
 
 class _Rows:
@@ -139,8 +182,9 @@ class _Rows:
             self._sequence = [np.concatenate([sequence_words(columns[spec.sequence]) for columns in read])]
 
     @staticmethod
-    def of(spec: Spec, given: list[pa.RecordBatch]) -> _Rows:
-        plan = Plan(_asked(spec), given[0].schema)
+    def of(question: _Question, given: list[pa.RecordBatch]) -> _Rows:
+        spec = question.spec
+        plan = Plan.of(spec, given[0].schema)
         timed, at, count = [], [], 0
         for batch in given:
             some = batch.select(spec.columns())
@@ -151,21 +195,16 @@ class _Rows:
         places = np.concatenate(at)
         return _Rows(spec, plan, timed, count, None if places.size == count else places)
 
-    def answered(self, spec: Spec, threads: int) -> _Results:
+    def answered(self, question: _Question, threads: int) -> _Results:
         """All windows of these rows, by their codes."""
-        known = {*spec.columns(), *spec.aggs}
-        code, place, first, last = (_free(name, known) for name in ("code", "place", "first", "last"))
         data = pa.Table.from_batches(self.columns)
         if self.keyed:
-            data = data.append_column(code, array_of(self.code))
-        aggs: dict[str, Formula] = dict(spec.aggs)
-        if any(isinstance(window, Frame) for window in spec.windows.values()):
-            data = data.append_column(place, array_of(self.place(True, True)))
-            aggs |= {first: builtin.min(place), last: builtin.max(place)}
-        table = aggregate(data, _asked(spec, by=[code] if self.keyed else [], aggs=aggs), threads=threads)
-        return _Results(
-            table, self.measure, len(spec.windows) > 1, self.codes, code if self.keyed else None, first, last
-        )
+            data = data.append_column(question.code, array_of(self.code))
+        if question.places:
+            data = data.append_column(question.place, array_of(self.place(True, True)))
+        table = aggregate(data, question.coded, threads=threads)
+        several, code = len(question.spec.windows) > 1, question.code if self.keyed else None
+        return _Results(table, self.measure, several, self.codes, code, question.first, question.last)
 
     def place(self, per_key: bool, by_time: bool) -> Ints:
         """Each row's place among all: by key or not, then by (time, sequence, arrival) or as they came."""
