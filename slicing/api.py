@@ -17,6 +17,7 @@ from slicing.columns.sources import Bounds, Wanted, batches, is_held
 from slicing.lifecycle.state import State
 from slicing.operator import Operator
 from slicing.query.plan import Plan
+from slicing.query.policy import Policy
 from slicing.query.rollup import over_parts, part_name
 from slicing.query.spec import ProcessingTime, Spec
 from slicing.query.watermark import manual
@@ -90,9 +91,22 @@ def aggregate(
     if not isinstance(spec, Spec):
         raise TypeError(f"aggregate takes the data and a sl.Spec; got {type(spec).__name__}")
     wide, kind = check_layout(layout, spec), check_returns(returns, data)
+    windows = all_windows(data, spec, threads, between, flag_argument(progress, "progress"))
+    return given_back(widened(windows, spec) if wide else windows, kind)
+
+
+def all_windows(
+    data: object,
+    spec: Spec,
+    threads: int | None,
+    between: tuple[object, object] | None = None,
+    progress: bool = False,
+    policy: Policy | None = None,
+) -> pa.Table:
+    """What :func:`aggregate` gives in Arrow's long layout, run as a policy says."""
     patient = _without_progress(spec)
     threads = cores() if threads is None else threads
-    operator = Operator(patient, threads=threads)
+    operator = Operator(patient, threads=threads, policy=policy)
     found = batches(data, Wanted(spec.columns(), _time_of(spec), _bounds(spec, between), threads))
     closed: list[pa.Table] = []
     if is_held(data):
@@ -101,7 +115,7 @@ def aggregate(
         large = sum(map(len, held)) >= 2 * PIECE and all(len(batch) >= LEAST for batch in held[:-1])
         if large and not progress:
             closed, found = _in_turn(operator, held), iter(())
-    if flag_argument(progress, "progress"):
+    if progress:
         found = counted(found, getattr(data, "num_rows", None))
     for first in found:  # refuses columns that do not fit, naming all there are
         operator.push(first)
@@ -111,7 +125,7 @@ def aggregate(
     windows = operator.flush().windows
     if closed:
         windows = pa.concat_tables([*closed, windows]).unify_dictionaries()
-    return given_back(widened(windows, spec) if wide else windows, kind)
+    return windows
 
 
 def _in_turn(operator: Operator, held: Sequence[pa.RecordBatch]) -> list[pa.Table]:

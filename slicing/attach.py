@@ -18,15 +18,16 @@ import pyarrow.compute as pc
 
 from slicing.aggregates import builtin
 from slicing.aggregates.aggregate import Formula
-from slicing.api import aggregate
+from slicing.api import aggregate, all_windows
 from slicing.columns.arrow_out import array_of
 from slicing.columns.frames import check_returns, given_back
 from slicing.columns.keys import KeyTable
-from slicing.columns.order import alike, inverse, order_by, stable_order
+from slicing.columns.order import alike, inverse, order_by
 from slicing.columns.sources import batches
 from slicing.columns.values import taken
 from slicing.kernels.attach import last_begun
 from slicing.query.plan import Plan
+from slicing.query.policy import Policy
 from slicing.query.spec import ProcessingTime, Spec
 from slicing.query.watermark import manual
 from slicing.reducing.batch import sequence_words
@@ -39,6 +40,7 @@ from slicing.windows.rows.row_count import RowCount
 from slicing.windows.rows.row_windows import RowWindow
 
 Ints = npt.NDArray[np.int64]
+_AS_FOUND = Policy(ordered=False)  # by key most often, as they are needed here
 AnyWindow = ContextFreeWindow | RowWindow | Window
 
 
@@ -108,7 +110,7 @@ def attach(data: object, spec: Spec, *, threads: int = 1, returns: str = "arrow"
     rows = _Rows.of(question, batches_given)
     results = rows.answered(question, threads)
     for name, window in spec.windows.items():
-        found = _window_of_each(rows, results.of(name, getattr(window, "by_arrival", False)), window)
+        found = _window_of_each(rows, results.of(name, _begin(window, results)), window)
         answers = results.table.select(list(spec.aggs))
         if isinstance(window, PerRow) and found.size and found.min() < 0:  # of a range without rows
             found[found < 0] = len(answers)
@@ -202,7 +204,7 @@ class _Rows:
             data = data.append_column(question.code, array_of(self.code))
         if question.places:
             data = data.append_column(question.place, array_of(self.place(True, True)))
-        table = aggregate(data, question.coded, threads=threads)
+        table = all_windows(data, question.coded, threads, policy=_AS_FOUND)
         several, code = len(question.spec.windows) > 1, question.code if self.keyed else None
         return _Results(table, self.measure, several, self.codes, code, question.first, question.last)
 
@@ -242,11 +244,19 @@ class _Windows:
     """The windows of one type, by code and then in order: where they are among all results."""
 
     results: _Results
-    at: Ints
+    at: Ints | None  # None: all results, as they are
+    begin: Ints  # where each begins, or stands if rows make them
     bounds: Ints  # where the windows of each code begin
 
     def words(self, column: str) -> Ints:
-        return self.results.words(column).take(self.at)
+        words = self.results.words(column)
+        return words if self.at is None else words.take(self.at)
+
+    def among_all(self, found: Ints) -> Ints:
+        """Windows of this type as places among all results; -1: none."""
+        if self.at is None or not self.at.size:
+            return found
+        return np.where(found < 0, -1, self.at.take(found))
 
 
 @dataclass(frozen=True)
@@ -268,49 +278,64 @@ class _Results:
             return self.measure.words(array)
         return array.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
 
-    def of(self, window: str, ranked: bool) -> _Windows:
-        """The windows of one name; ``ranked``: those whose ends need not follow their ranks."""
-        named = np.arange(len(self.table))
+    def of(self, window: str, begin: str) -> _Windows:
+        """The windows of one name, by code and then by the column ``begin``."""
+        at: Ints | None = None
         if self.several:
-            named = np.flatnonzero(pc.equal(self.table["window"], window).to_numpy())
-        if ranked:
-            named = named.take(stable_order(self.words("rank_start").take(named)))
-        if self.code is None:
-            return _Windows(self, named, np.array([0, named.size]))
-        code = self.words(self.code).take(named)
-        sizes = np.bincount(code, minlength=self.codes)
-        return _Windows(self, named.take(stable_order(code)), np.append(0, np.cumsum(sizes)))
+            at = np.flatnonzero(pc.equal(self.table["window"], window).to_numpy())
+        begins, code = self.words(begin), None if self.code is None else self.words(self.code)
+        if at is not None:
+            begins, code = begins.take(at), None if code is None else code.take(at)
+        if not _ascends(begins, code):
+            order = order_by(begins) if code is None else order_by(begins, code)
+            at, begins = order if at is None else at.take(order), begins.take(order)
+        sizes = np.array([begins.size]) if code is None else np.bincount(code, minlength=self.codes)
+        return _Windows(self, at, begins, np.append(0, np.cumsum(sizes)))
+
+
+def _ascends(begin: Ints, code: Ints | None) -> bool:
+    """Whether rows are by code, and by ``begin`` where this is the same."""
+    follows = begin[1:] >= begin[:-1]
+    if code is not None:
+        follows = (follows & (code[1:] == code[:-1])) | (code[1:] > code[:-1])
+    return bool(follows.all())
+
+
+def _makes(window: AnyWindow) -> bool:
+    """Whether a row has the window that it makes, and not the one that it belongs to."""
+    return isinstance(window, PerRow) or (isinstance(window, RowCount) and window.every == 1 and window.n > 1)
+
+
+def _begin(window: AnyWindow, results: _Results) -> str:
+    """The column that says where windows begin, or stand if rows make them."""
+    if isinstance(window, RowCount):
+        return "rank_end" if _makes(window) else "rank_start"
+    if isinstance(window, Frame):
+        return results.first
+    return "window_end" if _makes(window) else "window_start"
 
 
 def _window_of_each(rows: _Rows, windows: _Windows, window: AnyWindow) -> Ints:
     """Where among all results the window of each row is; -1 where it has none."""
-    if isinstance(window, PerRow):
-        found = _made_at(rows, rows.time, windows, "window_end")
-    elif isinstance(window, RowCount):
+    begin = windows.begin
+    if isinstance(window, RowCount):
         rank = rows.rank(window.per_key, not window.by_arrival)
-        if window.every == 1 and window.n > 1:
-            found = _made_at(rows, rank + 1, windows, "rank_end")
-        else:
-            found = _inside(
-                rank, rows.last_begun(rank, windows, windows.words("rank_start")), windows.words("rank_end")
-            )
+        place = rank + 1 if _makes(window) else rank
+        end = begin + 1 if _makes(window) else windows.words("rank_end")
+        found = _inside(place, rows.last_begun(place, windows, begin), end)
+    elif isinstance(window, PerRow):
+        found = _inside(rows.time, rows.last_begun(rows.time, windows, begin), begin + 1)
     elif isinstance(window, Frame):
-        begin, end = (windows.words(column) for column in (windows.results.first, windows.results.last))
         place = rows.place(True, True)
-        found = _inside(place, rows.last_begun(place, windows, begin, grouped=False), end + 1)
+        found = rows.last_begun(place, windows, begin, grouped=False)
+        found = _inside(place, found, windows.words(windows.results.last) + 1)
     else:
-        begin, end = windows.words("window_start"), windows.words("window_end")
         found = rows.last_begun(rows.time, windows, begin)
         if isinstance(window, ContextFreeWindow):  # the last row's time may end the others, which leave no row out
+            end = windows.words("window_end")
             _check_apart(windows, begin, end, window)
             found = _inside(rows.time, found, end)
-    return np.where(found < 0, -1, windows.at.take(found)) if windows.at.size else found
-
-
-def _made_at(rows: _Rows, place: Ints, windows: _Windows, column: str) -> Ints:
-    """The windows that stand at the places of rows."""
-    at = windows.words(column)
-    return _inside(place, rows.last_begun(place, windows, at), at + 1)
+    return windows.among_all(found)
 
 
 def _inside(place: Ints, found: Ints, end: Ints) -> Ints:

@@ -53,7 +53,8 @@ def to_table(
             return plan.no_windows
         if kept is not None:
             mark, timing = (None if c is None else c[kept] for c in (mark, timing))
-    order = None if answers.ordered and mark is None else in_order(answers, keys, mark)
+    ordered = answers.ordered or not plan.policy.ordered
+    order = None if ordered and mark is None else in_order(answers, keys, mark)
     if order is not None:
         answers = answers.take(order)
         mark, timing = (None if c is None else c[order] for c in (mark, timing))

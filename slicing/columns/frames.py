@@ -34,7 +34,7 @@ def given_back(table: pa.Table, kind: str) -> Any:
         return table.to_pandas()
     import polars
 
-    # one struct, through the C interface: from_arrow hands even ten rows to Polars' threads (100 -> 60 us, and 134 -> 80
-    # at the median of a busy machine); types and chunks are the same
+    # one struct, through the C interface: from_arrow hands even ten rows to Polars' threads, which takes 134 us at the
+    # median of a busy machine, and this 80; types and chunks are the same
     frame: Any = polars.Series(table).struct.unnest()
     return frame.lazy() if kind == "lazy" else frame

@@ -45,7 +45,8 @@ class Due:
             first, last = np.searchsorted(closes, [after, until])
             last = closes.size if view.over[0] else last
             return whole if last - first == closes.size else whole.take(slice(first, last))
-        return whole.take(((closes < until) | view.over[found.group]) & (closes >= after))
+        due = ((closes < until) | view.over[found.group]) & (closes >= after)
+        return whole if due.all() else whole.take(due)
 
     def take(self, index: Mask | slice) -> Due:
         return replace(self, found=self.found.take(index))

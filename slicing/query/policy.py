@@ -55,6 +55,7 @@ class Policy:
     recomputed: int = FEW  # combinations that are done before another strategy's kernels are loaded
     slices_together: int = 1024  # of all runs that are sooner looked at together: two runs of 2 slices 75 -> 30 us
     table_calls: int = 2500  # cells' worth of the calls that one table takes: 150 us
+    ordered: bool = True  # results come in their order; False: as they are found, for who orders them by something else
     piece: int = 1 << 16  # windows whose partials are read together
     table_passes: int = 6  # times all cells are gone over to merge, sort and gather them
 
