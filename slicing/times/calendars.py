@@ -243,6 +243,15 @@ def clock_step(unit: str) -> int:
     return count * NS[kind] // SECOND if kind in ("h", "m") else 0
 
 
+def steady_step(unit: str) -> tuple[int, int] | None:
+    """The seconds of a unit, and those from 1970-01-01 to its first edge, where no clocks change; None for months."""
+    ((count, kind),) = parts(unit)
+    if kind in _MONTHS:
+        return None
+    days = {"d": 1, "w": 7}.get(kind)
+    return (clock_step(unit), 0) if days is None else (count * days * _DAY, _MONDAY * _DAY if kind == "w" else 0)
+
+
 def _reach(unit: str) -> int:
     """The years that a unit lasts, at most."""
     ((count, kind),) = parts(unit)
