@@ -590,7 +590,7 @@ def policy_for(case: Case, **told: object) -> Policy:
     return Policy(
         strategies=(name, "recompute" if STRATEGIES[name].removes else name),
         recomputed=40 * (size % 5),  # without asking
-        way=("as they lie", "stacks", "buckets", "one table")[size % 4],
+        way=("as they lie", "stacks", "buckets", "one table", "in steps")[size % 5],
         tree_slides=1 if size % 2 == 0 else 10**6,
         fused_cells=size % 3,  # slices fuse as they do where there are many
         numpy_cuts=8 * (size % 3),  # rows are cut by numpy or by a kernel

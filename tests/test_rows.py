@@ -10,7 +10,7 @@ import pytest
 from harness import Delta, Visit
 
 import slicing as sl
-from slicing.closing import over_rows
+from slicing.closing import over_rows, spans
 from slicing.kept_rows import close as kept
 from slicing.kept_rows import waiting as waits
 from slicing.query.policy import Policy
@@ -483,11 +483,11 @@ def test_late_rows_revise_what_time_alone_has_completed():
 
 @pytest.mark.parametrize("by", [[], ["k"]], ids=["no keys", "keys"])
 @pytest.mark.parametrize("window", [sl.per_row(50), sl.per_row(400), sl.rows(7, 1), sl.last_rows(5, 3)], ids=repr)
-@pytest.mark.parametrize("piece", [100, over_rows.PIECE])
+@pytest.mark.parametrize("piece", [100, spans.PIECE])
 def test_windows_at_every_row_are_answered_from_columns_as_from_cells(window, piece, by, monkeypatch):
     """``combine="recompute"`` makes cells of the rows; otherwise sums and extremes come from columns as they are, some
     windows at a time."""
-    monkeypatch.setattr(over_rows, "PIECE", piece)
+    monkeypatch.setattr(spans, "PIECE", piece)
     chance = np.random.default_rng(5)
     rows, missing = 3000, (chance.random(3000) < 0.1) | (np.arange(3000) % 900 < 100)
     floats = np.where(
@@ -537,9 +537,9 @@ def test_windows_at_every_row_are_answered_from_columns_as_from_cells(window, pi
 @pytest.mark.parametrize("type", [pa.int64(), pa.int32(), pa.date32(), pa.timestamp("us", "UTC")], ids=str)
 def test_what_windows_at_all_rows_hold_is_looked_for_piece_by_piece(type, monkeypatch):
     """Where they start is known no earlier, whatever the time column is."""
-    monkeypatch.setattr(over_rows, "PIECE", 100)
-    looked, recent = [], over_rows.recent
-    monkeypatch.setattr(over_rows, "recent", lambda *given: looked.append(given[4].size) or recent(*given))
+    monkeypatch.setattr(spans, "PIECE", 100)
+    looked, recent = [], spans.recent
+    monkeypatch.setattr(spans, "recent", lambda *given: looked.append(given[4].size) or recent(*given))
     time = np.cumsum(np.random.default_rng(6).integers(0, 3, 3000))
     rows = pa.table({"t": pa.array(time, pa.int32() if type == pa.date32() else pa.int64()).cast(type), "v": time % 17})
     reach = {"date32[day]": "30d", "timestamp[us, tz=UTC]": "30us"}.get(str(type), 30)

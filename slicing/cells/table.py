@@ -145,7 +145,8 @@ class Cells:
     def ending(self, after: int, until: int) -> Cells:
         """The cells of slices that end after the one time, and not after the other."""
         first, last = self.meta[:, END].searchsorted((after, until), "right").tolist()
-        return Cells(self.meta[first:last], tuple(map(itemgetter(slice(first, last)), self.blocks)))
+        ends = self.ends[first:last] if self.ends is not None and self.ends.size == len(self.meta) else None
+        return Cells(self.meta[first:last], tuple(map(itemgetter(slice(first, last)), self.blocks)), ends)
 
     def after(self, first: int) -> Cells:
         """Without the first cells, which are whole slices."""

@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from slicing.closing.answers import Answers
 from slicing.closing.emit import combined
-from slicing.closing.over_rows import Known, Recent, Steady, over_rows
+from slicing.closing.over_rows import over_rows
+from slicing.closing.spans import Known, Recent, Steady
 from slicing.columns.arrow_out import room
 from slicing.columns.keys import KeyTable
 from slicing.columns.order import alike

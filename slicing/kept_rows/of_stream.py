@@ -18,7 +18,8 @@ from slicing.closing.answer import answer
 from slicing.closing.answers import Answers
 from slicing.closing.ways import Closing
 from slicing.columns.keys import KeyTable
-from slicing.columns.order import distinct, none
+from slicing.columns.lazy import lazy
+from slicing.columns.order import alike, distinct, none
 from slicing.query.plan import Plan
 from slicing.query.spec import Spec
 from slicing.query.watermark import manual
@@ -31,6 +32,8 @@ from slicing.windows.rows.row_view import OnAxis
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
+
+_NONE: Ints = none()
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,17 @@ class Axis:
         partial = np.array([windows[number].partial for number in sorted(windows)])
         steps = tuple({w.every for w in windows.values()})
         return Axis(marks, along, np.array(sorted(windows), np.int64), partial, steps)
+
+    @lazy
+    def shortest(self) -> int:
+        """No window ends before, but for those that began before the stream did."""
+        sizes = (bound.periodic[0] for bound in self.plan.edges.bounds if bound.periodic is not None)
+        return min(sizes) if self.marks is None else 0
+
+    @property
+    def alone(self) -> bool:
+        """Whether it has windows of rows of one type, which no key divides."""
+        return self.marks is None and self.number.size == 1 and not self.plan.spec.by
 
 
 def _lying(plan: Plan, windows: dict[int, OnAxis]) -> tuple[Spec, pa.Schema]:
@@ -103,7 +117,7 @@ class Stream:
         store, until = now.store, FOREVER if flush and axis.partial.any() else closed
         if not len(store) or not plan.edges.any_between(self.closed, until):
             return replace(now, store=store.settled()), Answers.none(plan)
-        closing = Closing(plan, store, keys, self.closed, until)
+        closing = Closing(plan, store, keys, max(self.closed, axis.shortest - 1), until)
         answers = answer(closing)
         if len(answers):
             answers = self._in_time(axis, now, answers, np.array([self.latest]) if rows is None else rows.time)
@@ -161,7 +175,10 @@ class Stream:
         """Where windows begin and when, and how many rows there are by now."""
         first, reached = self.reached, self.reached + len(rows)
         starts = [np.arange(-(-first // step) * step, reached, step) for step in axis.steps]
-        at = starts[0] if len(starts) == 1 else distinct(np.concatenate(starts))
+        if len(starts) == 1:
+            at = starts[0]
+            return at, rows.time[at[0] - first :: axis.steps[0]] if at.size else _NONE, reached
+        at = distinct(np.concatenate(starts))
         return at, rows.time[at - first], reached
 
     def _marked(self, axis: Axis, rows: Rows) -> tuple[Ints, Ints, Ints, int]:
@@ -182,6 +199,8 @@ class Stream:
         """Windows between places as windows of the spec; without those that began before the stream did, and those
         that are short and are not asked for."""
         end, window, start = columns = answers.end, answers.window, answers.start
+        if axis.alone and answers.ordered and start[0] >= 0 and end[-1] <= self.reached + time.size:
+            return self._in_steps(axis, now, answers, time)
         each: Ints | None = None
         if axis.plan.spec.by:  # a window has a row for each key
             others = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
@@ -201,6 +220,18 @@ class Stream:
             number, since, ended, asked = (np.repeat(column, each) for column in (number, since, ended, asked))
         found = replace(answers, window=number, start=since, end=ended, ranks=ranks, ordered=ordered)
         return found if asked.all() else found.take(asked)
+
+    def _in_steps(self, axis: Axis, now: Stream, answers: Answers, time: Ints) -> Answers:
+        """The same of whole windows of one type without keys, all of which have rows: each is a step after the one
+        before it, and so are the rows that it begins and ends with."""
+        step, size = axis.steps[0], len(answers)
+        first, at = int(answers.start[0] - now.at[0]) // step, int(answers.end[0]) - 1 - self.reached
+        older = min(max(-(at // step), 0), size)  # these ended with rows that had come before: of the latest time
+        ended = np.empty(size, np.int64)
+        ended[:older], ended[older:] = self.latest, time[at + older * step :: step][: size - older]
+        ranks = np.stack([answers.start, answers.end]).T
+        number = alike(int(axis.number[0]), size)
+        return replace(answers, window=number, start=now.since[first : first + size], end=ended, ranks=ranks)
 
 
 def going_on(

@@ -23,6 +23,16 @@ def first_after(ends, value, at, stop):
 
 
 @kernel
+def in_steps(ends, every):
+    """Whether each slice ends so much later than the one before it."""
+    a, b = ends[:-1], ends[1:]
+    others = np.int64(0)
+    for i in range(b.size):
+        others += b[i] - a[i] != every
+    return others == 0
+
+
+@kernel
 def index_of(ends, near):
     """For each of equal stretches of time, as many as ``near`` has, the first slice that ends in it or after it.
 

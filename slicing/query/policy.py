@@ -53,6 +53,8 @@ class Policy:
     way: str | None = None  # to answer, whatever it costs, where it can
     strategies: tuple[str, str] | None = None  # to combine: of lanes that can be removed from one another, of others
     recomputed: int = FEW  # combinations that are done before another strategy's kernels are loaded
+    stepped: int = 512  # windows at a time that are worth kernels over dense columns of partials
+    stepped_cells: int = 16  # cells a window, of all these at a time, that are not
     slices_together: int = 1024  # of all runs that are sooner looked at together: two runs of 2 slices 75 -> 30 us
     table_calls: int = 2500  # cells' worth of the calls that one table takes: 150 us
     ordered: bool = True  # results come in their order; False: as they are found, for who orders them by something else

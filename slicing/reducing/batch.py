@@ -28,6 +28,7 @@ Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
 ALL_VALID: Bytes = np.empty(0, np.uint8)
+_NONE: Ints = np.empty(0, np.int64)
 
 
 @dataclass(eq=False)
@@ -64,19 +65,17 @@ class Rows:
         """
         time, plan = self.time, self.plan
         low, high = time[[0, -1]].tolist()
-        bounds = None
+        edges = None
         if plan.keeps_slices and -LIMIT <= low <= high <= LIMIT:
             edges = plan.edges.listed(low, high, plan.grid, max(1024, 2 * time.size))
-            bounds = None if edges is None else self._cut(edges)
-            if edges is not None and bounds is not None:
-                self.__dict__["edges"], self.__dict__["cuts"] = edges, (edges, bounds)
-        ordered = bounds is not None
-        if not ordered:
-            ordered = self._scan()
+        bounds = self._cut(_NONE if edges is None else edges)  # whether they ascend is told on the way
+        if bounds is None:
             lows, highs = self.extremes
             low, high = int(lows.min()), int(highs.max())
-        self.__dict__["span"] = low, high, ordered
-        return low, high, ordered
+        elif edges is not None:
+            self.__dict__["edges"], self.__dict__["cuts"] = edges, (edges, bounds)
+        self.__dict__["span"] = low, high, bounds is not None
+        return low, high, bounds is not None
 
     def latest(self) -> tuple[int, int | None]:
         """The latest time, and the latest one before it."""

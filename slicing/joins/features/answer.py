@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from slicing.cells import blocks as b
 from slicing.cells.blocks import Block
-from slicing.closing.over_rows import Known, over_rows
+from slicing.closing.over_rows import over_rows
+from slicing.closing.spans import Known
 from slicing.columns.arrow_out import array_of
 from slicing.columns.order import distinct, order_by
 from slicing.columns.order import ranges as row_ranges

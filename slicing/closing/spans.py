@@ -1,0 +1,201 @@
+"""Ranges of dense columns as partials that are made when they are read, some at a time: all are never in memory.
+
+What a range is of, rows or slices, its columns know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.cells.blocks import Block, together
+from slicing.columns.arrow_out import room
+from slicing.kernels.ranges import totals_of
+from slicing.kernels.rows import recent
+
+Ints = npt.NDArray[np.int64]
+
+PIECE = 1 << 16  # windows whose ranges and partials, with the rows they are made of, stay in cache
+
+
+class Spans(Protocol):
+    """Ranges of sorted rows, none of them empty."""
+
+    @property
+    def in_order(self) -> bool:
+        """Whether each begins and ends where the one before it does, or later."""
+
+    @property
+    def step(self) -> int:
+        """How many rows later each begins and ends than the one before it; 0: any number."""
+
+    def __len__(self) -> int: ...
+
+    def of(self, at: int, end: int) -> tuple[Ints, Ints]:
+        """The first row of some of them, and the one that they end before."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """Ranges that were looked for beforehand."""
+
+    first: Ints
+    last: Ints
+    in_order: bool
+    step = 0
+
+    def __len__(self) -> int:
+        return self.first.size
+
+    def of(self, at: int, end: int) -> tuple[Ints, Ints]:
+        return self.first[at:end], self.last[at:end]
+
+
+@dataclass(frozen=True)
+class Steady:
+    """Ranges of ``rows`` rows, each ``step`` rows after the one before it."""
+
+    first: int
+    rows: int
+    step: int
+    size: int
+    in_order = True
+
+    def __len__(self) -> int:
+        return self.size
+
+    def of(self, at: int, end: int) -> tuple[Ints, Ints]:
+        first = np.arange(self.first + at * self.step, self.first + end * self.step, self.step)
+        return first, first + self.rows
+
+
+@dataclass(frozen=True)
+class Sliding:
+    """Ranges of ``most`` places, each one place after the one before it, so far as they lie among the ``places`` that
+    there are: the first of these ranges ends before place ``high``."""
+
+    most: int
+    places: int
+    high: int
+    size: int
+    in_order = True
+
+    def __len__(self) -> int:
+        return self.size
+
+    @property
+    def step(self) -> int:
+        cut = self.high < self.most or self.high + self.size - 1 > self.places
+        return 0 if cut else 1
+
+    def of(self, at: int, end: int) -> tuple[Ints, Ints]:
+        last = np.arange(self.high + at, self.high + end)
+        first = np.maximum(last - self.most, 0)
+        return first, np.minimum(last, self.places, out=last)
+
+
+@dataclass(frozen=True)
+class Recent:
+    """For each row from ``begin`` on the rows of the last ``reach``, looked for when they are asked for: 16 bytes a row
+    that are never in memory. ``start``: the times of their first rows, there from then on."""
+
+    time: Ints
+    reach: int
+    begin: int
+    start: Ints
+    in_order = True
+    step = 0
+
+    def __len__(self) -> int:
+        return self.start.size
+
+    def of(self, at: int, end: int) -> tuple[Ints, Ints]:
+        first, last = np.empty((2, end - at), np.int64)
+        bounds = np.array([0, self.time.size])
+        recent(bounds, self.time, np.int64(self.reach), np.int64(self.begin + at), first, last, self.start[at:end])
+        return first, last
+
+
+class Of(NamedTuple):
+    """Where ranges of the rows ``bottom : top`` begin and end."""
+
+    bottom: np.int64
+    top: np.int64
+    first: Ints
+    last: Ints
+    in_order: bool
+    step: int
+
+
+class Column(Protocol):
+    """A lane's column."""
+
+    def always(self, ranges: Of) -> bool:
+        """Whether each of these ranges has a value."""
+
+    def partials(self, ranges: Of) -> Ints:
+        """Word by word; what nobody reads is left as it is."""
+
+    def number(self, word: int, ranges: Of, out: Ints) -> None:
+        """An answer that is a word (``BoundAggregate.number``)."""
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """Partials that are made when they are read, some windows at a time: all of them are never in memory."""
+
+    columns: Sequence[Column]
+    spans: Spans
+
+    def __len__(self) -> int:
+        return len(self.spans)
+
+    def pieces(self) -> Iterator[tuple[slice, tuple[Block, ...]]]:
+        for piece, ranges in self._pieces():
+            yield piece, tuple(column.partials(ranges) for column in self.columns)
+
+    def numbers(self, asked: Sequence[tuple[int, int, np.dtype[Any]]]) -> list[npt.NDArray[Any]] | None:
+        """Words of columns, each a column of answers that is written once, where it is to lie (floats are no keys any
+        more); None where a range may have no value."""
+        found = [room(len(self), type) for _, _, type in asked]
+        for piece, ranges in self._pieces():
+            if not all(self.columns[at].always(ranges) for at, _, _ in asked):
+                return None
+            for (at, word, type), out in zip(asked, found, strict=True):
+                into = out[piece] if type.itemsize == 8 else np.empty(ranges.first.size, np.int64)
+                self.columns[at].number(word, ranges, into)
+                if type.itemsize < 8:
+                    out[piece] = into
+        return found
+
+    def _pieces(self) -> Iterator[tuple[slice, Of]]:
+        at, size = 0, PIECE
+        while at < len(self):
+            end = min(at + size, len(self))
+            first, last = self.spans.of(at, end)
+            bottom, top = (first[0], last[-1]) if self.spans.in_order else (first.min(), last.max())
+            yield slice(at, end), Of(bottom, top, first, last, self.spans.in_order, self.spans.step)
+            at, size = end, max(PIECE, int(last[-1] - first[-1]))  # not many fewer than have rows in common
+
+    def whole(self) -> tuple[Block, ...]:
+        return tuple(together(blocks) for blocks in zip(*(blocks for _, blocks in self.pieces()), strict=True))
+
+
+def totals(x: Ints, shift: int, mask: int, ranges: Of, out: Ints) -> None:
+    """Sums of ranges of ``x >> shift & mask``, modulo 2**64."""
+    if ranges.in_order:
+        x.setflags(write=False)  # as columns are: the kernel is compiled once
+        totals_of(x, np.int64(shift), np.int64(mask), *ranges[:1], *ranges[2:4], np.int64(ranges.step), out)
+    else:
+        out[:] = differences((x >> shift) & mask, ranges)
+
+
+def differences(x: Ints, ranges: Of) -> Ints:
+    """Sums of ranges in any order, modulo 2**64."""
+    sums, (bottom, _, first, last, *_) = np.append(0, np.cumsum(x)), ranges
+    difference: Ints = sums[last - bottom] - sums[first - bottom]
+    return difference
