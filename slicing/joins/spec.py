@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from os import PathLike
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -190,6 +191,65 @@ class JoinSpec:
         parts = [f"{f.name}={getattr(self, f.name)!r}" for f in fields(self) if f.name != "schemas"]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
 
+    def to_toml(self) -> str:
+        """Write the join as TOML text, to be reviewed and kept beside a job; ``schemas`` are no part of it.
+
+        Returns
+        -------
+        str
+            What :meth:`from_toml` makes an equal spec of.
+
+        Examples
+        --------
+        >>> import slicing as sl
+        >>> spec = sl.JoinSpec("user", ("shown_at", "clicked_at"), ("0s", "10m"), where=sl.col("price") > 5)
+        >>> print(spec.to_toml())
+        on = ["user"]
+        time = ["shown_at", "clicked_at"]
+        within = ["0s", "10m"]
+        where = "col('price') > 5"
+        <BLANKLINE>
+        """
+        from slicing.joins.written import toml
+
+        return toml(self._chosen())
+
+    @classmethod
+    def from_toml(cls, text: str | PathLike[str], schemas: tuple[pa.Schema, pa.Schema] | None = None) -> JoinSpec:
+        """Read a join from TOML text, or from a file by its ``pathlib.Path``.
+
+        Parameters
+        ----------
+        text
+            Keys as the arguments of :class:`JoinSpec`. Watermarks, windows and ``where`` are calls in quotes, which are
+            read and not run; ``"unbounded"`` stands for None.
+        schemas
+            The columns of both sides, which have no text.
+
+        Examples
+        --------
+        >>> import slicing as sl
+        >>> sl.JoinSpec.from_toml('''
+        ... on = ["user"]
+        ... time = "ts"
+        ... within = ["unbounded", "0s"]
+        ... match = "last"
+        ... watermark = "bounded('2m')"
+        ... ''')
+        sl.JoinSpec(on=['user'], time='ts', within=(None, '0s'), match='last', watermark=sl.bounded('2m'))
+        """
+        from slicing.joins.written import join_arguments
+
+        known = [f.name for f in fields(cls) if f.name != "schemas"]
+        return cls(**join_arguments(text, known), schemas=schemas)
+
+    def _chosen(self) -> dict[str, Any]:
+        """The arguments without those that are as they are by default."""
+        on = [left if left == right else (left, right) for left, right in self.on]
+        time = self.time[0] if self.time[0] == self.time[1] else self.time
+        told = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("on", "time", "schemas")}
+        return {"on": on, "time": time} | {n: v for n, v in told.items() if n not in _DEFAULTS or v != _DEFAULTS[n]}
+
     def __reduce__(self) -> tuple[Any, ...]:
         arguments = {f.name: getattr(self, f.name) for f in fields(self)}
         arguments |= {"where": None if self.where is None else self.where.expression}
@@ -198,12 +258,9 @@ class JoinSpec:
     def __repr__(self) -> str:
         on = [left if left == right else (left, right) for left, right in self.on]
         parts = [f"on={on!r}", f"time={shown_pair(self.time)}", f"within={_shown_within(self.within)}"]
-        defaults: dict[str, object] = {"how": "inner", "match": "all", "where": None, "idle": None, "progress": "each"}
-        defaults |= {"watermark": (Bounded(0), Bounded(0)), "event_time": None, "closed": "both", "nulls_equal": False}
-        defaults |= {"suffix": "_right", "sequence": None, "on_null_time": "error", "schemas": None}
         for f in fields(self):
             value = getattr(self, f.name)
-            if f.name in defaults and value != defaults[f.name]:
+            if f.name in _DEFAULTS and value != _DEFAULTS[f.name]:
                 text = shown_pair(value) if f.name == "watermark" else shown(value)
                 parts.append(f"{f.name}={'(...)' if f.name == 'schemas' else text}")
         return f"sl.JoinSpec({', '.join(parts)})"
@@ -290,6 +347,11 @@ class JoinSpec:
             raise ValueError(
                 f"how={self.how!r} gives the left's columns only: event_time must be 'left'; got {about!r}"
             )
+
+
+_DEFAULTS: dict[str, object] = {"how": "inner", "match": "all", "where": None, "idle": None, "progress": "each"}
+_DEFAULTS |= {"watermark": (Bounded(0), Bounded(0)), "event_time": None, "closed": "both", "nulls_equal": False}
+_DEFAULTS |= {"suffix": "_right", "sequence": None, "on_null_time": "error", "schemas": None}
 
 
 def _rebuild(arguments: dict[str, Any]) -> JoinSpec:

@@ -13,7 +13,7 @@ import operator
 import re
 import tomllib
 import zoneinfo
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from types import EllipsisType, FunctionType, ModuleType
 from typing import Any
@@ -90,6 +90,22 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 def entry(text: object, where: str, known: Mapping[str, Callable[..., Any]]) -> Any:
     """The window, aggregate or watermark that a call says, such as ``tumbling('1m')``."""
     example = next(example for name, example in _EXAMPLES.items() if name in known)
+    found = _read(text, where, known, example)
+    if isinstance(found, str | int | float | pc.Expression | None):
+        raise TypeError(f'{where} must be a call, such as "{example}"; got {text!r}')
+    return found
+
+
+def condition(text: object, where: str) -> pc.Expression:
+    """The expression of columns that a text says, such as ``col('ms') > 100``."""
+    example = "col('ms') > 100"
+    found = _read(text, where, {}, example)
+    if not isinstance(found, pc.Expression):
+        raise TypeError(f'{where} must be an expression of columns, such as "{example}"; got {text!r}')
+    return found
+
+
+def _read(text: object, where: str, known: Mapping[str, Callable[..., Any]], example: str) -> Any:
     if not isinstance(text, str):
         raise TypeError(f'{where} must be a call in quotes, such as "{example}"; got {text!r}')
     try:
@@ -97,13 +113,10 @@ def entry(text: object, where: str, known: Mapping[str, Callable[..., Any]]) -> 
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise ValueError(f'{where} must be a call, such as "{example}"; got {text!r}') from None
     try:
-        found = _Reader(known).read(tree)
+        return _Reader(known).read(tree)
     except (TypeError, ValueError, ArithmeticError, pa.ArrowException, RecursionError) as error:
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"{where} = {text!r}: {error}") from None
-    if isinstance(found, str | int | float | pc.Expression | None):
-        raise TypeError(f'{where} must be a call, such as "{example}"; got {text!r}')
-    return found
 
 
 class _Reader:
@@ -151,17 +164,23 @@ class _Reader:
         raise ValueError(f"{name} is not known; {hint}")
 
 
-def arguments(text: str) -> dict[str, Any]:
-    """The arguments of the spec that TOML says."""
+def loaded(text: str, known: Sequence[str]) -> dict[str, Any]:
+    """What TOML says, of these keys."""
     try:
         found = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"the spec is no TOML: {error}") from None
     for key in found:
-        if key not in _KEYS:
-            near = difflib.get_close_matches(key, _KEYS, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(_KEYS)}"
+        if key not in known:
+            near = difflib.get_close_matches(key, known, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
             raise ValueError(f"the spec has {key!r}, which is no part of one; {hint}")
+    return found
+
+
+def arguments(text: str) -> dict[str, Any]:
+    """The arguments of the spec that TOML says."""
+    found = loaded(text, _KEYS)
     for table, example in (("windows", "minute = \"tumbling('1m')\""), ("aggs", 'n = "count()"')):
         if not isinstance(found.get(table), dict):
             raise ValueError(f"the spec needs a table [{table}] with entries such as {example}")
@@ -188,25 +207,27 @@ def toml(values: Mapping[str, Any]) -> str:
         if isinstance(value, dict) or value is None:
             continue
         if isinstance(value, watermark.Watermark):
-            value = _text(value, name, WATERMARKS)
+            value = call_text(value, name, WATERMARKS)
         elif isinstance(value, triggers.Trigger):
-            value = _text(value, name, TRIGGERS)
+            value = call_text(value, name, TRIGGERS)
         elif isinstance(value, Duration):
             value = str(value)
-        lines.append(f"{name} = {_value(value)}")
+        lines.append(f"{name} = {toml_value(value)}")
     for table, known in (("windows", WINDOWS), ("aggs", AGGREGATES), ("trigger", TRIGGERS)):
         if not isinstance(values.get(table), dict):
             continue
         entries = values[table].items()
         lines += ["", f"[{table}]"]
-        lines += [f"{_key(name)} = {_value(_text(item, f'{table}[{name!r}]', known))}" for name, item in entries]
+        lines += [
+            f"{toml_key(name)} = {toml_value(call_text(item, f'{table}[{name!r}]', known))}" for name, item in entries
+        ]
     return "\n".join(lines) + "\n"
 
 
-def _text(value: object, where: str, known: Mapping[str, Callable[..., Any]]) -> str:
+def call_text(value: object, where: str, known: Mapping[str, Callable[..., Any]]) -> str:
     """The call that builds a value, without ``sl.``."""
     try:
-        text = ast.unparse(_Unprefixed().visit(ast.parse(repr(value), mode="eval")))
+        text = unprefixed(repr(value))
         if entry(text, where, known) == value:
             return text
     except (SyntaxError, TypeError, ValueError):
@@ -217,23 +238,30 @@ def _text(value: object, where: str, known: Mapping[str, Callable[..., Any]]) ->
     )
 
 
+def unprefixed(code: str) -> str:
+    """An expression of Python without ``sl.``."""
+    return ast.unparse(_Unprefixed().visit(ast.parse(code, mode="eval")))
+
+
 class _Unprefixed(ast.NodeTransformer):
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
         self.generic_visit(node)
         return ast.Name(node.attr) if isinstance(node.value, ast.Name) and node.value.id == "sl" else node
 
 
-def _value(value: object) -> str:
+def toml_value(value: object) -> str:
+    """A value as TOML writes it."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int):
         return str(value)
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_value, value))}]"
+        return f"[{', '.join(map(toml_value, value))}]"
     return _string(str(value))
 
 
-def _key(name: str) -> str:
+def toml_key(name: str) -> str:
+    """A name as a key of TOML, in quotes where it needs them."""
     return name if _BARE.fullmatch(name) else _string(name)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from os import PathLike
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -151,6 +152,81 @@ class FeatureSpec:
         parts = [f"{f.name}={stable(getattr(self, f.name))}" for f in fields(self) if f.name not in left_out]
         return hashlib.sha256("\n".join(["features", *parts]).encode()).hexdigest()[:32]
 
+    def to_toml(self) -> str:
+        """Write the features as TOML text, to be reviewed and kept beside a model; ``schemas`` are no part of it.
+
+        Returns
+        -------
+        str
+            What :meth:`from_toml` makes an equal spec of.
+
+        Raises
+        ------
+        ValueError
+            Where no text builds an aggregate: a ``udaf``.
+
+        Examples
+        --------
+        >>> import slicing as sl
+        >>> spec = sl.FeatureSpec("user", ("asked_at", "ts"), {"1h": "1h", "ever": None}, {"n": sl.count()}, delay="5m")
+        >>> print(spec.to_toml())
+        on = ["user"]
+        time = ["asked_at", "ts"]
+        delay = "5m"
+        <BLANKLINE>
+        [ranges]
+        1h = "1h"
+        ever = "unbounded"
+        <BLANKLINE>
+        [aggs]
+        n = "count()"
+        <BLANKLINE>
+        """
+        from slicing.joins.written import toml
+
+        return toml(self._chosen())
+
+    @classmethod
+    def from_toml(cls, text: str | PathLike[str], schemas: tuple[pa.Schema, pa.Schema] | None = None) -> FeatureSpec:
+        """Read features from TOML text, or from a file by its ``pathlib.Path``.
+
+        Parameters
+        ----------
+        text
+            Keys as the arguments of :class:`FeatureSpec`; ``[ranges]`` and ``[aggs]`` are tables. A range is a span, a
+            pair ``[far, near]``, or ``"unbounded"``. Aggregates and watermarks are calls in quotes, which are read and
+            not run.
+        schemas
+            The columns of labels and events, which have no text.
+
+        Examples
+        --------
+        >>> import slicing as sl
+        >>> sl.FeatureSpec.from_toml('''
+        ... on = ["user"]
+        ... time = ["asked_at", "ts"]
+        ... [ranges]
+        ... day = "1d"
+        ... before = ["unbounded", "1d"]
+        ... [aggs]
+        ... n = "count().where(col('paid') > 0)"
+        ... ''').names()
+        [('day', 'n', 'n_day'), ('before', 'n', 'n_before')]
+        """
+        from slicing.joins.written import feature_arguments
+
+        known = [f.name for f in fields(cls) if f.name != "schemas"]
+        return cls(**feature_arguments(text, known), schemas=schemas)
+
+    def _chosen(self) -> dict[str, Any]:
+        """The arguments without those that are as they are by default."""
+        on = [left if left == right else (left, right) for left, right in self.on]
+        time = self.time[0] if self.time[0] == self.time[1] else self.time
+        told = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("on", "time", "schemas")}
+        told["ranges"] = {name: _as_given(span) for name, span in self.ranges.items()}
+        defaults = _DEFAULTS | {"delay": 0, "tail": FrozenMap({})}
+        return {"on": on, "time": time} | {n: v for n, v in told.items() if n not in defaults or v != defaults[n]}
+
     def __reduce__(self) -> tuple[Any, ...]:
         arguments = {f.name: getattr(self, f.name) for f in fields(self)}
         return _rebuild, ({n: dict(v) if isinstance(v, FrozenMap) else v for n, v in arguments.items()},)
@@ -159,15 +235,13 @@ class FeatureSpec:
         on = [left if left == right else (left, right) for left, right in self.on]
         ranges = ", ".join(f"{name!r}: {_shown_range(span)}" for name, span in self.ranges.items())
         parts = [f"on={on!r}", f"time={shown_pair(self.time)}", f"ranges={{{ranges}}}", f"aggs={self.aggs!r}"]
-        defaults: dict[str, object] = {"closed": "left", "wait": True, "watermark": (Bounded(0), Bounded(0))}
-        defaults |= {"idle": None, "sequence": None, "on_null_time": "error", "on_overflow": "error", "schemas": None}
         for f in fields(self):
             value = getattr(self, f.name)
             if f.name == "delay" and amount(value):
                 parts.append(f"delay={shown(value)}")
             elif f.name == "tail" and value:
                 parts.append(f"tail={{{', '.join(f'{n!r}: {shown(s)}' for n, s in value.items())}}}")
-            elif f.name in defaults and value != defaults[f.name]:
+            elif f.name in _DEFAULTS and value != _DEFAULTS[f.name]:
                 text = shown_pair(value) if f.name == "watermark" else shown(value)
                 parts.append(f"{f.name}={'(...)' if f.name == 'schemas' else text}")
         return f"sl.FeatureSpec({', '.join(parts)})"
@@ -192,6 +266,10 @@ class FeatureSpec:
                     f"aggs[{agg!r}] in ranges[{range_!r}]; rename one of them"
                 )
             seen[name] = range_, agg
+
+
+_DEFAULTS: dict[str, object] = {"closed": "left", "wait": True, "watermark": (Bounded(0), Bounded(0))}
+_DEFAULTS |= {"idle": None, "sequence": None, "on_null_time": "error", "on_overflow": "error", "schemas": None}
 
 
 def _rebuild(arguments: dict[str, Any]) -> FeatureSpec:
@@ -264,6 +342,12 @@ def _tails(value: object, ranges: FrozenMap[Range]) -> FrozenMap[Span]:
             raise ValueError(f"tail names {name!r}, which {why}; ranges with a far end are {', '.join(bounded)}")
     given = {name: step for name, step in value.items() if not (isinstance(step, str) and step == EXACT)}
     return FrozenMap({name: parse_span(step, f"tail of {name!r}", positive=True) for name, step in given.items()})
+
+
+def _as_given(span: Range) -> Range | Span | None:
+    """A range as short as it can be given."""
+    far, near = span
+    return far if amount(near) == 0 else span
 
 
 def _shown_range(span: Range) -> str:
