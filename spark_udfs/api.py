@@ -16,6 +16,7 @@ from slicing.query.watermark import Manual
 from slicing.system.filesystems import absolute
 from spark_udfs import stages
 from spark_udfs.files import FileRows
+from spark_udfs.held import HOLD_BYTES
 from spark_udfs.plans import (
     answered,
     check_places,
@@ -43,6 +44,7 @@ def window_aggregate(
     progress: str = "prompt",
     layout: str = "long",
     max_bytes: int | None = None,
+    hold_bytes: int = HOLD_BYTES,
 ) -> DataFrame:
     """The windows of a DataFrame's rows, as a DataFrame: the columns of :class:`slicing.Output`'s ``windows``.
 
@@ -73,6 +75,9 @@ def window_aggregate(
     ``max_bytes``
         that each partition may hold, counted as ``stats.bytes`` of :class:`slicing.Output`. A batch after which it
         would be more stops the query with a sentence; the state is as it was before.
+    ``hold_bytes``
+        of state that a Python worker keeps between batches, 1 GiB: of all the places whose tasks it had, those last
+        written. A place whose state the worker of its next task does not hold is read from its files.
 
     The accounting of each batch is in the query's progress, ``observedMetrics[name].stats``, a dict.
     """
@@ -83,7 +88,7 @@ def window_aggregate(
     spark = frame.sparkSession
     count = places(spark, partitions, bool(spec.by))
     check(spec, count)
-    check_places(state, name, late_path, keep_versions)
+    check_places(state, name, late_path, keep_versions, hold_bytes)
     if max_bytes is not None and (isinstance(max_bytes, bool) or not isinstance(max_bytes, int) or max_bytes < 1):
         raise ValueError(f"max_bytes must be a whole number of at least 1, or None; got {max_bytes!r}")
     check_progress(progress)
@@ -100,7 +105,8 @@ def window_aggregate(
     job = Job(spec, schema, count, prompt=progress == "prompt", **laid_out)
     if frame.isStreaming:
         watch(spark)
-        job = replace(job, files=files_of(spark, state, name, count, spec.fingerprint(), keep_versions))
+        files = files_of(spark, state, name, count, spec.fingerprint(), keep_versions, hold=hold_bytes)
+        job = replace(job, files=files)
     else:
         job = replace(job, spec=_seeing_all(spec))
     frame = frame if read else numbered(frame, schema.names)

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from slicing import FeatureSpec
 from spark_udfs.engines import FEATURES
 from spark_udfs.files import FileRows
+from spark_udfs.held import HOLD_BYTES
 from spark_udfs.joins import JoinJob, Kept, two_frames
 from spark_udfs.plans import type_of
 from spark_udfs.stages import sent
@@ -30,6 +31,7 @@ def window_features(
     progress: str = "prompt",
     pieces: int = 16,
     spread: str | int | None = None,
+    hold_bytes: int = HOLD_BYTES,
 ) -> DataFrame:
     """Aggregates of an events DataFrame as of each row of another one, the labels: a row a label.
 
@@ -43,7 +45,7 @@ def window_features(
         Both batch, or both streaming; or what :func:`read_files` gives.
     spec : FeatureSpec
         The ranges before each label, and what is computed of the events in them.
-    state, name, late_path, keep_versions : optional
+    state, name, late_path, keep_versions, hold_bytes : optional
         As of :func:`window_join`; late rows are in the folders ``labels`` and ``events``.
     partitions : int, optional
         In how many parts keys are kept; ``spark.sql.shuffle.partitions`` if left out.
@@ -72,7 +74,7 @@ def window_features(
     """
     if not isinstance(spec, FeatureSpec):
         raise TypeError(f"window_features takes two DataFrames and a sl.FeatureSpec; got {type_of(spec)}")
-    kept = Kept(state, name, late_path, keep_versions, progress)
+    kept = Kept(state, name, late_path, keep_versions, progress, hold_bytes)
     return two_frames("window_features", FeatureJob, (labels, events), spec, kept, partitions, pieces, spread)
 
 

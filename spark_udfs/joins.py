@@ -17,6 +17,7 @@ from slicing.joins.within import LEFT, RIGHT
 from slicing.system.filesystems import absolute
 from spark_udfs.engines import JOINS
 from spark_udfs.files import FileRows, read
+from spark_udfs.held import HOLD_BYTES
 from spark_udfs.placed import by_place
 from spark_udfs.plans import (
     answered,
@@ -51,6 +52,7 @@ def window_join(
     progress: str = "prompt",
     spread: str | int | None = None,
     pieces: int = 16,
+    hold_bytes: int = HOLD_BYTES,
 ) -> DataFrame:
     """The join of two DataFrames by keys and time, with the columns of :class:`slicing.JoinOutput`'s ``rows``.
 
@@ -85,6 +87,9 @@ def window_join(
     pieces : int
         Of two batch DataFrames each part is answered in so many pieces, key by key, one after the other: a worker holds
         the rows of one piece at a time.
+    hold_bytes : int
+        Of state that a Python worker keeps between batches, 1 GiB: of all the places whose tasks it had, those last
+        written.
 
     Returns
     -------
@@ -99,7 +104,7 @@ def window_join(
     """
     if not isinstance(spec, JoinSpec):
         raise TypeError(f"window_join takes two DataFrames and a sl.JoinSpec; got {type_of(spec)}")
-    kept = Kept(state, name, late_path, keep_versions, progress)
+    kept = Kept(state, name, late_path, keep_versions, progress, hold_bytes)
     return two_frames("window_join", JoinJob, (left, right), spec, kept, partitions, pieces, spread)
 
 
@@ -112,6 +117,7 @@ class Kept:
     late_path: str | None
     keep_versions: int
     progress: str
+    hold_bytes: int
 
 
 def two_frames(
@@ -129,7 +135,7 @@ def two_frames(
     spark, streams = frames[LEFT].sparkSession, frames[LEFT].isStreaming
     _check_both(function, spec.sides, frames)
     check(spec)
-    check_places(kept.state, kept.name, kept.late_path, kept.keep_versions)
+    check_places(kept.state, kept.name, kept.late_path, kept.keep_versions, kept.hold_bytes)
     check_progress(kept.progress)
     if isinstance(pieces, bool) or not isinstance(pieces, int) or pieces < 1:
         raise ValueError(f"pieces must be a number of at least 1; got {pieces!r}")
@@ -151,7 +157,8 @@ def two_frames(
     if streams:
         watch(spark)
         spans = None if spread is None else str(spread)
-        files = files_of(spark, kept.state, kept.name, count, spec.fingerprint(), kept.keep_versions, spans)
+        kept_as = spec.fingerprint(), kept.keep_versions, spans, kept.hold_bytes
+        files = files_of(spark, kept.state, kept.name, count, *kept_as)
     late_path = None if kept.late_path is None or not streams else absolute(kept.late_path)
     job = kind(spec, count, files, late_path, formats, kept.progress == "prompt", spread, pieces)
     sent_as, collected = (PACKED if streams else PIECES), []

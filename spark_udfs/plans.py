@@ -11,6 +11,7 @@ from pyspark.sql import functions as sf
 from slicing.system.filesystems import absolute
 from spark_udfs import stages
 from spark_udfs.files import FileRows
+from spark_udfs.held import HOLD_BYTES
 from spark_udfs.placed import by_place
 from spark_udfs.stages import STATS, Query, results_schema, told
 from spark_udfs.state import Files
@@ -58,11 +59,12 @@ def files_of(
     fingerprint: str,
     keep: int,
     spread: str | None = None,
+    hold: int = HOLD_BYTES,
 ) -> Files:
     """Where a stream keeps its state."""
     if state is None:
         raise ValueError("a streaming query needs state=, a path or URI that all executors reach; got None")
-    files = Files(absolute(state), name, count, fingerprint, keep, spread=spread)
+    files = Files(absolute(state), name, count, fingerprint, keep, spread=spread, hold=hold)
     return files.announce() if classic(spark) else files
 
 
@@ -82,7 +84,7 @@ def answered(collected: DataFrame, job: Query) -> DataFrame:
     return observed(rows, job) if streams else rows
 
 
-def check_places(state: object, name: object, late_path: object, keep: object) -> None:
+def check_places(state: object, name: object, late_path: object, keep: object, hold: object) -> None:
     """Also of a batch query, which asks nothing of them: what is wrong is told before it is a stream."""
     for argument, path in (("state", state), ("late_path", late_path)):
         if path is not None and (not isinstance(path, str) or not path):
@@ -91,6 +93,8 @@ def check_places(state: object, name: object, late_path: object, keep: object) -
         raise ValueError(f"name must be a word that can name a folder; got {name!r}")
     if isinstance(keep, bool) or not isinstance(keep, int) or keep < 2:
         raise ValueError(f"keep_versions must be at least 2; got {keep!r}")
+    if isinstance(hold, bool) or not isinstance(hold, int) or hold < 0:
+        raise ValueError(f"hold_bytes must be a whole number of bytes, 0 to hold nothing; got {hold!r}")
 
 
 def check_names(names: list[str], by_case: bool) -> None:

@@ -317,7 +317,7 @@ def merge(job: Query, batches: Iterable[pa.RecordBatch], step: Step | None = Non
     check_bytes(job, out.counts, step.partition)
     _write_late(job, out.late, step)
     merged = time.perf_counter()
-    written = place.write(operator, step.batch, before, blobs, job.prompt)
+    written = place.write(operator, step.batch, before, blobs, job.prompt, out.counts["bytes"])
     figures = {
         "state_bytes": written.bytes,
         "held": int(held),

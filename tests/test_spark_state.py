@@ -26,7 +26,7 @@ pytest.importorskip("pyspark")
 from slicing.exchange import COUNTS
 from slicing.system import filesystems
 from slicing.system.filesystems import filesystem, listed
-from spark_udfs import files, stages, state, upkeep
+from spark_udfs import files, plans, stages, state, upkeep
 from spark_udfs.progress import Step
 from spark_udfs.stages import Job
 from spark_udfs.state import Files, Place, StateError
@@ -531,7 +531,8 @@ def test_changes_alone_are_written_and_every_version_is_the_same(
 ) -> None:
     query = job(tmp_path / "changes", 2)
     assert all_windows(query, 6) == undisturbed
-    assert [place(query).header(b)["base"] for b in range(6)] == [0, 0, 0, 0, 0, 5]
+    bases = [[place(query, p).header(b)["base"] for b in range(6)] for p in range(2)]
+    assert bases == [[0, 0, 0, 0, 4, 4], [0, 0, 0, 3, 3, 3]]  # one writes a snapshot after the other
     found = snapshots(query, 6)
     monkeypatch.setattr(state, "LARGE", 1 << 60)
     assert found == snapshots(query, 6)
@@ -572,15 +573,87 @@ def test_a_worker_goes_on_from_what_it_holds(tmp_path: Path, in_changes: None, m
     assert len(read) == 1
 
 
+def answers(query: Job, batches: range, held: list[tuple[int, int]]) -> list[list[dict]]:
+    """Windows of some batches; how many places were held and cold in each."""
+    found = []
+    for batch in batches:
+        table = run(query, batch, rows(batch))
+        told = table[stages.STATS].drop_null().to_pylist()
+        held.append((sum(one["held"] for one in told), sum(one["cold"] for one in told)))
+        found.append(windows(table))
+    return found
+
+
+def test_a_worker_holds_several_states_and_never_a_stale_one(tmp_path: Path, in_changes: None) -> None:
+    """Two queries of three places each take turns; one is taken back, and goes on with other rows."""
+    query, calm, held = job(tmp_path / "one"), job(tmp_path / "calm"), []
+    for batch in range(6):
+        assert answers(query, range(batch, batch + 1), held) == answers(calm, range(batch, batch + 1), held)
+    assert held == [(0, 0)] * 2 + [(3, 0)] * 10
+    again: list[tuple[int, int]] = []
+    run(query, 3, rows(77))  # taken back to batch 3
+    found = answers(query, range(4, 7), again)
+    assert again == [(3, 0)] * 3
+    forget()
+    cold: list[tuple[int, int]] = []
+    other = job(tmp_path / "other")
+    answers(other, range(3), cold)
+    run(other, 3, rows(77))
+    for batch in range(4, 7):
+        forget()
+        assert answers(other, range(batch, batch + 1), cold) == [found[batch - 4]]
+    assert cold[-3:] == [(0, 3)] * 3
+
+
+def test_a_state_held_of_an_older_version_goes_on_from_there(tmp_path: Path, in_changes: None) -> None:
+    """As with more places than workers, where a place comes back to a worker after some batches."""
+    query = job(tmp_path / "one", 1)
+    run(query, 0, rows(0))
+    run(query, 1, rows(1))
+    before = dict(state._held._kept)
+    for batch in range(2, 4):
+        run(query, batch, rows(batch))  # elsewhere
+    expected = restored(query, 0, 3).snapshot()
+    state._held._kept = {folder: kept._replace(operator=restored(query, 0, 1)) for folder, kept in before.items()}
+    _, operator, held = place(query).restore(SPEC, 3)
+    assert held
+    assert operator.snapshot() == expected
+
+
+@pytest.mark.parametrize("hold", [-1, True, "1 GiB"])
+def test_bytes_to_hold_are_a_number(hold: object) -> None:
+    with pytest.raises(
+        ValueError, match=f"hold_bytes must be a whole number of bytes, 0 to hold nothing; got {hold!r}"
+    ):
+        plans.check_places(None, "windows", None, 2, hold)
+
+
+def test_what_is_held_stays_within_its_bytes(tmp_path: Path, in_changes: None) -> None:
+    query = job(tmp_path)
+    for budget, kept in ((0, 0), (1 << 30, 3)):
+        forget()
+        some = replace(query, files=replace(query.files, hold=budget))
+        for batch in range(2):
+            run(some, batch, rows(batch))
+        assert len(state._held) == kept
+    sizes = [kept.size for kept in state._held._kept.values()]
+    assert all(size > 0 for size in sizes)
+    two = replace(query, files=replace(query.files, hold=sizes[1] + sizes[2]))
+    forget()
+    run(two, 1, rows(1))
+    assert [folder[-1] for folder in state._held._kept] == ["1", "2"]  # the place written longest ago went
+    assert state._held.nbytes <= sizes[1] + sizes[2]
+
+
 def test_versions_are_kept_that_others_build_on(tmp_path: Path, in_changes: None) -> None:
     query = job(tmp_path, 1)
     assert query.files is not None
     query = replace(query, files=replace(query.files, keep=3))
     for batch in range(33):
         run(query, batch, rows(batch, 2), readers=1)
-    assert place(query).batches() == [25, 26, 27, 28, 29, 30, 31, 32]  # 29 builds on 25
+    assert place(query).batches() == [28, 29, 30, 31, 32]  # 29 builds on 28
     forget()
-    for batch in range(25, 33):
+    for batch in range(28, 33):
         restored(query, 0, batch)
 
 
