@@ -102,6 +102,19 @@ def operator_of(state: State) -> Operator:
     return operator
 
 
+def saved(operator: Operator) -> tuple[bytes, int]:
+    """All that an operator remembers, packed and without a checksum, for a file that has one of its own; and how many
+    bytes it is unpacked. Operators of the same state give the same bytes."""
+    return snapshot.pack(operator.spec, state_of(operator))
+
+
+def loaded(spec: Spec, blob: bytes | memoryview) -> Operator:
+    """The operator of what :func:`saved` gave. Partials are unpacked when they are first needed."""
+    operator = Operator(spec)
+    operator._state = snapshot.unpack(spec, blob)
+    return operator
+
+
 # --- the map side -----------------------------------------------------------------------------------------------------
 
 

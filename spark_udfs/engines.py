@@ -28,6 +28,12 @@ class Engine(Protocol):
     def restore(self, spec: Any, content: bytes) -> Any:
         """The operator of a snapshot."""
 
+    def saved(self, operator: Any) -> tuple[bytes, int]:
+        """An operator as bytes that are packed, and how many they are unpacked, roughly."""
+
+    def loaded(self, spec: Any, content: bytes | memoryview) -> Any:
+        """The operator of these bytes, whose checksum was right."""
+
     def admit(self, operator: Any, blobs: Iterable[bytes], prompt: bool) -> Any:
         """Let what the readers of a batch have sent enter; give what it completes."""
 
@@ -52,6 +58,12 @@ class _Windows:
 
     def restore(self, spec: Spec, content: bytes) -> Operator:
         return Operator.restore(spec, content)
+
+    def saved(self, operator: Operator) -> tuple[bytes, int]:
+        return windows.saved(operator)
+
+    def loaded(self, spec: Spec, content: bytes | memoryview) -> Operator:
+        return windows.loaded(spec, content)
 
     def admit(self, operator: Operator, blobs: Iterable[bytes], prompt: bool) -> Any:
         return windows.admit(operator, blobs, prompt)
@@ -80,6 +92,13 @@ class _Joins:
 
     def restore(self, spec: Any, content: bytes) -> Any:
         return JoinOperator.restore(spec, content)
+
+    def saved(self, operator: Any) -> tuple[bytes, int]:
+        content = operator.snapshot()
+        return content, len(content)
+
+    def loaded(self, spec: Any, content: bytes | memoryview) -> Any:
+        return self.restore(spec, bytes(content))
 
     def admit(self, operator: Any, blobs: Iterable[bytes], prompt: bool) -> Any:
         return joins.admit(operator, blobs, prompt)

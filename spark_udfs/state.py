@@ -37,7 +37,7 @@ from spark_udfs.engines import Asked, Reached, engine
 from spark_udfs.held import HOLD_BYTES, Held
 
 MAGIC = b"SLICESTA"
-FORMAT = 3
+FORMAT = 4
 SUFFIX = ".slices"
 _NAME = re.compile(r"(\d{12,})(?:-(\d+))?\.([0-9a-f]{16})\.((?:-?\d+|none)(?:_(?:-?\d+|none))?)\.slices")
 _DRAINED = re.compile(r"(\d{12,})\.drained")
@@ -190,25 +190,25 @@ class Place:
         """The header alone, checked: the first bytes of the file."""
         return self._opened(self.newest(batch), whole=False)[0]
 
-    def _restored(self, spec: Asked, content: bytes, version: Version) -> Any:
+    def _restored(self, spec: Asked, content: bytes | memoryview, version: Version) -> Any:
         try:
-            return engine(spec).restore(spec, content)
+            return engine(spec).loaded(spec, content)
         except (SnapshotError, pa.ArrowException) as error:
             raise StateError(f"state file {self._path(version)}: {error}") from None
 
-    def _read(self, version: Version) -> tuple[dict[str, Any], bytes]:
+    def _read(self, version: Version) -> tuple[dict[str, Any], bytes | memoryview]:
         header, body = self._opened(version, whole=True)
         try:
             return header, content_of(header, body, f"state file {self._path(version)}")
         except (SealError, pa.ArrowException) as error:
             raise StateError(f"{error}") from None
 
-    def _opened(self, version: Version, whole: bool) -> tuple[dict[str, Any], bytes]:
+    def _opened(self, version: Version, whole: bool) -> tuple[dict[str, Any], bytes | memoryview]:
         """A version's header, and its body where that was asked for."""
         path = self._path(version)
         try:
             with self.system.open_input_file(path) as file:
-                data = file.read() if whole else file.read(1 << 16)
+                data = memoryview(file.read() if whole else file.read(1 << 16))
             header, body = header_of(MAGIC, FORMAT, data, f"state file {path}")
         except FileNotFoundError:
             raise StateError(self._missing(version.batch)) from None
@@ -291,14 +291,15 @@ class Place:
         if self.files.spread is not None:
             header["spread"] = self.files.spread
         changed = 0 if before is None else before["changed"] + sum(map(len, blobs))
-        if before is not None and _few(before, changed, batch + self.partition):
+        few = before is not None and _few(before, changed, batch + self.partition)
+        if before is not None and few:
             content = bundled(sorted(blobs))
             header |= {"base": before["base"], "snapshot": before["snapshot"], "after": before["mark"]}
             header |= {"changed": changed, "beside": before["beside"] + before["packed"]}
         else:
-            content = operator.snapshot()
-            header |= {"base": batch, "snapshot": len(content), "changed": 0, "beside": 0}
-        data, mark = sealed(MAGIC, FORMAT, header, content)
+            content, unpacked = engine(operator.spec).saved(operator)
+            header |= {"base": batch, "snapshot": unpacked, "changed": 0, "beside": 0}
+        data, mark = sealed(MAGIC, FORMAT, header, content, packed=not few)
         known = self._publish(data, batch, mark, header["watermark"])
         if size is not None and header["snapshot"] >= LARGE:
             told = header_of(MAGIC, FORMAT, data, "")[0]

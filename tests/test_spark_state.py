@@ -23,10 +23,14 @@ import slicing as sl
 
 pytest.importorskip("pyspark")
 
+from slicing import exchange
+from slicing.cells.unread import Unread
 from slicing.exchange import COUNTS
 from slicing.system import filesystems
 from slicing.system.filesystems import filesystem, listed
+from slicing.system.sealed import _checksum_of_many as checksum
 from spark_udfs import files, plans, stages, state, upkeep
+from spark_udfs.engines import WINDOWS
 from spark_udfs.progress import Step
 from spark_udfs.stages import Job
 from spark_udfs.state import Files, Place, StateError
@@ -557,8 +561,8 @@ def test_workers_that_hold_the_state_write_the_same_bytes(tmp_path: Path, in_cha
 
 def test_a_worker_goes_on_from_what_it_holds(tmp_path: Path, in_changes: None, monkeypatch: pytest.MonkeyPatch) -> None:
     query, read, told = job(tmp_path, 1), [], []
-    restore = sl.Operator.restore
-    monkeypatch.setattr(sl.Operator, "restore", lambda *args: read.append(args) or restore(*args))
+    loaded = type(WINDOWS).loaded
+    monkeypatch.setattr(type(WINDOWS), "loaded", lambda *args: read.append(args) or loaded(*args))
     for batch in range(12):
         told += run(query, batch, rows(batch))[stages.STATS].drop_null().to_pylist()
     assert read == []
@@ -571,6 +575,60 @@ def test_a_worker_goes_on_from_what_it_holds(tmp_path: Path, in_changes: None, m
     run(query, 10, rows(100))  # on another way: what was held of batch 10 is not its state
     run(query, 11, rows(11))
     assert len(read) == 1
+
+
+NUMBERS = sl.Spec(
+    "ts",
+    {"slide": sl.sliding("100s", every="2s"), "visit": sl.session("3s")},
+    {"n": sl.count(), "total": sl.sum("v"), "mean": sl.mean("v")},
+    by=["k"],
+    watermark=sl.bounded("20s"),
+)
+WINDOW = replace(NUMBERS, windows={"slide": sl.sliding("100s", every="2s")})
+
+
+@pytest.mark.parametrize("spec", [NUMBERS, WINDOW])
+def test_partials_stay_packed_until_they_are_needed(tmp_path: Path, spec: sl.Spec) -> None:
+    """A state that is read before each batch answers, counts and is written as one that never was."""
+    query, never_read, unread = job(tmp_path, 1, spec), sl.Operator(spec), 0
+    for batch in range(12):
+        found, pushed = run(query, batch, rows(batch)), never_read.push(rows(batch))
+        assert windows(found) == sorted(pushed.windows.to_pylist(), key=repr)
+        told = found[stages.STATS].drop_null()[0].as_py()
+        operator = restored(query, 0, batch, spec)
+        tables = exchange.state_of(operator).store.runs
+        unread += sum(isinstance(table, Unread) and table.unread for table in tables)
+        assert sum(table.sizes()[0] for table in tables) == told["cells"]
+        again, size = exchange.saved(operator)
+        assert (again, size) == exchange.saved(exchange.loaded(spec, again))
+        sizes = [(table.sizes(), table.nbytes, table.weight) for table in tables]
+        later = [table.after(len(table) // 2) for table in tables]
+        whole = operator.snapshot()  # unpacks all
+        assert not any(isinstance(table, Unread) and table.unread for table in tables)
+        assert sizes == [(table.sizes(), table.nbytes, table.weight) for table in tables]
+        for table, half in zip(tables, later, strict=True):
+            rest = table.take(slice(len(table) // 2, None))
+            assert half.sizes() == rest.sizes()
+            assert all((one == other).all() for one, other in zip(half.blocks, rest.blocks, strict=True))
+        assert exchange.saved(operator) == (again, size)
+        assert sl.Operator.restore(spec, whole).snapshot() == whole
+    assert unread >= 12
+
+
+def test_any_number_that_changes_changes_the_checksum() -> None:
+    data = np.random.default_rng(1).integers(0, 256, 4099, np.uint8)
+    known = {checksum(data.tobytes())}
+    for at in range(data.size):
+        for other in (data[at] ^ 1, data[at] ^ 128):
+            changed = data.copy()
+            changed[at] = other
+            known.add(checksum(changed.tobytes()))
+    for size in range(0, 4099, 3):
+        known.add(checksum(data[:size].tobytes()))
+    assert len(known) == 1 + 2 * data.size + 4099 // 3 + 1
+    swapped = data.reshape(-1)[:4096].reshape(-1, 32)[::-1].tobytes()
+    assert checksum(swapped) != checksum(data[:4096].tobytes())
+    assert checksum(bytes(64)) != checksum(bytes(96))
 
 
 def answers(query: Job, batches: range, held: list[tuple[int, int]]) -> list[list[dict]]:
@@ -857,7 +915,7 @@ def test_another_format_is_refused(written: Job, tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[8] = 9
     path.write_bytes(data)
-    refused(written, 3, "has format 9; this version of the library reads 3")
+    refused(written, 3, "has format 9; this version of the library reads 4")
 
 
 def damages(data: bytes, number: int) -> Iterator[bytes]:

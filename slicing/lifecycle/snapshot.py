@@ -20,9 +20,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from slicing.cells.blocks import Block
+from slicing.cells.blocks import Block, identity
+from slicing.cells.lanes import Lane
 from slicing.cells.lists import Lists
 from slicing.cells.table import Cells
+from slicing.cells.unread import Unread
 from slicing.closing.postpone import Postponed
 from slicing.closing.revise import Revisions
 from slicing.columns.keys import KeyTable
@@ -41,7 +43,7 @@ from slicing.query.watermark import Progress
 from slicing.reducing.batch import Rows
 from slicing.storage.apart import Apart, of_runs
 from slicing.storage.store import Store
-from slicing.system.bundles import bundled, table_bytes, table_of, unbundled
+from slicing.system.bundles import bundled, schema_of, table_bytes, table_of, unbundled
 from slicing.windows.bounds import BEGIN, FOREVER
 from slicing.windows.rows.row_view import Context, Opened, RowTable
 from slicing.windows.rows.users import context_json, context_value
@@ -68,15 +70,30 @@ class SnapshotError(ValueError):
 
 
 def write(spec: Spec, state: State | None, advanced: tuple[object, ...], ended: bool) -> bytes:
+    body, _ = _written(spec, state, advanced, ended, False)
+    return _HEAD.pack(MAGIC, FORMAT, _checksum(body)) + body
+
+
+def pack(spec: Spec, state: State) -> tuple[bytes, int]:
+    """The same without a checksum, its tables packed, for files that have one; and how many bytes they are unpacked.
+
+    Equal states give equal bytes: cells that were read from such bytes and not touched since are there as they were.
+    """
+    return _written(spec, state, (), False, True)
+
+
+def _written(
+    spec: Spec, state: State | None, advanced: tuple[object, ...], ended: bool, packed: bool
+) -> tuple[bytes, int]:
     header: dict[str, Any] = {"fingerprint": spec.fingerprint(), "spec": repr(spec)}
     header |= {"advanced": list(advanced), "ended": ended}
-    tables: list[pa.Table] = []
+    tables: list[pa.Table | Unread] = []
     if state is not None:
         state = state.but(postponed=tuple(p.rest() for p in state.postponed))
         header |= _state_header(state)
-        tables = _state_tables(state)
-    body = bundled([json.dumps(header).encode(), *map(table_bytes, tables)])
-    return _HEAD.pack(MAGIC, FORMAT, _checksum(body)) + body
+        tables = _state_tables(state, packed)
+    sections = [t.packed or b"" if isinstance(t, Unread) else table_bytes(t, packed) for t in tables]
+    return bundled([json.dumps(header).encode(), *sections]), sum(table.nbytes for table in tables)
 
 
 def read(
@@ -90,7 +107,20 @@ def read(
         view = memoryview(blob)
     except TypeError:
         raise TypeError(f"a snapshot is bytes-like data, as snapshot() gives it; got {type(blob).__name__}") from None
-    head, *sections = _sections(view)
+    return _read(spec, _sections(view), known, False, policy)
+
+
+def unpack(spec: Spec, blob: bytes | memoryview, policy: Policy = DEFAULT) -> State:
+    """The state of what ``pack`` has made, read from a file whose checksum was right."""
+    state, _, _ = _read(spec, unbundled(blob), None, True, policy)
+    assert state is not None
+    return state
+
+
+def _read(
+    spec: Spec, parts: list[memoryview], known: State | None, packed: bool, policy: Policy
+) -> tuple[State | None, tuple[object, ...], bool]:
+    head, *sections = parts
     header = json.loads(bytes(head))
     if header["fingerprint"] != spec.fingerprint():
         raise SnapshotError(
@@ -99,13 +129,10 @@ def read(
         )
     if "runs" not in header:
         return None, tuple(header["advanced"]), header["ended"]
-    tables = list(map(table_of, sections))
     if known is not None:  # from another process of the same query
-        return _state(spec, header, iter(tables), known, policy), (), header["ended"]
+        return _state(spec, header, _Tables(sections, False, False), known, policy), (), header["ended"]
     try:
-        for table in tables:
-            table.validate(full=True)
-        state = _state(spec, header, iter(tables), None, policy)
+        state = _state(spec, header, _Tables(sections, True, packed), None, policy)
         check_state(state)
     except (OutOfRange, pa.ArrowInvalid) as error:
         raise SnapshotError(f"the snapshot is not one that this library wrote: {error}") from None
@@ -134,22 +161,71 @@ def _state_header(state: State) -> dict[str, Any]:
     }
 
 
-def _state_tables(state: State) -> list[pa.Table]:
+def _state_tables(state: State, packed: bool = False) -> list[pa.Table | Unread]:
     assert state.given is not None
-    tables = [state.given.empty_table()]
+    tables: list[pa.Table | Unread] = [state.given.empty_table()]
     if state.keys is not None:
         values = state.keys.values(np.arange(len(state.keys)))
         tables.append(pa.table(dict(zip(map(str, range(len(values))), values, strict=True))))
     tables += [pa.table({"value": pool}) for pool in state.pools.values()]
     tables += [pa.table({"end": last}) for last in state.filled.values()]
     tables.append(pa.table(asdict(state.revisions)))
-    tables += [_cells_table(run) for run in state.store.runs]
+    tables += [
+        run if packed and isinstance(run, Unread) and run.packed is not None else _cells_table(run)
+        for run in state.store.runs
+    ]
     tables += [_cells_table(run) for p in state.postponed for run in p.store.runs]
     tables += map(_cells_table, of_runs(state.apart))
     return tables + _row_tables(state.rows)
 
 
-def _state(spec: Spec, header: dict[str, Any], take: Iterator[pa.Table], known: State | None, policy: Policy) -> State:
+class _Tables(Iterator[pa.Table]):
+    """The tables of a snapshot one by one, each looked at before it is used where it may be anything."""
+
+    def __init__(self, sections: list[memoryview], checked: bool, packed: bool) -> None:
+        self._left, self._checked, self._packed = iter(sections), checked, packed
+
+    def __next__(self) -> pa.Table:
+        return self._table(next(self._left))
+
+    def run(self, plan: Plan) -> Cells:
+        """Cells of a store, their partials still packed where these are words and nothing has to be known of them."""
+        if not self._packed or plan.ranked:
+            return _cells(plan, next(self))
+        section = next(self._left)
+        known = [_width(column.type) for column in schema_of(section)]
+        widths = [width for width in known if width is not None]
+        if known[1:] != [_words_of(lane) for lane in plan.lanes] or len(widths) < len(known):
+            return _cells(plan, self._table(section))
+        meta = _words(self._table(section, [0])["meta"])
+
+        def partials() -> tuple[Block, ...]:
+            blocks = tuple(map(_words, self._table(section, list(range(1, len(widths)))).columns))
+            if {len(block) for block in blocks} - {len(meta)}:
+                raise SnapshotError("the snapshot is not one that this library wrote: cells without partials")
+            return blocks
+
+        return Unread(meta, 8 * len(meta) * sum(widths[1:]), partials, section)
+
+    def _table(self, section: memoryview, columns: list[int] | None = None) -> pa.Table:
+        table = table_of(section, columns)
+        if self._checked:
+            table.validate(full=True)
+        return table
+
+
+def _width(type: pa.DataType) -> int | None:
+    """How many words a column has of each cell, None where they are not so many of all."""
+    words = pa.types.is_fixed_size_list(type) and type.value_type == pa.int64()
+    return int(type.list_size) if words else None
+
+
+def _words_of(lane: Lane) -> int | None:
+    block = identity(lane, 0)
+    return None if isinstance(block, Lists) else int(block.shape[1])
+
+
+def _state(spec: Spec, header: dict[str, Any], take: _Tables, known: State | None, policy: Policy) -> State:
     """What ``_state_header`` and ``_state_tables`` have written."""
     given = next(take).schema
     stands = header["arrival"], header["since"], header["agg_since"]
@@ -159,12 +235,11 @@ def _state(spec: Spec, header: dict[str, Any], take: Iterator[pa.Table], known: 
         plan = Plan(spec, given, *stands, policy=policy)
     keys = None
     if spec.by:
-        keys = KeyTable(plan.key_types)
-        keys.encode_values([_whole(column) for column in next(take).columns])
+        keys = KeyTable.of(plan.key_types, [_whole(column) for column in next(take).columns])
     pools = {name: _whole(next(take)["value"]) for name in header["pools"]}
     filled = {k: next(take)["end"].to_numpy().copy() for k in header["filled"]}
     revisions = Revisions(**{name: c.to_numpy() for name, c in zip(*_columns(next(take)), strict=True)})
-    store = Store(plan, tuple(_cells(plan, next(take)) for _ in range(header["runs"])), header["coarse"])
+    store = Store(plan, tuple(take.run(plan) for _ in range(header["runs"])), header["coarse"])
     postponed = tuple(
         Postponed(Store(plan, tuple(_cells(plan, next(take)) for _ in range(runs))), after, until)
         for runs, after, until in header["postponed"]
@@ -363,6 +438,8 @@ def _words(column: pa.ChunkedArray) -> Ints:
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:
+    if column.num_chunks == 1:  # without a copy
+        return column.chunk(0)
     combined = column.combine_chunks()
     return combined.chunk(0) if isinstance(combined, pa.ChunkedArray) else combined
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 _LENGTH = struct.Struct("<Q")
 
 
-def bundled(parts: Iterable[bytes]) -> bytes:
+def bundled(parts: Iterable[bytes | memoryview]) -> bytes:
     return b"".join(part for s in parts for part in (_LENGTH.pack(len(s)), s))
 
 
@@ -24,12 +24,21 @@ def unbundled(bundle: bytes | memoryview) -> list[memoryview]:
     return found
 
 
-def table_bytes(table: pa.Table) -> bytes:
+def table_bytes(table: pa.Table, packed: bool = False) -> bytes:
+    """A table as an Arrow IPC stream; ``packed``: each of its columns with lz4, on one thread."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
+    options = pa.ipc.IpcWriteOptions(compression="lz4" if packed else None, use_threads=False)
+    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
         writer.write_table(table)
     return bytes(sink.getvalue())
 
 
-def table_of(stream: bytes | memoryview) -> pa.Table:
-    return pa.ipc.open_stream(stream).read_all()
+def table_of(stream: bytes | memoryview, columns: list[int] | None = None) -> pa.Table:
+    """The table, or some of its columns, the others left packed."""
+    options = pa.ipc.IpcReadOptions(included_fields=columns, use_threads=False)
+    return pa.ipc.open_stream(stream, options=options).read_all()
+
+
+def schema_of(stream: bytes | memoryview) -> pa.Schema:
+    """The columns of a table."""
+    return pa.ipc.open_stream(stream).schema

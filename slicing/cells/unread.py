@@ -1,0 +1,65 @@
+"""Cells of a snapshot whose partials are unpacked when they are first asked for.
+
+A batch that closes nothing adds cells beside them and looks at their ends and keys alone. With two lanes that is a
+third of the bytes; the partials stay packed, and a snapshot may have them again as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.cells.blocks import Block
+from slicing.cells.table import Cells
+
+Ints = npt.NDArray[np.int64]
+
+
+class Unread(Cells):
+    """A table whose partials are known to be so many bytes of words. ``packed``: all of it, as it was read."""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> tuple[Block, ...]:
+            if name != "blocks":
+                raise AttributeError(name)
+            self.blocks = blocks = self._load()
+            self.packed = None
+            return blocks
+
+    def __init__(
+        self, meta: Ints, partials: int, load: Callable[[], tuple[Block, ...]], packed: memoryview | None = None
+    ) -> None:
+        self.meta, self.ends, self.starts = meta, None, None
+        self._partials, self._load, self.packed = partials, load, packed
+
+    @property
+    def unread(self) -> bool:
+        return "blocks" not in self.__dict__
+
+    def sizes(self) -> tuple[int, int]:
+        if not self.unread:
+            return super().sizes()
+        known = self.__dict__
+        return len(self.meta), self.nbytes + (self.looked_up if "by_code" in known or "_by_last" in known else 0)
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.meta.nbytes + self._partials)
+
+    @property
+    def weight(self) -> int:
+        return len(self)
+
+    def after(self, first: int) -> Cells:
+        if not self.unread or not first:
+            return super().after(first)
+        left = len(self) - first
+        return Unread(
+            self.meta[first:],
+            self._partials // len(self) * left,
+            lambda: tuple(block[first:] for block in self.blocks),
+        )
