@@ -18,7 +18,7 @@ help:
 	@echo "make demo      a stream on a Spark of this machine, with a restart, against Spark's own windows"
 	@echo "make demo-here a stream in this process, its windows, and what they cost"
 	@echo "make test      ruff, mypy and all tests"
-	@echo "make test-oldest  the tests with the oldest versions (constraints-oldest.txt); TESTS=tests/test_x.py for some"
+	@echo "make test-oldest  the tests with the oldest versions (constraints-oldest.txt); TESTS=tests/semantics for some"
 	@echo "make fuzz      CASES=$(CASES) random cases against the oracle (some 30 minutes of one core)"
 	@echo "make fuzz-checked  the same with kernels that check bounds (slower; CASES=1000 for fewer)"
 	@echo "make bench     the benchmarks (asv); BENCH=push: those whose name matches. Figures are kept by commit"
@@ -45,10 +45,10 @@ test-oldest: .venv-oldest/.test
 	@$(OLDEST) -m pytest $(TESTS)
 
 fuzz: .venv/.test
-	@SLICING_CASES=$(CASES) $(PY) -m pytest tests/test_agreement.py
+	@SLICING_CASES=$(CASES) $(PY) -m pytest tests/semantics/test_agreement.py
 
 fuzz-checked: .venv/.test
-	@SLICING_CHECK=1 SLICING_CASES=$(CASES) $(PY) -m pytest tests/test_agreement.py
+	@SLICING_CHECK=1 SLICING_CASES=$(CASES) $(PY) -m pytest tests/semantics/test_agreement.py
 
 bench: .venv/.bench
 	@$(ASV) machine --yes >/dev/null

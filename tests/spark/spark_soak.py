@@ -1,4 +1,4 @@
-"""``python tests/spark_soak.py --minutes 30``: micro-batches one after the other, with keys that come and go.
+"""``python tests/spark/spark_soak.py --minutes 30``: micro-batches one after the other, with keys that come and go.
 
 Each batch moves time on and replaces half of the keys. What the query keeps (cells, keys, bytes and files of state),
 what its workers hold in memory and what a batch takes must not grow. The first fifth of the time is warming up; of the
@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from pyspark.sql import DataFrame, SparkSession

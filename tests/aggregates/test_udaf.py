@@ -120,7 +120,7 @@ sys.stdout.buffer.write(pickle.dumps((spec.fingerprint(), spec)))
 
 
 def test_other_processes_run_it_and_name_it_alike() -> None:
-    root = str(Path(__file__).parent.parent)
+    root = str(Path(__file__).parents[2])
     runs = [
         subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, check=True, cwd=root).stdout for _ in "ab"
     ]

@@ -1,4 +1,4 @@
-"""A few batches of the soak; `python tests/spark_soak.py --minutes 30` is the long run."""
+"""A few batches of the soak; `python tests/spark/spark_soak.py --minutes 30` is the long run."""
 
 from __future__ import annotations
 

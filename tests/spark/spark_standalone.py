@@ -1,4 +1,4 @@
-"""``python tests/spark_standalone.py``: a standalone master and two worker processes, the package shipped as a zip.
+"""``python tests/spark/spark_standalone.py``: a standalone master and two workers, the package shipped as a zip.
 
 ``--here`` has them import this checkout instead, whose kernels are compiled: CI has no time to compile those of a zip.
 
@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyspark
 from spark_chaos import COLUMNS, SPEC, deliver, rows_of, undisturbed
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 BATCHES = 3
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 

@@ -370,7 +370,7 @@ def test_a_dataset_larger_than_memory_is_streamed(tmp_path):
             part = pa.table({"t": np.arange(file * rows, (file + 1) * rows), **template})
             pa.parquet.write_table(part, tmp_path / folder / f"{file:02}.parquet", row_group_size=250_000)
     size = rows * files * 24
-    root = Path(__file__).resolve().parents[1]
+    root = Path(__file__).resolve().parents[2]
     done = subprocess.run(
         [sys.executable, "-c", STREAMED, str(tmp_path)], cwd=root, capture_output=True, text=True, check=True
     )

@@ -1,4 +1,4 @@
-"""Plays every transcript of tests/transcripts: what was pushed, how far it went, what had to come out.
+"""Plays every transcript of tests/semantics/transcripts: what was pushed, how far it went, what had to come out.
 
 A TOML file holds the transcripts of one topic; a transcript is one of its tables:
 

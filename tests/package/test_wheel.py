@@ -13,7 +13,7 @@ import pytest
 
 from slicing.system import mixed
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 def ran(*command: object, **env: str) -> str:

@@ -2,7 +2,7 @@
 
 `SLICING_STEPS` says how long (20,000 steps by default). The long run takes a million, some minutes of one core:
 
-    SLICING_STEPS=1000000 python -m pytest tests/test_million.py
+    SLICING_STEPS=1000000 python -m pytest tests/closing/test_million.py
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``python tests/spark_chaos.py --kills 200``: a stream whose processes are killed (``kill -9``) at random moments.
+"""``python tests/spark/spark_chaos.py --kills 200``: a stream whose processes are killed (``kill -9``) at random.
 
 With ``--query join`` it is a join of two streams.
 
@@ -34,7 +34,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import slicing as sl
 from slicing.exchange import Collector, admit, packed, start, state_of

@@ -7,14 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-TESTS = Path(__file__).parent
-ONLY = ("tests/test_agreement.py", "-k", "built_in")
+ROOT = Path(__file__).parents[2]
+ONLY = ("tests/semantics/test_agreement.py", "-k", "built_in")
 CASES = 60
 
 
 def test_random_streams_stay_inside_their_arrays() -> None:
-    paths = os.pathsep.join([str(TESTS.parent), str(TESTS), *sys.path])
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests"), *sys.path])
     environment = {**os.environ, "SLICING_CHECK": "1", "SLICING_CASES": str(5 * CASES), "PYTHONPATH": paths}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *ONLY]
-    ran = subprocess.run(command, cwd=TESTS.parent, env=environment, capture_output=True, text=True, check=False)
+    ran = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout[-5000:]

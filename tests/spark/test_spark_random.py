@@ -1,4 +1,4 @@
-"""Four random queries against Spark's own windows; `python tests/spark_random.py --queries 50` is the long run."""
+"""Four random queries against Spark's own windows; `python tests/spark/spark_random.py --queries 50` is longer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kills of every kind, other injections, a join too; `python tests/spark_chaos.py --kills 200` is the long run."""
+"""Kills of every kind, other injections, a join too; `python tests/spark/spark_chaos.py --kills 200` is longer."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from types import ModuleType
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SUITE = ROOT / "asv_benchmarks" / "benchmarks"
 if not SUITE.is_dir():
     pytest.skip("the benchmarks are not part of this distribution", allow_module_level=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-if not (Path(__file__).parents[1] / "asv_benchmarks").is_dir():
+if not (Path(__file__).parents[2] / "asv_benchmarks").is_dir():
     pytest.skip("the benchmarks are not part of this distribution", allow_module_level=True)
 if not all(map(find_spec, ("duckdb", "polars", "pandas", "datafusion"))):
     pytest.skip("the peers are not installed", allow_module_level=True)

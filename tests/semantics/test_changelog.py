@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from harness import agree, arrow_array, plain_rows
 from oracle import Row, Values, aggregate, extents, rank, tally
-from test_partials import Places
+from places import Places
 
 import slicing as sl
 

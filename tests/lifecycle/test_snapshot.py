@@ -281,7 +281,7 @@ def test_another_process_goes_on_alike(query, tmp_path):
         op.push(batch)
     (tmp_path / "blob").write_bytes(op.snapshot())
     here = Path(__file__).resolve()
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(here.parents[1]), str(here.parent)])}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(here.parents[2]), str(here.parent)])}
     command = [sys.executable, "-c", ELSEWHERE, str(tmp_path / "blob"), query]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     outs = [*(op.push(batch) for batch in STREAM[4:]), op.flush()]

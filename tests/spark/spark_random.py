@@ -1,4 +1,4 @@
-"""``python tests/spark_random.py --queries 50``: random queries, each answered here and by Spark's own windows.
+"""``python tests/spark/spark_random.py --queries 50``: random queries, each answered here and by Spark's own windows.
 
 A query draws its windows (several of any kind at once), keys, aggregates, watermark, types and zones. A stream of files
 with rows out of order and late is answered in micro-batches, and all rows at once as a batch; Spark answers each window
@@ -31,7 +31,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf

@@ -419,7 +419,7 @@ def large(tmp_path_factory):
 @pytest.mark.parametrize("kind", ["path", "parquet file", "lazy frame", "relation", "generator"])
 def test_memory_is_bounded(kind, large):
     """The columns that are read have 480 MB."""
-    root = Path(__file__).resolve().parents[1]
+    root = Path(__file__).resolve().parents[2]
     done = subprocess.run(
         [sys.executable, "-c", PEAK, str(large), kind], cwd=root, capture_output=True, text=True, check=True
     )

@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pytest
-from test_partials import Places
+from places import Places
 from trigger_oracle import Early, Oracle, Result, Row, SessionOracle
 
 import slicing as sl

@@ -16,6 +16,7 @@ from harness import batch, compare_late, compare_types, compare_windows, plain_r
 from hypothesis import given
 from hypothesis import strategies as st
 from oracle import Oracle, Refused
+from places import Places
 from strategies import CONTEXT_FREE, OF_ROWS, Case, Kit, cases
 
 import slicing as sl
@@ -23,56 +24,8 @@ from slicing import exchange as partials
 from slicing.columns.keys import KeyTable
 from slicing.exchange import Collector, admit, operator_of, packed, start, state_of
 from slicing.lifecycle.change import changed
-from slicing.lifecycle.repartition import joined, split
 
 SEEDS = st.integers(0, 2**32).map(random.Random)
-
-
-class Places:
-    """N places that keep state between batches, and readers in front of them: what Spark does, without it."""
-
-    def __init__(self, built: sl.Spec, schema: pa.Schema, count: int, chance: random.Random, prompt: bool) -> None:
-        self.spec, self.schema, self.chance, self.prompt = built, schema, chance, prompt
-        self.operators = [start(built, schema) for _ in range(count)]
-
-    def blobs(self, data: pa.RecordBatch) -> list[list[bytes]]:
-        """The batch read by one to three readers in pieces, as what each place receives."""
-        watermark = state_of(self.operators[0]).watermark
-        reader = [self.chance.randrange(3) for _ in range(data.num_rows)]
-        found: list[list[bytes]] = [[] for _ in self.operators]
-        for number in range(3):
-            collector = Collector(self.spec, self.schema, watermark)
-            mine = [row for row, by in enumerate(reader) if by == number]
-            cut = self.chance.randint(0, len(mine))
-            for piece in (mine[:cut], mine[cut:]):
-                collector.push(data.take(pa.array(piece, pa.int64())))
-            for place, blob in enumerate(packed(collector.parts(), len(self.operators))):
-                found[place].append(blob)
-        return found
-
-    def push(self, data: pa.RecordBatch) -> list[Any]:
-        outs = []
-        for place, blobs in enumerate(self.blobs(data)):
-            other = sl.Operator.restore(self.spec, self.operators[place].snapshot())
-            outs.append(admit(self.operators[place], blobs, self.prompt))
-            admit(other, self.chance.sample(blobs, len(blobs)), self.prompt)
-            assert self.operators[place].snapshot() == other.snapshot()
-        return outs
-
-    @property
-    def may_rescale(self) -> bool:
-        """Windows of the whole stream need one place, whatever comes."""
-        return not any(getattr(window, "whole_stream", False) for window in self.spec.windows.values())
-
-    def rescale(self, count: int) -> None:
-        states = [state_of(operator) for operator in self.operators]
-        pieces = [split(state, count) for state in states]
-        self.operators = [operator_of(joined(mine)) for mine in zip(*pieces, strict=True)]
-
-    def change(self, spec: sl.Spec) -> None:
-        """The operators of a spec that asks for more or less."""
-        states = changed([state_of(operator) for operator in self.operators], spec, self.schema)
-        self.spec, self.operators = spec, [operator_of(state) for state in states]
 
 
 def check_places(case: Case, count: int, chance: random.Random, change_at: int = -1) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from test_partials import Places
+from places import Places
 
 import slicing as sl
 
