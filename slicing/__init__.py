@@ -47,7 +47,16 @@ from slicing.lifecycle.snapshot import SnapshotError
 from slicing.operator import Operator
 from slicing.query.rollup import rollup_spec
 from slicing.query.spec import Spec, processing_time
-from slicing.query.triggers import Trigger, after_share, by_hand, each_push, every, every_processing_time
+from slicing.query.triggers import (
+    Trigger,
+    after_count,
+    after_share,
+    by_hand,
+    each_push,
+    every,
+    every_processing_time,
+    on_punctuation,
+)
 from slicing.query.watermark import bounded, manual, ordered, per_source, punctuated
 from slicing.system.mixed import refuse_other
 from slicing.windows.builtin import (
@@ -91,6 +100,7 @@ __all__ = [
     "Spec",
     "Trigger",
     "Union",
+    "after_count",
     "after_share",
     "aggregate",
     "all",
@@ -133,6 +143,7 @@ __all__ = [
     "min",
     "min_count",
     "mode",
+    "on_punctuation",
     "ordered",
     "per_row",
     "per_source",

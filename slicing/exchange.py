@@ -36,7 +36,7 @@ from slicing.lifecycle.state import State
 from slicing.operator import Operator
 from slicing.push import Arrivals, close, collect, encoded, reached_by, read
 from slicing.query.spec import ProcessingTime, Spec
-from slicing.query.triggers import ByHand, EveryProcessingTime
+from slicing.query.triggers import ARRIVAL, ByHand, EveryProcessingTime
 from slicing.query.watermark import Ordered, Progress
 from slicing.storage.store import Store
 from slicing.system.bundles import bundled, table_bytes, table_of, unbundled
@@ -61,6 +61,11 @@ def check(spec: Spec, places: int = 1) -> None:
                     f"{part!r} fires in the process that holds an sl.Operator, and here are several; use "
                     "sl.each_push(), which fires with each batch, or sl.every(span)"
                 )
+        if trigger.kind == ARRIVAL:
+            raise ValueError(
+                f"{trigger!r} counts rows as they arrive, and rows that come from several places have no such order; "
+                "use sl.after_count(n), which goes by time"
+            )
     for name, window in spec.windows.items():
         if not isinstance(window, RowWindow):
             continue
@@ -166,7 +171,7 @@ class Collector:
         self._progress = state.progress
         self._newest = latest([self._newest, state.newest])
         self._oldest = earliest([self._oldest, state.oldest])
-        if state.plan.keeps_rows:
+        if state.plan.asks_rows:
             timed = np.delete(np.arange(given.num_rows), batch.aside)
             self._rows.append(taken(given, timed) if batch.aside.size else given)
             rows = rows.take(np.empty(0, np.int64))
@@ -185,7 +190,7 @@ class Collector:
         """What the rows have come to."""
         fresh = self._fresh
         counts = dict(self._counts)
-        if not fresh.plan.keeps_rows:  # otherwise it is known where they are admitted
+        if not fresh.plan.asks_rows:  # otherwise it is known where they are admitted
             counts["windowed"] = 2 * counts["rows"] - sum(counts.values())
         late = pa.concat_tables(self._late) if self._late else none_late(self._schema)
         parts, changing = _one(fresh, self._parts), _one(fresh, self._changing)
@@ -333,7 +338,7 @@ def admit(operator: Operator, blobs: Iterable[bytes], prompt: bool = True) -> Ou
         reached = reached_by(state)
     state, new, late = _merged(state, arrived)
     counts = {name: sum(a.header.get("counts", {}).get(name, 0) for a in arrived) for name in COUNTS}
-    if plan.keeps_rows:
+    if plan.asks_rows:
         given = _in_one_order(state, [a.sections["rows"] for a in arrived if "rows" in a.sections])
         _, columns = plan.columns.of(given)
         rows = encoded(state, columns, plan.measure.words(columns[str(plan.spec.time)]))

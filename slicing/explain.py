@@ -27,6 +27,7 @@ from slicing.times.durations import SECOND, Duration
 from slicing.windows.bounds import BEGIN, Progression
 from slicing.windows.builtin import Calendar, Landmark, Whole, Window
 from slicing.windows.context_free import ContextFreeWindow
+from slicing.windows.cuts import RowCuts
 from slicing.windows.edges import DueWindows
 from slicing.windows.rows.last_rows import LastRows
 from slicing.windows.rows.marked import Frame, Punctuation
@@ -241,6 +242,8 @@ def _fragments(plan: Plan) -> str:
 
 
 def _rows_kept(plan: Plan) -> str:
+    if plan.panes_of_rows and not all(cuts is None or cuts.at_once for cuts in plan.row_cuts):
+        return "yes, beside slices: a row waits for its trigger until the watermark has passed it"
     if plan.keeps_rows:
         beside = " beside slices" if plan.keeps_slices else ""
         found = [f"yes{beside}; a row is let go when no open window needs it"]
@@ -410,8 +413,11 @@ def _early(plan: Plan) -> list[tuple[str, str]]:
         i = plan.names.index(name)
         bound = plan.bounds[plan.timed.index(i)] if i in plan.timed else None
         open_ = 1 if bound is None else bound.overlap
+        at_rows = plan.row_cuts[plan.timed.index(i)] if i in plan.timed else None
         cuts = plan.cuts[plan.timed.index(i)] if i in plan.timed else None
-        if cuts is None:
+        if at_rows is not None:
+            often = _at_rows(at_rows, open_)
+        elif cuts is None:
             often = f"at most {open_} rows a firing for each key with new rows"
         else:
             rate = sum((Fraction(open_, d) for d, _ in cuts.spans), Fraction())
@@ -421,6 +427,18 @@ def _early(plan: Plan) -> list[tuple[str, str]]:
         twice = "; each replaces a row, which comes again with op='-'" if plan.spec.emit == "changes" else ""
         found.append(f"{name}: {trigger!r} adds {often} ({open_} windows are open at a time){twice}")
     return [("early results", "\n".join(found))] if found else []
+
+
+def _at_rows(cuts: RowCuts, open_: int) -> str:
+    """How many early results windows have that rows cut, and what is kept for them."""
+    often = [
+        f"{open_} rows for every {n} rows of a key" + ("" if t is None else f", {t} a window at most")
+        for n, t in cuts.counts
+    ]
+    often += [f"{open_} rows for each mark"] if cuts.marks else []
+    often += ["those of its other cuts"] if cuts.times is not None else []
+    kept = "" if cuts.at_once else "; rows are kept one by one until the watermark has passed them"
+    return f"at most {', and '.join(often)}{kept}"
 
 
 def _rate(plan: Plan, a_tick: Fraction) -> str:

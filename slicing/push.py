@@ -263,13 +263,16 @@ def _ranks(state: State, name: str, column: pa.Array) -> Ints:
     """The ranks of a column's values among all known ones, which move where new ones come between."""
     pool, store, rows = state.pools[name], state.store, state.rows
     used = np.arange(len(pool))
-    values = store.values + rows.values
+    values = store.values + rows.values + (0 if state.passed is None else state.passed.size)
     if len(pool) > 2 * values + 1024 and not (state.postponed or state.apart):  # crowded
         used = np.union1d(store.ranks_used(name, len(pool)), rows.ranks_used(name, len(pool)))
+        if state.passed is not None:
+            used = np.union1d(used, state.passed.ranks_used(name, len(pool)))
     (ranked,), pool, moved = ranks([column], pool, used)
     if not np.array_equal(moved, np.arange(moved.size)):
         state.postponed = tuple(replace(p, store=p.store.reranked(name, moved)) for p in state.postponed)
         state.apart = tuple(a.but(a.store.reranked(name, moved)) for a in state.apart)
+        state.passed = None if state.passed is None else state.passed.reranked(name, moved)
         state.store, state.rows = store.reranked(name, moved), rows.reranked(name, moved)
     state.pools = state.pools | {name: pool}
     return ranked
@@ -381,7 +384,8 @@ def admit(state: State, new: Arrivals) -> Changed:
     """Cells into the store, rows to those that are kept; what late ones change of the windows given out."""
     revised = waited = older = None
     if state.plan.paned:
-        panes = early.admit(state, new.cells, new.changing)
+        rows = [rows for rows in (new.in_time, new.tardy) if rows is not None]
+        panes = early.admit(state, new.cells, new.changing, rows)
         if state.plan.keeps_rows and new.in_time is not None:
             state.rows, older = kept(state.rows, new.in_time, new.tardy, state.watermark)
         return Changed(older=older, panes=panes)
@@ -430,7 +434,8 @@ def close(
 
 def _close_panes(state: State, reached: int, after: int, until: int, flush: bool) -> list[Panes]:
     """The windows and panes of slices, where windows may be reported several times."""
-    return early.close(state, reached, after, until, flush) if _may_close(state, after, until, flush) else []
+    panes = early.at_rows(state, reached, flush)
+    return panes + early.close(state, reached, after, until, flush) if _may_close(state, after, until, flush) else panes
 
 
 def fire(state: State, change: Changed, at_push: bool = False) -> Changed:
@@ -580,6 +585,8 @@ def output(
     for apart in state.apart:
         more = apart.store.held()
         slices, cells, size = slices + more[0], cells + more[1], size + more[2]
+    if plan.panes_of_rows:
+        cells, size = cells + state.row_panes.size, size + state.row_panes.nbytes
     held = {
         "slices": slices,
         "cells": cells,

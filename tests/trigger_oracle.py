@@ -23,6 +23,16 @@ class Row:
     value: Any
     number: int  # of arrival
     place: int = 0
+    sequence: int = 0
+
+    @property
+    def mark(self) -> bool:
+        return is_mark(self.value)
+
+
+def is_mark(value: Any) -> bool | None:
+    """A row's mark, of its value."""
+    return None if value is None else value % 4 == 0
 
 
 @dataclass
@@ -31,6 +41,9 @@ class Early:
 
     spans: Sequence[tuple[int, int]] = ()  # every(d, offset)
     shares: Sequence[Fraction] = ()
+    counts: Sequence[tuple[int, int | None]] = ()  # after_count(n, times)
+    arrivals: Sequence[tuple[int, int | None]] = ()  # the same, order="arrival"
+    marks: bool = False
     each_push: bool = False
     by_hand: bool = False
     clock: int | None = None
@@ -60,6 +73,8 @@ class Instance:
     rows: list[Row] = field(default_factory=list)
     told: set[int] = field(default_factory=set)  # numbers of rows that a pane has reported
     panes: int = 0
+    passed: list[Row] = field(default_factory=list)  # by the watermark, in their order
+    came: int = 0
     last: tuple[Any, str] | None = None  # what was reported last, and its timing
 
 
@@ -71,6 +86,7 @@ class Oracle:
     emit: str
     delay: int | None  # of a bounded watermark; None: manual
     lateness: int = 0
+    sequenced: bool = False  # by value, null first
     watermark: int = FIRST
     newest: int = FIRST
     arrived: int = 0
@@ -79,8 +95,10 @@ class Oracle:
 
     def push(self, rows: Sequence[tuple[int, Any, Any]], now: int = 0) -> list[Result]:
         changed: dict[int, tuple[Instance, list[Row]]] = {}
+        at_once: list[Result] = []
         for time, key, value in rows:
-            row = Row(time, key, value, self.arrived, max(time, self.watermark))
+            order = FIRST if value is None else value
+            row = Row(time, key, value, self.arrived, max(time, self.watermark), order if self.sequenced else 0)
             self.arrived += 1
             self.newest = max(self.newest, time)
             for name, containing in self.windows.items():
@@ -92,7 +110,10 @@ class Oracle:
                         changed.setdefault(id(instance), (instance, []))[1].append(row)
                     else:
                         instance.rows.append(row)
-        out: list[Result] = []
+                        instance.came += 1
+                        if _counted(instance.came, self.triggers.get(name, Early()).arrivals):
+                            at_once += self._pane(instance, instance.rows, "early")
+        out = at_once
         for instance, more in changed.values():
             instance.rows += more
             out += self._pane(instance, instance.rows, "late")
@@ -114,7 +135,9 @@ class Oracle:
         out: list[Result] = []
         for instance in list(self.open.values()):
             end = instance.extent[1]
-            for cut in self.triggers.get(instance.name, Early()).cuts(instance.extent, before, self.watermark):
+            early = self.triggers.get(instance.name, Early())
+            out += self._at_rows(instance, early, before)
+            for cut in early.cuts(instance.extent, before, self.watermark):
                 rows = [row for row in instance.rows if row.place < cut or cut == end]
                 if cut == end:
                     out += self._pane(instance, rows, "on_time")
@@ -123,6 +146,33 @@ class Oracle:
             if end + self.lateness <= self.watermark:
                 del self.open[instance.name, instance.extent, instance.key]
         return out
+
+    def _at_rows(self, instance: Instance, early: Early, before: int) -> list[Result]:
+        """The panes of a window some of whose cuts rows decide, and of its other cuts: row by row."""
+        if not (early.counts or early.marks) or instance.extent[1] <= before:
+            return []
+        out: list[Result] = []
+        known = {row.number for row in instance.passed}
+        rows = [row for row in instance.rows if row.number not in known and row.place < self.watermark]
+        rows.sort(key=lambda row: (row.place, row.time, row.sequence, row.number))
+        cuts = [cut for cut in early.cuts(instance.extent, before, self.watermark) if cut < instance.extent[1]]
+        for row, after in zip(rows, [*rows[1:], None], strict=False):
+            while cuts and cuts[0] <= row.place:
+                out += self._if_new(instance)
+                cuts.pop(0)
+            instance.passed.append(row)
+            if _counted(len(instance.passed), early.counts):
+                out += self._if_new(instance)
+            last = after is None or after.place != row.place
+            if early.marks and last and any(other.mark for other in rows if other.place == row.place):
+                out += self._if_new(instance)
+        for _ in cuts:
+            out += self._if_new(instance)
+        return out
+
+    def _if_new(self, instance: Instance) -> list[Result]:
+        new = any(row.number not in instance.told for row in instance.passed)
+        return self._pane(instance, instance.passed, "early") if new else []
 
     def _pushed(self, rows: bool, now: int) -> list[Result]:
         out: list[Result] = []
@@ -147,7 +197,8 @@ class Oracle:
         instance.told |= {row.number for row in rows}
         if not shown:
             return []
-        answer, before = self.answer(sorted(shown, key=lambda row: (row.time, row.number))), instance.last
+        ordered = sorted(shown, key=lambda row: (row.time, row.sequence, row.number))
+        answer, before = self.answer(ordered), instance.last
         named = (instance.extent[1], instance.name, instance.extent[0], instance.key)
         instance.panes, instance.last = instance.panes + 1, (answer, timing)
         if self.emit != "changes":
@@ -157,6 +208,10 @@ class Oracle:
     @staticmethod
     def _in_order(out: list[Result]) -> list[Result]:
         return sorted(out, key=lambda r: (r[0], r[1], r[2], r[3] is not None, r[3]))
+
+
+def _counted(rows: int, counts: Sequence[tuple[int, int | None]]) -> bool:
+    return any(rows % n == 0 and (times is None or rows <= n * times) for n, times in counts)
 
 
 @dataclass

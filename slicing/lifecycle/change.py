@@ -28,6 +28,7 @@ from slicing.kernels.cells import FIRST, LAST, LEVEL
 from slicing.lifecycle.state import State
 from slicing.query.plan import Plan
 from slicing.query.spec import FrozenMap, Spec, stable
+from slicing.storage.row_panes import MARKS, WINDOW, RowPanes
 from slicing.storage.store import Store
 from slicing.windows.bounds import BEGIN, END, Bound, BoundFixed, BoundLandmark
 from slicing.windows.builtin import Session, Window
@@ -163,9 +164,42 @@ def moved(state: State, spec: Spec, given: pa.Schema, since: Mapping[str, int], 
         filled=filled,
         postponed=tuple(replace(p, store=_store(state, plan, p.store).consolidated()) for p in state.postponed),
         apart=tuple(apart),
+        passed=_passed(state, plan, number),
         fired={name: epoch for name, epoch in state.fired.items() if name in spec.windows},
         fired_at={name: at for name, at in state.fired_at.items() if name in spec.windows},
     )
+
+
+def _passed(state: State, plan: Plan, number: Ints) -> RowPanes | None:
+    """The rows and windows of panes at rows; a window that is added to a running stream has no such panes."""
+    fresh = [
+        name for name, new in zip(plan.names, plan.cut_by_rows, strict=True) if new and name not in state.plan.names
+    ]
+    if fresh and state.newest is not None:
+        raise ValueError(
+            f"windows[{fresh[0]!r}] cannot be added while a stream runs with {plan.spec.trigger_of(fresh[0])!r}: it "
+            "would count from some row on; give triggers to windows by name, trigger={'name': ...}"
+        )
+    known = state.passed
+    if known is None or not plan.panes_of_rows:
+        return None
+    window = number[known.windows[:, WINDOW]]
+    known = known.of(window >= 0).waits(known.rows, known.row_cells)
+    windows = known.windows.copy()
+    windows[:, WINDOW] = window[window >= 0]
+    rows, parts = (Cells(table.meta, _blocks(state.plan, plan, table)) for table in known.tables)
+    marks = _marks(state.plan, plan, known.rows)
+    return replace(known, plan=plan, windows=windows, rows=marks, row_cells=rows, part_cells=parts)
+
+
+def _marks(old: Plan, plan: Plan, rows: Ints) -> Ints:
+    """Facts of rows, whose marks are numbered by the columns that are read."""
+    moved = rows.copy()
+    moved[:, MARKS] = 0
+    for bit, column in enumerate(plan.marks):
+        if column in old.marks:
+            moved[:, MARKS] |= (rows[:, MARKS] >> old.marks.index(column) & 1) << bit
+    return moved
 
 
 def _by_arrival(asked: object) -> bool:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.cells.table import Cells, merged
-from slicing.closing import results
+from slicing.closing import results, row_cuts
 from slicing.closing.answer import all_windows
 from slicing.closing.answers import Answers
 from slicing.closing.open_runs import PushedRuns, reported
@@ -28,7 +28,9 @@ from slicing.columns.order import distinct
 from slicing.lifecycle.state import State
 from slicing.query.plan import Plan
 from slicing.query.triggers import EachPush, EveryProcessingTime, Trigger
+from slicing.reducing.batch import Rows
 from slicing.storage.apart import Apart, with_cells
+from slicing.storage.row_panes import RowPanes
 from slicing.storage.store import Store
 from slicing.windows.bounds import BEGIN, END
 
@@ -46,8 +48,18 @@ class Group(NamedTuple):
     fired: int
 
 
-def admit(state: State, cells: Cells, changing: Cells) -> list[Panes]:
-    """Cells into the store or beside it; the complete windows that late rows change."""
+def admit(state: State, cells: Cells, changing: Cells, rows: Sequence[Rows]) -> list[Panes]:
+    """Cells into the store or beside it; the complete windows that late rows change, and the panes at rows that need
+    not wait."""
+    panes = _admit(state, cells, changing)
+    if state.plan.panes_of_rows:
+        watermark = BEGIN if state.watermark is None else state.watermark
+        state.row_panes, more = row_cuts.arrived(state.plan, state.row_panes, rows, watermark)
+        panes += more
+    return panes
+
+
+def _admit(state: State, cells: Cells, changing: Cells) -> list[Panes]:
     plan, late = state.plan, []
     watermark = BEGIN if state.watermark is None else state.watermark
     if len(changing) and state.watermark is not None and plan.revises:
@@ -103,6 +115,14 @@ def _late(state: State, changing: Cells) -> list[Panes]:
     return [Panes(was, np.zeros(len(was), np.int64), timing), Panes.of(now, 1, LATE)]
 
 
+def at_rows(state: State, reached: int, flush: bool) -> list[Panes]:
+    """The panes at rows that the watermark passes."""
+    if not state.plan.panes_of_rows:
+        return []
+    state.row_panes, panes = row_cuts.passed(state.plan, state.row_panes, END if flush else reached)
+    return panes
+
+
 def close(state: State, reached: int, after: int, until: int, flush: bool) -> list[Panes]:
     """The windows between edges that the watermark completes, and their panes at the cuts that it passes."""
     plan = state.plan
@@ -127,9 +147,10 @@ def _complete(state: State, kept: Kept, complete: Answers, after: int, until: in
     if emit == "updates" or plan.spec.trigger is None:
         return [Panes.of(complete, LAST, ON_TIME)]
     if emit == "changes":
-        return [*_replaced(state, kept, complete), Panes.of(complete, 2 * LAST + 1, ON_TIME)]
-    told = plan.cut_windows | plan.fired
-    panes = [Panes.of(complete.take(~told[complete.window]), LAST, ON_TIME)]
+        return [*_replaced(state, kept, complete, until), Panes.of(complete, 2 * LAST + 1, ON_TIME)]
+    told = plan.cut_windows | plan.fired | plan.cut_by_rows
+    panes = [row_cuts.on_time(plan, state.row_panes, until, LAST)] if plan.panes_of_rows else []
+    panes += [Panes.of(complete.take(~told[complete.window]), LAST, ON_TIME)]
     for group in _groups(state):
         pieces = [kept.table_of(at) for at in _since(kept, group)]
         if pieces:
@@ -138,7 +159,7 @@ def _complete(state: State, kept: Kept, complete: Answers, after: int, until: in
     return panes
 
 
-def _replaced(state: State, kept: Kept, complete: Answers) -> list[Panes]:
+def _replaced(state: State, kept: Kept, complete: Answers, until: int) -> list[Panes]:
     """What complete windows were, when they were reported last."""
     plan, panes = state.plan, []
     type = np.searchsorted(np.array(plan.timed, np.int64), complete.window)
@@ -149,6 +170,9 @@ def _replaced(state: State, kept: Kept, complete: Answers) -> list[Panes]:
         found = Found.whole(complete, mine, k)
         before = cuts.before(found.start, found.end, found.end)
         panes += [Panes.of(was, 2 * LAST, EARLY) for was in _were(kept, found, before)]
+    if plan.panes_of_rows:
+        was = row_cuts.completed(plan, state.row_panes, until, told=True)
+        panes.append(Panes.of(was, 2 * LAST, EARLY))
     for group in _groups(state):
         mine = np.flatnonzero(group.windows[complete.window] & np.isin(complete.window, plan.timed))
         if mine.size and group.fired >= 0:
@@ -230,6 +254,8 @@ def _let_go(state: State, kept: Kept, reached: int, flush: bool) -> None:
     horizon = END - 1 if flush else reached - plan.lateness
     cells = kept.store() if plan.fragments else kept.main
     state.store = Store(plan) if flush else cells.without(horizon)
+    if plan.panes_of_rows:
+        state.row_panes = RowPanes.none(plan) if flush else state.row_panes.without(reached)
     if plan.spec.emit == "changes":  # otherwise what comes out now is counted first
         state.revisions = state.revisions.without(horizon)
     if plan.fragments:

@@ -20,6 +20,7 @@ from slicing.columns.keys import KeyTable
 from slicing.lifecycle.state import State
 from slicing.query.plan import Plan
 from slicing.storage.apart import of_runs
+from slicing.storage.row_panes import KEY, OF, WINDOW, RowPanes
 from slicing.windows.rows.row_view import RowTable
 
 Ints = npt.NDArray[np.int64]
@@ -46,6 +47,9 @@ def check_state(state: State) -> None:
     for stream in rows.streams:
         for cells in stream.store.runs:
             _check_cells(cells, stream.store.plan.lanes, codes)
+    tables = [] if state.passed is None else [*state.passed.tables]
+    if state.passed is not None:
+        _check_passed(state.passed, codes)
     _check_within(state.revisions.code, codes, "keys of windows that were revised")
     for waiting in (*rows.waiting, *(run.rows for run in rows.final.runs if not isinstance(run, RowTable))):
         if waiting.code is not None:
@@ -53,7 +57,20 @@ def check_state(state: State) -> None:
         for name, rank in waiting.ranks.items():
             size = max(len(state.pools[name]), 1)  # nulls have rank 0, where there are no values too
             _check_within(rank, size, f"values of column {name!r} in rows")
-    _check_ranks(plan, state, [*runs, *of_rows])
+    _check_ranks(plan, state, [*runs, *of_rows, *tables])
+
+
+def _check_passed(known: RowPanes, codes: int) -> None:
+    """The rows and windows of panes at rows."""
+    for facts, width, cells in ((known.rows, 4, known.row_cells), (known.parts, 3, known.part_cells)):
+        if facts.shape != (len(cells), width):
+            raise OutOfRange(
+                f"there are {len(cells)} cells of windows that are reported at rows, and {len(facts)} facts"
+            )
+        _check_cells(cells, known.plan.lanes, codes)
+    _check_within(known.windows[:, KEY], codes, "keys of windows that are reported at rows")
+    _check_within(known.windows[:, WINDOW], len(known.plan.names), "windows that are reported at rows")
+    _check_within(known.parts[:, OF], len(known.windows), "windows of cells")
 
 
 def _codes(keys: KeyTable | None) -> int:

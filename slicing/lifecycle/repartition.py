@@ -32,7 +32,7 @@ def split(state: State, parts: int) -> list[State]:
     """A state by keys, into so many; a key is always in the same part. Codes are in the order of the keys."""
     if state.keys is None:
         nothing = replace(state, store=Store(state.plan), rows=KeyRows(state.plan), revisions=Revisions(), filled={})
-        nothing = nothing.but(apart=())
+        nothing = nothing.but(apart=(), passed=None)
         return [state, *[nothing] * (parts - 1)]
     codes = np.arange(len(state.keys))
     target = (state.keys.hashes(codes) % np.uint64(parts)).astype(np.int64)
@@ -57,22 +57,26 @@ def _some_keys(state: State, codes: Ints, rank: Ints) -> State:
     mine = number[state.revisions.code] >= 0
     filled = {k: _at(last, codes) for k, last in state.filled.items()}
     part = replace(state, keys=keys, store=store, rows=state.rows.recoded(number), filled=filled)
-    part = part.but(apart=tuple(known for known in apart if known.store.runs))
+    passed = None if state.passed is None else state.passed.recoded(number)
+    part = part.but(apart=tuple(known for known in apart if known.store.runs), passed=passed)
     return _own_pools(replace(part, revisions=state.revisions._take(mine).recoded(number)))
 
 
 def _own_pools(state: State) -> State:
     """Only the values that the state's cells hold."""
-    pools, store, rows, apart = dict(state.pools), state.store, state.rows, state.apart
+    pools, store, rows, apart, passed = dict(state.pools), state.store, state.rows, state.apart, state.passed
     for name, pool in state.pools.items():
         used = np.union1d(store.ranks_used(name, len(pool)), rows.ranks_used(name, len(pool)))
         for known in apart:
             used = np.union1d(used, known.store.ranks_used(name, len(pool)))
+        if passed is not None:
+            used = np.union1d(used, passed.ranks_used(name, len(pool)))
         if used.size < len(pool):
             _, pools[name], moved = ranks([], pool, used)
             store, rows = store.reranked(name, moved), rows.reranked(name, moved)
             apart = tuple(known.but(known.store.reranked(name, moved)) for known in apart)
-    return replace(state, pools=pools, store=store, rows=rows, apart=apart)
+            passed = None if passed is None else passed.reranked(name, moved)
+    return replace(state, pools=pools, store=store, rows=rows, apart=apart, passed=passed)
 
 
 def _at(last: Ints, codes: Ints) -> Ints:
@@ -109,27 +113,30 @@ def _translated(state: State, others: Sequence[State]) -> tuple[State, list[Stat
                 rows=o.rows.recoded(c),
                 revisions=o.revisions.recoded(c),
                 apart=tuple(known.but(known.store.recoded(c)) for known in o.apart),
+                passed=None if o.passed is None else o.passed.recoded(c),
             )
             for o, c in zip(others, codes, strict=True)
         ]
-    others, pools, mine, apart = list(others), dict(state.pools), state.store, state.apart
+    others, pools, mine, apart, passed = list(others), dict(state.pools), state.store, state.apart, state.passed
     for name in state.plan.ranked:
         pool = pools[name]
-        crowded = len(pool) > 2 * mine.values + 1024 and not apart
+        crowded = len(pool) > 2 * mine.values + 1024 and not (apart or passed)
         used = mine.ranks_used(name, len(pool)) if crowded else np.arange(len(pool))
         found, pools[name], moved = ranks([o.pools[name] for o in others], pool, used)
         if not np.array_equal(moved, np.arange(moved.size)):
             mine = mine.reranked(name, moved)
             apart = tuple(known.but(known.store.reranked(name, moved)) for known in apart)
+            passed = None if passed is None else passed.reranked(name, moved)
         others = [
             o.but(
                 store=o.store.reranked(name, at),
                 rows=o.rows.reranked(name, at),
                 apart=tuple(known.but(known.store.reranked(name, at)) for known in o.apart),
+                passed=None if o.passed is None else o.passed.reranked(name, at),
             )
             for o, at in zip(others, found, strict=True)
         ]
-    return state.but(pools=pools, store=mine, apart=apart), others, codes
+    return state.but(pools=pools, store=mine, apart=apart, passed=passed), others, codes
 
 
 def joined(states: Sequence[State]) -> State:
@@ -146,6 +153,9 @@ def joined(states: Sequence[State]) -> State:
     apart: tuple[Apart, ...] = ()
     for known in (known for part in parts for known in part.apart):
         apart = with_cells(apart, known, operator.eq)
+    passed = None
+    for known_rows in (part.passed for part in parts if part.passed is not None):
+        passed = known_rows if passed is None else passed.beside(known_rows)
     for part, code in zip(parts, codes, strict=True):
         for run in part.store.runs:
             store = store.add(run)
@@ -163,6 +173,7 @@ def joined(states: Sequence[State]) -> State:
         revisions=Revisions(**columns),
         filled=filled,
         apart=apart,
+        passed=passed,
         epoch=max(state.epoch for state in states),
         fired=first.fired,
         fired_at=first.fired_at,

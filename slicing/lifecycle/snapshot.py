@@ -42,6 +42,7 @@ from slicing.query.spec import Spec
 from slicing.query.watermark import Progress
 from slicing.reducing.batch import Rows
 from slicing.storage.apart import Apart, of_runs
+from slicing.storage.row_panes import RowPanes
 from slicing.storage.store import Store
 from slicing.system.bundles import bundled, schema_of, table_bytes, table_of, unbundled
 from slicing.windows.bounds import BEGIN, FOREVER
@@ -51,7 +52,7 @@ from slicing.windows.rows.users import context_json, context_value
 Ints = npt.NDArray[np.int64]
 
 MAGIC = b"SLICESNP"
-FORMAT = 8
+FORMAT = 9
 _HEAD = struct.Struct("<8sI16s")  # magic, format, checksum of all that follows
 
 
@@ -156,6 +157,7 @@ def _state_header(state: State) -> dict[str, Any]:
         "coarse": state.store.coarse,
         "postponed": [[len(p.store.runs), p.after, p.until] for p in state.postponed],
         "apart": [[len(known.store.runs), known.judged, known.epoch] for known in state.apart],
+        "passed": state.passed is not None,
         "fired": [state.epoch, state.fired, state.fired_at],
         "rows": _rows_header(state.rows),
     }
@@ -176,6 +178,8 @@ def _state_tables(state: State, packed: bool = False) -> list[pa.Table | Unread]
     ]
     tables += [_cells_table(run) for p in state.postponed for run in p.store.runs]
     tables += map(_cells_table, of_runs(state.apart))
+    if state.passed is not None:
+        tables += _passed_tables(state.passed)
     return tables + _row_tables(state.rows)
 
 
@@ -248,6 +252,7 @@ def _state(spec: Spec, header: dict[str, Any], take: _Tables, known: State | Non
         Apart(Store(plan, tuple(_cells(plan, next(take)) for _ in range(runs))), judged, epoch)
         for runs, judged, epoch in header["apart"]
     )
+    passed = _passed(plan, take) if header["passed"] else None
     epoch, fired, fired_at = header["fired"]
     return State(
         plan,
@@ -266,6 +271,7 @@ def _state(spec: Spec, header: dict[str, Any], take: _Tables, known: State | Non
         postponed=postponed,
         crowded=header["crowded"],
         apart=apart,
+        passed=passed,
         epoch=epoch,
         fired=fired,
         fired_at=fired_at,
@@ -315,6 +321,17 @@ def _cells(plan: Plan, table: pa.Table) -> Cells:
         raise SnapshotError(f"the snapshot holds {table.num_columns - 1} lanes; this spec has {len(plan.lanes)}")
     meta, *blocks = (block(_whole(c)) for c in table.columns)
     return Cells(meta, tuple(blocks))
+
+
+def _passed_tables(known: RowPanes) -> list[pa.Table]:
+    facts = (known.rows, known.windows, known.parts)
+    return [*(pa.table({"facts": _lists(words)}) for words in facts), *map(_cells_table, known.tables)]
+
+
+def _passed(plan: Plan, take: Iterator[pa.Table]) -> RowPanes:
+    rows, windows, parts = (_words(next(take)["facts"]) for _ in range(3))
+    row_cells, part_cells = (_cells(plan, next(take)) for _ in range(2))
+    return RowPanes(plan, rows, row_cells, windows, parts, part_cells)
 
 
 def _row_tables(store: KeyRows) -> list[pa.Table]:

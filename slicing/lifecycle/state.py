@@ -20,6 +20,7 @@ from slicing.query.policy import DEFAULT, Policy
 from slicing.query.spec import Spec
 from slicing.query.watermark import Progress
 from slicing.storage.apart import Apart, of_runs
+from slicing.storage.row_panes import RowPanes
 from slicing.storage.store import Store
 from slicing.windows.bounds import BEGIN
 
@@ -49,6 +50,7 @@ class State:
     epoch: int = 0  # how often a trigger has fired at the end of a push
     fired: dict[str, int] = field(default_factory=dict)  # window -> the epoch that its trigger ended last
     pushed: PushedRuns | None = None  # within a push, of plans with sessions and triggers
+    passed: RowPanes | None = None  # of plans with panes at rows
     fired_at: dict[str, int] = field(default_factory=dict)  # window -> when a clock fired it last, or was first asked
 
     @staticmethod
@@ -68,6 +70,15 @@ class State:
         state = object.__new__(State)
         state.__dict__ = {**self.__dict__, **changes}
         return state
+
+    @property
+    def row_panes(self) -> RowPanes:
+        """The rows and windows of panes at rows."""
+        return RowPanes.none(self.plan) if self.passed is None else self.passed
+
+    @row_panes.setter
+    def row_panes(self, known: RowPanes) -> None:
+        self.passed = known
 
     @property
     def horizon(self) -> int:
@@ -94,6 +105,8 @@ def forget(state: State, keys: KeyTable) -> KeyTable:
     for run in of_runs(state.apart):
         used[run.code] = True
     used[state.revisions.code] = True
+    if state.passed is not None:
+        used |= state.passed.uses(used.size)
     used |= state.rows.uses(used.size)
     for last in state.filled.values():
         used[: last.size] |= last > BEGIN
@@ -110,6 +123,7 @@ def forget(state: State, keys: KeyTable) -> KeyTable:
     state.store, state.rows = state.store.recoded(code), state.rows.recoded(code)
     state.revisions = state.revisions.recoded(code)
     state.apart = tuple(known.but(known.store.recoded(code)) for known in state.apart)
+    state.passed = None if state.passed is None else state.passed.recoded(code)
     state.filled = {k: last[live[live < last.size]] for k, last in state.filled.items()}
     state.postponed = tuple(p.recoded(code) for p in postponed)
     state.crowded = max(2 * live.size, FEW_KEYS)

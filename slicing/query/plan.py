@@ -35,13 +35,13 @@ from slicing.kernels.strategies import STRATEGIES
 from slicing.query.keep import Form, Kept, kept_for
 from slicing.query.policy import ADDED, DEFAULT, Policy, refusal
 from slicing.query.spec import ProcessingTime, Spec
-from slicing.query.triggers import EVENT, PUSH, AfterShare, Every
+from slicing.query.triggers import EVENT, PUSH, AfterCount, AfterShare, Every, Patient, Trigger
 from slicing.query.watermark import Ordered
 from slicing.times.measure import Measure
 from slicing.windows.bounds import BEGIN, LONGEST, Bound
 from slicing.windows.builtin import Session, Whole, Window
 from slicing.windows.context_free import ContextFreeWindow
-from slicing.windows.cuts import Cuts
+from slicing.windows.cuts import Cuts, RowCuts
 from slicing.windows.edges import EdgeSet
 from slicing.windows.rows.per_row import PerRow
 from slicing.windows.rows.row_view import OF_ALL, OF_KEY, PLACE, RANK, BoundRows, OnAxis
@@ -147,16 +147,29 @@ class Plan:
         self.full = [i for i in self.timed if getattr(windows[i], "full", False)]
         alone = bool(self.fill) or self.spec.trigger is not None
         self.types_of, distinct = _fused(self.bounds, [windows[i] for i in self.timed], alone)
-        self.cuts = [self._cuts(self.names[i]) for i in self.timed]
+        triggers = {name: trigger for name, trigger in self.spec.triggers().items() if trigger.kind != PUSH}
+        self.marks = tuple(dict.fromkeys(column for trigger in triggers.values() for column in trigger.columns()))
+        found = [self._cuts(self.names[i], triggers.get(self.names[i])) for i in self.timed]
+        self.cuts = [cuts if isinstance(cuts, Cuts) else None for cuts in found]
+        self.row_cuts = [cuts if isinstance(cuts, RowCuts) else None for cuts in found]
         beside = [cuts.edges(bound) for cuts, bound in zip(self.cuts, self.bounds, strict=True) if cuts is not None]
         self.edges = EdgeSet(distinct, [edges for found in beside for edges in found])
         self.open_start = any(bound.open_start for bound in self.bounds)
 
-    def _cuts(self, name: str) -> Cuts | None:
-        """Where event-time triggers report a window."""
-        trigger = self.spec.trigger_of(name)
-        if trigger is None or trigger.kind != EVENT:
+    def _cuts(self, name: str, trigger: Trigger | None) -> Cuts | RowCuts | None:
+        """Where triggers of event time and of arrivals report a window: at times, or at rows too."""
+        if trigger is None:
             return None
+        times, parts = self._times(name, trigger), trigger.parts()
+        counts = tuple((part.n, part.times) for part in parts if isinstance(part, AfterCount))
+        marks = sum(1 << self.marks.index(column) for column in trigger.columns())
+        if not (counts or marks):
+            return times
+        by_arrival = trigger.kind != EVENT
+        at_once = by_arrival and not isinstance(trigger, Patient)
+        return RowCuts(counts, marks, times if times.spans or times.shares else None, by_arrival, at_once)
+
+    def _times(self, name: str, trigger: Trigger) -> Cuts:
         ticks, spans = self.measure.ticks, []
         for part in trigger.parts():
             if isinstance(part, Every):
@@ -321,7 +334,7 @@ class Plan:
         flags = [lane.flag for lane in self.lanes]
         row_flags = (name for _, name in self.row_flags)
         flags = [flag.flag if isinstance(flag, Side) else flag for flag in flags]
-        names = (*feeds, *flags, *row_flags, *self.row_values, self.spec.sequence, self.spec.op)
+        names = (*feeds, *flags, *row_flags, *self.row_values, *self.marks, self.spec.sequence, self.spec.op)
         return tuple(dict.fromkeys(name for name in names if name not in (None, SIGN.column)))
 
     def with_signs(self, columns: dict[str, pa.Array]) -> dict[str, pa.Array]:
@@ -406,6 +419,23 @@ class Plan:
         found = np.zeros(len(self.names), np.bool_)
         found[[i for i, cuts in zip(self.timed, self.cuts, strict=True) if cuts is not None]] = True
         return found
+
+    @lazy
+    def cut_by_rows(self) -> npt.NDArray[np.bool_]:
+        """The windows, by number, that are reported at rows."""
+        found = np.zeros(len(self.names), np.bool_)
+        found[[i for i, cuts in zip(self.timed, self.row_cuts, strict=True) if cuts is not None]] = True
+        return found
+
+    @lazy
+    def panes_of_rows(self) -> bool:
+        """Whether windows are reported at rows, each of which waits until it has passed."""
+        return bool(self.cut_by_rows.any())
+
+    @lazy
+    def asks_rows(self) -> bool:
+        """Whether rows are looked at one by one where their keys are, beside slices or instead of them."""
+        return self.keeps_rows or self.panes_of_rows
 
     @lazy
     def fired(self) -> npt.NDArray[np.bool_]:
@@ -562,6 +592,10 @@ class Plan:
         for agg in self.spec.parts():
             if agg.flag is not None and not pa.types.is_boolean(types[agg.flag]):
                 raise TypeError(f"{agg!r}: where takes a boolean column; {agg.flag!r} has type {types[agg.flag]}")
+        for trigger in self.spec.triggers().values():
+            for name in trigger.columns():
+                if not pa.types.is_boolean(types[name]):
+                    raise TypeError(f"{trigger!r} takes a boolean column; {name!r} has type {types[name]}")
 
 
 @lru_cache(64)

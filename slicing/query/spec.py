@@ -13,7 +13,15 @@ from typing import Any, TypeVar
 from slicing.aggregates.aggregate import Aggregate, Formula
 from slicing.aggregates.changelog import refusal
 from slicing.columns.expressions import Derived, fields_of
-from slicing.query.triggers import PUSH, AfterShare, EachPush, Trigger, Unfired
+from slicing.query.triggers import (
+    ARRIVAL,
+    PUSH,
+    AfterShare,
+    EachPush,
+    Patient,
+    Trigger,
+    Unfired,
+)
 from slicing.query.watermark import Bounded, Punctuated, Watermark
 from slicing.times.durations import Duration, parse_span
 from slicing.windows.builtin import Calendar, Landmark, Session, Whole, Window
@@ -126,8 +134,9 @@ class Spec:
         earlier result of the window had.
     trigger
         when windows are also reported before they are complete: ``every(span)``, ``after_share(share)``,
-        ``each_push()``, ``by_hand()`` or ``every_processing_time(span)``; or a dict of triggers by window name. Results
-        get a column ``timing``: ``"early"``, ``"on_time"`` or ``"late"``. Needs another ``emit`` than ``"final"``.
+        ``after_count(n)``, ``on_punctuation(column)``, ``each_push()``, ``by_hand()`` or
+        ``every_processing_time(span)``; or a dict of triggers by window name. Results get a column ``timing``:
+        ``"early"``, ``"on_time"`` or ``"late"``. Needs another ``emit`` than ``"final"``.
     sequence
         a column that orders rows of equal time, for ``first``, ``last``, ``rows`` and the like.
     idle
@@ -243,9 +252,12 @@ class Spec:
         return spec
 
     def unfired(self) -> Spec:
-        """This query where all data is seen before a window closes: triggers of pushes do not fire."""
+        """This query where all data is seen before a window closes: triggers of pushes do not fire, and those of
+        arrivals report with the windows."""
 
         def quiet(trigger: Trigger) -> Trigger:
+            if trigger.kind == ARRIVAL:
+                return Patient(trigger)
             return Unfired(trigger) if trigger.kind == PUSH else trigger
 
         if self.trigger is None:
@@ -269,6 +281,7 @@ class Spec:
         names = [self.time] if isinstance(self.time, str) else []
         names += [*self.by, *self.watermark.columns(), *([self.sequence] if self.sequence else [])]
         names += [self.op] if self.op else []
+        names += [name for trigger in self.triggers().values() for name in trigger.columns()]
         for window in self.windows.values():
             names += [*window.flag_columns(), *window.columns()] if isinstance(window, RowWindow) else []
         return names + [field for name in self._asked_columns() for field in fields_of(name)]

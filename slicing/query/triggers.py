@@ -11,7 +11,7 @@ from slicing.times.durations import Duration, parse_span
 
 Span = Duration | int
 
-EVENT, PUSH = "event-time", "push"
+EVENT, ARRIVAL, PUSH = "event-time", "arrival", "push"
 _UNITES = "a trigger is united with | with others of its kind"
 
 
@@ -19,8 +19,9 @@ _UNITES = "a trigger is united with | with others of its kind"
 class Trigger:
     """When windows are reported before they are complete.
 
-    Built by ``every``, ``after_share``, ``each_push``, ``by_hand`` and ``every_processing_time``. Triggers of one kind
-    are united with ``|``: the first two are of event time, the others of pushes.
+    Built by ``every``, ``after_share``, ``after_count``, ``on_punctuation``, ``each_push``, ``by_hand`` and
+    ``every_processing_time``. Triggers of one kind are united with ``|``: the first four are of event time, the others
+    of pushes; ``after_count(n, order="arrival")`` is a kind of its own.
 
     Examples
     --------
@@ -53,6 +54,10 @@ class Trigger:
     def spans(self) -> Iterator[tuple[str, Span]]:
         """Its arguments that are spans of the time column."""
         yield from ()
+
+    def columns(self) -> tuple[str, ...]:
+        """The columns of marks that it reads."""
+        return tuple(part.column for part in self.parts() if isinstance(part, OnPunctuation))
 
 
 @dataclass(frozen=True, repr=False)
@@ -102,6 +107,30 @@ class AfterShare(Trigger):
 
 
 @dataclass(frozen=True, repr=False)
+class OnPunctuation(Trigger):
+    column: str
+
+    def __repr__(self) -> str:
+        return f"sl.on_punctuation({self.column!r})"
+
+
+@dataclass(frozen=True, repr=False)
+class AfterCount(Trigger):
+    n: int
+    times: int | None = None
+    order: str = "time"
+
+    @property
+    def kind(self) -> str:
+        return ARRIVAL if self.order == "arrival" else EVENT
+
+    def __repr__(self) -> str:
+        times = "" if self.times is None else f", times={self.times}"
+        order = "" if self.order == "time" else f", order={self.order!r}"
+        return f"sl.after_count({self.n}{times}{order})"
+
+
+@dataclass(frozen=True, repr=False)
 class EachPush(Trigger):
     _kind = PUSH
 
@@ -133,6 +162,20 @@ class Unfired(Trigger):
 
     _kind = PUSH
     of: Trigger
+
+    def __repr__(self) -> str:
+        return repr(self.of)
+
+
+@dataclass(frozen=True, repr=False)
+class Patient(Trigger):
+    """A trigger of arrivals where all data is seen before a window closes: its panes come with the windows."""
+
+    _kind = ARRIVAL
+    of: Trigger
+
+    def parts(self) -> tuple[Trigger, ...]:
+        return self.of.parts()
 
     def __repr__(self) -> str:
         return repr(self.of)
@@ -197,6 +240,76 @@ def after_share(share: object) -> Trigger:
     if isinstance(share, bool) or not isinstance(share, float | Fraction) or not 0 < share < 1:
         raise ValueError(f"after_share's share must be a number between 0 and 1, such as 0.5; got {share!r}")
     return AfterShare(share)
+
+
+def on_punctuation(column: str) -> Trigger:
+    """Report windows after each row that is a mark, with its key's rows of the same time.
+
+    A pane comes when the watermark has passed the mark. A mark cuts the windows that it is in; one that arrives behind
+    the watermark counts as standing at the watermark. Not for sessions and ``whole()``.
+
+    Parameters
+    ----------
+    column
+        A boolean column that is true where a row is a mark; null is no mark.
+
+    Returns
+    -------
+    Trigger
+        For ``Spec(trigger=...)``.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, slicing as sl
+    >>> spec = sl.Spec("t", {"w": sl.tumbling(60)}, {"n": sl.count()}, trigger=sl.on_punctuation("done"), emit="parts")
+    >>> rows = pa.table({"t": [1, 2, 2, 30], "done": [False, True, False, False]})
+    >>> sl.aggregate(rows, spec).select(["n", "timing"]).to_pylist()
+    [{'n': 3, 'timing': 'early'}, {'n': 1, 'timing': 'on_time'}]
+    """
+    if not isinstance(column, str) or not column:
+        raise TypeError(f"on_punctuation's column must be the name of a boolean column; got {column!r}")
+    return OnPunctuation(column)
+
+
+def after_count(n: int, times: int | None = None, order: str = "time") -> Trigger:
+    """Report windows after every ``n``-th row of the window and key.
+
+    Rows are counted in their order of (time, ``sequence``, arrival), and a pane comes when the watermark has passed its
+    last row: panes are the same for any split of the stream. Rows of equal time need a ``sequence`` column to be the
+    same in any order. A row behind the watermark comes first among the rows that are counted next. Not for sessions and
+    ``whole()``.
+
+    Parameters
+    ----------
+    n
+        How many rows.
+    times
+        At most so many early results of each window and key by this count; 1 makes it an alert. None: no limit.
+    order
+        ``"time"``, or ``"arrival"``: rows are counted as they come, and a pane comes with the push that brings its last
+        row. Not on Spark, where rows have no order of arrival.
+
+    Returns
+    -------
+    Trigger
+        For ``Spec(trigger=...)``.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, slicing as sl
+    >>> spec = sl.Spec("t", {"w": sl.tumbling(60)}, {"n": sl.count()}, trigger=sl.after_count(2), emit="updates")
+    >>> sl.aggregate(pa.table({"t": [1, 2, 3, 50, 51]}), spec).select(["n", "timing"]).to_pylist()
+    [{'n': 2, 'timing': 'early'}, {'n': 4, 'timing': 'early'}, {'n': 5, 'timing': 'on_time'}]
+    """
+    for name, value in (("n", n), ("times", times)):
+        if value is None and name == "times":
+            continue
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < 1 << 62:
+            allowed = " or None" if name == "times" else ""
+            raise ValueError(f"after_count's {name} must be a whole number of at least 1{allowed}; got {value!r}")
+    if order not in ("time", "arrival"):
+        raise ValueError(f"after_count's order must be 'time' or 'arrival'; got {order!r}")
+    return AfterCount(n, times, order)
 
 
 def each_push() -> Trigger:

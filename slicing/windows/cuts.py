@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -82,6 +83,16 @@ class Cuts:
         for share in self.shares:
             found += _shares(bound, share)
         return found
+
+
+class RowCuts(NamedTuple):
+    """The cuts of one window type some of which rows decide."""
+
+    counts: tuple[tuple[int, int | None], ...]  # after every n-th row, at most so often
+    marks: int  # after rows with any of these marks, by bit
+    times: Cuts | None  # those between rows
+    by_arrival: bool
+    at_once: bool  # with the push that brings the row
 
 
 def share_of(lengths: Ints, share: Fraction) -> Ints:

@@ -152,6 +152,10 @@ WHEN_BUILT = {
     "sl.every(2) | 3": "TypeError: a trigger is united with | with others of its kind, such as ...; got 3",
     "sl.every(0)": "ValueError: every's span must be a positive duration ...; got 0",
     "sl.after_share(1.0)": ("ValueError: after_share's share must be a number between 0 and 1, such as 0.5; got 1.0"),
+    "sl.after_count(0)": "ValueError: after_count's n must be a whole number of at least 1; got 0",
+    "sl.after_count(2, times=0)": "ValueError: after_count's times must be a whole number of at least 1 or None; got 0",
+    "sl.after_count(2, order='time ')": "ValueError: after_count's order must be 'time' or 'arrival'; got 'time '",
+    "sl.on_punctuation(3)": "TypeError: on_punctuation's column must be the name of a boolean column; got 3",
     "sl.every_processing_time(5)": (
         "TypeError: every_processing_time's span is time of the clock, a duration such as '10s'; got 5"
     ),

@@ -80,6 +80,10 @@ EXAMPLES = {
     "early": sl.Spec(
         "t", ONE, {"n": sl.count()}, emit="parts", trigger=sl.every(2, offset=1) | sl.after_share(0.1 + 0.2)
     ),
+    "early at rows": sl.Spec(
+        "t", ONE, {"n": sl.count()}, emit="parts", trigger=sl.after_count(5, times=2) | sl.on_punctuation("m")
+    ),
+    "early by arrival": sl.Spec("t", ONE, {"n": sl.count()}, emit="parts", trigger=sl.after_count(5, order="arrival")),
     "early by name": sl.Spec(
         "ts",
         {"a": sl.tumbling("1h"), 'b "c"': sl.tumbling("1d"), "c": sl.tumbling("1m")},

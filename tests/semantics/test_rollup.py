@@ -59,7 +59,7 @@ def parts_of(rows: pa.Table, spec: sl.Spec, seed: int) -> pa.Table:
 @pytest.mark.parametrize("seed", range(6))
 def test_parts_give_what_rows_give(seed: int) -> None:
     rows = data(1500, seed)
-    triggers: list[Any] = [None, sl.every("30ns"), sl.after_share(0.5), sl.each_push(), sl.every("70ns"), None]
+    triggers: list[Any] = [None, sl.every("30ns"), sl.after_share(0.5), sl.each_push(), sl.after_count(3), None]
     emit, more = ("parts", {"trigger": triggers[seed]}) if seed < 5 else ("final", {})
     spec = sl.Spec(
         "t", {"w": sl.tumbling("100ns"), "other": sl.tumbling("30ns")}, AGGS, by="k", watermark=sl.bounded("40ns"),

@@ -8,6 +8,8 @@ import random
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from fractions import Fraction
+from functools import reduce
+from operator import or_
 from statistics import median
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -15,9 +17,10 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 import pytest
 from places import Places
-from trigger_oracle import Early, Oracle, Result, Row, SessionOracle
+from trigger_oracle import Early, Oracle, Result, Row, SessionOracle, is_mark
 
 import slicing as sl
+from slicing.closing import row_cuts
 from slicing.closing.panes import Kept
 from slicing.closing.revise import Revisions
 from slicing.exchange import start
@@ -114,20 +117,31 @@ def a_window(rng: random.Random, origin: int) -> tuple[Any, Any]:
 
 
 def a_trigger(rng: random.Random, window: Any) -> tuple[sl.Trigger, Early]:
-    kind = rng.choice(["event"] * 4 + ["each_push", "by_hand", "clock", "by_hand | clock"])
+    kind = rng.choice(["event"] * 6 + ["arrival", "each_push", "by_hand", "clock", "by_hand | clock"])
+    counts: list[tuple[int, int | None]] = []
+    if kind == "arrival":
+        counts = [(rng.randint(1, 7), rng.choice([None, None, 1, 2])) for _ in range(rng.choice([1, 1, 2]))]
+        return reduce(or_, [sl.after_count(*c, order="arrival") for c in counts]), Early(arrivals=counts)
     if kind == "event":
-        found = []
+        found, marks = [], False
         for _ in range(rng.choice([1, 1, 2])):
-            if rng.random() < 0.4 and not isinstance(window, Fib):
+            which = rng.random()
+            if which < 0.25:
+                counts.append((rng.randint(1, 7), rng.choice([None, None, 1, 2])))
+                found.append((sl.after_count(*counts[-1]), None, None))
+            elif which < 0.45:
+                found.append((sl.on_punctuation("m"), None, None))
+                marks = True
+            elif which < 0.65 and not isinstance(window, Fib):
                 share = rng.choice([0.5, 0.29, 0.1, 0.999, Fraction(1, 3)])
                 found.append((sl.after_share(share), None, share))
             else:
                 span, offset = rng.choice([1, 2, 3, 5, 8, 20]), rng.choice([0, 0, 1, -4])
                 found.append((sl.every(span, offset=offset), (span, offset), None))
-        trigger = found[0][0] if len(found) == 1 else found[0][0] | found[1][0]
+        trigger = reduce(or_, [part for part, _, _ in found])
         spans = [span for _, span, _ in found if span is not None]
         shares = [s if isinstance(s, Fraction) else Fraction(repr(s)) for _, _, s in found if s is not None]
-        return trigger, Early(spans, shares)
+        return trigger, Early(spans, shares, counts, marks=marks)
     if kind == "each_push":
         return sl.each_push(), Early(each_push=True)
     if kind == "by_hand":
@@ -161,6 +175,7 @@ def a_case(rng: random.Random, jitter: int | None = None, kinds: str | None = No
                 triggers[name], early[name] = a_trigger(rng, windows[name])
     emit, lateness = rng.choice(["updates", "changes", "parts"]), rng.choice([0, 0, 1, 7, 40])
     delay = rng.choice([0, 0, 3, 10, None]) if jitter is None else jitter
+    sequenced = rng.random() < 0.4 or (jitter is not None and any(known.counts for known in early.values()))
     spec = sl.Spec(
         "t",
         windows,
@@ -169,9 +184,10 @@ def a_case(rng: random.Random, jitter: int | None = None, kinds: str | None = No
         watermark=sl.manual() if delay is None else sl.bounded(delay),
         allowed_lateness=lateness,
         emit=emit,
+        sequence="v" if sequenced else None,
         trigger=triggers,
     )
-    oracle = Oracle(extents, early, answer, emit, delay, lateness)
+    oracle = Oracle(extents, early, answer, emit, delay, lateness, sequenced)
     keys, spread = rng.choice([1, 2, 5]), rng.choice([30, 100, 400])
     times = sorted(rng.randint(0, spread) for _ in range(rng.randint(1, 60)))
     slack = rng.choice([0, 4, 15, 60]) if jitter is None else jitter
@@ -186,8 +202,8 @@ def a_case(rng: random.Random, jitter: int | None = None, kinds: str | None = No
 def batch(rows: list[tuple[int, Any, Any]]) -> pa.Table:
     times, keys, values = zip(*rows, strict=True) if rows else ((), (), ())
     words = [word(time, value) for time, _, value in rows]
-    columns = {"t": pa.int64(), "k": pa.string(), "v": pa.int64(), "w": pa.string()}
-    arrays = map(pa.array, (times, keys, values, words), columns.values())
+    columns = {"t": pa.int64(), "k": pa.string(), "v": pa.int64(), "w": pa.string(), "m": pa.bool_()}
+    arrays = map(pa.array, (times, keys, values, words, map(is_mark, values)), columns.values())
     return pa.table(list(arrays), list(columns))
 
 
@@ -291,7 +307,10 @@ def test_places_of_a_stage_report_what_the_oracle_says(seed: int) -> None:
     """As on Spark: readers reduce rows, places report; a batch that is repeated gives the same."""
     rng = random.Random(seed)
     case = a_case(rng, jitter=rng.choice([0, 5]))
-    while any({sl.by_hand(), Clock.trigger} & {*trigger.parts()} for trigger in case.spec.triggers().values()):
+    while any(
+        trigger.kind == "arrival" or {sl.by_hand(), Clock.trigger} & {*trigger.parts()}
+        for trigger in case.spec.triggers().values()
+    ):
         case = a_case(rng, jitter=rng.choice([0, 5]))
     rows, places = list(case.rows), Places(case.spec, batch([]).schema, rng.choice([1, 2]), rng, prompt=True)
     rng.shuffle(rows)
@@ -334,6 +353,27 @@ MUTANTS: dict[str, tuple[Any, str, Any]] = {
         lambda read: lambda *args: read(*args).but(fired={}),
     ),
     "news lost over a restart": (snapshot, "_state", lambda read: lambda *args: read(*args).but(apart=())),
+    "a mark that ends its pane before rows of its time": (
+        row_cuts,
+        "_marked",
+        lambda _: lambda items, mine, marks, follows: items.is_row[mine] & (items.marks[mine] & marks != 0),
+    ),
+    "rows behind the watermark that are counted at their time": (
+        row_cuts,
+        "_facts",
+        lambda facts: lambda plan, rows, watermark: facts(plan, rows, BEGIN),
+    ),
+    "rows counted before the watermark has passed them": (
+        row_cuts,
+        "passed",
+        lambda passed: lambda plan, known, reached: passed(plan, known, reached + 1),
+    ),
+    "a part on time that is told twice": (
+        row_cuts,
+        "completed",
+        lambda of: lambda plan, known, until, told: of(plan, known, until, told and plan.spec.emit == "updates"),
+    ),
+    "rows that wait lost over a restart": (snapshot, "_state", lambda read: lambda *args: read(*args).but(passed=None)),
     "cuts passed twice": (
         early,
         "news_by_time",
@@ -454,6 +494,12 @@ def test_a_window_that_is_added_is_reported_early_too(seed: int) -> None:
     rows, added, Clock.now, since = [(0, "x", 1)], rng.randint(1, 4), 0, 0
     for at in range(12):
         if at == added:
+            if early_.arrivals or early_.counts or early_.marks:
+                with pytest.raises(
+                    ValueError, match="it would count from some row on; give triggers to windows by name"
+                ):
+                    op.add_window("b", sl.sliding(14, 7, offset=2))
+                return
             op.add_window("b", sl.sliding(14, 7, offset=2))
             since = oracle.newest + 1
         found, wanted = plain(op.push(batch(rows)).windows), oracle.push(rows, Clock.now)
@@ -467,6 +513,60 @@ def test_a_window_that_is_added_is_reported_early_too(seed: int) -> None:
         Clock.now += rng.choice([0, 3, 7])
     op.remove_window("a")
     assert {row[1] for row in plain(op.flush().windows)} <= {"b"}
+
+
+def test_windows_beside_those_that_rows_cut_come_and_go() -> None:
+    triggers = {"a": sl.after_count(2), "c": sl.on_punctuation("m") | sl.after_count(3)}
+    windows = {"a": sl.tumbling(9), "b": sl.tumbling(5), "c": sl.sliding(14, 7)}
+    spec = sl.Spec("t", windows, AGGS, ["k"], sl.bounded(5), emit="changes", trigger=triggers)
+    early_ = {"a": Early(counts=[(2, None)]), "c": Early(counts=[(3, None)], marks=True)}
+    extents = {"a": periodic(9, 9, 0), "b": periodic(5, 5, 0), "c": periodic(14, 7, 0)}
+    oracle = Oracle(extents, early_, answer, "changes", 5)
+    op, rng, names, time = sl.Operator(spec), random.Random(5), {"a", "b", "c"}, 0
+    for at in range(30):
+        if at == 10:
+            op.remove_window("a")
+            names.remove("a")
+        if at == 20:
+            op.remove_window("b")
+            op.add_window("d", sl.tumbling(8))
+            names.remove("b")
+        time += rng.randint(0, 5)
+        rows = [(time - rng.randint(0, 7), rng.choice("xy"), rng.choice([None, *range(9)])) for _ in range(4)]
+        found = [row for row in plain(op.push(batch(rows)).windows) if row[1] != "d"]
+        assert found == [row for row in oracle.push(rows) if row[1] in names]
+
+
+def test_rows_are_counted_the_same_whatever_is_looked_at_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_cuts, "STEP", 3)
+    for seed in range(CASES // 2):
+        check(-1000 - seed)
+
+
+def test_rows_by_arrival_are_refused_by_several_processes() -> None:
+    spec = sl.Spec("t", {"w": sl.tumbling(5)}, AGGS, emit="parts", trigger=sl.after_count(2, order="arrival"))
+    with pytest.raises(ValueError, match=r"counts rows as they arrive, .*; use sl.after_count\(n\)"):
+        start(spec, batch([]).schema)
+
+
+@pytest.mark.parametrize("seed", range(CASES // 4))
+def test_aggregate_counts_rows_in_the_order_of_the_data(seed: int) -> None:
+    rng = random.Random(seed)
+    case = a_case(rng, jitter=0, kinds="arrival")
+    case.oracle.delay = None
+    wanted = sorted(
+        [*case.oracle.push(case.rows), *case.oracle.flush()], key=lambda r: (*r[:3], r[3] is not None, r[3])
+    )
+    size = rng.choice([1, 7, 100])
+    chunks = [batch(case.rows[at : at + size]) for at in range(0, len(case.rows), size)]
+    assert plain(sl.aggregate(chunks, case.spec)) == wanted, case.spec
+    assert pickle.loads(pickle.dumps(case.spec.unfired())) == case.spec.unfired()
+
+
+def test_marks_must_be_boolean() -> None:
+    spec = sl.Spec("t", {"w": sl.tumbling(5)}, {"n": sl.count()}, emit="parts", trigger=sl.on_punctuation("v"))
+    with pytest.raises(TypeError, match=r"sl.on_punctuation\('v'\) takes a boolean column; 'v' has type int64"):
+        sl.aggregate(batch([(1, "x", 2)]), spec)
 
 
 @pytest.mark.parametrize("trigger", [sl.by_hand(), sl.every_processing_time("1s")])

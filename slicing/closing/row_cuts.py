@@ -1,0 +1,325 @@
+"""Panes at rows: after every n-th row of a window and key, and after rows that are marks.
+
+Rows pass in their order: by time as the watermark passes them (those behind it stand at it), or as they arrive. The
+rows that have passed, behind what a window has of earlier ones, are one sorted list of cells; a pane ends at some of
+them, and holds a range of the list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.cells.blocks import Block, identity, kind_of
+from slicing.cells.table import Cells, concatenated
+from slicing.closing.answers import Answers
+from slicing.closing.emit import combined
+from slicing.closing.panes import EARLY, ON_TIME, Panes
+from slicing.columns.order import begins, distinct, order_by, ranges, stable_order
+from slicing.kernels import cells as meta
+from slicing.query.plan import Plan
+from slicing.reducing.batch import Rows
+from slicing.reducing.reduce import lift_rows
+from slicing.storage.row_panes import (
+    ARRIVAL,
+    COUNT,
+    END,
+    KEY,
+    LAST,
+    MARKS,
+    OF,
+    PLACE,
+    SEQUENCE,
+    START,
+    TOLD,
+    WINDOW,
+    RowPanes,
+)
+from slicing.windows.bounds import BEGIN, FOREVER
+from slicing.windows.cuts import RowCuts
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+STEP = 1 << 17  # rows, each in all its windows, that are looked at together
+
+
+def arrived(plan: Plan, known: RowPanes, rows: Sequence[Rows], watermark: int) -> tuple[RowPanes, list[Panes]]:
+    """Take rows of a push, in the order of their arrival; the panes of those that need not wait."""
+    some = [part for part in rows if len(part)]
+    if not some:
+        return known, []
+    facts = np.concatenate([_facts(plan, part, watermark) for part in some])
+    cells = concatenated([lift_rows(part) for part in some])
+    at_once = [k for k, cuts in enumerate(plan.row_cuts) if cuts is not None and cuts.at_once]
+    panes = list[Panes]()
+    if at_once:
+        order = order_by(facts[:, ARRIVAL])
+        known, panes = _in_steps(plan, known, at_once, facts[order], cells.take(order), BEGIN)
+    if any(cuts is not None and not cuts.at_once for cuts in plan.row_cuts):
+        known = known.waits(facts, cells)
+    return known, panes
+
+
+def _facts(plan: Plan, rows: Rows, watermark: int) -> Ints:
+    found = np.zeros((len(rows), 4), np.int64)
+    found[:, PLACE] = np.maximum(rows.time, watermark)
+    found[:, SEQUENCE], found[:, ARRIVAL] = rows.sequence(), rows.arrivals()
+    for bit, name in enumerate(plan.marks):
+        found[:, MARKS] |= rows.flag(name).astype(np.int64) << bit
+    return found
+
+
+def passed(plan: Plan, known: RowPanes, reached: int) -> tuple[RowPanes, list[Panes]]:
+    """The panes at rows, and at the cuts between them, that the watermark passes."""
+    waits = [k for k, cuts in enumerate(plan.row_cuts) if cuts is not None and not cuts.at_once]
+    if not waits:
+        return known, []
+    gone = known.rows[:, PLACE] < reached
+    which = np.flatnonzero(gone)
+    facts, cells = known.rows[which], known.row_cells.take(which)
+    if which.size:
+        known = known.without_rows(gone)
+    panes = list[Panes]()
+    for by_arrival in (False, True):
+        types = [k for k in waits if _cuts(plan, k).by_arrival is by_arrival]
+        if not types or not (which.size or any(_cuts(plan, k).times is not None for k in types)):
+            continue
+        keys = (
+            (facts[:, ARRIVAL],) if by_arrival else (facts[:, ARRIVAL], facts[:, SEQUENCE], cells.end, facts[:, PLACE])
+        )
+        order = order_by(*keys)
+        known, more = _in_steps(plan, known, types, facts[order], cells.take(order), reached)
+        panes += more
+    return known, panes
+
+
+def _cuts(plan: Plan, type: int) -> RowCuts:
+    cuts = plan.row_cuts[type]
+    assert cuts is not None
+    return cuts
+
+
+def _in_steps(
+    plan: Plan, known: RowPanes, types: Sequence[int], facts: Ints, cells: Cells, reached: int
+) -> tuple[RowPanes, list[Panes]]:
+    """Sorted rows, so many at a time; rows of one place stay together, and a cut comes after all rows before it."""
+    overlap = max(plan.bounds[k].overlap for k in types)
+    size, first, panes = max(STEP // max(overlap, 1), 1), 0, list[Panes]()
+    by_arrival = _cuts(plan, types[0]).by_arrival
+    while True:
+        last, upto = min(first + size, len(facts)), reached
+        if last < len(facts) and not by_arrival:
+            last = int(facts[:, PLACE].searchsorted(facts[last - 1, PLACE], "right"))
+            upto = int(facts[last, PLACE]) if last < len(facts) else reached
+        some = slice(first, last)
+        known, more = _step(plan, known, types, facts[some], cells.take(some), upto, 2 * first)
+        panes, first = [*panes, *more], last
+        if last == len(facts):
+            return known, panes
+
+
+class _Items(NamedTuple):
+    """What windows have, sorted by window and key: cells of earlier rows, then rows in their order."""
+
+    window: Ints  # facts of the window that each belongs to, WINDOW to KEY
+    group: Ints  # the window and key, by number
+    first: Ints  # of each group the first item
+    passed: Ints  # how many rows of the window have passed with it
+    is_row: Mask
+    told: Mask
+    place: Ints
+    marks: Ints
+    cells: Cells
+
+
+def _step(
+    plan: Plan, known: RowPanes, types: Sequence[int], facts: Ints, cells: Cells, upto: int, before: int
+) -> tuple[RowPanes, list[Panes]]:
+    """Let sorted rows pass, and cuts up to a time."""
+    of, row = _windows_of(plan, types, facts, cells)
+    touched = _touched(plan, known, types, of)
+    older = known.of(touched)
+    if not (len(of) or len(older.parts)):
+        return known, []
+    items, windows = _items(older, of, row, facts, cells)
+    ends = np.flatnonzero(_pane_ends(plan, types, items, upto))
+    panes = _panes(plan, items, ends, before)
+    newer = _left(plan, items, ends, windows)
+    return known.with_windows([known.of(~touched), newer]), panes
+
+
+def _windows_of(plan: Plan, types: Sequence[int], facts: Ints, cells: Cells) -> tuple[Ints, Ints]:
+    """The open windows that hold each row: their facts, and the row."""
+    none = np.empty((0, 5), np.int64), np.empty(0, np.int64)
+    if not len(facts):
+        return none
+    slice_of = plan.edges.next_live(cells.end, BEGIN)
+    ends = distinct(slice_of)
+    order = stable_order(slice_of)
+    starts = slice_of[order].searchsorted(ends)
+    starts = np.append(starts, slice_of.size)
+    due = plan.edges.due(ends, int(facts[:, PLACE].min()), FOREVER)
+    due = due.take(np.isin(due.type, types))
+    count = starts[due.high] - starts[due.low]
+    window, row = np.repeat(np.arange(count.size), count), order[ranges(starts[due.low], count)]
+    still = np.flatnonzero(due.end[window] > facts[row, PLACE])
+    window, row = window[still], row[still]
+    found = np.zeros((row.size, 5), np.int64)
+    found[:, WINDOW] = np.array(plan.timed, np.int64)[due.type[window]]
+    found[:, START], found[:, END], found[:, KEY] = due.start[window], due.end[window], cells.code[row]
+    return found, row
+
+
+def _touched(plan: Plan, known: RowPanes, types: Sequence[int], of: Ints) -> Mask:
+    """Known windows that rows may pass in, and those that are cut between rows."""
+    size = int(max(known.windows[:, KEY].max(initial=0), of[:, KEY].max(initial=0))) + 1
+    keys, mine, cut = np.zeros(size, np.bool_), np.zeros(len(plan.names), np.bool_), np.zeros(len(plan.names), np.bool_)
+    keys[of[:, KEY]] = True
+    for k in types:
+        mine[plan.timed[k]], cut[plan.timed[k]] = True, _cuts(plan, k).times is not None
+    window = known.windows[:, WINDOW]
+    since = np.zeros(len(known.windows), np.bool_)
+    since[known.parts[known.parts[:, TOLD] == 0, OF]] = True
+    touched: Mask = (mine[window] & keys[known.windows[:, KEY]]) | (cut[window] & since)
+    return touched
+
+
+def _items(older: RowPanes, of: Ints, row: Ints, facts: Ints, cells: Cells) -> tuple[_Items, Ints]:
+    """All of windows, sorted; and the windows, each with its rows so far."""
+    heads, parts = len(older.windows), len(older.parts)
+    window = np.concatenate([older.windows, older.windows[older.parts[:, OF]], of])
+    place_in = np.concatenate([np.full(heads, -3), np.where(older.parts[:, TOLD] == 1, -2, -1), row])
+    order = order_by(place_in, *(window[:, at] for at in (KEY, END, START, WINDOW)))
+    window, place_in = window[order], place_in[order]
+    names = window[:, :COUNT]
+    new = np.append(True, (names[1:] != names[:-1]).any(axis=1))[: len(names)]
+    group, first = np.cumsum(new) - 1, np.flatnonzero(new)
+    is_row = place_in >= 0
+    base = np.where(place_in[first] == -3, window[first, COUNT], 0)
+    rows = np.cumsum(is_row)
+    count = rows - (rows[first] - is_row[first])[group] + base[group]
+    last = np.append(first[1:], len(names)) - 1
+    windows = window[first].copy()
+    windows[:, COUNT] = count[last]
+    kept = np.flatnonzero(place_in > -3)
+    source = order[kept] - heads
+    at_row = np.maximum(source - parts, 0)
+    chosen = np.where(source < parts, source, parts + (row[at_row] if row.size else 0))
+    of_row = is_row[kept]
+    own = older.parts[np.where(of_row, 0, source)] if parts else np.zeros((kept.size, 3), np.int64)
+    if row.size:
+        place = np.where(of_row, facts[row[at_row], PLACE], own[:, LAST])
+        marks = np.where(of_row, facts[row[at_row], MARKS], 0)
+    else:
+        place, marks = own[:, LAST], np.zeros(kept.size, np.int64)
+    group = group[kept]
+    every = concatenated([older.part_cells, cells]).take(chosen)
+    # windows whose rows have all been reported, where none is remembered, have no item
+    held = np.searchsorted(group, np.arange(len(windows)))
+    items = _Items(names[kept], group, held, count[kept], of_row, place_in[kept] == -2, place, marks, every)
+    return items, windows
+
+
+def _pane_ends(plan: Plan, types: Sequence[int], items: _Items, upto: int) -> Mask:
+    """The items that end a pane."""
+    ends = np.zeros(items.group.size, np.bool_)
+    follows = np.append(items.group[1:] == items.group[:-1], False)[: ends.size]
+    for k in types:
+        cuts = _cuts(plan, k)
+        mine = np.flatnonzero((items.window[:, WINDOW] == plan.timed[k]) & ~items.told)
+        is_row, count = items.is_row[mine], items.passed[mine]
+        for n, times in cuts.counts:
+            ends[mine] |= is_row & (count % n == 0) & (True if times is None else count // n <= times)
+        if cuts.marks:
+            ends[mine] |= _marked(items, mine, cuts.marks, follows)
+        if cuts.times is not None and mine.size:
+            start, end = items.window[mine, START], items.window[mine, END]
+            next_ = np.full(ends.size + 1, BEGIN)
+            next_[mine] = cuts.times.next(start, end, items.place[mine] + 1)
+            same = follows[mine] & (next_[mine + 1] == next_[mine])
+            ends[mine] |= (next_[mine] <= upto) & (next_[mine] < end) & ~same
+    return ends
+
+
+def _marked(items: _Items, mine: Ints, marks: int, follows: Mask) -> Mask:
+    """The last rows of each place that has a mark."""
+    place = items.place
+    alike = np.append(place[1:] == place[:-1], False)[: place.size] & follows
+    alike &= items.is_row
+    run = np.cumsum(np.append(0, ~alike[:-1])[: place.size])
+    held = np.zeros(int(run[-1]) + 1 if run.size else 0, np.bool_)
+    held[run[items.is_row & (items.marks & marks != 0)]] = True
+    found: Mask = items.is_row[mine] & held[run[mine]] & ~alike[mine]
+    return found
+
+
+def _panes(plan: Plan, items: _Items, ends: Ints, before: int) -> list[Panes]:
+    """What panes show that end with these items."""
+    if not ends.size:
+        return []
+    group, emit = items.group[ends], plan.spec.emit
+    again = np.append(False, group[1:] == group[:-1])
+    previous = np.where(again, np.append(-1, ends[:-1]), -1)
+    low = items.first[group]
+    at = np.arange(ends.size)
+    order = before + at - np.repeat(np.flatnonzero(~again), np.diff(np.append(np.flatnonzero(~again), ends.size)))
+    if emit == "parts":
+        found = _answers(plan, items, ends, np.where(again, previous + 1, low), ends + 1)
+        return [Panes.of(found, order, EARLY)]
+    now = _answers(plan, items, ends, low, ends + 1)
+    if emit == "updates":
+        return [Panes.of(now, order, EARLY)]
+    high = np.where(again, previous + 1, low + items.told[low])
+    held = np.flatnonzero(high > low)
+    was = _answers(plan, items, ends[held], low[held], high[held])
+    return [Panes.of(was, 2 * order[held], EARLY), Panes.of(now, 2 * order + 1, EARLY)]
+
+
+def _answers(plan: Plan, items: _Items, at: Ints, first: Ints, last: Ints) -> Answers:
+    window = items.window[at]
+    blocks = combined(plan, items.cells, first, last) if at.size else Answers.none(plan).whole()
+    return _as_answers(window, blocks)
+
+
+def _as_answers(window: Ints, blocks: tuple[Block, ...]) -> Answers:
+    which, start, end, code = (np.ascontiguousarray(window[:, column]) for column in (WINDOW, START, END, KEY))
+    return Answers(which, start, end, code, blocks)
+
+
+def _left(plan: Plan, items: _Items, ends: Ints, windows: Ints) -> RowPanes:
+    """Windows afterwards: the rows that were reported as one cell, unless nobody asks for them again, and others."""
+    latest = np.full(len(windows), -1, np.int64)
+    latest[items.group[ends]] = ends
+    told = items.told | (np.arange(items.group.size) <= latest[items.group])
+    kept = np.arange(items.group.size) if plan.spec.emit != "parts" else np.flatnonzero(~told)
+    group, told = items.group[kept], told[kept]
+    first = begins(2 * group + ~told)
+    into = np.repeat(np.arange(first.size), np.diff(np.append(first, kept.size)))
+    last = np.append(first[1:], kept.size)[: first.size] - 1
+    cells = items.cells.take(kept)
+    facts = cells.meta[first]
+    facts[:, meta.ROWS] = np.add.reduceat(cells.rows, first) if first.size else facts[:, meta.ROWS]
+    pairs = zip(plan.lanes, cells.blocks, strict=True)
+    blocks = tuple(kind_of(lane).merged(lane, into, first.size, block, identity(lane, 0)) for lane, block in pairs)
+    parts = np.stack([group[first], told[first].astype(np.int64), items.place[kept][last]], axis=1)
+    return replace(RowPanes.none(plan), windows=windows, parts=parts, part_cells=Cells(facts, blocks))
+
+
+def completed(plan: Plan, known: RowPanes, until: int, told: bool) -> Answers:
+    """Of windows that end by then the rows that panes have reported (``told``), or all others."""
+    ends = known.windows[known.parts[:, OF], END] <= until
+    which = np.flatnonzero(ends & (known.parts[:, TOLD] == told))
+    if not which.size:
+        return Answers.none(plan)
+    window = known.windows[known.parts[which, OF]]
+    return _as_answers(window, combined(plan, known.part_cells, which, which + 1))
+
+
+def on_time(plan: Plan, known: RowPanes, until: int, order: int) -> Panes:
+    """The last parts of windows that are complete."""
+    return Panes.of(completed(plan, known, until, told=False), order, ON_TIME)
