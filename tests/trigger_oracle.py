@@ -87,6 +87,7 @@ class Oracle:
     delay: int | None  # of a bounded watermark; None: manual
     lateness: int = 0
     sequenced: bool = False  # by value, null first
+    native: bool = False  # a push closes what the rows before it complete
     watermark: int = FIRST
     newest: int = FIRST
     arrived: int = 0
@@ -96,6 +97,7 @@ class Oracle:
     def push(self, rows: Sequence[tuple[int, Any, Any]], now: int = 0) -> list[Result]:
         changed: dict[int, tuple[Instance, list[Row]]] = {}
         at_once: list[Result] = []
+        before = self.newest
         for time, key, value in rows:
             order = FIRST if value is None else value
             row = Row(time, key, value, self.arrived, max(time, self.watermark), order if self.sequenced else 0)
@@ -117,7 +119,8 @@ class Oracle:
         for instance, more in changed.values():
             instance.rows += more
             out += self._pane(instance, instance.rows, "late")
-        out += self._moved(self.watermark if self.delay is None else self.newest - self.delay)
+        newest = before if self.native else self.newest
+        out += self._moved(self.watermark if self.delay is None else newest - self.delay)
         out += self._pushed(True, now)
         return self._in_order(out)
 

@@ -304,7 +304,7 @@ def added_up(emit: str, panes: list[Result]) -> Result:
 
 @pytest.mark.parametrize("seed", range(CASES // 4))
 def test_places_of_a_stage_report_what_the_oracle_says(seed: int) -> None:
-    """As on Spark: readers reduce rows, places report; a batch that is repeated gives the same."""
+    """As on Spark, prompt or native: readers reduce rows, places report; a batch that is repeated gives the same."""
     rng = random.Random(seed)
     case = a_case(rng, jitter=rng.choice([0, 5]))
     while any(
@@ -312,7 +312,9 @@ def test_places_of_a_stage_report_what_the_oracle_says(seed: int) -> None:
         for trigger in case.spec.triggers().values()
     ):
         case = a_case(rng, jitter=rng.choice([0, 5]))
-    rows, places = list(case.rows), Places(case.spec, batch([]).schema, rng.choice([1, 2]), rng, prompt=True)
+    case.oracle.native = rng.random() < 0.4
+    prompt = not case.oracle.native
+    rows, places = list(case.rows), Places(case.spec, batch([]).schema, rng.choice([1, 2]), rng, prompt=prompt)
     rng.shuffle(rows)
     while rows:
         some, rows = rows[: (size := rng.choice([3, 10, 20]))], rows[size:]
