@@ -17,7 +17,7 @@ from slicing.columns.sources import Bounds, Wanted, batches, is_held
 from slicing.lifecycle.state import State
 from slicing.operator import Operator
 from slicing.query.plan import Plan
-from slicing.query.policy import Policy
+from slicing.query.policy import DEFAULT, Policy
 from slicing.query.rollup import over_parts, part_name
 from slicing.query.spec import ProcessingTime, Spec
 from slicing.query.watermark import manual
@@ -29,9 +29,7 @@ from slicing.windows.builtin import flag_argument
 
 Ints = npt.NDArray[np.int64]
 
-PIECE = 1 << 19  # rows that are pushed at a time where windows are given out on the way
 DENSE = 8  # rows a cell: where there are more, few cells are held, and pieces cost more than they save
-LEAST = 1 << 15  # rows of small batches in a push: by 256 rows 7 to 16 times as fast, by 2048 2.4 to 4 times
 
 
 def aggregate(
@@ -101,7 +99,7 @@ def all_windows(
     threads: int | None,
     between: tuple[object, object] | None = None,
     progress: bool = False,
-    policy: Policy | None = None,
+    policy: Policy = DEFAULT,
 ) -> pa.Table:
     """What :func:`aggregate` gives in Arrow's long layout, run as a policy says."""
     patient = _without_progress(spec)
@@ -112,15 +110,16 @@ def all_windows(
     if is_held(data):
         held = list(found)
         found = iter(held)
-        large = sum(map(len, held)) >= 2 * PIECE and all(len(batch) >= LEAST for batch in held[:-1])
+        few = any(len(batch) < policy.gathered_rows for batch in held[:-1])
+        large = sum(map(len, held)) >= 2 * policy.push_rows and not few
         if large and not progress:
-            closed, found = _in_turn(operator, held), iter(())
+            closed, found = _in_turn(operator, held, policy.push_rows), iter(())
     if progress:
         found = counted(found, getattr(data, "num_rows", None))
     for first in found:  # refuses columns that do not fit, naming all there are
         operator.push(first)
         break
-    for batch in gathered(found, spec.columns(), LEAST):
+    for batch in gathered(found, spec.columns(), policy.gathered_rows):
         operator.push(batch)
     windows = operator.flush().windows
     if closed:
@@ -128,20 +127,20 @@ def all_windows(
     return windows
 
 
-def _in_turn(operator: Operator, held: Sequence[pa.RecordBatch]) -> list[pa.Table]:
-    """Push rows that are all at hand, and whose own order tells which windows no later row belongs to; give the windows
-    that they close, none if it does not pay to close any before the end.
+def _in_turn(operator: Operator, held: Sequence[pa.RecordBatch], rows: int) -> list[pa.Table]:
+    """Push rows that are all at hand, so many at a time: their own order tells which windows no later row belongs to.
+    Give the windows that they close, none if it does not pay to close any before the end.
 
     What is given out at once need not be held, nor sorted in the end. 5 M rows that become as many results: cells of
     all of them cost 1.4 s of CPU, most of it for memory that is touched once, those of a piece at a time 0.5 s.
     """
-    pieces = [b.slice(at, PIECE) for b in held for at in range(0, b.num_rows, PIECE)]
+    pieces = [b.slice(at, rows) for b in held for at in range(0, b.num_rows, rows)]
     operator.push(pieces[0])
     state = operator._state
     assert state is not None
     until = _least_to_come(state, pieces) if _many_results(state, pieces[0].num_rows) else None
     if until is None:
-        for batch in [held[0].slice(PIECE), *held[1:]]:
+        for batch in [held[0].slice(rows), *held[1:]]:
             operator.push(batch)
         return []
     closed = [operator._advance(int(until[0])).windows]

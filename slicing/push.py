@@ -213,7 +213,7 @@ def encoded(state: State, columns: dict[str, pa.Array], times: Ints) -> Rows:
     plan, keys = state.plan, state.keys
     code, codes = None, 1
     if keys is not None:
-        code = keys.encode(list(map(columns.__getitem__, plan.spec.by)), plan.policy.threads)
+        code = keys.encode(list(map(columns.__getitem__, plan.spec.by)), plan.policy.threads, plan.policy.share)
         codes = len(keys)
     columns = dict(zip(plan.row_columns, map(columns.__getitem__, plan.row_columns), strict=True))
     for name in plan.unlike & columns.keys():

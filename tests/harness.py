@@ -595,11 +595,8 @@ def policy_for(case: Case, **told: object) -> Policy:
         fused_cells=size % 3,  # slices fuse as they do where there are many
         numpy_cuts=8 * (size % 3),  # rows are cut by numpy or by a kernel
         slices_together=4 * (size % 5),  # of runs, or run by run
-        **tree | apart | FORCED | told,
+        **tree | apart | told,
     )
-
-
-FORCED: dict[str, object] = {}  # what the policies of a test have besides
 
 
 def check(case: Case, **told: object) -> None:

@@ -21,8 +21,6 @@ Ints = npt.NDArray[np.int64]
 # rows of windows that several names may share: names by their numbers, windows, which of the partials they show, names
 Shown = tuple[Ints, Ints, Ints, pa.Array | None]
 
-MOST_KNOWN = 1 << 17  # rows whose names are kept, at most
-
 
 class Ranges(Protocol):
     """Partials that are made when they are read, some windows at a time."""
@@ -199,12 +197,12 @@ class _KnownRows:
             # of other types several windows may end together
             name, which, shows, _ = _rows_of_types(plan, type) if plan.edges.periodic else _rows(plan, type, end, None)
             known = name, which, shows, plan.named(name)
-            self._hold(key, known)
+            self._hold(key, known, plan.policy.known_names)
         return known
 
-    def _hold(self, key: bytes, rows: Shown) -> None:
+    def _hold(self, key: bytes, rows: Shown, most: int) -> None:
         size = rows[0].size
-        if self._held + size > MOST_KNOWN:
+        if self._held + size > most:
             self._by_types.clear()
             self._held = 0
         self._held += size

@@ -37,7 +37,7 @@ def over_rows(plan: Plan, rows: Rows, spans: Spans, fewest: int = FEWEST) -> tup
     """Each lane's partials over ranges of these rows; ``fewest``: of them, on average, or cells are not worth it."""
     few = fewest * len(spans) <= len(rows) or plan.combine != AUTO
     dense = [] if few else [lane for lane in plan.lanes if lane.kind in _FILL]
-    ranges = Ranges([_Column.of(plan, rows, lane) for lane in dense], spans)
+    ranges = Ranges([_Column.of(plan, rows, lane) for lane in dense], spans, plan.policy.piece)
     if len(dense) == len(plan.lanes):
         return ranges
     others = [lane for lane in plan.lanes if lane not in dense]

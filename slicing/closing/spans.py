@@ -19,8 +19,6 @@ from slicing.kernels.rows import recent
 
 Ints = npt.NDArray[np.int64]
 
-PIECE = 1 << 16  # windows whose ranges and partials, with the rows they are made of, stay in cache
-
 
 class Spans(Protocol):
     """Ranges of sorted rows, none of them empty."""
@@ -150,6 +148,7 @@ class Ranges:
 
     columns: Sequence[Column]
     spans: Spans
+    piece: int  # windows at a time
 
     def __len__(self) -> int:
         return len(self.spans)
@@ -173,13 +172,13 @@ class Ranges:
         return found
 
     def _pieces(self) -> Iterator[tuple[slice, Of]]:
-        at, size = 0, PIECE
+        at, size = 0, self.piece
         while at < len(self):
             end = min(at + size, len(self))
             first, last = self.spans.of(at, end)
             bottom, top = (first[0], last[-1]) if self.spans.in_order else (first.min(), last.max())
             yield slice(at, end), Of(bottom, top, first, last, self.spans.in_order, self.spans.step)
-            at, size = end, max(PIECE, int(last[-1] - first[-1]))  # not many fewer than have rows in common
+            at, size = end, max(self.piece, int(last[-1] - first[-1]))  # not many fewer than have rows in common
 
     def whole(self) -> tuple[Block, ...]:
         return tuple(together(blocks) for blocks in zip(*(blocks for _, blocks in self.pieces()), strict=True))

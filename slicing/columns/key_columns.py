@@ -16,6 +16,7 @@ from slicing.columns.arrow_out import MOST_TEXT, array_of, is_short_decimal
 from slicing.columns.key_tables import NOTHING, ByteTable, Codes, Mask, WordTable
 from slicing.columns.order import inverse
 from slicing.kernels.table import hash_bytes, hash_words, look_up, number_views
+from slicing.system.threads import SHARE, Share
 
 Array = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]
@@ -55,10 +56,10 @@ class WordColumn:
         size = 1 if t.is_boolean(type) or t.is_null(type) else type.bit_width // 8
         self.dtype = np.dtype(f"{kind}{size}")
 
-    def encode(self, array: pa.Array, threads: int = 1) -> Codes:
+    def encode(self, array: pa.Array, threads: int = 1, how: Share = SHARE) -> Codes:
         if t.is_dictionary(array.type):
             return self._dictionary.encode(array, self)
-        return self.table.encode(self._words(array), len(array), _valid(array), threads=threads)
+        return self.table.encode(self._words(array), len(array), _valid(array), threads=threads, how=how)
 
     def values(self, ids: Ints) -> pa.Array:
         if t.is_null(self.type):
@@ -117,11 +118,11 @@ class ByteColumn:
         text = t.is_string(self.type) or t.is_large_string(self.type)
         self._long = pa.large_string() if text else pa.large_binary()
 
-    def encode(self, array: pa.Array, threads: int = 1) -> Codes:
+    def encode(self, array: pa.Array, threads: int = 1, how: Share = SHARE) -> Codes:
         if t.is_dictionary(array.type):
             return self._dictionary.encode(array, self)
         if _is_view(array.type) and len(array) >= FEW_VIEWS:
-            return self._encode_views(array, threads)
+            return self._encode_views(array, threads, how)
         if array.type != self.type:
             array = array.cast(self.type)
         _, *offsets, data = array.buffers()
@@ -131,9 +132,9 @@ class ByteColumn:
         else:
             starts = np.arange(array.offset, array.offset + len(array) + 1) * (self.type.bit_width // 8)
         pool = np.frombuffer(data, np.uint8) if data is not None and data.size else NOTHING
-        return self.table.encode(starts, len(array), _valid(array), pool, threads)
+        return self.table.encode(starts, len(array), _valid(array), pool, threads, how)
 
-    def _encode_views(self, array: pa.Array, threads: int) -> Codes:
+    def _encode_views(self, array: pa.Array, threads: int, how: Share) -> Codes:
         """Each view that there is once: rows alike most often have the same 16 bytes, of which far fewer are looked at
         than of their text."""
         number, first = np.empty(len(array), np.int32), np.empty(min(len(array) // SPARES, MOST_VIEWS), np.int32)
@@ -142,8 +143,8 @@ class ByteColumn:
         views = np.frombuffer(array.buffers()[1], np.int64).reshape(-1, 2)[array.offset : array.offset + len(array)]
         given = number_views(views, _valid(array), slots, shift, pairs, first, number)
         if given < 0:  # too many
-            return self.encode(array.cast(self.type), threads)
-        codes = self.encode(_some_views(array, views, first[:given]).cast(self.type), threads)
+            return self.encode(array.cast(self.type), threads, how)
+        codes = self.encode(_some_views(array, views, first[:given]).cast(self.type), threads, how)
         return number if codes[-1] == given - 1 and (codes[1:] > codes[:-1]).all() else codes.take(number)
 
     def typed(self, ids: Ints, type: pa.DataType) -> pa.Array | pa.ChunkedArray:

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from slicing.kernels.table import (
-    BLOCK,
     CROWDED,
     FINISHED,
     MIX,
@@ -21,16 +20,13 @@ from slicing.kernels.table import (
     place_words,
 )
 from slicing.kernels.text_table import encode_bytes, place_bytes
-from slicing.system.threads import parts, side_by_side
+from slicing.system.threads import SHARE, Share, parts, side_by_side
 
 Array = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]  # there are never 2**31 of them
 Mask = npt.NDArray[np.bool_]
 
-TURN = 1 << 16  # first rows, which go through in turn while many are new
-FEW_NEW = 16  # of them
-MOST_NEW = 16  # blocks with new values in the rows of a thread
 SHORT = 1 << 16  # ids that fit slots of two bytes
 FIRST_ROOM = 1024  # ids
 PATIENCE = 64  # steps from a value's home to its slot
@@ -60,7 +56,13 @@ class Table:
         self.rebuild()
 
     def encode(
-        self, rows: Array, count: int, valid: Mask | None = None, data: Array = NOTHING, threads: int = 1
+        self,
+        rows: Array,
+        count: int,
+        valid: Mask | None = None,
+        data: Array = NOTHING,
+        threads: int = 1,
+        how: Share = SHARE,
     ) -> Codes:
         """Ids of ``count`` rows: words, or offsets into ``data``. ``valid`` is given where rows are null.
 
@@ -72,31 +74,33 @@ class Table:
         if threads == 1:
             self._encode(rows, valid, data, out, slice(0, count))
             return out
-        if len(parts(count, threads)) > 1:
-            first = self._begin(rows, valid, data, out)
-        share = [slice(first + part.start, first + part.stop) for part in parts(count - first, threads)]
+        if len(parts(count, threads, how)) > 1:
+            first = self._begin(rows, valid, data, out, how)
+        share = [slice(first + part.start, first + part.stop) for part in parts(count - first, threads, how)]
         left = [share]
         if len(share) > 1:
-            left = side_by_side(lambda part: self._unknown(rows, valid, data, out, part), share)
+            left = side_by_side(lambda part: self._unknown(rows, valid, data, out, part, how), share)
         for piece in chain(*left):
             self._encode(rows, valid, data, out, piece)
         return out
 
-    def _begin(self, rows: Array, valid: Mask | None, data: Array, out: Codes) -> int:
+    def _begin(self, rows: Array, valid: Mask | None, data: Array, out: Codes, how: Share) -> int:
         """How many rows go through in turn before threads look up the others: all while null has no id, the first ones
         while many are new."""
         if valid is not None and self.null < 0:
             self._encode(rows, valid, data, out, slice(0, out.size))
             return out.size
-        first, new = 0, TURN if self._learning else 0
-        while new > FEW_NEW and first < out.size:
-            known, last = self.given, min(first + TURN, out.size)
+        first, new = 0, how.turn if self._learning else 0
+        while new > how.few_new and first < out.size:
+            known, last = self.given, min(first + how.turn, out.size)
             self._encode(rows, valid, data, out, slice(first, last))
             first, new = last, self.given - known
         self._learning = first == out.size
         return first
 
-    def _unknown(self, rows: Array, valid: Mask | None, data: Array, out: Codes, part: slice) -> list[slice]:
+    def _unknown(
+        self, rows: Array, valid: Mask | None, data: Array, out: Codes, part: slice, how: Share
+    ) -> list[slice]:
         """Look up what is known; returns the blocks with values that are not, after many of them all the rest."""
         found: list[slice] = []
         while part.start < part.stop:
@@ -104,8 +108,8 @@ class Table:
             if stop == FINISHED:
                 break
             first = part.start + int(done)
-            self._learning |= len(found) == MOST_NEW
-            last = part.stop if len(found) == MOST_NEW else min(first + BLOCK, part.stop)
+            self._learning |= len(found) == how.most_new
+            last = part.stop if len(found) == how.most_new else min(first + how.block, part.stop)
             found.append(slice(first, last))
             part = slice(last, part.stop)
         return found

@@ -20,6 +20,7 @@ from slicing.columns.key_tables import Codes, WordTable
 from slicing.columns.order import distinct, inverse
 from slicing.columns.values import given_out
 from slicing.kernels.table import hash_words
+from slicing.system.threads import SHARE, Share
 
 Array = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]
@@ -65,7 +66,7 @@ class KeyTable:
             size += column.table.nbytes
         return size
 
-    def encode(self, columns: Sequence[pa.Array], threads: int = 1) -> Codes:
+    def encode(self, columns: Sequence[pa.Array], threads: int = 1, how: Share = SHARE) -> Codes:
         """The code of each row; ``threads`` look known words up together.
 
         Columns of other types or lengths are refused before anything changes.
@@ -75,7 +76,7 @@ class KeyTable:
             raise TypeError(f"the key columns have types {_listed(types)}; allowed are {_listed(self._types)}")
         if len(set(map(len, columns))) > 1:
             raise ValueError(f"the key columns have {_listed(map(len, columns))} rows; they must be equally long")
-        return self.encode_values(columns, threads)
+        return self.encode_values(columns, threads, how)
 
     def columns(self, codes: Ints) -> list[pa.Array | pa.ChunkedArray]:
         """The keys of ``codes``, in the types they came in; views as ``string`` and ``binary``."""
@@ -143,14 +144,14 @@ class KeyTable:
         """The code here of each code of another table."""
         return self.encode_values(other.values(np.arange(len(other)))).astype(np.int64)
 
-    def encode_values(self, columns: Sequence[pa.Array], threads: int = 1) -> Codes:
+    def encode_values(self, columns: Sequence[pa.Array], threads: int = 1, how: Share = SHARE) -> Codes:
         """``encode`` of columns as ``values`` gives them."""
         if len(columns[0]) == 0:
             return np.empty(0, np.int32)
-        codes = self._columns[0].encode(columns[0], threads)
+        codes = self._columns[0].encode(columns[0], threads, how)
         for pairs, array, column in zip(self._pairs, columns[1:], self._columns[1:], strict=True):
-            words = _paired(codes, column.encode(array, threads))
-            codes = pairs.encode(words, words.size, threads=threads)
+            words = _paired(codes, column.encode(array, threads, how))
+            codes = pairs.encode(words, words.size, threads=threads, how=how)
         return codes
 
     def _column_ids(self, codes: Ints) -> list[Ints]:

@@ -82,7 +82,7 @@ class KeyRows:
         plan = self.plan
         if plan.slices_rows or plan.idle is not None or not (plan.by_key and plan.row_windows):
             return []
-        return waiting.steps(self.waiting, until, len(self.final))
+        return waiting.steps(self.waiting, until, len(self.final), plan.policy.step_rows)
 
     def uses(self, codes: int) -> Mask:
         """Which codes of keys are still needed."""

@@ -23,7 +23,6 @@ from slicing.windows.rows.row_view import UNCOUNTED
 
 Ints = npt.NDArray[np.int64]
 
-STEP = 1 << 20  # rows at a time: what is made of them is memory that the rows before have used
 TINY = 16  # a run of a sixteenth of the one behind it is not worth moving that one's rows
 
 
@@ -54,19 +53,19 @@ def taken(runs: Sequence[Rows], until: int) -> tuple[list[Rows], tuple[Rows, ...
     return before, tuple(rest)
 
 
-def steps(runs: Sequence[Rows], until: int, older: int) -> list[int]:
-    """Times before ``until`` with some ``STEP`` rows from each to the next, where there are more.
+def steps(runs: Sequence[Rows], until: int, older: int, step: int) -> list[int]:
+    """Times before ``until`` with some ``step`` rows from each to the next, where there are more.
 
     Behind ``older`` rows that windows still need a first one is near: after it they need rows of the batch itself, and
     none is moved.
     """
     before = [int(np.searchsorted(run.time, until)) for run in runs]
     rows = sum(before)
-    if rows < STEP // 4:
+    if rows < step // 4:
         return []
     most = int(np.argmax(before))
     size, near = before[most], 2 * (older + rows - before[most])
-    count = rows // STEP
+    count = rows // step
     at = [size * k // count for k in range(1, count)]
     if 0 < near < size // 4:
         at.append(near)

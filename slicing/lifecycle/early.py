@@ -37,7 +37,6 @@ from slicing.windows.bounds import BEGIN, END
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
-MOST_LOOKS = 1 << 22  # slices that are looked at together, for each window that holds them
 LAST = 1 << 40  # the place of on-time rows among those of one window in a push
 
 
@@ -196,7 +195,7 @@ def _at_cuts(state: State, kept: Kept, after: int, until: int) -> list[Panes]:
 def _steps(plan: Plan, table: Cells, after: int, until: int) -> list[tuple[int, int]]:
     """The way of the watermark in steps, so that no step looks at too many slices for all the windows that hold them:
     panes of windows that overlap much are few beside these."""
-    slices = max(MOST_LOOKS // max(plan.most_windows[0], 1), 1)
+    slices = max(plan.policy.pane_looks // max(plan.most_windows[0], 1), 1)
     ends = table.slice_ends
     stops = [after, *(end for end in ends[slices::slices].tolist() if after < end < until), until]
     return list(pairwise(stops))

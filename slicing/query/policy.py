@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from slicing.cells.combining import AUTO, FEW, NAMES
 from slicing.kernels.strategies import STRATEGIES
 from slicing.query.spec import Spec
+from slicing.system.threads import SHARE, Share
 
 
 @dataclass(frozen=True)
@@ -15,6 +16,7 @@ class Policy:
 
     combine: str = AUTO  # how slices become windows
     threads: int = 1  # that share the rows of large pushes
+    share: Share = SHARE  # from where on they do
     max_windows_per_push: int | None = None  # None: however many a flush gives
     max_bytes: int | None = None  # None: whatever a push comes to
     on_full: str = "error"  # a push that would be more is refused, or "late": its rows are
@@ -40,6 +42,7 @@ class Policy:
     fused_cells: int = 256  # cells, or items of their lists, that are not worth a look which of them could be fused
 
     # kept rows
+    step_rows: int = 1 << 20  # that become final at a time: what is made of them is memory that those before have used
     slice_rows: int = 2  # between the edges of windows that count rows: with fewer, slices would be as much as rows
     alone_rows: int = 4  # times as many are kept as became final, for a look at the latter alone to be worth it
 
@@ -58,8 +61,14 @@ class Policy:
     slices_together: int = 1024  # of all runs that are sooner looked at together: two runs of 2 slices 75 -> 30 us
     table_calls: int = 2500  # cells' worth of the calls that one table takes: 150 us
     ordered: bool = True  # results come in their order; False: as they are found, for who orders them by something else
-    piece: int = 1 << 16  # windows whose partials are read together
+    piece: int = 1 << 16  # windows whose partials, and the rows they are made of, are read together: they stay in cache
+    known_names: int = 1 << 17  # rows of windows that end together whose names are kept, at most
+    pane_looks: int = 1 << 22  # slices that are looked at together for panes, for each window that holds them
     table_passes: int = 6  # times all cells are gone over to merge, sort and gather them
+
+    # all of the data at once
+    push_rows: int = 1 << 19  # that are pushed at a time where windows are given out on the way
+    gathered_rows: int = 1 << 15  # of small batches in a push: by 256 rows 7 to 16 times as fast, by 2048 2.4 to 4
 
     def pays(self, way: str, cost: int, live: int) -> bool:
         """Whether a way to answer goes over so many cells, rather than merge, sort and gather all that are live."""

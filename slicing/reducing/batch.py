@@ -106,7 +106,7 @@ class Rows:
         time, block = self.time, self.plan.policy.block
         size = -(-len(self) // block)
         lows, highs = self.__dict__["extremes"] = np.empty(size, np.int64), np.empty(size, np.int64)
-        pieces = parts(size, self.threads, block)
+        pieces = parts(size, self.threads, self.plan.policy.share, block)
 
         def scanned(blocks: slice) -> bool:
             rows = slice(blocks.start * block, blocks.stop * block)
@@ -161,7 +161,7 @@ class Rows:
 
     @lazy
     def _pieces(self) -> list[slice]:
-        return parts(len(self), self.threads)
+        return parts(len(self), self.threads, self.plan.policy.share)
 
     @property
     def parts(self) -> list[Rows]:

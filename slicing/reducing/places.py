@@ -14,7 +14,7 @@ from slicing.columns.lazy import lazy
 from slicing.columns.values import NOWHERE, TOP
 from slicing.kernels.slice import even_cells, grid_cells, pieces
 from slicing.reducing.batch import Rows
-from slicing.system.threads import parts
+from slicing.system.threads import SHARE, Share, parts
 
 Ints = npt.NDArray[np.int64]
 Chunk = tuple[slice, Codes, int]  # some rows, their cells, and what to add to these
@@ -36,10 +36,10 @@ def _chunks(cells: Ints | Codes, size: int) -> Iterator[Chunk]:
         yield chunk, fixed(cells[chunk].astype(np.int32, copy=False)), 0
 
 
-def shares(ends: Ints, threads: int) -> list[slice]:
+def shares(ends: Ints, threads: int, share: Share) -> list[slice]:
     """Cells in turn for each thread, with about as many rows; or all for one, where a cell has too many. ``ends``: how
     many rows there are up to the end of each."""
-    wanted = parts(int(ends[-1]), threads)
+    wanted = parts(int(ends[-1]), threads, share)
     bounds, rows = [0], [0]
     for part in wanted[:-1]:
         cell = int(ends.searchsorted(part.stop))
@@ -91,6 +91,7 @@ class Segments:
     first: Ints
     last: Ints
     threads: int = 1
+    share: Share = SHARE
 
     def counts(self) -> Ints:
         return self.last - self.first
@@ -104,7 +105,7 @@ class Segments:
     @lazy
     def shares(self) -> list[slice]:
         """Runs for each thread: with several, a run begins where the one before it ends."""
-        return [slice(0, self.last.size)] if self.threads == 1 else shares(self.last, self.threads)
+        return [slice(0, self.last.size)] if self.threads == 1 else shares(self.last, self.threads, self.share)
 
     def runs(self) -> Ints:
         """As pieces."""
@@ -146,7 +147,8 @@ class Grid:
         ):
             return [slice(0, len(rows))]
         bounds = rows.cuts[1]
-        return [slice(int(bounds[s.start]), int(bounds[s.stop])) for s in shares(bounds[1:], rows.threads)]
+        found = shares(bounds[1:], rows.threads, rows.plan.policy.share)
+        return [slice(int(bounds[s.start]), int(bounds[s.stop])) for s in found]
 
     def bounds(self) -> Ints:
         """Between which rows the slots lie, where these are long and side by side."""
@@ -235,7 +237,8 @@ class Pieces:
 
     @lazy
     def shares(self) -> list[slice]:
-        return parts(len(self.found), self.grid.of.threads, self.grid.of.plan.policy.block)
+        policy = self.grid.of.plan.policy
+        return parts(len(self.found), self.grid.of.threads, policy.share, policy.block)
 
 
 Place = Segments | Pieces | Grid | Scattered | Chained

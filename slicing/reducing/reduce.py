@@ -108,12 +108,12 @@ def _slices(plan: Plan, edges: Ints) -> Ints:
 
 def _in_order(rows: Rows) -> Cells:
     """Rows without keys, in time order: the runs between edges."""
-    plan, (edges, bounds), threads = rows.plan, rows.cuts, rows.threads
+    plan, (edges, bounds), threads, share = rows.plan, rows.cuts, rows.threads, rows.plan.policy.share
     ends = _slices(plan, edges) if plan.grid else edges
-    runs = Segments(bounds[:-1], bounds[1:], threads)
+    runs = Segments(bounds[:-1], bounds[1:], threads, share)
     held = runs.last > runs.first
     if np.count_nonzero(held) < ends.size:
-        ends, runs = ends[held], Segments(runs.first[held], runs.last[held], threads)
+        ends, runs = ends[held], Segments(runs.first[held], runs.last[held], threads, share)
     if threads > 1 and rows.shared and (len(runs.shares) == 1 or not _of_runs(rows)):
         return _by_parts(rows)
     cells = _lift(rows, ends, np.zeros(ends.size, np.int64), runs)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from queue import SimpleQueue
@@ -22,14 +23,27 @@ from slicing.kernels.waiting import await_change
 Part = TypeVar("Part")
 Result = TypeVar("Result")
 
-ENOUGH = 1 << 18  # rows a thread; for fewer, handing over and merging cost more than they save
 LOOKS = 2_000_000  # 1 ms
 AFTER = np.int64(80_000)
 
 
-def parts(rows: int, threads: int, together: int = 1) -> list[slice]:
+@dataclass(frozen=True)
+class Share:
+    """From where on several threads share the rows of one push."""
+
+    rows: int = 1 << 18  # a thread; for fewer, handing over and merging cost more than they save
+    turn: int = 1 << 16  # first rows, whose keys are numbered in turn while many are new
+    few_new: int = 16  # keys of them
+    most_new: int = 16  # blocks with new keys in the rows of a thread
+    block: int = 128  # rows numbered together where a key is new
+
+
+SHARE = Share()
+
+
+def parts(rows: int, threads: int, share: Share = SHARE, together: int = 1) -> list[slice]:
     """Equal parts of the rows, or of blocks of so many, one a thread, as far as each has enough."""
-    count = max(1, min(threads, rows, rows * together // ENOUGH))
+    count = max(1, min(threads, rows, rows * together // share.rows))
     bounds = [rows * i // count for i in range(count + 1)]
     return [slice(a, b) for a, b in pairwise(bounds)]
 

@@ -23,7 +23,7 @@ Ints = npt.NDArray[np.int64]
 _NONE = np.empty(0, np.int64)
 FEW = 24  # window types that are not worth numpy's calls
 LARGE = 64  # of many types those with the largest windows, which most often tell where the earliest live one starts
-LISTED = 2048  # edges that are listed ahead of a stream that asks for fewer at a time
+LISTED = 2048
 INDEXED = 1024  # windows at a time that are worth an index of slices
 
 
@@ -51,8 +51,9 @@ class DueWindows(NamedTuple):
 class EdgeSet:
     """The edges of a set of time windows. An edge lives while a window that uses it has not left the store."""
 
-    def __init__(self, bounds: Sequence[Bound], beside: Sequence[Bound] = ()) -> None:
-        """``beside``: edges that are no window's start or end, but slices are cut there."""
+    def __init__(self, bounds: Sequence[Bound], beside: Sequence[Bound] = (), listed: int = LISTED) -> None:
+        """``beside``: edges that are no window's start or end, but slices are cut there. ``listed``: so many are listed
+        ahead of a stream that asks for fewer at a time."""
         self.bounds = list(bounds)
         with_edges = [*bounds, *beside]
         self.progressions = fused([p for b in with_edges for p in b.progressions])
@@ -73,7 +74,7 @@ class EdgeSet:
         self._few = 0 < len(self.cuts) <= 8 and not self.marks and not self.irregular
         often = sum(1 / p.every for p in self.cuts)
         # so many ticks have about as many edges as are listed ahead; 0 where some are of other kinds
-        self._ahead = min(int(LISTED / often), LONGEST) if often and not self.marks and not self.irregular else 0
+        self._ahead = min(int(listed / often), LONGEST) if often and not self.marks and not self.irregular else 0
         self._coming = (0, _NONE)  # all edges after this time, so far
         self._next = (0, 0, _NONE)  # the only edge after any time from the one up to the other, with this grid
         self.periodic = all(b.periodic is not None for b in bounds)

@@ -1,11 +1,15 @@
 """Tables that are all at hand: windows are given out as their rows have come, and are those of a flush."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import slicing as sl
-from slicing import api
+from slicing.api import all_windows
+from slicing.closing.wide import widened
+from slicing.query.policy import Policy
 
 ROWS, PIECE = 4000, 256
 BEGUN = 1_700_000_000_000_000
@@ -18,18 +22,15 @@ WINDOWS = {
 }
 
 
-@pytest.fixture
-def pieces(monkeypatch):
-    """Small ones; whoever asks for it gets what pushes its rows at once, too."""
-    monkeypatch.setattr(api, "PIECE", PIECE)
-    monkeypatch.setattr(api, "LEAST", 64)
+POLICY = Policy(push_rows=PIECE, gathered_rows=64)
 
-    def at_once(*args, **options):
-        with monkeypatch.context() as other:
-            other.setattr(api, "PIECE", 1 << 40)
-            return sl.aggregate(*args, **options)
 
-    return at_once
+def in_pieces(data, spec, between=None):
+    return all_windows(data, spec, None, between, policy=POLICY)
+
+
+def at_once(data, spec, between=None):
+    return all_windows(data, spec, None, between, policy=replace(POLICY, push_rows=1 << 40))
 
 
 def rows(seed, late=300_000, keys=40, nulls=False):
@@ -45,21 +46,21 @@ def rows(seed, late=300_000, keys=40, nulls=False):
 
 @pytest.mark.parametrize("by", [(), "k"])
 @pytest.mark.parametrize("windows", WINDOWS)
-def test_answers_are_those_of_a_flush(pieces, windows, by):
+def test_answers_are_those_of_a_flush(windows, by):
     spec = sl.Spec("t", WINDOWS[windows], AGGS, by=by)
     for seed, late in ((0, 0), (1, 300_000), (2, 20_000_000), (3, 10**9)):
         data = rows(seed, late)
-        found = sl.aggregate(data, spec)
-        assert found.equals(pieces(data, spec))
+        found = in_pieces(data, spec)
+        assert found.equals(at_once(data, spec))
         assert found["n"].num_chunks == 1 or late < 10**9
 
 
-def test_what_is_over_is_given_out(pieces):
+def test_what_is_over_is_given_out():
     spec = sl.Spec("t", {"w": sl.tumbling("1s")}, AGGS, by="k")
-    assert sl.aggregate(rows(0, 0), spec)["n"].num_chunks > 10
-    assert sl.aggregate(rows(0, 300_000), spec)["n"].num_chunks > 10
-    assert sl.aggregate(rows(0, 10**9), spec)["n"].num_chunks == 1  # in no order
-    assert sl.aggregate(rows(0, 0), sl.Spec("t", {"w": sl.tumbling("1h")}, AGGS))["n"].num_chunks == 1  # few results
+    assert in_pieces(rows(0, 0), spec)["n"].num_chunks > 10
+    assert in_pieces(rows(0, 300_000), spec)["n"].num_chunks > 10
+    assert in_pieces(rows(0, 10**9), spec)["n"].num_chunks == 1  # in no order
+    assert in_pieces(rows(0, 0), sl.Spec("t", {"w": sl.tumbling("1h")}, AGGS))["n"].num_chunks == 1  # few results
 
 
 @pytest.mark.parametrize(
@@ -76,46 +77,46 @@ def test_what_is_over_is_given_out(pieces):
         ({"w": sl.tumbling("1s"), "x": sl.whole()}, {}),
     ],
 )
-def test_other_queries_answer_alike(pieces, windows, options):
+def test_other_queries_answer_alike(windows, options):
     spec = sl.Spec("t", windows, AGGS, by="k", **options)
     data = rows(4, nulls="on_null_time" in options)
-    assert sl.aggregate(data, spec).equals(pieces(data, spec))
+    assert in_pieces(data, spec).equals(at_once(data, spec))
 
 
-def test_chunks_frames_and_layouts(pieces):
+def test_chunks_frames_and_layouts():
     data = rows(5)
     spec = sl.Spec("t", {"w": sl.tumbling("1s")}, AGGS, by="k")
-    whole = pieces(data, spec)
+    whole = at_once(data, spec)
     chunked = pa.concat_tables([data.slice(at, 300) for at in range(0, ROWS, 300)])
-    assert sl.aggregate(chunked, spec).equals(whole)
-    assert sl.aggregate(chunked, spec, layout="wide").equals(pieces(data, spec, layout="wide"))
-    assert sl.aggregate(data.to_pandas(), spec).select(["s", "n"]).equals(whole.select(["s", "n"]))
+    assert in_pieces(chunked, spec).equals(whole)
+    assert widened(in_pieces(chunked, spec), spec).equals(widened(whole, spec))
+    assert in_pieces(data.to_pandas(), spec).select(["s", "n"]).equals(whole.select(["s", "n"]))
     between = {"between": (None, data["t"][ROWS // 2])}
-    assert sl.aggregate(chunked, spec, **between).equals(pieces(data, spec, **between))
+    assert in_pieces(chunked, spec, **between).equals(at_once(data, spec, **between))
 
 
-def test_dictionary_keys_have_one_dictionary(pieces):
+def test_dictionary_keys_have_one_dictionary():
     data = rows(6, keys=600)
     coded = data.set_column(1, "k", data["k"].combine_chunks().dictionary_encode())
     spec = sl.Spec("t", {"w": sl.tumbling("1s")}, {"n": sl.count(), "top": sl.last("k")}, by="k")
-    found = sl.aggregate(coded, spec)
+    found = in_pieces(coded, spec)
     assert found["n"].num_chunks > 2
-    plain = sl.aggregate(data, spec)
+    plain = in_pieces(data, spec)
     assert found["k"].cast(pa.string()).to_pylist() == plain["k"].to_pylist()
     assert len({tuple(chunk.dictionary.to_pylist()) for chunk in found["k"].chunks}) == 1
 
 
 @pytest.mark.parametrize("first", [-(2**62), 2**62 - ROWS * 2])
-def test_whole_numbers_far_out(pieces, first):
+def test_whole_numbers_far_out(first):
     rng = np.random.default_rng(7)
     time = first + np.sort(rng.integers(0, ROWS * 2, ROWS))
     data = pa.table({"t": time, "k": rng.integers(0, 9, ROWS), "v": rng.integers(0, 9, ROWS)})
     spec = sl.Spec("t", {"w": sl.sliding(9, 3)}, AGGS, by="k")
-    found = sl.aggregate(data, spec)
-    assert found.equals(pieces(data, spec))
+    found = in_pieces(data, spec)
+    assert found.equals(at_once(data, spec))
     assert found["n"].num_chunks > 5
 
 
-def test_missing_columns_are_named(pieces):
+def test_missing_columns_are_named():
     with pytest.raises(ValueError, match="its columns are t, k, v"):
-        sl.aggregate(rows(8), sl.Spec("t", {"w": sl.tumbling("1s")}, {"s": sl.sum("other")}))
+        in_pieces(rows(8), sl.Spec("t", {"w": sl.tumbling("1s")}, {"s": sl.sum("other")}))

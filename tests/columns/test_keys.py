@@ -13,7 +13,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from slicing.columns import key_columns
 from slicing.columns.key_columns import check_key_type
 from slicing.columns.keys import KeyTable
 from slicing.kernels.table import MIX
@@ -332,15 +331,12 @@ def test_only_dictionary_values_that_rows_use_are_keys() -> None:
     assert plain(table.columns(np.arange(4))[0]) == ["c", "a", None, "b"]
 
 
-@pytest.mark.parametrize("null", [None, 0, 999])
-@pytest.mark.parametrize("last", [0, 500, 999])
-def test_dictionary_values_are_looked_for_until_all_are_there(
-    null: int | None, last: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(key_columns, "MANY", 100)
-    places = np.arange(1000) % 7
+@pytest.mark.parametrize("null", [None, 0, 199_999])
+@pytest.mark.parametrize("last", [0, 100_000, 199_999])
+def test_dictionary_values_are_looked_for_until_all_are_there(null: int | None, last: int) -> None:
+    places = np.arange(200_000) % 7
     places[last] = 7
-    mask = np.arange(1000) == (-1 if null is None else null)
+    mask = np.arange(200_000) == (-1 if null is None else null)
     table = KeyTable([pa.dictionary(pa.int32(), pa.int64())])
     values = pa.array(range(10, 19))  # the last one in no row
     array = pa.DictionaryArray.from_arrays(pa.array(places.astype(np.int32), mask=mask), values)

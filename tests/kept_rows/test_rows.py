@@ -483,11 +483,10 @@ def test_late_rows_revise_what_time_alone_has_completed():
 
 @pytest.mark.parametrize("by", [[], ["k"]], ids=["no keys", "keys"])
 @pytest.mark.parametrize("window", [sl.per_row(50), sl.per_row(400), sl.rows(7, 1), sl.last_rows(5, 3)], ids=repr)
-@pytest.mark.parametrize("piece", [100, spans.PIECE])
-def test_windows_at_every_row_are_answered_from_columns_as_from_cells(window, piece, by, monkeypatch):
+@pytest.mark.parametrize("piece", [100, Policy.piece])
+def test_windows_at_every_row_are_answered_from_columns_as_from_cells(window, piece, by):
     """``combine="recompute"`` makes cells of the rows; otherwise sums and extremes come from columns as they are, some
     windows at a time."""
-    monkeypatch.setattr(spans, "PIECE", piece)
     chance = np.random.default_rng(5)
     rows, missing = 3000, (chance.random(3000) < 0.1) | (np.arange(3000) % 900 < 100)
     floats = np.where(
@@ -520,7 +519,7 @@ def test_windows_at_every_row_are_answered_from_columns_as_from_cells(window, pi
         spec = sl.Spec("t", {"w": window}, chosen, by=by, watermark=sl.ordered(), on_overflow="null")
         told = []
         for combine in ("auto", "recompute"):
-            op = sl.Operator(spec, combine=combine)
+            op = sl.Operator(spec, combine=combine, policy=Policy(piece=piece))
             parts = [op.push(batch).windows for batch in pa.table(columns).to_batches(max_chunksize=700)]
             told.append(pa.concat_tables([*parts, op.flush().windows]))
         assert told[0].num_rows > 1000
@@ -537,14 +536,13 @@ def test_windows_at_every_row_are_answered_from_columns_as_from_cells(window, pi
 @pytest.mark.parametrize("type", [pa.int64(), pa.int32(), pa.date32(), pa.timestamp("us", "UTC")], ids=str)
 def test_what_windows_at_all_rows_hold_is_looked_for_piece_by_piece(type, monkeypatch):
     """Where they start is known no earlier, whatever the time column is."""
-    monkeypatch.setattr(spans, "PIECE", 100)
     looked, recent = [], spans.recent
     monkeypatch.setattr(spans, "recent", lambda *given: looked.append(given[4].size) or recent(*given))
     time = np.cumsum(np.random.default_rng(6).integers(0, 3, 3000))
     rows = pa.table({"t": pa.array(time, pa.int32() if type == pa.date32() else pa.int64()).cast(type), "v": time % 17})
     reach = {"date32[day]": "30d", "timestamp[us, tz=UTC]": "30us"}.get(str(type), 30)
     spec = sl.Spec("t", {"w": sl.per_row(reach)}, {"n": sl.count(), "low": sl.min("v")}, watermark=sl.ordered())
-    op = sl.Operator(spec)
+    op = sl.Operator(spec, policy=Policy(piece=100))
     found = pa.concat_tables([op.push(rows[:1700]).windows, op.push(rows[1700:]).windows, op.flush().windows])
     first, last = np.searchsorted(time, time - 30, "right"), np.searchsorted(time, time, "right")
     assert (
@@ -633,15 +631,14 @@ TOGETHER = {name: window for name, (window, _) in WINDOWS.items() if not name.st
 @pytest.mark.parametrize("emit", ["final", "changes"])
 @pytest.mark.parametrize("by", [[], ["k"]], ids=["no keys", "keys"])
 @pytest.mark.parametrize("name", TOGETHER)
-def test_windows_that_close_at_once_are_answered_step_by_step(name, by, emit, monkeypatch):
+def test_windows_that_close_at_once_are_answered_step_by_step(name, by, emit):
     """Only the memory that it takes tells."""
     rows = stream(3000, 0)
     told = []
-    for step in (100, waits.STEP):
-        monkeypatch.setattr(waits, "STEP", step)
+    for step in (100, Policy.step_rows):
         arguments = {"by": by, "aggs": N, "watermark": sl.bounded(20), "allowed_lateness": 5, "emit": emit}
         spec = sl.Spec("t", windows={"w": TOGETHER[name], "x": sl.per_row(30)}, **arguments)
-        op = sl.Operator(spec)
+        op = sl.Operator(spec, policy=Policy(step_rows=step))
         found = [op.push(batch).windows for batch in rows.to_batches(max_chunksize=1700)]
         told.append(pa.concat_tables([*found, op.flush().windows]))
     assert told[0].num_rows > 2000

@@ -5,7 +5,8 @@ import pyarrow as pa
 import pytest
 
 import slicing as sl
-from slicing.kept_rows import waiting
+from slicing.api import all_windows
+from slicing.query.policy import Policy
 
 SIZE = 400
 BEGUN = 1_700_000_000_000_000_000
@@ -14,9 +15,11 @@ TYPES = ["int8", "uint8", "int16", "uint32", "int32", "int64", "float64"]
 STEPS = [(8, 1), (1, 1), (64, 1), (7, 2), (8, 3), (5, 4), (3, 7), (900, 1)]
 
 
-@pytest.fixture(autouse=True)
-def few_rows_at_a_time(monkeypatch):
-    monkeypatch.setattr(waiting, "STEP", 100)
+FEW = Policy(step_rows=100)  # rows at a time
+
+
+def aggregate(data, spec):
+    return all_windows(data, spec, None, policy=FEW)
 
 
 def column(type, rng, rows=SIZE):
@@ -58,9 +61,9 @@ def test_every_type_and_step(type):
     for n, every in STEPS:
         wanted = expected(time.tolist(), x, n, every)
         spec = sl.Spec("t", {"w": sl.rows(n, every=every)}, AGGS)
-        agree(told(sl.aggregate(data, spec)), wanted)
+        agree(told(aggregate(data, spec)), wanted)
         few = {name: AGGS[name] for name in ("s", "hi")}
-        some = sl.aggregate(data, sl.Spec("t", {"w": sl.rows(n, every=every)}, few))
+        some = aggregate(data, sl.Spec("t", {"w": sl.rows(n, every=every)}, few))
         assert some["hi"].to_pylist() == [w[8] for w in wanted]
         assert some["s"].to_pylist() == pytest.approx([w[5] for w in wanted], rel=1e-12, abs=1e-12)
 
@@ -72,9 +75,9 @@ def test_sums_of_words_need_128_bits_on_the_way():
     dense = sl.Spec("t", {"w": sl.rows(2, every=1)}, spec.aggs, on_overflow="null")
     totals = [a + b for a, b in zip(x[:-1].tolist(), x[1:].tolist(), strict=True)]
     fits = [total if abs(total) < 2**63 else None for total in totals]
-    assert sl.aggregate(data, dense)["s"].to_pylist() == fits
-    assert sl.aggregate(data, dense)["m"].to_pylist() == [total / 2 for total in totals]
-    assert sl.aggregate(data, spec)["s"].to_pylist() == fits[::2]
+    assert aggregate(data, dense)["s"].to_pylist() == fits
+    assert aggregate(data, dense)["m"].to_pylist() == [total / 2 for total in totals]
+    assert aggregate(data, spec)["s"].to_pylist() == fits[::2]
 
 
 @pytest.mark.parametrize("watermark", [sl.ordered(), sl.bounded(40), sl.manual()])
@@ -85,7 +88,7 @@ def test_pushes_of_any_size(watermark, by):
     data = pa.table({"t": time, "v": x, "k": np.zeros(SIZE, np.int64)})
     for n, every in STEPS[:-1]:
         spec = sl.Spec("t", {"w": sl.rows(n, every=every)}, AGGS, by=by, watermark=watermark)
-        op, found, at = sl.Operator(spec), [], 0
+        op, found, at = sl.Operator(spec, policy=FEW), [], 0
         while at < SIZE:
             size = int(rng.integers(1, 150))
             found.append(op.push(data.slice(at, size)).windows)
@@ -93,7 +96,7 @@ def test_pushes_of_any_size(watermark, by):
             if isinstance(watermark, type(sl.manual())) and at < SIZE:
                 found.append(op.advance(int(time[at])).windows)
             if rng.random() < 0.2:
-                op = sl.Operator.restore(spec, op.snapshot())
+                op = sl.Operator.restore(spec, op.snapshot(), policy=FEW)
         found.append(op.flush().windows)
         assert sum(part.num_rows > 0 for part in found) > 3
         agree(told(pa.concat_tables(found)), expected(time.tolist(), x, n, every))
@@ -104,7 +107,7 @@ def test_nulls_are_in_windows_and_not_in_sums():
     x, missing = rng.integers(-9, 9, SIZE).astype(np.int32), rng.random(SIZE) < 0.6
     data = pa.table({"t": np.arange(SIZE), "v": pa.array(x, mask=missing)})
     spec = sl.Spec("t", {"w": sl.rows(3, every=1)}, AGGS | {"held": sl.count("v")})
-    found = sl.aggregate(data, spec)
+    found = aggregate(data, spec)
     rows = [
         [int(v) for v, gone in zip(x[i : i + 3], missing[i : i + 3], strict=True) if not gone] for i in range(SIZE - 2)
     ]
@@ -120,7 +123,7 @@ def test_per_row_sums_of_narrow_and_wide_words():
     time = np.cumsum(rng.integers(0, 4, SIZE))
     for type in ("int16", "int64"):
         x = column(type, rng) >> 8
-        found = sl.aggregate(pa.table({"t": time, "v": x}), sl.Spec("t", {"w": sl.per_row(9)}, AGGS))
+        found = aggregate(pa.table({"t": time, "v": x}), sl.Spec("t", {"w": sl.per_row(9)}, AGGS))
         held = [x[(time > t - 9) & (time <= t)].tolist() for t in time]
         assert found["s"].to_pylist() == [sum(rows) for rows in held]
         assert found["m"].to_pylist() == pytest.approx([sum(rows) / len(rows) for rows in held], rel=1e-12)

@@ -12,11 +12,12 @@ from numpy.testing import assert_allclose
 
 import slicing as sl
 import slicing.api
-import slicing.columns.key_tables
 import slicing.system.threads
+from slicing.api import all_windows
 from slicing.columns.key_tables import WordTable
 from slicing.query.policy import Policy
 from slicing.reducing.places import shares
+from slicing.system.threads import Share
 
 AGGS = {
     "n": sl.count(),
@@ -37,10 +38,7 @@ WINDOWS = {
 }
 
 
-@pytest.fixture
-def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slicing.system.threads, "ENOUGH", 50)
-    monkeypatch.setattr(slicing.columns.key_tables, "TURN", 20)
+SMALL = Share(rows=50, turn=20)
 
 
 def stream(disorder: int, keys: int, seed: int) -> list[pa.RecordBatch]:
@@ -65,30 +63,31 @@ def stream(disorder: int, keys: int, seed: int) -> list[pa.RecordBatch]:
 @pytest.mark.parametrize("threads", [2, 3])
 @pytest.mark.parametrize("by", [[], ["key"], ["key", "s"]], ids=str)
 @pytest.mark.parametrize("disorder", [0, 60])
-def test_as_many_threads_as_one_likes(small_parts: None, disorder: int, by: list[str], threads: int) -> None:
+def test_as_many_threads_as_one_likes(disorder: int, by: list[str], threads: int) -> None:
     spec = sl.Spec("ts", WINDOWS, AGGS, by=by, watermark=sl.bounded(20), allowed_lateness=30, emit="changes")
-    one, many = sl.Operator(spec), sl.Operator(spec, policy=Policy(threads=threads, thread_rows=50))
+    one, many = sl.Operator(spec), sl.Operator(spec, policy=Policy(threads=threads, share=SMALL, thread_rows=50))
     for batch in stream(disorder, 40, len(by)):
         same(many.push(batch), one.push(batch))
     many = sl.Operator.restore(spec, many.snapshot(), policy=many._policy)
     same(many.flush(), one.flush())
 
 
-def test_a_cell_that_all_threads_share_is_counted_once_by_each_lane(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slicing.system.threads, "ENOUGH", 1)
+def test_a_cell_that_all_threads_share_is_counted_once_by_each_lane() -> None:
     aggs = {"n": sl.count(), "last": sl.last("i"), "some": sl.count("i")}
     table = pa.table({"ts": [0, 0, 9, 9], "key": [1, 1, 1, 1], "i": [3, 4, 5, 6]})
-    op = sl.Operator(sl.Spec("ts", {"w": sl.whole()}, aggs, by=["key"]), policy=Policy(threads=2, thread_rows=1))
+    op = sl.Operator(
+        sl.Spec("ts", {"w": sl.whole()}, aggs, by=["key"]), policy=Policy(threads=2, thread_rows=1, share=Share(rows=1))
+    )
     op.push(table)
     (row,) = op.flush().windows.to_pylist()
     assert (row["n"], row["last"], row["some"]) == (4, 6, 4)
 
 
-def test_all_data_at_once_on_several_threads(small_parts: None) -> None:
+def test_all_data_at_once_on_several_threads() -> None:
     table = pa.Table.from_batches(stream(0, 40, 7))
     aggs = {name: agg for name, agg in AGGS.items() if name not in ("total", "spread")}
     spec = sl.Spec("ts", WINDOWS, aggs, by=["key"])
-    windows = sl.aggregate(table, spec, threads=2)
+    windows = all_windows(table, spec, 2, policy=Policy(share=SMALL))
     assert windows.num_rows > 1000
     assert windows.equals(sl.aggregate(table, spec))
     with pytest.raises(ValueError, match="threads must be a whole number of at least 1"):
@@ -109,7 +108,7 @@ def same(found: sl.Output, expected: sl.Output) -> None:
 
 
 def test_parts_are_worth_a_thread() -> None:
-    enough = slicing.system.threads.ENOUGH
+    enough = Share.rows
     assert slicing.system.threads.parts(2 * enough - 1, 4) == [slice(0, 2 * enough - 1)]
     assert [p.stop - p.start for p in slicing.system.threads.parts(3 * enough, 2)] == [3 * enough // 2] * 2
     assert len(slicing.system.threads.parts(100 * enough, 3)) == 3
@@ -154,21 +153,21 @@ def test_threads_wait_awake_or_asleep(monkeypatch: pytest.MonkeyPatch, cores: in
     slicing.system.threads._team.cache_clear()
 
 
-def test_codes_are_those_of_one_thread(small_parts: None) -> None:
+def test_codes_are_those_of_one_thread() -> None:
     rng = np.random.default_rng(3)
     one, many = WordTable(), WordTable()
     for largest in (5, 5, 5, 2000, 2000, 2002):
         words = rng.integers(0, largest, 4000) * 10**12
-        assert np.array_equal(many.encode(words, words.size, threads=3), one.encode(words, words.size))
+        assert np.array_equal(many.encode(words, words.size, threads=3, how=SMALL), one.encode(words, words.size))
     assert many.given == one.given
 
 
 @pytest.mark.parametrize(
     "spans", [[100] * 20, [1] * 1900 + [100], [2000], [700, 1, 1, 1, 1297], [0, 0, 0, 2000]], ids=len
 )
-def test_shares_are_about_equal_or_there_is_one(small_parts: None, spans: list[int]) -> None:
+def test_shares_are_about_equal_or_there_is_one(spans: list[int]) -> None:
     rows = np.array(spans)
-    found = shares(rows.cumsum(), 3)
+    found = shares(rows.cumsum(), 3, SMALL)
     assert [i for share in found for i in range(share.start, share.stop)] == list(range(rows.size))
     if len(found) > 1:
         assert max(rows[share].sum() for share in found) <= 1.25 * rows.sum() / 3
@@ -177,20 +176,20 @@ def test_shares_are_about_equal_or_there_is_one(small_parts: None, spans: list[i
 
 @pytest.mark.parametrize("long", [1, 4096], ids=["slot by slot", "chunk by chunk"])
 @pytest.mark.parametrize("aggs", [["n", "total", "low"], ["n"], ["whole", "spread", "last"]], ids=str)
-def test_keys_in_order_are_scattered_over_one_table(small_parts: None, aggs: list[str], long: int) -> None:
+def test_keys_in_order_are_scattered_over_one_table(aggs: list[str], long: int) -> None:
     batch = pa.Table.from_batches(stream(0, 3, 5)).combine_chunks().to_batches()[0]
     spec = sl.Spec(
         "ts", {"w": sl.tumbling(50)}, {name: AGGS[name] for name in aggs}, by=["key"], watermark=sl.ordered()
     )
     one = sl.Operator(spec, policy=Policy(long_slot=long, chunk=70))
-    many = sl.Operator(spec, policy=Policy(threads=3, thread_rows=50, long_slot=long, chunk=70))
+    many = sl.Operator(spec, policy=Policy(threads=3, share=SMALL, thread_rows=50, long_slot=long, chunk=70))
     assert many.push(batch).windows.equals(one.push(batch).windows)  # sums to the last bit
     assert many.flush().windows.equals(one.flush().windows)
 
 
 @pytest.mark.parametrize("by", [[], ["key"]], ids=str)
 @pytest.mark.parametrize("turn", [1, 2])
-def test_rows_in_order_but_for_where_parts_meet(small_parts: None, by: list[str], turn: int) -> None:
+def test_rows_in_order_but_for_where_parts_meet(by: list[str], turn: int) -> None:
     thirds = [np.arange(0, 300), np.arange(300, 600), np.arange(600, 900)]
     thirds[turn - 1], thirds[turn] = thirds[turn], thirds[turn - 1]
     times = np.concatenate(thirds)
@@ -198,12 +197,12 @@ def test_rows_in_order_but_for_where_parts_meet(small_parts: None, by: list[str]
     spec = sl.Spec(
         "ts", {"w": sl.tumbling(50)}, {"n": sl.count(), "low": sl.min("x")}, by=by, watermark=sl.bounded(900)
     )
-    one, many = sl.Operator(spec), sl.Operator(spec, threads=3)
+    one, many = sl.Operator(spec), sl.Operator(spec, policy=Policy(threads=3, share=SMALL))
     same(many.push(batch), one.push(batch))
     same(many.flush(), one.flush())
 
 
-def test_aggregate_takes_all_cores_and_answers_alike(small_parts: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_aggregate_takes_all_cores_and_answers_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[int] = []
     operator = slicing.api.Operator
 
@@ -217,8 +216,8 @@ def test_aggregate_takes_all_cores_and_answers_alike(small_parts: None, monkeypa
     spec = sl.Spec("ts", WINDOWS, whole, by="key")
     one = sl.aggregate(data, spec, threads=1)
     for threads in (2, 3, 5):
-        assert sl.aggregate(data, spec, threads=threads).equals(one)
-    assert sl.aggregate(data, spec).equals(one)
+        assert all_windows(data, spec, threads, policy=Policy(share=SMALL)).equals(one)
+    assert all_windows(data, spec, None, policy=Policy(share=SMALL)).equals(one)
     assert told == [1, 2, 3, 5, slicing.system.threads.cores()]
 
 

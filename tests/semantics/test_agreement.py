@@ -12,15 +12,12 @@ import pytest
 
 pytest.importorskip("slicing")
 
-import harness
 from harness import check, check_aggregate, check_postponed, check_resplit, share
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import OF_ROWS, Case, Kit, calendar_cases, cases
 
-import slicing
-import slicing.columns.key_tables
-import slicing.system.threads
+from slicing.system.threads import Share
 
 IDLE = os.environ.get("SLICING_IDLE", "1") == "1"
 
@@ -181,20 +178,15 @@ def test_windows_that_are_postponed_come_all_the_same(case: Case, most: int) -> 
     check_postponed(case, most)
 
 
-@pytest.fixture
-def few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks, chunks and parts of threads of some rows each, and three threads to every operator."""
-    monkeypatch.setattr(slicing.system.threads, "ENOUGH", 2)
-    for name, few in {"TURN": 2, "FEW_NEW": 1, "MOST_NEW": 1, "BLOCK": 2}.items():
-        monkeypatch.setattr(slicing.columns.key_tables, name, few)
-    few = {"block": 4, "most_pieces": 6, "long_slot": 1, "turns": 2, "turn_rows": 1, "shared_rows": 1}
-    monkeypatch.setattr(harness, "FORCED", few | {"thread_rows": 1, "threads": 3, "chunk": 3, "piece": 3})
+FEW_ROWS = {"block": 4, "most_pieces": 6, "long_slot": 1, "turns": 2, "turn_rows": 1, "shared_rows": 1, "chunk": 3}
+FEW_ROWS |= {"piece": 3, "threads": 3, "thread_rows": 1, "share": Share(rows=2, turn=2, few_new=1, most_new=1, block=2)}
 
 
 @share(15)
 @given(cases(Kit(idle=False)))
-def test_blocks_and_threads_do_not_show(few_rows: None, case: Case) -> None:
-    check(case)
+def test_blocks_and_threads_do_not_show(case: Case) -> None:
+    """Blocks, chunks and parts of threads of some rows each, and three threads to every operator."""
+    check(case, **FEW_ROWS)
 
 
 @share(15)

@@ -10,9 +10,9 @@ from hypothesis import given
 from strategies import CONTEXT_FREE, Case, Kit, cases
 
 import slicing as sl
-from slicing.closing import answers
 from slicing.columns.arrow_out import MANY_NAMES, Texts, texts
 from slicing.query.plan import Plan
+from slicing.query.policy import Policy
 
 FREE = Kit(kinds=(*CONTEXT_FREE, "session"), rich_values=False)
 
@@ -77,14 +77,14 @@ def test_what_does_not_fit_is_named_by_window() -> None:
 
 @pytest.mark.parametrize("most", [0, 30, 1 << 16])
 @pytest.mark.parametrize("names", [1, 3])
-def test_names_of_windows_that_end_together_are_those_of_their_types(
-    names: int, most: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_names_of_windows_that_end_together_are_those_of_their_types(names: int, most: int) -> None:
     """Rows of the same types are kept; a spec changed meanwhile has others."""
-    monkeypatch.setattr(answers, "MOST_KNOWN", most)
     sizes = {f"{chr(97 + (7 * n + size) % 26)}{size}.{n}": size for size in range(1, 13) for n in range(names)}
     windows = {name: sl.tumbling(size) for name, size in sizes.items()}
-    op = sl.Operator(sl.Spec("t", windows, {"n": sl.count(), "s": sl.sum("t")}, watermark=sl.ordered()))
+    op = sl.Operator(
+        sl.Spec("t", windows, {"n": sl.count(), "s": sl.sum("t")}, watermark=sl.ordered()),
+        policy=Policy(known_names=most),
+    )
     for t in range(60):
         if t == 30:
             op.remove_window(next(iter(sizes)))

@@ -135,12 +135,11 @@ def test_edges_of_a_span_are_those_after_each_of_its_times(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_edges_are_listed_ahead_of_a_stream(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_edges_are_listed_ahead_of_a_stream(seed: int) -> None:
     """Span by span as pushes ask, sometimes of rows before the last ones: every edge once, and the next one."""
-    monkeypatch.setattr("slicing.windows.edges.LISTED", 20)
     rng = np.random.default_rng(seed)
     bounds = windows(rng, 4)
-    edges, low = EdgeSet(bounds), -300
+    edges, low = EdgeSet(bounds, listed=20), -300
     every = np.unique([e for p in edges.cuts for e in range(p.phase - 100 * p.every, 2000, p.every)])
     asked: list[object] = []
     listed, edges._listed = edges._listed, lambda *given: asked.append(given) or listed(*given)  # type: ignore

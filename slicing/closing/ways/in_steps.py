@@ -72,7 +72,7 @@ def offer(closing: Closing) -> Offer | None:
         for at, lane in enumerate(plan.lanes):
             columns.append(_Words(lane, [run.blocks[at] for run in runs], lie, plan.words_read(lane)))
         end = np.arange(oldest + first * every, oldest + (last + 1) * every, every)
-        blocks = Ranges(columns, Sliding(most, slices, first + 1, windows))
+        blocks = Ranges(columns, Sliding(most, slices, first + 1, windows), plan.policy.piece)
         number, code = alike(int(plan.numbered(np.zeros(1, np.int64))[0]), windows), alike(0, windows)
         return Answers(number, end - size, end, code, blocks, True)
 
