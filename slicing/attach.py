@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from slicing.aggregates import builtin
 from slicing.aggregates.aggregate import Formula
 from slicing.api import aggregate, all_windows
+from slicing.columns.arrow_io import one_piece
 from slicing.columns.arrow_out import array_of
 from slicing.columns.frames import check_returns, given_back
 from slicing.columns.keys import KeyTable
@@ -117,7 +118,7 @@ def attach(data: object, spec: Spec, *, threads: int = 1, returns: str = "arrow"
             answers = pa.concat_tables([answers, _of_no_rows(spec, given.schema)])
         at = rows.spread(found)
         for agg in spec.aggs:
-            given = given.append_column(names[name, agg], _whole(answers[agg]).take(at))
+            given = given.append_column(names[name, agg], one_piece(answers[agg]).take(at))
     back = given_back(given, kind)
     if kind == "pandas" and returns == "same":
         back.index = data.index  # type: ignore[attr-defined]
@@ -273,7 +274,7 @@ class _Results:
 
     def words(self, column: str) -> Ints:
         """A column of times or of whole numbers."""
-        array = _whole(self.table[column])
+        array = one_piece(self.table[column])
         if column in ("window_start", "window_end"):
             return self.measure.words(array)
         return array.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
@@ -439,8 +440,3 @@ def _free(name: str, known: set[str]) -> str:
     while name in known:
         name += "_"
     return name
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    """A column in one piece."""
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.nulls(0, column.type)])

@@ -23,7 +23,7 @@ from slicing.query.plan import Plan
 from slicing.query.policy import Policy, checked
 from slicing.query.spec import ProcessingTime, Spec
 from slicing.system import html
-from slicing.times.durations import SECOND, Duration
+from slicing.times.durations import SECOND
 from slicing.windows.bounds import BEGIN, Progression
 from slicing.windows.builtin import Calendar, Landmark, Whole, Window
 from slicing.windows.context_free import ContextFreeWindow
@@ -189,7 +189,7 @@ def _lines(name: str, text: str) -> list[tuple[str, str]]:
 def _edges(plan: Plan) -> str:
     edges = plan.edges
     found = [
-        f"every {_span(plan, p.every)}" + (f" from {_span(plan, p.phase)}" if p.phase else "")
+        f"every {plan.measure.span(p.every)}" + (f" from {plan.measure.span(p.phase)}" if p.phase else "")
         for p in _progressions(plan)
     ]
     if len(found) > 6:
@@ -213,7 +213,7 @@ def _hyper_period(plan: Plan) -> str:
         return "none: no regular edges"
     period = math.lcm(*steps)
     count = sum(period // p.every for p in _progressions(plan))
-    return f"edges repeat every {_span(plan, period)}, at most {count} slices in it"
+    return f"edges repeat every {plan.measure.span(period)}, at most {count} slices in it"
 
 
 def _slices(plan: Plan) -> str:
@@ -233,7 +233,7 @@ def _slices(plan: Plan) -> str:
 
 def _fragments(plan: Plan) -> str:
     if plan.session_gaps:
-        gap = _span(plan, plan.session_gaps[0])
+        gap = plan.measure.span(plan.session_gaps[0])
         idle = " (the shortest session gap or idle)"
         return f"yes: within a slice a key's rows split where they are more than {gap} apart{idle}"
     if plan.wholes:
@@ -316,7 +316,7 @@ def _combine(plan: Plan) -> str:
         at_once = f"two stacks of whole slices, where most keys have rows in most of them; else {at_once}"
     if plan.slices_add_up and plan.spec.by and "buckets" not in at_once:
         others.append(f"where keys have rows in few of the slices: buckets ({_BUCKETS})")
-    spans = f"a push that spans {_span(plan, longest)}: {at_once}"
+    spans = f"a push that spans {plan.measure.span(longest)}: {at_once}"
     return "\n".join([f"a push that closes one edge: {few}", spans, *others, _subtracted(plan)])
 
 
@@ -402,7 +402,7 @@ def _results(plan: Plan) -> str:
     when = "once, when complete" if plan.spec.emit == "final" else "when complete, and again when a late row changes it"
     if plan.spec.emit == "parts":
         when = "when complete, and one with the late rows of each push that brings some"
-    late = f", {_span(plan, plan.lateness)} after that no row counts any more" if plan.lateness else ""
+    late = f", {plan.measure.span(plan.lateness)} after that no row counts any more" if plan.lateness else ""
     return f"a row a window {when}{late}"
 
 
@@ -466,7 +466,3 @@ def _weeks(plan: Plan) -> list[tuple[str, str]]:
 
 def _timed(plan: Plan) -> list[tuple[int, ContextFreeWindow | RowWindow | Window]]:
     return [(k, plan.spec.windows[plan.names[i]]) for k, i in enumerate(plan.timed)]
-
-
-def _span(plan: Plan, ticks: int) -> str:
-    return str(ticks) if plan.measure.is_integer else str(Duration(ticks * plan.measure.word_ns))

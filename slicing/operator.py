@@ -28,6 +28,7 @@ from slicing.query.spec import Spec
 from slicing.query.triggers import ByHand
 from slicing.query.watermark import Bounded, Moved, Ordered
 from slicing.reducing.batch import Rows
+from slicing.system.arguments import at_least_one
 from slicing.system.heap import keep_freed_memory
 from slicing.times.measure import plain_moment
 from slicing.windows.bounds import BEGIN, LIMIT
@@ -98,16 +99,16 @@ class Operator:
             raise TypeError(f"Operator takes a sl.Spec; got {type(spec).__name__}")
         self.spec = spec
         if max_windows_per_push is not None:
-            _at_least_one(max_windows_per_push, "max_windows_per_push", ", or None")
+            at_least_one(max_windows_per_push, "max_windows_per_push", ", or None")
         told: dict[str, Any] = {"combine": combine, "threads": threads, "max_windows_per_push": max_windows_per_push}
         told |= {"max_bytes": max_bytes, "on_full": on_full}
         if max_bytes is not None:
-            _at_least_one(max_bytes, "max_bytes", ", or None")
+            at_least_one(max_bytes, "max_bytes", ", or None")
         if on_full not in ("error", "late"):
             raise ValueError(f"on_full must be 'error' or 'late'; got {on_full!r}")
         self._policy = Policy(**told) if policy is None else replace(policy, **_told(told))
         checked(self._policy.combine, spec)
-        _at_least_one(self._policy.threads, "threads")
+        at_least_one(self._policy.threads, "threads")
         if max_windows_per_push is not None and spec.trigger is not None:
             raise ValueError(
                 f"max_windows_per_push={max_windows_per_push} spreads complete windows over later pushes, which would "
@@ -371,12 +372,6 @@ def _by_hand(spec: Spec, names: tuple[str, ...]) -> tuple[str, ...]:
 def _told(arguments: dict[str, Any]) -> dict[str, Any]:
     """Those that are not what they would be anyway."""
     return {name: value for name, value in arguments.items() if value != getattr(Policy, name)}
-
-
-def _at_least_one(value: object, argument: str, other: str = "") -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"{argument} must be a whole number of at least 1{other}; got {value!r}")
-    return value
 
 
 def _advanced(plan: Plan, watermark: object) -> int:

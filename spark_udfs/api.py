@@ -13,6 +13,7 @@ from slicing.closing.wide import check_layout
 from slicing.columns.typed import column_type
 from slicing.exchange import check
 from slicing.query.watermark import Manual
+from slicing.system.arguments import at_least_one
 from slicing.system.filesystems import absolute
 from spark_udfs import stages
 from spark_udfs.files import FileRows
@@ -89,8 +90,8 @@ def window_aggregate(
     count = places(spark, partitions, bool(spec.by))
     check(spec, count)
     check_places(state, name, late_path, keep_versions, hold_bytes)
-    if max_bytes is not None and (isinstance(max_bytes, bool) or not isinstance(max_bytes, int) or max_bytes < 1):
-        raise ValueError(f"max_bytes must be a whole number of at least 1, or None; got {max_bytes!r}")
+    if max_bytes is not None:
+        at_least_one(max_bytes, "max_bytes", ", or None")
     check_progress(progress)
     if frame.isStreaming and isinstance(spec.watermark, Manual):
         raise ValueError(

@@ -11,6 +11,7 @@ from pyarrow import csv, fs, json
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType, TimestampType
 
+from slicing.system.arguments import choice
 from slicing.system.filesystems import filesystem
 from spark_udfs.types import arrow_schema, given_schema
 
@@ -54,8 +55,7 @@ def read_files(
     pyarrow, the query's columns only. ``schema`` is Spark's, Arrow's or a DDL string; without one the first file is
     asked. ``options`` go to the file source, such as ``maxFilesPerTrigger=100``.
     """
-    if format not in FORMATS:
-        raise ValueError(f"format must be one of {', '.join(map(repr, FORMATS))}; got {format!r}")
+    choice(format, "format", FORMATS)
     reader = (spark.readStream if streaming else spark.read).format("binaryFile")
     for name, value in options.items():
         reader = reader.option(name, str(value))

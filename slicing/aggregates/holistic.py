@@ -40,6 +40,7 @@ from slicing.columns.arrow_out import array_of
 from slicing.columns.values import DURATION, FLOAT, NESTED, NUMERIC, RANKED, TIME, ValueType
 from slicing.kernels import holistic as k
 from slicing.kernels.lists import copied
+from slicing.system.arguments import at_least_one
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -531,8 +532,7 @@ def heavy_hitters(column: str, share: float) -> Aggregate:
 
 
 def _positive(number: object, argument: str) -> int:
-    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-        raise ValueError(f"{argument} must be a whole number of at least 1; got {number!r}")
+    number = at_least_one(number, argument)
     if number >= 1 << 62:
         raise ValueError(f"{argument} must be a whole number below 2**62; got {number!r}")
     return number

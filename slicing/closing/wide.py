@@ -7,6 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slicing.columns.arrow_io import one_piece
 from slicing.columns.arrow_out import array_of
 from slicing.columns.keys import KeyTable
 from slicing.columns.order import inverse
@@ -53,18 +54,18 @@ def widened(table: pa.Table, spec: Spec) -> pa.Table:
     """
     named = ["window_end", *spec.by]
     keys = KeyTable([table.schema.field(name).type for name in named])
-    columns = [_whole(table[name]) for name in named]
+    columns = [one_piece(table[name]) for name in named]
     code = keys.encode(columns)
     order = keys.order(np.arange(len(keys)))
     place = inverse(order).take(code)
     found: list[pa.Array] = keys.columns(order) if len(keys) else columns
-    of = _whole(table["window"])
+    of = one_piece(table["window"])
     for window, names in _names(spec).items():
         mine = np.flatnonzero(pc.equal(of, window).to_numpy(zero_copy_only=False)) if len(of) else code.astype(np.int64)
         at = np.full(len(keys), -1)
         at[place[mine]] = mine  # revisions come in their order
         index = array_of(at, at < 0)
-        found += [_whole(table[name]).take(index) for name in names]
+        found += [one_piece(table[name]).take(index) for name in names]
     shown = [*named, *(name for names in _names(spec).values() for name in names.values())]
     return pa.Table.from_arrays(found, names=shown)
 
@@ -83,8 +84,3 @@ def _names(spec: Spec) -> dict[str, dict[str, str]]:
                 )
             seen[name] = f"that of {column!r} and windows[{window!r}]"
     return names
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    """A column in one piece."""
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.nulls(0, column.type)])

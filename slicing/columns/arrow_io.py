@@ -78,3 +78,10 @@ def no_rows(schema: pa.Schema) -> pa.Table:
 def empty(schema: pa.Schema) -> pa.RecordBatch:
     """A batch of no rows."""
     return pa.RecordBatch.from_arrays([pa.nulls(0, f.type) for f in schema], schema=schema)
+
+
+def one_piece(column: pa.ChunkedArray) -> pa.Array:
+    """A column as an array; one of one chunk is not copied."""
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)

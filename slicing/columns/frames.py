@@ -7,15 +7,16 @@ from typing import Any
 
 import pyarrow as pa
 
+from slicing.system.arguments import choice
+
 RETURNS = ("arrow", "same", "polars", "pandas")
 
 
 def check_returns(returns: object, data: object) -> str:
     """What results are to be: "arrow", "polars", "lazy" or "pandas"."""
-    if returns not in RETURNS:
-        raise ValueError(f"returns must be one of {', '.join(map(repr, RETURNS))}; got {returns!r}")
-    if returns != "same":
-        return str(returns)
+    asked = choice(returns, "returns", RETURNS)
+    if asked != "same":
+        return asked
     for module, name, kind in _FRAMES:
         library = sys.modules.get(module)  # what was never imported cannot have made the data
         if library is not None and isinstance(data, getattr(library, name)):

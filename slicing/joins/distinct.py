@@ -14,9 +14,10 @@ import pyarrow as pa
 
 from slicing.aggregates.builtin import count, first, last, min
 from slicing.closing.output import Output, Stats
+from slicing.columns.arrow_io import one_piece
 from slicing.columns.arrow_out import array_of
 from slicing.columns.sources import one_batch
-from slicing.joins.seen import Seen, key_types, whole
+from slicing.joins.seen import Seen, key_types
 from slicing.operator import Operator
 from slicing.query.spec import Spec
 from slicing.query.watermark import Bounded, Watermark, manual
@@ -210,7 +211,7 @@ class Distinct:
         late = _columns(out.late[ROW], PLACE)[PLACE].to_numpy() if out.late.num_rows else np.empty(0, np.int64)
         in_time = np.delete(np.arange(given.num_rows), late - self._arrived)
         rows = pa.Table.from_batches([given]).take(array_of(in_time)).combine_chunks()
-        time, *keys = (whole(rows[name]) for name in (self.spec.time, *self.spec.on))
+        time, *keys = (one_piece(rows[name]) for name in (self.spec.time, *self.spec.on))
         rows = rows.take(array_of(seen.first(time, keys)))
         if out.watermark is not None:
             seen.let_go(out.watermark)

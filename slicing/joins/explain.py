@@ -111,7 +111,7 @@ def _state(plan: JoinPlan) -> str:
     if within.after is None or within.before is None:
         keys = "a row of each key for ever, and " if plan.spec.match == "last" and within.after is not None else ""
         return f"{keys}what the unbounded side of the band has: it grows with {'keys' if keys else 'rows'}"
-    after, before = (_span(plan, max(span, 0)) for span in (within.after, within.before))
+    after, before = (plan.measure.span(max(span, 0)) for span in (within.after, within.before))
     return (
         f"left: rate x ({after} + what the right watermark is behind the newest left row), right: rate x ({before} + "
         "what the left one is behind the newest right row): rows wait where the other side is slow"
@@ -163,12 +163,7 @@ def _watermark(plan: JoinPlan) -> str:
 def _moved(plan: JoinPlan, ticks: int) -> str:
     if not ticks:
         return ""
-    return f" {'+' if ticks > 0 else '-'} {_span(plan, abs(ticks))}"
-
-
-def _span(plan: JoinPlan, ticks: int) -> str:
-    measure = plan.measure
-    return str(ticks) if measure.is_integer else str(Duration(ticks * measure.word_ns))
+    return f" {'+' if ticks > 0 else '-'} {plan.measure.span(abs(ticks))}"
 
 
 def _shown(span: object) -> str:

@@ -16,8 +16,9 @@ from slicing.joins.progress import Marks, reached
 from slicing.joins.spec import JoinSpec
 from slicing.joins.state import JoinState, forgotten, freed
 from slicing.joins.step import Step, Task
-from slicing.joins.two_sided import Counts, Late, TwoSided, at_least_one
+from slicing.joins.two_sided import Counts, Late, TwoSided
 from slicing.joins.within import LEFT, RIGHT
+from slicing.system.arguments import at_least_one
 
 
 class JoinOperator(TwoSided):

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from slicing.columns.arrow_io import one_piece
 from slicing.columns.arrow_out import array_of
 from slicing.columns.keys import KeyTable
 from slicing.columns.values import decoded, plain
@@ -56,16 +57,9 @@ class Seen:
 
     def read(self, blob: bytes | memoryview) -> None:
         """Go on from ``to_bytes``."""
-        *keys, end = (whole(column) for column in table_of(blob).columns)
+        *keys, end = (one_piece(column) for column in table_of(blob).columns)
         self._keys.encode_values(keys)
         self._end = end.to_numpy().copy()
-
-
-def whole(column: pa.ChunkedArray) -> pa.Array:
-    """A column in one piece."""
-    if column.num_chunks == 1:
-        return column.chunk(0)
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 
 def key_types(schema: pa.Schema, names: tuple[str, ...]) -> list[pa.DataType]:

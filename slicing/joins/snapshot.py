@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from slicing.columns.arrow_io import one_piece
 from slicing.columns.keys import KeyTable
 from slicing.joins.arrivals import Rows
 from slicing.joins.by_key import KeyMarks
@@ -124,7 +125,7 @@ def _state(plan_of: PlanOf, header: dict[str, Any], take: Iterator[pa.Table]) ->
     keys = None
     if plan.key_types:
         keys = KeyTable(plan.key_types)
-        keys.encode_values([_whole(column) for column in next(take).columns])
+        keys.encode_values([one_piece(column) for column in next(take).columns])
     sides = [_side(plan, known, take) for known in header["sides"]]
     tasks = tuple(_task(known, take) for known in header["tasks"])
     waiting = [_gone(next(take)) for _ in range(2)]
@@ -181,8 +182,3 @@ def _sequence(table: pa.Table) -> Ints | None:
 
 def _numbers(table: pa.Table, name: str) -> Any:
     return table[name].to_numpy()
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    combined = column.combine_chunks()
-    return combined.chunk(0) if isinstance(combined, pa.ChunkedArray) else combined

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slicing.query.watermark import Bounded, Watermark
+from slicing.system.arguments import choice
 from slicing.times.durations import Duration, parse_span
 from slicing.windows.builtin import Calendar, Tumbling
 
@@ -440,14 +441,6 @@ def schemas_of(value: object, sides: tuple[str, str]) -> tuple[pa.Schema, pa.Sch
         return value[0], value[1]
     left, right = map(_whose, sides)
     raise TypeError(f"schemas must be a pair of pyarrow schemas, the {left} and the {right}; got {value!r}")
-
-
-def choice(value: object, argument: str, allowed: tuple[str, ...]) -> str:
-    """One of the values that an argument may have."""
-    if value not in allowed:
-        raise ValueError(f"{argument} must be one of {', '.join(map(repr, allowed))}; got {value!r}")
-    assert isinstance(value, str)
-    return value
 
 
 def amount(span: Span) -> int:

@@ -223,12 +223,5 @@ def _with_marks(known: Marked, new: dict[int, object]) -> Marked:
     return left, right
 
 
-def at_least_one(value: object, argument: str, other: str = "") -> int:
-    """A whole number of at least 1, or an error."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"{argument} must be a whole number of at least 1{other}; got {value!r}")
-    return value
-
-
 def _advanced(side: SidePlan, watermark: object) -> int:
     return side.measure.instant(watermark, f"{side.title} watermark")

@@ -27,6 +27,7 @@ from slicing.cells.table import Cells
 from slicing.cells.unread import Unread
 from slicing.closing.postpone import Postponed
 from slicing.closing.revise import Revisions
+from slicing.columns.arrow_io import one_piece
 from slicing.columns.keys import KeyTable
 from slicing.columns.row_values import as_arrow, values_of
 from slicing.kept_rows.by_key import KeyRows
@@ -239,8 +240,8 @@ def _state(spec: Spec, header: dict[str, Any], take: _Tables, known: State | Non
         plan = Plan(spec, given, *stands, policy=policy)
     keys = None
     if spec.by:
-        keys = KeyTable.of(plan.key_types, [_whole(column) for column in next(take).columns])
-    pools = {name: _whole(next(take)["value"]) for name in header["pools"]}
+        keys = KeyTable.of(plan.key_types, [one_piece(column) for column in next(take).columns])
+    pools = {name: one_piece(next(take)["value"]) for name in header["pools"]}
     filled = {k: next(take)["end"].to_numpy().copy() for k in header["filled"]}
     revisions = Revisions(**{name: c.to_numpy() for name, c in zip(*_columns(next(take)), strict=True)})
     store = Store(plan, tuple(take.run(plan) for _ in range(header["runs"])), header["coarse"])
@@ -319,7 +320,7 @@ def _cells(plan: Plan, table: pa.Table) -> Cells:
 
     if table.num_columns != 1 + len(plan.lanes):
         raise SnapshotError(f"the snapshot holds {table.num_columns - 1} lanes; this spec has {len(plan.lanes)}")
-    meta, *blocks = (block(_whole(c)) for c in table.columns)
+    meta, *blocks = (block(one_piece(c)) for c in table.columns)
     return Cells(meta, tuple(blocks))
 
 
@@ -377,7 +378,7 @@ def _waiting_table(run: Rows) -> pa.Table:
 
 
 def _waiting(plan: Plan, table: pa.Table) -> Rows:
-    found = {name: _whole(column) for name, column in zip(*_columns(table), strict=True)}
+    found = {name: one_piece(column) for name, column in zip(*_columns(table), strict=True)}
     columns = {name: found[f"column {name}"] for name in plan.row_columns}
     ranks = {name: found[f"rank of {name}"].to_numpy() for name in plan.ranked}
     code = found["code"].to_numpy() if "code" in found else None
@@ -435,7 +436,7 @@ def _of_stream(plan: Plan, known: list[int], take: Iterator[pa.Table]) -> Stream
 def _run(plan: Plan, take: Iterator[pa.Table]) -> RowTable:
     cells, facts = _cells(plan, next(take)), next(take)
     seen = zip(facts.columns[1:], plan.row_values.values(), strict=True)
-    values = tuple(values_of(_whole(column), form) for column, form in seen)
+    values = tuple(values_of(one_piece(column), form) for column, form in seen)
     return RowTable(cells, _words(facts["words"]), values)
 
 
@@ -450,15 +451,8 @@ def _lists(words: Ints) -> pa.Array:
 
 
 def _words(column: pa.ChunkedArray) -> Ints:
-    words: Ints = _whole(column).flatten().to_numpy().reshape(-1, column.type.list_size)
+    words: Ints = one_piece(column).flatten().to_numpy().reshape(-1, column.type.list_size)
     return words
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    if column.num_chunks == 1:  # without a copy
-        return column.chunk(0)
-    combined = column.combine_chunks()
-    return combined.chunk(0) if isinstance(combined, pa.ChunkedArray) else combined
 
 
 def _columns(table: pa.Table) -> tuple[list[str], list[pa.ChunkedArray]]:

@@ -23,6 +23,7 @@ from slicing.query.triggers import (
     Unfired,
 )
 from slicing.query.watermark import Bounded, Punctuated, Watermark
+from slicing.system.arguments import choice
 from slicing.times.durations import Duration, parse_span
 from slicing.windows.builtin import Calendar, Landmark, Session, Whole, Window
 from slicing.windows.context_free import ContextFreeWindow
@@ -208,18 +209,18 @@ class Spec:
         put("aggs", FrozenMap(_mapping(aggs, "aggs", (Formula,), "sl.count()")))
         put("watermark", _watermark(watermark))
         put("allowed_lateness", _lateness(allowed_lateness))
-        put("emit", _choice(emit, "emit", _EMIT))
+        put("emit", choice(emit, "emit", _EMIT))
         if sequence is not None and (not isinstance(sequence, str) or not sequence):
             raise TypeError(f"sequence must be the name of a column or None; got {sequence!r}")
         put("sequence", sequence)
         put("idle", None if idle is None else parse_span(idle, "idle", positive=True))
-        put("on_null_time", _choice(on_null_time, "on_null_time", _ON_NULL_TIME))
-        put("on_overflow", _choice(on_overflow, "on_overflow", _ON_OVERFLOW))
+        put("on_null_time", choice(on_null_time, "on_null_time", _ON_NULL_TIME))
+        put("on_overflow", choice(on_overflow, "on_overflow", _ON_OVERFLOW))
         put("trigger", _trigger(trigger, self.windows))
         if op is not None and (not isinstance(op, str) or not op):
             raise TypeError(f"op must be the name of a column or None; got {op!r}")
         put("op", op)
-        put("on_unmatched", _choice(on_unmatched, "on_unmatched", _ON_UNMATCHED))
+        put("on_unmatched", choice(on_unmatched, "on_unmatched", _ON_UNMATCHED))
         self._check_names()
         self._check_spans()
         self._check_emit()
@@ -685,10 +686,3 @@ def _lateness(value: object) -> Span:
     if (span.ns if isinstance(span, Duration) else span) < 0:
         raise ValueError(f"allowed_lateness must not be negative; got {value!r}")
     return 0 if span == 0 or span == Duration(0) else span
-
-
-def _choice(value: object, argument: str, allowed: tuple[str, ...]) -> str:
-    if value not in allowed:
-        raise ValueError(f"{argument} must be one of {', '.join(map(repr, allowed))}; got {value!r}")
-    assert isinstance(value, str)
-    return value

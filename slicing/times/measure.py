@@ -114,6 +114,10 @@ class Measure:
             return "units"
         return _UNIT_NAMES[self.type.unit] if pa.types.is_timestamp(self.type) else "days"
 
+    def span(self, ticks: int) -> str:
+        """So many words as text: a duration, or a number."""
+        return str(ticks) if self.is_integer else str(Duration(ticks * self.word_ns))
+
     def ticks(self, span: Duration | int, argument: str) -> int:
         """The span as an exact number of words; 0 fits every measure, nothing is ever rounded."""
         if isinstance(span, Duration):

@@ -102,11 +102,6 @@ def share_of(lengths: Ints, share: Fraction) -> Ints:
     return np.array(floors, np.int64)[which.reshape(lengths.shape)]
 
 
-def can_share(bound: Bound) -> bool:
-    """Whether the shares of a window are known without its rows."""
-    return isinstance(bound, BoundPeriodic | BoundCumulate | BoundFixed | BoundCalendar)
-
-
 def _edges(progressions: Sequence[Progression], marks: Sequence[Mark] = ()) -> Bound:
     found = Bound()
     found.progressions, found.marks = tuple(progressions), tuple(marks)

@@ -13,6 +13,7 @@ from slicing.cells import blocks as b
 from slicing.cells.blocks import Block
 from slicing.closing.over_rows import over_rows
 from slicing.closing.spans import Known
+from slicing.columns.arrow_io import one_piece
 from slicing.columns.arrow_out import array_of
 from slicing.columns.order import distinct, order_by
 from slicing.columns.order import ranges as row_ranges
@@ -116,7 +117,7 @@ def _rows(plan: Plan, run: Run, events: Side) -> tuple[Rows, dict[str, pa.Array]
         places = array_of(run.name - events.base)
         for name in plan.row_columns:
             type = plan.types[name]
-            columns[name] = pa.nulls(0, type) if found is None else _whole(found.column(name).take(places))
+            columns[name] = pa.nulls(0, type) if found is None else one_piece(found.column(name).take(places))
     ranked, pools = {}, {}
     for name in plan.ranked:
         pool = pa.nulls(0, plan.value_types[name].type)
@@ -129,11 +130,6 @@ def _moments(run: Run) -> Ints:
     take."""
     later = (run.time[1:] != run.time[:-1]) | (run.code[1:] != run.code[:-1])
     return np.append(0, np.cumsum(later))[: len(run)]
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    combined = column.combine_chunks()
-    return combined.chunk(0) if isinstance(combined, pa.ChunkedArray) else combined
 
 
 @dataclass(frozen=True)

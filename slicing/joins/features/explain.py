@@ -10,7 +10,6 @@ from slicing.joins.features.plan import FeaturePlan
 from slicing.joins.features.spec import FeatureSpec
 from slicing.joins.within import RIGHT
 from slicing.query.watermark import Punctuated
-from slicing.times.durations import Duration
 
 
 def facts(spec: FeatureSpec, schemas: tuple[pa.Schema, pa.Schema] | None = None) -> Facts:
@@ -62,7 +61,9 @@ def _ranges(plan: FeaturePlan) -> list[str]:
     for name, span in zip(plan.spec.ranges, plan.within.spans, strict=True):
         low = "" if span.far is None else f"{label}{_moved(plan, -span.far)} <= "
         if span.tail:
-            low = f"{label}{_moved(plan, -span.far) if span.far else ''}, floored to {_span(plan, span.tail)}, <= "
+            low = (
+                f"{label}{_moved(plan, -span.far) if span.far else ''}, floored to {plan.measure.span(span.tail)}, <= "
+            )
         lines.append(f"{name}: {low}{event} <= {label}{_moved(plan, span.near)}")
     return lines
 
@@ -78,7 +79,9 @@ def _events(plan: FeaturePlan) -> str:
     if within.farthest is None:
         return "for ever: a range has no far end, so a label of any later time reaches them"
     tails = [span.tail for span in within.spans if span.tail]
-    floored = f" (with floored ends up to {_span(plan, max(tails) - 1)} longer)" if tails and max(tails) > 1 else ""
+    floored = (
+        f" (with floored ends up to {plan.measure.span(max(tails) - 1)} longer)" if tails and max(tails) > 1 else ""
+    )
     waiting = " and no label that waits reaches them" if plan.spec.wait else ""
     return f"until the labels' watermark > {event}{_moved(plan, within.farthest)}{floored}{waiting}"
 
@@ -87,7 +90,7 @@ def _state(plan: FeaturePlan) -> str:
     within = plan.within
     if within.farthest is None:
         return "all events, and the labels that wait: it grows with the events"
-    far = _span(plan, max(within.farthest, 0))
+    far = plan.measure.span(max(within.farthest, 0))
     return (
         f"events: rate x ({far} + what the labels' watermark is behind the newest event), labels: rate x what the "
         "events' watermark is behind the newest label: rows wait where the other stream is slow"
@@ -104,9 +107,4 @@ def _watermark(plan: FeaturePlan) -> str:
 
 
 def _moved(plan: FeaturePlan, ticks: int) -> str:
-    return f" {'+' if ticks > 0 else '-'} {_span(plan, abs(ticks))}" if ticks else ""
-
-
-def _span(plan: FeaturePlan, ticks: int) -> str:
-    measure = plan.measure
-    return str(ticks) if measure.is_integer else str(Duration(ticks * measure.word_ns))
+    return f" {'+' if ticks > 0 else '-'} {plan.measure.span(abs(ticks))}" if ticks else ""

@@ -11,9 +11,10 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from slicing.aggregates.aggregate import Formula
-from slicing.joins.spec import amount, choice, on_columns, pair_of, schemas_of, shown, shown_pair, watermarks_of
+from slicing.joins.spec import amount, on_columns, pair_of, schemas_of, shown, shown_pair, watermarks_of
 from slicing.query.spec import FrozenMap, stable
 from slicing.query.watermark import Bounded, Punctuated, Watermark
+from slicing.system.arguments import choice
 from slicing.times.durations import Duration, parse_span
 
 Span = Duration | int

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from slicing.columns.arrow_out import room
 from slicing.kernels.rows import around, recent
+from slicing.system.arguments import choice
 from slicing.times.durations import Duration, parse_span
 from slicing.times.measure import Measure
 from slicing.windows.bounds import BEGIN, FOREVER, LONGEST
@@ -118,8 +119,7 @@ def per_row(
             "per_row takes a range, or before and after in its place; got "
             + ("neither" if range is None else f"range={range!r}, before={before!r}, after={after!r}")
         )
-    if closed not in _CLOSED:
-        raise ValueError(f"per_row's closed must be one of {', '.join(map(repr, _CLOSED))}; got {closed!r}")
+    closed = choice(closed, "per_row's closed", _CLOSED)
     spans = {name: _not_negative(span, name) for name, span in (("delay", delay), ("before", before), ("after", after))}
     if range is None and spans["delay"] != 0:
         raise TypeError(f"per_row takes a delay with a range, not with before and after; got delay={delay!r}")

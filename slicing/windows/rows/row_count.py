@@ -320,9 +320,7 @@ class StreamRanks(BoundRowCount):
         return int(view.noted[0]) - 1 if view.noted[0] else int(view.place.min())
 
     def _find_order(self, view: View) -> tuple[Ints | None, Ints, Ints]:
-        rank = self._ranks(view)[0]
-        order = np.argsort(rank)
-        return order, np.zeros(rank.size, np.int64), rank[order]
+        return _of_stream(self._ranks(view)[0])
 
     def _found(self, view: View, found: Found) -> Found:
         return _split(view, found, None, self._ranks(view)[0])
@@ -400,9 +398,7 @@ class StreamArrivals(KeyArrivals):
         return view.fact(OF_ALL) - view.base[0], view.arrived - view.base[:1]
 
     def _find_order(self, view: View) -> tuple[Ints, Ints, Ints]:
-        rank = self._ranks(view)[0]
-        order = np.argsort(rank)
-        return order, np.zeros(rank.size, np.int64), rank[order]
+        return _of_stream(self._ranks(view)[0])
 
     def _done(self, view: View, h: int) -> Ints:
         assert view.noted is not None
@@ -412,6 +408,12 @@ class StreamArrivals(KeyArrivals):
         rank = self._ranks(view)[0]
         order = np.lexsort((rank, view.group))
         return _split(view, found, order, rank[order])
+
+
+def _of_stream(rank: Ints) -> tuple[Ints, Ints, Ints]:
+    """Rows of all keys by rank, as one group."""
+    order = np.argsort(rank)
+    return order, np.zeros(rank.size, np.int64), rank[order]
 
 
 def _split(view: View, found: Found, order: Ints | None, rank: Ints) -> Found:
