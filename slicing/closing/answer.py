@@ -11,11 +11,13 @@ import numpy as np
 
 from slicing.cells.blocks import gathered
 from slicing.cells.sessions import chains, runs
-from slicing.cells.table import concatenated
+from slicing.cells.table import Cells, concatenated
 from slicing.closing import emit, ways
 from slicing.closing.answers import Answers
 from slicing.closing.fill import Filled, by_instance, with_empty
+from slicing.closing.gathered import in_order
 from slicing.closing.ways import Closing, Way
+from slicing.columns.keys import KeyTable
 from slicing.kernels.cells import CODE, END
 from slicing.query.plan import ENDLESS, Plan
 from slicing.windows.bounds import FOREVER
@@ -46,25 +48,45 @@ def _as_they_are(closing: Closing) -> Answers | None:
     ends = list(map(_ENDS, runs))
     if not plan.edges.are_windows(ends[0] if len(ends) == 1 else np.concatenate(ends)):
         return None
-    due = []
+    due, size = [], 0
     for run in runs:
         cells = run.ending(closing.after, closing.until)
         if len(cells.meta):
             due.append(cells)
+            size += len(cells.meta)
     if not due:
         return Answers.none(plan)
-    table, every = due[0] if len(due) == 1 else concatenated(due), plan.edges.cuts[0].every
+    every = plan.edges.cuts[0].every
+    if keys is not None and size > plan.policy.piece:
+        return _many_as_they_are(plan, keys, due, every)
+    table = due[0] if len(due) == 1 else concatenated(due)
     end, blocks = np.ascontiguousarray(table.meta[:, END]), table.blocks
     code = np.zeros(end.size, np.int64) if keys is None else np.ascontiguousarray(table.meta[:, CODE])
     if keys is not None:
-        group = (end - end[0]) // every
-        windows = int(group[-1]) + 1
-        if 4 * end.size < len(keys) * windows and windows > 1:
+        each = np.bincount((end - end[0]) // every)
+        if 4 * end.size < len(keys) * each.size and each.size > 1:
             return None
-        order = keys.order(code) if windows == 1 else keys.order_of_groups(code, group, windows)
+        order = keys.order(code) if each.size == 1 else keys.order_of_groups(code, each)
         code, blocks = code.take(order), tuple(map(gathered, blocks, repeat(order)))
     window = np.zeros(end.size, np.int64)
     return Answers(window if len(plan.names) == 1 else plan.numbered(window), end - every, end, code, blocks, True)
+
+
+def _many_as_they_are(plan: Plan, keys: KeyTable, due: Sequence[Cells], every: int) -> Answers | None:
+    """The same of many cells, which stay where they are until they are read."""
+    slices = [np.diff(cells.slices(), append=len(cells)) for cells in due]
+    windows = sum(each.size for each in slices)
+    if 4 * sum(map(len, due)) < len(keys) * windows and windows > 1:
+        return None
+    codes, parts = [], []
+    for cells, each in zip(due, slices, strict=True):
+        code = np.ascontiguousarray(cells.meta[:, CODE])
+        order = keys.order(code) if windows == 1 else keys.order_of_groups(code, each)
+        codes.append(code.take(order))
+        parts.append((cells.blocks, order))
+    end = np.concatenate([cells.meta[:, END] for cells in due])
+    window, blocks = plan.numbered(np.zeros(end.size, np.int64)), in_order(parts, plan.policy.piece)
+    return Answers(window, end - every, end, np.concatenate(codes), blocks, True)
 
 
 def all_windows(closing: Closing, filled: Filled) -> tuple[Answers, Filled]:

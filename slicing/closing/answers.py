@@ -110,7 +110,7 @@ class Answers:
 
     @staticmethod
     def of_types(
-        plan: Plan, due: tuple[Ints, Ints, Ints], each: Ints | None, code: Ints, blocks: tuple[Block, ...]
+        plan: Plan, due: tuple[Ints, Ints, Ints], each: Ints | None, code: Ints, blocks: tuple[Block, ...] | Ranges
     ) -> Answers:
         """Types, starts and ends of windows, in order, as answers; each has so many rows (None: one)."""
         type, start, end = due
@@ -121,6 +121,7 @@ class Answers:
                 type, start, end = np.repeat(type, each), np.repeat(start, each), np.repeat(end, each)
             names = None if known is None else known[3]
             return Answers(plan.numbered(type), start, end, code, blocks, True, names=names)
+        blocks = blocks if isinstance(blocks, tuple) else blocks.whole()  # names share what they show
         name, which, shows, names = _rows(plan, type, end, each) if known is None else known
         start, end = start.take(which), end.take(which)
         code = np.zeros(name.size, np.int64) if each is None else code.take(shows)

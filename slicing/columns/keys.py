@@ -19,12 +19,14 @@ from slicing.columns.key_columns import check_key_type, column_of, typed
 from slicing.columns.key_tables import Codes, WordTable
 from slicing.columns.order import distinct, inverse
 from slicing.columns.values import given_out
+from slicing.kernels.cells import by_rank
 from slicing.kernels.table import hash_words
 from slicing.system.threads import SHARE, Share
 
 Array = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]
 
+FEW = 4096  # cells that are not worth a kernel
 FEWER = 16  # times fewer codes than keys are sorted, and not counted
 _TYPE = attrgetter("type")
 _LOW_HALF = np.int64(0xFFFFFFFF)
@@ -111,14 +113,20 @@ class KeyTable:
         place = place[in_order]
         return place[place >= 0]
 
-    def order_of_groups(self, codes: Ints, group: Ints, groups: int) -> Ints:
-        """Positions in ``codes``, group by group, and in each group in the order of the keys.
+    def order_of_groups(self, codes: Ints, each: Ints) -> Ints:
+        """Positions in ``codes``, group by group (``each``: how many each has), and in each in the order of the keys.
 
-        The codes of a group are distinct. All groups together have most of the codes that there are.
+        The codes of a group are distinct. All groups together have most of the codes that there are. Many of them by a
+        pass over all keys a group: 10 -> 3 ns a cell.
         """
-        place = np.full((groups, len(self)), -1)
-        place[group, self._whole_order()[1][codes]] = np.arange(codes.size)
-        return place[place >= 0]
+        rank = self._whole_order()[1]
+        if codes.size < FEW:
+            place = np.full((each.size, len(self)), -1)
+            place[np.arange(each.size).repeat(each), rank[codes]] = np.arange(codes.size)
+            return place[place >= 0]
+        out = np.empty(codes.size + 1, np.int64)
+        by_rank(codes, each, rank, np.zeros(len(self), np.int64), out)
+        return out[:-1]
 
     def _whole_order(self) -> tuple[Ints, Codes]:
         """All codes in the order of their keys, and the place of each in it."""

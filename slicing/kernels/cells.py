@@ -105,6 +105,22 @@ def gather(cells, order, columns):
 
 
 @kernel
+def by_rank(codes, each, rank, room, out):
+    """The positions of the codes of groups side by side, each group's by the ranks of its codes. ``room``: a zero a
+    rank; ``out`` has one more than there are."""
+    n, at = np.int64(0), np.int64(0)
+    for g in range(each.size):
+        stop = at + each[g]
+        for i in range(at, stop):
+            room[np.uint64(rank[np.uint64(codes[np.uint64(i)])])] = i + 1
+        for r in range(room.size):  # without a branch: any may be missing
+            i = room[r]
+            out[n], room[r] = i - 1, 0
+            n += i > 0
+        at = stop
+
+
+@kernel
 def chain(code, first, last, taken, gap, latest, reach, run_of, into, start, end):
     """Number the runs of each code's cells whose neighbours are at most ``gap`` apart; cells not taken get -1.
 

@@ -1,0 +1,107 @@
+"""Many results by key, which are put in order when they are read: the same as of one table, whatever gives them."""
+
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import slicing as sl
+from slicing.closing import gathered
+from slicing.query.policy import Policy
+
+BEGUN = 1_700_000_000_000_000_000
+ROWS, KEYS = 24_000, 40
+AGGS = {"n": sl.count(), "s": sl.sum("v"), "hi": sl.max("v"), "m": sl.mean("w"), "lo": sl.min("w")}
+
+
+def stream(keys: int, every: int) -> pa.Table:
+    """Keys in no order, some slices without some of them, nulls, NaN; a negative key and a null one."""
+    rng = np.random.default_rng(every)
+    key = rng.permutation(keys)[rng.integers(0, keys, ROWS)] * 1_000_000_007 - 5
+    w = rng.normal(size=ROWS)
+    w[rng.random(ROWS) < 0.1] = np.nan
+    missing = rng.random(ROWS) < 0.3
+    columns = {"k": pa.array(key, mask=key == key.max()), "v": pa.array(rng.integers(-9, 9, ROWS), mask=missing)}
+    return pa.table({"t": BEGUN + np.arange(ROWS) * every, **columns, "w": w})
+
+
+def expected(data: pa.Table, size: int) -> dict[tuple[int, int | None], tuple[int, int | None, int | None]]:
+    """By window and key: rows, sum and greatest."""
+    held: dict[tuple[int, int | None], list] = {}
+    for t, k, v, _ in zip(*(data[name].to_pylist() for name in data.column_names), strict=True):
+        held.setdefault((t - t % size, k), []).append(v)
+    found = {}
+    for window, values in held.items():
+        some = [v for v in values if v is not None]
+        found[window] = len(values), sum(some) if some else None, max(some, default=None)
+    return found
+
+
+def pushed(data: pa.Table, windows: dict, policy: Policy, rows: int) -> pa.Table:
+    op = sl.Operator(sl.Spec("t", windows, AGGS, by="k", watermark=sl.ordered()), policy=policy)
+    found = [op.push(data.slice(at, rows)).windows for at in range(0, data.num_rows, rows)]
+    return pa.concat_tables([*found, op.flush().windows])
+
+
+def same(one: pa.Table, other: pa.Table) -> bool:
+    """NaN is NaN."""
+    return str(one.to_pydict()) == str(other.to_pydict())
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many cells were read at a time."""
+    sizes: list[int] = []
+    plain = gathered.gathered
+    monkeypatch.setattr(gathered, "gathered", lambda block, some: sizes.append(some.size) or plain(block, some))
+    return sizes
+
+
+@pytest.mark.parametrize("rows", [ROWS, 7000])
+@pytest.mark.parametrize("size", [60, 2000])
+def test_windows_that_are_cells(rows: int, size: int, read: list[int]) -> None:
+    data = stream(KEYS, 1)
+    found = pushed(data, {"w": sl.tumbling(size)}, Policy(piece=300), rows)
+    assert bool(read) == (size == 60 or rows == ROWS) and max(read, default=0) <= 300
+    assert same(found, pushed(data, {"w": sl.tumbling(size)}, Policy(way="one table"), rows))
+    keys = zip(found["window_start"].to_pylist(), found["k"].to_pylist(), strict=True)
+    answers = zip(*(found[name].to_pylist() for name in ("n", "s", "hi")), strict=True)
+    assert dict(zip(keys, answers, strict=True)) == expected(data, size)
+
+
+@pytest.mark.parametrize("names", [("a",), ("a", "b")])
+@pytest.mark.parametrize("every", [1, 50])
+def test_windows_of_cells_as_they_lie(names: tuple[str, ...], every: int, read: list[int]) -> None:
+    """Two runs share a slice, so each window is added up; several names share what they show."""
+    data, windows = stream(KEYS, every), {name: sl.tumbling(60 * every) for name in names}
+    found = pushed(data, windows, Policy(piece=200, way="as they lie"), 5000)
+    assert read
+    assert same(found, pushed(data, windows, Policy(way="one table"), 5000))
+
+
+def test_more_keys_than_cells() -> None:
+    """A window of few of the keys is put in order by itself."""
+    data = stream(9000, 1)
+    for size, rows in ((100, 8000), (ROWS, ROWS)):
+        windows = {"w": sl.tumbling(size)}
+        found = [pushed(data, windows, policy, rows) for policy in (Policy(piece=50), Policy(way="one table"))]
+        assert same(*found)
+
+
+@pytest.mark.parametrize("few", [0, 1 << 40])
+def test_groups_in_the_order_of_keys(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    from slicing.columns import keys as module
+
+    monkeypatch.setattr(module, "FEW", few)
+    rng = np.random.default_rng(2)
+    words = rng.permutation(50) * 3 - 70
+    table = module.KeyTable([pa.int64()])
+    table.encode([pa.array(words)])
+    codes = [np.sort(rng.choice(50, size, replace=False)) for size in (50, 1, 0, 17, 49)]
+    each, side_by_side = np.array([some.size for some in codes]), np.concatenate(codes)
+    order = table.order_of_groups(side_by_side, each)
+    bounds = np.cumsum([0, *each])
+    for first, last in pairwise(bounds.tolist()):
+        assert sorted(order[first:last]) == list(range(first, last))
+        assert (np.diff(words[side_by_side[order[first:last]]]) > 0).all()
