@@ -174,7 +174,9 @@ def _likely_schema(spec: Spec) -> pa.Schema:
             kind = pa.float64() if isinstance(agg.flag, Derived) else pa.bool_()
             types |= dict.fromkeys(fields_of(agg.flag), kind)
     for window in spec.windows.values():
-        types |= dict.fromkeys(window.flag_columns(), pa.bool_()) if isinstance(window, RowWindow) else {}
+        for flag in window.flag_columns() if isinstance(window, RowWindow) else ():
+            kind = pa.float64() if isinstance(flag, Derived) else pa.bool_()
+            types |= dict.fromkeys(fields_of(flag), kind)
     types |= {name: time for name in spec.watermark.columns() if "punctuated" in repr(spec.watermark)}
     if not isinstance(spec.time, ProcessingTime):
         types[spec.time] = time

@@ -284,7 +284,9 @@ class Spec:
         names += [self.op] if self.op else []
         names += [name for trigger in self.triggers().values() for name in trigger.columns()]
         for window in self.windows.values():
-            names += [*window.flag_columns(), *window.columns()] if isinstance(window, RowWindow) else []
+            if isinstance(window, RowWindow):
+                names += [field for flag in window.flag_columns() for field in fields_of(flag)]
+                names += window.columns()
         return names + [field for name in self._asked_columns() for field in fields_of(name)]
 
     def parts(self) -> tuple[Aggregate, ...]:
@@ -300,8 +302,11 @@ class Spec:
         return found
 
     def derived(self) -> dict[Derived, str]:
-        """The columns that expressions compute, each with the first aggregate that asks for it."""
-        return {name: repr(agg) for name, agg in self._asked_columns().items() if isinstance(name, Derived)}
+        """The columns that expressions compute, each with the first window or aggregate that asks for it."""
+        rows = [(name, w) for name, w in self.windows.items() if isinstance(w, RowWindow)]
+        found = {f: f"windows[{name!r}]: {w!r}" for name, w in rows for f in w.flag_columns() if isinstance(f, Derived)}
+        asked = self._asked_columns().items()
+        return found | {name: repr(agg) for name, agg in asked if isinstance(name, Derived) and name not in found}
 
     def fingerprint(self) -> str:
         """A short name of the query's meaning, stable between processes and versions of Python (with a ``udaf``, which

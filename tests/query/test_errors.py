@@ -196,9 +196,10 @@ WHEN_BUILT = {
     "sl.rows(5, order='rank')": "ValueError: the order of rows must be 'time' or 'arrival'; got 'rank'",
     "sl.rows(5, per_key=1)": "TypeError: per_key must be True or False; got 1",
     "sl.rows(5, partial=None)": "TypeError: partial must be True or False; got None",
-    "sl.punctuation(3)": "TypeError: punctuation's column must be the name of a boolean column; got 3",
-    "sl.frame('', 'b')": "TypeError: frame's enter must be the name of a boolean column; got ''",
-    "sl.frame('a', None)": "TypeError: frame's leave must be the name of a boolean column; got None",
+    "sl.punctuation(3)": "TypeError: punctuation's column must be the name of a boolean column, or an expression; "
+    "got 3",
+    "sl.frame('', 'b')": "TypeError: frame's enter must be the name of a boolean column, or an expression; got ''",
+    "sl.frame('a', None)": "TypeError: frame's leave must be the name of a boolean column, or an expression; got None",
     "sl.per_row(0)": "ValueError: per_row's range must be a positive duration ... whole number; got 0",
     "sl.per_row(5, every=0)": "ValueError: per_row's every must be a whole number of rows, at least 1; got 0",
     "sl.per_row(5, order=None)": "ValueError: the order of per_row must be 'time' or 'arrival'; got None",

@@ -50,7 +50,10 @@ WINDOWS = {
     "session": sl.session("1ms"),
     "rows": sl.rows(3),
     "per_row": sl.per_row(before="3ms", after="2ms"),
+    "punctuation": sl.punctuation(FLAGS["large"][0]),
+    "frame": sl.frame(FLAGS["both"][0], ~FLAGS["large"][0], partial=True),
 }
+BY_NAME = {"punctuation": sl.punctuation("large"), "frame": sl.frame("both", "small", partial=True)}
 
 
 def rows_of(chance: random.Random, n: int) -> pa.Table:
@@ -84,11 +87,13 @@ def queries(chance: random.Random) -> tuple[sl.Spec, sl.Spec]:
         ours[f"x{number}"], theirs[f"x{number}"] = mine, other
     windows = {name: WINDOWS[name] for name in chance.sample([*WINDOWS], chance.choice([1, 2]))}
     more = {"by": chance.choice([[], ["k"]]), "watermark": sl.bounded("3ms"), "sequence": "seq"}
-    return sl.Spec("t", windows, ours, **more), sl.Spec("t", windows, theirs, **more)
+    by_name = {name: BY_NAME.get(name, window) for name, window in windows.items()}
+    return sl.Spec("t", windows, ours, **more), sl.Spec("t", by_name, theirs, **more)
 
 
 def with_columns(table: pa.Table) -> pa.Table:
-    return pl.from_arrow(table).with_columns(**{name: two[1] for name, two in (COLUMNS | FLAGS).items()}).to_arrow()
+    columns = {name: two[1] for name, two in (COLUMNS | FLAGS).items()}
+    return pl.from_arrow(table).with_columns(**columns, small=~columns["large"]).to_arrow()
 
 
 def strip(table: pa.Table) -> list[dict]:
@@ -182,6 +187,20 @@ def test_expressions_are_told_apart_by_the_types_of_their_literals():
 def test_a_query_reads_the_columns_of_its_expressions():
     aggs = {"x": sl.sum(sl.col("p") * sl.col("q")), "n": sl.count().where(sl.col("s", "inner") > 1), "m": sl.max("p")}
     assert sl.Spec("t", {"w": sl.whole()}, aggs, by="k").columns() == ("t", "k", "p", "q", "s")
+
+
+def test_rows_that_begin_and_end_windows_are_known_by_expressions():
+    spec = sl.Spec("t", {"hot": sl.frame(sl.col("v") > 5, sl.col("v") <= sl.col("low"))}, {"n": sl.count()}, by="k")
+    assert spec.columns() == ("t", "k", "v", "low")
+    assert sl.Spec.from_toml(spec.to_toml()) == spec and pickle.loads(pickle.dumps(spec)) == spec
+    assert "sl.frame(sl.col('v') > 5, sl.col('v') <= sl.col('low'))" in str(sl.explain(spec))
+    table = pa.table({"t": [1, 2, 3, 4], "k": ["a"] * 4, "v": [9, 7, 1, 8], "low": [2] * 4})
+    assert sl.attach(table, spec)["n"].to_pylist() == [3, 3, 3, None]
+    other = sl.Spec("t", {"hot": sl.frame(sl.col("v") > 5, sl.col("v") + 1)}, {"n": sl.count()})
+    with pytest.raises(TypeError, match=r"takes boolean columns; sl.col\('v'\) \+ 1 has type int64"):
+        sl.aggregate(table, other)
+    with pytest.raises(TypeError, match=r"windows\['hot'\]: sl.frame.*cannot be computed"):
+        sl.aggregate(table, sl.Spec("t", {"hot": sl.frame(sl.col("k") > 5, "k")}, {"n": sl.count()}))
 
 
 def test_columns_of_any_form_are_computed_from():

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow.compute as pc
 
 from slicing.kernels.rows import alike, frames
 from slicing.windows.bounds import BEGIN, FOREVER
@@ -38,7 +39,7 @@ class Punctuation(RowWindow, Window):
         return BoundPunctuation.of(self, binding)
 
 
-def punctuation(column: str, *, per_key: bool = True) -> Punctuation:
+def punctuation(column: str | pc.Expression, *, per_key: bool = True) -> Punctuation:
     """Windows from mark to mark: a row whose boolean ``column`` is true begins one, ``[p, next p)``.
 
     Marks of equal time are one mark. Rows before the first mark form ``[first row, p)``; the rows since the last one
@@ -47,7 +48,7 @@ def punctuation(column: str, *, per_key: bool = True) -> Punctuation:
     Parameters
     ----------
     column
-        The boolean column of marks; null is no mark.
+        The boolean column of marks, or an expression; null is no mark.
     per_key
         False: a mark ends and begins windows of all keys.
 
@@ -176,7 +177,7 @@ class Frame(RowWindow, Window):
         return BoundFrame(self, binding)
 
 
-def frame(enter: str, leave: str, *, partial: bool = False) -> Frame:
+def frame(enter: str | pc.Expression, leave: str | pc.Expression, *, partial: bool = False) -> Frame:
     """Windows from a row where ``enter`` is true to the first one, itself included, where ``leave`` is.
 
     Each key has frames of its own; ``enter`` in an open frame means nothing. From its first row's time to its last
@@ -185,14 +186,14 @@ def frame(enter: str, leave: str, *, partial: bool = False) -> Frame:
     Parameters
     ----------
     enter, leave
-        Boolean columns; null is false.
+        Boolean columns or expressions, such as ``sl.col("value") > 100``; null is false.
     partial
         Also give a frame that is open at the end.
 
     Examples
     --------
-    >>> rows = pa.table({"t": [1, 2, 3, 4], "hot": [False, True, True, False], "ok": [True, False, False, True]})
-    >>> spec = sl.Spec("t", {"hot": sl.frame("hot", "ok")}, {"n": sl.count()})
+    >>> rows = pa.table({"t": [1, 2, 3, 4], "heat": [3, 9, 8, 2]})
+    >>> spec = sl.Spec("t", {"hot": sl.frame(sl.col("heat") > 5, sl.col("heat") <= 5)}, {"n": sl.count()})
     >>> sl.aggregate(rows, spec).select(["window_start", "window_end", "n"]).to_pylist()
     [{'window_start': 2, 'window_end': 4, 'n': 3}]
     """

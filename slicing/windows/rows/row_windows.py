@@ -8,7 +8,9 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from slicing.columns.expressions import column_or_derived
 from slicing.kernels.windows import window_ranges
 from slicing.times.measure import Measure
 from slicing.windows.bounds import FOREVER
@@ -116,6 +118,9 @@ def order_argument(value: object, function: str) -> str:
 
 
 def flag_column(name: object, argument: str) -> str:
+    """A boolean column, or what an expression computes."""
+    if isinstance(name, pc.Expression):
+        return column_or_derived(name, argument)
     if not isinstance(name, str) or not name:
-        raise TypeError(f"{argument} must be the name of a boolean column; got {name!r}")
+        raise TypeError(f"{argument} must be the name of a boolean column, or an expression; got {name!r}")
     return name
