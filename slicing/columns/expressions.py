@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -44,9 +45,10 @@ class Derived(str):
     fields: tuple[str, ...]  # the columns that it reads
 
     def __new__(cls, expression: pc.Expression) -> Derived:
-        tree = _Tree(expression)
-        self = super().__new__(cls, tree.code)
-        self.expression, self.fields = expression, tuple(dict.fromkeys(tree.fields))
+        _, (serialized,) = expression.__reduce__()
+        code, fields = _read(serialized.to_pybytes())
+        self = super().__new__(cls, code)
+        self.expression, self.fields = expression, fields
         return self
 
     def __repr__(self) -> str:
@@ -74,7 +76,7 @@ def computed(batch: pa.RecordBatch, wanted: Sequence[Derived]) -> list[pa.Array]
     from pyarrow import acero  # 10 ms
 
     names = list(dict.fromkeys(name for derived in wanted for name in derived.fields))
-    source = pa.table([_decoded(batch.column(name)) for name in names], names=names)
+    source = pa.Table.from_arrays([_decoded(batch.column(name)) for name in names], names)
     steps = [
         acero.Declaration("table_source", acero.TableSourceNodeOptions(source)),
         acero.Declaration("project", acero.ProjectNodeOptions([d.expression for d in wanted], _numbered(len(wanted)))),
@@ -133,11 +135,17 @@ def _whole(column: pa.ChunkedArray, size: int) -> pa.Array:
     return pa.concat_arrays(column.chunks) if size else pa.nulls(0, column.type)
 
 
+@lru_cache(1024)
+def _read(serialized: bytes) -> tuple[str, tuple[str, ...]]:
+    """An expression's code and the columns that it reads: 26 us, and 3 once it is known."""
+    tree = _Tree(serialized)
+    return tree.code, tuple(dict.fromkeys(tree.fields))
+
+
 class _Tree:
     """An expression's code, and the columns that it reads."""
 
-    def __init__(self, expression: pc.Expression) -> None:
-        _, (serialized,) = expression.__reduce__()
+    def __init__(self, serialized: bytes) -> None:
         reader = pa.ipc.open_file(serialized)
         self._row = reader.get_batch(0)
         self.fields: list[str] = []
