@@ -30,10 +30,13 @@ def run_blocks(page: Path, names: dict[str, object]) -> int:
     return ran
 
 
+PAGES = {"guide": 5, "recipes": 7, "service": 4, "features": 3}
+
+
 @pytest.mark.parametrize(
     ("page", "blocks"),
-    [(README, 2), (DOCS / "guide.md", 5), (DOCS / "recipes.md", 7)],
-    ids=["README", "guide", "recipes"],
+    [(README, 2), *((DOCS / f"{name}.md", blocks) for name, blocks in PAGES.items())],
+    ids=["README", *PAGES],
 )
 def test_python_blocks_print_what_is_shown(page: Path, blocks: int) -> None:
     if page.stem == "recipes":
