@@ -228,6 +228,8 @@ def encoded(state: State, columns: dict[str, pa.Array], times: Ints) -> Rows:
         newest = high if state.newest is None else state.newest
         if low < -LIMIT or high > LIMIT:
             raise ValueError(too_far(plan, low if low < -LIMIT else high))
+        for days in plan.days:
+            days.check(low, high)
         if max(high, newest) - min(low, newest) > APART:
             raise ValueError(_too_far_apart(plan, min(low, newest), max(high, newest)))
     return rows

@@ -38,7 +38,7 @@ from slicing.query.spec import ProcessingTime, Spec
 from slicing.query.triggers import EVENT, PUSH, AfterCount, AfterShare, Every, Patient, Trigger
 from slicing.query.watermark import Ordered
 from slicing.times.measure import Measure
-from slicing.windows.bounds import BEGIN, LONGEST, Bound
+from slicing.windows.bounds import BEGIN, LONGEST, Bound, BoundDays
 from slicing.windows.builtin import Session, Whole, Window
 from slicing.windows.context_free import ContextFreeWindow
 from slicing.windows.cuts import Cuts, RowCuts
@@ -155,6 +155,7 @@ class Plan:
         beside = [cuts.edges(bound) for cuts, bound in zip(self.cuts, self.bounds, strict=True) if cuts is not None]
         self.edges = EdgeSet(distinct, [edges for found in beside for edges in found])
         self.open_start = any(bound.open_start for bound in self.bounds)
+        self.days = [bound for bound in self.bounds if isinstance(bound, BoundDays)]
 
     def _cuts(self, name: str, trigger: Trigger | None) -> Cuts | RowCuts | None:
         """Where triggers of event time and of arrivals report a window: at times, or at rows too."""

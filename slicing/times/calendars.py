@@ -111,6 +111,14 @@ class CalendarEdges:
         begin, end = np.searchsorted(table, [first, last], side="right")
         return self._words(table[begin:end])
 
+    def check_within(self, low: int, high: int, step: int, first: int) -> None:
+        """Refuse times outside of the years that have whole windows, where these are ``step`` words long."""
+        begin, end = (seconds * SECOND // self.measure.word_ns for seconds in (_FIRST_SECOND, _END_SECOND))
+        if low < begin + (first - begin) % step:
+            raise self._outside(low)
+        if high >= end - 1 - (end - 1 - first) % step:
+            raise self._outside(high)
+
     def _edges(self, times: Words, step: int) -> Words:
         seconds = self._seconds(times)
         if not len(seconds):

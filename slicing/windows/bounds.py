@@ -163,6 +163,18 @@ class BoundPeriodic(_Regular):
         return ends - self.size
 
 
+class BoundDays(BoundPeriodic):
+    """Days and weeks of a calendar whose clocks never change: in the years that calendars cover."""
+
+    def __init__(self, table: CalendarEdges, step: int, first: int) -> None:
+        super().__init__(step, step, first)
+        self.table = table
+
+    def check(self, low: int, high: int) -> None:
+        """Refuse times that are in no window of the calendar."""
+        self.table.check_within(low, high, self.every, self.offset)
+
+
 class BoundCumulate(_Regular):
     def __init__(self, size: int, every: int, offset: int) -> None:
         self.size, self.every, self.offset, self.phase = size, every, offset % size, offset % every

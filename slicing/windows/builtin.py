@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from slicing.times.calendars import UTC_NAMES, CalendarEdges, calendar_unit, check_zone, steady_step
+from slicing.times.calendars import UTC_NAMES, CalendarEdges, calendar_unit, check_zone, clock_step, steady_step
 from slicing.times.durations import SECOND, Duration, parse_span
 from slicing.times.measure import Measure, without_arrow
 from slicing.windows.bounds import (
@@ -19,6 +19,7 @@ from slicing.windows.bounds import (
     Bound,
     BoundCalendar,
     BoundCumulate,
+    BoundDays,
     BoundFixed,
     BoundLandmark,
     BoundPeriodic,
@@ -147,7 +148,7 @@ class Calendar(Window, ContextFreeWindow):
         regular = steady_step(self.unit) if self.tz in UTC_NAMES else None
         if regular is not None:  # no clocks change: days of 10,000 rows 0.53 -> 0.28 ms
             step, first = (measure.ticks(Duration(seconds * SECOND), "unit") for seconds in regular)
-            return BoundPeriodic(step, step, first)
+            return BoundPeriodic(step, step, first) if clock_step(self.unit) else BoundDays(edges, step, first)
         return BoundCalendar(edges)
 
     def _check_zone(self, measure: Measure) -> None:
