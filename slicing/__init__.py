@@ -1,5 +1,7 @@
 """Windowed aggregation of event streams by stream slicing: cut once, aggregate each slice once, answer any windows."""
 
+from typing import TYPE_CHECKING, NoReturn
+
 from pyarrow.compute import field as col
 
 from slicing import plot
@@ -169,3 +171,11 @@ __all__ = [
     "warm",
     "whole",
 ]
+
+
+if not TYPE_CHECKING:  # a type checker should not take any name for one
+
+    def __getattr__(name: str) -> NoReturn:
+        from slicing.system.elsewhere import no_attribute
+
+        raise AttributeError(no_attribute(name, __all__))

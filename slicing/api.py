@@ -87,7 +87,8 @@ def aggregate(
     [7, 2]
     """
     if not isinstance(spec, Spec):
-        raise TypeError(f"aggregate takes the data and a sl.Spec; got {type(spec).__name__}")
+        swapped = " (the data comes first)" if isinstance(data, Spec) else ""
+        raise TypeError(f"aggregate takes the data and a sl.Spec; got {type(spec).__name__}{swapped}")
     wide, kind = check_layout(layout, spec), check_returns(returns, data)
     windows = all_windows(data, spec, threads, between, flag_argument(progress, "progress"))
     return given_back(widened(windows, spec) if wide else windows, kind)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -86,6 +86,16 @@ class Formula:
 
     def __neg__(self) -> Arithmetic:
         return -1 * self
+
+    def _no_comparison(self, other: object) -> NoReturn:
+        raise TypeError(
+            f"{self!r} cannot be compared: choose rows with .where(sl.col('x') > 3), or windows by filtering results"
+        )
+
+    __lt__ = __le__ = __gt__ = __ge__ = _no_comparison
+
+    def __pow__(self, other: object) -> NoReturn:
+        raise TypeError(f"{self!r} has no power: aggregates take + - * /; write a * a, or compute it from the result")
 
 
 @dataclass(frozen=True, repr=False)
@@ -297,7 +307,9 @@ def _column(name: object, argument: str) -> str:
     if isinstance(name, pc.Expression):
         return column_or_derived(name, argument)
     if not isinstance(name, str) or not name:
-        raise TypeError(f"{argument} must be the name of a column or an expression; got {name!r}")
+        other = type(name).__module__.startswith(("polars.", "pyspark.", "ibis.", "narwhals.", "duckdb."))
+        cure = "; expressions are pyarrow's here: sl.col('x') > 3" if other else ""
+        raise TypeError(f"{argument} must be the name of a column or an expression; got {name!r}{cure}")
     return name
 
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slicing.columns import arrow_io
+from slicing.columns.typed import not_once
 from slicing.columns.values import taken
 
 SMALLEST, LARGEST, ROOM = 1 << 15, 1 << 18, 16 << 20  # rows of a batch that is decoded, and bytes it may have
@@ -45,8 +46,7 @@ class Wanted:
             return
         for column in self.columns:
             if names.count(column) != 1:
-                trouble = f"occurs {names.count(column)} times" if column in names else "is missing"
-                raise ValueError(f"column {column!r} {trouble} in the data; its columns are {', '.join(names)}")
+                raise ValueError(not_once(column, names))
 
     def bounds(self, schema: pa.Schema) -> Bounds:
         if self.between is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
@@ -80,6 +80,17 @@ def column_type(schema: pa.Schema, name: str) -> pa.DataType:
     """The type of a column that is there once."""
     found = schema.get_all_field_indices(name)
     if len(found) != 1:
-        trouble = "is missing" if not found else f"occurs {len(found)} times"
-        raise ValueError(f"column {name!r} {trouble} in the data; its columns are {', '.join(schema.names)}")
+        raise ValueError(not_once(name, schema.names))
     return schema.field(found[0]).type
+
+
+def not_once(name: str, names: Sequence[str]) -> str:
+    """What to say of a column that is missing in the data, or there several times."""
+    found = list(names).count(name)
+    said = f"column {name!r} {f'occurs {found} times' if found else 'is missing'} in the data; its columns are "
+    said += ", ".join(names)
+    if not found and name == "*":
+        return f"{said}; rows are counted by sl.count(), without a column"
+    if not found and any(sign in name for sign in "<>=*/+("):
+        return f"{said}; expressions are built with sl.col, such as sl.col('value') > 3"
+    return said

@@ -169,7 +169,8 @@ def loaded(text: str, known: Sequence[str]) -> dict[str, Any]:
     try:
         found = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"the spec is no TOML: {error}") from None
+        path = "; a file is given as pathlib.Path(...)" if "\n" not in text and text.endswith(".toml") else ""
+        raise ValueError(f"the spec is no TOML: {error}{path}") from None
     for key in found:
         if key not in known:
             near = difflib.get_close_matches(key, known, 1)

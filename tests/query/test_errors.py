@@ -196,6 +196,16 @@ WHEN_BUILT = {
     "sl.rows(5, order='rank')": "ValueError: the order of rows must be 'time' or 'arrival'; got 'rank'",
     "sl.rows(5, per_key=1)": "TypeError: per_key must be True or False; got 1",
     "sl.rows(5, partial=None)": "TypeError: partial must be True or False; got None",
+    "sl.avg": "AttributeError: module 'slicing' has no attribute 'avg'; did you mean sl.mean?",
+    "sl.tumblin": "AttributeError: module 'slicing' has no attribute 'tumblin'; did you mean sl.tumbling?",
+    "sl.xyzzy": "AttributeError: module 'slicing' has no attribute 'xyzzy'",
+    "sl.sum('v') > 3": "TypeError: sl.sum('v') cannot be compared: choose rows with .where(sl.col('x') > 3), ...",
+    "sl.sum('v') ** 2": "TypeError: sl.sum('v') has no power: aggregates take + - * /; write a * a, or compute it ...",
+    "sl.sum(pl.col('v'))": "TypeError: sum's column must be the name of a column or an expression; got ...; "
+    "expressions are pyarrow's here: sl.col('x') > 3",
+    "sl.aggregate(spec(), rows())": "TypeError: aggregate takes the data and a sl.Spec; got RecordBatch (the data "
+    "comes first)",
+    "sl.Spec.from_toml('query.toml')": "ValueError: the spec is no TOML: ...; a file is given as pathlib.Path(...)",
     "sl.punctuation(3)": "TypeError: punctuation's column must be the name of a boolean column, or an expression; "
     "got 3",
     "sl.frame('', 'b')": "TypeError: frame's enter must be the name of a boolean column, or an expression; got ''",
@@ -351,6 +361,12 @@ def test_a_wrong_argument_is_refused_when_it_is_given(call):
 
 WHEN_BOUND = {
     "push(spec(), rows(t=None))": "ValueError: column 't' is missing in the data; its columns are k, v, x, flag, l",
+    "push(spec(aggs={'n': sl.count('*')}))": (
+        "ValueError: column '*' is missing in the data; ...; rows are counted by sl.count(), without a column"
+    ),
+    "push(spec(aggs={'n': sl.count().where('v > 3')}))": (
+        "ValueError: column 'v > 3' is missing in the data; ...; expressions are built with sl.col, ..."
+    ),
     "push(spec(by=['j']))": "ValueError: column 'j' is missing in the data; its columns are t, k, v, x, flag, l",
     "push(spec(aggs={'s': sl.sum('w')}))": (
         "ValueError: column 'w' is missing in the data; its columns are t, k, v, x, flag, l"

@@ -1,0 +1,35 @@
+"""Names that other libraries have for what is here."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+
+_OURS = {
+    "mean": "avg average",
+    "std": "stddev stddev_samp std_dev",
+    "var": "variance var_samp",
+    "quantile": "percentile quantile_cont approx_percentile",
+    "count": "size len n",
+    "count_distinct": "nunique n_unique approx_count countDistinct",
+    "argmax": "max_by arg_max idxmax",
+    "argmin": "min_by arg_min idxmin",
+    "collect": "collect_list array_agg list implode",
+    "sliding": "hop hopping slide window",
+    "tumbling": "tumble group_by_dynamic resample time_bucket",
+    "session": "session_window sessions",
+    "per_row": "rolling over",
+    "rows": "count_window rolling_rows",
+    "attach": "transform with_columns",
+    "join": "join_asof merge_asof asof_join interval_join",
+    "bounded": "watermark with_watermark",
+    "Spec": "Query query Window",
+    "udaf": "udf pandas_udf",
+}
+_KNOWN = {other: ours for ours, others in _OURS.items() for other in others.split()}
+
+
+def no_attribute(name: str, public: Sequence[str]) -> str:
+    """What to say of a name that the package does not have."""
+    found = [_KNOWN[name]] if name in _KNOWN else difflib.get_close_matches(name, public, 1)
+    return f"module 'slicing' has no attribute {name!r}" + (f"; did you mean sl.{found[0]}?" if found else "")
