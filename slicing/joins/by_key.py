@@ -49,7 +49,11 @@ class KeyMarks:
         if watermark is None or not len(self):
             return self
         ahead = (self.mark > watermark) | (self.mark == MOST)
-        return self if ahead.all() else KeyMarks(self.code[ahead], self.mark[ahead])
+        return self if ahead.all() else self.taken(ahead)
+
+    def taken(self, some: npt.NDArray[np.bool_]) -> KeyMarks:
+        """Only some of them."""
+        return KeyMarks(self.code[some], self.mark[some])
 
     def recoded(self, code: npt.NDArray[np.int32]) -> KeyMarks:
         """Codes renumbered: ``code[old]`` is the new one."""

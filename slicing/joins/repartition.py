@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from slicing.columns.arrow_out import array_of
 from slicing.columns.keys import KeyTable
+from slicing.joins.by_key import KeyMarks
 from slicing.joins.sides import GONE, Run, Side, run_of
 from slicing.joins.state import JoinState
 from slicing.joins.within import LEFT, RIGHT
@@ -60,7 +61,19 @@ def joined(states: Sequence[JoinState]) -> JoinState:
     for number, plan in enumerate(first.plan.sides):
         for state in states[1:]:
             progress[number] = plan.policy.joined(progress[number], state.progress[number], plan.measure)
-    return replace(first, keys=keys, sides=(sides[LEFT], sides[RIGHT]), progress=(progress[LEFT], progress[RIGHT]))
+    return replace(
+        first, keys=keys, sides=(sides[LEFT], sides[RIGHT]), progress=(progress[LEFT], progress[RIGHT]),
+        by_key=(_marks(states, codes, LEFT), _marks(states, codes, RIGHT)),
+    )  # fmt: skip
+
+
+def _marks(states: Sequence[JoinState], codes: Sequence[npt.NDArray[np.int32]], side: int) -> KeyMarks:
+    """The marks of all keys, by their codes in the joined state."""
+    found = KeyMarks.none()
+    for state, code in zip(states, codes, strict=False):  # without keys there are no codes, and no marks
+        marks = state.by_key[side].recoded(code)
+        found = found.raised(marks.code, marks.mark)
+    return found
 
 
 def _check_settled(state: JoinState) -> None:
@@ -103,7 +116,8 @@ def _part(state: JoinState, rows: Sequence[tuple[Run, pa.Table | None]], mine: n
         some = Run(number[some.code], some.time, np.arange(places.size), some.sequence, 0)
         chunks = [] if payload is None else payload.take(array_of(places)).combine_chunks().to_batches()
         sides.append(_side(state.plan.within.step, some, flags, chunks, max(codes.size, 1)))
-    return replace(state, keys=keys, sides=(sides[LEFT], sides[RIGHT]))
+    left, right = (marks.taken(mine[marks.code]).recoded(number) for marks in state.by_key)
+    return replace(state, keys=keys, sides=(sides[LEFT], sides[RIGHT]), by_key=(left, right))
 
 
 def _side(step: int, rows: Run, flags: npt.NDArray[np.uint8], chunks: Sequence[pa.RecordBatch], codes: int) -> Side:

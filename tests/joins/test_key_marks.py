@@ -5,10 +5,13 @@ from __future__ import annotations
 import pickle
 from collections import Counter
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import slicing as sl
+from slicing.joins import repartition
+from slicing.joins.exchange import operator_of, state_of
 
 
 def left(*times: int, k: list | None = None) -> pa.Table:
@@ -132,3 +135,30 @@ def test_what_is_refused() -> None:
         sl.Spec("t", {"w": sl.tumbling(5)}, {"n": sl.count()}, watermark=sl.punctuated("m", by=["k"]))
     with pytest.raises(TypeError, match="punctuated's by must be a list of column names; got 5"):
         sl.punctuated("m", by=5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3])
+def test_marks_go_with_their_keys_when_a_state_is_taken_apart(parts: int) -> None:
+    """Rows are as late, and leave as early, as in the join that stayed whole; also after all is put together again."""
+    base, names = 1_700_000_000_000_000_000, [f"k{number}" for number in range(12)]
+    whole = sl.JoinOperator(spec())
+    whole.push(left(*[base] * 12, k=names), right(base, k=["k0"])[:0])
+    of_left = left(*range(base + 50, base + 56), None, k=["k9", "k3", "k5", "new", "k1", "k7", "k2"])
+    whole.advance(left_marks=of_left, right_marks=right(base + 5, base + 11, k=["k4", "k6"]))
+    state = state_of(whole)
+    apart = repartition.split(state, parts)
+    assert sum(len(part.keys) for part in apart) == len(state.keys)
+    assert [sum(len(part.by_key[side]) for part in apart) for side in (0, 1)] == [7, 2]
+    again = repartition.joined(apart[::-1])
+    operators = [operator_of(whole.spec, part) for part in apart]
+    rows = left(*[base + 52] * 13, k=[*names, "new"])
+    places = [part.keys.values(np.arange(len(part.keys)))[0].to_pylist() for part in apart]
+    found = []
+    for op, mine in zip(operators, places, strict=True):
+        some = rows.filter(pa.array([key in mine for key in rows["k"].to_pylist()]))
+        out = op.push_left(some)
+        found += out.late_left["k"].to_pylist()
+        assert op.advance(right_marks=right(*[base + 63] * 13, k=[*names, "new"])).stats.held == 0
+    together = operator_of(whole.spec, again).push_left(rows)
+    expected = whole.push_left(rows).late_left["k"].to_pylist()
+    assert sorted(found) == sorted(together.late_left["k"].to_pylist()) == sorted(expected) == ["k1", "k2", "k7", "new"]
