@@ -5,6 +5,7 @@ from spark_udfs.features import window_features
 from spark_udfs.files import FileRows, read_files
 from spark_udfs.joins import window_join
 from spark_udfs.log import BatchLog
+from spark_udfs.native import explain
 from spark_udfs.state import StateError
 from spark_udfs.upkeep import change, drain, peek, rescale
 
@@ -14,6 +15,7 @@ __all__ = [
     "StateError",
     "change",
     "drain",
+    "explain",
     "peek",
     "read_files",
     "rescale",

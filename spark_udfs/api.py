@@ -18,6 +18,7 @@ from slicing.system.filesystems import absolute
 from spark_udfs import stages
 from spark_udfs.files import FileRows
 from spark_udfs.held import HOLD_BYTES
+from spark_udfs.native import check_plan, native_windows, refuse_arguments
 from spark_udfs.plans import (
     answered,
     check_places,
@@ -46,6 +47,7 @@ def window_aggregate(
     layout: str = "long",
     max_bytes: int | None = None,
     hold_bytes: int = HOLD_BYTES,
+    plan: str = "slices",
 ) -> DataFrame:
     """The windows of a DataFrame's rows, as a DataFrame: the columns of :class:`slicing.Output`'s ``windows``.
 
@@ -79,6 +81,9 @@ def window_aggregate(
     ``hold_bytes``
         of state that a Python worker keeps between batches, 1 GiB: of all the places whose tasks it had, those last
         written. A place whose state the worker of its next task does not hold is read from its files.
+    ``plan``
+        ``"native"``: Spark's own windows, for specs that these can express (:func:`explain` says which, and where they
+        are best). Late rows are dropped, state is kept in the checkpoint, and a stream needs ``progress="native"``.
 
     The accounting of each batch is in the query's progress, ``observedMetrics[name].stats``, a dict.
     """
@@ -87,6 +92,12 @@ def window_aggregate(
     wide = check_layout(layout, spec)
     frame = frame_of(data, "window_aggregate")
     spark = frame.sparkSession
+    if check_plan(plan):
+        only_slices = {"state": state, "partitions": partitions, "late_path": late_path, "max_bytes": max_bytes}
+        only_slices |= {"read_files": data.format if isinstance(data, FileRows) else None}
+        refuse_arguments(frame.isStreaming, only_slices | {"layout": layout if wide else None}, progress)
+        check_types(frame.schema, spec.columns())
+        return native_windows(frame, schema_of(data, frame), spec)
     count = places(spark, partitions, bool(spec.by))
     check(spec, count)
     check_places(state, name, late_path, keep_versions, hold_bytes)

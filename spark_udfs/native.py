@@ -1,0 +1,416 @@
+"""``plan="native"``: a spec as Spark's own windows, where these can express it.
+
+A sliding window is a chain of two aggregates, of its slices and of the slices of a window (``window_time``): Spark's
+plain plan would copy every row into each of its windows. The columns, their types, nulls and overflow are those of
+``plan="slices"``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+
+from slicing import Explanation, Spec
+from slicing import explain as explain_spec
+from slicing.aggregates.aggregate import Aggregate, Formula
+from slicing.columns.expressions import Derived
+from slicing.query.watermark import Bounded
+from slicing.times.durations import Duration
+from slicing.windows.builtin import Session, Sliding, Tumbling
+from spark_udfs.plans import check_names, numbered
+from spark_udfs.stages import Job
+from spark_udfs.types import spark_schema
+
+PLANS = ("slices", "native")
+CHAINED = ("count", "sum", "mean", "min", "max", "any", "all")
+AT_ONCE = ("var", "std")  # what Spark has of them cannot be put together from slices
+MOST_SLICES = 8  # of one step of a window: a finer grid has about as many slices as rows
+LOW = 1 << 32  # sums of 64 bits are those of their upper and of their lower half, which do not overflow
+SUMMED = 28  # digits of decimals whose sums fit 38
+
+
+def check_plan(plan: object) -> bool:
+    """Whether the plan is Spark's own."""
+    if plan not in PLANS:
+        raise ValueError(f"plan must be 'slices' or 'native'; got {plan!r}")
+    return plan == "native"
+
+
+def refuse_arguments(streams: bool, given: Mapping[str, object], progress: str) -> None:
+    """Refuse what only the library's own plan has."""
+    for name, value in given.items():
+        if value is not None:
+            raise ValueError(
+                f"plan='native' takes no {name}, which only plan='slices' has (Spark's own windows keep their state in "
+                f"the query's checkpoint, drop late rows and are partitioned by Spark); got {name}={value!r}"
+            )
+    if streams and progress != "native":
+        raise ValueError(
+            "plan='native' closes windows by the watermark before the batch, as Spark's own windows do: give "
+            f"progress='native' with it; got progress={progress!r}"
+        )
+
+
+def native_windows(frame: DataFrame, schema: pa.Schema, spec: Spec) -> DataFrame:
+    """The windows of a DataFrame by Spark's own plan."""
+    wrong = cannot(spec, schema, frame.isStreaming)
+    if wrong is not None:
+        raise ValueError(f"plan='native' cannot express {wrong}; leave plan out, which is plan='slices'")
+    names = list(dict.fromkeys(_read(spec)))
+    result = Job(spec, pa.schema([schema.field(name) for name in spec.columns()]), 1).rows_schema()
+    check_names(result.names, frame.sparkSession.conf.get("spark.sql.caseSensitive") == "true")
+    rows = _timed(numbered(frame, names), spec)
+    if frame.isStreaming:
+        assert isinstance(spec.watermark, Bounded)
+        rows = rows.withWatermark("c0", _span(_micros(spec.watermark.delay) or 0))
+    at = {name: f"c{number}" for number, name in enumerate(names)}
+    plans = [_one(rows, name, window, spec, at, schema, result) for name, window in spec.windows.items()]
+    return reduce(DataFrame.unionByName, plans)
+
+
+def explain(spec: Spec, schema: pa.Schema | None = None, *, streaming: bool = True, files: bool = False) -> Explanation:
+    """What :func:`slicing.explain` says of a spec, and which plan is best for it on Spark, and why.
+
+    Parameters
+    ----------
+    spec
+        The query of a :func:`window_aggregate`.
+    schema
+        The types of the columns, as for :func:`slicing.explain`.
+    streaming
+        Whether it is asked of a stream.
+    files
+        Whether workers read the files themselves (:func:`read_files`).
+
+    Returns
+    -------
+    Explanation
+        With the facts ``"plan on Spark"`` and ``"plan='native'"``.
+
+    Examples
+    --------
+    >>> import slicing as sl
+    >>> spec = sl.Spec("ts", {"minute": sl.tumbling("1m")}, {"p": sl.median("v")}, watermark=sl.bounded("10s"))
+    >>> explain(spec)["plan='native'"]
+    "cannot express the aggregate 'p', sl.median('v'): it has count, sum, mean, min, max, any, all, var and std"
+    """
+    if not isinstance(spec, Spec):
+        raise TypeError(f"spark_udfs.explain takes a sl.Spec; got {type(spec).__name__}")
+    told = explain_spec(spec, schema)
+    wrong = cannot(spec, schema, streaming)
+    can = f"cannot express {wrong}" if wrong else "; ".join(_shape(n, w, spec, schema) for n, w in spec.windows.items())
+    best = ("plan on Spark", _best(spec, wrong, streaming, files))
+    return Explanation(told.title, (*told.facts, best, ("plan='native'", can)))
+
+
+def _best(spec: Spec, wrong: str | None, streaming: bool, files: bool) -> str:
+    """Measured: docs/spark.md, "Spark's own plan"."""
+    if wrong is not None:
+        return "slices: Spark's own windows cannot express the spec"
+    if files:
+        return "slices: workers read the files themselves, which Spark's own plan does not"
+    if len(spec.windows) > 1:
+        return "slices: all windows from one set of slices; Spark's own plan reads and groups the rows for each window"
+    if streaming:
+        return "slices: windows close with the batch that completes them, late rows are kept, a state's size costs less"
+    return "native: in a batch the rows of one window never leave the JVM"
+
+
+def _shape(name: str, window: Any, spec: Spec, schema: pa.Schema | None) -> str:
+    if _grid(window, spec, schema) is not None:
+        return f"{name}: slices, then windows of slices (window_time)"
+    own = "session_window" if isinstance(window, Session) else "window"
+    return f"{name}: one groupBy({own}(...))"
+
+
+# --- what it can express ----------------------------------------------------------------------------------------------
+
+
+def cannot(spec: Spec, schema: pa.Schema | None, streams: bool) -> str | None:
+    """What of a spec Spark's own plan cannot express; None: nothing."""
+    return next((wrong for wrong in _wrong(spec, schema, streams) if wrong is not None), None)
+
+
+def _wrong(spec: Spec, schema: pa.Schema | None, streams: bool) -> Iterator[str | None]:
+    yield from _wrong_arguments(spec)
+    yield from (_wrong_window(name, window) for name, window in spec.windows.items())
+    yield from (_wrong_aggregate(name, agg, schema) for name, agg in spec.aggs.items())
+    yield _wrong_time(spec, schema, streams)
+    if streams:
+        yield _wrong_watermark(spec)
+
+
+def _wrong_arguments(spec: Spec) -> Iterator[str | None]:
+    """Arguments that must be as they are when they are left out."""
+    plain: dict[str, object] = {"emit": "final", "allowed_lateness": 0, "trigger": None, "op": None, "idle": None}
+    for name, value in plain.items():
+        given = getattr(spec, name)
+        if given != value and not (isinstance(given, Duration) and not given.ns):
+            shown = str(given) if isinstance(given, Duration) else repr(given)
+            yield f"{name}={shown}: it gives a window once, when it closes"
+    if spec.on_overflow == "wrap":
+        yield "on_overflow='wrap': a sum that does not fit is an error or null"
+
+
+def _wrong_window(name: str, window: Any) -> str | None:
+    told = f"windows[{name!r}], {window!r}"
+    if not isinstance(window, Tumbling | Sliding | Session):
+        return f"{told}: it has tumbling and sliding windows of time, and sessions"
+    if not isinstance(window, Session) and (window.full or window.fill):
+        return f"{told}: it has no fill and no full"
+    spans = [window.gap] if isinstance(window, Session) else [window.size, *_every(window)]
+    if not all(isinstance(span, Duration) for span in spans):
+        return f"{told}: it has windows of time, not of numbers"
+    if any(_micros(span) is None for span in [*spans, getattr(window, "offset", 0)]):
+        return f"{told}: its windows have whole microseconds"
+    if isinstance(window, Sliding) and window.every.ns > window.size.ns:  # type: ignore[union-attr]
+        return f"{told}: it has no windows with gaps between them"
+    return None
+
+
+def _wrong_aggregate(name: str, agg: Formula, schema: pa.Schema | None) -> str | None:
+    told = f"the aggregate {name!r}, {agg!r}"
+    if not isinstance(agg, Aggregate):
+        return f"{told}: it has no arithmetic of aggregates; compute it behind the windows"
+    if agg.function not in CHAINED + AT_ONCE:
+        return f"{told}: it has {', '.join((*CHAINED, *AT_ONCE)[:-1])} and {AT_ONCE[-1]}"
+    if isinstance(agg.column, Derived) or isinstance(agg.flag, Derived):
+        return f"{told}: it takes columns, not expressions; compute them before, by withColumn"
+    if agg.ddof not in (None, 0, 1):
+        return f"{told}: it has ddof=0 and ddof=1"
+    type = None if schema is None or agg.column not in schema.names else schema.field(agg.column).type
+    if type is not None and agg.function in ("sum", "mean", "var", "std"):
+        if not (_number(type) or pa.types.is_decimal(type)):
+            return f"{told}, of {type}: it computes with numbers"
+        if pa.types.is_decimal(type) and type.precision > SUMMED and agg.function in ("sum", "mean"):
+            return f"{told}, of {type}: sums of decimals of more than {SUMMED} digits may not fit 38"
+    return None
+
+
+def _wrong_time(spec: Spec, schema: pa.Schema | None, streams: bool) -> str | None:
+    if not isinstance(spec.time, str):
+        return f"time={spec.time!r}: it reads times from a column"
+    if schema is None or spec.time not in schema.names:
+        return None
+    type = schema.field(spec.time).type
+    if not pa.types.is_timestamp(type):
+        return f"the time column {spec.time!r} of {type}: it has windows of timestamps"
+    if streams and type.tz is None:
+        return f"the time column {spec.time!r} without a zone in a stream: Spark's watermark wants one"
+    return None
+
+
+def _wrong_watermark(spec: Spec) -> str | None:
+    told = f"watermark={spec.watermark!r} in a stream"
+    if not isinstance(spec.watermark, Bounded):
+        return f"{told}: it has sl.bounded(delay)"
+    if spec.watermark.at_most_ahead is not None:
+        return f"{told}: it has no at_most_ahead"
+    delay = _micros(spec.watermark.delay)
+    return f"{told}: its delay has whole milliseconds" if delay is None or delay % 1000 else None
+
+
+def _micros(span: Any) -> int | None:
+    """Whole microseconds, or None."""
+    ns = span.ns if isinstance(span, Duration) else span * 1000
+    return None if ns % 1000 else ns // 1000
+
+
+def _every(window: Tumbling | Sliding) -> list[Any]:
+    return [window.every] if isinstance(window, Sliding) else []
+
+
+def _number(type: pa.DataType) -> bool:
+    return pa.types.is_integer(type) or pa.types.is_floating(type)
+
+
+# --- its plan ---------------------------------------------------------------------------------------------------------
+
+
+def _read(spec: Spec) -> list[str]:
+    """The columns that the plan reads, the time first."""
+    aggs = [name for agg in spec.parts() for name in (agg.column, agg.flag) if name is not None]
+    return [str(spec.time), *spec.by, *aggs]
+
+
+def _timed(rows: DataFrame, spec: Spec) -> DataFrame:
+    """Without rows that have no time, or refusing them."""
+    if spec.on_null_time == "late":
+        return rows.where(sf.col("c0").isNotNull())
+    refused = sf.raise_error(
+        sf.lit(
+            f"time column {spec.time!r} is null in a row; filter such rows out before, or give the spec "
+            "on_null_time='late', which drops them here"
+        )
+    )
+    time = sf.when(sf.col("c0").isNull(), refused.cast(rows.schema["c0"].dataType)).otherwise(sf.col("c0"))
+    return rows.withColumn("c0", time)
+
+
+def _one(
+    rows: DataFrame, name: str, window: Any, spec: Spec, at: Mapping[str, str], schema: pa.Schema, result: pa.Schema
+) -> DataFrame:
+    """The windows of one type."""
+    keys = [at[key] for key in spec.by]
+    asked = [_asked(number, n, agg, at, schema, spec.on_overflow) for number, (n, agg) in enumerate(spec.aggs.items())]
+    first = [part.first.alias(part.name) for one in asked for part in one.parts]
+    grid = _grid(window, spec, schema)
+    if isinstance(window, Session):
+        # Spark has no sessions of a stream without a key
+        keyed = keys or ["one"]
+        of = sf.session_window("c0", f"{_micros(window.gap)} microseconds").alias("window")
+        found = rows.withColumn("one", sf.lit(1)).groupBy(of, *keyed).agg(*first)
+    elif grid is None:
+        found = rows.groupBy(_window("c0", window), *keys).agg(*first)
+    else:
+        step, offset = grid
+        of = sf.window("c0", _span(step), startTime=_span(offset)).alias("slice")
+        slices = rows.groupBy(of, *keys).agg(*first)
+        slices = slices.withColumn("c0", sf.window_time("slice"))
+        again = [part.again(part.name).alias(part.name) for one in asked for part in one.parts]
+        found = slices.groupBy(_window("c0", window), *keys).agg(*again)
+    columns = [sf.lit(name), sf.col("window.start"), sf.col("window.end"), *map(sf.col, keys)]
+    columns += [one.last(*(sf.col(part.name) for part in one.parts)) for one in asked]
+    typed = spark_schema(result)
+    return found.select(*(c.cast(f.dataType).alias(f.name) for c, f in zip(columns, typed, strict=True)))
+
+
+def _window(time: str, window: Tumbling | Sliding) -> Column:
+    size, every, offset = _steps(window)
+    if every == size:
+        return sf.window(time, _span(size), startTime=_span(offset)).alias("window")
+    return sf.window(time, _span(size), _span(every), _span(offset)).alias("window")
+
+
+def _span(micros: int) -> str:
+    return f"{micros} microseconds"
+
+
+def _steps(window: Tumbling | Sliding) -> tuple[int, int, int]:
+    """Size, step and offset in microseconds."""
+    size = _micros(window.size) or 0
+    every = next((_micros(every) or 0 for every in _every(window)), size)
+    return size, every, (_micros(window.offset) or 0) % every
+
+
+def _grid(window: Any, spec: Spec, schema: pa.Schema | None) -> tuple[int, int] | None:
+    """Length and offset of the slices that windows are put together from; None: they are made of rows."""
+    if not isinstance(window, Sliding):
+        return None
+    size, every, offset = _steps(window)
+    step = math.gcd(size, every)
+    if every == size or every // step > MOST_SLICES or not all(_chains(agg, schema) for agg in spec.parts()):
+        return None
+    return step, offset % step
+
+
+def _chains(agg: Aggregate, schema: pa.Schema | None) -> bool:
+    """Whether an aggregate of slices gives that of their window."""
+    type = None if schema is None or agg.column is None else schema.field(agg.column).type
+    if type is not None and pa.types.is_decimal(type) and agg.function in ("sum", "mean"):
+        return agg.function == "sum" and type.precision <= SUMMED - 10
+    return agg.function in CHAINED
+
+
+@dataclass(frozen=True)
+class Part:
+    """A column of the first aggregate, and what becomes of it in the second."""
+
+    name: str
+    first: Column
+    again: Callable[[str], Column]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """An aggregate as Spark's: its columns, and what is computed of them in the end."""
+
+    parts: tuple[Part, ...]
+    last: Callable[..., Column]
+
+
+def _asked(number: int, name: str, agg: Formula, at: Mapping[str, str], schema: pa.Schema, on_overflow: str) -> Asked:
+    assert isinstance(agg, Aggregate)
+    value = sf.lit(1) if agg.column is None else sf.col(at[agg.column])
+    if agg.flag is not None:
+        value = sf.when(sf.col(at[agg.flag]), value)
+    type = pa.int32() if agg.column is None else schema.field(agg.column).type
+    of = f"a{number}"
+    match agg.function:
+        case "count":
+            return Asked((_count(of, value),), _itself)
+        case "min" | "max" | "any" | "all":
+            return _extreme(of, agg.function in ("min", "all"), value, type)
+        case "var" | "std":
+            found = (sf.var_samp if agg.ddof else sf.var_pop)(value.cast("double"))
+            return Asked((_only(of, sf.sqrt(found) if agg.function == "std" else found),), _itself)
+        case "mean":
+            return _mean(of, value, type)
+    parts, total = _total(of, value, type)
+    if pa.types.is_int64(type):
+        return Asked(parts, lambda *found: _fitting(name, total(*found), on_overflow))
+    return Asked(parts, total)
+
+
+def _itself(found: Column) -> Column:
+    return found
+
+
+def _only(name: str, first: Column) -> Part:
+    """A part that is never put together from slices."""
+    return Part(f"{name}_found", first, sf.col)
+
+
+def _count(name: str, value: Column) -> Part:
+    return Part(f"{name}_count", sf.count(value), sf.sum)
+
+
+def _extreme(name: str, least: bool, value: Column, type: pa.DataType) -> Asked:
+    """For Spark NaN is larger than all numbers, so that a least one is NaN only where all are."""
+    pick = sf.min if least else sf.max
+    found = Part(f"{name}_found", pick(value), pick)
+    if least or not pa.types.is_floating(type):
+        return Asked((found,), _itself)
+    numbers = Part(f"{name}_numbers", sf.max(sf.when(~sf.isnan(value), value)), sf.max)
+    return Asked((numbers, found), sf.coalesce)
+
+
+def _mean(name: str, value: Column, type: pa.DataType) -> Asked:
+    if pa.types.is_decimal(type):
+        return Asked((_only(name, sf.avg(value)),), _itself)
+    parts, total = _total(name, value, type)
+
+    def mean(*found: Column) -> Column:
+        return total(*found[:-1]).cast("double") / sf.nullif(found[-1], sf.lit(0))
+
+    return Asked((*parts, _count(name, value)), mean)
+
+
+def _total(name: str, value: Column, type: pa.DataType) -> tuple[tuple[Part, ...], Callable[..., Column]]:
+    """The parts of a sum that none of them overflows, and the sum."""
+    if not pa.types.is_int64(type):
+        given = value if pa.types.is_decimal(type) else value.cast("double" if pa.types.is_floating(type) else "long")
+        return (Part(f"{name}_sum", sf.sum(given), sf.sum),), _itself
+    high = Part(f"{name}_high", sf.sum(sf.shiftright(value, 32)), sf.sum)
+    low = Part(f"{name}_low", sf.sum(value.bitwiseAND(sf.lit(LOW - 1))), sf.sum)
+    return (high, low), _whole
+
+
+def _whole(high: Column, low: Column) -> Column:
+    return high.cast("decimal(19,0)") * sf.lit(LOW).cast("decimal(10,0)") + low.cast("decimal(19,0)")
+
+
+def _fitting(name: str, total: Column, on_overflow: str) -> Column:
+    """A sum as 64 bits."""
+    least, most = (sf.lit(str(limit)).cast("decimal(19,0)") for limit in (-(1 << 63), (1 << 63) - 1))
+    told = f"{name} does not fit int64 in a window; on_overflow='null' gives null there"
+    wrong = sf.lit(None) if on_overflow == "null" else sf.raise_error(sf.lit(told))
+    fits = sf.when(total.between(least, most), total.cast("long")).otherwise(wrong.cast("long"))
+    return sf.when(total.isNotNull(), fits)
