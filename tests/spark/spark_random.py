@@ -40,9 +40,9 @@ import slicing as sl
 from spark_udfs import read_files, window_aggregate
 from spark_udfs.local import session
 
-START = 10**15  # the stream's first time, in microseconds
-END = START + 20_000 * 10**6  # and those of rows that close all windows before them
-SPAN = 20 * 10**6  # of one micro-batch
+STARTS = (10**15, 1_790_000_000_000_000, 1_582_934_400_000_000, 4_102_444_790_000_000)  # microseconds: 2001, 2026, ...
+SCALES = (1, 1, 360, 432_000)  # a micro-batch spans 20 s, or two hours, or 100 days; windows and delays with it
+END = 20_000 * 10**6  # after the start, at scale 1: rows that close all windows before them
 TYPES = {
     "name": pa.string(),
     "price": pa.decimal128(9, 2),
@@ -65,16 +65,17 @@ AMOUNTS = ("number", "small", "plain", "price")
 # --- a stream ---------------------------------------------------------------------------------------------------------
 
 
-def readings(seed: int, batch: int, size: int, zone: str | None, late: float) -> pa.Table:
+def readings(query: Query, batch: int) -> pa.Table:
     """Rows in whole 10 ms, out of order by up to 4 s; some are late by up to two minutes. A tenth of all is null."""
-    rng = np.random.default_rng([seed, batch])
-    behind = np.where(rng.random(size) < late, rng.integers(0, 12_000, size), rng.integers(0, 400, size))
-    times = START + (rng.integers(batch * 2000, (batch + 1) * 2000, size) - behind) * 10_000
-    return rows(rng, times, zone, batch)
+    rng, size = np.random.default_rng([query.seed, batch]), query.size
+    behind = np.where(rng.random(size) < query.late, rng.integers(0, 12_000, size), rng.integers(0, 400, size))
+    times = (rng.integers(batch * 2000, (batch + 1) * 2000, size) - behind) * 10_000
+    return rows(rng, query.start + times * query.scale, query.zone, batch)
 
 
-def closing(seed: int, batch: int, zone: str | None) -> pa.Table:
-    return rows(np.random.default_rng([seed, batch]), np.array([END + batch * 10**9]), zone, batch)
+def closing(query: Query, batch: int) -> pa.Table:
+    times = np.array([query.start + (END + batch * 10**9) * query.scale])
+    return rows(np.random.default_rng([query.seed, batch]), times, query.zone, batch)
 
 
 def rows(rng: np.random.Generator, times: np.ndarray, zone: str | None, batch: int) -> pa.Table:
@@ -208,6 +209,8 @@ class Query:
     partitions: int
     by_files: bool
     spread: bool
+    start: int  # microseconds
+    scale: int
 
     @property
     def spec(self) -> sl.Spec:
@@ -221,18 +224,21 @@ class Query:
         return f"ts {time}, {types}, share double, plain double, factor double, row long, one int"
 
     def __str__(self) -> str:
-        where = f"{self.batches} batches of {self.size}, {self.partitions} partitions, {self.session_zone}"
+        where = f"{self.batches} batches of {self.size}, {self.partitions} partitions, {self.session_zone}, "
+        where += f"from {dt.datetime.fromtimestamp(self.start // 10**6, dt.UTC):%Y} on, at scale {self.scale}"
         return f"query {self.seed}: {dict(self.windows)} by {self.keys} of {', '.join(self.kinds)}; {where}"
 
 
 def drawn(seed: int) -> Query:
-    chance = random.Random(seed)
+    chance, of_times = random.Random(seed), random.Random(f"times of {seed}")
+    start, scale = of_times.choice(STARTS), of_times.choice(SCALES)
     windows, native = {}, {}
     for number in range(chance.choice([1, 1, 2, 3])):
         name, kind = f"w{number}", chance.choice(["tumbling", "sliding", "session"])
         size = chance.choice([700, 2500, 7_000, 10_000, 60_000])
         every = max(chance.choice([size // 2, size // 3, size // 10]) // 10 * 10, size // 20)
-        offset = chance.choice([0, 0, every // 2])
+        offset = chance.choice([0, 0, every // 2]) * scale
+        size, every = size * scale, every * scale
         if kind == "tumbling":
             windows[name] = sl.tumbling(f"{size}ms", offset=f"{offset}ms")
             native[name] = sf.window("ts", f"{size} milliseconds", startTime=f"{offset} milliseconds")
@@ -241,7 +247,7 @@ def drawn(seed: int) -> Query:
             lengths = (f"{ms} milliseconds" for ms in (size, every, offset))
             native[name] = sf.window("ts", *lengths)
         else:
-            gap = chance.choice([53, 503, 2003, 8003])  # no session of these times ends at a watermark
+            gap = chance.choice([53, 503, 2003, 8003]) * scale  # no session of these times ends at a watermark
             windows[name] = sl.session(f"{gap}ms")
             native[name] = sf.session_window("ts", f"{gap} milliseconds").alias("window")
     drawn = [aggregate(chance) for _ in range(chance.choice([1, 3, 6, 10]))]
@@ -252,7 +258,7 @@ def drawn(seed: int) -> Query:
         {f"a{number}": asked for number, (_, asked) in enumerate(drawn)},
         [kind for kind, _ in drawn],
         chance.sample(KEYS, chance.choice([0, 1, 1, 2, 3])),
-        delay=chance.choice([0, 2000, 4000, 15_000]),
+        delay=chance.choice([0, 2000, 4000, 15_000]) * scale,
         zone=chance.choice(["UTC", "UTC", None]),
         session_zone=chance.choice(["UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata"]),
         batches=chance.choice([3, 4, 7]),
@@ -261,6 +267,8 @@ def drawn(seed: int) -> Query:
         partitions=chance.choice([1, 2, 3]),
         by_files=chance.random() < 0.3,
         spread=chance.random() < 0.3,
+        start=start,
+        scale=scale,
     )
 
 
@@ -270,8 +278,8 @@ def drawn(seed: int) -> Query:
 def check(spark: SparkSession, query: Query, base: Path) -> int:
     """Both answers, as a stream and as a batch; how many rows were compared."""
     spark.conf.set("spark.sql.session.timeZone", query.session_zone)
-    tables = [readings(query.seed, b, query.size, query.zone, query.late) for b in range(query.batches)]
-    tables += [closing(query.seed, query.batches + n, query.zone) for n in range(2)]
+    tables = [readings(query, batch) for batch in range(query.batches)]
+    tables += [closing(query, query.batches + n) for n in range(2)]
     folder = written(base / "in", tables)
     theirs = folder  # Spark's watermark wants a time with a zone
     if query.zone is None:
@@ -295,7 +303,7 @@ def streamed(spark: SparkSession, query: Query, folder: str, theirs: str, base: 
     found, *native = (spark.table(name).toArrow().to_pylist() for name in names)
     for name in names:
         spark.catalog.dropTempView(name)
-    return compared(query, "streamed", found, dict(zip(query.native, native, strict=True)), END)
+    return compared(query, "streamed", found, dict(zip(query.native, native, strict=True)), True)
 
 
 def source_of(spark: SparkSession, query: Query, folder: str) -> Any:
@@ -308,10 +316,12 @@ def source_of(spark: SparkSession, query: Query, folder: str) -> Any:
 
 
 def pushed(spark: SparkSession, query: Query, folder: str, tables: list[pa.Table], base: Path) -> int:
-    """Each micro-batch as a push of one operator: its windows, and how many of its rows were late."""
-    name = f"prompt{query.seed}"
+    """Each micro-batch as a push of one operator: its windows, and which of its rows were late."""
+    name, behind = f"prompt{query.seed}", base / "late"
+    behind.mkdir()
     data = source_of(spark, query, folder)
-    running = begun(window_aggregate(data, query.spec, str(base / "state"), query.partitions, name), name)
+    mine = window_aggregate(data, query.spec, str(base / "state"), query.partitions, name, late_path=str(behind))
+    running = begun(mine, name)
     running.awaitTermination()
     found = spark.table(name).toArrow().to_pylist()
     spark.catalog.dropTempView(name)
@@ -320,11 +330,11 @@ def pushed(spark: SparkSession, query: Query, folder: str, tables: list[pa.Table
     told = [p.observedMetrics[name].stats["late"] for p in running.recentProgress if p.numInputRows]
     late = [out.late.num_rows for out in outs]
     assert told == late, f"prompt, {query}: late rows {told}, expected {late}"
+    names = sorted(row for file in behind.iterdir() for row in pq.read_table(file)["row"].to_pylist())
+    assert names == sorted(row for out in outs for row in out.late["row"].to_pylist()), f"prompt, {query}: late rows"
     expected = [row for out in outs for row in out.windows.to_pylist()]
     for window in query.windows:
-        mine, wanted = (
-            by_window(query, [r for r in rows if r["window"] == window], 2 * END) for rows in (found, expected)
-        )
+        mine, wanted = (by_window(query, [r for r in rows if r["window"] == window]) for rows in (found, expected))
         assert mine.keys() == wanted.keys(), f"prompt, {query}: window {window}"
         for place, row in wanted.items():
             for agg, one in query.aggs.items():
@@ -344,7 +354,7 @@ def at_once(spark: SparkSession, query: Query, folder: str, theirs: str) -> int:
     source = spark.read.schema(query.schema("UTC")).parquet(theirs)
     found = window_aggregate(data, query.spec, partitions=query.partitions).toArrow().to_pylist()
     native = {name: asked(query, w, source, False).toArrow().to_pylist() for name, w in query.native.items()}
-    return compared(query, "at once", found, native, 2 * END)
+    return compared(query, "at once", found, native)
 
 
 def asked(query: Query, window: Column, source: DataFrame, streaming: bool = True) -> DataFrame:
@@ -355,11 +365,11 @@ def asked(query: Query, window: Column, source: DataFrame, streaming: bool = Tru
     return held.groupBy(window, *keys).agg(*aggs).selectExpr(*columns)
 
 
-def compared(query: Query, how: str, found: list[dict], theirs: dict[str, list[dict]], until: int) -> int:
+def compared(query: Query, how: str, found: list[dict], theirs: dict[str, list[dict]], closed: bool = False) -> int:
     count = 0
     for name, rows in theirs.items():
-        mine = by_window(query, [row for row in found if row["window"] == name], until)
-        wanted = by_window(query, rows, until)
+        mine = by_window(query, [row for row in found if row["window"] == name], closed)
+        wanted = by_window(query, rows, closed)
         missing, extra = wanted.keys() - mine.keys(), mine.keys() - wanted.keys()
         told = f"{how}, {query}\nwindow {name}"
         assert not missing and not extra, f"{told}: missing {sorted(missing)[:5]}, extra {sorted(extra)[:5]}"
@@ -371,12 +381,12 @@ def compared(query: Query, how: str, found: list[dict], theirs: dict[str, list[d
     return count
 
 
-def by_window(query: Query, rows: list[dict], until: int) -> dict[tuple, dict]:
-    """Rows by what they are of; those of the rows that close all others are left out."""
-    places = {}
+def by_window(query: Query, rows: list[dict], closed: bool = False) -> dict[tuple, dict]:
+    """Rows by what they are of; ``closed``: without those of the rows that close all others."""
+    places, until = {}, query.start + (END - 10**9) * query.scale
     for row in rows:
         place = tuple(repr(plain(row[name])) for name in ("window_start", "window_end", *query.keys))
-        if micros(row["window_start"]) < until - 10**9:
+        if not closed or micros(row["window_start"]) < until:
             assert place not in places, f"{query}: {place} is there twice"
             places[place] = row
     return places
