@@ -268,12 +268,15 @@ def _ranks(state: State, name: str, column: pa.Array) -> Ints:
     values = store.values + rows.values + (0 if state.passed is None else state.passed.size)
     if len(pool) > 2 * values + 1024 and not (state.postponed or state.apart):  # crowded
         used = np.union1d(store.ranks_used(name, len(pool)), rows.ranks_used(name, len(pool)))
+        for told in state.told.values():
+            used = np.union1d(used, told.ranks_used(name, len(pool)))
         if state.passed is not None:
             used = np.union1d(used, state.passed.ranks_used(name, len(pool)))
     (ranked,), pool, moved = ranks([column], pool, used)
     if not np.array_equal(moved, np.arange(moved.size)):
         state.postponed = tuple(replace(p, store=p.store.reranked(name, moved)) for p in state.postponed)
         state.apart = tuple(a.but(a.store.reranked(name, moved)) for a in state.apart)
+        state.told = {window: told.reranked(name, moved) for window, told in state.told.items()}
         state.passed = None if state.passed is None else state.passed.reranked(name, moved)
         state.store, state.rows = store.reranked(name, moved), rows.reranked(name, moved)
     state.pools = state.pools | {name: pool}
@@ -587,6 +590,9 @@ def output(
     for apart in state.apart:
         more = apart.store.held()
         slices, cells, size = slices + more[0], cells + more[1], size + more[2]
+    for runs in state.told.values():
+        more = runs.held()
+        cells, size = cells + more[1], size + more[2]
     if plan.panes_of_rows:
         cells, size = cells + state.row_panes.size, size + state.row_panes.nbytes
     held = {

@@ -219,45 +219,60 @@ def _counted(rows: int, counts: Sequence[tuple[int, int | None]]) -> bool:
 
 @dataclass
 class SessionOracle:
-    """Sessions of one gap (None: whole streams) reported at the end of each push, as changes; nothing is kept open."""
+    """Sessions of one gap (None: whole streams) reported early, as changes; nothing is kept open."""
 
     gap: int | None
     answer: Callable[[list[Row]], Any]
     delay: int
+    early: Early = field(default_factory=lambda: Early(each_push=True))
     open: dict[Any, list[list[Row]]] = field(default_factory=dict)  # of each key, as they were reported
+    fresh: dict[Any, list[Row]] = field(default_factory=dict)  # of each key, not reported
     watermark: int = FIRST
     newest: int = FIRST
     arrived: int = 0
+    fired_at: int | None = None
 
-    def push(self, rows: Sequence[tuple[int, Any, Any]]) -> list[Result]:
-        more: dict[Any, list[Row]] = {}
+    def push(self, rows: Sequence[tuple[int, Any, Any]], now: int = 0) -> list[Result]:
         for time, key, value in rows:
             self.newest = max(self.newest, time)
             if time + (self.gap or 0) > self.watermark if self.gap is not None else time >= self.watermark:
-                more.setdefault(key, []).append(Row(time, key, value, self.arrived))
+                self.fresh.setdefault(key, []).append(Row(time, key, value, self.arrived))
             self.arrived += 1
         self.watermark = max(self.watermark, self.newest - self.delay)
-        return self._reported(more, self.watermark)
+        return self._reported(self.early.each_push or self._by_clock(now))
+
+    def fire(self) -> list[Result]:
+        return self._reported(True)
 
     def flush(self) -> list[Result]:
-        return self._reported({}, LAST)
+        self.watermark = LAST
+        return self._reported(False)
 
-    def _reported(self, more: dict[Any, list[Row]], watermark: int) -> list[Result]:
+    def _by_clock(self, now: int) -> bool:
+        if self.early.clock is None:
+            return False
+        if self.fired_at is None or now - self.fired_at >= self.early.clock:
+            first, self.fired_at = self.fired_at is None, now
+            return not first
+        return False
+
+    def _reported(self, fires: bool) -> list[Result]:
         out: list[Result] = []
-        for key in {*self.open, *more}:
-            before, kept = self.open.pop(key, []), list[list[Row]]()
-            fresh = {row.number for row in more.get(key, [])}
-            for run in self._runs([row for old in before for row in old] + more.get(key, [])):
+        for key in {*self.open, *self.fresh}:
+            before, fresh = self.open.pop(key, []), self.fresh.pop(key, [])
+            new = {row.number for row in fresh}
+            for run in self._runs([row for old in before for row in old] + fresh):
+                olds = [old for old in before if {row.number for row in old} & {row.number for row in run}]
                 end = max(row.time for row in run) + (self.gap or 0)
-                complete = watermark == LAST or (self.gap is not None and end < watermark)
-                if complete or any(row.number in fresh for row in run):
-                    olds = [old for old in before if {row.number for row in old} & {row.number for row in run}]
+                complete = self.watermark == LAST or (self.gap is not None and end < self.watermark)
+                told = complete or (fires and any(row.number in new for row in run))
+                if told:
                     out += [(*self._named(old, key), "early", "-") for old in olds]
                     out.append((*self._named(run, key), "on_time" if complete else "early", "+"))
                 if not complete:
-                    kept.append(run)
-            if kept:
-                self.open[key] = kept
+                    self.open.setdefault(key, []).extend([run] if told else olds)
+                    if not told:
+                        self.fresh.setdefault(key, []).extend(row for row in run if row.number in new)
         return out
 
     def _runs(self, rows: list[Row]) -> list[list[Row]]:

@@ -1,25 +1,32 @@
-"""Sessions and whole streams that are reported at the end of each push, before they are complete.
+"""Sessions and whole streams that are reported before they are complete.
 
-Their bounds move with their rows, so what a push reports takes back what the push before has reported: the runs of the
-cells before it that are a part of those reported now.
+Their bounds move with their rows, so what is reported takes back what was reported before: the runs of earlier cells
+that are a part of those reported now. Where each push reports, these are the cells before the push; otherwise the cells
+of the latest firing are kept beside the store (``Told``), until their runs are complete.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from slicing.cells.sessions import Runs, chains, runs
-from slicing.cells.table import Cells
+from slicing.cells.table import Cells, sorted_cells
 from slicing.closing import emit
-from slicing.closing.panes import EARLY, Kept, Panes
+from slicing.closing.panes import EARLY, LAST, Kept, Panes
 from slicing.closing.revise import run_holding
 from slicing.columns.keys import KeyTable
-from slicing.query.plan import ENDLESS
+from slicing.query.plan import ENDLESS, Plan
+from slicing.storage.store import Store
+from slicing.windows.bounds import FOREVER
 
+Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
+Told = Mapping[str, Store]  # of each window the cells of open runs, as they were reported last
 
 
 class PushedRuns(NamedTuple):
@@ -69,3 +76,80 @@ def _panes(
         Panes.of(emit.session_answers(plan, was.chosen(gone), window, gap), 0, EARLY),
         Panes.of(emit.session_answers(plan, now.chosen(told & ~complete), window, gap), 1, EARLY),
     ]
+
+
+class _Kind(NamedTuple):
+    """A window of runs of cells."""
+
+    number: int
+    gap: int
+    endless: bool
+    runs: Callable[[Cells], Runs]
+
+    def open(self, found: Runs, until: int) -> Mask:
+        """The runs that are not complete at this watermark."""
+        if until == FOREVER or self.endless:
+            return np.full(found.first.size, until != FOREVER)
+        return found.end() + self.gap >= until
+
+    def panes(self, plan: Plan, found: Runs, order: int) -> Panes:
+        return Panes.of(emit.session_answers(plan, found, self.number, self.gap), order, EARLY)
+
+
+def _kinds(plan: Plan, keys: KeyTable | None) -> Iterator[_Kind]:
+    """The windows that are told early."""
+    for session in plan.sessions:
+
+        def of(cells: Cells, gap: int = plan.session_gaps[session.level], level: int = session.level) -> Runs:
+            return runs(cells, keys, chains(cells, gap, cells.level % plan.levels <= level))
+
+        if plan.fired[session.window]:
+            yield _Kind(session.window, session.gap, False, of)
+    for window in plan.wholes:
+        if plan.fired[window]:
+            yield _Kind(window, 0, True, lambda cells: _streams(plan.levels, cells, keys))
+
+
+def completed(plan: Plan, told: Told, table: Cells, keys: KeyTable | None, until: int) -> tuple[Told, list[Panes]]:
+    """What complete runs take back, which is told no more. ``until``: the watermark, FOREVER where the stream ends."""
+    panes, left = list[Panes](), dict(told)
+    for kind in _kinds(plan, keys):
+        name = plan.names[kind.number]
+        if name not in told:
+            continue
+        was, now = kind.runs(told[name].table()), kind.runs(table)
+        gone = ~kind.open(now, until)[run_holding(now, was)]
+        if gone.any():
+            panes.append(kind.panes(plan, was.chosen(gone), 2 * LAST))
+            left[name] = _store(plan, was.chosen(~gone))
+    return left, panes
+
+
+def fired(
+    plan: Plan, told: Told, table: Cells, keys: KeyTable | None, windows: Mask, until: int
+) -> tuple[Told, list[Panes]]:
+    """The open runs of some windows that have rows which were not reported, and what they take back."""
+    panes, left = list[Panes](), dict(told)
+    for kind in _kinds(plan, keys):
+        if not windows[kind.number]:
+            continue
+        name, now = plan.names[kind.number], kind.runs(table)
+        open_, known = kind.open(now, until), np.zeros(now.first.size, np.int64)
+        if name in told:
+            was = kind.runs(told[name].table())
+            into = run_holding(now, was)
+            np.add.at(known, into, _rows(was))
+        told_now = open_ & (_rows(now) > known)
+        if name in told:
+            panes.append(kind.panes(plan, was.chosen(told_now[into]), 0))
+        panes.append(kind.panes(plan, now.chosen(told_now), 1))
+        left[name] = _store(plan, now.chosen(open_))
+    return left, panes
+
+
+def _rows(found: Runs) -> Ints:
+    return np.add.reduceat(found.cells.rows, found.first) if found.first.size else found.first
+
+
+def _store(plan: Plan, found: Runs) -> Store:
+    return replace(Store(plan), runs=(sorted_cells(found.cells),) if len(found.cells) else ())

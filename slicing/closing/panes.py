@@ -33,6 +33,7 @@ Mask = npt.NDArray[np.bool_]
 
 DENSE = 8  # places a cell or a query, for a table of where each key's cells of a slice begin
 
+LAST = 1 << 40  # the place of on-time rows among those of one window in a push
 EARLY, ON_TIME, LATE = range(3)  # the values of ``timing``
 
 

@@ -16,11 +16,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.cells.table import Cells, merged
-from slicing.closing import results, row_cuts
+from slicing.closing import open_runs, results, row_cuts
 from slicing.closing.answer import all_windows
 from slicing.closing.answers import Answers
 from slicing.closing.open_runs import PushedRuns, reported
-from slicing.closing.panes import EARLY, LATE, ON_TIME, Found, Kept, Panes, news_by_push, news_by_time
+from slicing.closing.panes import EARLY, LAST, LATE, ON_TIME, Found, Kept, Panes, news_by_push, news_by_time
 from slicing.closing.revise import windows_changed
 from slicing.closing.settle import news
 from slicing.closing.ways import Closing
@@ -36,8 +36,6 @@ from slicing.windows.bounds import BEGIN, END
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
-
-LAST = 1 << 40  # the place of on-time rows among those of one window in a push
 
 
 class Group(NamedTuple):
@@ -63,6 +61,9 @@ def _admit(state: State, cells: Cells, changing: Cells) -> list[Panes]:
     watermark = BEGIN if state.watermark is None else state.watermark
     if len(changing) and state.watermark is not None and plan.revises:
         late = _late(state, changing)
+    if plan.tells_runs:
+        state.store = state.store.going_on(merged(cells, changing, plan.lanes, plan.gaps) if len(changing) else cells)
+        return late
     if plan.fires and plan.fragments:
         _put_beside(state, merged(cells, changing, plan.lanes, plan.gaps) if len(changing) else cells)
         return late
@@ -134,7 +135,10 @@ def close(state: State, reached: int, after: int, until: int, flush: bool) -> li
         kept.main = closing.store.consolidated()
     panes = _at_cuts(state, kept, after, until) if plan.cut else []  # as they come, of each window
     panes += _complete(state, kept, complete, after, until)
-    if flush and plan.fragments and state.fired:
+    if plan.tells_runs and state.told:
+        state.told, more = open_runs.completed(plan, state.told, closing.store.table(), state.keys, until)
+        panes += more
+    elif flush and plan.fragments and state.fired:
         panes += reported(PushedRuns(kept, BEGIN if state.watermark is None else state.watermark), state.keys, None)
     _let_go(state, kept, reached, flush)
     return panes
@@ -325,6 +329,10 @@ def fire(state: State, windows: Mask) -> list[Panes]:
     """Report the open windows of these numbers that have rows since their triggers fired last."""
     plan, panes, pushed = state.plan, list[Panes](), state.pushed
     after = BEGIN if state.watermark is None else state.watermark
+    if plan.tells_runs:
+        table = state.store.consolidated().table()
+        state.told, panes = open_runs.fired(plan, state.told, table, state.keys, windows, after)
+        return panes
     kept = Kept(plan, state.store, state.apart) if pushed is None else pushed.kept
     if pushed is not None:
         panes, state.pushed = reported(pushed, state.keys, after), None

@@ -35,6 +35,7 @@ def check_state(state: State) -> None:
     plan, rows = state.plan, state.rows
     codes = _codes(state.keys)
     runs = [*state.store.runs, *(run for p in state.postponed for run in p.store.runs), *of_runs(state.apart)]
+    runs += [run for store in state.told.values() for run in store.runs]
     for cells in runs:
         _check_cells(cells, plan.lanes, codes)
         if cells.fragments != plan.fragments:

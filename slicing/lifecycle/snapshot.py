@@ -53,7 +53,7 @@ from slicing.windows.rows.users import context_json, context_value
 Ints = npt.NDArray[np.int64]
 
 MAGIC = b"SLICESNP"
-FORMAT = 9
+FORMAT = 10
 _HEAD = struct.Struct("<8sI16s")  # magic, format, checksum of all that follows
 
 
@@ -158,6 +158,7 @@ def _state_header(state: State) -> dict[str, Any]:
         "coarse": state.store.coarse,
         "postponed": [[len(p.store.runs), p.after, p.until] for p in state.postponed],
         "apart": [[len(known.store.runs), known.judged, known.epoch] for known in state.apart],
+        "told": [[name, len(store.runs)] for name, store in state.told.items()],
         "passed": state.passed is not None,
         "fired": [state.epoch, state.fired, state.fired_at],
         "rows": _rows_header(state.rows),
@@ -179,6 +180,7 @@ def _state_tables(state: State, packed: bool = False) -> list[pa.Table | Unread]
     ]
     tables += [_cells_table(run) for p in state.postponed for run in p.store.runs]
     tables += map(_cells_table, of_runs(state.apart))
+    tables += [_cells_table(run) for store in state.told.values() for run in store.runs]
     if state.passed is not None:
         tables += _passed_tables(state.passed)
     return tables + _row_tables(state.rows)
@@ -253,6 +255,7 @@ def _state(spec: Spec, header: dict[str, Any], take: _Tables, known: State | Non
         Apart(Store(plan, tuple(_cells(plan, next(take)) for _ in range(runs))), judged, epoch)
         for runs, judged, epoch in header["apart"]
     )
+    told = {name: Store(plan, tuple(_cells(plan, next(take)) for _ in range(runs))) for name, runs in header["told"]}
     passed = _passed(plan, take) if header["passed"] else None
     epoch, fired, fired_at = header["fired"]
     return State(
@@ -272,6 +275,7 @@ def _state(spec: Spec, header: dict[str, Any], take: _Tables, known: State | Non
         postponed=postponed,
         crowded=header["crowded"],
         apart=apart,
+        told=told,
         passed=passed,
         epoch=epoch,
         fired=fired,

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from slicing.closing.fill import Filled
-from slicing.closing.open_runs import PushedRuns
+from slicing.closing.open_runs import PushedRuns, Told
 from slicing.closing.postpone import Postponed
 from slicing.closing.revise import Revisions
 from slicing.columns.keys import KeyTable
@@ -50,6 +50,7 @@ class State:
     epoch: int = 0  # how often a trigger has fired at the end of a push
     fired: dict[str, int] = field(default_factory=dict)  # window -> the epoch that its trigger ended last
     pushed: PushedRuns | None = None  # within a push, of plans with sessions and triggers
+    told: Told = field(default_factory=dict)  # of sessions and whole streams that are not reported by each push
     passed: RowPanes | None = None  # of plans with panes at rows
     fired_at: dict[str, int] = field(default_factory=dict)  # window -> when a clock fired it last, or was first asked
 
@@ -104,6 +105,8 @@ def forget(state: State, keys: KeyTable) -> KeyTable:
         used[run.code] = True
     for run in of_runs(state.apart):
         used[run.code] = True
+    for run in (run for store in state.told.values() for run in store.runs):
+        used[run.code] = True
     used[state.revisions.code] = True
     if state.passed is not None:
         used |= state.passed.uses(used.size)
@@ -123,6 +126,7 @@ def forget(state: State, keys: KeyTable) -> KeyTable:
     state.store, state.rows = state.store.recoded(code), state.rows.recoded(code)
     state.revisions = state.revisions.recoded(code)
     state.apart = tuple(known.but(known.store.recoded(code)) for known in state.apart)
+    state.told = {name: store.recoded(code) for name, store in state.told.items()}
     state.passed = None if state.passed is None else state.passed.recoded(code)
     state.filled = {k: last[live[live < last.size]] for k, last in state.filled.items()}
     state.postponed = tuple(p.recoded(code) for p in postponed)

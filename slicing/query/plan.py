@@ -35,7 +35,7 @@ from slicing.kernels.strategies import STRATEGIES
 from slicing.query.keep import Form, Kept, kept_for
 from slicing.query.policy import ADDED, DEFAULT, Policy, refusal
 from slicing.query.spec import ProcessingTime, Spec
-from slicing.query.triggers import EVENT, PUSH, AfterCount, AfterShare, Every, Patient, Trigger
+from slicing.query.triggers import EVENT, PUSH, AfterCount, AfterShare, EachPush, Every, Patient, Trigger, Unfired
 from slicing.query.watermark import Ordered
 from slicing.times.measure import Measure
 from slicing.windows.bounds import BEGIN, LONGEST, Bound, BoundDays
@@ -448,6 +448,12 @@ class Plan:
     def fires(self) -> bool:
         """Whether any window is reported at the end of pushes: new rows are kept apart until then."""
         return bool(self.fired.any())
+
+    @lazy
+    def tells_runs(self) -> bool:
+        """Whether sessions and whole streams are reported otherwise than by each push: what was reported is kept."""
+        triggers = [self.spec.trigger_of(self.names[i]) for i in (*self.wholes, *(s.window for s in self.sessions))]
+        return any(t is not None and t.parts() != (EachPush(),) and not isinstance(t, Unfired) for t in triggers)
 
     @lazy
     def patience(self) -> int:

@@ -577,15 +577,29 @@ class Spec:
                 "of the two"
             )
         runs = [name for name, window in self.windows.items() if isinstance(window, Session | Whole)]
+        if runs:
+            self._check_beside(runs)
         for name, trigger in self.triggers().items():
             window = self.windows[name]
-            if runs and trigger.parts() != (EachPush(),) and not isinstance(trigger, Unfired):
-                other = f"windows[{runs[0]!r}], {self.windows[runs[0]]!r}"
+            self._check_trigger(f"windows[{name!r}], {window!r}, cannot have {trigger!r}:", window, trigger)
+
+    def _check_beside(self, runs: Sequence[str]) -> None:
+        """Refuse triggers that cells of sessions and whole streams cannot tell."""
+        other, triggers = f"windows[{runs[0]!r}], {self.windows[runs[0]]!r}", self.triggers()
+        each = all(t.parts() == (EachPush(),) or isinstance(t, Unfired) for t in triggers.values())
+        for name, trigger in triggers.items():
+            if trigger.kind != PUSH:
                 raise ValueError(
                     f"windows[{name!r}] cannot have {trigger!r} beside {other}: a query with sessions or whole() takes "
-                    "sl.each_push() alone; ask for the two in queries of their own"
+                    "triggers of pushes (sl.each_push(), sl.by_hand(), sl.every_processing_time(span)); ask for the "
+                    "two in queries of their own"
                 )
-            self._check_trigger(f"windows[{name!r}], {window!r}, cannot have {trigger!r}:", window, trigger)
+            if not each and name not in runs:
+                raise ValueError(
+                    f"windows[{name!r}] cannot have {trigger!r} beside {other}: with sessions or whole() windows "
+                    "between edges take a trigger only where all triggers are sl.each_push(); ask for the two in "
+                    "queries of their own"
+                )
 
     def _check_trigger(self, refused: str, window: ContextFreeWindow | RowWindow | Window, trigger: Trigger) -> None:
         by_name = "give triggers to the other windows by name, trigger={'name': ...}"

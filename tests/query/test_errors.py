@@ -143,7 +143,11 @@ WHEN_BUILT = {
     ),
     "spec(windows={'w': sl.tumbling(5), 's': sl.session(5)}, emit='changes', trigger={'w': sl.every(2)})": (
         "ValueError: windows['w'] cannot have sl.every(2) beside windows['s'], sl.session(5): a query with sessions or "
-        "whole() takes sl.each_push() alone; ask for the two in queries of their own"
+        "whole() takes triggers of pushes (...); ask for the two in queries of their own"
+    ),
+    "spec(windows={'w': sl.tumbling(5), 's': sl.session(5)}, emit='changes', trigger=sl.by_hand())": (
+        "ValueError: windows['w'] cannot have sl.by_hand() beside windows['s'], sl.session(5): with sessions or "
+        "whole() windows between edges take a trigger only where all triggers are sl.each_push(); ask for ..."
     ),
     "sl.every(2) | sl.each_push()": (
         "ValueError: a trigger is united with | with others of its kind; sl.every(2) is of the event-time kind and "

@@ -400,12 +400,22 @@ def test_sessions_and_whole_streams_are_taken_back(seed: int) -> None:
     beside = periodic(9, 9, 0), {"a": Early(each_push=True)}
     if rng.random() < 0.5:
         windows["a"] = sl.tumbling(9)
+    trigger, early_ = rng.choice(
+        [
+            (sl.each_push(), Early(each_push=True)),
+            (sl.by_hand(), Early(by_hand=True)),
+            (Clock.trigger, Early(clock=5)),
+            (sl.by_hand() | Clock.trigger, Early(by_hand=True, clock=5)),
+            (sl.by_hand() | sl.each_push(), Early(by_hand=True, each_push=True)),
+        ]
+    )
+    for_all = trigger == sl.each_push() and rng.random() < 0.7
     spec = sl.Spec(
         *("t", windows, AGGS, ["k"], sl.bounded(delay)),
         emit="changes",
-        trigger=sl.each_push() if rng.random() < 0.7 else {"s": sl.each_push()},
+        trigger=trigger if for_all else {"s": trigger},
     )
-    oracle, others = SessionOracle(gap, answer, delay), None
+    oracle, others, Clock.now = SessionOracle(gap, answer, delay, early_), None, 0
     if "a" in windows:
         others = Oracle({"a": beside[0]}, beside[1] if spec.trigger_of("a") else {}, answer, "changes", delay)
     op, time = sl.Operator(spec), origin
@@ -414,10 +424,13 @@ def test_sessions_and_whole_streams_are_taken_back(seed: int) -> None:
         for _ in range(rng.choice([1, 1, 4, 20])):
             time += rng.choice([0, 0, 1, 3, 10])
             rows.append((time - rng.choice([0, 0, 2, 9]), rng.choice([None, *"xy"]), rng.choice([None, *range(5)])))
-        wanted = oracle.push(rows) + ([] if others is None else others.push(rows))
+        Clock.now += rng.choice([0, 1, 3, 7])
+        wanted = oracle.push(rows, Clock.now) + ([] if others is None else others.push(rows))
         assert unordered(plain(op.push(batch(rows)).windows)) == unordered(wanted), spec
         if rng.random() < 0.3:
             op = sl.Operator.restore(spec, op.snapshot())
+        if early_.by_hand and rng.random() < 0.5:
+            assert unordered(plain(op.fire().windows)) == unordered(oracle.fire()), spec
     wanted = oracle.flush() + ([] if others is None else others.flush())
     assert unordered(plain(op.flush().windows)) == unordered(wanted), spec
 
@@ -427,7 +440,8 @@ def test_changes_of_sessions_with_late_rows_leave_the_final_ones(seed: int) -> N
     rng = random.Random(seed)
     gap, delay, lateness = rng.choice([None, 1, 4]), rng.choice([0, 3]), rng.choice([2, 10])
     windows = {"s": sl.whole() if gap is None else sl.session(gap), "a": sl.tumbling(9)}
-    spec = sl.Spec("t", windows, AGGS, ["k"], sl.bounded(delay), lateness, "changes", trigger=sl.each_push())
+    trigger: Any = rng.choice([sl.each_push(), {"s": sl.by_hand()}])
+    spec = sl.Spec("t", windows, AGGS, ["k"], sl.bounded(delay), lateness, "changes", trigger=trigger)
     op, final = sl.Operator(spec), sl.Operator(replace(spec, trigger=None, emit="final"))
     time, held, asked = 0, list[Result](), list[pa.Table]()
     for at in range(12):
@@ -440,7 +454,9 @@ def test_changes_of_sessions_with_late_rows_leave_the_final_ones(seed: int) -> N
             if one is final:
                 asked.append(out.windows)
                 continue
-            for *row, sign in plain(out.windows):
+            by_hand = op.fire() if trigger != sl.each_push() and at < 11 and rng.random() < 0.5 else None
+            more = [] if by_hand is None else plain(by_hand.windows)
+            for *row, sign in [*plain(out.windows), *more]:
                 if sign == "-":
                     held.remove(tuple(row))
                 else:
@@ -583,9 +599,11 @@ def test_aggregate_gives_panes_on_time_of_pushes(emit: str, trigger: sl.Trigger)
     rows = [(time, "xy"[time % 2], time % 5) for time in range(100)]
     chunks = [batch(rows[at : at + 7]) for at in range(0, 100, 7)]
     windows = {"a": sl.tumbling(9)}
-    if emit == "changes" and trigger == sl.each_push():
+    if emit == "changes":
         windows |= {"s": sl.session(1), "w": sl.whole()}
-    spec = sl.Spec("t", windows, AGGS, ["k"], emit=emit, trigger=trigger)
+    others = emit == "changes" and trigger != sl.each_push()
+    triggers = {"s": trigger, "w": trigger} if others else trigger
+    spec = sl.Spec("t", windows, AGGS, ["k"], emit=emit, trigger=triggers)
     found = sl.aggregate(chunks, spec)
     asked = sl.aggregate(chunks, replace(spec, trigger=None, emit="final"))
     assert found.select(asked.column_names).equals(asked)
