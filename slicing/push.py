@@ -124,6 +124,8 @@ def push(before: State, data: pa.RecordBatch, upto: int | None = None) -> Pushed
         change = fire(state, change, at_push=True)
     if len(state.store.runs) > 1:
         state.store = state.store.settled()
+    if rows.codes > plan.policy.packed_keys and plan.packs:
+        state.store = state.store.at_rest(len(arrivals.cells))
     return Pushed(state, _output(state, batch, answers, change, arrivals.late, arrivals.outside), None, rows)
 
 

@@ -587,6 +587,15 @@ def policy_for(case: Case, **told: object) -> Policy:
     tree = {"tree_fanout": 2, "tree_slices": 2, "tree_largest": 8}  # trees over a few slices, in runs of a few cells
     # as where many sessions are open: of each push only the keys are looked at of which some may end
     apart = {"apart_cells": 1, "apart_share": 0} if size // 4 % 3 else {}
+    # runs of any size are packed, with their partials or without
+    pushes = (0.0, 0.0) if size // 3 % 3 else Policy.packed_pushes
+    packed = {
+        "packed_keys": 0,
+        "packed_cells": 0,
+        "packed_slice": 0,
+        "packed_words": 100 * (size % 2),
+        "packed_pushes": pushes,
+    }
     return Policy(
         strategies=(name, "recompute" if STRATEGIES[name].removes else name),
         recomputed=40 * (size % 5),  # without asking
@@ -595,7 +604,7 @@ def policy_for(case: Case, **told: object) -> Policy:
         fused_cells=size % 3,  # slices fuse as they do where there are many
         numpy_cuts=8 * (size % 3),  # rows are cut by numpy or by a kernel
         slices_together=4 * (size % 5),  # of runs, or run by run
-        **tree | apart | told,
+        **tree | apart | packed | told,
     )
 
 

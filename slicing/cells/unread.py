@@ -54,10 +54,11 @@ class Unread(Cells):
     def weight(self) -> int:
         return len(self)
 
-    def after(self, first: int) -> Cells:
-        if not self.unread or not first:
-            return super().after(first)
+    def since(self, time: int) -> Cells | None:
+        first = int(self.until(time))
         left = len(self) - first
+        if not self.unread or not first or not left:
+            return super().since(time)
         return Unread(
             self.meta[first:],
             self._partials // len(self) * left,

@@ -525,6 +525,17 @@ class Plan:
         return plain and self.edges.regular_width(0) is not None
 
     @lazy
+    def packs(self) -> bool:
+        """Whether runs of cells that lie still are kept packed: all of a cell are words, and a slice has many."""
+        words = all([isinstance(lane.kind, int) for lane in self.lanes])
+        return bool(self.spec.by) and words and not (self.fragments or self.eager)
+
+    @lazy
+    def wide(self) -> bool:
+        """Whether a cell is so many words that it is worth making them again whenever they are looked at."""
+        return sum(width(lane.kind) for lane in self.lanes) >= self.policy.packed_words
+
+    @lazy
     def removable(self) -> frozenset[Lane]:
         """The lanes whose partials may be removed from one another: their readers read only what is exact then."""
         reads_more = {

@@ -41,6 +41,12 @@ class Policy:
     apart_share: int = 8  # times as many at least as these keys have, likewise
     fused_cells: int = 256  # cells, or items of their lists, that are not worth a look which of them could be fused
 
+    packed_keys: int = 128  # or fewer hold too little for runs of their cells to be packed
+    packed_cells: int = 1024  # of a run that are worth it
+    packed_slice: int = 8  # a slice at least, likewise: each slice has an entry of its own
+    packed_words: int = 12  # of partials that are packed as well: pushes that look at all of them take 1.1 to 1.2x
+    packed_pushes: tuple[float, float] = (4, 1.5)  # that a run is worth at least, so that it stays; with such partials
+
     # kept rows
     step_rows: int = 1 << 20  # that become final at a time: what is made of them is memory that those before have used
     slice_rows: int = 2  # between the edges of windows that count rows: with fewer, slices would be as much as rows

@@ -14,9 +14,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from slicing.cells.packed import Packed
 from slicing.cells.ranked import ranks_used, reranked
 from slicing.cells.sessions import chains, in_runs
 from slicing.cells.table import NEVER, Cells, fused, going_on, merged, sorted_cells, taken_up
+from slicing.cells.unread import Unread
 from slicing.kernels.cells import CODE, END, LEVEL
 from slicing.query.plan import Plan
 from slicing.reducing.batch import Rows
@@ -113,7 +115,9 @@ class Store:
         if not len(fresh.meta):
             return self
         both = None
-        one = bool(older) and len(older[-1] if self.plan.fragments else older[-1].meta) == 1  # those may be thinned out
+        one = False
+        if older:  # the words of tables of other types may have to be made
+            one = len(older[-1].meta if type(older[-1]) is Cells else older[-1]) == 1
         if one:
             both = going_on(older[-1], fresh, self.plan.lanes, self.plan.gaps)
         elif older and not self.plan.fragments:
@@ -131,6 +135,21 @@ class Store:
             newer, older = runs.pop(), runs.pop()
             runs.append(self._merged(older, newer))
         return self.of(tuple(runs))
+
+    def at_rest(self, coming: int) -> Store:
+        """Runs packed that the next pushes will not merge, if they bring about so many cells."""
+        return replace(self, runs=tuple([self._rested(run, coming) for run in self.runs]))
+
+    def _rested(self, run: Cells, coming: int) -> Cells:
+        if isinstance(run, Packed):
+            return run.rested()
+        if isinstance(run, Unread) and run.unread:
+            return run
+        policy, wide = self.plan.policy, self.plan.wide
+        fewest = max(policy.packed_cells, policy.packed_pushes[wide] * coming)
+        if len(run) < fewest or len(run) < policy.packed_slice * run.slice_ends.size:
+            return run
+        return Packed.of(run, self.plan.lanes, wide)
 
     def consolidated(self) -> Store:
         """One run."""
@@ -175,10 +194,11 @@ class Store:
         for run in self.runs:
             if keys:
                 starts = run.slices()
-                most = max(most, int(np.diff(starts).max(initial=0)), len(run.meta) - int(starts[-1]))
-            first = int(run.meta[:, END].searchsorted(dead, "right"))
-            if first < len(run.meta):
-                kept.append(run.after(first) if first else run)
+                size = len(run.meta if type(run) is Cells else run)
+                most = max(most, int(np.diff(starts).max(initial=0)), size - int(starts[-1]))
+            part = run.since(dead)
+            if part is not None:
+                kept.append(part)
         left = Store(self.plan, tuple(kept), self.coarse, most / keys if keys else self.fill)
         if not self.plan.edges.coarsens or sum([run.weight for run in left.runs]) <= self.plan.policy.fused_cells:
             return left
@@ -255,7 +275,8 @@ class Store:
 
     def recoded(self, code: Ints) -> Store:
         """Codes renumbered: ``code[old]`` is the new one."""
-        return replace(self, runs=tuple(sorted_cells(r.with_meta(CODE, code[r.code])) for r in self.runs))
+        found = [(run, sorted_cells(run.with_meta(CODE, code[run.code]))) for run in self.runs]
+        return replace(self, runs=tuple(old.like(new) if isinstance(old, Packed) else new for old, new in found))
 
     def reranked(self, column: str, rank: Ints) -> Store:
         """Ranks of a column's values renumbered (order kept): ``rank[old]`` is the new one."""

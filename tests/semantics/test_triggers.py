@@ -221,7 +221,14 @@ def check(seed: int, **told: int) -> None:
     """A random stream, with restarts, push by push."""
     rng = random.Random(seed)
     case = a_case(rng)
-    policy = Policy(fused_cells=rng.choice([0, 4, Policy.fused_cells]), **told)
+    packed = {
+        "packed_keys": 0,
+        "packed_cells": 0,
+        "packed_slice": 0,
+        "packed_words": 100 * (seed % 2),
+        "packed_pushes": (0.0, 0.0),
+    }
+    policy = Policy(fused_cells=rng.choice([0, 4, Policy.fused_cells]), **packed | told)
     op, rows, Clock.now = sl.Operator(case.spec, policy=policy), list(case.rows), 0
     while rows:
         Clock.now += rng.choice([0, 1, 3, 7])

@@ -19,7 +19,6 @@ from slicing.closing.answers import Answers
 from slicing.closing.gathered import Ordered, in_order
 from slicing.closing.ways.interface import WINDOW, Closing, Offer, Way
 from slicing.columns.keys import KeyTable
-from slicing.kernels.cells import CODE, END
 from slicing.kernels.combine import combine
 from slicing.query.plan import Plan
 from slicing.storage import tree as eager
@@ -56,8 +55,7 @@ def offer(closing: Closing) -> Offer | None:
     else:
         parts = []
         for run in runs:
-            ends = run.meta[:, END]
-            parts.append((run, ends.searchsorted(start, "right"), ends.searchsorted(end, "right")))
+            parts.append((run, run.until(start), run.until(end)))
 
     def answers() -> Answers:
         if keys is None:
@@ -131,8 +129,9 @@ def _one_slice_each(parts: Sequence[eager.Part]) -> Ints:
     alone = np.where((count > 0).sum(axis=0) == 1, count.argmax(axis=0), -1)
     for at, (cells, first, last) in enumerate(parts):
         mine = np.flatnonzero(alone == at)
-        ends = cells.meta[:, END]
-        alone[mine[ends[first[mine]] != ends[last[mine] - 1]]] = -1
+        starts = cells.slices()
+        slices = starts.searchsorted(last[mine] - 1, "right") - starts.searchsorted(first[mine], "right")
+        alone[mine[slices > 0]] = -1
     return alone
 
 
@@ -150,23 +149,24 @@ def _added_up(plan: Plan, keys: KeyTable, spans: Sequence[Cells]) -> tuple[Ints,
     """
     tables = spans if len(spans) == 1 else sorted(spans, key=len, reverse=True)
     most, others = tables[0], tables[1:]
-    ends, code = most.meta[:, END], np.ascontiguousarray(most.meta[:, CODE])
-    one_slice = ends[0] == ends[-1]
+    ends, codes = most.end, [np.ascontiguousarray(table.code) for table in tables]
+    one_slice, code = ends[0] == ends[-1], codes[0]
     if others or not one_slice:
         held = np.zeros(len(keys), np.bool_)
-        for table in tables:
-            held[table.code] = True
+        for some in codes:
+            held[some] = True
         code = held.nonzero()[0]
-    if one_slice and code.size == len(most.meta):  # the others are added to it
+    if one_slice and code.size == len(most):  # the others are added to it
         blocks = tuple(block.copy() for block in most.blocks) if others else most.blocks
     else:
         blocks, others = tuple(b.identity(lane, code.size) for lane in plan.lanes), tables
     if others:
         place, every = np.empty(len(keys), np.int64), np.arange(PIECE)
         place[code] = np.arange(code.size)
-        for piece in (t.take(slice(at, at + PIECE)) for t in others for at in range(0, len(t), PIECE)):
-            into = place[piece.code]
-            for lane, block, added in zip(plan.lanes, blocks, piece.blocks, strict=True):
-                combine(lane.kind, into, every[: into.size], block, added)
+        for table, of in zip(others, codes[-len(others) :], strict=True):
+            for piece in (slice(at, at + PIECE) for at in range(0, len(table), PIECE)):
+                into = place[of[piece]]
+                for lane, block, added in zip(plan.lanes, blocks, table.take(piece).blocks, strict=True):
+                    combine(lane.kind, into, every[: into.size], block, added)
     order = keys.order(code)
     return code[order], (blocks, order)

@@ -1,0 +1,146 @@
+"""Runs of cells at rest take few bytes, and are the same cells."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import slicing as sl
+from slicing.cells.lanes import COUNTS_ALL, Feed, Lane
+from slicing.cells.packed import Packed
+from slicing.cells.table import Cells
+from slicing.kernels.combine import BASIC_I, MOMENTS
+from slicing.query.policy import Policy
+
+START = 1_700_000_000 * 10**9
+TOP, BOTTOM = 2**63 - 1, -(2**63)
+LANES = [COUNTS_ALL, Lane(BASIC_I, (Feed("v", "int"),), None), Lane(MOMENTS, (Feed("v", "float"),), None)]
+
+
+def table(rng: np.random.Generator, slices: int, most_rows: int, span: int) -> Cells:
+    """Some cells of each slice; ``span``: of the words of partials."""
+    each = rng.integers(1, 9, slices)
+    end = np.repeat(START - 40 * 365 * 86_400 * 10**9 + np.cumsum(rng.integers(1, 10**17, slices)), each)
+    code = np.concatenate([np.sort(rng.choice(1000, size, replace=False)) for size in each])
+    rows = rng.integers(1, most_rows, end.size)
+    blocks = [rows[:, None].copy()]
+    for words in (5, 3):
+        block = rng.integers(-span, span, (end.size, words)) if span > 1 else np.zeros((end.size, words), np.int64)
+        block[:, 0] = rows - (rng.random(end.size) < 0.1 * (words == 3))
+        blocks.append(block)
+    return Cells(np.stack([end, code, rows], axis=1), tuple(blocks))
+
+
+def same(one: Cells, other: Cells) -> None:
+    assert len(one) == len(other) == len(one.meta)
+    assert np.array_equal(one.meta, other.meta)
+    assert all(np.array_equal(a, b) for a, b in zip(one.blocks, other.blocks, strict=True))
+    for name in ("end", "code", "rows", "slice_ends"):
+        assert np.array_equal(getattr(one, name), getattr(other, name)), name
+    assert np.array_equal(one.slices(), other.slices())
+
+
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("span", [1, 1000, 2**31, 2**62])
+@pytest.mark.parametrize("most_rows", [2, 300, 2**40])
+def test_cells_that_are_packed_are_the_same(wide: bool, span: int, most_rows: int) -> None:
+    rng = np.random.default_rng(span % 97 + most_rows % 97)
+    cells = table(rng, 40, most_rows, span)
+    packed = Packed.of(cells, LANES, wide)
+    same(packed, cells)
+    assert packed.rested() is packed
+    same(packed, cells)
+    for _ in range(20):
+        first, last = sorted(rng.integers(0, len(cells) + 1, 2).tolist())
+        packed.rested()
+        same(packed.take(slice(first, last)), cells.take(slice(first, last)))
+        inner = slice(int(rng.integers(0, last - first + 1)), None)
+        same(packed.take(slice(first, last)).take(inner), cells.take(slice(first, last)).take(inner))
+        some = rng.random(len(cells)) < 0.3
+        same(packed.take(some), cells.take(some))
+    times = np.append(cells.slice_ends + rng.integers(-1, 2, cells.slice_ends.size), [BOTTOM, TOP])
+    assert np.array_equal(packed.until(times), cells.until(times))
+    assert packed.until(int(times[3])) == cells.until(int(times[3]))
+    after, until = sorted(rng.choice(times, 2).tolist())
+    same(packed.ending(after, until), cells.ending(after, until))
+    parts = packed.since(after), cells.since(after)
+    assert (parts[0] is None) == (parts[1] is None)
+    if parts[0] is not None and parts[1] is not None:
+        same(*parts)
+        same(parts[0].ending(after, until), parts[1].ending(after, until))
+    code = rng.permutation(1000)
+    same(packed.like(packed.with_meta(1, code[packed.code])), cells.with_meta(1, code[cells.code]))
+
+
+def test_values_at_both_ends_of_a_word_are_kept() -> None:
+    block = np.array([[1, TOP, BOTTOM, TOP, BOTTOM], [1, BOTTOM, BOTTOM, -1, BOTTOM + 2**32 - 1]], np.int64)
+    meta = np.array([[START, 0, 1], [START, 2**40, 1]])
+    cells = Cells(meta, (meta[:, 2:].copy(), block, np.zeros((2, 3), np.int64)))
+    packed = Packed.of(cells, LANES, wide=True)
+    same(packed, cells)
+    assert packed.sizes()[1] - 24 == 2 * (8 + 8 + 0 + 8 + 4)  # codes, and of the block words 1, 3 and 4
+    frozen = Cells(cells.meta, tuple(np.frombuffer(b.tobytes(), np.int64).reshape(b.shape) for b in cells.blocks))
+    same(Packed.of(frozen, LANES, wide=True), cells)  # as cells of another process come
+
+
+QUERIES: dict[str, dict[str, Any]] = {
+    "tumbling": {"windows": {"w": sl.tumbling("10s")}},
+    "sliding": {"windows": {"w": sl.sliding("20s", every="5s")}},
+    "both, late rows": {
+        "windows": {"t": sl.tumbling("15s"), "s": sl.sliding("30s", every="10s")},
+        "allowed_lateness": "10s",
+        "emit": "updates",
+    },
+}
+
+
+@pytest.mark.parametrize("words", [0, 100])
+@pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
+def test_streams_are_answered_the_same(query: dict[str, Any], words: int) -> None:
+    """With keys that come and go, so that codes are given again, and a restart."""
+    rng = np.random.default_rng(len(str(query)))
+    aggs = {"n": sl.count(), "total": sl.sum("v"), "low": sl.min("x"), "spread": sl.std("x"), "last": sl.last("v")}
+    spec = sl.Spec("t", aggs=aggs, by=["k"], watermark=sl.bounded("3s"), **query)
+    never = Policy(packed_cells=1 << 60)
+    always = Policy(packed_keys=8, packed_cells=8, packed_slice=2, packed_words=words, packed_pushes=(0.0, 0.0))
+    plain, packed, kinds = sl.Operator(spec, policy=never), sl.Operator(spec, policy=always), set()
+    for push in range(40):
+        time = START + push * 2 * 10**9 - rng.integers(0, 8 * 10**9, 300)
+        value = rng.integers(BOTTOM // 2**20, TOP // 2**20, 300) >> rng.integers(0, 40)
+        rows = {"t": pa.array(time, pa.timestamp("ns")), "k": push * 50 + rng.integers(0, 200, 300), "v": value}
+        batch = pa.record_batch(rows | {"x": pa.array(rng.normal(size=300), mask=rng.random(300) < 0.1)})
+        wanted, found = plain.push(batch), packed.push(batch)
+        assert found.windows.equals(wanted.windows) and found.late.equals(wanted.late)
+        assert found.stats.cells == wanted.stats.cells and found.stats.slices == wanted.stats.slices
+        kinds |= {type(run) for run in packed._now.store.runs}
+        assert not {type(run) for run in plain._now.store.runs} & {Packed}
+        if push == 20:
+            plain = sl.Operator.restore(spec, plain.snapshot(), policy=never)
+            packed = sl.Operator.restore(spec, packed.snapshot(), policy=always)
+    assert packed.flush().windows.equals(plain.flush().windows)
+    assert Packed in kinds
+
+
+def held(aggs: dict[str, sl.Aggregate], value: np.ndarray) -> float:
+    """Bytes a cell of a stream of windows of 10 s by 1 s, a push a second, without the table of keys."""
+    spec = sl.Spec("t", {"w": sl.sliding("10s", every="1s")}, aggs, by=["k"], watermark=sl.ordered())
+    op, rng, size = sl.Operator(spec), np.random.default_rng(1), value.size
+    for push in range(35):
+        time = np.sort(rng.integers(0, 10**9, size)) + START + push * 10**9
+        rows = {"t": pa.array(time, pa.timestamp("ns")), "k": rng.integers(0, 20_000, size)}
+        out = op.push(pa.record_batch(rows | {"v": value, "w": np.roll(value, push)}))
+    assert op._now.keys is not None
+    return (out.stats.bytes - op._now.keys.nbytes) / out.stats.cells
+
+
+def test_bytes_a_cell_are_few() -> None:
+    rng = np.random.default_rng(2)
+    small, prices = rng.integers(40, 1500, 3000), rng.normal(100, 5, 3000)
+    narrow = {"n": sl.count(), "total": sl.sum("v")}
+    assert held(narrow, small) < 60
+    assert held(narrow, prices) < 60
+    wide = {c + f: getattr(sl, f)(c) for c in "vw" for f in ("sum", "min", "max", "std")}
+    assert held(wide, small) < 80  # 160 as they were; a row is 32
