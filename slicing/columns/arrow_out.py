@@ -22,6 +22,7 @@ Mask = npt.NDArray[np.bool_]
 MANY_NAMES = 128  # rows of results whose names are worth a kernel: 180 of them 13 -> 4 us, 18,000 100 -> 25
 MOST_TEXT = (1 << 31) - 1  # bytes that a column of strings holds
 KEPT_TEXT = 1 << 21  # bytes of names that are kept for later results
+MANY_ROWS = 1 << 13  # of a table that are worth Arrow's memory
 MUCH = 1 << 14  # bytes: texts as long as the longest one take no more
 
 _type_of = cache(pa.from_numpy_dtype)
@@ -45,6 +46,11 @@ def room(size: int, type: npt.DTypeLike = np.int64) -> npt.NDArray[Any]:
     """
     width = np.dtype(type).itemsize
     return np.frombuffer(pa.allocate_buffer(size * width), type)
+
+
+def table_room(size: int, words: int) -> npt.NDArray[np.int64]:
+    """An empty table of words, likewise; for ``MANY_ROWS`` and more."""
+    return room(size * words).reshape(size, words)
 
 
 class Pieces:

@@ -18,7 +18,7 @@ from slicing.columns.key_tables import Codes
 from slicing.columns.lazy import lazy
 from slicing.columns.order import alike
 from slicing.columns.row_values import Values, values_of
-from slicing.columns.values import SIGN_BIT
+from slicing.columns.values import SIGN_BIT, buffer
 from slicing.kernels.slice import cut, scan
 from slicing.query.plan import Plan
 from slicing.system.threads import parts, side_by_side
@@ -285,6 +285,16 @@ class Rows:
         else:
             column = self.columns[feed.column]
             values = self.plan.readers[feed](column if some == slice(None) else column[some])
+        values.setflags(write=False)
+        return values
+
+    def narrow(self, feed: Feed) -> npt.NDArray[np.int32] | None:
+        """A column of the commonest narrow type as it lies, for kernels that make it wider themselves; None: another
+        one. One more type of columns is one more kernel to compile."""
+        column = self.columns[feed.column]
+        if feed.form != "int" or column.type != pa.int32():
+            return None
+        values = buffer(column, np.dtype(np.int32))
         values.setflags(write=False)
         return values
 

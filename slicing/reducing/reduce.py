@@ -21,6 +21,7 @@ from slicing.cells.blocks import Block
 from slicing.cells.lanes import COUNTS_ALL, Lane
 from slicing.cells.lists import Lifting
 from slicing.cells.table import Cells, fused, merged, sorted_cells
+from slicing.columns.arrow_out import MANY_ROWS, table_room
 from slicing.columns.key_tables import Codes, numbered
 from slicing.columns.order import begins, distinct, inverse, order_by, sorting
 from slicing.columns.values import TOP
@@ -376,11 +377,11 @@ def _meta(ends: Ints, code: Ints | Codes, counts: Ints, held: Ints | None, fragm
     quicker to make all and drop the others (1 M cells of 10 slots 8.8 -> 4.7 ms)."""
     words = 6 if fragments else 3
     if held is None or 2 * held.size > counts.size:
-        meta = np.empty((counts.size, words), np.int64)
+        meta = np.empty((counts.size, words), np.int64) if counts.size < MANY_ROWS else table_room(counts.size, words)
         cells = meta if ends.shape == code.shape else meta.reshape(len(ends), len(code), words)
         cells[..., END], cells[..., CODE], meta[:, ROWS] = ends, code, counts
         return meta if held is None else meta.take(held, axis=0)
-    meta = np.empty((held.size, words), np.int64)
+    meta = np.empty((held.size, words), np.int64) if held.size < MANY_ROWS else table_room(held.size, words)
     row, column = (held, held) if ends.shape == code.shape else divmod(held, code.size)
     meta[:, END], meta[:, CODE], meta[:, ROWS] = ends.ravel()[row], code[column], counts[held]
     return meta

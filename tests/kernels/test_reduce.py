@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +18,7 @@ from slicing.kernels.segments import masked_basic_f, segment_basic_f
 from slicing.kernels.slice import cut, even_cells, grid_cells, next_edges, pieces, scan
 from slicing.query.policy import Policy
 from slicing.reducing import reduce
+from slicing.reducing.batch import Rows
 from slicing.reducing.reduce import _numbered
 
 ROWS = 70_000
@@ -328,3 +330,24 @@ def test_many_windows_are_read_piece_by_piece() -> None:
     assert found.combine_chunks() == whole.combine_chunks()
     totals = [sum(t / 7 for t in range(s, min(s + 3, 1000))) for s in range(0, 1000, 3)]
     assert found["total"].to_pylist() == pytest.approx(totals)
+
+
+@pytest.mark.parametrize("type", [np.int32, np.int16, np.uint32])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_narrow_columns_are_made_wider_on_the_way(type: Any, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of 32 bits by the kernel itself; parts of columns, values at the ends of types."""
+    ends, size = np.iinfo(type), 600_000
+    x = np.random.default_rng(6).integers(ends.min, ends.max, size, type, endpoint=True)
+    read, feed = [], Rows.feed
+    monkeypatch.setattr(Rows, "feed", lambda self, *given: read.append(given[0]) or feed(self, *given))
+    data = pa.table({"t": 1_700_000_000_000_000_000 + np.arange(size), "v": x}).slice(3)
+    aggs = {"s": sl.sum("v"), "lo": sl.min("v"), "hi": sl.max("v"), "m": sl.mean("v")}
+    found = sl.aggregate(data, sl.Spec("t", {"w": sl.tumbling(1000)}, aggs), threads=threads)
+    assert bool(read) == (type is not np.int32)
+    values, first = x[3:].astype(np.int64), 1000 - 1_700_000_000_000_000_003 % 1000
+    cuts = np.append(0, np.arange(first, size - 3, 1000))
+    sums = np.add.reduceat(values, cuts)
+    assert found["s"].to_pylist() == sums.tolist()
+    assert found["lo"].to_pylist() == np.minimum.reduceat(values, cuts).tolist()
+    assert found["hi"].to_pylist() == np.maximum.reduceat(values, cuts).tolist()
+    assert found["m"].to_pylist() == (sums / np.diff(cuts, append=size - 3)).tolist()
