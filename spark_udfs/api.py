@@ -55,37 +55,51 @@ def window_aggregate(
     streaming one is what a push is to :class:`slicing.Operator`: its rows are judged by the watermark before it, then
     it closes the windows that its own rows complete. The output mode is append.
 
-    ``data``
-        a DataFrame, or what :func:`read_files` gives.
-    ``state``
-        where a stream keeps its slices: any path or URI that pyarrow or fsspec opens, shared by all executors.
-    ``partitions``
-        in how many parts, ``spark.sql.shuffle.partitions`` if left out; that number, and the columns' types, stay as
+    Parameters
+    ----------
+    data : DataFrame or FileRows
+        A DataFrame, or what :func:`read_files` gives.
+    spec : Spec
+        The query.
+    state : str, optional
+        Where a stream keeps its slices: any path or URI that pyarrow or fsspec opens, shared by all executors.
+    partitions : int, optional
+        In how many parts, ``spark.sql.shuffle.partitions`` if left out. That number, and the columns' types, stay as
         they are as long as the query lives (:func:`rescale`, :func:`change`).
-    ``name``
-        of the folder under ``state`` and of the metrics. Several queries may share ``state`` under their own names, and
+    name : str
+        Of the folder under ``state`` and of the metrics. Several queries may share ``state`` under their own names, and
         two in one query need them.
-    ``late_path``
-        a folder for Parquet files with the rows late for all their windows, once each; there from the first one on.
-    ``keep_versions``
-        how many batches back a query can be returned to.
-    ``progress``
+    late_path : str, optional
+        A folder for Parquet files with the rows late for all their windows, once each; there from the first one on.
+    keep_versions : int
+        How many batches back a query can be returned to.
+    progress : str
         ``"prompt"``: as above. ``"native"``: a batch closes the windows that the batches *before* it complete, row for
         row as Spark's own windows do.
-    ``layout``
+    layout : str
         ``"wide"``: one row a key and window end, as :func:`slicing.aggregate` gives them.
-
-    ``max_bytes``
-        that each partition may hold, counted as ``stats.bytes`` of :class:`slicing.Output`. A batch after which it
+    max_bytes : int, optional
+        That each partition may hold, counted as ``stats.bytes`` of :class:`slicing.Output`. A batch after which it
         would be more stops the query with a sentence; the state is as it was before.
-    ``hold_bytes``
-        of state that a Python worker keeps between batches, 1 GiB: of all the places whose tasks it had, those last
+    hold_bytes : int
+        Of state that a Python worker keeps between batches, 1 GiB: of all the places whose tasks it had, those last
         written. A place whose state the worker of its next task does not hold is read from its files.
-    ``plan``
+    plan : str
         ``"native"``: Spark's own windows, for specs that these can express (:func:`explain` says which, and where they
         are best). Late rows are dropped, state is kept in the checkpoint, and a stream needs ``progress="native"``.
 
-    The accounting of each batch is in the query's progress, ``observedMetrics[name].stats``, a dict.
+    Returns
+    -------
+    DataFrame
+        The accounting of each batch is in the query's progress, ``observedMetrics[name].stats``, a dict.
+
+    Examples
+    --------
+    >>> import slicing as sl
+    >>> readings = spark.createDataFrame([(1, "a", 1), (2, "a", 2), (12, "b", 3)], "t long, k string, v long")
+    >>> spec = sl.Spec("t", {"ten": sl.tumbling(10)}, {"s": sl.sum("v")}, by="k")
+    >>> window_aggregate(readings, spec, partitions=1).select("window_end", "k", "s").orderBy("k").collect()
+    [Row(window_end=10, k='a', s=3), Row(window_end=20, k='b', s=3)]
     """
     if not isinstance(spec, Spec):
         raise TypeError(f"window_aggregate takes a DataFrame and a sl.Spec; got {type_of(spec)}")

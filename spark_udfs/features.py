@@ -68,9 +68,11 @@ def window_features(
     Examples
     --------
     >>> import slicing as sl
-    >>> aggs = {"n": sl.count(), "spent": sl.sum("paid")}
-    >>> spec = sl.FeatureSpec("user", ("asked_at", "ts"), {"1h": "1h", "7d": "7d"}, aggs)
-    >>> window_features(labels, sales, spec, partitions=200).write.parquet("features")  # doctest: +SKIP
+    >>> labels = spark.createDataFrame([("ann", 100)], "user string, t long")
+    >>> sales = spark.createDataFrame([("ann", 80, 1), ("ann", 95, 2)], "user string, t long, paid long")
+    >>> asked = sl.FeatureSpec("user", "t", {"10": 10, "ever": None}, {"spent": sl.sum("paid")})
+    >>> window_features(labels, sales, asked, partitions=1).collect()
+    [Row(user='ann', t=100, spent_10=2, spent_ever=3)]
     """
     if not isinstance(spec, FeatureSpec):
         raise TypeError(f"window_features takes two DataFrames and a sl.FeatureSpec; got {type_of(spec)}")

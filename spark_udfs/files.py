@@ -34,7 +34,22 @@ _LISTED = StructType(
 
 @dataclass(frozen=True)
 class FileRows:
-    """Rows of files, as :func:`read_files` gives them; ``window_aggregate`` takes it like a DataFrame."""
+    """Rows of files, as :func:`read_files` gives them; ``window_aggregate`` takes it like a DataFrame.
+
+    Parameters
+    ----------
+    paths
+        A DataFrame that has the files' paths.
+    schema
+        The columns of the rows, in Arrow's types.
+    format
+        Of the files.
+
+    Examples
+    --------
+    >>> read_files(spark, folder + "/readings", "t long, k string, v long", streaming=False).schema.names
+    ['t', 'k', 'v']
+    """
 
     paths: DataFrame  # one column: where each file is
     schema: pa.Schema
@@ -52,8 +67,39 @@ def read_files(
     """Rows of the files under ``path``, for :func:`window_aggregate`.
 
     Spark's file source tracks the names (each file once, exactly, over restarts); the workers read the files with
-    pyarrow, the query's columns only. ``schema`` is Spark's, Arrow's or a DDL string; without one the first file is
-    asked. ``options`` go to the file source, such as ``maxFilesPerTrigger=100``.
+    pyarrow, the query's columns only.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        The session.
+    path : str
+        A folder or a glob that Spark and the workers read.
+    schema : optional
+        The columns: Spark's type, Arrow's, or a DDL string. Without one the first file is asked.
+    format : str
+        ``"parquet"``, or another one that ``pyarrow.dataset`` reads.
+    streaming : bool
+        False: all files at once, as a batch.
+    options
+        Of Spark's file source, such as ``maxFilesPerTrigger=100``.
+
+    Returns
+    -------
+    FileRows
+        To be given to ``window_aggregate``, ``window_join`` or ``window_features``.
+
+    Examples
+    --------
+    A stream of files, of which the first window is complete (``spec`` is that of :func:`window_aggregate`'s example):
+
+    >>> rows = read_files(spark, folder + "/readings", "t long, k string, v long")
+    >>> windows = window_aggregate(rows, spec, state=folder + "/state", partitions=1)
+    >>> writer = windows.writeStream.format("memory").queryName("windows").trigger(availableNow=True)
+    >>> query = writer.option("checkpointLocation", folder + "/checkpoint").start()
+    >>> query.awaitTermination()
+    >>> spark.table("windows").select("window_end", "k", "s").collect()
+    [Row(window_end=10, k='a', s=3)]
     """
     choice(format, "format", FORMATS)
     reader = (spark.readStream if streaming else spark.read).format("binaryFile")

@@ -99,8 +99,11 @@ def window_join(
     Examples
     --------
     >>> import slicing as sl
-    >>> spec = sl.JoinSpec(on=["ad"], time=("shown_at", "clicked_at"), within=("0s", "10m"), how="left")
-    >>> window_join(shown, clicks, spec, state="hdfs:///q1/state", partitions=8)  # doctest: +SKIP
+    >>> shown = spark.createDataFrame([("x", 1), ("y", 2)], "ad string, shown_at long")
+    >>> clicks = spark.createDataFrame([("x", 5)], "ad string, clicked_at long")
+    >>> asked = sl.JoinSpec(on=["ad"], time=("shown_at", "clicked_at"), within=(0, 10), how="left")
+    >>> window_join(shown, clicks, asked, partitions=1).select("ad", "clicked_at").orderBy("ad").collect()
+    [Row(ad='x', clicked_at=5), Row(ad='y', clicked_at=None)]
     """
     if not isinstance(spec, JoinSpec):
         raise TypeError(f"window_join takes two DataFrames and a sl.JoinSpec; got {type_of(spec)}")

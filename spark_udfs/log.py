@@ -11,8 +11,6 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 class BatchLog(StreamingQueryListener):
     """Logs a line a micro-batch, of each ``window_aggregate`` and ``window_join``.
 
-    Add it by ``spark.streams.addListener(BatchLog())``.
-
     Parameters
     ----------
     logger
@@ -20,6 +18,9 @@ class BatchLog(StreamingQueryListener):
 
     Examples
     --------
+    >>> log = BatchLog()
+    >>> spark.streams.addListener(log)
+
     A line reads ``windows batch 12: 300 rows, 4 late; 57 windows; 812 cells (430 in the largest place), 48 kB; 2 held,
     0 cold; restored in 3 ms, published in 9; watermark 2026-01-01 09:03:40, 5.2 s behind; 310 ms``.
     """

@@ -50,7 +50,16 @@ _held = Held()  # of this worker
 
 
 class StateError(RuntimeError):
-    """State that is missing, damaged, or of another query."""
+    """State that is missing, damaged, or of another query.
+
+    Examples
+    --------
+    >>> try:
+    ...     peek(spark, spec, folder + "/state", checkpoint=folder)
+    ... except StateError as error:
+    ...     print(str(error).removeprefix(folder))
+    is no query's checkpoint: it has no metadata, offsets/ or commits/
+    """
 
 
 @dataclass(frozen=True)

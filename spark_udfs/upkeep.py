@@ -83,10 +83,39 @@ def drain(
     """What a stopped stream has left open, as a batch DataFrame; the stream has ended when it was read.
 
     Of ``window_aggregate`` these are the open windows, of ``window_join`` rows that are still without a partner.
-    ``checkpoint`` and ``layout`` are the query's. A batch that Spark has not completed is refused: run the query once
-    more, with ``trigger(availableNow=True)``. Draining again gives the same rows; the query refuses to go on after it.
-    Write them beside the stream's own output: of a folder that a file sink wrote, Spark reads only what that sink has
-    listed.
+    A batch that Spark has not completed is refused: run the query once more, with ``trigger(availableNow=True)``.
+    Draining again gives the same rows; the query refuses to go on after it. Write them beside the stream's own output:
+    of a folder that a file sink wrote, Spark reads only what that sink has listed.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        The session.
+    spec : Spec, JoinSpec or FeatureSpec
+        The query's.
+    state : str
+        Where it keeps its state.
+    partitions : int, optional
+        In how many parts its state is; needed where it was rescaled.
+    name : str, optional
+        The query's ``name``, where it has one.
+    checkpoint : str
+        Its ``checkpointLocation``: which batch is complete.
+    layout : str
+        As of ``window_aggregate``.
+
+    Returns
+    -------
+    DataFrame
+        The columns of the query.
+
+    Examples
+    --------
+    The end of the stream in :func:`read_files`'s example:
+
+    >>> rest = drain(spark, spec, folder + "/state", partitions=1, checkpoint=folder + "/checkpoint")
+    >>> rest.select("window_end", "k", "s").collect()
+    [Row(window_end=20, k='b', s=3)]
     """
     stand = Stand.of(spark, checkpoint, "drain")
     if stand.begun != stand.done:
@@ -108,7 +137,36 @@ def peek(
 ) -> DataFrame:
     """What a query has open after its last complete batch, as a batch DataFrame: what :func:`drain` would give.
 
-    The query goes on: it may run meanwhile. Arguments are those of :func:`drain`.
+    The query goes on: it may run meanwhile.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        The session.
+    spec : Spec, JoinSpec or FeatureSpec
+        The query's.
+    state : str
+        Where it keeps its state.
+    partitions : int, optional
+        In how many parts its state is; needed where it was rescaled.
+    name : str, optional
+        The query's ``name``, where it has one.
+    checkpoint : str
+        Its ``checkpointLocation``: which batch is complete.
+    layout : str
+        As of ``window_aggregate``.
+
+    Returns
+    -------
+    DataFrame
+        The columns of the query.
+
+    Examples
+    --------
+    Of the stream in :func:`read_files`'s example:
+
+    >>> peek(spark, spec, folder + "/state", checkpoint=folder + "/checkpoint").select("k", "s").collect()
+    [Row(k='b', s=3)]
     """
     stand = Stand.of(spark, checkpoint, "peek")
     return _open_windows(spark, spec, _files(spec, state, partitions, name, stand), stand, False, layout)
@@ -123,9 +181,36 @@ def rescale(
     name: str | None = None,
     checkpoint: str | None = None,
 ) -> int:
-    """Re-partition a stopped query's state for ``partitions=to``, exactly; the batch it stands at.
+    """Re-partition a stopped query's state, exactly. The old state stays where it is.
 
-    The old state stays where it is. ``partitions`` is the number there is, needed where it was rescaled before.
+    Parameters
+    ----------
+    spark : SparkSession
+        The session.
+    spec : Spec, JoinSpec or FeatureSpec
+        The query's.
+    state : str
+        Where it keeps its state.
+    to : int
+        The ``partitions`` that the query has from now on.
+    partitions : int, optional
+        In how many parts its state is; needed where it was rescaled.
+    name : str, optional
+        The query's ``name``, where it has one.
+    checkpoint : str
+        Its ``checkpointLocation``: which batch is complete.
+
+    Returns
+    -------
+    int
+        The batch that the query stands at.
+
+    Examples
+    --------
+    Of the stream in :func:`read_files`'s example:
+
+    >>> rescale(spark, spec, folder + "/state", to=2, checkpoint=folder + "/checkpoint")
+    0
     """
     if isinstance(to, bool) or not isinstance(to, int) or to < 1:
         raise ValueError(f"to must be a number of partitions, at least 1; got {to!r}")
@@ -161,9 +246,42 @@ def change(
 ) -> dict[str, dict[str, Any]]:
     """Add or remove windows and aggregates of a stopped query, which goes on from its checkpoint under the name ``to``.
 
-    What is added begins now. Told are ``{"windows": ..., "aggs": ...}`` with the time from which on each is complete
-    (None: from the first row on): an added window comes out if it starts then or later, an added aggregate is null in
-    windows that start before. ``data`` is the DataFrame to be read, needed if it has columns that were not read before.
+    What is added begins now: an added window comes out if it starts when it is complete or later, an added aggregate is
+    null in windows that start before.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        The session.
+    spec : Spec
+        The query's.
+    changed_spec : Spec
+        What it is from now on: other windows and aggregates, and nothing else.
+    state : str
+        Where it keeps its state.
+    to : str
+        The ``name`` that the query has from now on.
+    partitions : int, optional
+        In how many parts its state is; needed where it was rescaled.
+    name : str, optional
+        The query's ``name``, where it has one.
+    checkpoint : str
+        Its ``checkpointLocation``: which batch is complete.
+    data : DataFrame, optional
+        What is to be read, needed if it has columns that were not read before.
+
+    Returns
+    -------
+    dict
+        ``{"windows": ..., "aggs": ...}``: from when on each that was added is complete; None: from the first row on.
+
+    Examples
+    --------
+    Of the stream in :func:`read_files`'s example:
+
+    >>> more = sl.Spec("t", spec.windows, {**spec.aggs, "m": sl.mean("v")}, by="k")
+    >>> change(spark, spec, more, folder + "/state", "more", partitions=1, checkpoint=folder + "/checkpoint")
+    {'windows': {}, 'aggs': {'m': None}}
     """
     for one in (spec, changed_spec):
         if not isinstance(one, Spec):

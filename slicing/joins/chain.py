@@ -26,6 +26,20 @@ class Chain:
 
     ``push`` (``push_left`` and ``push_right`` if the first one joins), ``advance`` and ``flush`` are those of the first
     operator, and return the output of the last one.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> import slicing as sl
+    >>> minutes = sl.Operator(sl.Spec("t", {"m": sl.tumbling(60)}, {"n": sl.count()}))
+    >>> hours = sl.Spec("window_start", {"h": sl.tumbling(3600)}, {"most": sl.max("n")}, watermark=sl.manual())
+    >>> op = sl.chain(minutes, sl.Operator(hours))
+    >>> blob = op.snapshot()
+    >>> op = sl.Chain.restore([minutes.spec, hours], blob)
+    >>> op.push(pa.table({"t": [1, 2, 65]})).windows.num_rows
+    0
+    >>> op.flush().windows["most"].to_pylist()
+    [2]
     """
 
     def __init__(self, links: Sequence[Link]) -> None:

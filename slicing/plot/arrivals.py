@@ -32,6 +32,15 @@ def progress(outputs: Iterable[Output], data: Iterable[object] | None = None, ti
         ``data`` has a row a mark: ``kind`` ("row", "late", "watermark" or "window"), where it ``arrived`` (rows before
         it in the stream) and until, its ``start`` and ``end`` in event time, the ``window``, and its ``pane`` (which
         result of this window it is, from 0).
+
+    Examples
+    --------
+    >>> import pyarrow as pa, slicing as sl
+    >>> op = sl.Operator(sl.Spec("t", {"ten": sl.tumbling(10)}, {"n": sl.count()}))
+    >>> outputs = [op.push(pa.table({"t": [1, 4]})), op.push(pa.table({"t": [12, 3]})), op.flush()]
+    >>> chart = sl.plot.progress(outputs)
+    >>> [(mark["kind"], mark["end"]) for mark in chart.data.to_pylist()]
+    [('watermark', 4), ('watermark', 12), ('watermark', 12), ('window', 10), ('window', 20)]
     """
     alt = altair()
     found = list(outputs)

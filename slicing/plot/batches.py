@@ -27,6 +27,13 @@ def query(streaming_query: Any, name: str = "windows", live: float | None = None
     -------
     altair.VConcatChart
         ``data`` has a row a batch: ``batch``, ``rows``, ``late``, ``windows``, ``behind_s`` and ``state_kb``.
+
+    Examples
+    --------
+    Of the stream in the example of ``read_files``:
+
+    >>> sl.plot.query(query).data["rows"].to_pylist()
+    [3]
     """
     alt = altair()
     chart = _query_chart(alt, _progress_table(streaming_query, name))

@@ -29,6 +29,15 @@ def results(table: Any, y: str | None = None, by: str | Sequence[str] | None = N
     -------
     altair.Chart
         ``data`` has the table's columns and ``series``, the name of the line.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, slicing as sl
+    >>> rows = pa.table({"t": [1, 2, 15], "k": ["a", "b", "a"]})
+    >>> windows = sl.aggregate(rows, sl.Spec("t", {"ten": sl.tumbling(10)}, {"n": sl.count()}, by="k"))
+    >>> chart = sl.plot.results(windows)
+    >>> chart.data["series"].to_pylist()
+    ['ten · a', 'ten · b', 'ten · a']
     """
     alt = altair()
     table = pa.table(table)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+import doctest
+import inspect
 import json
 import os
 from collections.abc import Callable, Iterator
 from decimal import Decimal
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +27,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.listener import QueryProgressEvent
 
+import spark_udfs
 from spark_udfs import BatchLog, StateError, change, drain, peek, read_files, rescale, stages, window_aggregate
 from spark_udfs.local import session
 from spark_udfs.placed import by_hash, by_place
@@ -643,3 +647,32 @@ def test_what_stops_a_query_is_the_first_line_that_is_seen(spark: SparkSession, 
     with pytest.raises(Exception, match="null") as raised:
         run(frame, tmp_path)
     assert "time column 'ts' is null in row 0 of the batch; fill or drop nulls" in str(raised.value).splitlines()[0]
+
+
+STORY = """
+explain window_aggregate window_join window_features BatchLog FileRows read_files peek StateError change rescale drain
+"""
+
+
+def test_the_examples_of_public_names_are_one_story(spark: SparkSession, tmp_path: Path) -> None:
+    """In this order: later ones ask of the query of ``read_files``."""
+    assert sorted(STORY.split()) == sorted(spark_udfs.__all__)
+    known = {
+        **{name: getattr(spark_udfs, name) for name in spark_udfs.__all__},
+        "spark": spark,
+        "folder": str(tmp_path),
+    }
+    (tmp_path / "readings").mkdir()
+    pq.write_table(pa.table({"t": [1, 2, 12], "k": ["a", "a", "b"], "v": [1, 2, 3]}), tmp_path / "readings/0.parquet")
+    told = [getattr(spark_udfs, name) for name in STORY.split()]
+    if find_spec("altair") is not None:
+        told.append(sl.plot.query)
+    for found in told:
+        example = doctest.DocTestParser().get_doctest(inspect.getdoc(found), known, found.__name__, None, 0)
+        assert example.examples
+        said: list[str] = []
+        runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
+        runner.run(example, out=said.append, clear_globs=False)
+        assert not runner.failures, "".join(said)
+        known |= example.globs
+    spark.streams.removeListener(known["log"])

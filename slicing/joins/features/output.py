@@ -26,6 +26,17 @@ class FeatureOutput:
         ``bytes``.
     watermark : object
         No later result has a label's time before it; None while nothing is known.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> import slicing as sl
+    >>> op = sl.FeatureOperator(sl.FeatureSpec("user", "t", {"10": 10}, {"spent": sl.sum("paid")}))
+    >>> out = op.push_labels(pa.table({"user": ["ann"], "t": [100]}))
+    >>> out.rows.num_rows, out.stats["waiting"]
+    (0, 1)
+    >>> op.push_events(pa.table({"user": ["ann"], "t": [105], "paid": [1]})).rows["spent_10"].to_pylist()
+    [None]
     """
 
     rows: pa.Table
