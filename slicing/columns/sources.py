@@ -7,6 +7,7 @@ and only as far ahead as a few batches.
 from __future__ import annotations
 
 import io
+import itertools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -156,8 +157,10 @@ def _of_parquet_file(data: Any, wanted: Wanted) -> Iterator[pa.RecordBatch]:
     columns = list(wanted.columns) or None
     groups = _groups(data, wanted, wanted.bounds(schema))
     size = _rows(schema, columns)
-    found = data.iter_batches(size, row_groups=groups, columns=columns, use_threads=wanted.threads > 1)
-    return _within(_or_empty(found, schema), wanted)
+    many = wanted.threads > 1
+    # One row group after the other: of several at once Arrow reads all ahead that the consumer is slower by.
+    parts = (data.iter_batches(size, row_groups=[at], columns=columns, use_threads=many) for at in groups)
+    return _within(_or_empty(itertools.chain.from_iterable(parts), schema), wanted)
 
 
 def _groups(file: Any, wanted: Wanted, bounds: Bounds) -> list[int]:
