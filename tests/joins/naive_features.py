@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import inf
 
 LEAST = -(1 << 63)
 MOST = (1 << 63) - 1
@@ -31,6 +32,7 @@ class Naive:
     newest: list = field(default_factory=lambda: [None, None])
     rows: tuple = field(default_factory=lambda: ([], []))  # labels, events in time
     number: list = field(default_factory=lambda: [0, 0])
+    of_key: tuple = field(default_factory=lambda: ({}, {}))  # marks of single keys
 
     # --- definitions ---
 
@@ -41,6 +43,11 @@ class Naive:
         behind = [None if mark is None else mark - self.idle for mark in own]
         pairs = [(own[0], behind[1]), (own[1], behind[0])]
         return [max((mark for mark in pair if mark is not None), default=None) for pair in pairs]
+
+    def mark(self, side: int, key: object) -> float | None:
+        """The watermark of a key: its stream's, or its own mark if that is later."""
+        known = [m for m in (self.marks()[side], self.of_key[side].get(key)) if m is not None]
+        return max(known, default=None)
 
     def far_end(self, name: str, label: int) -> int | None:
         """None: there is none."""
@@ -63,7 +70,7 @@ class Naive:
         return [e for e in self.rows[1] if e.key == label.key and self.holds(name, label.time, e.time)]
 
     def complete(self, label: Row) -> bool:
-        mark = self.marks()[1]
+        mark = self.mark(1, label.key)
         if label.key is None or not self.wait:
             return True
         near = label.time - self.delay - min(near for _, near in self.ranges.values())
@@ -72,14 +79,16 @@ class Naive:
     def useless(self, event: Row) -> bool:
         """No label, waiting or still to come, reaches it. A later label reaches it in a range if the first label that
         may come does not leave it behind: the near end goes on for ever."""
-        mark = self.marks()[0]
         if event.key is None:
             return True
+        mark = self.mark(0, event.key)
         waiting = [label for label in self.rows[0] if not label.gone and label.key == event.key]
         if any(self.holds(name, label.time, event.time) for label in waiting for name in self.ranges):
             return False
         if mark is None:
             return False
+        if mark == inf:
+            return True
         for name in self.ranges:
             far = self.far_end(name, mark)
             if far is None or event.time > far:
@@ -92,13 +101,14 @@ class Naive:
 
     def push(self, batches: dict) -> tuple[list, dict]:
         """Labels that are answered, each with its events by range; late rows' numbers by side."""
-        marks, late = self.marks(), {}
-        for side, batch in batches.items():
+        late: dict = {}
+        before = [{key: self.mark(side, key) for _, key, _ in batch} for side, batch in sorted(batches.items())]
+        for (side, batch), marks in zip(sorted(batches.items()), before, strict=True):
             late[side] = []
             for time, key, values in batch:
                 row = Row(time, key, self.number[side], values)
                 self.number[side] += 1
-                if marks[side] is not None and time < marks[side]:
+                if marks[key] is not None and time < marks[key]:
                     late[side].append(row.number)
                 else:
                     self.rows[side].append(row)
@@ -106,7 +116,12 @@ class Naive:
                 self.newest[side] = time if self.newest[side] is None else max(self.newest[side], time)
         return self.settle(), late
 
-    def advance(self, labels: int | None = None, events: int | None = None) -> list:
+    def advance(self, labels: int | None = None, events: int | None = None, of_key: tuple = ((), ())) -> list:
+        """``of_key``: pairs of a key and its mark (None: no more rows at all), of both sides."""
+        for known, new_marks in zip(self.of_key, of_key, strict=True):
+            for key, mark in new_marks:
+                if key is not None:
+                    known[key] = max(known.get(key, -inf), inf if mark is None else mark)
         for side, mark in enumerate((labels, events)):
             if mark is not None:
                 new = mark + self.delays[side]

@@ -407,7 +407,6 @@ def test_explain_says_what_is_kept_and_until_when() -> None:
         ({"on": ["k", "k"]}, "on names the labels column 'k' twice"),
         ({"sequence": 5}, "sequence must be the name of a column of the events or None; got 5"),
         ({"schemas": 5}, "schemas must be a pair of pyarrow schemas, the labels' and the events'; got 5"),
-        ({"watermark": sl.punctuated("m", by=["k"])}, "marks keys one by one, which only joins take"),
         ({"watermark": sl.bounded(5, at_most_ahead=9)}, "watermark of features takes no at_most_ahead"),
     ],
     ids=str,

@@ -108,6 +108,15 @@ class Case:
         made |= {n: pa.array([values[n] for *_, values in rows], TYPES[n]) for n in TYPES}
         return pa.table(made | {"id": pa.array(range(first, first + len(rows)), pa.int64())})
 
+    def marks(self) -> tuple[list, list]:
+        """Of single keys, some far ahead, some for good."""
+        rng, found = self.rng, ([], [])
+        for of_side in () if self.keyless else found:
+            for _ in range(int(rng.choice([0, 0, 1, 3]))):
+                time = min(self.base + int(rng.integers(0, 80)) * self.scale, (1 << 63) - 20)
+                of_side.append((self.keys[int(rng.integers(0, len(self.keys)))], time if rng.random() < 0.9 else None))
+        return found
+
     def known(self, key: tuple) -> tuple | None:
         """A key as the definition compares it."""
         if self.keyless:
@@ -162,6 +171,22 @@ class Both:
             alive = [row for at, row in enumerate(rows) if firsts[side] + at not in late[side]]
             self.pushed[side] += alive
 
+    def mark(self, stream: int, time: int) -> None:
+        """Watermarks of one stream and of keys."""
+        marks: list = [None, None]
+        marks[stream] = time
+        of_key = self.case.marks()
+        names = [("k", "j", "t", pa.string(), pa.int32()), ("key", "j", "at", pa.large_string(), pa.int64())]
+        tables = []
+        for given, (k, j, t, k_type, j_type) in zip(of_key, names, strict=True):
+            columns = {
+                k: pa.array([key[0] for key, _ in given], k_type),
+                j: pa.array([key[1] for key, _ in given], j_type),
+            }
+            tables.append(pa.table(columns | {t: pa.array([time for _, time in given], pa.int64())}) if given else None)
+        keyed = [[(self.case.known(key), time) for key, time in given] for given in of_key]
+        self.check(self.op.advance(*marks, *tables), self.model.advance(*marks, (keyed[0], keyed[1])))
+
     def check(self, out: sl.FeatureOutput, expected: list) -> None:
         self.compare(out.rows, expected)
         assert out.stats.answered == len(expected)
@@ -200,9 +225,7 @@ def walked(case: Case) -> Both:
     for batches in case.batches(int(case.rng.integers(1, 12))):
         both.step(batches)
         if case.rng.random() < 0.2:
-            mark: list = [None, None]
-            mark[int(case.rng.integers(0, 2))] = min(case.base + int(case.rng.integers(0, 60)), (1 << 63) - 20)
-            both.check(both.op.advance(*mark), both.model.advance(*mark))
+            both.mark(int(case.rng.integers(0, 2)), min(case.base + int(case.rng.integers(0, 60)), (1 << 63) - 20))
         if case.rng.random() < 0.15:
             both.op = sl.FeatureOperator.restore(both.spec, both.op.snapshot())
     both.flush()

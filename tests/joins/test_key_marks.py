@@ -101,6 +101,22 @@ def test_marks_of_keys_without_rows_are_kept_and_forgotten() -> None:
     assert max(sizes[20:]) < 2 * max(sizes[5:10])
 
 
+def test_marks_of_keys_complete_labels_and_let_events_go() -> None:
+    mark = sl.punctuated("done", by=["k"])
+    asked = {"on": "k", "time": "t", "ranges": {"r": 10}, "aggs": {"n": sl.count()}, "watermark": (sl.manual(), mark)}
+    op = sl.FeatureOperator(sl.FeatureSpec(**asked))
+    op.push_labels(left(100, 100, k=["a", "b"]))
+    done = pa.array([None, 100, 99], pa.int64())
+    out = op.push_events(left(95, 96, 97, k=["a", "a", "b"]).append_column("done", done))
+    assert out.rows.to_pylist() == [{"t": 100, "k": "a", "n_r": 2}] and out.stats.waiting == 1
+    op = pickle.loads(pickle.dumps(op))
+    late = op.push_events(left(99, 99, k=["a", "b"]).append_column("done", done[:1].take([0, 0])))
+    assert late.late_events["k"].to_pylist() == ["a"] and late.stats.kept == 4
+    assert op.advance(labels_marks=left(106, k=["a"])).stats.kept == 3  # 96 is in reach of a label of 106
+    out = op.advance(labels_marks=left(None), events_marks=left(None, k=["b"]))
+    assert out.rows["n_r"].to_pylist() == [2] and out.stats.kept == 2  # labels of b may come
+
+
 def test_units_of_both_sides_may_differ() -> None:
     def side(unit: str, name: str, *times: int) -> pa.Table:
         return pa.table({"t": pa.array(times, pa.timestamp(unit)), name: pa.array(["a"] * len(times), pa.string())})

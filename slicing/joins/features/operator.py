@@ -78,9 +78,21 @@ class FeatureOperator(TwoSided):
         out: FeatureOutput = self._push({LEFT: one_batch(labels), RIGHT: one_batch(events)})
         return out
 
-    def advance(self, labels: object = None, events: object = None) -> FeatureOutput:
-        """Say that no label, or event, before its watermark will come; watermarks never go back."""
-        out: FeatureOutput = self._advance(labels, events)
+    def advance(
+        self, labels: object = None, events: object = None, labels_marks: object = None, events_marks: object = None
+    ) -> FeatureOutput:
+        """Say that no label, or event, before its watermark will come; watermarks never go back.
+
+        Parameters
+        ----------
+        labels, events
+            The watermark of a stream.
+        labels_marks, events_marks : table
+            Watermarks of single keys of a stream: its key columns and its time column; a null time says that no more
+            rows of the key come at all. A key's watermark is the larger of its stream's and its own mark: its late rows
+            are judged by it. Events' marks complete the labels of their keys, labels' marks let events go.
+        """
+        out: FeatureOutput = self._advance(labels, events, {LEFT: labels_marks, RIGHT: events_marks})
         return out
 
     def flush(self) -> FeatureOutput:
@@ -108,14 +120,15 @@ class FeatureOperator(TwoSided):
         """Keep the rows that came, and commit what comes of them."""
         plan = state.plan
         assert isinstance(plan, FeaturePlan)
-        step = FeatureStep(plan, state.sides, state.marks, state.codes, state.waiting[LEFT])
+        step = FeatureStep(plan, state.sides, state.marks, state.codes, state.waiting[LEFT], by_key=state.by_key)
         step.work(state.tasks, flush)
         rows = step.rows()
         step.let_go(flush)
         waiting = [step.keyless, NOBODY]
         left, right, _ = freed((step.labels, step.events), (), waiting)
         gone = waiting[LEFT], waiting[RIGHT]
-        state = forgotten(replace(state, sides=(left, right), marks=step.marks, tasks=(), waiting=gone))
+        state = replace(state, sides=(left, right), marks=step.marks, tasks=(), waiting=gone)
+        state = forgotten(state.without_marks())
         held = {"waiting": left.held + gone[LEFT].name.size, "kept": right.held, "bytes": state.nbytes}
         stats = Stats(counts | {"answered": step.answered} | held)
         mark = _reached(plan, state.marks)

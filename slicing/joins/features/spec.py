@@ -13,7 +13,7 @@ import pyarrow as pa
 from slicing.aggregates.aggregate import Formula
 from slicing.joins.spec import amount, on_columns, pair_of, schemas_of, shown, shown_pair, watermarks_of
 from slicing.query.spec import FrozenMap, stable
-from slicing.query.watermark import Bounded, Punctuated, Watermark
+from slicing.query.watermark import Bounded, Watermark
 from slicing.system.arguments import choice
 from slicing.times.durations import Duration, parse_span
 
@@ -118,9 +118,6 @@ class FeatureSpec:
             raise TypeError(f"wait must be True or False; got {wait!r}")
         put("wait", wait)
         put("watermark", watermarks_of(watermark, "features"))
-        for policy in self.watermark:
-            if isinstance(policy, Punctuated) and policy.by:
-                raise ValueError(f"watermark={policy!r} marks keys one by one, which only joins take")
         put("idle", None if idle is None else parse_span(idle, "idle", positive=True))
         if sequence is not None and (not isinstance(sequence, str) or not sequence):
             raise TypeError(f"sequence must be the name of a column of the events or None; got {sequence!r}")

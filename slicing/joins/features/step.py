@@ -12,11 +12,13 @@ import pyarrow as pa
 from slicing.columns.arrow_out import array_of
 from slicing.columns.order import order_by, stable_order
 from slicing.joins.arrivals import Rows
+from slicing.joins.by_key import KeyMarks
 from slicing.joins.features.answer import answered, is_reached
 from slicing.joins.features.plan import FeaturePlan
+from slicing.joins.keep import done_by_key
 from slicing.joins.progress import Marks
-from slicing.joins.sides import NO_KEY, Gone, Run, Side, run_of
-from slicing.joins.step import NOBODY, Task
+from slicing.joins.sides import NO_KEY, Done, Gone, Run, Side, run_of
+from slicing.joins.step import NO_MARKS, NOBODY, Task
 from slicing.joins.within import LEFT, MOST, RIGHT
 
 Ints = npt.NDArray[np.int64]
@@ -26,9 +28,17 @@ class FeatureStep:
     """The rows of a push: what both sides become, and the labels that are answered."""
 
     def __init__(
-        self, plan: FeaturePlan, sides: Sequence[Side], marks: Marks, codes: int, waiting: Gone, whole: bool = False
+        self,
+        plan: FeaturePlan,
+        sides: Sequence[Side],
+        marks: Marks,
+        codes: int,
+        waiting: Gone,
+        whole: bool = False,
+        by_key: tuple[KeyMarks, KeyMarks] | None = None,
     ) -> None:
         self.plan, self.marks, self.codes = plan, marks, codes
+        self._by_key = NO_MARKS if by_key is None else by_key
         self.labels, self.events = sides
         # labels of a null key, by (time, arrival), that wait for the events' columns
         self.keyless = replace(waiting, code=np.full(waiting.name.size, -1, np.int32))
@@ -48,6 +58,9 @@ class FeatureStep:
                 self._take(task.rows, until)
         self.labels, gone = self.labels.purged(until)
         self._leaving += gone
+        if len(self._by_key[RIGHT]) and self.plan.known[RIGHT]:
+            self.labels, gone = self.labels.purged_by(done_by_key(self.plan, LEFT, self._by_key[RIGHT], self.codes))
+            self._leaving += gone
         if (until is not None or self.plan.known[RIGHT]) and self.keyless.name.size:
             self._leaving.append(self.keyless)
             self.keyless = NOBODY
@@ -58,8 +71,11 @@ class FeatureStep:
             self.events, _ = self.events.purged(MOST)
             return
         until = self.plan.within.done(RIGHT, self.marks.left)
-        if until is not None:
-            self.events = self.events.without([self._still_reached(run, until) for run in self.events.runs])
+        of_labels, done = self._by_key[LEFT], None
+        if len(of_labels):
+            done = done_by_key(self.plan, RIGHT, of_labels, self.codes)
+        if until is not None or done is not None:
+            self.events = self.events.without([self._still_reached(run, until, done) for run in self.events.runs])
 
     def rows(self) -> pa.Table:
         """The labels that leave, with their aggregates."""
@@ -102,11 +118,14 @@ class FeatureStep:
             alone = Gone(code, rows.keyless_time.take(order), rows.keyless.take(order))
             self.keyless = _both(self.keyless, alone)
 
-    def _still_reached(self, run: Run, until: int) -> npt.NDArray[np.bool_] | None:
-        """Which events are later than a time, or reached by a label that waits; None: all."""
-        if run.low > until:
+    def _still_reached(self, run: Run, until: int | None, done: Done | None) -> npt.NDArray[np.bool_] | None:
+        """Which events a label to come may reach, later than a time or than that of their key, or one that waits does;
+        None: all."""
+        if done is None and (until is None or run.low > until):
             return None
-        keep = run.time > until
+        keep: npt.NDArray[np.bool_] = np.ones(len(run), np.bool_) if until is None else run.time > until
+        if done is not None:
+            keep = keep & ~done.rows(run)
         passed = np.flatnonzero(~keep)
         earlier = run.take(passed)
         for labels in self.labels.runs:
