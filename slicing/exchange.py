@@ -37,7 +37,7 @@ from slicing.operator import Operator
 from slicing.push import Arrivals, close, collect, encoded, reached_by, read
 from slicing.query.spec import ProcessingTime, Spec
 from slicing.query.triggers import ARRIVAL, ByHand, EveryProcessingTime
-from slicing.query.watermark import Ordered, Progress
+from slicing.query.watermark import Ordered, Progress, Punctuated
 from slicing.storage.store import Store
 from slicing.system.bundles import bundled, table_bytes, table_of, unbundled
 from slicing.windows.rows.row_windows import RowWindow
@@ -82,6 +82,11 @@ def check(spec: Spec, places: int = 1) -> None:
         raise ValueError(
             "watermark=sl.ordered() needs rows in the order they arrived, and here they come from several places; use "
             "sl.bounded(delay) or sl.ordered(on_disorder='late')"
+        )
+    if isinstance(spec.watermark, Punctuated) and spec.watermark.by:
+        raise ValueError(
+            f"watermark={spec.watermark!r} marks keys one by one, which readers of other rows do not know; use "
+            f"sl.punctuated({spec.watermark.column!r}) or sl.bounded(delay)"
         )
 
 

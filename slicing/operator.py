@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slicing import marked
 from slicing.closing.output import Output, Stats
 from slicing.closing.wide import check_layout, widened
 from slicing.columns.sources import one_batch
@@ -26,7 +27,7 @@ from slicing.query.plan import Plan
 from slicing.query.policy import Policy, checked
 from slicing.query.spec import Spec
 from slicing.query.triggers import ByHand
-from slicing.query.watermark import Bounded, Moved, Ordered
+from slicing.query.watermark import Bounded, Moved, Ordered, Punctuated
 from slicing.reducing.batch import Rows
 from slicing.system.arguments import at_least_one
 from slicing.system.heap import keep_freed_memory
@@ -114,6 +115,8 @@ class Operator:
                 f"max_windows_per_push={max_windows_per_push} spreads complete windows over later pushes, which would "
                 f"mix them with early results; got trigger={spec.trigger!r}. Leave one of the two out"
             )
+        if isinstance(spec.watermark, Punctuated) and spec.watermark.by:
+            marked.check_policy(self._policy, f"watermark={spec.watermark!r}")
         self._wide = check_layout(layout, spec)
         self._now: State | None = None
         self._advanced: tuple[object, ...] = ()  # watermarks given before the first push, which tells their type
@@ -144,7 +147,7 @@ class Operator:
             before.store.head.check()
         known = 0 if before.keys is None else len(before.keys)
         try:
-            pushed = push(before, given, self._upto)
+            pushed = (marked.push if marked.takes(before) else push)(before, given, self._upto)
             if self._policy.max_bytes is not None:
                 pushed = within(before, given, pushed, known, self._upto)
             out = self._commit(pushed)
@@ -184,16 +187,45 @@ class Operator:
         if now.watermark != before.watermark and pushed is not None and pushed.time.size:
             self._moved, self._since = Moved(*pushed.latest(), before.watermark), (0, 0)
 
-    def advance(self, watermark: object) -> Output:
-        """Say that no row before ``watermark`` will come (a punctuation); it never goes back."""
+    def advance(self, watermark: object = None, *, marks: object = None) -> Output:
+        """Say that no row before ``watermark`` will come (a punctuation), or none of some keys; neither goes back.
+
+        Parameters
+        ----------
+        watermark
+            A time, or None.
+        marks : table, optional
+            Watermarks of single keys: the key columns and the time column, a row a key; a null time says that no more
+            rows of the key come at all. A key's watermark is the larger of the stream's and its own mark: its rows are
+            late by it, and its windows close by it. ``out.watermark`` stays the stream's.
+
+        Examples
+        --------
+        >>> op = sl.Operator(sl.Spec("t", {"ten": sl.tumbling(10)}, {"n": sl.count()}, by="k", watermark=sl.manual()))
+        >>> _ = op.push(pa.table({"t": [1, 2, 3], "k": ["a", "b", "a"]}))
+        >>> op.advance(marks=pa.table({"t": [10], "k": ["a"]})).windows.select(["k", "n"]).to_pylist()
+        [{'k': 'a', 'n': 2}]
+        """
+        if watermark is None and marks is None:
+            raise TypeError("advance takes a watermark, marks= of keys, or both; got none")
         if self._now is None:
+            if marks is not None:
+                raise ValueError("marks of keys need the columns of the rows; push some first")
             self._advanced = (*self._advanced, plain_moment(watermark))
             return self._shown(Output(_no_windows(self.spec), pa.table({}), Stats(NO_ROWS | _NO_STATE), None))
-        return self._advance(_advanced(self._now.plan, watermark))
+        upto = None if watermark is None else _advanced(self._now.plan, watermark)
+        if marks is None:
+            assert upto is not None
+            return self._advance(upto)
+        if self._ended:
+            raise RuntimeError("the operator was flushed, which ends its stream; build a new Operator to go on")
+        return self._commit(marked.advance(self._now, upto, marks))
 
     def _advance(self, upto: int) -> Output:
         """Of an operator with rows: what no later row comes before, in ticks."""
         assert self._now is not None
+        if marked.takes(self._now):
+            return self._commit(marked.advance(self._now, upto, None))
         return self._commit(advance(self._now, upto))
 
     def fire(self, *names: str) -> Output:
@@ -236,7 +268,7 @@ class Operator:
         if self._now is None:
             self._ended = True
             return self._shown(Output(_no_windows(self.spec), pa.table({}), Stats(NO_ROWS | _NO_STATE), None))
-        out = self._commit(flush(self._now))
+        out = self._commit((marked.flush if marked.takes(self._now) else flush)(self._now))
         self._ended = True
         return out
 
@@ -299,6 +331,11 @@ class Operator:
             raise RuntimeError("the operator was flushed, which ends its stream; build a new Operator to go on")
         if added is not None and added in self.spec.windows:
             raise ValueError(f"add_window: there is a window {added!r} already; remove it first or choose another name")
+        if self._now is not None and len(self._now.marks):
+            raise ValueError(
+                f"{'remove' if added is None else 'add'}_window: {len(self._now.marks)} keys have marks ahead of the "
+                "stream; advance its watermark past them first"
+            )
         spec = with_windows(self.spec, windows)
         check_layout("wide" if self._wide else "long", spec)
         state = None if self._state is None else replanned(self._state, spec, added)

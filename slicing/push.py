@@ -15,7 +15,7 @@ between: the head of the store prepares to take its rows in place, and does so w
 from __future__ import annotations
 
 import time as clock
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -60,6 +60,7 @@ class Batch(NamedTuple):
     rows: Rows  # those that have a time
     null_time: Ints  # the positions of those that have none
     ahead: Ints = NOWHERE  # the positions of those too far ahead of the watermark
+    columns: Mapping[str, pa.Array] = {}  # of those that have a time
 
     @property
     def aside(self) -> Ints:
@@ -115,7 +116,7 @@ def push(before: State, data: pa.RecordBatch, upto: int | None = None) -> Pushed
             state.store = addition.store
             waited = give_waiting(state)
             state.watermark = reached
-            return Pushed(state, _output(state, batch, [waited], coming=addition.slots), addition.commit, rows)
+            return Pushed(state, output_of(state, batch, [waited], coming=addition.slots), addition.commit, rows)
     if state.store.head is not None:
         state.store = state.store.whole(BEGIN if state.newest is None else state.newest)
     arrivals = collect(state, rows)
@@ -126,7 +127,7 @@ def push(before: State, data: pa.RecordBatch, upto: int | None = None) -> Pushed
         state.store = state.store.settled()
     if rows.codes > plan.policy.packed_keys and plan.packs:
         state.store = state.store.at_rest(len(arrivals.cells))
-    return Pushed(state, _output(state, batch, answers, change, arrivals.late, arrivals.outside), None, rows)
+    return Pushed(state, output_of(state, batch, answers, change, arrivals.late, arrivals.outside), None, rows)
 
 
 def within(before: State, data: pa.RecordBatch, pushed: Pushed, known: int, upto: int | None) -> Pushed:
@@ -190,7 +191,7 @@ def read(state: State, data: pa.RecordBatch) -> Batch:
         state.newest = high if state.newest is None else max(high, state.newest)
         if state.oldest is None or low < state.oldest:
             _began(state, times, low)
-    return Batch(given, rows, null_time, ahead)
+    return Batch(given, rows, null_time, ahead, columns)
 
 
 def _began(state: State, times: Ints, low: int) -> None:
@@ -268,7 +269,7 @@ def _ranks(state: State, name: str, column: pa.Array) -> Ints:
     pool, store, rows = state.pools[name], state.store, state.rows
     used = np.arange(len(pool))
     values = store.values + rows.values + (0 if state.passed is None else state.passed.size)
-    if len(pool) > 2 * values + 1024 and not (state.postponed or state.apart):  # crowded
+    if len(pool) > 2 * values + 1024 and not (state.postponed or state.apart or state.groups):  # crowded
         used = np.union1d(store.ranks_used(name, len(pool)), rows.ranks_used(name, len(pool)))
         for told in state.told.values():
             used = np.union1d(used, told.ranks_used(name, len(pool)))
@@ -281,6 +282,9 @@ def _ranks(state: State, name: str, column: pa.Array) -> Ints:
         state.told = {window: told.reranked(name, moved) for window, told in state.told.items()}
         state.passed = None if state.passed is None else state.passed.reranked(name, moved)
         state.store, state.rows = store.reranked(name, moved), rows.reranked(name, moved)
+        state.groups = tuple(
+            g.but(store=g.store.reranked(name, moved), rows=g.rows.reranked(name, moved)) for g in state.groups
+        )
     state.pools = state.pools | {name: pool}
     return ranked
 
@@ -565,13 +569,14 @@ def output(
     late: pa.Table | None = None,
     counts: dict[str, int] = NO_ROWS,
     coming: Mask | None = None,
+    whole: bool = False,
 ) -> Output:
-    """The answers as Arrow, the accounting, and what is held now that all else was let go."""
+    """The answers as Arrow, the accounting, and what is held now that all else was let go. ``whole``: all answers are
+    known to be of windows that the data covers."""
     plan = state.plan
     windows = plan.no_windows
     if answers or change is not UNCHANGED:
-        if plan.full and state.newest is not None:
-            answers = [_covered(state, some) for some in answers]
+        answers = answers if whole else in_full(state, answers)
         if plan.paned:
             windows = early.table(state, answers, change.revised, change.panes)
         else:
@@ -589,18 +594,21 @@ def output(
         size += pool.nbytes
     if state.postponed:
         size += held_beside(store, state.postponed)
-    for apart in state.apart:
-        more = apart.store.held()
+    for beside in (*(apart.store for apart in state.apart), *(group.store for group in state.groups)):
+        more = beside.held()
         slices, cells, size = slices + more[0], cells + more[1], size + more[2]
     for runs in state.told.values():
         more = runs.held()
         cells, size = cells + more[1], size + more[2]
     if plan.panes_of_rows:
         cells, size = cells + state.row_panes.size, size + state.row_panes.nbytes
+    kept = len(state.rows) if plan.keeps_rows else 0
+    for group in state.groups if plan.keeps_rows else ():
+        kept, size = kept + len(group.rows), size + group.rows.nbytes
     held = {
         "slices": slices,
         "cells": cells,
-        "kept": len(state.rows) if plan.keeps_rows else 0,
+        "kept": kept,
         "keys": given,
         "bytes": size,
         "windows": windows.num_rows,
@@ -611,6 +619,7 @@ def output(
         if known is None or not known[0].equals(state.given, check_metadata=True):
             plan.memo["no late rows"] = known = state.given, results.none_late(state.given)
         late = known[1]
+    size += state.marks.nbytes
     reached = state.reached if state.postponed else state.watermark
     stats = Stats(counts | held)
     if reached is None:
@@ -619,8 +628,14 @@ def output(
     return Output(windows, late, stats, told, Reach(plan, reached, store.runs if plan.session_gaps else ()))
 
 
-def _covered(state: State, answers: Answers) -> Answers:
+def in_full(state: State, answers: Sequence[Answers]) -> Sequence[Answers]:
     """Without windows that were asked for in full and are not."""
+    if not state.plan.full or state.newest is None:
+        return answers
+    return [_covered(state, some) for some in answers]
+
+
+def _covered(state: State, answers: Answers) -> Answers:
     assert state.newest is not None
     begun, until = END if state.oldest is None else state.oldest, state.newest + state.plan.measure.least
     until = until if state.watermark is None else max(until, state.watermark)
@@ -628,7 +643,7 @@ def _covered(state: State, answers: Answers) -> Answers:
     return answers.take(~(cut & np.isin(answers.window, state.plan.full))) if cut.any() else answers
 
 
-def _output(
+def output_of(
     state: State,
     batch: Batch,
     answers: Sequence[Answers],
@@ -636,6 +651,7 @@ def _output(
     late: Ints = NOWHERE,
     outside: int = 0,
     coming: Mask | None = None,
+    whole: bool = False,
 ) -> Output:
     """Of a push: with its late rows, and what became of all."""
     rows, missing, ahead = None, batch.null_time.size, batch.ahead.size
@@ -643,4 +659,4 @@ def _output(
         rows = results.late_rows(batch.given, batch.null_time, late, batch.ahead)
     windowed = batch.rows.time.size - late.size - outside
     counts = {"rows": batch.given.num_rows, "windowed": windowed, "late": late.size, "outside": outside}
-    return output(state, answers, change, rows, counts | {"null_time": missing, "ahead": ahead}, coming)
+    return output(state, answers, change, rows, counts | {"null_time": missing, "ahead": ahead}, coming, whole)

@@ -27,6 +27,7 @@ LAYERS = [
     ["kept_rows"],
     ["lifecycle"],
     ["push"],
+    ["marked"],
     ["operator"],
     ["exchange", "joins"],
     ["api", "explain"],

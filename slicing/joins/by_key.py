@@ -2,78 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.columns.arrow_out import array_of
+from slicing.columns.key_marks import KeyMarks
 from slicing.columns.keys import KeyTable
-from slicing.columns.order import none
 from slicing.columns.sources import one_batch
 from slicing.columns.typed import column_type
 from slicing.columns.values import plain
 from slicing.joins.arrivals import Timed, comparable
 from slicing.joins.plan import SidePlan, TwoSides
-from slicing.joins.within import LEAST, MOST
+from slicing.joins.within import MOST
 from slicing.query.watermark import Punctuated
 
 Ints = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, eq=False)
-class KeyMarks:
-    """Keys of one side, by code, and their marks in ticks of the common time; MOST: no more rows at all."""
-
-    code: Ints
-    mark: Ints
-
-    @staticmethod
-    def none() -> KeyMarks:
-        return KeyMarks(none(), none())
-
-    def __len__(self) -> int:
-        return self.code.size
-
-    def raised(self, code: Ints, mark: Ints) -> KeyMarks:
-        """With more marks; a mark never goes back."""
-        both, marks = np.concatenate([self.code, code]), np.concatenate([self.mark, mark])
-        order = np.lexsort((marks, both))
-        both, marks = both[order], marks[order]
-        last = np.append(both[1:] != both[:-1], True)[: both.size]
-        return KeyMarks(both[last], marks[last])
-
-    def ahead_of(self, watermark: int | None) -> KeyMarks:
-        """Without marks that the stream's watermark has reached."""
-        if watermark is None or not len(self):
-            return self
-        ahead = (self.mark > watermark) | (self.mark == MOST)
-        return self if ahead.all() else self.taken(ahead)
-
-    def taken(self, some: npt.NDArray[np.bool_]) -> KeyMarks:
-        """Only some of them."""
-        return KeyMarks(self.code[some], self.mark[some])
-
-    def recoded(self, code: npt.NDArray[np.int32]) -> KeyMarks:
-        """Codes renumbered: ``code[old]`` is the new one."""
-        new = code[self.code].astype(np.int64)
-        order = np.argsort(new)
-        return KeyMarks(new[order], self.mark[order])
-
-    def scaled(self, scale: int) -> KeyMarks:
-        """In finer ticks."""
-        if scale == 1:
-            return self
-        end = self.mark == MOST
-        mark = np.where(end, 0, np.clip(self.mark, LEAST // scale, MOST // scale)) * scale
-        return KeyMarks(self.code, np.where(end, MOST, mark))
-
-    def of(self, code: npt.NDArray[np.int32]) -> Ints:
-        """The mark of each row's key; LEAST: it has none."""
-        at = np.minimum(np.searchsorted(self.code, code), self.code.size - 1)
-        found: Ints = np.where(self.code[at] == code, self.mark[at], LEAST)
-        return found
 
 
 def marks_of(plan: TwoSides, side: SidePlan, keys: KeyTable | None, data: object, argument: str) -> tuple[Ints, Ints]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from slicing.joins.by_key import KeyMarks
+from slicing.columns.key_marks import KeyMarks
 from slicing.joins.pairs import find
 from slicing.joins.plan import JoinPlan, TwoSides
 from slicing.joins.progress import Marks

@@ -16,9 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.columns.arrow_io import one_piece
+from slicing.columns.key_marks import KeyMarks
 from slicing.columns.keys import KeyTable
 from slicing.joins.arrivals import Rows
-from slicing.joins.by_key import KeyMarks
 from slicing.joins.plan import Asked, TwoSides
 from slicing.joins.progress import Marks
 from slicing.joins.sides import NO_KEY, Gone, Run, Side

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
+from slicing.columns.key_marks import KeyMarks
 from slicing.columns.keys import KeyTable
 from slicing.columns.order import distinct
 from slicing.joins.arrivals import Rows, unfit
-from slicing.joins.by_key import KeyMarks
 from slicing.joins.plan import TwoSides
 from slicing.joins.progress import Marks, effective
 from slicing.joins.sides import UNFIT, Gone, Run, Side
@@ -38,7 +38,7 @@ class JoinState:
     marks: Marks = field(default_factory=Marks)  # those that all of the rows that were joined have reached
     tasks: tuple[Task, ...] = ()  # rows that still wait to be joined
     waiting: tuple[Gone, Gone] = (NOBODY, NOBODY)  # rows to be shown once the other side's columns are known
-    by_key: tuple[KeyMarks, KeyMarks] = field(default_factory=lambda: (KeyMarks.none(), KeyMarks.none()))
+    by_key: tuple[KeyMarks, KeyMarks] = (KeyMarks(), KeyMarks())
 
     @staticmethod
     def fresh(plan: TwoSides, whole: bool = False) -> JoinState:

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from slicing.columns.key_marks import KeyMarks
 from slicing.columns.order import order_by, stable_order
 from slicing.joins.arrivals import Rows
-from slicing.joins.by_key import KeyMarks
 from slicing.joins.keep import chosen_still, done_by_key
 from slicing.joins.pairs import PIECE, Found, best_pairs, chosen, find
 from slicing.joins.plan import JoinPlan
@@ -384,7 +384,7 @@ class Step:
         return Block(np.insert(left, at, lonely), np.insert(right, at, -1))
 
 
-NO_MARKS = KeyMarks.none(), KeyMarks.none()
+NO_MARKS = KeyMarks(), KeyMarks()
 _NONE = np.empty(0, np.int64)
 _NO_CODES = np.empty(0, np.int32)
 NOBODY = Gone(_NO_CODES, _NONE, _NONE)

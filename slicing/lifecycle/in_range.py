@@ -32,6 +32,9 @@ class OutOfRange(ValueError):
 
 def check_state(state: State) -> None:
     """Refuse a state that says more than its own tables hold."""
+    _check_within(state.marks.code, _codes(state.keys), "keys with marks")
+    for group in state.groups:
+        check_state(group)
     plan, rows = state.plan, state.rows
     codes = _codes(state.keys)
     runs = [*state.store.runs, *(run for p in state.postponed for run in p.store.runs), *of_runs(state.apart)]

@@ -28,6 +28,7 @@ from slicing.cells.unread import Unread
 from slicing.closing.postpone import Postponed
 from slicing.closing.revise import Revisions
 from slicing.columns.arrow_io import one_piece
+from slicing.columns.key_marks import KeyMarks
 from slicing.columns.keys import KeyTable
 from slicing.columns.row_values import as_arrow, values_of
 from slicing.kept_rows.by_key import KeyRows
@@ -53,7 +54,7 @@ from slicing.windows.rows.users import context_json, context_value
 Ints = npt.NDArray[np.int64]
 
 MAGIC = b"SLICESNP"
-FORMAT = 10
+FORMAT = 11
 _HEAD = struct.Struct("<8sI16s")  # magic, format, checksum of all that follows
 
 
@@ -162,7 +163,37 @@ def _state_header(state: State) -> dict[str, Any]:
         "passed": state.passed is not None,
         "fired": [state.epoch, state.fired, state.fired_at],
         "rows": _rows_header(state.rows),
+        "marks": len(state.marks),
+        "groups": [_group_header(group) for group in state.groups],
     }
+
+
+def _group_header(state: State) -> dict[str, Any]:
+    """Of keys that are ahead of the stream: what is theirs alone."""
+    return {
+        "watermark": state.watermark,
+        "filled": list(state.filled),
+        "runs": len(state.store.runs),
+        "coarse": state.store.coarse,
+        "rows": _rows_header(state.rows),
+    }
+
+
+def _group_tables(state: State) -> list[pa.Table]:
+    tables = [pa.table({"end": last}) for last in state.filled.values()]
+    tables.append(pa.table(asdict(state.revisions)))
+    tables += [_cells_table(run) for run in state.store.runs]
+    return tables + _row_tables(state.rows)
+
+
+def _group(state: State, header: dict[str, Any], take: Iterator[pa.Table]) -> State:
+    """What ``_group_header`` and ``_group_tables`` have written."""
+    plan = state.plan
+    filled = {k: next(take)["end"].to_numpy().copy() for k in header["filled"]}
+    revisions = Revisions(**{name: c.to_numpy() for name, c in zip(*_columns(next(take)), strict=True)})
+    store = Store(plan, tuple(_cells(plan, next(take)) for _ in range(header["runs"])), header["coarse"])
+    rows = _rows(plan, header["rows"], take)
+    return state.but(watermark=header["watermark"], store=store, rows=rows, filled=filled, revisions=revisions)
 
 
 def _state_tables(state: State, packed: bool = False) -> list[pa.Table | Unread]:
@@ -183,7 +214,11 @@ def _state_tables(state: State, packed: bool = False) -> list[pa.Table | Unread]
     tables += [_cells_table(run) for store in state.told.values() for run in store.runs]
     if state.passed is not None:
         tables += _passed_tables(state.passed)
-    return tables + _row_tables(state.rows)
+    tables += _row_tables(state.rows)
+    if len(state.marks):
+        tables.append(pa.table({"code": state.marks.code, "mark": state.marks.mark}))
+    tables += [table for group in state.groups for table in _group_tables(group)]
+    return tables
 
 
 class _Tables(Iterator[pa.Table]):
@@ -258,7 +293,7 @@ def _state(spec: Spec, header: dict[str, Any], take: _Tables, known: State | Non
     told = {name: Store(plan, tuple(_cells(plan, next(take)) for _ in range(runs))) for name, runs in header["told"]}
     passed = _passed(plan, take) if header["passed"] else None
     epoch, fired, fired_at = header["fired"]
-    return State(
+    state = State(
         plan,
         store,
         _rows(plan, header["rows"], take),
@@ -281,6 +316,10 @@ def _state(spec: Spec, header: dict[str, Any], take: _Tables, known: State | Non
         fired=fired,
         fired_at=fired_at,
     )
+    if header["marks"]:
+        state.marks = KeyMarks(*(column.to_numpy() for column in next(take).columns))
+    state.groups = tuple(_group(state, group, take) for group in header["groups"])
+    return state
 
 
 def _stands(plan: Plan) -> tuple[object, ...]:

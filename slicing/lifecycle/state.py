@@ -6,12 +6,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.closing.fill import Filled
 from slicing.closing.open_runs import PushedRuns, Told
 from slicing.closing.postpone import Postponed
 from slicing.closing.revise import Revisions
+from slicing.columns.key_marks import KeyMarks
 from slicing.columns.keys import KeyTable
 from slicing.columns.values import decoded, storable
 from slicing.kept_rows.by_key import KeyRows
@@ -23,6 +25,9 @@ from slicing.storage.apart import Apart, of_runs
 from slicing.storage.row_panes import RowPanes
 from slicing.storage.store import Store
 from slicing.windows.bounds import BEGIN
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 
 FEW_KEYS = 256  # not worth a look
 
@@ -52,6 +57,8 @@ class State:
     pushed: PushedRuns | None = None  # within a push, of plans with sessions and triggers
     told: Told = field(default_factory=dict)  # of sessions and whole streams that are not reported by each push
     passed: RowPanes | None = None  # of plans with panes at rows
+    marks: KeyMarks = field(default_factory=KeyMarks)  # of keys that are ahead of the stream
+    groups: tuple[State, ...] = ()  # these keys' (slicing.lifecycle.by_key), by watermark
     fired_at: dict[str, int] = field(default_factory=dict)  # window -> when a clock fired it last, or was first asked
 
     @staticmethod
@@ -101,18 +108,15 @@ def forget(state: State, keys: KeyTable) -> KeyTable:
     Looking costs a pass over all cells: it waits until a quarter of the keys are new since the last time.
     """
     used = np.zeros(len(keys), np.bool_)
-    for run in state.store.runs:
-        used[run.code] = True
     for run in of_runs(state.apart):
         used[run.code] = True
     for run in (run for store in state.told.values() for run in store.runs):
         used[run.code] = True
-    used[state.revisions.code] = True
     if state.passed is not None:
         used |= state.passed.uses(used.size)
-    used |= state.rows.uses(used.size)
-    for last in state.filled.values():
-        used[: last.size] |= last > BEGIN
+    used[state.marks.code] = True
+    for part in (state, *state.groups):
+        _use(part, used)
     postponed = tuple(p.rest() for p in state.postponed)
     for run in (run for p in postponed for run in p.store.runs):
         used[run.code] = True
@@ -123,12 +127,31 @@ def forget(state: State, keys: KeyTable) -> KeyTable:
     code = np.full(len(keys), -1, np.int64)
     code[live] = np.arange(live.size)
     state.keys = fewer = keys.compact(live)
-    state.store, state.rows = state.store.recoded(code), state.rows.recoded(code)
-    state.revisions = state.revisions.recoded(code)
+    state.marks = state.marks.recoded(code)
+    state.groups = tuple(group.but(**_recoded(group, code, live)) for group in state.groups)
+    state.__dict__.update(_recoded(state, code, live))
     state.apart = tuple(known.but(known.store.recoded(code)) for known in state.apart)
     state.told = {name: store.recoded(code) for name, store in state.told.items()}
     state.passed = None if state.passed is None else state.passed.recoded(code)
-    state.filled = {k: last[live[live < last.size]] for k, last in state.filled.items()}
     state.postponed = tuple(p.recoded(code) for p in postponed)
     state.crowded = max(2 * live.size, FEW_KEYS)
     return fewer
+
+
+def _use(state: State, used: Mask) -> None:
+    """Mark the codes that a state's own cells, rows and windows given out have."""
+    for run in state.store.runs:
+        used[run.code] = True
+    used[state.revisions.code] = True
+    used |= state.rows.uses(used.size)
+    for last in state.filled.values():
+        used[: last.size] |= last > BEGIN
+
+
+def _recoded(state: State, code: Ints, live: Ints) -> dict[str, Any]:
+    return {
+        "store": state.store.recoded(code),
+        "rows": state.rows.recoded(code),
+        "revisions": state.revisions.recoded(code),
+        "filled": {k: last[live[live < last.size]] for k, last in state.filled.items()},
+    }

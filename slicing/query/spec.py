@@ -228,6 +228,13 @@ class Spec:
         self._check_triggers()
         if op is not None:
             self._check_op()
+        if isinstance(self.watermark, Punctuated) and self.watermark.by:
+            if sorted(self.watermark.by) != sorted(self.by):
+                raise ValueError(
+                    f"watermark={self.watermark!r} marks keys of {', '.join(self.watermark.by)}; by must name the key "
+                    f"columns: {', '.join(self.by) or 'there are none'}"
+                )
+            check_marks(self, f"watermark={self.watermark!r}")
 
     @property
     def revises(self) -> bool:
@@ -668,6 +675,27 @@ def _mapping(value: object, argument: str, allowed: tuple[type, ...], example: s
     return dict(value)
 
 
+def check_marks(spec: Spec, what: str) -> None:
+    """Refuse what keys with watermarks of their own cannot be: without keys, or with windows that all keys share."""
+    if not spec.by:
+        raise ValueError(f"{what} marks keys, and by=[] has none; advance the stream's watermark")
+    if isinstance(spec.time, ProcessingTime):
+        raise ValueError(
+            f"{what} says how far keys are in a time column, and time={spec.time!r} has none; name a column"
+        )
+    if spec.trigger is not None:
+        raise ValueError(
+            f"{what} closes windows of single keys, and trigger={spec.trigger!r} reports those of all keys together; "
+            "use one of the two"
+        )
+    for name, window in spec.windows.items():
+        if isinstance(window, RowWindow) and window.whole_stream:
+            raise ValueError(
+                f"{what} says how far single keys are, and windows[{name!r}] with per_key=False counts the rows of all "
+                "keys; use per_key=True, or advance the stream's watermark"
+            )
+
+
 def _watermark(value: object) -> Watermark:
     if value is None:
         return Bounded(0)
@@ -675,11 +703,6 @@ def _watermark(value: object) -> Watermark:
         raise TypeError(
             "watermark must be sl.bounded(delay), sl.ordered(), sl.manual(), sl.per_source(column, delay) or "
             f"sl.punctuated(column); got {value!r}"
-        )
-    if isinstance(value, Punctuated) and value.by:
-        raise ValueError(
-            f"watermark={value!r} marks keys one by one, which joins take; for windows use sl.punctuated("
-            f"{value.column!r}), which marks the stream"
         )
     return value
 

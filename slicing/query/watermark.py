@@ -394,8 +394,7 @@ def punctuated(column: str, by: Sequence[str] | str = ()) -> Punctuated:
         Where a row has a time, no row before it comes any more. Of a boolean column: true, where the row's own time is
         that time.
     by
-        The key columns of a join (:class:`JoinSpec`): a row says so of its key alone, and the stream's watermark moves
-        by ``advance()`` only.
+        The key columns: a row says so of its key alone, and the stream's watermark moves by ``advance()`` only.
 
     Examples
     --------

@@ -10,9 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.columns.arrow_out import array_of
+from slicing.columns.key_marks import KeyMarks
 from slicing.columns.order import order_by, stable_order
 from slicing.joins.arrivals import Rows
-from slicing.joins.by_key import KeyMarks
 from slicing.joins.features.answer import answered, is_reached
 from slicing.joins.features.plan import FeaturePlan
 from slicing.joins.keep import done_by_key

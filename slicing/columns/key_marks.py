@@ -1,0 +1,70 @@
+"""Marks of keys (group-wise punctuation): no more rows of a key before a time, beside the stream's watermark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.columns.order import none
+
+Ints = npt.NDArray[np.int64]
+
+LEAST, MOST = -(1 << 63), (1 << 63) - 1
+
+
+@dataclass(frozen=True, eq=False)
+class KeyMarks:
+    """Keys, by code, and their marks in ticks; MOST: no more rows at all."""
+
+    code: Ints = field(default_factory=none)
+    mark: Ints = field(default_factory=none)
+
+    def __len__(self) -> int:
+        return self.code.size
+
+    @property
+    def nbytes(self) -> int:
+        return self.code.nbytes + self.mark.nbytes
+
+    def raised(self, code: Ints, mark: Ints) -> KeyMarks:
+        """With more marks; a mark never goes back."""
+        both, marks = np.concatenate([self.code, code]), np.concatenate([self.mark, mark])
+        order = np.lexsort((marks, both))
+        both, marks = both[order], marks[order]
+        last = np.append(both[1:] != both[:-1], True)[: both.size]
+        return KeyMarks(both[last], marks[last])
+
+    def ahead_of(self, watermark: int | None) -> KeyMarks:
+        """Without marks that the stream's watermark has reached."""
+        if watermark is None or not len(self):
+            return self
+        ahead = (self.mark > watermark) | (self.mark == MOST)
+        return self if ahead.all() else self.taken(ahead)
+
+    def taken(self, some: npt.NDArray[np.bool_]) -> KeyMarks:
+        """Only some of them."""
+        return KeyMarks(self.code[some], self.mark[some])
+
+    def recoded(self, code: npt.NDArray[np.integer]) -> KeyMarks:
+        """Codes renumbered: ``code[old]`` is the new one."""
+        new = code[self.code].astype(np.int64)
+        order = np.argsort(new)
+        return KeyMarks(new[order], self.mark[order])
+
+    def scaled(self, scale: int) -> KeyMarks:
+        """In finer ticks."""
+        if scale == 1:
+            return self
+        end = self.mark == MOST
+        mark = np.where(end, 0, np.clip(self.mark, LEAST // scale, MOST // scale)) * scale
+        return KeyMarks(self.code, np.where(end, MOST, mark))
+
+    def of(self, code: npt.NDArray[np.int32]) -> Ints:
+        """The mark of each row's key; LEAST: it has none."""
+        if not len(self):
+            return np.full(code.size, LEAST)
+        at = np.minimum(np.searchsorted(self.code, code), self.code.size - 1)
+        found: Ints = np.where(self.code[at] == code, self.mark[at], LEAST)
+        return found

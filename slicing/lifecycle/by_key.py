@@ -1,0 +1,104 @@
+"""A state of which some keys are ahead of the stream, by their own marks (group-wise punctuation).
+
+The keys of one mark are a *group*: a state beside the stream's, with a watermark of its own, in the same codes and
+ranks. A key moves to its group when it is marked, and back once the stream's watermark has come so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.closing.revise import Revisions
+from slicing.columns.key_marks import MOST, KeyMarks
+from slicing.lifecycle.state import State
+from slicing.query.plan import Plan
+from slicing.windows.bounds import BEGIN, END
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+ENDED = END  # where keys are of which no more rows come at all
+
+
+def told(plan: Plan, mark: Ints) -> Ints:
+    """The watermarks that marks amount to. Between two edges nothing closes and nothing becomes late: keys with marks
+    there are one group."""
+    regular = plan.edges.regular
+    if regular is None or plan.keeps_rows or plan.session_gaps:
+        return np.where(mark == MOST, ENDED, mark)
+    (every, phase), late = regular, plan.lateness
+    floored = mark - (mark - phase) % every
+    if late:
+        floored = np.maximum(floored, (mark - late) - (mark - late - phase) % every + late)
+    return np.where(mark == MOST, ENDED, floored)
+
+
+def homes(state: State) -> list[State]:
+    """The state of the keys without marks, and each group; all know what a batch has taught the first."""
+    shared = {
+        "keys": state.keys,
+        "pools": state.pools,
+        "arrived": state.arrived,
+        "given": state.given,
+        "newest": state.newest,
+        "oldest": state.oldest,
+    }
+    return [state, *(group.but(**shared) for group in state.groups)]
+
+
+def home_of(state: State, found: Sequence[State]) -> Ints:
+    """Which of :func:`homes` each key is in, by code; -1: it has ended."""
+    assert state.keys is not None
+    out = np.zeros(len(state.keys), np.int64)
+    watermarks = np.array([group.watermark for group in found[1:]], np.int64)
+    reached = told(state.plan, state.marks.mark)
+    out[state.marks.code] = np.where(reached == ENDED, -1, 1 + np.searchsorted(watermarks, reached))
+    return out
+
+
+def parted(state: State, mask: Mask) -> tuple[State, State]:
+    """What a state holds of some keys, by code, and of the others."""
+    return _some(state, mask), _some(state, ~mask)
+
+
+def _some(state: State, mask: Mask) -> State:
+    runs = (run if (held := mask[run.code]).all() else run.take(held) for run in state.store.runs)
+    store = replace(state.store, runs=tuple(run for run in runs if len(run)))
+    rows = state.rows
+    if state.plan.keeps_rows:
+        rows = rows.recoded(np.where(mask, np.arange(mask.size), -1))
+    filled = {k: np.where(mask[: last.size], last, BEGIN) for k, last in state.filled.items()}
+    revisions = state.revisions._take(mask[state.revisions.code])
+    return state.but(store=store, rows=rows, filled=filled, revisions=revisions)
+
+
+def together(states: Sequence[State]) -> State:
+    """States of different keys, at the same watermark and in the same codes, as the first of them with all."""
+    first = states[0]
+    store, rows, filled = first.store, first.rows, dict(first.filled)
+    for other in states[1:]:
+        for run in other.store.runs:
+            store = store.add(run)
+        rows = rows.beside(other.rows) if first.plan.keeps_rows else rows
+        for k, last in other.filled.items():
+            size = max(last.size, filled[k].size if k in filled else 0)
+            ends = np.full((2, size), BEGIN)
+            ends[0, : last.size] = last
+            if k in filled:
+                ends[1, : filled[k].size] = filled[k]
+            filled[k] = ends.max(axis=0)
+    revisions = [state.revisions for state in states]
+    columns = {n: np.concatenate([getattr(r, n) for r in revisions]) for n in Revisions.__dataclass_fields__}
+    return first.but(store=store, rows=rows, filled=filled, revisions=Revisions(**columns))
+
+
+def without_passed(plan: Plan, marks: KeyMarks, watermark: int | None) -> KeyMarks:
+    """Marks that say more than the stream's watermark."""
+    if watermark is None or not len(marks):
+        return marks
+    ahead = told(plan, marks.mark) > watermark
+    return marks if ahead.all() else KeyMarks(marks.code[ahead], marks.mark[ahead])

@@ -1,0 +1,204 @@
+"""The flow of a batch where keys have watermarks of their own: each group of keys goes through the steps by itself.
+
+The steps are those of ``slicing.push``. The batch is read once, for all; its rows are judged, admitted and closed by
+the watermark of their key. Then keys that have new marks are taken out of the state that they are in, close what their
+mark completes, and are put to the others of that mark, or back to the stream once it has come so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slicing import push as flow
+from slicing.closing.answers import Answers
+from slicing.columns.key_marks import MOST, KeyMarks
+from slicing.columns.order import distinct
+from slicing.columns.sources import one_batch
+from slicing.columns.typed import column_type
+from slicing.columns.values import NOWHERE, decoded, plain
+from slicing.lifecycle.by_key import ENDED, home_of, homes, parted, together, told, without_passed
+from slicing.lifecycle.state import State
+from slicing.push import Batch, Changed, Pushed
+from slicing.query.plan import Plan
+from slicing.query.policy import Policy
+from slicing.query.spec import check_marks
+from slicing.query.watermark import Punctuated
+from slicing.times.durations import MAX_WORD
+from slicing.windows.bounds import BEGIN, LIMIT
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+New = tuple[Ints, Ints]  # codes and their marks
+
+_NO_MARKS: New = NOWHERE, NOWHERE
+
+
+def takes(state: State) -> bool:
+    """Whether keys have marks, or rows may carry some."""
+    policy = state.plan.spec.watermark
+    return len(state.marks) > 0 or (isinstance(policy, Punctuated) and bool(policy.by))
+
+
+def push(before: State, data: pa.RecordBatch, upto: int | None = None) -> Pushed:
+    """A batch all the way."""
+    state = before.draft()
+    batch = flow.read(state, data)
+    rows, reached = batch.rows, flow.reached_by(state)
+    if upto is not None:
+        reached = upto if reached is None else max(upto, reached)
+    state.arrived += batch.given.num_rows
+    state.given = batch.given.schema
+    state.store = state.store.whole(BEGIN if state.newest is None else state.newest)
+    found = homes(state)
+    number = home_of(state, found)[rows.code]
+    late, outside, changes = [np.flatnonzero(number < 0)], 0, [flow.UNCHANGED] * len(found)
+    for place in distinct(number[number >= 0]).tolist():
+        mine = np.flatnonzero(number == place)
+        arrivals = flow.collect(found[place], rows if mine.size == len(rows) else rows.take(mine))
+        late.append(mine[arrivals.late])
+        outside += arrivals.outside
+        changes[place] = flow.admit(found[place], arrivals)
+    state, answers, change = _moved(state, found, changes, _in_rows(state, batch), reached)
+    all_late = np.sort(np.concatenate(late))
+    return Pushed(state, flow.output_of(state, batch, answers, change, all_late, outside, whole=True), None, rows)
+
+
+def advance(before: State, reached: int | None, given: object) -> Pushed:
+    """The stream's watermark, and marks of keys; neither goes back."""
+    state = before.draft()
+    new = _NO_MARKS if given is None else marks_of(state, given)
+    if before.watermark is not None:
+        reached = before.watermark if reached is None else max(reached, before.watermark)
+    state.store = state.store.whole(BEGIN if state.newest is None else state.newest)
+    found = homes(state)
+    state, answers, change = _moved(state, found, [flow.UNCHANGED] * len(found), new, reached)
+    return Pushed(state, flow.output(state, answers, change, whole=True))
+
+
+def flush(before: State) -> Pushed:
+    """Everything that is still open."""
+    state = before.draft()
+    state.store = state.store.whole(BEGIN if state.newest is None else state.newest)
+    answers, found = [], homes(state)
+    for home in found:
+        answers += flow.in_full(home, flow.close(home, ENDED, flush=True)[0])
+    state.groups = tuple(found[1:])
+    return Pushed(state, flow.output(state, answers, whole=True))
+
+
+def _moved(
+    state: State, found: Sequence[State], changes: Sequence[Changed], new: New, reached: int | None
+) -> tuple[State, list[Answers], Changed]:
+    """Close what the watermarks complete, and then what new marks do, whose keys move."""
+    answers: list[Answers] = []
+    number, changed = home_of(state, found), []
+    for home, change in zip(found, changes, strict=True):
+        some, after = flow.close(home, _later(reached, home.watermark), change)
+        answers += flow.in_full(home, some)
+        changed.append(after)
+    marks = without_passed(state.plan, state.marks.raised(*new), reached)
+    stream = BEGIN if reached is None else reached
+    target = np.full(number.size, stream)
+    target[marks.code] = told(state.plan, marks.mark)
+    parts: dict[int, list[State]] = {}
+    for place, home in enumerate(found):
+        for until, part in _parts(home, number == place, target):
+            if part is not home and until > _of(part):
+                answers += flow.in_full(part, flow.close(part, until, flush=until == ENDED)[0])
+            parts.setdefault(until, []).append(part)
+    parts.pop(ENDED, None)
+    state = together(parts.pop(stream))
+    state.marks, state.groups = marks, tuple(together(parts[until]) for until in sorted(parts))
+    return state, answers, _both(state.plan, changed)
+
+
+def _parts(home: State, mine: Mask, target: Ints) -> Iterator[tuple[int, State]]:
+    """A home without the keys that have other watermarks now, and what it holds of these. The first one, the stream's,
+    stays though it has no keys."""
+    stays, rest = _of(home), home
+    alone = {"groups": (), "marks": KeyMarks()}
+    for until in distinct(target[mine & (target != stays)]).tolist():
+        part, rest = parted(rest, mine & (target == until))
+        yield until, part.but(**alone)
+    yield stays, rest
+
+
+def _of(home: State) -> int:
+    return BEGIN if home.watermark is None else home.watermark
+
+
+def _later(reached: int | None, watermark: int | None) -> int | None:
+    if reached is None or watermark is None:
+        return watermark if reached is None else reached
+    return max(reached, watermark)
+
+
+def _both(plan: Plan, changes: Sequence[Changed]) -> Changed:
+    """What late rows have changed of all keys."""
+    revised = [change.revised for change in changes if change.revised is not None]
+    if not revised:
+        return flow.UNCHANGED
+    return Changed((Answers.all_of(plan, [some for some, _ in revised]), np.concatenate([mark for _, mark in revised])))
+
+
+# --- marks ------------------------------------------------------------------------------------------------------------
+
+
+def check_policy(policy: Policy, what: str) -> None:
+    """Refuse ways to run an operator that know one watermark only."""
+    for name in ("max_windows_per_push", "on_full"):
+        if getattr(policy, name) != getattr(Policy, name):
+            raise ValueError(
+                f"{what} gives all windows of a key at once, and judges rows by their key; build the operator without "
+                f"{name}={getattr(policy, name)!r}"
+            )
+
+
+def marks_of(state: State, given: object) -> New:
+    """Codes and marks of a table that users give: key columns and the time column; a null time: no more rows."""
+    plan, spec = state.plan, state.plan.spec
+    check_marks(spec, "advance(marks=)")
+    check_policy(plan.policy, "advance(marks=)")
+    assert state.keys is not None and isinstance(spec.time, str)
+    batch = one_batch(given)
+    for name in (*spec.by, spec.time):
+        found, allowed = column_type(batch.schema, name), plan.types[name]
+        if decoded(found) != decoded(allowed):
+            what = "time" if name == spec.time else "key"
+            raise TypeError(f"marks: {what} column {name!r} has type {found}; it must be {allowed}, as in the rows")
+    time = batch.column(batch.schema.names.index(spec.time))
+    missing = time.is_null().to_numpy(zero_copy_only=False)
+    mark = np.full(batch.num_rows, MOST)
+    mark[~missing] = _words(plan, time.drop_null())
+    columns = [plain(batch.column(batch.schema.names.index(name))) for name in spec.by]
+    columns = [column.cast(decoded(column.type)) for column in columns]
+    return state.keys.encode_values(columns).astype(np.int64), mark
+
+
+def _in_rows(state: State, batch: Batch) -> New:
+    """Codes and marks that rows carry (``punctuated(column, by=...)``)."""
+    policy = state.plan.spec.watermark
+    if not isinstance(policy, Punctuated) or not policy.by or not len(batch.rows):
+        return _NO_MARKS
+    assert batch.rows.code is not None
+    column = batch.columns[policy.column]
+    if pa.types.is_boolean(column.type):
+        rows = np.flatnonzero(column.fill_null(False).to_numpy(zero_copy_only=False))
+        mark = batch.rows.time[rows]
+    else:
+        rows = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
+        mark = _words(state.plan, column.drop_null())
+    return batch.rows.code[rows].astype(np.int64), mark
+
+
+def _words(plan: Plan, times: pa.Array) -> Ints:
+    """In ticks, no further than times are."""
+    if plan.measure.is_uint64 and len(times):
+        times = pc.min_element_wise(times, pa.scalar(MAX_WORD, pa.uint64()))
+    words: Ints = np.clip(plan.measure.words(times), -LIMIT, LIMIT)
+    return words
