@@ -22,6 +22,7 @@ from slicing.kernels.strategies import STRATEGIES
 from slicing.query.plan import Plan
 from slicing.query.policy import Policy, checked
 from slicing.query.spec import ProcessingTime, Spec
+from slicing.query.watermark import Punctuated
 from slicing.system import html
 from slicing.times.durations import SECOND
 from slicing.windows.bounds import BEGIN, Progression
@@ -177,7 +178,8 @@ def _likely_schema(spec: Spec) -> pa.Schema:
         for flag in window.flag_columns() if isinstance(window, RowWindow) else ():
             kind = pa.float64() if isinstance(flag, Derived) else pa.bool_()
             types |= dict.fromkeys(fields_of(flag), kind)
-    types |= {name: time for name in spec.watermark.columns() if "punctuated" in repr(spec.watermark)}
+    if isinstance(spec.watermark, Punctuated):
+        types[spec.watermark.column] = time
     if not isinstance(spec.time, ProcessingTime):
         types[spec.time] = time
     return pa.schema(list(types.items()))
