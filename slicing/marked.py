@@ -84,7 +84,8 @@ def flush(before: State) -> Pushed:
     """Everything that is still open."""
     state = before.draft()
     state.store = state.store.whole(BEGIN if state.newest is None else state.newest)
-    answers, found = [], homes(state)
+    answers: list[Answers] = []
+    found = homes(state)
     for home in found:
         answers += flow.in_full(home, flow.close(home, ENDED, flush=True)[0])
     state.groups = tuple(found[1:])

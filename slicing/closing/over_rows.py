@@ -41,12 +41,13 @@ def over_rows(plan: Plan, rows: Rows, spans: Spans, fewest: int = FEWEST) -> tup
     if len(dense) == len(plan.lanes):
         return ranges
     others = [lane for lane in plan.lanes if lane not in dense]
-    found = dict(zip(others, _from_cells(plan, others, rows, *spans.of(0, len(spans))), strict=True))
+    found = dict(zip(others, from_cells(plan, others, rows, *spans.of(0, len(spans))), strict=True))
     found |= zip(dense, ranges.whole(), strict=True)
     return tuple(found[lane] for lane in plan.lanes)
 
 
-def _from_cells(plan: Plan, lanes: list[Lane], rows: Rows, first: Ints, last: Ints) -> tuple[Block, ...]:
+def from_cells(plan: Plan, lanes: list[Lane], rows: Rows, first: Ints, last: Ints) -> tuple[Block, ...]:
+    """Partials of ranges from cells between where any of them begins or ends."""
     bottom, top = int(first.min()), int(last.max())
     rows, first, last = rows.part(slice(bottom, top)), first - bottom, last - bottom
     is_cut = np.zeros(len(rows) + 1, np.bool_)

@@ -27,6 +27,10 @@ class Reach(NamedTuple):
     back: int
     forth: int
 
+    def bounds(self) -> tuple[int, int]:
+        """The least and the largest time that any row may reach."""
+        return int(self.low.min()) - self.back, int(self.high.max()) + self.forth
+
 
 class Within(Protocol):
     """What the engine asks of a band or of windows."""

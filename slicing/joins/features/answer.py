@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,19 +12,24 @@ import pyarrow as pa
 
 from slicing.cells import blocks as b
 from slicing.cells.blocks import Block
-from slicing.closing.over_rows import over_rows
+from slicing.cells.combining import AUTO
+from slicing.closing.emit import answered as combined
+from slicing.closing.over_rows import from_cells, over_rows
 from slicing.closing.spans import Known
 from slicing.columns.arrow_io import one_piece
 from slicing.columns.arrow_out import array_of
-from slicing.columns.order import distinct, order_by
+from slicing.columns.order import distinct, order_by, stable_order
 from slicing.columns.order import ranges as row_ranges
 from slicing.columns.values import ranks
 from slicing.joins.features.plan import FeaturePlan
 from slicing.joins.features.ranges import Span
 from slicing.joins.sides import Gone, Run, Side
+from slicing.joins.within import Reach
+from slicing.kernels import combine as kinds
 from slicing.kernels.band import count_partners
 from slicing.query.plan import Plan
 from slicing.reducing.batch import Rows
+from slicing.reducing.reduce import lift_ranges
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -31,6 +37,8 @@ Mask = npt.NDArray[np.bool_]
 # Events a label on average, or ranges are answered from cells. 1 M events, three ranges: a label for 100 events 57 ms
 # by cells and 66 without, for 33 78 and 81, for 10 145 and 124.
 FEWEST = 16
+RANGED = (kinds.COUNT, kinds.BASIC_F, kinds.BASIC_I, kinds.EXTREMES)
+LONG = 16  # times as many events as a run has, or ranges are reduced one by one
 SPARSE = 8  # times as many rows of a run as labels reach are looked through
 
 
@@ -39,6 +47,8 @@ def answered(plan: FeaturePlan, labels: Gone, events: Side, order: Ints) -> list
     if plan.aggs is None:
         none = plan.output.types[len(plan.output) - len(plan.spec.names()) :]
         return [pa.nulls(order.size) if pa.types.is_null(type) else array_of(0 * order) for type in none]
+    if len(events.runs) > 1 and _by_run(plan.aggs):
+        return _of_runs(plan, plan.aggs, labels, events, order)
     rows, pools, found = _reached(plan, plan.aggs, labels, events)
     columns: list[pa.Array] = []
     for name, (first, count) in zip(plan.spec.ranges, found, strict=True):
@@ -46,9 +56,98 @@ def answered(plan: FeaturePlan, labels: Gone, events: Side, order: Ints) -> list
     return columns
 
 
+def _by_run(aggs: Plan) -> bool:
+    """Whether each run of events gives partials of its own: those that tell nothing of the order of rows, and whose
+    kernels reduce ranges that overlap."""
+    return aggs.combine == AUTO and not aggs.ranked and all(lane.kind in RANGED for lane in aggs.lanes)
+
+
+def _of_runs(plan: FeaturePlan, aggs: Plan, labels: Gone, events: Side, order: Ints) -> list[pa.Array]:
+    """Each label's events of each run reduced where they lie, with columns in the order of the run, which are kept with
+    it; what the runs give of a label is combined. 600,000 events of 1000 keys by 10,000, a label for ten, three ranges:
+    a push 7.0 ms, and 19 if the events of all runs are sorted together each time."""
+    count = labels.time.size
+    reaches = [(number * count, span.reach(labels.time)) for number, span in enumerate(plan.within.spans)]
+    spans = [(at, reach, reach.bounds()) for at, reach in reaches if count]
+    of_label, parts = [], []
+    for run in events.runs:
+        near = [(at, reach) for at, reach, (low, high) in spans if low <= run.high and high >= run.low]
+        found = [_in_run(reach, labels, run) for _, reach in near]
+        held = [np.flatnonzero(size) for _, size in found]
+        some = _joined([rows + at for rows, (at, _) in zip(held, near, strict=True)])
+        if some.size:
+            first = _joined([first[rows] for rows, (first, _) in zip(held, found, strict=True)])
+            size = _joined([size[rows] for rows, (_, size) in zip(held, found, strict=True)])
+            of_label.append(some)
+            parts.append(_reduced(aggs, _rows_of(aggs, run, events), first, first + size))
+    pieces = _Pieces.of(aggs, of_label, parts)
+    columns: list[pa.Array] = []
+    for number, name in enumerate(plan.spec.ranges):
+        some, blocks = pieces.of_labels(number * count, (number + 1) * count)
+        answers = _Answers(plan, aggs, {}, labels.time, name)
+        columns += answers.of_partials(some, [(slice(None), blocks)] if some.size else [], order)
+    return columns
+
+
+def _joined(parts: Sequence[Ints]) -> Ints:
+    return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+
+def _reduced(aggs: Plan, rows: Rows, first: Ints, last: Ints) -> Sequence[Block]:
+    """Partials of ranges of rows: straight from the rows, or where ranges are long from what they have in common."""
+    if int((last - first).sum()) > LONG * len(rows):
+        return from_cells(aggs, list(aggs.lanes), rows, first, last)
+    return lift_ranges(rows, first, last).blocks
+
+
+def _rows_of(aggs: Plan, run: Run, events: Side) -> Rows:
+    """The events of a run with their columns, in its order; kept with the run."""
+    known: tuple[Plan, Rows] | None = run.__dict__.get("rows")
+    if known is None or known[0] is not aggs:
+        columns = {
+            name: _whole(events.table.column(name).take(array_of(run.name - events.base))) for name in aggs.row_columns
+        }
+        known = run.__dict__["rows"] = aggs, Rows(aggs, columns, run.time, None, 1, run.name, {})
+    return known[1]
+
+
+class _Pieces(NamedTuple):
+    """Partials of ranges of labels, in the order of these; ``bounds``: between which partials each one's are."""
+
+    aggs: Plan
+    number: Ints  # range after range, label after label: those that have events
+    bounds: Ints
+    blocks: Sequence[Block]
+
+    @staticmethod
+    def of(aggs: Plan, numbers: Sequence[Ints], parts: Sequence[Sequence[Block]]) -> _Pieces:
+        if not parts:
+            return _Pieces(aggs, np.empty(0, np.int64), np.zeros(1, np.int64), ())
+        number = np.concatenate(numbers)
+        order = stable_order(number)
+        number = number.take(order)
+        first = np.flatnonzero(np.append(True, number[1:] != number[:-1]))
+        blocks = [b.together(lane).take(order, axis=0) for lane in zip(*parts, strict=True)]
+        return _Pieces(aggs, number[first], np.append(first, number.size), blocks)
+
+    def of_labels(self, begin: int, end: int) -> tuple[Ints, Sequence[Block]]:
+        """Those of some numbers, counted from the first of them, each as one."""
+        low, high = np.searchsorted(self.number, (begin, end)).tolist()
+        if low == high:
+            return np.empty(0, np.int64), ()
+        found = combined(
+            self.aggs, self.aggs.lanes, self.blocks, self.bounds[low:high], self.bounds[low + 1 : high + 1]
+        )
+        return self.number[low:high] - begin, found
+
+
 def in_reach(span: Span, labels: Gone | Run, run: Run) -> tuple[Ints, Ints]:
     """Where in a run the events of each label are: the first, and how many."""
-    low, high, back, forth = span.reach(labels.time)
+    return _in_run(span.reach(labels.time), labels, run)
+
+
+def _in_run(reach: Reach, labels: Gone | Run, run: Run) -> tuple[Ints, Ints]:
+    low, high, back, forth = reach
     first, count = np.empty(low.size, np.int64), np.empty(low.size, np.int64)
     every = np.arange(low.size)
     count_partners(labels.code, low, high, np.int64(back), np.int64(forth), every, run.code, run.time, first, count)
@@ -145,14 +244,16 @@ class _Answers:
     def columns(self, rows: Rows, first: Ints, count: Ints, order: Ints) -> list[pa.Array]:
         """Over these ranges of rows, of which some are empty."""
         some = np.flatnonzero(count)
-        pieces: list[list[pa.Array]] = []
-        if some.size:
-            begin, size = first[some], count[some]
-            pieces = [self._lowered(blocks, some[at]) for at, blocks in _partials(self.aggs, rows, begin, begin + size)]
+        begin, size = first[some], count[some]
+        return self.of_partials(some, _partials(self.aggs, rows, begin, begin + size) if some.size else [], order)
+
+    def of_partials(self, some: Ints, partials: Iterable[tuple[slice, Sequence[Block]]], order: Ints) -> list[pa.Array]:
+        """Of labels that have events these partials, some at a time."""
+        pieces = [self._lowered(blocks, some[at]) for at, blocks in partials]
         place = order
-        if some.size < count.size:
+        if some.size < order.size:
             pieces.append(self._lowered([b.identity(lane, 1) for lane in self.aggs.lanes], some))
-            place = np.full(count.size, some.size)
+            place = np.full(order.size, some.size)
             place[some] = np.arange(some.size)
             place = place[order]
         taken = array_of(place)
