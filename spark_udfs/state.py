@@ -37,7 +37,7 @@ from spark_udfs.engines import Asked, Reached, engine
 from spark_udfs.held import HOLD_BYTES, Held
 
 MAGIC = b"SLICESTA"
-FORMAT = 4
+FORMAT = 5
 SUFFIX = ".slices"
 _NAME = re.compile(r"(\d{12,})(?:-(\d+))?\.([0-9a-f]{16})\.((?:-?\d+|none)(?:_(?:-?\d+|none))?)\.slices")
 _DRAINED = re.compile(r"(\d{12,})\.drained")

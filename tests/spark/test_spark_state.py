@@ -915,7 +915,7 @@ def test_another_format_is_refused(written: Job, tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[8] = 9
     path.write_bytes(data)
-    refused(written, 3, "has format 9; this version of the library reads 4")
+    refused(written, 3, "has format 9; this version of the library reads 5")
 
 
 def damages(data: bytes, number: int) -> Iterator[bytes]:
