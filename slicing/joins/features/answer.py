@@ -39,6 +39,7 @@ Mask = npt.NDArray[np.bool_]
 FEWEST = 16
 RANGED = (kinds.COUNT, kinds.BASIC_F, kinds.BASIC_I, kinds.EXTREMES)
 LONG = 16  # times as many events as a run has, or ranges are reduced one by one
+MOST = 8  # of so many events one may be in no range
 SPARSE = 8  # times as many rows of a run as labels reach are looked through
 
 
@@ -105,7 +106,8 @@ def _rows_of(aggs: Plan, run: Run, events: Side) -> Rows:
     known: tuple[Plan, Rows] | None = run.__dict__.get("rows")
     if known is None or known[0] is not aggs:
         columns = {
-            name: _whole(events.table.column(name).take(array_of(run.name - events.base))) for name in aggs.row_columns
+            name: one_piece(events.table.column(name).take(array_of(run.name - events.base)))
+            for name in aggs.row_columns
         }
         known = run.__dict__["rows"] = aggs, Rows(aggs, columns, run.time, None, 1, run.name, {})
     return known[1]
@@ -193,7 +195,7 @@ def _taken(run: Run, ranges: list[tuple[Ints, Ints]]) -> tuple[Run, list[tuple[I
         rows = distinct(row_ranges(low, size))
         return run.take(rows), [(np.searchsorted(rows, first), count) for first, count in ranges]
     held = _covered([(np.minimum(low, len(run)), size)], len(run))
-    if held.all():
+    if MOST * int(np.count_nonzero(held)) >= (MOST - 1) * len(run):  # all, or so many that leaving out costs more
         return run, ranges
     before = np.append(0, np.cumsum(held))
     return run.take(np.flatnonzero(held)), [(before[first], count) for first, count in ranges]
