@@ -10,8 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.columns.arrow_out import array_of
+from slicing.columns.key_marks import KeyMarks
 from slicing.columns.keys import KeyTable
-from slicing.joins.by_key import KeyMarks
 from slicing.joins.sides import GONE, Run, Side, run_of
 from slicing.joins.state import JoinState
 from slicing.joins.within import LEFT, RIGHT
@@ -69,7 +69,7 @@ def joined(states: Sequence[JoinState]) -> JoinState:
 
 def _marks(states: Sequence[JoinState], codes: Sequence[npt.NDArray[np.int32]], side: int) -> KeyMarks:
     """The marks of all keys, by their codes in the joined state."""
-    found = KeyMarks.none()
+    found = KeyMarks()
     for state, code in zip(states, codes, strict=False):  # without keys there are no codes, and no marks
         marks = state.by_key[side].recoded(code)
         found = found.raised(marks.code, marks.mark)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +13,7 @@ import pytest
 from naive import Naive, Row
 
 import slicing as sl
+from slicing.joins import pairs as joined_pairs
 from slicing.system import threads
 
 CASES = int(os.environ.get("SLICING_CASES", 300))
@@ -259,7 +261,7 @@ def test_every_step_is_as_the_definition_says(part: int, monkeypatch: pytest.Mon
         try:
             with monkeypatch.context() as patch:
                 if seed % 3 == 0:
-                    patch.setattr(threads, "ENOUGH", 2)
+                    patch.setattr(joined_pairs, "parts", partial(threads.parts, share=threads.Share(2)))
                 both = walked(case, threads=2 if seed % 3 == 0 else 1)
                 whole = sl.join(*both.in_time(), case.spec(watermark=sl.manual(), idle=None))
             assert Counter(pairs(whole)) == both.all

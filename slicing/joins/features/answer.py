@@ -30,6 +30,8 @@ from slicing.kernels.band import count_partners
 from slicing.query.plan import Plan
 from slicing.reducing.batch import Rows
 from slicing.reducing.reduce import lift_ranges
+from slicing.system.threads import Share, side_by_side
+from slicing.system.threads import parts as parts_of
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -39,21 +41,22 @@ Mask = npt.NDArray[np.bool_]
 FEWEST = 16
 RANGED = (kinds.COUNT, kinds.BASIC_F, kinds.BASIC_I, kinds.EXTREMES)
 LONG = 16  # times as many events as a run has, or ranges are reduced one by one
+FEW = 1 << 12  # labels that are not worth a second thread
 MOST = 8  # of so many events one may be in no range
 SPARSE = 8  # times as many rows of a run as labels reach are looked through
 
 
-def answered(plan: FeaturePlan, labels: Gone, events: Side, order: Ints) -> list[pa.Array]:
+def answered(plan: FeaturePlan, labels: Gone, events: Side, order: Ints, threads: int = 1) -> list[pa.Array]:
     """The aggregates of labels that are sorted by (code, time), range by range; the labels put in an ``order``."""
     if plan.aggs is None:
         none = plan.output.types[len(plan.output) - len(plan.spec.names()) :]
         return [pa.nulls(order.size) if pa.types.is_null(type) else array_of(0 * order) for type in none]
     if len(events.runs) > 1 and _by_run(plan.aggs):
-        return _of_runs(plan, plan.aggs, labels, events, order)
+        return _of_runs(plan, plan.aggs, labels, events, order, threads)
     rows, pools, found = _reached(plan, plan.aggs, labels, events)
     columns: list[pa.Array] = []
     for name, (first, count) in zip(plan.spec.ranges, found, strict=True):
-        columns += _Answers(plan, plan.aggs, pools, labels.time, name).columns(rows, first, count, order)
+        columns += _Answers(plan, plan.aggs, pools, labels.time, name).columns(rows, first, count, order, threads)
     return columns
 
 
@@ -63,24 +66,32 @@ def _by_run(aggs: Plan) -> bool:
     return aggs.combine == AUTO and not aggs.ranked and all(lane.kind in RANGED for lane in aggs.lanes)
 
 
-def _of_runs(plan: FeaturePlan, aggs: Plan, labels: Gone, events: Side, order: Ints) -> list[pa.Array]:
+def _of_runs(plan: FeaturePlan, aggs: Plan, labels: Gone, events: Side, order: Ints, threads: int) -> list[pa.Array]:
     """Each label's events of each run reduced where they lie, with columns in the order of the run, which are kept with
     it; what the runs give of a label is combined. 600,000 events of 1000 keys by 10,000, a label for ten, three ranges:
     a push 7.0 ms, and 19 if the events of all runs are sorted together each time."""
     count = labels.time.size
     reaches = [(number * count, span.reach(labels.time)) for number, span in enumerate(plan.within.spans)]
     spans = [(at, reach, reach.bounds()) for at, reach in reaches if count]
-    of_label, parts = [], []
-    for run in events.runs:
+    _ = events.table if events.chunks else None  # made once, and not by each thread
+
+    def reached(run: Run) -> tuple[Ints, Sequence[Block]] | None:
         near = [(at, reach) for at, reach, (low, high) in spans if low <= run.high and high >= run.low]
         found = [_in_run(reach, labels, run) for _, reach in near]
         held = [np.flatnonzero(size) for _, size in found]
         some = _joined([rows + at for rows, (at, _) in zip(held, near, strict=True)])
-        if some.size:
-            first = _joined([first[rows] for rows, (first, _) in zip(held, found, strict=True)])
-            size = _joined([size[rows] for rows, (_, size) in zip(held, found, strict=True)])
-            of_label.append(some)
-            parts.append(_reduced(aggs, _rows_of(aggs, run, events), first, first + size))
+        if not some.size:
+            return None
+        first = _joined([first[rows] for rows, (first, _) in zip(held, found, strict=True)])
+        size = _joined([size[rows] for rows, (_, size) in zip(held, found, strict=True)])
+        return some, _reduced(aggs, _rows_of(aggs, run, events), first, first + size)
+
+    shares = (
+        [events.runs[at::threads] for at in range(min(threads, len(events.runs)))] if count >= FEW else [events.runs]
+    )
+    made = side_by_side(lambda runs: [reached(run) for run in runs], shares)
+    of_run = [part for share in made for part in share if part is not None]
+    of_label, parts = [some for some, _ in of_run], [blocks for _, blocks in of_run]
     pieces = _Pieces.of(aggs, of_label, parts)
     columns: list[pa.Array] = []
     for number, name in enumerate(plan.spec.ranges):
@@ -243,15 +254,27 @@ class _Answers:
     time: Ints  # of the labels
     range: str
 
-    def columns(self, rows: Rows, first: Ints, count: Ints, order: Ints) -> list[pa.Array]:
+    def columns(self, rows: Rows, first: Ints, count: Ints, order: Ints, threads: int = 1) -> list[pa.Array]:
         """Over these ranges of rows, of which some are empty."""
         some = np.flatnonzero(count)
-        begin, size = first[some], count[some]
-        return self.of_partials(some, _partials(self.aggs, rows, begin, begin + size) if some.size else [], order)
+        if not some.size:
+            return self.of_partials(some, [], order)
+
+        def lowered(part: slice) -> list[list[pa.Array]]:
+            labels = some[part]
+            begin = first[labels]
+            found = _partials(self.aggs, rows, begin, begin + count[labels])
+            return [self._lowered(blocks, labels[at]) for at, blocks in found]
+
+        made = side_by_side(lowered, parts_of(some.size, threads, Share(FEW)))
+        return self._in_order(some, [piece for share in made for piece in share], order)
 
     def of_partials(self, some: Ints, partials: Iterable[tuple[slice, Sequence[Block]]], order: Ints) -> list[pa.Array]:
         """Of labels that have events these partials, some at a time."""
-        pieces = [self._lowered(blocks, some[at]) for at, blocks in partials]
+        return self._in_order(some, [self._lowered(blocks, some[at]) for at, blocks in partials], order)
+
+    def _in_order(self, some: Ints, pieces: list[list[pa.Array]], order: Ints) -> list[pa.Array]:
+        """The columns of all labels, those without events among them."""
         place = order
         if some.size < order.size:
             pieces.append(self._lowered([b.identity(lane, 1) for lane in self.aggs.lanes], some))

@@ -18,6 +18,7 @@ def features(
     spec: FeatureSpec | None = None,
     *,
     returns: str = "arrow",
+    threads: int = 1,
     **arguments: Any,
 ) -> Any:
     """Aggregate an events table as of each row of another one; all data is seen, so nothing is late.
@@ -30,6 +31,8 @@ def features(
         The query; or give its arguments (``on=``, ``time=``, ``ranges=``, ``aggs=`` ...) instead.
     returns : str
         ``"arrow"``, ``"polars"``, ``"pandas"``, or ``"same"``: what the labels came in.
+    threads : int
+        How many share the work.
 
     Returns
     -------
@@ -60,5 +63,5 @@ def features(
     patient = {f.name: getattr(spec, f.name) for f in fields(spec)}
     patient |= {"watermark": manual(), "idle": None, "schemas": None}
     kind = check_returns(returns, labels)
-    found = FeatureOperator(FeatureSpec(**patient)).whole(one_batch(labels), one_batch(events))
+    found = FeatureOperator(FeatureSpec(**patient), threads=threads).whole(one_batch(labels), one_batch(events))
     return given_back(found, kind)
