@@ -107,18 +107,64 @@ DUCKDB = [
         ("[row[-1] for row in found.fetchall()]", OURS),
     ),
 ]
+ROWS = "[row['x'] for row in found.collect()]"
+HALVES = (
+    "sl.udaf('halves', lift=lambda v: v / 2, combine=lambda a, b: a + b, lower=lambda s: s, identity=0.0, inputs=['v'])"
+)
+OPERATOR = 'sl.Operator(sl.Spec("ts", {"m": sl.tumbling("1m")}, {"n": sl.count()}))'
 SPARK = [
     Pair(
-        "tumbling", 'groupBy(window("ts", "1 minute"), "k").agg(sum("v"))', 'windows(sl.tumbling("1m"), x=sl.sum("v"))'
+        "tumbling",
+        'events.groupBy(F.window("ts", "1 minute"), "k").agg(F.sum("v").alias("x"))',
+        'windows(sl.tumbling("1m"), x=sl.sum("v"))',
+        (ROWS, OURS),
     ),
-    Pair("sliding", 'window("ts", "1 hour", "15 minutes")', 'windows(sl.sliding("1h", every="15m"), x=sl.count())'),
-    Pair("sessions", 'session_window("ts", "5 minutes")', 'windows(sl.session("5m"), x=sl.count())'),
-    Pair("lateness", 'withWatermark("ts", "10 seconds")', 'sl.bounded("10s")'),
     Pair(
-        "late rows",
-        "dropped, and counted in the progress",
-        'sl.Operator(sl.Spec("ts", {"m": sl.tumbling("1m")}, {"n": sl.count()})).push(table).late',
+        "sliding",
+        'events.groupBy(F.window("ts", "1 hour", "15 minutes"), "k").agg(F.count("*").alias("x"))',
+        'windows(sl.sliding("1h", every="15m"), x=sl.count())',
+        (ROWS, OURS),
     ),
+    Pair(
+        "sessions: less than a minute apart, of whole seconds",
+        'events.groupBy(F.session_window("ts", "1 minute"), "k").agg(F.max("v").alias("x"))',
+        'windows(sl.session("59s"), x=sl.max("v"))',
+        (ROWS, OURS),
+    ),
+    Pair(
+        "the mean of the last five minutes at each row",
+        'events.selectExpr("avg(v) OVER (PARTITION BY k ORDER BY ts RANGE INTERVAL 299 SECONDS PRECEDING) AS x")',
+        'sl.attach(table, sl.Spec("ts", {"w": sl.per_row("5m")}, {"x": sl.mean("v")}, by="k"))',
+        (ROWS, OURS),
+    ),
+    Pair("how late rows may be", 'events.withWatermark("ts", "10 seconds")', 'sl.bounded("10s")'),
+    Pair(
+        '`outputMode("append")`',
+        "a window once it is complete",
+        'sl.Spec("ts", {"m": sl.tumbling("1m")}, {"n": sl.count()}, emit="final")',
+    ),
+    Pair(
+        '`outputMode("update")`',
+        "a window in each batch that changes it",
+        'sl.Spec("ts", {"m": sl.tumbling("1m")}, {"n": sl.count()}, trigger=sl.each_push(), emit="updates")',
+    ),
+    Pair("late rows", "dropped, and counted in the progress", OPERATOR + ".push(table).late"),
+    Pair(
+        "an aggregate of your own",
+        "Aggregator, pandas_udf",
+        f"windows(sl.tumbling('1m'), x={HALVES})",
+    ),
+    Pair(
+        "two streams joined by keys and times",
+        'left.join(right, expr("a.id = b.id AND b.ts BETWEEN a.ts AND a.ts + INTERVAL 10 MINUTES"))',
+        'sl.JoinSpec("id", "ts", ("0s", "10m"))',
+    ),
+    Pair(
+        "duplicates",
+        'dropDuplicatesWithinWatermark(["id"])',
+        'sl.Distinct(sl.DistinctSpec("id", "ts", sl.tumbling("1h")))',
+    ),
+    Pair("state of your own", "transformWithState, applyInPandasWithState", "sl.ContextAwareWindow"),
 ]
 FLINK = [
     Pair(
@@ -139,23 +185,88 @@ FLINK = [
         "SESSION(TABLE t PARTITION BY k, DESCRIPTOR(ts), INTERVAL '5' MINUTES)",
         'windows(sl.session("5m"), x=sl.count())',
     ),
+    Pair("count windows", "countWindow(100), countWindow(100, 10)", "windows(sl.rows(100, every=10), x=sl.count())"),
+    Pair(
+        "at each row the last five minutes",
+        "AVG(v) OVER (PARTITION BY k ORDER BY ts RANGE BETWEEN INTERVAL '5' MINUTES PRECEDING AND CURRENT ROW)",
+        'windows(sl.per_row(before="5m", after="0s", closed="both"), x=sl.mean("v"))',
+    ),
+    Pair(
+        "the first three of each window",
+        "ROW_NUMBER() OVER (PARTITION BY window_start ...) <= 3",
+        'windows(sl.tumbling("1h"), x=sl.top_k("v", 3))',
+    ),
     Pair("watermark", "WATERMARK FOR ts AS ts - INTERVAL '10' SECOND", 'sl.bounded("10s")'),
+    Pair("quiet sources", "withIdleness(Duration.ofMinutes(1))", 'sl.per_source("k", "10s", idle="1m")'),
     Pair(
         "late data",
         "allowedLateness(Time.minutes(1))",
         'sl.Spec("ts", {"m": sl.tumbling("1m")}, {"n": sl.count()}, allowed_lateness="1m", emit="updates")',
     ),
+    Pair("rows too late", "sideOutputLateData(tag)", OPERATOR + ".push(table).late"),
+    Pair(
+        "results before the end",
+        "ContinuousEventTimeTrigger.of(Time.minutes(10))",
+        'sl.Spec("ts", {"h": sl.tumbling("1h")}, {"n": sl.count()}, trigger=sl.every("10m"), emit="updates")',
+    ),
+    Pair(
+        "retractions, +U and -U",
+        "toChangelogStream",
+        'sl.Spec("ts", {"m": sl.tumbling("1m")}, {"n": sl.count()}, allowed_lateness="1m", emit="changes")',
+    ),
+    Pair(
+        "a changelog as input",
+        "fromChangelogStream",
+        'sl.Spec("ts", {"m": sl.tumbling("1m")}, {"n": sl.count()}, op="op")',
+    ),
+    Pair("interval join", "a.ts BETWEEN b.ts - INTERVAL '5' MINUTE AND b.ts", 'sl.JoinSpec("k", "ts", ("0s", "5m"))'),
+    Pair("window join", "L.window_start = R.window_start", 'sl.JoinSpec("k", "ts", sl.tumbling("5m"))'),
+    Pair("temporal join", "FOR SYSTEM_TIME AS OF", 'sl.JoinSpec("k", "ts", (None, "0s"), match="last", how="left")'),
+    Pair(
+        "deduplication",
+        "ROW_NUMBER() OVER (PARTITION BY id ORDER BY ts) = 1",
+        'sl.Distinct(sl.DistinctSpec("id", "ts", sl.tumbling("1h")))',
+    ),
+    Pair("a window assigner of your own", "WindowAssigner", "sl.ContextFreeWindow"),
+    Pair("a function of your own", "AggregateFunction", f"windows(sl.tumbling('1m'), x={HALVES})"),
+    Pair("savepoint", "flink savepoint", OPERATOR + ".snapshot"),
 ]
 BEAM = [
     Pair("tumbling", "FixedWindows(60)", 'windows(sl.tumbling("1m"), x=sl.sum("v"))'),
     Pair("sliding", "SlidingWindows(3600, 900)", 'windows(sl.sliding("1h", every="15m"), x=sl.count())'),
     Pair("sessions", "Sessions(300)", 'windows(sl.session("5m"), x=sl.count())'),
+    Pair("calendar days", "CalendarWindows.days(1).withTimeZone(...)", 'sl.calendar("1d", "Europe/Berlin")'),
     Pair("one window", "GlobalWindows()", "windows(sl.whole(), x=sl.count())"),
+    Pair("a WindowFn of your own", "WindowFn", "sl.ContextFreeWindow"),
+    Pair("a CombineFn", "CombineFn", f"windows(sl.tumbling('1m'), x={HALVES})"),
+    Pair("the default trigger", "AfterWatermark()", 'sl.Spec("ts", {"h": sl.tumbling("1h")}, {"n": sl.count()})'),
     Pair(
-        "corrections",
+        "early results",
+        "AfterWatermark(early=AfterProcessingTime(60))",
+        'sl.Spec("ts", {"h": sl.tumbling("1h")}, {"n": sl.count()}, emit="updates", '
+        'trigger=sl.every_processing_time("1m"))',
+    ),
+    Pair(
+        "accumulating panes",
         "AccumulationMode.ACCUMULATING with allowed_lateness=60",
         'sl.Spec("ts", {"m": sl.tumbling("1m")}, {"n": sl.count()}, allowed_lateness="1m", emit="updates")',
     ),
+    Pair(
+        "discarding panes",
+        "AccumulationMode.DISCARDING",
+        'sl.Spec("ts", {"h": sl.tumbling("1h")}, {"n": sl.count()}, trigger=sl.every("10m"), emit="parts")',
+    ),
+    Pair(
+        "retracting panes",
+        "not there yet",
+        'sl.Spec("ts", {"m": sl.tumbling("1m")}, {"n": sl.count()}, allowed_lateness="1m", emit="changes")',
+    ),
+    Pair(
+        "pane info",
+        "PaneInfo: EARLY, ON_TIME, LATE",
+        'sl.Spec("ts", {"h": sl.tumbling("1h")}, {"n": sl.count()}, trigger=sl.every("10m"), emit="updates")',
+    ),
+    Pair("several streams", "beam.Flatten()", 'sl.Union({"a": sl.bounded("10s"), "b": sl.bounded("1m")}, "ts")'),
 ]
 RUN = {"pandas": PANDAS, "Polars": POLARS, "DuckDB": DUCKDB}
 SHOWN = {"Spark": SPARK, "Flink": FLINK, "Beam": BEAM}
@@ -186,11 +297,11 @@ def page(name: str) -> str:
             compared(pair, names)
         else:
             eval(pair.ours, names)
-    said = (
-        "Both calls of each row were run when this page was built, and their values compared."
-        if name in RUN
-        else f"Our calls were run when this page was built; those of {name} were not."
-    )
+    said = "Both calls of each row were run when this page was built, and their values compared."
+    if name not in RUN:
+        tested = [pair.task for pair in pairs if pair.values is not None]
+        shown = f"; those of {name} are run by a test, and compared, for: {', '.join(tested)}" if tested else ""
+        said = f"Our calls were run when this page was built{shown or f'; those of {name} were not'}."
     rows = "".join(
         f"| {pair.task} | `{pair.theirs.replace('|', chr(92) + '|')}` | `{pair.ours.replace('|', chr(92) + '|')}` |\n"
         for pair in pairs

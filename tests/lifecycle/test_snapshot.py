@@ -296,7 +296,7 @@ def test_an_operator_is_pickled_and_copied_as_its_snapshot(copied: Callable[[sl.
     for _ in range(5):
         op.push(batch)  # into the head of the store, which is written in place
     other = copied(op)
-    assert (other.spec, other._policy) == (spec, Policy("recompute", 2, 3))
+    assert (other.spec, other._policy) == (spec, Policy("recompute", threads=2, max_windows_per_push=3))
     op.push(batch)
     assert other.push(batch.slice(0, 1)).stats["keys"] == 3
     assert [o.flush().windows["n"].to_pylist() for o in (op, other)] == [[6, 6, 6], [6, 5, 5]]

@@ -53,6 +53,37 @@ def test_the_quickstart_runs_on_the_wheel(installed: Path) -> None:
     assert 'w = "tumbling(5)"' in toml
 
 
+ON_SPARK = """
+import datetime, sys
+import slicing as sl
+from spark_udfs.local import session
+
+spark = session("local[1]")
+start = datetime.datetime(2026, 1, 1, 9)
+rows = [(start + datetime.timedelta(seconds=20 * n), "ab"[n % 2], float(n)) for n in range(60)]
+schema = "ts timestamp, sensor string, value double"
+spark.createDataFrame(rows, schema).coalesce(1).write.parquet(sys.argv[1] + "/in")
+stream_df = spark.readStream.schema(schema).parquet(sys.argv[1] + "/in")
+spec = sl.Spec("ts", {"six": sl.tumbling("6m")}, {"n": sl.count()}, by="sensor", watermark=sl.bounded("2m"))
+SNIPPET
+spark.streams.active[0].processAllAvailable()
+spark.streams.active[0].stop()
+print(sorted((row["sensor"], row["n"]) for row in spark.read.parquet(sys.argv[1] + "/tables/windows").collect()))
+"""
+
+
+def test_the_snippet_for_spark_runs_on_the_wheel(installed: Path, tmp_path: Path) -> None:
+    pytest.importorskip("pyspark")
+    snippet = (ROOT / "README.md").read_text(encoding="utf-8").split("## On Spark\n\n```\n")[1].split("```")[0]
+    for folder in ("checkpoints", "tables"):
+        snippet = snippet.replace(f'"/{folder}/', f'"{tmp_path}/{folder}/')
+    snippet = snippet.replace("partitions=8", "partitions=1")
+    assert (
+        ran(installed, "-c", ON_SPARK.replace("SNIPPET", snippet), tmp_path)
+        == "[('a', 9), ('a', 9), ('b', 9), ('b', 9)]\n"
+    )
+
+
 def test_files_of_another_package_of_the_name_are_told(tmp_path: Path) -> None:
     package = tmp_path / "slicing" / "__init__.py"
     package.parent.mkdir()
