@@ -20,6 +20,7 @@ import pytest
 
 import slicing as sl
 from slicing.exchange import Collector, admit, packed, start, state_of
+from slicing.plot.batches import _progress_table
 
 pytest.importorskip("pyspark")
 
@@ -444,6 +445,11 @@ def test_files_read_by_workers_are_the_same_stream(spark: SparkSession, tmp_path
     assert written(spark, tmp_path) == written(spark, tmp_path / "rows") != []
     metrics = [p.observedMetrics["windows"].stats for p in query.recentProgress]
     assert pq.read_table(late).num_rows == sum(m["late"] for m in metrics) > 0
+    drawn = _progress_table(query, "windows").to_pylist()
+    assert [(row["rows"], row["late"]) for row in drawn] == [(m["rows"], m["late"]) for m in metrics]
+    assert all(row["state_kb"] > 0 and row["behind_s"] > 0 for row in drawn)
+    if find_spec("altair") and find_spec("vl_convert"):
+        assert sl.plot.query(query).data.to_pylist() == drawn
     batch = window_aggregate(read_files(spark, folder, streaming=False), SPEC, partitions=2).toArrow()
     expected = sl.aggregate(pa.concat_tables(map(readings, range(4))), SPEC)
     assert in_order(batch) == in_order(expected.cast(batch.schema))
