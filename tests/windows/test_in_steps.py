@@ -210,3 +210,12 @@ def test_windows_of_rows_lie_on_their_ranks(partial: bool, watermark: object) ->
         agree(rows_of(found), wanted)
         assert found["rank_start"].to_pylist() == list(starts)
         assert found["rank_end"].to_pylist() == [i + n for i in starts]
+
+
+def test_explain_says_so() -> None:
+    data = pa.schema({"t": pa.int64(), "v": pa.int32(), "k": pa.int64()})
+    asked = {"by key": (60, 1, "k"), "own edges": (60, 7, ()), "dense": (60, 1, ()), "by a tree": (1024, 1, ())}
+    for about, (size, every, by) in asked.items():
+        spec = sl.Spec("t", {"w": sl.sliding(size, every=every)}, {"lo": sl.min("v")}, by=by)
+        told = "512 windows at once or more" in str(sl.explain(spec, data))
+        assert told == (about in ("dense", "by a tree")), about
