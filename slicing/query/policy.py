@@ -16,12 +16,12 @@ class Policy:
 
     combine: str = AUTO  # how slices become windows
     threads: int = 1  # that share the rows of large pushes
-    share: Share = SHARE  # from where on they do
     max_windows_per_push: int | None = None  # None: however many a flush gives
     max_bytes: int | None = None  # None: whatever a push comes to
     on_full: str = "error"  # a push that would be more is refused, or "late": its rows are
 
     # rows into cells
+    share: Share = SHARE  # from where on several threads share them
     numpy_cuts: int = 1024  # rows that numpy cuts as well, 2 us against 1: a kernel is loaded for more
     block: int = 512  # rows looked at together
     chunk: int = 1 << 16  # rows scattered at a time: half as many take 0.96 to 0.93 of the rate
