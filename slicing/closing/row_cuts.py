@@ -81,7 +81,7 @@ def passed(plan: Plan, known: RowPanes, reached: int) -> tuple[RowPanes, list[Pa
         return known, []
     gone = known.rows[:, PLACE] < reached
     which = np.flatnonzero(gone)
-    facts, cells = known.rows[which], known.row_cells.take(which)
+    facts, cells = known.rows.take(which, axis=0), known.row_cells.take(which)
     if which.size:
         known = known.without_rows(gone)
     panes = list[Panes]()
@@ -93,7 +93,7 @@ def passed(plan: Plan, known: RowPanes, reached: int) -> tuple[RowPanes, list[Pa
             (facts[:, ARRIVAL],) if by_arrival else (facts[:, ARRIVAL], facts[:, SEQUENCE], cells.end, facts[:, PLACE])
         )
         order = order_by(*keys)
-        known, more = _in_steps(plan, known, types, facts[order], cells.take(order), reached)
+        known, more = _in_steps(plan, known, types, facts.take(order, axis=0), cells.take(order), reached)
         panes += more
     return known, panes
 
@@ -194,10 +194,11 @@ def _items(older: RowPanes, of: Ints, row: Ints, facts: Ints, cells: Cells) -> t
     heads, parts = len(older.windows), len(older.parts)
     window = np.concatenate([older.windows, older.windows[older.parts[:, OF]], of])
     place_in = np.concatenate([np.full(heads, -3), np.where(older.parts[:, TOLD] == 1, -2, -1), row])
-    order = order_by(place_in, *(window[:, at] for at in (KEY, END, START, WINDOW)))
-    window, place_in = window[order], place_in[order]
+    order = order_by(place_in, *(np.ascontiguousarray(window[:, at]) for at in (KEY, END, START, WINDOW)))
+    window, place_in = window.take(order, axis=0), place_in.take(order)
     names = window[:, :COUNT]
-    new = np.append(True, (names[1:] != names[:-1]).any(axis=1))[: len(names)]
+    alike = np.logical_and.reduce([names[1:, at] == names[:-1, at] for at in (KEY, END, START, WINDOW)])
+    new = np.append(True, ~alike)[: len(names)]
     group, first = np.cumsum(new) - 1, np.flatnonzero(new)
     is_row = place_in >= 0
     base = np.where(place_in[first] == -3, window[first, COUNT], 0)
@@ -207,21 +208,23 @@ def _items(older: RowPanes, of: Ints, row: Ints, facts: Ints, cells: Cells) -> t
     windows = window[first].copy()
     windows[:, COUNT] = count[last]
     kept = np.flatnonzero(place_in > -3)
-    source = order[kept] - heads
+    source = order.take(kept) - heads
     at_row = np.maximum(source - parts, 0)
     chosen = np.where(source < parts, source, parts + (row[at_row] if row.size else 0))
     of_row = is_row[kept]
-    own = older.parts[np.where(of_row, 0, source)] if parts else np.zeros((kept.size, 3), np.int64)
+    own = older.parts.take(np.where(of_row, 0, source), axis=0) if parts else np.zeros((kept.size, 3), np.int64)
     if row.size:
-        place = np.where(of_row, facts[row[at_row], PLACE], own[:, LAST])
-        marks = np.where(of_row, facts[row[at_row], MARKS], 0)
+        place = np.where(of_row, facts[:, PLACE].take(row.take(at_row)), own[:, LAST])
+        marks = np.where(of_row, facts[:, MARKS].take(row.take(at_row)), 0)
     else:
         place, marks = own[:, LAST], np.zeros(kept.size, np.int64)
     group = group[kept]
     every = concatenated([older.part_cells, cells]).take(chosen)
     # windows whose rows have all been reported, where none is remembered, have no item
     held = np.searchsorted(group, np.arange(len(windows)))
-    items = _Items(names[kept], group, held, count[kept], of_row, place_in[kept] == -2, place, marks, every)
+    items = _Items(
+        window.take(kept, axis=0), group, held, count[kept], of_row, place_in[kept] == -2, place, marks, every
+    )
     return items, windows
 
 
@@ -281,7 +284,7 @@ def _panes(plan: Plan, items: _Items, ends: Ints, before: int) -> list[Panes]:
 
 
 def _answers(plan: Plan, items: _Items, at: Ints, first: Ints, last: Ints) -> Answers:
-    window = items.window[at]
+    window = items.window.take(at, axis=0)
     blocks = combined(plan, items.cells, first, last) if at.size else Answers.none(plan).whole()
     return _as_answers(window, blocks)
 
@@ -302,7 +305,7 @@ def _left(plan: Plan, items: _Items, ends: Ints, windows: Ints) -> RowPanes:
     into = np.repeat(np.arange(first.size), np.diff(np.append(first, kept.size)))
     last = np.append(first[1:], kept.size)[: first.size] - 1
     cells = items.cells.take(kept)
-    facts = cells.meta[first]
+    facts = cells.meta.take(first, axis=0)
     facts[:, meta.ROWS] = np.add.reduceat(cells.rows, first) if first.size else facts[:, meta.ROWS]
     pairs = zip(plan.lanes, cells.blocks, strict=True)
     blocks = tuple(kind_of(lane).merged(lane, into, first.size, block, identity(lane, 0)) for lane, block in pairs)

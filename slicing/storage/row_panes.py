@@ -63,7 +63,7 @@ class RowPanes:
 
     def without_rows(self, passed: Mask) -> RowPanes:
         left = np.flatnonzero(~passed)
-        return replace(self, rows=self.rows[left], row_cells=self.row_cells.take(left))
+        return replace(self, rows=self.rows.take(left, axis=0), row_cells=self.row_cells.take(left))
 
     def of(self, chosen: Mask) -> RowPanes:
         """Some of the windows, and their cells; no rows that wait."""
