@@ -26,6 +26,7 @@ import pyarrow.compute as pc
 from slicing import push as flow
 from slicing.closing.output import Output
 from slicing.closing.results import late_rows, none_late
+from slicing.columns.arrow_io import size_of
 from slicing.columns.arrow_out import array_of
 from slicing.columns.keys import KeyTable
 from slicing.columns.sources import one_batch
@@ -163,7 +164,7 @@ class Collector:
 
     @property
     def nbytes(self) -> int:
-        rows = sum(batch.nbytes for batch in self._rows)
+        rows = sum(map(size_of, self._rows))
         return rows + sum(part.store.nbytes for part in (*self._parts, *self._changing))
 
     def push(self, data: object) -> None:

@@ -15,6 +15,14 @@ def together(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     return found[0] if found else batches[0]
 
 
+def size_of(data: pa.RecordBatch | pa.Table) -> int:
+    """The bytes that it refers to."""
+    try:
+        return int(data.nbytes)
+    except pa.ArrowTypeError:  # pyarrow 18 does not know those of views within structs
+        return int(data.get_total_buffer_size())
+
+
 def gathered(found: Iterator[pa.RecordBatch], columns: Sequence[str], least: int) -> Iterator[pa.RecordBatch]:
     """The rows of ``found``: batches of fewer than ``least`` rows joined, with only ``columns``; larger ones as is."""
     held: list[pa.RecordBatch] = []

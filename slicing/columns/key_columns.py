@@ -293,7 +293,11 @@ def _some_views(array: pa.Array, views: Ints, rows: Codes) -> pa.Array:
     views, null = views[rows], np.zeros(rows.size, np.bool_) if valid is None else ~valid[rows]
     views[null] = 0  # they may have been anything
     known = pa.py_buffer(np.packbits(~null, bitorder="little"))
-    return pa.Array.from_buffers(array.type, rows.size, [known, pa.py_buffer(views), *texts])
+    try:
+        return pa.Array.from_buffers(array.type, rows.size, [known, pa.py_buffer(views), *texts])
+    except ValueError:  # pyarrow 18 makes no views of long texts: all of the column are copied then
+        plain = pa.large_binary() if pa.types.is_binary_view(array.type) else pa.large_string()
+        return array.cast(plain).take(array_of(rows.astype(np.int64)))
 
 
 def _valid(array: pa.Array) -> Mask | None:

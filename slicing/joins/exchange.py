@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slicing.columns.arrow_io import together
+from slicing.columns.arrow_io import size_of, together
 from slicing.columns.keys import KeyTable
 from slicing.columns.sources import one_batch
 from slicing.columns.values import taken
@@ -221,7 +221,7 @@ class Reader:
         for number, (first, last) in enumerate(zip([0, *ends], ends, strict=False)):
             if last > first:
                 self._rows[number].append(batch.slice(first, last - first))
-        self.nbytes += batch.nbytes
+        self.nbytes += size_of(batch)
 
     def _places(self, arrived: Timed) -> tuple[Ints, Ints]:
         """Rows, and the place of each: by their keys; those that can have no partner by their time."""

@@ -124,7 +124,7 @@ class Side:
 
     def stored(self, chunks: tuple[pa.RecordBatch, ...]) -> Side:
         """With this payload."""
-        return replace(self, chunks=chunks, sizes=tuple(chunk.nbytes for chunk in chunks))
+        return replace(self, chunks=chunks, sizes=tuple(map(arrow_io.size_of, chunks)))
 
     # --- rows come --------------------------------------------------------------------------------------------------
 
@@ -139,7 +139,7 @@ class Side:
             payload = arrow_io.together([chunks.pop(), payload])  # many small ones make taking from them slow
             sizes.pop()
         chunks.append(payload)
-        sizes.append(payload.nbytes)
+        sizes.append(arrow_io.size_of(payload))
         return replace(self, chunks=tuple(chunks), sizes=tuple(sizes), next=self.next + count, flags=flags)
 
     def added(self, run: Run) -> Side:

@@ -27,7 +27,7 @@ from slicing.cells.table import Cells
 from slicing.cells.unread import Unread
 from slicing.closing.postpone import Postponed
 from slicing.closing.revise import Revisions
-from slicing.columns.arrow_io import one_piece
+from slicing.columns.arrow_io import one_piece, size_of
 from slicing.columns.key_marks import KeyMarks
 from slicing.columns.keys import KeyTable
 from slicing.columns.row_values import as_arrow, values_of
@@ -96,7 +96,8 @@ def _written(
         header |= _state_header(state)
         tables = _state_tables(state, packed)
     sections = [t.packed or b"" if isinstance(t, Unread) else table_bytes(t, packed) for t in tables]
-    return bundled([json.dumps(header).encode(), *sections]), sum(table.nbytes for table in tables)
+    size = sum(table.nbytes if isinstance(table, Unread) else size_of(table) for table in tables)
+    return bundled([json.dumps(header).encode(), *sections]), size
 
 
 def read(
