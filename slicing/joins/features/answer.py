@@ -40,9 +40,10 @@ Mask = npt.NDArray[np.bool_]
 # by cells and 66 without, for 33 78 and 81, for 10 145 and 124.
 FEWEST = 16
 RANGED = (kinds.COUNT, kinds.BASIC_F, kinds.BASIC_I, kinds.EXTREMES)
-LONG = 16  # times as many events as a run has, or ranges are reduced one by one
+# Ranges are reduced one by one unless they hold so many times the events of a run: 1 M events, labels with ranges of
+# 17, 83 and 333 of them, 25 ms for 100,000 labels and 55 from what ranges have in common.
+LONG = 64
 FEW = 1 << 12  # labels that are not worth a second thread
-MOST = 8  # of so many events one may be in no range
 SPARSE = 8  # times as many rows of a run as labels reach are looked through
 
 
@@ -205,9 +206,9 @@ def _taken(run: Run, ranges: list[tuple[Ints, Ints]]) -> tuple[Run, list[tuple[I
     if SPARSE * int(size.sum()) < len(run):  # a push of few labels does not go over all that is kept
         rows = distinct(row_ranges(low, size))
         return run.take(rows), [(np.searchsorted(rows, first), count) for first, count in ranges]
-    held = _covered([(np.minimum(low, len(run)), size)], len(run))
-    if MOST * int(np.count_nonzero(held)) >= (MOST - 1) * len(run):  # all, or so many that leaving out costs more
+    if int(size.sum()) >= len(run):  # there is as much to do for its labels as for all rows
         return run, ranges
+    held = _covered([(np.minimum(low, len(run)), size)], len(run))
     before = np.append(0, np.cumsum(held))
     return run.take(np.flatnonzero(held)), [(before[first], count) for first, count in ranges]
 
@@ -313,6 +314,9 @@ class _Answers:
 
 def _partials(aggs: Plan, rows: Rows, begin: Ints, end: Ints) -> Iterator[tuple[slice, Sequence[Block]]]:
     """Each lane's partials over ranges of rows, none of them empty, some ranges at a time."""
+    if _by_run(aggs) and int((end - begin).sum()) <= LONG * len(rows):
+        yield slice(None), lift_ranges(rows, begin, end).blocks
+        return
     in_order = bool((begin[1:] >= begin[:-1]).all() and (end[1:] >= end[:-1]).all())
     found = over_rows(aggs, rows, Known(begin, end, in_order), FEWEST)
     if isinstance(found, tuple):
