@@ -1,6 +1,7 @@
 """An S3 server in this process: what pyarrow's client asks of one bucket, counted, and refused outside of one prefix.
 
-It keeps objects in memory and looks at no signature. ``faults`` are answered first: one status for each request.
+It keeps objects in memory and looks at no signature. ``faults`` are answered first: one status for each request, or
+``CUT``: the connection ends without an answer, or ``LOST``: what was asked is done, and then it ends.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from types import TracebackType
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
 
+CUT, LOST = 0, 1
 _TIME = "2026-01-01T00:00:00.000Z"
 
 
@@ -49,21 +51,27 @@ class S3Server:
         touched = asked.get("prefix", "") if listing else key
         with self.lock:
             self.requests.append(("LIST" if listing else method, touched))
-            if self.faults:
-                return self.faults.pop(0), b""
-            if not f"{touched}/".startswith(f"{self.prefix}/"):
-                self.refused.append((method, touched))
-                return 403, b"<Error><Code>AccessDenied</Code><Message>outside of the prefix</Message></Error>"
-            if listing:
-                return 200, self._listed(touched, asked.get("delimiter", ""))
-            if method == "PUT":
-                self.objects[key] = body
-            elif method == "DELETE":
-                self.objects.pop(key, None)
-                return 204, b""
-            elif key not in self.objects:
-                return 404, b"<Error><Code>NoSuchKey</Code><Message>it is not there</Message></Error>"
-            return 200, b"" if method == "PUT" else self.objects[key]
+            fault = self.faults.pop(0) if self.faults else None
+            if fault is not None and fault != LOST:
+                return fault, b""
+            status, answer = self._done(method, key, touched, asked, body)
+            return (CUT, b"") if fault == LOST else (status, answer)
+
+    def _done(self, method: str, key: str, touched: str, asked: dict[str, str], body: bytes) -> tuple[int, bytes]:
+        """What is asked, done."""
+        if not f"{touched}/".startswith(f"{self.prefix}/"):
+            self.refused.append((method, touched))
+            return 403, b"<Error><Code>AccessDenied</Code><Message>outside of the prefix</Message></Error>"
+        if "list-type" in asked:
+            return 200, self._listed(touched, asked.get("delimiter", ""))
+        if method == "PUT":
+            self.objects[key] = body
+        elif method == "DELETE":
+            self.objects.pop(key, None)
+            return 204, b""
+        elif key not in self.objects:
+            return 404, b"<Error><Code>NoSuchKey</Code><Message>it is not there</Message></Error>"
+        return 200, b"" if method == "PUT" else self.objects[key]
 
     def _listed(self, prefix: str, delimiter: str) -> bytes:
         found, folders = [], set()
@@ -93,6 +101,9 @@ class S3Server:
 
             def _any(self) -> None:
                 status, body = outer.answered(self.command, self.path, self._body())
+                if status == CUT:
+                    self.close_connection = True
+                    return
                 self.send_response(status)
                 self.send_header("ETag", '"x"')
                 self.send_header("Last-Modified", "Thu, 01 Jan 2026 00:00:00 GMT")

@@ -1,13 +1,15 @@
 """``python tests/spark/spark_chaos.py --kills 200``: a stream whose processes are killed (``kill -9``) at random.
 
-With ``--query join`` it is a join of two streams.
+With ``--query join`` it is a join of two streams, with ``--query features`` features of one stream as of the other;
+with ``--state s3`` the state is on an object store (``s3_server.py``), whose answers fail, are cut off, or get lost.
 
 A driver runs a query on ``local-cluster`` (executors are processes of their own), from files to a sink. While it runs,
 Python workers, executors and the driver itself are killed, at random moments or between the publishing of a version
 and its commit; a killed driver is started again. Between two kills tasks fail after they have written their state, find
 their disk full or read-only, or run twice at a time, one of them late by seconds and several batches. A sink fails, or
 its driver is killed inside of it; a commit is lost, a query is taken back by some batches, a version is damaged and the
-query taken back before it. The sink is Spark's own of files, or a ``foreachBatch`` that
+query taken back before it. Workers start anew with another version of the library, beside those of the old one; a
+second driver runs the same query at the same time. The sink is Spark's own of files, or a ``foreachBatch`` that
 runs the query twice in each batch. What is written has to be what one process answers for the same files, in the
 same batches: nothing lost, nothing twice.
 """
@@ -34,11 +36,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+# for a driver a copy that changes while the query runs
+sys.path.insert(0, os.environ.get("SLICING_UNDER_TEST", str(Path(__file__).resolve().parents[2])))
+
+from s3_server import CUT, LOST, S3Server
 
 import slicing as sl
 from slicing.exchange import Collector, admit, packed, start, state_of
 
+ROOT = Path(__file__).resolve().parents[2]
 SECOND = 1_000_000
 SPEC = sl.Spec(
     time="ts",
@@ -52,7 +58,12 @@ COLUMNS = "ts timestamp_ltz, k long, v long"
 JOIN = sl.JoinSpec(
     on="k", time="ts", within=("1s", "2s"), how="left", watermark=(sl.bounded("2s"), sl.bounded("3s"))
 )  # fmt: skip
-QUERIES = ("windows", "join")
+FEATURES = sl.FeatureSpec(
+    "k", ("ts", "ts"), {"2s": "2s", "9s": "9s"}, {"n": sl.count(), "total": sl.sum("v"), "most": sl.max("v")},
+    watermark=(sl.bounded("2s"), sl.bounded("3s")),
+)  # fmt: skip
+SPECS = {"windows": SPEC, "join": JOIN, "features": FEATURES}
+QUERIES = tuple(SPECS)
 PARTITIONS = 3
 PATIENCE = 600  # seconds for a driver to come up and go on, beside other work
 KILLS = {  # what is killed, and how often among others
@@ -65,10 +76,14 @@ KILLS = {  # what is killed, and how often among others
 }
 PROVOKED = ("failed task", "twin task", "paused twin", "full disk", "read-only folder")
 # what a sink or an operator does to a query; those of checkpoints and sinks where batches are written over
-BESIDE = ("deleted commit", "driver in its sink", "sink that fails", "taken back", "damaged version")
-OF_FOREACH = ("driver in its sink", "sink that fails", "taken back", "damaged version")
+IN_SINKS = ("driver in its sink", "JVM in its sink", "sink that fails")
+OF_FOREACH = (*IN_SINKS, "taken back", "damaged version")
+OF_FILES = ("two drivers",)  # a sink of one's own would have to refuse the second one itself
+BESIDE = ("deleted commit", "worker at a new version", *OF_FOREACH, *OF_FILES)
 DISKS = {"full disk": 28, "read-only folder": 30}
+FAULTS = (403, 500, 503, CUT, LOST)  # of an object store; a client repeats the middle ones by itself
 SINKS = ("files", "foreachBatch")
+STATES = ("local", "s3")
 
 
 def readings(batch: int, size: int = 400, side: int = 0) -> pa.Table:
@@ -90,7 +105,7 @@ def deliver(folder: Path, batch: int) -> None:
 
 
 def rows_of(tables: list[pa.Table]) -> list[tuple]:
-    return sorted(tuple(row.values()) for table in tables for row in table.to_pylist())
+    return sorted((tuple(row.values()) for table in tables for row in table.to_pylist()), key=repr)
 
 
 def composition(checkpoint: Path, source: int = 0) -> list[list[int]]:
@@ -124,10 +139,11 @@ def undisturbed(batches: list[list[int]]) -> list[tuple]:
     return rows_of([*found, operator.flush().windows])
 
 
-def undisturbed_join(batches: list[list[int]], right: list[list[int]]) -> list[tuple]:
+def undisturbed_join(spec: Any, batches: list[list[int]], right: list[list[int]]) -> list[tuple]:
     """What one process answers to the batches of both sides."""
     schema = readings(0).schema
-    operator = sl.JoinOperator(dataclasses.replace(JOIN, schemas=(schema, schema)))
+    kind = sl.FeatureOperator if isinstance(spec, sl.FeatureSpec) else sl.JoinOperator
+    operator: Any = kind(dataclasses.replace(spec, schemas=(schema, schema)))
     found = []
     for sides in zip(batches, right, strict=True):
         tables = (
@@ -141,9 +157,9 @@ def undisturbed_join(batches: list[list[int]], right: list[list[int]]) -> list[t
 # --- the driver, a process of its own ---------------------------------------------------------------------------------
 
 
-def drive(base: Path, sink: str, query_of: str) -> None:
+def drive(base: Path, sink: str, query_of: str, state: str) -> None:
     """Run the query until ``base/stop`` is there and all files are read, then drain."""
-    from spark_udfs import drain, stages, window_aggregate, window_join
+    from spark_udfs import drain, stages, window_aggregate, window_features, window_join
     from spark_udfs.local import session
 
     stages.merge = provoked(stages.merge, str(base))
@@ -159,14 +175,15 @@ def drive(base: Path, sink: str, query_of: str) -> None:
         "spark.executor.extraJavaOptions": java,
     }
     spark = session("local-cluster[2,1,512]", **more)
-    spec: sl.Spec | sl.JoinSpec = JOIN if query_of == "join" else SPEC
+    spec: Any = SPECS[query_of]
     reader = spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1)
     source = reader.parquet(str(base / "in"))
-    if query_of == "join":
-        other = reader.parquet(str(base / "in" / "right"))
-        windows = window_join(source, other, JOIN, str(base / "state"), PARTITIONS, "windows")
+    if query_of == "windows":
+        windows = window_aggregate(source, SPEC, state, PARTITIONS)
     else:
-        windows = window_aggregate(source, SPEC, str(base / "state"), PARTITIONS)
+        other = reader.parquet(str(base / "in" / "right"))
+        both: Any = window_join if query_of == "join" else window_features
+        windows = both(source, other, spec, state, PARTITIONS, "windows")
     writer = windows.writeStream.option("checkpointLocation", str(base / "checkpoint"))
     if sink == "files":
         writer = writer.format("parquet").option("path", str(base / "out"))
@@ -184,7 +201,7 @@ def drive(base: Path, sink: str, query_of: str) -> None:
         query = writer.start()
     query.processAllAvailable()
     query.stop()
-    rest = drain(spark, spec, str(base / "state"), None, "windows", str(base / "checkpoint")).toArrow()
+    rest = drain(spark, spec, state, None, "windows", str(base / "checkpoint")).toArrow()
     written = spark.read.parquet(str(base / ("out" if sink == "files" else "out/*")))
     pq.write_table(written.toArrow(), base / "closed.parquet")
     pq.write_table(rest, base / "rest.parquet")
@@ -210,13 +227,15 @@ def twice(base: Path) -> Callable[[Any, int], None]:
     out = base / "out"
 
     def put(frame: Any, batch: int) -> None:
-        kind = claimed(str(base), ("sink that fails", "driver in its sink"))
+        kind = claimed(str(base), IN_SINKS)
         if kind:
             frame.write.mode("overwrite").parquet(str(out / str(batch)))
         if kind == "sink that fails":
             raise RuntimeError("injected into the sink")
         if kind == "driver in its sink":
             os.kill(os.getpid(), signal.SIGKILL)
+        if kind == "JVM in its sink":
+            kill(jvm_of(os.getpid())[0])
         frame.write.mode("overwrite").parquet(str(out / str(batch)))
         first, second = (
             rows_of([f.toArrow()]) for f in (frame.sparkSession.read.parquet(str(out / str(batch))), frame)
@@ -298,11 +317,17 @@ def family(root: int) -> dict[int, tuple[int, str]]:
 
 
 def victims(kind: str, driver: int) -> list[int]:
+    """Executors, Python workers, or the daemons that workers are forked from."""
     members = family(driver)
     if kind == "executor":
         return [pid for pid, (_, command) in members.items() if "CoarseGrainedExecutorBackend" in command]
-    daemons = {pid for pid, (_, command) in members.items() if "spark_warm_daemon" in command}
-    return [pid for pid in daemons if members[pid][0] in daemons]
+    daemons = {pid for pid, (_, command) in members.items() if "-m spark_warm_daemon" in command}
+    return [pid for pid in daemons if (members[pid][0] in daemons) == (kind == "worker")]
+
+
+def jvm_of(driver: int) -> list[int]:
+    """The JVM of a driver, while it has one."""
+    return [pid for pid, (_, command) in family(driver).items() if "SparkSubmit" in command]
 
 
 def kill(pid: int) -> None:
@@ -320,18 +345,60 @@ def back(log: Path, batch: int) -> None:
             shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
 
 
-def damage(place: Path, batch: int, chance: random.Random) -> None:
-    """Some bytes of a version, and of those beside it."""
-    for version in place.glob(f"{batch:012}*.slices"):
-        data = bytearray(version.read_bytes())
-        for _ in range(3):
-            data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
-        version.write_bytes(data)
+def damaged(content: bytes, chance: random.Random) -> bytes:
+    """With some bits changed."""
+    data = bytearray(content)
+    for _ in range(3):
+        data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+    return bytes(data)
+
+
+class OnDisk:
+    """State in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.uri, self.folder = str(folder), folder
+
+    def versions(self, batch: int) -> dict[str, list[str]]:
+        """The versions of a batch, by the place they are of."""
+        found: dict[str, list[str]] = {}
+        for path in (self.folder / "windows").glob(f"*/{PARTITIONS}/*/{batch:012}*.slices"):
+            found.setdefault(path.parent.name, []).append(str(path))
+        return found
+
+    def damage(self, name: str, chance: random.Random) -> None:
+        Path(name).write_bytes(damaged(Path(name).read_bytes(), chance))
+
+    def close(self) -> None: ...
+
+
+class OnStore:
+    """State on an object store of this process."""
+
+    def __init__(self) -> None:
+        self.server = S3Server("team/state").__enter__()
+        self.uri = self.server.uri
+
+    def versions(self, batch: int) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for key in list(self.server.objects):
+            *_, count, place, name = key.split("/")
+            if count == str(PARTITIONS) and name.startswith(f"{batch:012}") and name.endswith(".slices"):
+                found.setdefault(place, []).append(key)
+        return found
+
+    def damage(self, name: str, chance: random.Random) -> None:
+        self.server.objects[name] = damaged(self.server.objects[name], chance)
+
+    def close(self) -> None:
+        self.server.__exit__(None, None, None)
 
 
 class Chaos:
-    def __init__(self, base: Path, sink: str, chance: random.Random, query: str) -> None:
+    def __init__(self, base: Path, sink: str, chance: random.Random, query: str, state: str) -> None:
         self.base, self.sink, self.chance, self.query = base, sink, chance, query
+        self.state: Any = OnStore() if state == "s3" else OnDisk(base / "state")
+        self.edition = 0  # versions of it that there were
         self.done: Counter[str] = Counter()
         self.batches = self.wanted = 0
         self.ahead = 0  # files that are no batches of their own
@@ -339,14 +406,27 @@ class Chaos:
         self.log = (base / "driver.log").open("ab")
         for name in ("in", "tokens", "claimed"):
             (base / name).mkdir()
+        self.upgrade()
         self.driver = self.begin()
+
+    def upgrade(self) -> None:
+        """Another version of the library, for processes that begin from now on."""
+        self.edition += 1
+        copy = self.base / f"edition-{self.edition}"
+        for package in ("slicing", "spark_udfs"):
+            shutil.copytree(ROOT / package, copy / package, ignore=shutil.ignore_patterns("__pycache__"))
+        top = copy / "slicing" / "__init__.py"
+        top.write_text(top.read_text() + f"\n__version__ += '.dev{self.edition}'\n")
+        (self.base / "link").symlink_to(copy)
+        (self.base / "link").rename(self.base / "edition")
 
     def begin(self) -> subprocess.Popen[bytes]:
         (self.base / "running").unlink(missing_ok=True)
         command = [sys.executable, __file__, "--drive", str(self.base), "--sink", self.sink, "--query", self.query]
-        here = str(Path(__file__).resolve().parent)
-        known = os.pathsep.join(filter(None, (here, os.environ.get("PYTHONPATH"))))
-        local = {"SPARK_LOCAL_DIRS": str(self.base / "local"), "PYTHONPATH": known}
+        command += ["--state", self.state.uri]
+        here, edition = str(Path(__file__).resolve().parent), str(self.base / "edition")
+        known = os.pathsep.join([edition, here])
+        local = {"SPARK_LOCAL_DIRS": str(self.base / "local"), "PYTHONPATH": known, "SLICING_UNDER_TEST": edition}
         return subprocess.Popen(
             command, stdout=self.log, stderr=self.log, cwd=self.base, env=os.environ | local, start_new_session=True
         )
@@ -356,8 +436,7 @@ class Chaos:
         self.wait(lambda: (self.base / "running").exists() and self.commits() >= self.wanted, f"no query for {kind!r}")
         self.feed()
         if self.machine[-1] != self.driver.pid:
-            jvm = [pid for pid, (_, command) in family(self.driver.pid).items() if "SparkSubmit" in command]
-            self.machine = [*jvm, self.driver.pid]
+            self.machine = [*jvm_of(self.driver.pid), self.driver.pid]
         time.sleep(self.chance.choice([0, 0, 0.3, 1]) * self.chance.random())
         if kind in ("worker", "executor"):
             self.wait(lambda: victims(kind, self.driver.pid), f"no {kind} to kill")
@@ -375,11 +454,23 @@ class Chaos:
                 kind = "driver"
         elif kind in ("deleted commit", "taken back", "damaged version"):
             self.operate(kind)
+        elif kind == "worker at a new version":
+            self.upgrade()
+            self.wait(lambda: victims("daemon", self.driver.pid), "no daemon to kill")
+            for pid in victims("daemon", self.driver.pid)[:1]:  # the other executor goes on with the old version
+                kill(pid)
+        elif kind == "two drivers":
+            self.two_drivers()
+        elif kind == "S3 fault":
+            self.state.server.faults[:] = self.chance.choices(FAULTS, k=self.chance.randint(1, 6))
+            self.wait(lambda: not self.state.server.faults, f"no request for {kind!r}")
         else:
             name = f"{kind}-{self.done.total()}"
             (self.base / "tokens" / name).touch()
             self.wait(lambda: (self.base / "claimed" / name).exists(), f"no task for {kind!r}")
-            if kind == "driver in its sink":
+            if kind == "JVM in its sink":  # what Python does then is its own affair
+                self.until(lambda: self.driver.poll() is not None, 20)
+            if kind in ("driver in its sink", "JVM in its sink"):
                 self.kill_driver()
         self.done[kind] += 1
         self.wanted = self.commits() + self.chance.choice([0, 0, 1, 2])
@@ -399,6 +490,25 @@ class Chaos:
                 raise SystemExit(f"{trouble} in {PATIENCE} s:\n{self.tail()}")
             time.sleep(pause)
 
+    def until(self, what: Callable[[], Any], seconds: float) -> None:
+        """Until it is so, or so long."""
+        deadline = time.monotonic() + seconds
+        while not what() and time.monotonic() < deadline:
+            self.feed()
+            time.sleep(0.05)
+
+    def two_drivers(self) -> None:
+        """A second driver runs the query until one of the two has seen the other, or some batches are done."""
+        first, running = self.driver, self.base / "running"
+        other = self.begin()
+        self.until(lambda: running.exists() or first.poll() is not None or other.poll() is not None, PATIENCE)
+        wanted = self.commits() + 3
+        self.until(lambda: first.poll() is not None or other.poll() is not None or self.commits() >= wanted, 60)
+        for pid in [*jvm_of(other.pid), other.pid]:
+            kill(pid)
+        other.wait()
+        self.kill_driver()
+
     def operate(self, kind: str) -> None:
         """What is done to a query that was stopped, with at least four batches behind it."""
         self.wait(lambda: self.commits() > 3, f"no batches for {kind!r}")
@@ -410,15 +520,12 @@ class Chaos:
             kept = last - 1 if kind == "damaged version" else last - self.chance.randint(1, 3)
             self.ahead += last - kept + 1  # one batch reads again what came after it, as far as was planned
             if kind == "damaged version":
-                damage(self.places()[self.chance.randrange(PARTITIONS)], last, self.chance)
+                for name in self.chance.choice(list(self.state.versions(last).values())):
+                    self.state.damage(name, self.chance)
             back(checkpoint / "commits", kept)
             back(checkpoint / "offsets", kept)
             back(self.base / "out", kept)
         self.driver = self.begin()
-
-    def places(self) -> list[Path]:
-        """The folders of the query's partitions."""
-        return sorted((self.base / "state" / "windows").glob(f"*/{PARTITIONS}/*"))
 
     def feed(self) -> None:
         """Always some files that were not read yet."""
@@ -433,8 +540,7 @@ class Chaos:
 
     def published_only(self) -> bool:
         """Whether all partitions have published a batch that is not committed."""
-        found = self.places()
-        return len(found) == PARTITIONS and all(list(p.glob(f"{self.commits() + 1:012}*.slices")) for p in found)
+        return len(self.state.versions(self.commits() + 1)) == PARTITIONS
 
     def kill_driver(self, again: bool = True) -> None:
         """Python and JVM; executors and workers outlive it for a while, and may go on."""
@@ -449,20 +555,22 @@ class Chaos:
         if self.driver.wait(timeout=600) != 0 or not (self.base / "done").exists():
             raise SystemExit(f"the driver failed:\n{self.tail()}")
         found = [pq.read_table(self.base / name) for name in ("closed.parquet", "rest.parquet")]
-        sides = [composition(self.base / "checkpoint", source) for source in range(1 + (self.query == "join"))]
+        sides = [composition(self.base / "checkpoint", source) for source in range(1 + (self.query != "windows"))]
         for batches in sides:
             if sorted(number for files in batches for number in files) != list(range(self.batches)):
                 raise SystemExit(f"{self.batches} files were delivered, and read were {batches}")
-        return rows_of(found), undisturbed_join(*sides) if self.query == "join" else undisturbed(sides[0])
+        if self.query == "windows":
+            return rows_of(found), undisturbed(sides[0])
+        return rows_of(found), undisturbed_join(SPECS[self.query], *sides)
 
     def tail(self) -> str:
         return (self.base / "driver.log").read_text(errors="replace")[-6000:]
 
 
-def run(kinds: list[str], sink: str, seed: int, loud: bool = True, query: str = "windows") -> str:
+def run(kinds: list[str], sink: str, seed: int, loud: bool = True, query: str = "windows", state: str = "local") -> str:
     """Do one of each of ``kinds``, in their order; what came of it, or an error."""
     with tempfile.TemporaryDirectory() as temporary:
-        chaos = Chaos(Path(temporary), sink, random.Random(seed), query)
+        chaos = Chaos(Path(temporary), sink, random.Random(seed), query, state)
         try:
             for number, kind in enumerate(kinds):
                 chaos.strike(kind)
@@ -472,9 +580,10 @@ def run(kinds: list[str], sink: str, seed: int, loud: bool = True, query: str = 
         finally:
             for pid in [*family(chaos.driver.pid), chaos.driver.pid]:
                 kill(pid)
+            chaos.state.close()
     lost, twice = Counter(expected) - Counter(found), Counter(found) - Counter(expected)
     kills = sum(count for kind, count in chaos.done.items() if kind in KILLS)
-    what = "rows" if query == "join" else "windows"
+    what = "windows" if query == "windows" else "rows"
     told = ", ".join(f"{count} {kind}" for kind, count in sorted(chaos.done.items()))
     result = f"{sink}: {kills} kills, {chaos.done.total() - kills} other injections ({told}) in "
     result += f"{chaos.batches} batches: {len(expected):,} {what}, {lost.total()} lost, {twice.total()} extra"
@@ -483,12 +592,14 @@ def run(kinds: list[str], sink: str, seed: int, loud: bool = True, query: str = 
     return result
 
 
-def drawn(kills: int, seed: int, sink: str) -> list[str]:
+def drawn(kills: int, seed: int, sink: str, state: str = "local") -> list[str]:
     """So many kills of any kind, each kind at least once, with something else before every second."""
     chance = random.Random(seed)
     kinds = [*KILLS, *chance.choices(list(KILLS), list(KILLS.values()), k=max(kills - len(KILLS), 0))][:kills]
     chance.shuffle(kinds)
-    others = [*PROVOKED, *(kind for kind in BESIDE if sink != "files" or kind not in OF_FOREACH)]
+    others = [kind for kind in (*PROVOKED, *BESIDE) if kind not in (OF_FOREACH if sink == "files" else OF_FILES)]
+    if state == "s3":
+        others = ["S3 fault"] * 3 + [kind for kind in others if kind not in DISKS]
     for number, at in enumerate(range(0, len(kinds) * 3 // 2, 3)):
         kinds.insert(at, others[number % len(others)])
     return kinds
@@ -500,16 +611,17 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--sink", choices=SINKS)
     parser.add_argument("--query", choices=QUERIES, default=QUERIES[0])
+    parser.add_argument("--state", default=STATES[0], help="local or s3: where state is kept")
     parser.add_argument("--drive", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.drive is not None:
-        drive(args.drive, args.sink, args.query)
+        drive(args.drive, args.sink, args.query, args.state)
         return
     sinks = [args.sink] if args.sink else SINKS
     for number, sink in enumerate(sinks):
         kills = args.kills // len(sinks) + (number < args.kills % len(sinks))
-        kinds = drawn(kills, args.seed + number, sink)
-        print(run(kinds, sink, args.seed + number, query=args.query), flush=True)
+        kinds = drawn(kills, args.seed + number, sink, args.state)
+        print(run(kinds, sink, args.seed + number, query=args.query, state=args.state), flush=True)
 
 
 if __name__ == "__main__":
