@@ -12,7 +12,6 @@ from harness import Delta, Visit
 import slicing as sl
 from slicing.closing import over_rows, spans
 from slicing.kept_rows import close as kept
-from slicing.kept_rows import waiting as waits
 from slicing.query.policy import Policy
 from slicing.reducing import batch
 from slicing.windows.rows import per_row
@@ -648,7 +647,7 @@ def test_windows_that_close_at_once_are_answered_step_by_step(name, by, emit):
 def test_a_batch_in_order_is_not_copied():
     """Rows that windows need beside the ones before it are few; all others stay where they lie."""
     spec = sl.Spec("t", {"w": sl.per_row(100)}, {"low": sl.min("v")}, watermark=sl.ordered())
-    op, size = sl.Operator(spec), waits.STEP // 2
+    op, size = sl.Operator(spec), Policy.step_rows // 2
     for at in range(0, 3 * size, size):
         batch = pa.record_batch({"t": np.arange(at, at + size), "v": np.arange(size) * 0.5})
         ends = op.push(batch).windows["window_end"]
