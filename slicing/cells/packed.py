@@ -4,7 +4,8 @@ Most state lies still: cells wait for the windows they are in. A run that no pus
 Where its slices begin is a directory, an entry a slice, in place of an end a cell. Codes and numbers of rows are looked
 at as they are in the run: a word that is the same in all cells takes no bytes; one whose values span less than 2**32
 takes 4 beside the least of them; any other one takes 8. So nothing is lost, whatever the values. Counts that are the
-number of rows are kept once. That costs little: codes are read as one piece rather than out of rows of a table.
+number of rows are kept once. Sliding windows by 1000 to 1 M keys, pushes that close nothing or one: 72 -> 49 bytes a
+cell, 1.07 to 1.18 times the CPU.
 
 The words of partials lie as they are, since those who add them up read them there. Where a cell has many of them
 (``Plan.wide``) each one is packed in the same way: cells of one row, most of whose words are constants or small, come
