@@ -33,12 +33,13 @@ demo: .venv/.spark
 demo-here: .venv/.core
 	@$(PY) -m slicing demo
 
-# All three speak even if the first one fails, and pytest has the last word. A file of tests stays in one process.
+# All three speak even if the first one fails, and pytest has the last word. A file of tests stays in one
+# process; those with few tests, which take longest, do not come last.
 test: .venv/.test
 	@status=0; \
 	$(PY) -m ruff check . || status=1; \
 	$(PY) -m mypy || status=1; \
-	$(PY) -m pytest -n auto --maxprocesses 4 --dist loadfile || status=1; \
+	$(PY) -m pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder || status=1; \
 	exit $$status
 
 test-oldest: .venv-oldest/.test

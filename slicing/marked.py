@@ -38,12 +38,6 @@ New = tuple[Ints, Ints]  # codes and their marks
 _NO_MARKS: New = NOWHERE, NOWHERE
 
 
-def takes(state: State) -> bool:
-    """Whether keys have marks, or rows may carry some."""
-    policy = state.plan.spec.watermark
-    return len(state.marks) > 0 or (isinstance(policy, Punctuated) and bool(policy.by))
-
-
 def push(before: State, data: pa.RecordBatch, upto: int | None = None) -> Pushed:
     """A batch all the way."""
     state = before.draft()

@@ -115,7 +115,8 @@ class Operator:
                 f"max_windows_per_push={max_windows_per_push} spreads complete windows over later pushes, which would "
                 f"mix them with early results; got trigger={spec.trigger!r}. Leave one of the two out"
             )
-        if isinstance(spec.watermark, Punctuated) and spec.watermark.by:
+        self._carries_marks = isinstance(spec.watermark, Punctuated) and bool(spec.watermark.by)
+        if self._carries_marks:
             marked.check_policy(self._policy, f"watermark={spec.watermark!r}")
         self._wide = check_layout(layout, spec)
         self._now: State | None = None
@@ -147,7 +148,7 @@ class Operator:
             before.store.head.check()
         known = 0 if before.keys is None else len(before.keys)
         try:
-            pushed = (marked.push if marked.takes(before) else push)(before, given, self._upto)
+            pushed = (marked.push if self._by_marks(before) else push)(before, given, self._upto)
             if self._policy.max_bytes is not None:
                 pushed = within(before, given, pushed, known, self._upto)
             out = self._commit(pushed)
@@ -160,6 +161,10 @@ class Operator:
             if before.keys is not None and self._now is before and (len(before.keys) > known or not refused):
                 self._now = before.but(keys=before.keys.compact(np.arange(known)))
             raise
+
+    def _by_marks(self, state: State) -> bool:
+        """Whether keys have marks of their own, or rows may carry some."""
+        return self._carries_marks or state.marks.code.size > 0
 
     def _watch(self, before: State, pushed: Rows | None, out: Output) -> None:
         """Warn, once, if the one latest row of an earlier push has made most rows since then late."""
@@ -224,7 +229,7 @@ class Operator:
     def _advance(self, upto: int) -> Output:
         """Of an operator with rows: what no later row comes before, in ticks."""
         assert self._now is not None
-        if marked.takes(self._now):
+        if self._by_marks(self._now):
             return self._commit(marked.advance(self._now, upto, None))
         return self._commit(advance(self._now, upto))
 
@@ -268,7 +273,7 @@ class Operator:
         if self._now is None:
             self._ended = True
             return self._shown(Output(_no_windows(self.spec), pa.table({}), Stats(NO_ROWS | _NO_STATE), None))
-        out = self._commit((marked.flush if marked.takes(self._now) else flush)(self._now))
+        out = self._commit((marked.flush if self._by_marks(self._now) else flush)(self._now))
         self._ended = True
         return out
 

@@ -46,6 +46,7 @@ from slicing.query.spec import ProcessingTime
 from slicing.query.watermark import Seen
 from slicing.reducing.batch import Rows
 from slicing.reducing.reduce import reduce_rows, reduce_suspects
+from slicing.storage.apart import Apart
 from slicing.storage.store import Store
 from slicing.windows.bounds import APART, BEGIN, END, FOREVER, LIMIT
 
@@ -594,8 +595,9 @@ def output(
         size += pool.nbytes
     if state.postponed:
         size += held_beside(store, state.postponed)
-    for beside in (*(apart.store for apart in state.apart), *(group.store for group in state.groups)):
-        more = beside.held()
+    besides: tuple[Apart | State, ...] = (*state.apart, *state.groups)
+    for beside in besides:
+        more = beside.store.held()
         slices, cells, size = slices + more[0], cells + more[1], size + more[2]
     for runs in state.told.values():
         more = runs.held()
@@ -619,7 +621,7 @@ def output(
         if known is None or not known[0].equals(state.given, check_metadata=True):
             plan.memo["no late rows"] = known = state.given, results.none_late(state.given)
         late = known[1]
-    size += state.marks.nbytes
+    size += 16 * state.marks.code.size
     reached = state.reached if state.postponed else state.watermark
     stats = Stats(counts | held)
     if reached is None:
