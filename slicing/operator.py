@@ -120,6 +120,7 @@ class Operator:
             marked.check_policy(self._policy, f"watermark={spec.watermark!r}")
         self._wide = check_layout(layout, spec)
         self._now: State | None = None
+        self._by_marks = self._carries_marks  # whether keys have marks of their own, or rows may carry some
         self._advanced: tuple[object, ...] = ()  # watermarks given before the first push, which tells their type
         self._ended = False
         self._upto: int | None = None  # what no row after the next push comes before, in ticks, if that is known
@@ -148,7 +149,7 @@ class Operator:
             before.store.head.check()
         known = 0 if before.keys is None else len(before.keys)
         try:
-            pushed = (marked.push if self._by_marks(before) else push)(before, given, self._upto)
+            pushed = (marked.push if self._by_marks else push)(before, given, self._upto)
             if self._policy.max_bytes is not None:
                 pushed = within(before, given, pushed, known, self._upto)
             out = self._commit(pushed)
@@ -161,10 +162,6 @@ class Operator:
             if before.keys is not None and self._now is before and (len(before.keys) > known or not refused):
                 self._now = before.but(keys=before.keys.compact(np.arange(known)))
             raise
-
-    def _by_marks(self, state: State) -> bool:
-        """Whether keys have marks of their own, or rows may carry some."""
-        return self._carries_marks or state.marks.code.size > 0
 
     def _watch(self, before: State, pushed: Rows | None, out: Output) -> None:
         """Warn, once, if the one latest row of an earlier push has made most rows since then late."""
@@ -229,7 +226,7 @@ class Operator:
     def _advance(self, upto: int) -> Output:
         """Of an operator with rows: what no later row comes before, in ticks."""
         assert self._now is not None
-        if self._by_marks(self._now):
+        if self._by_marks:
             return self._commit(marked.advance(self._now, upto, None))
         return self._commit(advance(self._now, upto))
 
@@ -273,7 +270,7 @@ class Operator:
         if self._now is None:
             self._ended = True
             return self._shown(Output(_no_windows(self.spec), pa.table({}), Stats(NO_ROWS | _NO_STATE), None))
-        out = self._commit((marked.flush if self._by_marks(self._now) else flush)(self._now))
+        out = self._commit((marked.flush if self._by_marks else flush)(self._now))
         self._ended = True
         return out
 
@@ -283,6 +280,7 @@ class Operator:
         if add is not None:
             out.stats["cells"] += add()
         self._now = state
+        self._by_marks = self._carries_marks or state.marks.code.size > 0
         if state.store.head is not None:
             state.store.head.torn = False  # an interrupt before this leaves rows in the head, but not the state
         return self._shown(out) if self._wide else out
@@ -302,6 +300,7 @@ class Operator:
     @_state.setter
     def _state(self, state: State | None) -> None:
         self._now = state if state is None else state.but(plan=state.plan.run_by(self._policy))
+        self._by_marks = self._carries_marks or (state is not None and state.marks.code.size > 0)
 
     def add_window(self, name: str, window: ContextFreeWindow | RowWindow | Window) -> None:
         """Ask for one more window type from now on; ``spec`` has it then.

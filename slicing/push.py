@@ -577,7 +577,8 @@ def output(
     plan = state.plan
     windows = plan.no_windows
     if answers or change is not UNCHANGED:
-        answers = answers if whole else in_full(state, answers)
+        if plan.full and not whole:
+            answers = in_full(state, answers)
         if plan.paned:
             windows = early.table(state, answers, change.revised, change.panes)
         else:

@@ -73,7 +73,7 @@ def _as_they_are(closing: Closing) -> Answers | None:
 
 
 def _many_as_they_are(plan: Plan, keys: KeyTable, due: Sequence[Cells], every: int) -> Answers | None:
-    """The same of many cells, which stay where they are until they are read."""
+    """Cells as the answers of their windows, in the order of the keys; they stay where they are until they are read."""
     slices = [np.diff(cells.slices(), append=len(cells)) for cells in due]
     windows = sum(each.size for each in slices)
     if 4 * sum(map(len, due)) < len(keys) * windows and windows > 1:

@@ -222,8 +222,8 @@ class Stream:
         return found if asked.all() else found.take(asked)
 
     def _in_steps(self, axis: Axis, now: Stream, answers: Answers, time: Ints) -> Answers:
-        """The same of whole windows of one type without keys, all of which have rows: each is a step after the one
-        before it, and so are the rows that it begins and ends with."""
+        """Answers from the columns for whole windows of one type without keys, none of them empty: each begins a step
+        after the one before it, and so do its rows."""
         step, size = axis.steps[0], len(answers)
         first, at = int(answers.start[0] - now.at[0]) // step, int(answers.end[0]) - 1 - self.reached
         older = min(max(-(at // step), 0), size)  # these ended with rows that had come before: of the latest time

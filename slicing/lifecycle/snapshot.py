@@ -78,7 +78,7 @@ def write(spec: Spec, state: State | None, advanced: tuple[object, ...], ended: 
 
 
 def pack(spec: Spec, state: State) -> tuple[bytes, int]:
-    """The same without a checksum, its tables packed, for files that have one; and how many bytes they are unpacked.
+    """A snapshot without a checksum, its tables packed, for files that have one; and how many bytes it is unpacked.
 
     Equal states give equal bytes: cells that were read from such bytes and not touched since are there as they were.
     """

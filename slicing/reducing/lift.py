@@ -159,7 +159,7 @@ class Lifted:
             masked_extremes(*masked, x, block)
 
     def _of_valid(self, place: Segments) -> bool:
-        """The same of the rows that count, as if there were no others: 30,000 rows by 5 lanes 1.6 -> 0.5 ms."""
+        """Partials of the rows that count, lifted as if there were no others: 30,000 rows by 5 lanes 1.6 -> 0.5 ms."""
         kind = self._lane.kind
         if not (kind == kinds.MOMENTS or self._tells_edges()):
             return False

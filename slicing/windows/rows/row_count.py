@@ -368,7 +368,7 @@ class KeyArrivals(BoundRowCount):
         return self._closed(view, h, view.noted)
 
     def _closed(self, view: View, h: int, known: Ints) -> Ints:
-        """The same behind those ``known``."""
+        """How many windows of each group close before ``h``, the ``known`` first ones of each among them."""
         order, of, _ = self._in_order(view)
         first, last, low = self._whole(view)
         closed = self._span(view.time[order], view.time[order], first, last)[1] < h
