@@ -127,8 +127,8 @@ class _Joins:
 
 class _Features(_Joins):
     counted = (
-        "labels", "events", "answered", "late_labels", "late_events", "null_time", "waiting", "kept", "state_bytes",
-        "held", "cold",
+        "labels", "events", "answered", "late_labels", "late_events", "null_time", "waiting", "kept", "slices",
+        "state_bytes", "held", "cold",
     )  # fmt: skip
 
     def restore(self, spec: Any, content: bytes) -> Any:

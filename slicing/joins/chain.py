@@ -1,4 +1,4 @@
-"""Operators one behind the other: windows of windows, top rows of each window, aggregates over joins."""
+"""Operators one behind the other: windows of windows, top rows of each window, aggregates over joins and features."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ import pyarrow as pa
 
 from slicing.closing.output import Output, Stats
 from slicing.joins.distinct import Distinct, DistinctOutput, DistinctSpec
+from slicing.joins.features.operator import FeatureOperator
+from slicing.joins.features.output import FeatureOutput
+from slicing.joins.features.spec import FeatureSpec
 from slicing.joins.operator import JoinOperator
 from slicing.joins.output import JoinOutput
 from slicing.joins.spec import JoinSpec
@@ -17,15 +20,16 @@ from slicing.query.spec import Spec
 from slicing.query.watermark import Manual
 from slicing.system.bundles import bundled, unbundled
 
-Link = Operator | JoinOperator | Distinct
-Given = Output | JoinOutput | DistinctOutput
+Link = Operator | JoinOperator | FeatureOperator | Distinct
+Given = Output | JoinOutput | FeatureOutput | DistinctOutput
+TWO_SIDED = (JoinOperator, FeatureOperator)  # they take two streams
 
 
 class Chain:
     """Operators one behind the other; made by :func:`chain`.
 
-    ``push`` (``push_left`` and ``push_right`` if the first one joins), ``advance`` and ``flush`` are those of the first
-    operator, and return the output of the last one.
+    ``push`` (``push_left`` and ``push_right`` if the first one joins, ``push_labels`` and ``push_events`` if it is of
+    features), ``advance`` and ``flush`` are those of the first operator, and return the output of the last one.
 
     Examples
     --------
@@ -52,11 +56,19 @@ class Chain:
 
     def push_left(self, data: object) -> Any:
         """Rows for the left side of the first operator, which joins."""
-        return self._passed(self._joining().push_left(data))
+        return self._passed(self._first(JoinOperator, "push_left")(data))
 
     def push_right(self, data: object) -> Any:
         """Rows for the right side of the first operator, which joins."""
-        return self._passed(self._joining().push_right(data))
+        return self._passed(self._first(JoinOperator, "push_right")(data))
+
+    def push_labels(self, data: object) -> Any:
+        """Labels for the first operator, which is of features."""
+        return self._passed(self._first(FeatureOperator, "push_labels")(data))
+
+    def push_events(self, data: object) -> Any:
+        """Events for the first operator, which is of features."""
+        return self._passed(self._first(FeatureOperator, "push_events")(data))
 
     def advance(self, *watermark: object, **watermarks: object) -> Any:
         """The watermark of the first operator."""
@@ -75,12 +87,12 @@ class Chain:
         return bundled(bytes(link.snapshot()) for link in self._links)
 
     @staticmethod
-    def restore(specs: Sequence[Spec | JoinSpec | DistinctSpec], blob: bytes) -> Chain:
+    def restore(specs: Sequence[Spec | JoinSpec | FeatureSpec | DistinctSpec], blob: bytes) -> Chain:
         """Go on from a snapshot of operators of these specs."""
         parts = unbundled(blob)
         if len(parts) != len(specs):
             raise ValueError(f"the snapshot is of {len(parts)} operators; got {len(specs)} specs")
-        kinds = {Spec: Operator, JoinSpec: JoinOperator, DistinctSpec: Distinct}
+        kinds = {Spec: Operator, JoinSpec: JoinOperator, FeatureSpec: FeatureOperator, DistinctSpec: Distinct}
         return chain(*(kinds[type(spec)].restore(spec, part) for spec, part in zip(specs, parts, strict=True)))  # type: ignore[attr-defined]
 
     def _passed(self, given: Given) -> Given:
@@ -93,11 +105,14 @@ class Chain:
             given = _together(outs)
         return given
 
-    def _joining(self) -> JoinOperator:
+    def _first(self, kind: type[Link], method: str) -> Any:
+        """A method of the first operator, if it is of this kind."""
         first = self._links[0]
-        if not isinstance(first, JoinOperator):
-            raise TypeError(f"the first operator is {type(first).__name__}, which has one side; use push")
-        return first
+        if isinstance(first, kind):
+            return getattr(first, method)
+        has = "push_left and push_right" if isinstance(first, JoinOperator) else "push_labels and push_events"
+        has = has if isinstance(first, TWO_SIDED) else "push"
+        raise TypeError(f"the first operator is {type(first).__name__}, which has no {method}; use {has}")
 
 
 def chain(*operators: Link) -> Chain:
@@ -110,7 +125,7 @@ def chain(*operators: Link) -> Chain:
     Parameters
     ----------
     operators
-        ``Operator``, ``JoinOperator`` (first only) and ``Distinct``; the last may be any of them.
+        ``Operator`` and ``Distinct``; the first one may also be a ``JoinOperator`` or ``FeatureOperator``.
 
     Returns
     -------
@@ -132,10 +147,16 @@ def chain(*operators: Link) -> Chain:
     if len(operators) < 2:
         raise ValueError(f"chain takes at least two operators; got {len(operators)}")
     for place, link in enumerate(operators):
-        if not isinstance(link, Operator | JoinOperator | Distinct):
-            raise TypeError(f"chain takes sl.Operator, sl.JoinOperator and sl.Distinct; got {type(link).__name__}")
-        if place and isinstance(link, JoinOperator):
-            raise TypeError("a join takes two streams, so it can only be the first operator of a chain")
+        if not isinstance(link, Link):
+            raise TypeError(
+                "chain takes sl.Operator, sl.JoinOperator, sl.FeatureOperator and sl.Distinct; got "
+                f"{type(link).__name__}"
+            )
+        if place and isinstance(link, TWO_SIDED):
+            raise TypeError(
+                f"operator {place + 1} of the chain is a {type(link).__name__}, which takes two streams: it can only "
+                "be the first operator of a chain"
+            )
         if place and not isinstance(link.spec.watermark, Manual):
             raise ValueError(
                 f"operator {place + 1} of the chain is told by the one before how far its rows have come: its spec "
@@ -167,7 +188,7 @@ def _check_emit(spec: Spec, following: Link, place: int) -> None:
 
 
 def _time(link: Link) -> str:
-    assert not isinstance(link, JoinOperator)
+    assert not isinstance(link, TWO_SIDED)
     return str(link.spec.time)
 
 
@@ -193,13 +214,13 @@ ADDED = ("rows", "windowed", "late", "outside", "null_time", "windows")
 def _together(outs: Sequence[Given]) -> Given:
     """Several outputs of one operator, in order, as one."""
     last = outs[-1]
-    if len(outs) == 1 or isinstance(last, JoinOutput):
+    if len(outs) == 1 or isinstance(last, JoinOutput | FeatureOutput):
         return last
     stats = Stats(last.stats)
     for name in ADDED:
         if name in stats:
             stats[name] = sum(out.stats.get(name, 0) for out in outs)
-    late = _concatenated([out.late for out in outs if not isinstance(out, JoinOutput)])
+    late = _concatenated([out.late for out in outs if not isinstance(out, JoinOutput | FeatureOutput)])
     rows = _concatenated([_rows(out) for out in outs])
     if isinstance(last, Output):
         return Output(rows, late, stats, last.watermark, last.progress)

@@ -56,7 +56,13 @@ def joined(states: Sequence[JoinState]) -> JoinState:
             chunks += [] if payload is None else payload.to_batches()
             base += len(run)
         count = 1 if keys is None else max(len(keys), 1)
-        sides.append(_side(first.plan.within.step, _beside(runs), np.concatenate(flags), chunks, count))
+        slices = [
+            part if keys is None else part.recoded(codes[at])
+            for at, state in enumerate(states)
+            for part in state.sides[number].slices
+        ]
+        side = _side(first.plan.within.step, _beside(runs), np.concatenate(flags), chunks, count)
+        sides.append(side.sliced(slices))
     progress = list(first.progress)
     for number, plan in enumerate(first.plan.sides):
         for state in states[1:]:
@@ -115,7 +121,8 @@ def _part(state: JoinState, rows: Sequence[tuple[Run, pa.Table | None]], mine: n
         some = run.take(places)
         some = Run(number[some.code], some.time, np.arange(places.size), some.sequence, 0)
         chunks = [] if payload is None else payload.take(array_of(places)).combine_chunks().to_batches()
-        sides.append(_side(state.plan.within.step, some, flags, chunks, max(codes.size, 1)))
+        slices = [part.where(mine[part.code]).recoded(number) for part in side.slices]
+        sides.append(_side(state.plan.within.step, some, flags, chunks, max(codes.size, 1)).sliced(slices))
     left, right = (marks.taken(mine[marks.code]).recoded(number) for marks in state.by_key)
     return replace(state, keys=keys, sides=(sides[LEFT], sides[RIGHT]), by_key=(left, right))
 

@@ -18,6 +18,7 @@ from slicing.columns import arrow_io
 from slicing.columns.arrow_out import array_of
 from slicing.columns.lazy import lazy
 from slicing.columns.order import order_by, stable_order
+from slicing.joins.slices import Slices
 from slicing.kernels.band import keep_rows, merge_runs, order_codes
 from slicing.kernels.rows import interleave, stragglers
 
@@ -82,7 +83,7 @@ class Done:
     until: Ints
     some: npt.NDArray[np.bool_]
 
-    def rows(self, run: Run) -> npt.NDArray[np.bool_]:
+    def rows(self, run: Run | Slices) -> npt.NDArray[np.bool_]:
         done: npt.NDArray[np.bool_] = self.some[run.code] & (run.time <= self.until[run.code])
         return done
 
@@ -109,6 +110,7 @@ class Side:
     gone: int = 0  # rows of the runs that have left before their time
     least: int = 0  # ticks of the shortest slice; 0: there is one slice
     step: int = 0  # ticks of a slice now
+    slices: tuple[Slices, ...] = ()  # of rows that are told apart by nobody, in place of them; as they came
 
     @staticmethod
     def fresh(step: int) -> Side:
@@ -120,7 +122,12 @@ class Side:
 
     @property
     def nbytes(self) -> int:
-        return sum(run.nbytes for run in self.runs) + sum(self.sizes) + self.flags.nbytes
+        index = sum(run.nbytes for run in self.runs) + sum(part.nbytes for part in self.slices)
+        return index + sum(self.sizes) + self.flags.nbytes
+
+    def sliced(self, tables: Iterable[Slices]) -> Side:
+        """With these slices."""
+        return replace(self, slices=tuple([table for table in tables if len(table)]))
 
     def stored(self, chunks: tuple[pa.RecordBatch, ...]) -> Side:
         """With this payload."""

@@ -22,6 +22,7 @@ from slicing.joins.arrivals import Rows
 from slicing.joins.plan import Asked, TwoSides
 from slicing.joins.progress import Marks
 from slicing.joins.sides import NO_KEY, Gone, Run, Side
+from slicing.joins.slices import Slices
 from slicing.joins.state import JoinState, Marked
 from slicing.joins.step import Task
 from slicing.joins.within import LEFT, RIGHT
@@ -35,7 +36,7 @@ Ints = npt.NDArray[np.int64]
 PlanOf = Callable[[pa.Schema | None, pa.Schema | None], TwoSides]
 
 MAGIC = b"SLICEJNS"
-FORMAT = 3
+FORMAT = 4
 
 
 def write(spec: Asked, state: JoinState | None, advanced: Marked, ended: bool) -> bytes:
@@ -87,6 +88,7 @@ def _header(state: JoinState) -> dict[str, Any]:
 
 def _side_header(side: Side) -> dict[str, Any]:
     numbers = {"base": side.base, "next": side.next, "gone": side.gone, "step": side.step}
+    numbers |= {"slices": len(side.slices)}
     return numbers | {"payload": bool(side.chunks), "slots": [run.slot for run in side.runs]}
 
 
@@ -103,6 +105,11 @@ def _tables(state: JoinState) -> Iterator[pa.Table]:
             yield kept.table
         for run in kept.runs:
             yield _words(code=run.code, time=run.time, name=run.name, sequence=run.sequence)
+        for part in kept.slices:
+            lanes = {
+                f"{lane} {word}": words for lane, block in enumerate(part.blocks) for word, words in enumerate(block.T)
+            }
+            yield _words(code=part.code, time=part.time, **lanes)
     for task in state.tasks:
         if task.rows is not None:
             rows = task.rows
@@ -149,12 +156,21 @@ def _side(plan: TwoSides, header: dict[str, Any], take: Iterator[pa.Table]) -> S
     chunks = tuple(next(take).to_batches()) if header["payload"] else ()
     runs = tuple(_run(next(take), slot) for slot in header["slots"])
     places = {name: header[name] for name in ("base", "next", "gone", "step")}
-    return Side(runs, flags=flags, least=plan.within.step, **places).stored(chunks)
+    slices = tuple(_slices(next(take)) for _ in range(header["slices"]))
+    return Side(runs, flags=flags, least=plan.within.step, slices=slices, **places).stored(chunks)
 
 
 def _run(table: pa.Table, slot: int) -> Run:
     code, time, name = (_numbers(table, column) for column in ("code", "time", "name"))
     return Run(code, time, name, _sequence(table), slot)
+
+
+def _slices(table: pa.Table) -> Slices:
+    lanes: dict[str, list[Ints]] = {}
+    for name in table.column_names[2:]:
+        lanes.setdefault(name.split()[0], []).append(_numbers(table, name))
+    blocks = tuple(np.stack(words, axis=1) for words in lanes.values())
+    return Slices(_numbers(table, "code"), _numbers(table, "time"), blocks)
 
 
 def _task(header: list[Any], take: Iterator[pa.Table]) -> Task:

@@ -158,14 +158,23 @@ def forgotten(state: JoinState) -> JoinState:
     """Without the codes of keys that have no rows, where these are many."""
     keys = state.keys
     marked = [marks.code for marks in state.by_key]
-    if keys is None or len(keys) <= FORGET + 4 * (state.held + sum(code.size for code in marked)):
+    sliced = [part.code for side in state.sides for part in side.slices]
+    having = state.held + sum(map(len, sliced)) + sum(map(len, marked))
+    if keys is None or len(keys) <= FORGET + 4 * having:
         return state
-    runs = [run.code for side in state.sides for run in side.runs]
-    used = [*runs, *(_rows(task).code for task in state.tasks if task.rows is not None)]
+    used = [*(run.code for side in state.sides for run in side.runs), *sliced]
+    used += [_rows(task).code for task in state.tasks if task.rows is not None]
     live = distinct(np.concatenate([*used, *marked, np.empty(0, np.int32)]).astype(np.int64))
     code = np.full(len(keys), -1, np.int32)
     code[live] = np.arange(live.size)
-    sides = [replace(side, runs=tuple(replace(run, code=code[run.code]) for run in side.runs)) for side in state.sides]
+    sides = [
+        replace(
+            side,
+            runs=tuple(replace(run, code=code[run.code]) for run in side.runs),
+            slices=tuple(part.recoded(code) for part in side.slices),
+        )
+        for side in state.sides
+    ]
     tasks = tuple(
         task if task.rows is None else replace(task, rows=replace(task.rows, code=code[task.rows.code]))
         for task in state.tasks

@@ -150,6 +150,30 @@ class Naive:
             event.gone = event.gone or self.useless(event)
         return sum(not event.gone for event in self.rows[1])
 
+    def sliced(self) -> tuple:
+        """Of the events that are kept: how many are rows, and how many slices the others are."""
+        kept = self.kept()
+        mark = self.marks()[0]
+        if not self.tails or mark is None:
+            return kept, 0
+        first = min([mark, *(label.time for label in self.rows[0] if not label.gone and label.key is not None)])
+        events = [event for event in self.rows[1] if not event.gone]
+        old = [event for event in events if not self.is_near(event.time, first)]
+        return kept - len(old), len({(event.key, self.slice(event.time, first)) for event in old})
+
+    def is_near(self, time: int, first: int) -> bool:
+        """Whether a label from ``first`` on has an end that may lie anywhere at this time, or had it before."""
+        nears = [first - self.delay - near for _, near in self.ranges.values()]
+        fars = [
+            self.far_end(n, first) for n, (far, _) in self.ranges.items() if far is not None and n not in self.tails
+        ]
+        return any(time >= end + (self.closed == "right") for end in (*nears, *fars))
+
+    def slice(self, time: int, first: int) -> int | None:
+        """The last floored end of a label from ``first`` on that is not after a time; None: there is none."""
+        ends = [(time // step * step, self.far_end(name, first)) for name, step in self.tails.items()]
+        return max((end for end, least in ends if end >= least), default=None)
+
     def watermark(self) -> int | None:
         labels, events = self.marks()
         if labels is None or (self.wait and events is None):

@@ -59,6 +59,25 @@ def test_an_aggregate_over_a_join() -> None:
     assert rows_of([*found, op.flush().windows]) == rows_of([wanted])
 
 
+def test_an_aggregate_over_features() -> None:
+    ranges = {"10": 10, "ever": None}
+    asked = sl.FeatureSpec("k", ("at", "t"), ranges, {"n": sl.count(), "v": sl.sum("v")}, watermark=sl.bounded(3))
+    mean = sl.Spec("at", {"w": sl.tumbling(20)}, {"n": sl.sum("n_10"), "v": sl.max("v_ever")}, watermark=sl.manual())
+    rng = random.Random(3)
+    labels = pa.table({"at": sorted(rng.randrange(400) for _ in range(60)), "k": [rng.choice("ab") for _ in range(60)]})
+    times = sorted(rng.randrange(400) for _ in range(200))
+    events = pa.table({"t": times, "k": [rng.choice("ab") for _ in times], "v": [rng.randrange(9) for _ in times]})
+    wanted = sl.aggregate(sl.features(labels, events, asked), mean)
+    op, found = sl.chain(sl.FeatureOperator(asked), sl.Operator(mean)), []
+    for row in range(0, 60, 6):
+        found += [op.push_labels(labels.slice(row, 6)).windows]
+        found += [op.push_events(events.slice(10 * row // 3, 20)).windows]
+        op = sl.Chain.restore([asked, mean], op.snapshot())
+    assert sum(table.num_rows for table in found) > 5, "windows come while the streams go on"
+    found.append(op.advance(labels=500, events=500).windows)
+    assert rows_of(found) == rows_of([wanted]) and op.flush().windows.num_rows == 0
+
+
 def test_distinct_rows_are_counted() -> None:
     once = sl.DistinctSpec("id", "t", sl.tumbling(10))
     count = sl.Spec("t", {"w": sl.tumbling(20)}, {"n": sl.count()}, watermark=sl.manual())
@@ -85,11 +104,16 @@ def test_what_a_chain_refuses() -> None:
         ValueError, match=r"operator 2 of the chain is told .* watermark=sl.manual\(\); it has sl.bounded"
     ):
         sl.chain(sl.Operator(spec), sl.Operator(spec))
-    with pytest.raises(TypeError, match="only be the first operator"):
+    with pytest.raises(TypeError, match=r"operator 2 of the chain is a JoinOperator, .* only be the first operator"):
         sl.chain(sl.Operator(spec), sl.JoinOperator(sl.JoinSpec(on="k", time="t", within=(0, 1))))
+    features = sl.FeatureOperator(sl.FeatureSpec("k", "t", {"r": 5}, {"n": sl.count()}))
+    with pytest.raises(TypeError, match="operator 2 of the chain is a FeatureOperator"):
+        sl.chain(sl.Operator(spec), features)
     updates = sl.Spec("t", {"w": sl.tumbling(5)}, {"n": sl.count()}, emit="updates", allowed_lateness=5)
     later = sl.Spec("window_end", {"w": sl.tumbling(5)}, {"n": sl.sum("n")}, watermark=sl.manual())
     with pytest.raises(ValueError, match="operator 1 of the chain has emit='updates'"):
         sl.chain(sl.Operator(updates), sl.Operator(later))
-    with pytest.raises(TypeError, match="has one side; use push"):
+    with pytest.raises(TypeError, match="Operator, which has no push_left; use push"):
         sl.chain(sl.Operator(spec), sl.Operator(later)).push_left(pa.table({"t": [1]}))
+    with pytest.raises(TypeError, match="FeatureOperator, which has no push_right; use push_labels and push_events"):
+        sl.chain(features, sl.Operator(later)).push_right(pa.table({"t": [1]}))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from dataclasses import replace
 
 import duckdb
 import numpy as np
@@ -68,6 +69,16 @@ def test_ends_of_ranges(given: dict, low: int, high: int) -> None:
     assert held(*AROUND, **given) == [time for time in AROUND if low <= time <= high]
 
 
+def test_ranges_that_are_equal_and_longer_than_the_stream() -> None:
+    ranges = {"short": 10, "same": 10, "long": 10**18, "ever": None}
+    row = sl.features(labels(100), events(89, 90, 99, 100), spec(ranges=ranges)).to_pylist()[0]
+    assert row["all_short"] == row["all_same"] == [90, 99]
+    assert row["all_long"] == row["all_ever"] == [89, 90, 99]
+    op = sl.FeatureOperator(spec(ranges=ranges, aggs=N, watermark=sl.manual()))
+    op.push(labels(100), events(89, 90, 99, 100))
+    assert op.advance(labels=10**17, events=100).rows.to_pylist()[0]["n_long"] == 3
+
+
 def test_floors_of_negative_times_go_down() -> None:
     assert held(-16, -15, -9, -8, -7, label=-3, ranges={"r": 6}, tail=8) == [-16, -15, -9, -8, -7]
     assert held(-17, -16, -9, -8, -1, label=0, ranges={"r": 8}, tail=8) == [-8, -1]
@@ -79,6 +90,15 @@ def test_ranges_beyond_the_ends_of_time_hold_what_is_there(end: int, given: dict
     assert held(end, label=end, closed="right", **given) == ([] if given == {"ranges": {"r": (11, 1)}} else [end])
     far = held(end, label=-end - 1, **given)
     assert far == ([end] if given == {"ranges": {"r": None}} and end < 0 else [])
+
+
+def test_an_event_at_the_end_of_time_counts_beside_a_run_of_others() -> None:
+    end = (1 << 63) - 1
+    aggs = {"n": sl.count("v"), "v": sl.sum("v")}
+    op = sl.FeatureOperator(spec(aggs=aggs, closed="right", watermark=sl.manual()))
+    op.push(labels(end), events(*range(end - 5, end), v=[1, None, 4, None, None]))
+    op.push_events(events(end, end, v=[8, None]))
+    assert op.flush().rows.select(["n_r", "v_r"]).to_pylist() == [{"n_r": 3, "v_r": 13}]
 
 
 # --- when labels are answered, and what is kept -----------------------------------------------------------------------
@@ -123,6 +143,83 @@ def test_events_between_two_ranges_are_not_kept_for_a_label_that_waits() -> None
     assert op.advance(labels=1000).stats.kept == 7  # a label after 1000 reaches them
     assert op.advance(labels=2000).stats.kept == 4
     assert op.advance(events=3000).rows.select(["n_near", "n_far"]).to_pylist() == [{"n_near": 2, "n_far": 2}]
+
+
+# --- floored far ends: old events as slices ---------------------------------------------------------------------------
+
+SUMS = {"n": sl.count(), "v": sl.sum("v"), "most": sl.max("v"), "std": sl.std("v"), "last": sl.last("v")}
+
+
+def states(given: dict, *marks: int, times: tuple[int, ...] = (60, 61, 69, 70, 79, 80, 88, 95, 100)) -> list[tuple]:
+    """Rows and slices that are kept as the labels' watermark rises."""
+    op = sl.FeatureOperator(spec(**{"aggs": SUMS, "watermark": sl.manual()} | given))
+    op.push(labels(1)[:0], events(*times))
+    outs = [op.advance(labels=mark) for mark in marks]
+    return [(out.stats.kept, out.stats.slices) for out in outs]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, [(5, 0), (3, 0), (2, 0)]),
+        # 60-69, 70-79, 80-87 before a label at 88
+        ({"ranges": {"r": 30}, "tail": 10}, [(3, 3), (2, 3), (1, 3)]),
+        ({"ranges": {"r": 30}, "tail": 10, "closed": "right"}, [(2, 3), (1, 4), (0, 4)]),
+        ({"ranges": {"r": 30}, "tail": 10, "delay": 5}, [(3, 3), (2, 3), (2, 3)]),
+        # the exact range of 12 needs the rows of the last 12
+        ({"ranges": {"r": 30, "e": 12}, "tail": {"r": 10}}, [(5, 2), (3, 3), (3, 2)]),
+        # of events older than the range of 10 hops of 20 are enough, and to "all" what is older still is one slice
+        ({"ranges": {"r": 10, "s": 40}, "tail": {"r": 5, "s": 20}}, [(3, 3), (2, 3), (1, 3)]),
+        ({"ranges": {"r": 20, "all": None}, "tail": {"r": 10}}, [(3, 3), (2, 3), (1, 3)]),
+        ({"ranges": {"r": 30}, "tail": 10, "aggs": {"p": sl.median("v")}}, [(9, 0), (9, 0), (6, 0)]),
+    ],
+    ids=str,
+)
+def test_what_is_kept_of_old_events(given: dict, expected: list) -> None:
+    assert states(given, 88, 95, 100) == expected
+
+
+def test_a_label_that_waits_keeps_the_rows_that_it_tells_apart() -> None:
+    op = sl.FeatureOperator(spec(aggs=SUMS, ranges={"r": 30}, tail=10, watermark=sl.manual()))
+    op.push(labels(75), events(60, 61, 72, 78, 79, 81))
+    out = op.advance(labels=200)
+    assert (out.stats.waiting, out.stats.kept, out.stats.slices) == (1, 0, 2)  # 60 and 61, and 72; others are too late
+    out = op.advance(events=75)
+    assert out.rows.select(["n_r", "v_r", "most_r", "last_r"]).to_pylist() == [
+        {"n_r": 3, "v_r": 193, "most_r": 72, "last_r": 72}
+    ]
+    assert (out.stats.kept, out.stats.slices) == (0, 0)
+
+
+def test_an_event_that_comes_late_joins_its_slice() -> None:
+    op = sl.FeatureOperator(spec(aggs=SUMS, ranges={"r": 30}, tail=10, wait=False, watermark=sl.manual()))
+    op.push(labels(1)[:0], events(81, 85, v=[1, 2]))
+    assert op.advance(labels=95).stats.slices == 1
+    out = op.push_events(events(85, 83, v=[3, 4]))
+    assert (out.stats.kept, out.stats.slices) == (0, 1)
+    op = pickle.loads(pickle.dumps(op))
+    row = op.push_labels(labels(100)).rows.to_pylist()[0]
+    assert (row["n_r"], row["v_r"], row["last_r"]) == (4, 10, 3)  # of those at 85 the one that came last
+
+
+def test_the_state_is_that_of_slices_however_many_events_they_hold() -> None:
+    """Six days of 20,000 events each, ranges of three days in hops of six hours: no more than the slices, and the near
+    rows."""
+    rng, day = np.random.default_rng(8), 24 * HOUR
+    ranges = {"d": 3 * day, "h": HOUR}
+    given = spec(aggs=SUMS, ranges=ranges, tail={"d": 6 * HOUR, "h": HOUR // 4}, watermark=sl.bounded(HOUR))
+    op, sizes = sl.FeatureOperator(given), []
+    exact = sl.FeatureOperator(replace(given, tail="exact"))
+    for number in range(24):
+        times = np.sort(rng.integers(0, 6 * HOUR, 5000)) + BASE + number * 6 * HOUR
+        keys = rng.choice(list("abcd"), 5000)
+        sold = events(*times.tolist(), k=keys.tolist(), v=rng.integers(0, 99, 5000).tolist())
+        rows = labels(*times[-20:].tolist(), k=keys[:20].tolist()), sold
+        out, other = op.push(*rows), exact.push(*rows)
+        sizes.append((out.stats.kept, out.stats.slices, out.stats.bytes, other.stats.bytes))
+    kept, slices, size, whole = (max(column) for column in zip(*sizes[12:], strict=True))
+    assert slices <= 4 * (13 + 6) and kept <= 5000 / 6 * 1.3 + 200
+    assert 8 * size < whole
 
 
 def test_late_rows_of_each_side_count_for_nothing() -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
+import pytest
 
 import slicing as sl
+from slicing.joins import repartition
+from slicing.joins.exchange import operator_of, state_of
 
 NS = pa.timestamp("ns")
 T0 = 1_700_000_000_000_000_000
@@ -53,3 +57,33 @@ def test_labels_without_any_events_count_none_of_them() -> None:
     assert rows.drop_columns(["user", "at"]).to_pylist() == 2 * [
         {"n_ever": 0, "users_ever": 0, "s_ever": None, "n_5s": 0, "users_5s": 0, "s_5s": None}
     ]
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_slices_go_with_their_keys_when_a_state_is_taken_apart(parts: int) -> None:
+    """Old events are slices; keys without rows are forgotten, and the others answer as before."""
+    users = [f"u{number}" for number in range(40)]
+    asked = sl.FeatureSpec(
+        "user", ("at", "ts"), {"9us": "9us", "ever": None}, {"s": sl.sum("v"), "last": sl.last("v")}, tail="2us",
+        watermark=sl.manual(), wait=False,
+    )  # fmt: skip
+    whole = sl.FeatureOperator(asked)
+    for step in range(4):
+        whole.push(labels(("u0", 1))[:0], events(*((user, 500 * step, number) for number, user in enumerate(users))))
+    out = whole.advance(labels=np.datetime64(T0 + 3000, "ns"))
+    assert (out.stats.kept, out.stats.slices) == (0, 40)
+    state = state_of(whole)
+    apart = repartition.split(state, parts)
+    assert [len(part.sides[1].slices[0]) for part in apart if part.sides[1].slices] != [] and len(apart) == parts
+    rows = labels(*((user, 4000) for user in users))
+    expected = whole.push_labels(rows).rows.sort_by("user")
+    found = []
+    for part in apart:
+        mine = part.keys.values(np.arange(len(part.keys)))[0].to_pylist()
+        some = rows.filter(pa.array([user in mine for user in users]))
+        found.append(operator_of(asked, part).push_labels(some).rows)
+    again = operator_of(asked, repartition.joined(apart[::-1]))
+    again = sl.FeatureOperator.restore(asked, again.snapshot())
+    assert pa.concat_tables(found).sort_by("user").equals(expected)
+    assert again.push_labels(rows).rows.sort_by("user").equals(expected)
+    assert expected["s_ever"].to_pylist() == [4 * int(user[1:]) for user in expected["user"].to_pylist()]

@@ -131,6 +131,45 @@ def test_a_row_whose_partner_left_before_it_does_not_come_alone() -> None:
     assert out.stats.held == 0 and rows_of(out) == []
 
 
+def test_a_side_first_seen_after_the_other_has_ended_meets_what_waits() -> None:
+    op = sl.JoinOperator(sl.JoinSpec(on=[], time="t", within=(0, 5), how="full", watermark=sl.manual()))
+    op.push_left(left(10, 20))
+    op.advance(left=BIG)
+    out = op.push_right(right(12, 40))
+    assert [(row["t"], row["t_right"]) for row in rows_of(out)] == [(10, 12), (None, 40)]  # no left row will come
+    assert out.stats.held == 2
+    assert [(row["t"], row["t_right"]) for row in rows_of(op.flush())] == [(20, None)]
+
+
+@pytest.mark.parametrize("how", KINDS)
+def test_batches_without_rows_change_nothing(how: str) -> None:
+    op = sl.JoinOperator(sl.JoinSpec(on=[], time="t", within=(0, 5), how=how, watermark=sl.bounded(3)))
+    assert op.push(left(), right()).rows.num_rows == 0
+    op.push_left(left(10))
+    before = op.snapshot()
+    for out in (op.push_left(left()), op.push_right(right()), op.push(left(), right())):
+        assert out.rows.num_rows == 0 and out.stats.held == 1
+        assert (out.stats.left, out.stats.right, out.late_left.num_rows) == (0, 0, 0)
+    assert op.snapshot() == before
+
+
+@pytest.mark.parametrize(("how", "count"), [("inner", 12), ("left", 12), ("full", 12), ("semi", 3), ("anti", 0)])
+@pytest.mark.parametrize("first", ["left", "right", "both"])
+def test_rows_alike_are_each_a_partner_of_each(how: str, count: int, first: str) -> None:
+    """Three and four of one moment: a semi join gives each left row once, however many partners come at once."""
+    op = sl.JoinOperator(sl.JoinSpec(on=[], time="t", within=(0, 0), how=how, watermark=sl.manual()))
+    sides = left(7, 7, 7), right(7, 7, 7, 7)
+    if first == "both":
+        found = rows_of(op.push(*sides))
+    else:
+        pushes = [lambda: op.push_left(sides[0]), lambda: op.push_right(sides[1])]
+        found = [row for push in pushes[:: 1 if first == "left" else -1] for row in rows_of(push())]
+    assert len(found) == count and len({row["a"] for row in found}) == (3 if count else 0)
+    if count == 12:
+        assert len({(row["a"], row["b"]) for row in found}) == 12
+    assert rows_of(op.flush()) == []
+
+
 def test_each_side_is_let_go_by_the_others_watermark() -> None:
     op = sl.JoinOperator(sl.JoinSpec(on=[], time="t", within=(3, 7), watermark=sl.manual()))
     op.push(left(100), right(100))

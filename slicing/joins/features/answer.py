@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,8 @@ from slicing.columns.values import ranks
 from slicing.joins.features.plan import FeaturePlan
 from slicing.joins.features.ranges import Span
 from slicing.joins.sides import Gone, Run, Side
-from slicing.joins.within import Reach
+from slicing.joins.slices import Slices
+from slicing.joins.within import MOST, Reach
 from slicing.kernels import combine as kinds
 from slicing.kernels.band import count_partners
 from slicing.query.plan import Plan
@@ -52,7 +53,7 @@ def answered(plan: FeaturePlan, labels: Gone, events: Side, order: Ints, threads
     if plan.aggs is None:
         none = plan.output.types[len(plan.output) - len(plan.spec.names()) :]
         return [pa.nulls(order.size) if pa.types.is_null(type) else array_of(0 * order) for type in none]
-    if len(events.runs) > 1 and _by_run(plan.aggs):
+    if events.slices or (len(events.runs) > 1 and _by_run(plan.aggs)):
         return _of_runs(plan, plan.aggs, labels, events, order, threads)
     rows, pools, found = _reached(plan, plan.aggs, labels, events)
     columns: list[pa.Array] = []
@@ -76,7 +77,7 @@ def _of_runs(plan: FeaturePlan, aggs: Plan, labels: Gone, events: Side, order: I
     spans = [(at, reach, reach.bounds()) for at, reach in reaches if count]
     _ = events.table if events.chunks else None  # made once, and not by each thread
 
-    def reached(run: Run) -> tuple[Ints, Sequence[Block]] | None:
+    def reached(run: Run | Slices) -> tuple[Ints, Sequence[Block]] | None:
         near = [(at, reach) for at, reach, (low, high) in spans if low <= run.high and high >= run.low]
         found = [_in_run(reach, labels, run) for _, reach in near]
         held = [np.flatnonzero(size) for _, size in found]
@@ -85,13 +86,16 @@ def _of_runs(plan: FeaturePlan, aggs: Plan, labels: Gone, events: Side, order: I
             return None
         first = _joined([first[rows] for rows, (first, _) in zip(held, found, strict=True)])
         size = _joined([size[rows] for rows, (_, size) in zip(held, found, strict=True)])
-        return some, _reduced(aggs, _rows_of(aggs, run, events), first, first + size)
+        if isinstance(run, Slices):
+            return some, combined(aggs, aggs.lanes, run.blocks, first, first + size)
+        return some, _reduced(aggs, rows_of(aggs, run, events), first, first + size)
 
-    shares = (
-        [events.runs[at::threads] for at in range(min(threads, len(events.runs)))] if count >= FEW else [events.runs]
-    )
-    made = side_by_side(lambda runs: [reached(run) for run in runs], shares)
-    of_run = [part for share in made for part in share if part is not None]
+    sources: list[Run | Slices] = [*events.slices, *events.runs]  # of rows alike the older ones come first
+    few = 1 if count < FEW else min(threads, len(sources))
+    made: list[Any] = [None] * len(sources)
+    for at, share in enumerate(side_by_side(lambda at: [*map(reached, sources[at::few])], range(few))):
+        made[at::few] = share
+    of_run = [part for part in made if part is not None]
     of_label, parts = [some for some, _ in of_run], [blocks for _, blocks in of_run]
     pieces = _Pieces.of(aggs, of_label, parts)
     columns: list[pa.Array] = []
@@ -108,12 +112,12 @@ def _joined(parts: Sequence[Ints]) -> Ints:
 
 def _reduced(aggs: Plan, rows: Rows, first: Ints, last: Ints) -> Sequence[Block]:
     """Partials of ranges of rows: straight from the rows, or where ranges are long from what they have in common."""
-    if int((last - first).sum()) > LONG * len(rows):
+    if not _by_run(aggs) or int((last - first).sum()) > LONG * len(rows):
         return from_cells(aggs, list(aggs.lanes), rows, first, last)
     return lift_ranges(rows, first, last).blocks
 
 
-def _rows_of(aggs: Plan, run: Run, events: Side) -> Rows:
+def rows_of(aggs: Plan, run: Run, events: Side) -> Rows:
     """The events of a run with their columns, in its order; kept with the run."""
     known: tuple[Plan, Rows] | None = run.__dict__.get("rows")
     if known is None or known[0] is not aggs:
@@ -121,7 +125,9 @@ def _rows_of(aggs: Plan, run: Run, events: Side) -> Rows:
             name: one_piece(events.table.column(name).take(array_of(run.name - events.base)))
             for name in aggs.row_columns
         }
-        known = run.__dict__["rows"] = aggs, Rows(aggs, columns, run.time, None, 1, run.name, {})
+        # kernels of rows that do not all count take no time that is the last of 64 bits
+        time, instant = (run.time, None) if _by_run(aggs) and run.high < MOST else (_moments(run), run.time)
+        known = run.__dict__["rows"] = aggs, Rows(aggs, columns, time, None, 1, run.name, {}, instant=instant)
     return known[1]
 
 
@@ -155,12 +161,12 @@ class _Pieces(NamedTuple):
         return self.number[low:high] - begin, found
 
 
-def in_reach(span: Span, labels: Gone | Run, run: Run) -> tuple[Ints, Ints]:
+def in_reach(span: Span, labels: Gone | Run, run: Run | Slices) -> tuple[Ints, Ints]:
     """Where in a run the events of each label are: the first, and how many."""
     return _in_run(span.reach(labels.time), labels, run)
 
 
-def _in_run(reach: Reach, labels: Gone | Run, run: Run) -> tuple[Ints, Ints]:
+def _in_run(reach: Reach, labels: Gone | Run, run: Run | Slices) -> tuple[Ints, Ints]:
     low, high, back, forth = reach
     first, count = np.empty(low.size, np.int64), np.empty(low.size, np.int64)
     every = np.arange(low.size)
@@ -168,7 +174,7 @@ def _in_run(reach: Reach, labels: Gone | Run, run: Run) -> tuple[Ints, Ints]:
     return first, count
 
 
-def is_reached(plan: FeaturePlan, labels: Gone | Run, run: Run) -> Mask:
+def is_reached(plan: FeaturePlan, labels: Gone | Run, run: Run | Slices) -> Mask:
     """Which events of a run any of the labels reaches."""
     return _covered([in_reach(span, labels, run) for span in plan.within.spans], len(run))
 

@@ -77,19 +77,32 @@ def _labels(plan: FeaturePlan) -> str:
 def _events(plan: FeaturePlan) -> str:
     within, event = plan.within, plan.spec.time[1]
     if within.farthest is None:
-        return "for ever: a range has no far end, so a label of any later time reaches them"
+        return "for ever: a range has no far end, so a label of any later time reaches them" + _sliced(plan)
     tails = [span.tail for span in within.spans if span.tail]
     floored = (
         f" (with floored ends up to {plan.measure.span(max(tails) - 1)} longer)" if tails and max(tails) > 1 else ""
     )
     waiting = " and no label that waits reaches them" if plan.spec.wait else ""
-    return f"until the labels' watermark > {event}{_moved(plan, within.farthest)}{floored}{waiting}"
+    until = f"until the labels' watermark > {event}{_moved(plan, within.farthest)}{floored}{waiting}"
+    return until + _sliced(plan)
+
+
+def _sliced(plan: FeaturePlan) -> str:
+    """What is kept of old events where far ends are floored."""
+    if not plan.spec.tail:
+        return ""
+    if not plan.sliced:
+        return "; as rows, since these aggregates need the values themselves"
+    tails = ", ".join(map(plan.measure.span, sorted({span.tail for span in plan.within.spans if span.tail})))
+    since = _moved(plan, plan.within.apart(0))
+    return f"; as slices of {tails} before the first label that waits or may come{since}, as rows from there on"
 
 
 def _state(plan: FeaturePlan) -> str:
     within = plan.within
     if within.farthest is None:
-        return "all events, and the labels that wait: it grows with the events"
+        grows = "keys: of old events a slice a key" if plan.sliced else "events"
+        return f"all events, and the labels that wait: it grows with the {grows}"
     far = plan.measure.span(max(within.farthest, 0))
     return (
         f"events: rate x ({far} + what the labels' watermark is behind the newest event), labels: rate x what the "

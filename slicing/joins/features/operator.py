@@ -140,7 +140,8 @@ class FeatureOperator(TwoSided):
         gone = waiting[LEFT], waiting[RIGHT]
         state = replace(state, sides=(left, right), marks=step.marks, tasks=(), waiting=gone)
         state = forgotten(state.without_marks())
-        held = {"waiting": left.held + gone[LEFT].name.size, "kept": right.held, "bytes": state.nbytes}
+        held = {"waiting": left.held + gone[LEFT].name.size, "kept": right.held}
+        held |= {"slices": sum(map(len, right.slices)), "bytes": state.nbytes}
         stats = Stats(counts | {"answered": step.answered} | held)
         mark = _reached(plan, state.marks)
         out = FeatureOutput(rows, *self._late(plan, late), stats, None if mark is None else plan.measure.value(mark))
@@ -149,7 +150,7 @@ class FeatureOperator(TwoSided):
 
     def _nothing(self) -> FeatureOutput:
         empty = pa.table({})
-        held = {"answered": 0, "waiting": 0, "kept": 0, "bytes": 0}
+        held = {"answered": 0, "waiting": 0, "kept": 0, "slices": 0, "bytes": 0}
         return FeatureOutput(empty, empty, empty, Stats(self._no_rows() | held), None)
 
     # --- snapshots --------------------------------------------------------------------------------------------------

@@ -22,8 +22,8 @@ class FeatureOutput:
         Rows that came too late: the columns that were pushed, and ``reason`` (``"late"`` or ``"null time"``).
     stats : Stats
         Of this push: ``labels`` and ``events`` (rows pushed), ``answered`` (labels), ``late_labels``,
-        ``late_events``, ``null_time``. Of what is kept after it: ``waiting`` (labels), ``kept`` (events) and
-        ``bytes``.
+        ``late_events``, ``null_time``. Of what is kept after it: ``waiting`` (labels), ``kept`` (events), ``slices``
+        (partials of events that no label tells apart, with ``tail``) and ``bytes``.
     watermark : object
         No later result has a label's time before it; None while nothing is known.
 

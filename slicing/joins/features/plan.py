@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from slicing.aggregates.aggregate import Aggregate, Formula
+from slicing.cells.combining import AUTO
 from slicing.columns.arrow_io import no_rows
 from slicing.columns.expressions import types_of
 from slicing.columns.typed import Columns, column_type
@@ -56,6 +57,8 @@ class FeaturePlan(TwoSides):
         labels_side = self.sides[LEFT]
         labels_side.kept = list(labels_side.schema.names) if known[LEFT] else []
         self.output = self._output(labels_side)
+        # events are kept as slices where they are old: some far ends are floored, and no partial holds rows
+        self.sliced = bool(spec.tail) and all(known) and self.aggs is not None and of_fixed_size(self.aggs)
 
     @staticmethod
     def of(spec: FeatureSpec, labels: pa.Schema | None, events: pa.Schema | None) -> FeaturePlan:
@@ -90,6 +93,11 @@ class FeaturePlan(TwoSides):
                 )
             fields.append(pa.field(name, by_agg[agg]))
         return pa.schema(fields)
+
+
+def of_fixed_size(aggs: Plan) -> bool:
+    """Whether partials are a few numbers each, whatever they are of: no values, rows or words of a text."""
+    return aggs.combine == AUTO and not aggs.ranked and all(isinstance(lane.kind, int) for lane in aggs.lanes)
 
 
 def counts(agg: Formula) -> bool:

@@ -68,6 +68,8 @@ class Ranges:
         open_ended = any(span.far is None for span in self.spans)
         self.farthest = None if open_ended else max(span.far for span in self.spans if span.far is not None)
         self.behind = min(nears)  # how far answered labels are ahead of the events' watermark
+        tails = {span.tail for span in self.spans if span.tail}
+        self.coarsens = len(tails) > 1 or bool(tails and open_ended)  # slices become longer as they get older
         width = 0 if self.farthest is None else self.farthest + max(self.nearest, 0)
         self.step = max(width // PARTS, 1) if width else 0
 
@@ -92,6 +94,23 @@ class Ranges:
                 return None
             until = min(time for time in first if time is not None) - 1
         return None if until < LEAST else min(until, MOST)
+
+    def apart(self, first: int) -> int:
+        """From this time on events are told apart, one from the next, by labels from a time on."""
+        exact = [first - span.far for span in self.spans if span.far is not None and not span.tail]
+        return max(LEAST, min([MOST, *exact, *(first + span.near + 1 for span in self.spans)]))
+
+    def slices(self, times: Ints, first: int) -> Ints:
+        """Of events before that time: the first time that no label from ``first`` on tells from each of them."""
+        starts = np.full(times.size, LEAST)
+        for span in self.spans:
+            if span.tail:
+                rest = times % span.tail
+                start = np.where(times < LEAST + rest, LEAST, times - rest)
+                end = max(LEAST, min(MOST, first - (span.far or 0)))
+                end = max(LEAST, end - end % span.tail)
+                starts = np.maximum(starts, np.where(start >= end, start, LEAST))
+        return starts
 
     def below(self, side: int, others: Ints) -> Ints:
         if side == LEFT:

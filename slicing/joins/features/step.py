@@ -14,10 +14,12 @@ from slicing.columns.key_marks import KeyMarks
 from slicing.columns.order import order_by, stable_order
 from slicing.joins.arrivals import Rows
 from slicing.joins.features.answer import answered, is_reached
+from slicing.joins.features.fused import fused
 from slicing.joins.features.plan import FeaturePlan
 from slicing.joins.keep import done_by_key
 from slicing.joins.progress import Marks
 from slicing.joins.sides import NO_KEY, Done, Gone, Run, Side, run_of
+from slicing.joins.slices import Slices
 from slicing.joins.step import NO_MARKS, NOBODY, Task
 from slicing.joins.within import LEFT, MOST, RIGHT
 
@@ -70,14 +72,24 @@ class FeatureStep:
     def let_go(self, ended: bool = False) -> None:
         """Without events that no label reaches, waiting or still to come."""
         if ended:
-            self.events, _ = self.events.purged(MOST)
+            self.events = self.events.purged(MOST)[0].sliced(())
             return
         until = self.plan.within.done(RIGHT, self.marks.left)
         of_labels, done = self._by_key[LEFT], None
         if len(of_labels):
             done = done_by_key(self.plan, RIGHT, of_labels, self.codes)
         if until is not None or done is not None:
-            self.events = self.events.without([self._still_reached(run, until, done) for run in self.events.runs])
+            slices = [part.where(self._still_reached(part, until, done)) for part in self.events.slices]
+            rows = [self._still_reached(run, until, done) for run in self.events.runs]
+            self.events = self.events.without(rows).sliced(slices)
+        first = self._first()
+        if self.plan.sliced and first is not None:
+            self.events = fused(self.plan, self.events, first)
+
+    def _first(self) -> int | None:
+        """No label that waits or is still to come has a time before it; None: one may have any."""
+        mark = self.marks.left
+        return None if mark is None else min([mark, *(run.low for run in self.labels.runs)])
 
     def rows(self) -> pa.Table:
         """The labels that leave, with their aggregates."""
@@ -120,7 +132,7 @@ class FeatureStep:
             alone = Gone(code, rows.keyless_time.take(order), rows.keyless.take(order))
             self.keyless = _both(self.keyless, alone)
 
-    def _still_reached(self, run: Run, until: int | None, done: Done | None) -> npt.NDArray[np.bool_] | None:
+    def _still_reached(self, run: Run | Slices, until: int | None, done: Done | None) -> npt.NDArray[np.bool_] | None:
         """Which events a label to come may reach, later than a time or than that of their key, or one that waits does;
         None: all."""
         if done is None and (until is None or run.low > until):

@@ -1,0 +1,87 @@
+"""Events as slices: those that no label tells apart, as one partial a key and slice.
+
+A label reaches the events between two ends. Its near ends, and exact far ends, lie anywhere; floored far ends lie at
+multiples of the range's ``tail`` alone. Of the labels that wait or are still to come the first one says from which
+time on events have to stay rows; of those before it a slice is what lies between two ends that are still to come.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.cells.blocks import Block
+from slicing.closing.emit import answered as combined
+from slicing.columns.order import order_by
+from slicing.joins.features.answer import rows_of
+from slicing.joins.features.plan import FeaturePlan
+from slicing.joins.features.ranges import Ranges
+from slicing.joins.sides import Run, Side
+from slicing.joins.slices import Slices, beside
+from slicing.kernels import combine as kinds
+from slicing.query.plan import Plan
+from slicing.reducing.reduce import lift_ranges
+
+Ints = npt.NDArray[np.int64]
+
+AT_ONCE = 1 << 16  # slices that are one table whatever comes; of more of them one table is at least twice the next
+OLD = -1  # the arrival of rows of slices: before that of all rows, which are numbered from 0 on
+ARRIVAL = {kinds.FIRST: 3, kinds.LAST: 3, kinds.ARG: 4}  # the word that has it
+
+
+def fused(plan: FeaturePlan, events: Side, first: int) -> Side:
+    """The events with those as slices that labels from a time on do not tell apart."""
+    aggs, within = plan.aggs, plan.within
+    assert aggs is not None
+    until = within.apart(first)
+    parts, keep = [], []
+    for run in events.runs:
+        old = None if run.low >= until else run.time < until
+        keep.append(None if old is None else ~old)
+        if old is not None:
+            parts.append(_lifted(aggs, within, run.take(np.flatnonzero(old)), events, first))
+    if not parts and not (within.coarsens and events.slices):
+        return events
+    tables = list(events.slices)
+    if parts:
+        tables.append(_settled(aggs, _merged(aggs, within, parts, first)))
+    while len(tables) > 1 and len(tables[-2]) < max(2 * len(tables[-1]), AT_ONCE):
+        tables[-2:] = [_merged(aggs, within, tables[-2:], first)]
+    if not parts and len(tables) == 1 and len(tables[0]) <= AT_ONCE:
+        tables = [_merged(aggs, within, tables, first)]
+    return events.without(keep).sliced(tables)
+
+
+def _lifted(aggs: Plan, within: Ranges, run: Run, events: Side, first: int) -> Slices:
+    """The rows of a run as slices."""
+    begin, end = _groups(run.code, within.slices(run.time, first))
+    return Slices(run.code[begin], run.time[begin], lift_ranges(rows_of(aggs, run, events), begin, end).blocks)
+
+
+def _merged(aggs: Plan, within: Ranges, tables: list[Slices], first: int) -> Slices:
+    """Tables one of which came after the other as one, a row a slice."""
+    every = beside(tables)
+    start = within.slices(every.time, first)
+    order = order_by(start, every.code.astype(np.int64))
+    every, start = every.take(order), start.take(order)
+    begin, end = _groups(every.code, start)
+    if begin.size == len(every):
+        return every
+    return Slices(every.code[begin], every.time[begin], combined(aggs, aggs.lanes, every.blocks, begin, end))
+
+
+def _groups(code: npt.NDArray[np.int32], start: Ints) -> tuple[Ints, Ints]:
+    """Between which rows those alike lie."""
+    begin = np.flatnonzero(np.append(True, (code[1:] != code[:-1]) | (start[1:] != start[:-1])))
+    return begin, np.append(begin[1:], code.size)
+
+
+def _settled(aggs: Plan, slices: Slices) -> Slices:
+    """With rows that came before all that are still to come: these are numbered anew now and then."""
+    blocks: list[Block] = []
+    for lane, block in zip(aggs.lanes, slices.blocks, strict=True):
+        if lane.kind in ARRIVAL:
+            block = block.copy()
+            block[:, ARRIVAL[lane.kind]] = OLD
+        blocks.append(block)
+    return Slices(slices.code, slices.time, tuple(blocks))

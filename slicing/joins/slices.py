@@ -1,0 +1,65 @@
+"""Partials of rows that nobody tells apart: what is kept of them in place of the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from slicing.cells import blocks as b
+from slicing.cells.blocks import Block
+from slicing.columns.lazy import lazy
+from slicing.columns.order import order_by
+
+Ints = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class Slices:
+    """A row a slice, by (code, time), where ``time`` is that of one of its rows; ``blocks``: the partials of each lane.
+
+    A label that reaches the time of a slice reaches all its rows.
+    """
+
+    code: Codes
+    time: Ints
+    blocks: tuple[Block, ...]
+
+    def __len__(self) -> int:
+        return self.time.size
+
+    @lazy
+    def low(self) -> int:
+        return int(self.time.min())
+
+    @lazy
+    def high(self) -> int:
+        return int(self.time.max())
+
+    @property
+    def nbytes(self) -> int:
+        return self.code.nbytes + self.time.nbytes + sum(block.nbytes for block in self.blocks)
+
+    def take(self, rows: Ints) -> Slices:
+        blocks = tuple([block.take(rows, axis=0) for block in self.blocks])
+        return Slices(self.code.take(rows), self.time.take(rows), blocks)
+
+    def where(self, keep: npt.NDArray[np.bool_] | None) -> Slices:
+        """Those that are to be kept; None: all of them."""
+        return self if keep is None or keep.all() else self.take(np.flatnonzero(keep))
+
+    def recoded(self, code: npt.NDArray[np.int32]) -> Slices:
+        """With other codes of keys."""
+        found = replace(self, code=code[self.code])
+        return found.take(order_by(found.time, found.code.astype(np.int64)))
+
+
+def beside(parts: Sequence[Slices]) -> Slices:
+    """Slices of several tables, one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    blocks = tuple([b.together(lane) for lane in zip(*(part.blocks for part in parts), strict=True)])
+    return Slices(np.concatenate([p.code for p in parts]), np.concatenate([p.time for p in parts]), blocks)
