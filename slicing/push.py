@@ -596,6 +596,7 @@ def output(
         size += pool.nbytes
     if state.postponed:
         size += held_beside(store, state.postponed)
+    size += state.marks.nbytes
     besides: tuple[Apart | State, ...] = (*state.apart, *state.groups)
     for beside in besides:
         more = beside.store.held()
@@ -622,7 +623,6 @@ def output(
         if known is None or not known[0].equals(state.given, check_metadata=True):
             plan.memo["no late rows"] = known = state.given, results.none_late(state.given)
         late = known[1]
-    size += 16 * state.marks.code.size
     reached = state.reached if state.postponed else state.watermark
     stats = Stats(counts | held)
     if reached is None:

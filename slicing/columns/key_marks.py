@@ -24,6 +24,10 @@ class KeyMarks:
     def __len__(self) -> int:
         return self.code.size
 
+    @property
+    def nbytes(self) -> int:
+        return self.code.nbytes + self.mark.nbytes
+
     def raised(self, code: Ints, mark: Ints) -> KeyMarks:
         """With more marks; a mark never goes back."""
         both, marks = np.concatenate([self.code, code]), np.concatenate([self.mark, mark])

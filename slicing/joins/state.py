@@ -61,7 +61,8 @@ class JoinState:
 
     @property
     def nbytes(self) -> int:
-        return sum(side.nbytes for side in self.sides) + (0 if self.keys is None else self.keys.nbytes)
+        known = 0 if self.keys is None else self.keys.nbytes
+        return known + sum(side.nbytes for side in self.sides) + sum(marks.nbytes for marks in self.by_key)
 
     def with_marks(self, side: int, code: Ints, mark: Ints) -> JoinState:
         """With more marks of keys of a side."""

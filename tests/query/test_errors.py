@@ -517,6 +517,10 @@ WHEN_BOUND = {
         "ValueError: windows['w']: tz must be 'UTC' for a time column of type date32[day], as dates have no "
         "zone; got 'Europe/Berlin'"
     ),
+    "push(calendar('1d'), rows(t=times(pa.timestamp('s'), 0, 1 << 58)))": (
+        "ValueError: calendar windows ('1d', 'UTC') cover years 1 to 9999; the time "
+        "9133658989-08-04T03:29:04 (timestamp[s]) has no whole window there"
+    ),
     "push(calendar('1mo'), rows(t=times(pa.timestamp('s'), 0, 1 << 58)))": (
         "ValueError: calendar windows ('1mo', 'UTC') cover years 1 to 9999; the time "
         "9133658989-08-04T03:29:04 (timestamp[s]) has no whole window there"

@@ -262,6 +262,16 @@ def test_a_state_per_edge_and_not_per_mark() -> None:
     assert out.windows.num_rows == len(keys) - 20
 
 
+def test_bytes_count_the_marks() -> None:
+    op, keys = operator(), [f"k{number}" for number in range(1000)]
+    op.push(pa.table({"t": [1] * 1000, "k": keys}))
+    op.advance(5)
+    marked = op.advance(marks=pa.table({"t": [15] * 1000, "k": keys}))
+    assert (marked.windows.num_rows, marked.stats.cells, marked.stats["keys"]) == (1000, 0, 1000)
+    passed = op.advance(16)
+    assert (passed.stats["keys"], marked.stats.bytes - passed.stats.bytes) == (1000, 1000 * 16)
+
+
 def test_keys_that_are_gone_are_forgotten_and_marked_ones_are_not() -> None:
     op, sizes = operator(), []
     for step in range(30):
