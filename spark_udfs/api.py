@@ -131,7 +131,7 @@ def window_aggregate(
     job = Job(spec, schema, count, prompt=progress == "prompt", **laid_out)
     if frame.isStreaming:
         watch(spark)
-        files = files_of(spark, state, name, count, spec.fingerprint(), keep_versions, hold=hold_bytes)
+        files = files_of(state, name, count, spec.fingerprint(), keep_versions, hold=hold_bytes)
         job = replace(job, files=files)
     else:
         job = replace(job, spec=_seeing_all(spec))

@@ -161,7 +161,7 @@ def two_frames(
         watch(spark)
         spans = None if spread is None else str(spread)
         kept_as = spec.fingerprint(), kept.keep_versions, spans, kept.hold_bytes
-        files = files_of(spark, kept.state, kept.name, count, *kept_as)
+        files = files_of(kept.state, kept.name, count, *kept_as)
     late_path = None if kept.late_path is None or not streams else absolute(kept.late_path)
     job = kind(spec, count, files, late_path, formats, kept.progress == "prompt", spread, pieces)
     sent_as, collected = (PACKED if streams else PIECES), []

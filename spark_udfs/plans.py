@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -52,7 +53,6 @@ def numbered(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
 
 
 def files_of(
-    spark: SparkSession,
     state: str | None,
     name: str,
     count: int,
@@ -64,8 +64,7 @@ def files_of(
     """Where a stream keeps its state."""
     if state is None:
         raise ValueError("a streaming query needs state=, a path or URI that all executors reach; got None")
-    files = Files(absolute(state), name, count, fingerprint, keep, spread=spread, hold=hold)
-    return files.announce() if classic(spark) else files
+    return Files(absolute(state), name, count, fingerprint, keep, spread=spread, hold=hold)
 
 
 def check_progress(progress: object) -> None:
@@ -75,13 +74,14 @@ def check_progress(progress: object) -> None:
 
 def answered(collected: DataFrame, job: Query) -> DataFrame:
     """The second stage behind the first: every place has its task, and tells what it has done."""
-    spark, streams = collected.sparkSession, job.files is not None
+    spark = collected.sparkSession
     result = results_schema(job)
     check_names(result.names, spark.conf.get("spark.sql.caseSensitive") == "true")
-    if streams and classic(spark):
+    if job.files is not None and classic(spark):
         collected = collected.unionByName(all_places(spark, job.partitions))
+        job = replace(job, files=job.files.announce())  # nothing is refused from here on
     rows = by_place(collected, job.partitions).mapInArrow(told(stages.merge, job), spark_schema(result))
-    return observed(rows, job) if streams else rows
+    return rows if job.files is None else observed(rows, job)
 
 
 def check_places(state: object, name: object, late_path: object, keep: object, hold: object) -> None:

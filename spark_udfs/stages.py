@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -54,6 +54,8 @@ class Answered(NamedTuple):
 
 class Query(Protocol):
     """What the second stage needs to know of a query; one is sent to the workers with each of its functions."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
 
     @property
     def spec(self) -> Any: ...

@@ -484,7 +484,10 @@ def test_asynchronous_progress_is_refused(spark: SparkSession, tmp_path: Path) -
     assert not list((tmp_path / "state").rglob("*.slices"))
 
 
-def test_what_cannot_be_is_refused_where_it_is_asked(spark: SparkSession, tmp_path: Path) -> None:
+def test_what_cannot_be_is_refused_where_it_is_asked(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     frame = stream(spark, write(tmp_path / "in", [readings(0)]))
     with pytest.raises(ValueError, match="a streaming query needs state="):
         window_aggregate(frame, SPEC)
@@ -521,6 +524,7 @@ def test_what_cannot_be_is_refused_where_it_is_asked(spark: SparkSession, tmp_pa
         window_aggregate(pa.table({}), SPEC)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"window_aggregate takes a DataFrame and a sl.Spec; got pyspark's DataFrame"):
         window_aggregate(SPEC, frame)  # type: ignore[arg-type]
+    assert not (tmp_path / "state").exists()  # what is refused leaves nothing behind
     query = run(window_aggregate(frame, SPEC, str(tmp_path / "state"), 2), tmp_path)
     at = {"checkpoint": str(tmp_path / "checkpoint")}
     with pytest.raises(StateError, match="nothing/windows holds no state of query " + str(query.id)):
