@@ -21,7 +21,7 @@ import slicing as sl
 
 MINUTE = 60_000_000
 BEGIN = 1_700_000_000_000_000 // MINUTE * MINUTE
-LARGE, TURNS, SHARE = 16 << 20, 16, 0.25  # as spark_udfs.state: when a place writes all of its cells
+LARGE, TURNS, SHARE = 16 << 20, 16, 0.25  # as spark_udfs.policy: when a place writes all of its cells
 LANES = 48  # count, sum and maximum of floats
 
 

@@ -31,8 +31,9 @@ from spark_udfs.plans import (
     schema_of,
     type_of,
 )
+from spark_udfs.policy import DEFAULT, Policy
 from spark_udfs.progress import Step, judged_by, watch
-from spark_udfs.stages import BYTES_AT_ONCE, PACKED, Answered, gathered, sent, settle, to_places, told
+from spark_udfs.stages import PACKED, Answered, gathered, sent, settle, to_places, told
 from spark_udfs.state import Files
 from spark_udfs.types import check_types, spark_schema
 
@@ -190,6 +191,7 @@ class JoinJob:
     spread: str | int | None = None
     pieces: int = 1
     max_bytes: int | None = None  # that a partition may hold
+    policy: Policy = DEFAULT
 
     counted = JOINS.counted
     largest = ("largest_kept", "restore_ms", "publish_ms", "lag_ms")
@@ -273,12 +275,12 @@ def _collected(
         return Reader(job.spec, side, count, marks, job.spread)
 
     def given(reader: Reader) -> Iterator[pa.RecordBatch]:
-        return to_places(reader.packed(job.late_path is not None)) if streams else _to_pieces(job, reader)
+        return to_places(reader.packed(job.late_path is not None), job.policy) if streams else _to_pieces(job, reader)
 
     reader = begun()
-    for some in gathered(rows, schema):
+    for some in gathered(rows, schema, job.policy):
         reader.push(some)
-        if reader.nbytes > BYTES_AT_ONCE:
+        if reader.nbytes > job.policy.bytes_at_once:
             yield from given(reader)
             reader = begun()
     yield from given(reader)

@@ -28,12 +28,11 @@ from slicing.exchange import Collector, admit, packed, start, state_of
 from slicing.system.filesystems import filesystem, publish
 from spark_udfs.engines import WINDOWS, engine
 from spark_udfs.files import read
+from spark_udfs.policy import DEFAULT, Policy
 from spark_udfs.progress import Step, judged_by
 from spark_udfs.state import Files, Place, StateError
 from spark_udfs.types import conformed
 
-ROWS_AT_ONCE = 1 << 18
-BYTES_AT_ONCE = 64 << 20
 LIVELY = 10_000  # Python objects that garbage collection goes over in about a millisecond
 STATS = "__slicing_stats"
 COUNTED = WINDOWS.counted  # of all places
@@ -74,6 +73,9 @@ class Query(Protocol):
     @property
     def max_bytes(self) -> int | None:
         """That a partition may hold."""
+
+    @property
+    def policy(self) -> Policy: ...
 
     @property
     def name(self) -> str: ...
@@ -124,6 +126,7 @@ class Job:
     prompt: bool = True
     wide: bool = False  # one row a key and window end
     max_bytes: int | None = None  # that a partition may hold
+    policy: Policy = DEFAULT
 
     counted = COUNTED
     largest = LARGEST
@@ -251,23 +254,23 @@ def collect(job: Job, batches: Iterable[pa.RecordBatch], step: Step | None = Non
         watermark = known if isinstance(known, int) else None
     rows = batches if job.format is None else read(batches, job.schema, job.format)
     collector = Collector(job.spec, job.schema, watermark)
-    for some in gathered(rows, job.schema):
+    for some in gathered(rows, job.schema, job.policy):
         collector.push(some)
-        if collector.nbytes > BYTES_AT_ONCE:
+        if collector.nbytes > job.policy.bytes_at_once:
             yield from _sent(job, collector)
             collector = Collector(job.spec, job.schema, watermark)
     yield from _sent(job, collector)
 
 
-def gathered(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Small batches put together: each push costs the same few milliseconds."""
+def gathered(batches: Iterable[pa.RecordBatch], schema: pa.Schema, policy: Policy) -> Iterator[pa.RecordBatch]:
+    """Small batches put together."""
     held: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
         if batch.num_rows:
             held.append(conformed(batch, schema))
             size += batch.num_rows
-        if size >= ROWS_AT_ONCE:
+        if size >= policy.rows_at_once:
             yield together(held)
             held, size = [], 0
     if held:
@@ -278,14 +281,14 @@ def _sent(job: Job, collector: Collector) -> Iterator[pa.RecordBatch]:
     parts = collector.parts()
     if job.late_path is None:  # they are counted, and nobody wants them
         parts = replace(parts, late=parts.late.slice(0, 0))
-    yield from to_places(packed(parts, job.partitions))
+    yield from to_places(packed(parts, job.partitions), job.policy)
 
 
-def to_places(blobs: list[bytes]) -> Iterator[pa.RecordBatch]:
+def to_places(blobs: list[bytes], policy: Policy) -> Iterator[pa.RecordBatch]:
     """The bytes of each place as rows."""
     first = size = 0
     for last, blob in enumerate([*blobs, None]):
-        if last > first and (blob is None or size + len(blob) > BYTES_AT_ONCE):
+        if last > first and (blob is None or size + len(blob) > policy.bytes_at_once):
             some = blobs[first:last]
             places = pa.array(range(first, last), pa.int32())
             columns = [places, pa.array(some, pa.binary()), pa.nulls(len(some), pa.string())]
@@ -319,7 +322,7 @@ def merge(job: Query, batches: Iterable[pa.RecordBatch], step: Step | None = Non
     check_bytes(job, out.counts, step.partition)
     _write_late(job, out.late, step)
     merged = time.perf_counter()
-    written = place.write(operator, step.batch, before, blobs, job.prompt, out.counts["bytes"])
+    written = place.write(operator, step.batch, before, blobs, job.prompt, out.counts["bytes"], job.policy)
     figures = {
         "state_bytes": written.bytes,
         "held": int(held),

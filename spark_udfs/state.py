@@ -35,6 +35,7 @@ from slicing.system.filesystems import filesystem, listed, publish
 from slicing.system.sealed import SealError, content_of, header_of, sealed
 from spark_udfs.engines import Asked, Reached, engine
 from spark_udfs.held import HOLD_BYTES, Held
+from spark_udfs.policy import DEFAULT, Policy
 
 MAGIC = b"SLICESTA"
 FORMAT = 5
@@ -42,9 +43,6 @@ SUFFIX = ".slices"
 _NAME = re.compile(r"(\d{12,})(?:-(\d+))?\.([0-9a-f]{16})\.((?:-?\d+|none)(?:_(?:-?\d+|none))?)\.slices")
 _DRAINED = re.compile(r"(\d{12,})\.drained")
 _PRUNE_EVERY = 16
-LARGE = 16 << 20  # bytes of a snapshot that is not written with every batch: about 200,000 slices
-MOST_CHANGES = 16  # batches after which a place writes a snapshot again
-SHARE = 0.25  # that they may come to, of the snapshot before them
 
 _held = Held()  # of this worker
 
@@ -281,6 +279,7 @@ class Place:
         blobs: Sequence[bytes] = (),
         prompt: bool = True,
         size: int | None = None,
+        policy: Policy = DEFAULT,
     ) -> Written:
         """Publish the operator's state as a version, at once and whole, unless it is there.
 
@@ -300,7 +299,7 @@ class Place:
         if self.files.spread is not None:
             header["spread"] = self.files.spread
         changed = 0 if before is None else before["changed"] + sum(map(len, blobs))
-        few = before is not None and _few(before, changed, batch + self.partition)
+        few = before is not None and _few(before, changed, batch + self.partition, policy)
         if before is not None and few:
             content = bundled(sorted(blobs))
             header |= {"base": before["base"], "snapshot": before["snapshot"], "after": before["mark"]}
@@ -310,7 +309,7 @@ class Place:
             header |= {"base": batch, "snapshot": unpacked, "changed": 0, "beside": 0}
         data, mark = sealed(MAGIC, FORMAT, header, content, packed=not few)
         known = self._publish(data, batch, mark, header["watermark"])
-        if size is not None and header["snapshot"] >= LARGE:
+        if size is not None and header["snapshot"] >= policy.large:
             told = header_of(MAGIC, FORMAT, data, "")[0]
             _held.put(self.folder, mark[:16], told, operator, size, self.files.hold)
         if (batch + self.partition) % _PRUNE_EVERY == 0:
@@ -350,13 +349,13 @@ class Place:
                     self.system.delete_file(f"{self.folder}/{file.base_name}")
 
 
-def _few(before: dict[str, Any], changed: int, turn: int) -> bool:
+def _few(before: dict[str, Any], changed: int, turn: int, policy: Policy) -> bool:
     """Whether the batch after this version is written as what it brought, so many bytes since the last snapshot.
 
     Places take turns at writing snapshots: all of them in one batch took it from 10 to 475 ms with 1 M cells a place.
     """
-    few = turn % MOST_CHANGES > 0 and changed <= SHARE * before["snapshot"]
-    return bool(few and before["snapshot"] >= LARGE)
+    few = turn % policy.most_changes > 0 and changed <= policy.share * before["snapshot"]
+    return bool(few and before["snapshot"] >= policy.large)
 
 
 def _word(watermark: Reached) -> str:

@@ -45,8 +45,6 @@ from slicing.windows.cuts import RowCuts
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
-STEP = 1 << 17  # rows, each in all its windows, that are looked at together
-
 
 def arrived(plan: Plan, known: RowPanes, rows: Sequence[Rows], watermark: int) -> tuple[RowPanes, list[Panes]]:
     """Take rows of a push, in the order of their arrival; the panes of those that need not wait."""
@@ -109,7 +107,7 @@ def _in_steps(
 ) -> tuple[RowPanes, list[Panes]]:
     """Sorted rows, so many at a time; rows of one place stay together, and a cut comes after all rows before it."""
     overlap = max(plan.bounds[k].overlap for k in types)
-    size, first, panes = max(STEP // max(overlap, 1), 1), 0, list[Panes]()
+    size, first, panes = max(plan.policy.cut_rows // max(overlap, 1), 1), 0, list[Panes]()
     by_arrival = _cuts(plan, types[0]).by_arrival
     while True:
         last, upto = min(first + size, len(facts)), reached

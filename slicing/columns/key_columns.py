@@ -154,7 +154,7 @@ class ByteColumn:
             longest = int(np.diff(table.starts[: table.given + 1]).max(initial=0))
             if max(longest * ids.size, int(table.starts[table.given])) <= MOST_TEXT:
                 return self._taken(self._pool(type), ids)
-        return _in_type(self.values(ids), type)
+        return in_type(self.values(ids), type)
 
     def values(self, ids: Ints) -> pa.Array:
         values = self._taken(self._pool(self._long), ids)
@@ -278,12 +278,12 @@ def typed(column: WordColumn | ByteColumn, ids: Ints, type: pa.DataType) -> pa.A
     return pa.DictionaryArray.from_arrays(indices, dictionary, ordered=type.ordered)
 
 
-def _in_type(values: pa.Array, type: pa.DataType) -> pa.Array | pa.ChunkedArray:
+def in_type(values: pa.Array, type: pa.DataType, most: int = MOST_TEXT) -> pa.Array | pa.ChunkedArray:
     """Values of views, which are kept with long offsets, in as many pieces as columns of their text need."""
-    if values.type == type or values.nbytes <= MOST_TEXT or len(values) == 1:
+    if values.type == type or values.nbytes <= most or len(values) == 1:
         return values.cast(type)
     half = len(values) // 2
-    pieces = [_in_type(piece, type) for piece in (values[:half], values[half:])]
+    pieces = [in_type(piece, type, most) for piece in (values[:half], values[half:])]
     return pa.chunked_array([chunk for p in pieces for chunk in (p.chunks if isinstance(p, pa.ChunkedArray) else [p])])
 
 

@@ -18,6 +18,7 @@ from slicing.joins.state import JoinState, forgotten, freed
 from slicing.joins.step import Step, Task
 from slicing.joins.two_sided import Counts, Late, TwoSided
 from slicing.joins.within import LEFT, RIGHT
+from slicing.query.policy import Policy
 from slicing.system.arguments import at_least_one
 
 
@@ -56,8 +57,7 @@ class JoinOperator(TwoSided):
         self._most = None
         if max_rows_per_push is not None:
             self._most = at_least_one(max_rows_per_push, "max_rows_per_push", ", or None")
-        self._shares = at_least_one(threads, "threads")
-        super().__init__(spec)
+        super().__init__(spec, Policy(threads=at_least_one(threads, "threads")))
 
     # --- the flow ---------------------------------------------------------------------------------------------------
 
@@ -120,7 +120,7 @@ class JoinOperator(TwoSided):
         found = {}
         for side, batch in ((RIGHT, right), (LEFT, left)):
             state, found[side] = self._stored(state, side, timed(plan, plan.sides[side], batch))
-        step = Step(plan, state.sides, Marks(), state.codes, None, self._threads, whole=True)
+        step = Step(plan, state.sides, Marks(), state.codes, None, self._policy.threads, whole=True)
         plain = self.spec.match == "last" and self.spec.where is None and self.spec.sequence is None
         if plain and all(rows.ascending for rows in found.values()):
             step.match_in_order(found[LEFT], found[RIGHT])
@@ -129,10 +129,6 @@ class JoinOperator(TwoSided):
             step.flush()
         return step.rows()
 
-    @property
-    def _threads(self) -> int:
-        return self._shares
-
     def _plan(self, left: pa.Schema | None, right: pa.Schema | None) -> JoinPlan:
         return JoinPlan.of(self.spec, left, right)
 
@@ -140,7 +136,7 @@ class JoinOperator(TwoSided):
         """Do the tasks, and commit what comes of them."""
         plan, most = state.plan, None if flush else self._most
         assert isinstance(plan, JoinPlan)
-        step = Step(plan, state.sides, state.marks, state.codes, most, self._threads, by_key=state.by_key)
+        step = Step(plan, state.sides, state.marks, state.codes, most, self._policy.threads, by_key=state.by_key)
         step.show(state.waiting)
         tasks = step.work(state.tasks)
         if flush:
@@ -167,7 +163,7 @@ class JoinOperator(TwoSided):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickled and copied as a snapshot: both go on from here, each by itself."""
-        restore = partial(JoinOperator.restore, max_rows_per_push=self._most, threads=self._threads)
+        restore = partial(JoinOperator.restore, max_rows_per_push=self._most, threads=self._policy.threads)
         return restore, (self.spec, self.snapshot())
 
     @staticmethod

@@ -23,6 +23,7 @@ from slicing.joins.sides import UNFIT
 from slicing.joins.state import JoinState, Marked, clipped, replanned
 from slicing.joins.step import Task
 from slicing.joins.within import LEFT, RIGHT
+from slicing.query.policy import Policy
 from slicing.query.watermark import Seen
 from slicing.system.heap import keep_freed_memory
 from slicing.times.measure import plain_moment
@@ -37,8 +38,8 @@ keep_freed_memory()
 class TwoSided:
     """An operator of two streams; ``_worked`` and ``_nothing`` make its outputs."""
 
-    def __init__(self, spec: Asked) -> None:
-        self._asked = spec
+    def __init__(self, spec: Asked, policy: Policy) -> None:
+        self._asked, self._policy = spec, policy
         self._advanced: Marked = ((), ())  # before the side's first rows
         self._ended = False
         self._state: JoinState | None = None
@@ -49,10 +50,6 @@ class TwoSided:
         return f"<sl.{type(self).__name__} of {self._asked!r}>"
 
     # --- what an operator is for ------------------------------------------------------------------------------------
-
-    @property
-    def _threads(self) -> int:
-        return 1
 
     def _plan(self, left: pa.Schema | None, right: pa.Schema | None) -> TwoSides:
         """The plan of what is known; at least one side is."""
@@ -113,7 +110,7 @@ class TwoSided:
         """With the columns of rows in time, and these encoded."""
         plan, sides = state.plan, list(state.sides)
         first = sides[side].next
-        rows = encoded(plan, plan.sides[side], state.keys, arrived, first, self._threads)
+        rows = encoded(plan, plan.sides[side], state.keys, arrived, first, self._policy.threads)
         new = sides[side].appended(plan.sides[side].payload(arrived.batch), arrived.time.size)
         sides[side] = new.flagged(unfit(plan, side, first, arrived.batch) - new.base, UNFIT)
         return replace(state, sides=(sides[LEFT], sides[RIGHT])), rows

@@ -9,7 +9,6 @@ from importlib.util import find_spec
 from typing import Any, TypeVar
 
 Batch = TypeVar("Batch")
-EVERY = 1.0  # seconds between lines
 
 
 def counted(batches: Iterable[Batch], total: int | None) -> Iterator[Batch]:
@@ -34,13 +33,13 @@ def _bar(total: int | None) -> Any:
 class _Lines:
     """What tqdm does, as far as it is needed here."""
 
-    def __init__(self, total: int | None) -> None:
-        self.total, self.rows = total, 0
+    def __init__(self, total: int | None, every: float = 1.0) -> None:
+        self.total, self.rows, self.every = total, 0, every  # seconds between lines
         self.began = self.said = time.monotonic()
 
     def update(self, rows: int) -> None:
         self.rows += rows
-        if time.monotonic() - self.said >= EVERY:
+        if time.monotonic() - self.said >= self.every:
             self._say()
 
     def close(self) -> None:

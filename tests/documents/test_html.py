@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from html.parser import HTMLParser
 
 import pyarrow as pa
@@ -71,9 +70,9 @@ def test_an_explanation_is_a_table():
 
 def test_progress_is_said_on_standard_error(capsys, monkeypatch):
     wanted = sl.aggregate(ROWS, SPEC)
-    monkeypatch.setitem(sys.modules, "tqdm", None)
     monkeypatch.setattr(progress, "find_spec", lambda name: None)
-    monkeypatch.setattr(progress, "EVERY", 0)
+    plain = type(progress._bar(None))
+    monkeypatch.setattr(progress, "_bar", lambda total: plain(total, every=0))
     chunks = pa.concat_tables([ROWS.slice(0, 30), ROWS.slice(30)])
     assert sl.aggregate(chunks, SPEC, progress=True).equals(wanted)
     lines = capsys.readouterr().err.splitlines()

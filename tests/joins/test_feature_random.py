@@ -12,7 +12,8 @@ import pytest
 from naive_features import Naive
 
 import slicing as sl
-from slicing.joins.features import answer
+from slicing.columns.sources import one_batch
+from slicing.query.policy import DEFAULT, Policy
 
 CASES = int(os.environ.get("SLICING_CASES", 120))
 BASES = (0, -50, 1_700_000_000_000_000_000, -(1 << 63) + 40, (1 << 63) - 120)
@@ -155,9 +156,9 @@ class Case:
 class Both:
     """The operator and the definition, side by side."""
 
-    def __init__(self, case: Case, threads: int = 1) -> None:
-        self.case, self.spec, self.threads = case, case.spec(), threads
-        self.op, self.model = sl.FeatureOperator(self.spec, threads=threads), case.naive()
+    def __init__(self, case: Case, threads: int = 1, policy: Policy = DEFAULT) -> None:
+        self.case, self.spec = case, case.spec()
+        self.op, self.model = sl.FeatureOperator(self.spec, threads=threads, policy=policy), case.naive()
         self.reached: int | None = None
         self.pushed: dict = {0: [], 1: []}
 
@@ -228,30 +229,31 @@ class Both:
         assert out.stats.waiting == out.stats.kept == 0
 
 
-def walked(case: Case, threads: int) -> Both:
+def walked(case: Case, threads: int, policy: Policy) -> Both:
     """The case step by step; restored from a snapshot now and then."""
-    both = Both(case, threads)
+    both = Both(case, threads, policy)
     for batches in case.batches(int(case.rng.integers(1, 12))):
         both.step(batches)
         if case.rng.random() < 0.2:
             both.mark(int(case.rng.integers(0, 2)), min(case.base + int(case.rng.integers(0, 60)), (1 << 63) - 20))
         if case.rng.random() < 0.15:
-            both.op = sl.FeatureOperator.restore(both.spec, both.op.snapshot(), threads=threads)
+            both.op = sl.FeatureOperator.restore(both.spec, both.op.snapshot(), threads=threads, policy=policy)
     both.flush()
     return both
 
 
 @pytest.mark.parametrize("part", range(10))
-def test_every_step_is_as_the_definition_says(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_step_is_as_the_definition_says(part: int) -> None:
     """And all rows in time, as two tables, give what the definition says of them."""
-    monkeypatch.setattr(answer, "FEW", 2)
     for seed in range(part, CASES, 10):
         case, threads = Case(seed), 1 + (seed % 3 == 0)
-        monkeypatch.setattr(answer, "LONG", 64 * (seed % 2))
+        policy = Policy(thread_labels=2, long_ranges=64 * (seed % 2))
         try:
-            both = walked(case, threads)
+            both = walked(case, threads, policy)
             tables = case.labels(both.pushed[0], 0), case.events(both.pushed[1], 0)
-            rows = sl.features(*tables, case.spec(watermark=sl.manual(), idle=None), threads=threads)
+            asked = case.spec(watermark=sl.manual(), idle=None)
+            whole = sl.FeatureOperator(asked, threads=threads, policy=policy).whole
+            rows = whole(*map(one_batch, tables))
             expected = both.model.whole()
             for number, (label, _) in enumerate(expected):
                 label.number = number

@@ -561,10 +561,9 @@ def test_windows_beside_those_that_rows_cut_come_and_go() -> None:
         assert found == [row for row in oracle.push(rows) if row[1] in names]
 
 
-def test_rows_are_counted_the_same_whatever_is_looked_at_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_cuts, "STEP", 3)
+def test_rows_are_counted_the_same_whatever_is_looked_at_together() -> None:
     for seed in range(CASES // 2):
-        check(-1000 - seed)
+        check(-1000 - seed, cut_rows=3)
 
 
 def test_rows_by_arrival_are_refused_by_several_processes() -> None:

@@ -25,6 +25,7 @@ from spark_udfs import drain, joins, stages, window_features
 from spark_udfs.features import FeatureJob
 from spark_udfs.joins import answer, collect_left, collect_right, with_schemas
 from spark_udfs.local import session
+from spark_udfs.policy import Policy
 from spark_udfs.progress import Step
 from spark_udfs.state import Files
 
@@ -114,11 +115,9 @@ def test_a_batch_is_a_push_whatever_the_places_and_readers(case: int, tmp_path: 
 @pytest.mark.parametrize("spread", [None, "3s"])
 def test_a_backfill_holds_one_piece_at_a_time(spread: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Readers send what they have more often than once; a piece has all rows of its keys, or spans of time."""
-    monkeypatch.setattr(joins, "BYTES_AT_ONCE", 4000)
-    monkeypatch.setattr(stages, "ROWS_AT_ONCE", 50)
     labels, events = (pa.concat_tables([rows(schema, batch, 300) for batch in range(4)]) for schema in (LABELS, EVENTS))
     asked = replace(spec(), watermark=(sl.manual(), sl.manual()))
-    query = job(None, asked, 2, spread, pieces=8)
+    query = job(None, asked, 2, spread, pieces=8, policy=Policy(rows_at_once=50, bytes_at_once=4000))
     sent = pa.Table.from_batches(collected(query, 0, labels, events)).sort_by([("place", "ascending")])
     assert sent.num_rows > 40
     largest: list[int] = []

@@ -39,6 +39,7 @@ from spark_udfs import (
 from spark_udfs.joins import JoinJob, collect_left, collect_right, with_schemas
 from spark_udfs.local import session
 from spark_udfs.log import line
+from spark_udfs.policy import Policy
 from spark_udfs.progress import Step
 from spark_udfs.state import Files
 from spark_udfs.upkeep import Stand
@@ -154,12 +155,9 @@ def rescaled(query: JoinJob, batch: int, to: int) -> JoinJob:
 
 
 @pytest.mark.parametrize("changes", [True, False])
-def test_a_repeated_batch_writes_the_same_bytes(changes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repeated_batch_writes_the_same_bytes(changes: bool, tmp_path: Path) -> None:
     """Where versions are written as changes; and as snapshots, then also of rows that come in another order."""
-    if changes:
-        monkeypatch.setattr(state, "LARGE", 1)
-        monkeypatch.setattr(state, "SHARE", 1e9)
-    query = job(tmp_path, spec(how="left"))
+    query = job(tmp_path, spec(how="left"), policy=Policy(large=1, share=1e9) if changes else Policy())
     answers = []
     for again in range(2):
         for batch in range(4):

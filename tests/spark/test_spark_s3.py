@@ -16,6 +16,7 @@ from test_spark_state import SPEC, all_windows, drained, forget, job, place, res
 
 from slicing.system.filesystems import filesystem
 from spark_udfs import state
+from spark_udfs.policy import Policy
 from spark_udfs.stages import Job
 from spark_udfs.state import Files, StateError
 
@@ -51,11 +52,8 @@ def test_a_batch_takes_four_requests_a_partition_and_none_outside_of_the_root(se
     assert sorted(found + drained(query, 5), key=repr) == all_windows(job(tmp_path, PLACES), 6)
 
 
-def test_a_large_state_that_is_held_is_not_read(
-    server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(state, "LARGE", 1)
-    query = on(server, tmp_path, 1)
+def test_a_large_state_that_is_held_is_not_read(server: S3Server, tmp_path: Path) -> None:
+    query = replace(on(server, tmp_path, 1), policy=Policy(large=1))
     for batch in range(4):
         server.requests.clear()
         run(query, batch, rows(batch), readers=1)

@@ -26,11 +26,11 @@ pytest.importorskip("pyspark")
 from slicing import exchange
 from slicing.cells.unread import Unread
 from slicing.exchange import COUNTS
-from slicing.system import filesystems
 from slicing.system.filesystems import filesystem, listed
 from slicing.system.sealed import _checksum_of_many as checksum
 from spark_udfs import files, plans, stages, state, upkeep
 from spark_udfs.engines import WINDOWS
+from spark_udfs.policy import Policy
 from spark_udfs.progress import Step
 from spark_udfs.stages import Job
 from spark_udfs.state import Files, Place, StateError
@@ -59,6 +59,12 @@ def rows(batch: int, size: int = 60) -> pa.RecordBatch:
 
 def job(path: Path, partitions: int = 3, spec: sl.Spec = SPEC, **more: object) -> Job:
     return Job(spec, SCHEMA, partitions, Files(str(path), "windows", partitions, spec.fingerprint()), **more)
+
+
+def in_changes(path: Path, partitions: int = 3, spec: sl.Spec = SPEC) -> Job:
+    """A job of which every state counts as large, every batch as small, and four batches in a row are written as
+    changes."""
+    return job(path, partitions, spec, policy=Policy(large=1, share=100, most_changes=4))
 
 
 def run(job: Job, batch: int, data: pa.RecordBatch, readers: int = 2, query: str = "q") -> pa.Table:
@@ -464,20 +470,30 @@ def test_versions_that_are_too_old_are_removed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["pyarrow", "object store", "fsspec"])
 def test_state_may_be_on_any_filesystem(
-    tmp_path: Path, undisturbed: list[dict], monkeypatch: pytest.MonkeyPatch, in_changes: None, kind: str
+    tmp_path: Path, undisturbed: list[dict], monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     """One that pyarrow has beside the local one, and one that fsspec opens; an object store has no rename."""
-    if kind == "fsspec":
-        pytest.importorskip("fsspec")
-        root = f"fsspec+local://{tmp_path}"
-        assert filesystem(root)[0].type_name.startswith("py::fsspec")
-    else:
+    if kind == "pyarrow":
         root, inside = "/other", fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
         monkeypatch.setattr(state, "opened", lambda path: (inside, path))
+    else:
+        fsspec = pytest.importorskip("fsspec")
+        root = f"fsspec+local://{tmp_path}"
+        assert filesystem(root)[0].type_name.startswith("py::fsspec")
     if kind == "object store":
-        monkeypatch.setattr(filesystems, "PUTS", ("subtree",))
+
+        class Puts(fs.FSSpecHandler):
+            def get_type_name(self) -> str:
+                return "fsspec+s3"
+
+            def move(self, src: str, dest: str) -> None:
+                pytest.fail("an object store would copy it")
+
+        store = fs.PyFileSystem(Puts(fsspec.filesystem("file")))
+        root = str(tmp_path)
+        monkeypatch.setattr(state, "opened", lambda path: (store, path))
     files = Files(root, "windows", 3, SPEC.fingerprint(), keep=2)
-    query = replace(job(tmp_path, 3), files=files)
+    query = replace(in_changes(tmp_path, 3), files=files)
     found = [row for b in range(4) for row in windows(run(query, b, rows(b)))]
     assert rescale(root, SPEC, 3, 2) == 3
     query = replace(query, partitions=2, files=replace(files, partitions=2))
@@ -513,14 +529,6 @@ def test_a_folder_may_come_while_it_is_looked_for(tmp_path: Path) -> None:
 # --- a large state is not written with every batch --------------------------------------------------------------------
 
 
-@pytest.fixture
-def in_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every state counts as large, every batch as small, and four batches in a row are written as changes."""
-    monkeypatch.setattr(state, "LARGE", 1)
-    monkeypatch.setattr(state, "SHARE", 100)
-    monkeypatch.setattr(state, "MOST_CHANGES", 4)
-
-
 def forget() -> None:
     """As in a worker that has not had this partition yet."""
     state._held.clear()
@@ -530,24 +538,19 @@ def snapshots(query: Job, batches: int) -> list[bytes]:
     return [restored(query, p, b).snapshot() for b in range(batches) for p in range(2)]
 
 
-def test_changes_alone_are_written_and_every_version_is_the_same(
-    tmp_path: Path, undisturbed: list[dict], monkeypatch: pytest.MonkeyPatch, in_changes: None
-) -> None:
-    query = job(tmp_path / "changes", 2)
+def test_changes_alone_are_written_and_every_version_is_the_same(tmp_path: Path, undisturbed: list[dict]) -> None:
+    query = in_changes(tmp_path / "changes", 2)
     assert all_windows(query, 6) == undisturbed
     bases = [[place(query, p).header(b)["base"] for b in range(6)] for p in range(2)]
     assert bases == [[0, 0, 0, 0, 4, 4], [0, 0, 0, 3, 3, 3]]  # one writes a snapshot after the other
-    found = snapshots(query, 6)
-    monkeypatch.setattr(state, "LARGE", 1 << 60)
-    assert found == snapshots(query, 6)
     whole = job(tmp_path / "whole", 2)
     all_windows(whole, 6)
-    assert found == snapshots(whole, 6)
+    assert snapshots(query, 6) == snapshots(whole, 6)
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_workers_that_hold_the_state_write_the_same_bytes(tmp_path: Path, in_changes: None, restarts: bool) -> None:
-    query, other = job(tmp_path / "one", 1), job(tmp_path / "other", 1)
+def test_workers_that_hold_the_state_write_the_same_bytes(tmp_path: Path, restarts: bool) -> None:
+    query, other = in_changes(tmp_path / "one", 1), in_changes(tmp_path / "other", 1)
     for batch in range(8):
         first = run(query, batch, rows(batch))
         if restarts:
@@ -559,8 +562,8 @@ def test_workers_that_hold_the_state_write_the_same_bytes(tmp_path: Path, in_cha
     assert [f.read_bytes() for f in files[0]] == [f.read_bytes() for f in files[1]]
 
 
-def test_a_worker_goes_on_from_what_it_holds(tmp_path: Path, in_changes: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    query, read, told = job(tmp_path, 1), [], []
+def test_a_worker_goes_on_from_what_it_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    query, read, told = in_changes(tmp_path, 1), [], []
     loaded = type(WINDOWS).loaded
     monkeypatch.setattr(type(WINDOWS), "loaded", lambda *args: read.append(args) or loaded(*args))
     for batch in range(12):
@@ -644,9 +647,9 @@ def answers(query: Job, batches: range, held: list[tuple[int, int]]) -> list[lis
     return found
 
 
-def test_a_worker_holds_several_states_and_never_a_stale_one(tmp_path: Path, in_changes: None) -> None:
+def test_a_worker_holds_several_states_and_never_a_stale_one(tmp_path: Path) -> None:
     """Two queries of three places each take turns; one is taken back, and goes on with other rows."""
-    query, calm, held = job(tmp_path / "one"), job(tmp_path / "calm"), []
+    query, calm, held = in_changes(tmp_path / "one"), in_changes(tmp_path / "calm"), []
     for batch in range(6):
         assert answers(query, range(batch, batch + 1), held) == answers(calm, range(batch, batch + 1), held)
     assert held == [(0, 0)] * 2 + [(3, 0)] * 10
@@ -656,7 +659,7 @@ def test_a_worker_holds_several_states_and_never_a_stale_one(tmp_path: Path, in_
     assert again == [(3, 0)] * 3
     forget()
     cold: list[tuple[int, int]] = []
-    other = job(tmp_path / "other")
+    other = in_changes(tmp_path / "other")
     answers(other, range(3), cold)
     run(other, 3, rows(77))
     for batch in range(4, 7):
@@ -665,9 +668,9 @@ def test_a_worker_holds_several_states_and_never_a_stale_one(tmp_path: Path, in_
     assert cold[-3:] == [(0, 3)] * 3
 
 
-def test_a_state_held_of_an_older_version_goes_on_from_there(tmp_path: Path, in_changes: None) -> None:
+def test_a_state_held_of_an_older_version_goes_on_from_there(tmp_path: Path) -> None:
     """As with more places than workers, where a place comes back to a worker after some batches."""
-    query = job(tmp_path / "one", 1)
+    query = in_changes(tmp_path / "one", 1)
     run(query, 0, rows(0))
     run(query, 1, rows(1))
     before = dict(state._held._kept)
@@ -688,8 +691,8 @@ def test_bytes_to_hold_are_a_number(hold: object) -> None:
         plans.check_places(None, "windows", None, 2, hold)
 
 
-def test_what_is_held_stays_within_its_bytes(tmp_path: Path, in_changes: None) -> None:
-    query = job(tmp_path)
+def test_what_is_held_stays_within_its_bytes(tmp_path: Path) -> None:
+    query = in_changes(tmp_path)
     for budget, kept in ((0, 0), (1 << 30, 3)):
         forget()
         some = replace(query, files=replace(query.files, hold=budget))
@@ -705,8 +708,8 @@ def test_what_is_held_stays_within_its_bytes(tmp_path: Path, in_changes: None) -
     assert state._held.nbytes <= sizes[1] + sizes[2]
 
 
-def test_versions_are_kept_that_others_build_on(tmp_path: Path, in_changes: None) -> None:
-    query = job(tmp_path, 1)
+def test_versions_are_kept_that_others_build_on(tmp_path: Path) -> None:
+    query = in_changes(tmp_path, 1)
     assert query.files is not None
     query = replace(query, files=replace(query.files, keep=3))
     for batch in range(33):
@@ -717,8 +720,8 @@ def test_versions_are_kept_that_others_build_on(tmp_path: Path, in_changes: None
         restored(query, 0, batch)
 
 
-def test_damage_anywhere_in_what_a_version_is_made_of_is_refused(tmp_path: Path, in_changes: None) -> None:
-    query = job(tmp_path, 1)
+def test_damage_anywhere_in_what_a_version_is_made_of_is_refused(tmp_path: Path) -> None:
+    query = in_changes(tmp_path, 1)
     for batch in range(4):
         run(query, batch, rows(batch))
     for batch in range(4):
@@ -740,9 +743,9 @@ def test_damage_anywhere_in_what_a_version_is_made_of_is_refused(tmp_path: Path,
         restored(query, 0, 3)
 
 
-def test_a_late_rewrite_of_a_batch_stops_nothing(tmp_path: Path, in_changes: None) -> None:
+def test_a_late_rewrite_of_a_batch_stops_nothing(tmp_path: Path) -> None:
     """A version that others build on stays; one of other rows counts for the batches that come after it."""
-    query, calm = job(tmp_path / "one", 1), job(tmp_path / "calm", 1)
+    query, calm = in_changes(tmp_path / "one", 1), in_changes(tmp_path / "calm", 1)
     for batch in range(4):
         assert windows(run(query, batch, rows(batch))) == windows(run(calm, batch, rows(batch)))
     before = restored(query, 0, 3).snapshot()
@@ -750,7 +753,7 @@ def test_a_late_rewrite_of_a_batch_stops_nothing(tmp_path: Path, in_changes: Non
     forget()
     assert restored(query, 0, 3).snapshot() == before
     assert windows(run(query, 4, rows(4))) == windows(run(calm, 4, rows(4)))
-    other = job(tmp_path / "other", 1)
+    other = in_changes(tmp_path / "other", 1)
     for batch, seed in ((0, 0), (1, 1), (2, 77), (3, 3), (4, 4)):  # taken back to batch 2, which read other rows
         again = run(query, batch, rows(seed)) if batch > 2 else None
         assert again is None or windows(again) == windows(run(other, batch, rows(seed)))
@@ -805,7 +808,7 @@ def test_a_full_disk_leaves_no_temporary(tmp_path: Path, monkeypatch: pytest.Mon
     assert windows(run(query, 1, rows(1)))
 
 
-def test_a_worker_that_holds_a_state_takes_the_spec_of_the_query_as_it_is_now(tmp_path: Path, in_changes: None) -> None:
+def test_a_worker_that_holds_a_state_takes_the_spec_of_the_query_as_it_is_now(tmp_path: Path) -> None:
     """``on_overflow`` may change with a restart, and the fingerprint stays."""
     fields = {name: getattr(SPEC, name) for name in SPEC.__dataclass_fields__}
     fields |= {"windows": dict(SPEC.windows), "aggs": {"total": sl.sum("v")}}
@@ -813,15 +816,15 @@ def test_a_worker_that_holds_a_state_takes_the_spec_of_the_query_as_it_is_now(tm
     assert strict.fingerprint() == lenient.fingerprint()
     most = pa.array(np.full(60, 2**62), pa.int64())
     for batch in range(2):
-        run(job(tmp_path, 1, strict), batch, rows(batch))
+        run(in_changes(tmp_path, 1, strict), batch, rows(batch))
     much = rows(2).set_column(3, "v", most)
     batches = {2: much, 3: rows(3), 4: rows(9)}
     with pytest.raises(OverflowError, match="does not fit int64"):
         for batch, data in batches.items():
-            run(job(tmp_path, 1, strict), batch, data)
-    at = place(job(tmp_path, 1)).batches()[-1]
+            run(in_changes(tmp_path, 1, strict), batch, data)
+    at = place(in_changes(tmp_path, 1)).batches()[-1]
     again = {batch: data for batch, data in batches.items() if batch > at}
-    found = [row for b, data in again.items() for row in windows(run(job(tmp_path, 1, lenient), b, data))]
+    found = [row for b, data in again.items() for row in windows(run(in_changes(tmp_path, 1, lenient), b, data))]
     assert None in {row["total"] for row in found}
 
 

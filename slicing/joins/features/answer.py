@@ -37,28 +37,20 @@ from slicing.system.threads import parts as parts_of
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
-# Events a label on average, or ranges are answered from cells. 1 M events, three ranges: a label for 100 events 57 ms
-# by cells and 66 without, for 33 78 and 81, for 10 145 and 124.
-FEWEST = 16
 RANGED = (kinds.COUNT, kinds.BASIC_F, kinds.BASIC_I, kinds.EXTREMES)
-# Ranges are reduced one by one unless they hold so many times the events of a run: 1 M events, labels with ranges of
-# 17, 83 and 333 of them, 25 ms for 100,000 labels and 55 from what ranges have in common.
-LONG = 64
-FEW = 1 << 12  # labels that are not worth a second thread
-SPARSE = 8  # times as many rows of a run as labels reach are looked through
 
 
-def answered(plan: FeaturePlan, labels: Gone, events: Side, order: Ints, threads: int = 1) -> list[pa.Array]:
+def answered(plan: FeaturePlan, labels: Gone, events: Side, order: Ints) -> list[pa.Array]:
     """The aggregates of labels that are sorted by (code, time), range by range; the labels put in an ``order``."""
     if plan.aggs is None:
         none = plan.output.types[len(plan.output) - len(plan.spec.names()) :]
         return [pa.nulls(order.size) if pa.types.is_null(type) else array_of(0 * order) for type in none]
     if events.slices or (len(events.runs) > 1 and _by_run(plan.aggs)):
-        return _of_runs(plan, plan.aggs, labels, events, order, threads)
+        return _of_runs(plan, plan.aggs, labels, events, order)
     rows, pools, found = _reached(plan, plan.aggs, labels, events)
     columns: list[pa.Array] = []
     for name, (first, count) in zip(plan.spec.ranges, found, strict=True):
-        columns += _Answers(plan, plan.aggs, pools, labels.time, name).columns(rows, first, count, order, threads)
+        columns += _Answers(plan, plan.aggs, pools, labels.time, name).columns(rows, first, count, order)
     return columns
 
 
@@ -68,7 +60,7 @@ def _by_run(aggs: Plan) -> bool:
     return aggs.combine == AUTO and not aggs.ranked and all(lane.kind in RANGED for lane in aggs.lanes)
 
 
-def _of_runs(plan: FeaturePlan, aggs: Plan, labels: Gone, events: Side, order: Ints, threads: int) -> list[pa.Array]:
+def _of_runs(plan: FeaturePlan, aggs: Plan, labels: Gone, events: Side, order: Ints) -> list[pa.Array]:
     """Each label's events of each run reduced where they lie, with columns in the order of the run, which are kept with
     it; what the runs give of a label is combined. 600,000 events of 1000 keys by 10,000, a label for ten, three ranges:
     a push 7.0 ms, and 19 if the events of all runs are sorted together each time."""
@@ -91,7 +83,7 @@ def _of_runs(plan: FeaturePlan, aggs: Plan, labels: Gone, events: Side, order: I
         return some, _reduced(aggs, rows_of(aggs, run, events), first, first + size)
 
     sources: list[Run | Slices] = [*events.slices, *events.runs]  # of rows alike the older ones come first
-    few = 1 if count < FEW else min(threads, len(sources))
+    few = 1 if count < plan.policy.thread_labels else min(plan.policy.threads, len(sources))
     made: list[Any] = [None] * len(sources)
     for at, share in enumerate(side_by_side(lambda at: [*map(reached, sources[at::few])], range(few))):
         made[at::few] = share
@@ -112,7 +104,7 @@ def _joined(parts: Sequence[Ints]) -> Ints:
 
 def _reduced(aggs: Plan, rows: Rows, first: Ints, last: Ints) -> Sequence[Block]:
     """Partials of ranges of rows: straight from the rows, or where ranges are long from what they have in common."""
-    if not _by_run(aggs) or int((last - first).sum()) > LONG * len(rows):
+    if not _by_run(aggs) or int((last - first).sum()) > aggs.policy.long_ranges * len(rows):
         return from_cells(aggs, list(aggs.lanes), rows, first, last)
     return lift_ranges(rows, first, last).blocks
 
@@ -196,20 +188,20 @@ def _reached(
     range where the events of each label begin, and how many there are."""
     spans = plan.within.spans
     found = [[in_reach(span, labels, run) for span in spans] for run in events.runs]
-    taken = [_taken(run, ranges) for run, ranges in zip(events.runs, found, strict=True)]
+    taken = [_taken(run, ranges, plan.policy.sparse_reach) for run, ranges in zip(events.runs, found, strict=True)]
     whole = _together([run for run, _ in taken if len(run)])
     ranges = taken[0][1] if len(taken) == 1 else [in_reach(span, labels, whole) for span in spans]
     return *_rows(aggs, whole, events), ranges
 
 
-def _taken(run: Run, ranges: list[tuple[Ints, Ints]]) -> tuple[Run, list[tuple[Ints, Ints]]]:
+def _taken(run: Run, ranges: list[tuple[Ints, Ints]], sparse: int) -> tuple[Run, list[tuple[Ints, Ints]]]:
     """The rows of a run that lie between the first and the last one that a label reaches, and the ranges among them."""
     low, high = np.full(ranges[0][0].size, len(run)), np.zeros(ranges[0][0].size, np.int64)
     for first, count in ranges:
         low = np.minimum(low, np.where(count > 0, first, len(run)))
         high = np.maximum(high, np.where(count > 0, first + count, 0))
     size = np.maximum(high - low, 0)
-    if SPARSE * int(size.sum()) < len(run):  # a push of few labels does not go over all that is kept
+    if sparse * int(size.sum()) < len(run):  # a push of few labels does not go over all that is kept
         rows = distinct(row_ranges(low, size))
         return run.take(rows), [(np.searchsorted(rows, first), count) for first, count in ranges]
     if int(size.sum()) >= len(run):  # there is as much to do for its labels as for all rows
@@ -261,7 +253,7 @@ class _Answers:
     time: Ints  # of the labels
     range: str
 
-    def columns(self, rows: Rows, first: Ints, count: Ints, order: Ints, threads: int = 1) -> list[pa.Array]:
+    def columns(self, rows: Rows, first: Ints, count: Ints, order: Ints) -> list[pa.Array]:
         """Over these ranges of rows, of which some are empty."""
         some = np.flatnonzero(count)
         if not some.size:
@@ -273,7 +265,8 @@ class _Answers:
             found = _partials(self.aggs, rows, begin, begin + count[labels])
             return [self._lowered(blocks, labels[at]) for at, blocks in found]
 
-        made = side_by_side(lowered, parts_of(some.size, threads, Share(FEW)))
+        policy = self.plan.policy
+        made = side_by_side(lowered, parts_of(some.size, policy.threads, Share(policy.thread_labels)))
         return self._in_order(some, [piece for share in made for piece in share], order)
 
     def of_partials(self, some: Ints, partials: Iterable[tuple[slice, Sequence[Block]]], order: Ints) -> list[pa.Array]:
@@ -320,11 +313,11 @@ class _Answers:
 
 def _partials(aggs: Plan, rows: Rows, begin: Ints, end: Ints) -> Iterator[tuple[slice, Sequence[Block]]]:
     """Each lane's partials over ranges of rows, none of them empty, some ranges at a time."""
-    if _by_run(aggs) and int((end - begin).sum()) <= LONG * len(rows):
+    if _by_run(aggs) and int((end - begin).sum()) <= aggs.policy.long_ranges * len(rows):
         yield slice(None), lift_ranges(rows, begin, end).blocks
         return
     in_order = bool((begin[1:] >= begin[:-1]).all() and (end[1:] >= end[:-1]).all())
-    found = over_rows(aggs, rows, Known(begin, end, in_order), FEWEST)
+    found = over_rows(aggs, rows, Known(begin, end, in_order), aggs.policy.fewest_events)
     if isinstance(found, tuple):
         yield slice(None), found
     else:

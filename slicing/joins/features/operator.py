@@ -19,6 +19,7 @@ from slicing.joins.state import JoinState, clipped, forgotten, freed
 from slicing.joins.step import NOBODY, Task
 from slicing.joins.two_sided import Counts, Late, TwoSided
 from slicing.joins.within import LEFT, RIGHT
+from slicing.query.policy import DEFAULT, Policy
 from slicing.system.arguments import at_least_one
 
 
@@ -35,6 +36,8 @@ class FeatureOperator(TwoSided):
         The query.
     threads : int
         How many share the rows of large pushes, and the labels that are answered.
+    policy
+        For tests (``slicing.query.policy``): from where on one route is taken rather than another one.
 
     Examples
     --------
@@ -48,12 +51,11 @@ class FeatureOperator(TwoSided):
     [{'user': 'ann', 't': 100, 'n_10': 1, 'spent_10': 2, 'n_ever': 2, 'spent_ever': 3}]
     """
 
-    def __init__(self, spec: FeatureSpec, *, threads: int = 1) -> None:
+    def __init__(self, spec: FeatureSpec, *, threads: int = 1, policy: Policy = DEFAULT) -> None:
         if not isinstance(spec, FeatureSpec):
             raise TypeError(f"FeatureOperator takes a sl.FeatureSpec; got {type(spec).__name__}")
         self.spec = spec
-        self._shares = at_least_one(threads, "threads")
-        super().__init__(spec)
+        super().__init__(spec, replace(policy, threads=at_least_one(threads, "threads")))
 
     # --- the flow ---------------------------------------------------------------------------------------------------
 
@@ -114,24 +116,18 @@ class FeatureOperator(TwoSided):
         for side, batch in ((RIGHT, events), (LEFT, labels)):
             state, rows = self._stored(state, side, timed(plan, plan.sides[side], batch))
             tasks.append(Task(side, rows))
-        step = FeatureStep(plan, state.sides, Marks(), state.codes, NOBODY, whole=True, threads=self._threads)
+        step = FeatureStep(plan, state.sides, Marks(), state.codes, NOBODY, whole=True)
         step.work(tasks, ended=True)
         return step.rows()
 
-    @property
-    def _threads(self) -> int:
-        return self._shares
-
     def _plan(self, left: pa.Schema | None, right: pa.Schema | None) -> FeaturePlan:
-        return FeaturePlan.of(self.spec, left, right)
+        return FeaturePlan.of(self.spec, left, right, self._policy)
 
     def _worked(self, state: JoinState, counts: Counts, late: Late, flush: bool = False) -> FeatureOutput:
         """Keep the rows that came, and commit what comes of them."""
         plan = state.plan
         assert isinstance(plan, FeaturePlan)
-        step = FeatureStep(
-            plan, state.sides, state.marks, state.codes, state.waiting[LEFT], by_key=state.by_key, threads=self._threads
-        )
+        step = FeatureStep(plan, state.sides, state.marks, state.codes, state.waiting[LEFT], by_key=state.by_key)
         step.work(state.tasks, flush)
         rows = step.rows()
         step.let_go(flush)
@@ -157,12 +153,13 @@ class FeatureOperator(TwoSided):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickled and copied as a snapshot: both go on from here, each by itself."""
-        return partial(FeatureOperator.restore, threads=self._threads), (self.spec, self.snapshot())
+        restore = partial(FeatureOperator.restore, threads=self._policy.threads, policy=self._policy)
+        return restore, (self.spec, self.snapshot())
 
     @staticmethod
-    def restore(spec: FeatureSpec, blob: bytes, *, threads: int = 1) -> FeatureOperator:
+    def restore(spec: FeatureSpec, blob: bytes, *, threads: int = 1, policy: Policy = DEFAULT) -> FeatureOperator:
         """The operator that wrote the snapshot; refuses one of another spec, another format, or a damaged one."""
-        operator = FeatureOperator(spec, threads=threads)
+        operator = FeatureOperator(spec, threads=threads, policy=policy)
         operator._read(blob)
         return operator
 

@@ -17,6 +17,7 @@ from slicing.joins.features.spec import FeatureSpec
 from slicing.joins.plan import SidePlan, TwoSides, both_known, given_back
 from slicing.joins.within import LEFT, RIGHT
 from slicing.query.plan import Plan
+from slicing.query.policy import DEFAULT, Policy
 from slicing.query.spec import Spec
 from slicing.windows.builtin import whole
 
@@ -46,9 +47,11 @@ class FeaturePlan(TwoSides):
 
     within: Ranges
 
-    def __init__(self, spec: FeatureSpec, labels: pa.Schema, events: pa.Schema, known: tuple[bool, bool]) -> None:
+    def __init__(
+        self, spec: FeatureSpec, labels: pa.Schema, events: pa.Schema, known: tuple[bool, bool], policy: Policy
+    ) -> None:
         super().__init__(spec, labels, events, known)
-        self.spec = spec
+        self.spec, self.policy = spec, policy
         self.within = Ranges(spec, self.measure)
         side = EventPlan(spec, RIGHT, events, known[RIGHT])
         side.factor = self.sides[RIGHT].factor
@@ -61,9 +64,11 @@ class FeaturePlan(TwoSides):
         self.sliced = bool(spec.tail) and all(known) and self.aggs is not None and of_fixed_size(self.aggs)
 
     @staticmethod
-    def of(spec: FeatureSpec, labels: pa.Schema | None, events: pa.Schema | None) -> FeaturePlan:
+    def of(
+        spec: FeatureSpec, labels: pa.Schema | None, events: pa.Schema | None, policy: Policy = DEFAULT
+    ) -> FeaturePlan:
         """The plan of what is known; at least one side is."""
-        return FeaturePlan(spec, *both_known(spec, labels, events))
+        return FeaturePlan(spec, *both_known(spec, labels, events), policy)
 
     def empty(self) -> pa.Table:
         """No rows, with the columns that are known."""
@@ -75,7 +80,7 @@ class FeaturePlan(TwoSides):
         aggs = dict(zip(map(str, range(len(spec.aggs))), spec.aggs.values(), strict=True))
         asked = Spec(side.time, {"all": whole()}, aggs, sequence=spec.sequence, on_overflow=spec.on_overflow)
         types = pa.schema([(name, decoded(given_back(column_type(side.schema, name)))) for name in side.schema.names])
-        plan = Plan.of(asked, types)
+        plan = Plan.of(asked, types, policy=self.policy)
         side.asks(spec, list(plan.row_columns), plan.derived)
         return plan
 

@@ -38,9 +38,7 @@ class FeatureStep:
         waiting: Gone,
         whole: bool = False,
         by_key: tuple[KeyMarks, KeyMarks] | None = None,
-        threads: int = 1,
     ) -> None:
-        self._threads = threads
         self.plan, self.marks, self.codes = plan, marks, codes
         self._by_key = NO_MARKS if by_key is None else by_key
         self.labels, self.events = sides
@@ -103,7 +101,7 @@ class FeatureStep:
             gone = Gone(code.take(order), time.take(order), name.take(order))
         self.answered = gone.name.size
         order = stable_order(gone.name) if self._whole else order_by(gone.name, gone.time)
-        found = answered(self.plan, gone, self.events, order, self._threads)
+        found = answered(self.plan, gone, self.events, order)
         places = array_of(gone.name.take(order) - self.labels.base)
         columns = [self.labels.table.column(name).take(places) for name in self.plan.sides[LEFT].kept]
         return pa.Table.from_arrays([*columns, *found], schema=self.plan.output)
