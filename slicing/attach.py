@@ -32,6 +32,7 @@ from slicing.query.policy import Policy
 from slicing.query.spec import ProcessingTime, Spec
 from slicing.query.watermark import manual
 from slicing.reducing.batch import sequence_words
+from slicing.times.durations import amount
 from slicing.times.measure import Measure
 from slicing.windows.builtin import ContextFreeWindow, Cumulate, Landmark, Session, Sliding, Whole, Window, tumbling
 from slicing.windows.rows.last_rows import LastRows
@@ -360,7 +361,7 @@ _INSTEAD = "use sl.aggregate, which gives all windows, and join what you need of
 def _check_window(name: str, window: AnyWindow) -> None:
     """Refuse a window type of which a row may have several."""
     several = None
-    if isinstance(window, Sliding) and _amount(window.every) < _amount(window.size):
+    if isinstance(window, Sliding) and amount(window.every) < amount(window.size):
         several = f"sl.per_row({str(window.size)!r}) for the last {window.size} at each row, sl.tumbling for one"
     elif isinstance(window, Cumulate) and window.every != window.size:
         several = "sl.tumbling(size) for the whole of each"
@@ -391,10 +392,6 @@ def _of_no_rows(spec: Spec, schema: pa.Schema) -> pa.Table:
     data = data.append_column(time, array_of(np.array([0, 2])))
     windows = {"each": tumbling(1, fill=True)}
     return aggregate(data, Spec(time, windows, dict(spec.aggs), watermark=manual())).select(list(spec.aggs)).slice(1, 1)
-
-
-def _amount(span: Any) -> int:
-    return int(getattr(span, "ns", span))
 
 
 def _asked(spec: Spec, **others: Any) -> Spec:

@@ -9,11 +9,12 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 
+from slicing.aggregates.aggregate import likely_types
 from slicing.cells.blocks import identity
 from slicing.cells.combining import AUTO, BUCKETS, EAGER, costs
 from slicing.cells.lists import NETTED, Bounded, ListKind
 from slicing.closing.ways import in_steps, stacks
-from slicing.columns.expressions import Derived, fields_of
+from slicing.columns.expressions import likely_type
 from slicing.joins.explain import facts as join_facts
 from slicing.joins.features.explain import facts as feature_facts
 from slicing.joins.features.spec import FeatureSpec
@@ -167,17 +168,10 @@ def _likely_schema(spec: Spec) -> pa.Schema:
     local = any(isinstance(w, Calendar) and w.local for w in spec.windows.values())
     time = pa.int64() if numbers and not calendars else pa.timestamp("us", None if local else "UTC")
     types: dict[str, pa.DataType] = {name: pa.int64() for name in spec.columns()}
-    for agg in spec.parts():
-        for name in agg.columns():
-            bools = agg.function in ("any", "all") and not isinstance(name, Derived)
-            types |= dict.fromkeys(fields_of(name), pa.bool_() if bools else pa.float64())
-        if agg.flag:
-            kind = pa.float64() if isinstance(agg.flag, Derived) else pa.bool_()
-            types |= dict.fromkeys(fields_of(agg.flag), kind)
+    types |= likely_types(spec.parts())
     for window in spec.windows.values():
         for flag in window.flag_columns() if isinstance(window, RowWindow) else ():
-            kind = pa.float64() if isinstance(flag, Derived) else pa.bool_()
-            types |= dict.fromkeys(fields_of(flag), kind)
+            types |= likely_type(flag, pa.bool_())
     if isinstance(spec.watermark, Punctuated):
         types[spec.watermark.column] = time
     if not isinstance(spec.time, ProcessingTime):

@@ -27,7 +27,7 @@ from slicing.push import Batch, Changed, Pushed
 from slicing.query.plan import Plan
 from slicing.query.policy import Policy
 from slicing.query.spec import check_marks
-from slicing.query.watermark import Punctuated
+from slicing.query.watermark import Punctuated, later
 from slicing.times.durations import MAX_WORD
 from slicing.windows.bounds import BEGIN, LIMIT
 
@@ -42,9 +42,7 @@ def push(before: State, data: pa.RecordBatch, upto: int | None = None) -> Pushed
     """A batch all the way."""
     state = before.draft()
     batch = flow.read(state, data)
-    rows, reached = batch.rows, flow.reached_by(state)
-    if upto is not None:
-        reached = upto if reached is None else max(upto, reached)
+    rows, reached = batch.rows, later(flow.reached_by(state), upto)
     state.arrived += batch.given.num_rows
     state.given = batch.given.schema
     state.store = state.store.whole(BEGIN if state.newest is None else state.newest)
@@ -66,8 +64,7 @@ def advance(before: State, reached: int | None, given: object) -> Pushed:
     """The stream's watermark, and marks of keys; neither goes back."""
     state = before.draft()
     new = _NO_MARKS if given is None else marks_of(state, given)
-    if before.watermark is not None:
-        reached = before.watermark if reached is None else max(reached, before.watermark)
+    reached = later(reached, before.watermark)
     state.store = state.store.whole(BEGIN if state.newest is None else state.newest)
     found = homes(state)
     state, answers, change = _moved(state, found, [flow.UNCHANGED] * len(found), new, reached)
@@ -93,7 +90,7 @@ def _moved(
     answers: list[Answers] = []
     number, changed = home_of(state, found), []
     for home, change in zip(found, changes, strict=True):
-        some, after = flow.close(home, _later(reached, home.watermark), change)
+        some, after = flow.close(home, later(reached, home.watermark), change)
         answers += flow.in_full(home, some)
         changed.append(after)
     marks = without_passed(state.plan, state.marks.raised(*new), reached)
@@ -125,12 +122,6 @@ def _parts(home: State, mine: Mask, target: Ints) -> Iterator[tuple[int, State]]
 
 def _of(home: State) -> int:
     return BEGIN if home.watermark is None else home.watermark
-
-
-def _later(reached: int | None, watermark: int | None) -> int | None:
-    if reached is None or watermark is None:
-        return watermark if reached is None else reached
-    return max(reached, watermark)
 
 
 def _both(plan: Plan, changes: Sequence[Changed]) -> Changed:

@@ -15,21 +15,10 @@ from slicing.exchange import check
 from slicing.query.watermark import Manual
 from slicing.system.arguments import at_least_one
 from slicing.system.filesystems import absolute
-from spark_udfs import stages
+from spark_udfs import plans, stages
 from spark_udfs.files import FileRows
 from spark_udfs.held import HOLD_BYTES
 from spark_udfs.native import check_plan, native_windows, refuse_arguments
-from spark_udfs.plans import (
-    answered,
-    check_places,
-    check_progress,
-    files_of,
-    frame_of,
-    numbered,
-    places,
-    schema_of,
-    type_of,
-)
 from spark_udfs.progress import watch
 from spark_udfs.stages import PACKED, Job, told
 from spark_udfs.types import check_types, spark_schema
@@ -102,41 +91,41 @@ def window_aggregate(
     [Row(window_end=10, k='a', s=3), Row(window_end=20, k='b', s=3)]
     """
     if not isinstance(spec, Spec):
-        raise TypeError(f"window_aggregate takes a DataFrame and a sl.Spec; got {type_of(spec)}")
+        raise TypeError(f"window_aggregate takes a DataFrame and a sl.Spec; got {plans.type_of(spec)}")
     wide = check_layout(layout, spec)
-    frame = frame_of(data, "window_aggregate")
+    frame = plans.frame_of(data, "window_aggregate")
     spark = frame.sparkSession
     if check_plan(plan):
         only_slices = {"state": state, "partitions": partitions, "late_path": late_path, "max_bytes": max_bytes}
         only_slices |= {"read_files": data.format if isinstance(data, FileRows) else None}
         refuse_arguments(frame.isStreaming, only_slices | {"layout": layout if wide else None}, progress)
         check_types(frame.schema, spec.columns())
-        return native_windows(frame, schema_of(data, frame), spec)
-    count = places(spark, partitions, bool(spec.by))
+        return native_windows(frame, plans.schema_of(data, frame), spec)
+    count = plans.places(spark, partitions, bool(spec.by))
     check(spec, count)
-    check_places(state, name, late_path, keep_versions, hold_bytes)
+    plans.check_places(state, name, late_path, keep_versions, hold_bytes)
     if max_bytes is not None:
         at_least_one(max_bytes, "max_bytes", ", or None")
-    check_progress(progress)
+    plans.check_progress(progress)
     if frame.isStreaming and isinstance(spec.watermark, Manual):
         raise ValueError(
             "watermark=sl.manual() would close nothing: a streaming query has no advance(time); use sl.bounded(delay)"
         )
     if not isinstance(data, FileRows):
         check_types(frame.schema, spec.columns())
-    schema = _columns(schema_of(data, frame), spec, late_path is not None and frame.isStreaming)
+    schema = _columns(plans.schema_of(data, frame), spec, late_path is not None and frame.isStreaming)
     late_path = None if late_path is None else absolute(late_path)
     read = data.format if isinstance(data, FileRows) else None
     laid_out: dict[str, Any] = {"late_path": late_path, "format": read, "wide": wide, "max_bytes": max_bytes}
     job = Job(spec, schema, count, prompt=progress == "prompt", **laid_out)
     if frame.isStreaming:
         watch(spark)
-        files = files_of(state, name, count, spec.fingerprint(), keep_versions, hold=hold_bytes)
+        files = plans.files_of(state, name, count, spec.fingerprint(), keep_versions, hold=hold_bytes)
         job = replace(job, files=files)
     else:
         job = replace(job, spec=_seeing_all(spec))
-    frame = frame if read else numbered(frame, schema.names)
-    return answered(frame.mapInArrow(told(stages.collect, job, reads=True), spark_schema(PACKED)), job)
+    frame = frame if read else plans.numbered(frame, schema.names)
+    return plans.answered(frame.mapInArrow(told(stages.collect, job, reads=True), spark_schema(PACKED)), job)
 
 
 def _seeing_all(spec: Spec) -> Spec:

@@ -14,23 +14,13 @@ from slicing import JoinSpec, manual
 from slicing.joins.exchange import Reader, Spread, answer_of, check, manual_side, plan_of, start, state_of, wanted
 from slicing.joins.progress import Marks
 from slicing.joins.within import LEFT, RIGHT
+from slicing.system.arguments import at_least_one
 from slicing.system.filesystems import absolute
+from spark_udfs import plans
 from spark_udfs.engines import JOINS
 from spark_udfs.files import FileRows, read
 from spark_udfs.held import HOLD_BYTES
 from spark_udfs.placed import by_place
-from spark_udfs.plans import (
-    answered,
-    check_names,
-    check_places,
-    check_progress,
-    files_of,
-    frame_of,
-    numbered,
-    places,
-    schema_of,
-    type_of,
-)
 from spark_udfs.policy import DEFAULT, Policy
 from spark_udfs.progress import Step, judged_by, watch
 from spark_udfs.stages import PACKED, Answered, gathered, sent, settle, to_places, told
@@ -107,7 +97,7 @@ def window_join(
     [Row(ad='x', clicked_at=5), Row(ad='y', clicked_at=None)]
     """
     if not isinstance(spec, JoinSpec):
-        raise TypeError(f"window_join takes two DataFrames and a sl.JoinSpec; got {type_of(spec)}")
+        raise TypeError(f"window_join takes two DataFrames and a sl.JoinSpec; got {plans.type_of(spec)}")
     kept = Kept(state, name, late_path, keep_versions, progress, hold_bytes)
     return two_frames("window_join", JoinJob, (left, right), spec, kept, partitions, pieces, spread)
 
@@ -135,21 +125,20 @@ def two_frames(
     spread: str | int | None = None,
 ) -> DataFrame:
     """The plan of a query on two DataFrames: a first stage for each, and one second stage."""
-    frames = frame_of(sides[LEFT], function), frame_of(sides[RIGHT], function)
+    frames = plans.frame_of(sides[LEFT], function), plans.frame_of(sides[RIGHT], function)
     spark, streams = frames[LEFT].sparkSession, frames[LEFT].isStreaming
     _check_both(function, spec.sides, frames)
     check(spec)
-    check_places(kept.state, kept.name, kept.late_path, kept.keep_versions, kept.hold_bytes)
-    check_progress(kept.progress)
-    if isinstance(pieces, bool) or not isinstance(pieces, int) or pieces < 1:
-        raise ValueError(f"pieces must be a number of at least 1; got {pieces!r}")
+    plans.check_places(kept.state, kept.name, kept.late_path, kept.keep_versions, kept.hold_bytes)
+    plans.check_progress(kept.progress)
+    at_least_one(pieces, "pieces")
     silent = manual_side(spec)
     if streams and silent is not None:
         raise ValueError(
             f"the watermark=sl.manual() of {silent} would let nothing go: a streaming query has no advance(time); "
             "use sl.bounded(delay)"
         )
-    count = places(spark, partitions, bool(spec.on) or spread is not None)
+    count = plans.places(spark, partitions, bool(spec.on) or spread is not None)
     schemas = _schemas(spec, sides, frames, kept.late_path is not None and streams)
     spec = with_schemas(spec, schemas)
     if not streams:
@@ -162,18 +151,18 @@ def two_frames(
         watch(spark)
         spans = None if spread is None else str(spread)
         kept_as = spec.fingerprint(), kept.keep_versions, spans, kept.hold_bytes
-        files = files_of(kept.state, kept.name, count, *kept_as)
+        files = plans.files_of(kept.state, kept.name, count, *kept_as)
     late_path = None if kept.late_path is None or not streams else absolute(kept.late_path)
     job = kind(spec, count, files, late_path, formats, kept.progress == "prompt", spread, pieces)
     sent_as, collected = (PACKED if streams else PIECES), []
     for side, (frame, stage) in enumerate(zip(frames, (collect_left, collect_right), strict=True)):
-        frame = frame if formats[side] else numbered(frame, schemas[side].names)
+        frame = frame if formats[side] else plans.numbered(frame, schemas[side].names)
         collected.append(frame.mapInArrow(told(stage, job, reads=True), spark_schema(sent_as)))
     both = collected[LEFT].unionByName(collected[RIGHT])
     if streams:
-        return answered(both, job)
+        return plans.answered(both, job)
     result = job.rows_schema()
-    check_names(result.names, spark.conf.get("spark.sql.caseSensitive") == "true")
+    plans.check_names(result.names, spark.conf.get("spark.sql.caseSensitive") == "true")
     in_turn = by_place(both, count).sortWithinPartitions("piece")
     return in_turn.mapInArrow(told(answer, job), spark_schema(result))
 
@@ -327,7 +316,7 @@ def _schemas(
     all_of_them: bool,
 ) -> tuple[pa.Schema, pa.Schema]:
     """The columns of both sides that are read: all, where late rows are written with theirs."""
-    left, right = (schema_of(data, frame) for data, frame in zip(sides, frames, strict=True))
+    left, right = (plans.schema_of(data, frame) for data, frame in zip(sides, frames, strict=True))
     found = []
     for side, schema in enumerate((left, right)):
         data, frame = sides[side], frames[side]

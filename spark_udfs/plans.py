@@ -9,6 +9,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from slicing.system.arguments import at_least_one
 from slicing.system.filesystems import absolute
 from spark_udfs import stages
 from spark_udfs.files import FileRows
@@ -27,9 +28,8 @@ def places(spark: SparkSession, partitions: int | None, keyed: bool) -> int:
     """In how many parts a query is answered."""
     if partitions is None:
         partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 200)
-    if isinstance(partitions, bool) or not isinstance(partitions, int) or partitions < 1:
-        raise ValueError(f"partitions must be a number of at least 1; got {partitions!r}")
-    return partitions if keyed else 1  # without keys all is in one place
+    count = at_least_one(partitions, "partitions")
+    return count if keyed else 1  # without keys all is in one place
 
 
 def frame_of(data: DataFrame | FileRows, function: str) -> DataFrame:

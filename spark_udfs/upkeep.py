@@ -21,6 +21,7 @@ from slicing import FeatureSpec, Spec
 from slicing.closing.wide import check_layout
 from slicing.exchange import check, operator_of, state_of
 from slicing.lifecycle.change import complete_from, given_for, moved, whole_from
+from slicing.system.arguments import at_least_one
 from slicing.system.filesystems import absolute
 from spark_udfs import stages
 from spark_udfs.engines import Asked, engine
@@ -212,8 +213,7 @@ def rescale(
     >>> rescale(spark, spec, folder + "/state", to=2, checkpoint=folder + "/checkpoint")
     0
     """
-    if isinstance(to, bool) or not isinstance(to, int) or to < 1:
-        raise ValueError(f"to must be a number of partitions, at least 1; got {to!r}")
+    at_least_one(to, "to")
     if not (spec.by if isinstance(spec, Spec) else spec.on) and to != 1:
         raise ValueError(f"a query without keys (by=[], on=[]) has one partition; got to={to}")
     if isinstance(spec, Spec):

@@ -6,7 +6,7 @@ same column share lanes: ``sum``, ``min``, ``max`` and ``mean`` of a column are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, NamedTuple, NoReturn
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from slicing.aggregates.arithmetic import Lowered, calculated
 from slicing.cells.lanes import Lane
-from slicing.columns.expressions import column_or_derived
+from slicing.columns.expressions import column_or_derived, likely_type
 from slicing.columns.values import DURATION, INTEGER, NESTED, NUMERIC, RANKED, TIME, ValueType
 
 Block = Any  # see slicing.cells.blocks
@@ -311,6 +311,16 @@ def _column(name: object, argument: str) -> str:
         cure = "; expressions are pyarrow's here: sl.col('x') > 3" if other else ""
         raise TypeError(f"{argument} must be the name of a column or an expression; got {name!r}{cure}")
     return name
+
+
+def likely_types(asked: Iterable[Aggregate]) -> dict[str, pa.DataType]:
+    """Types that the columns which aggregates read may have, as far as it does not matter to slicing."""
+    types: dict[str, pa.DataType] = {}
+    for agg in asked:
+        for name in agg.columns():
+            types |= likely_type(name, pa.bool_() if agg.function in ("any", "all") else pa.float64())
+        types |= likely_type(agg.flag, pa.bool_()) if agg.flag else {}
+    return types
 
 
 def columns_of(names: object, argument: str) -> str | tuple[str, ...]:

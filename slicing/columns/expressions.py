@@ -90,6 +90,11 @@ def fields_of(name: str) -> tuple[str, ...]:
     return name.fields if isinstance(name, Derived) else (name,)
 
 
+def likely_type(name: str, plain: pa.DataType) -> dict[str, pa.DataType]:
+    """A column, which may be of this type; those of an expression are floats."""
+    return dict.fromkeys(fields_of(name), pa.float64() if isinstance(name, Derived) else plain)
+
+
 class CannotCompute(ValueError):
     """An expression and why it has no value."""
 

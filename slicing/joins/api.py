@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-from typing import Any
+from inspect import signature
+from typing import Any, TypeVar
 
 from slicing.columns.frames import check_returns, given_back
 from slicing.columns.sources import one_batch
 from slicing.joins.operator import JoinOperator
 from slicing.joins.spec import JoinSpec
 from slicing.query.watermark import manual
+
+Asking = TypeVar("Asking")
 
 
 def join(
@@ -49,14 +51,20 @@ def join(
     >>> sl.join(trades, quotes, on="share", time="t", within=(None, 0), match="last")["bid"].to_pylist()
     [10.4, 10.6]
     """
-    if spec is None:
-        spec = JoinSpec(**arguments)
-    elif not isinstance(spec, JoinSpec):
-        raise TypeError(f"join takes two tables and a sl.JoinSpec, or its arguments; got {type(spec).__name__}")
-    elif arguments:
-        raise TypeError(f"join takes a spec or its arguments, not both; got a spec and {', '.join(arguments)}")
-    patient = {f.name: getattr(spec, f.name) for f in fields(spec)}
-    patient |= {"watermark": manual(), "idle": None, "schemas": None}
+    patient = seeing_all("join", JoinSpec, spec, arguments)
     kind = check_returns(returns, left)
-    found = JoinOperator(JoinSpec(**patient), threads=threads).whole(one_batch(left), one_batch(right))
-    return given_back(found, kind)
+    return given_back(JoinOperator(patient, threads=threads).whole(one_batch(left), one_batch(right)), kind)
+
+
+def seeing_all(function: str, kind: type[Asking], spec: Asking | None, arguments: dict[str, Any]) -> Asking:
+    """The spec that a function of two tables is given, or its arguments make, where all data is seen."""
+    if spec is None:
+        spec = kind(**arguments)
+    elif not isinstance(spec, kind):
+        raise TypeError(
+            f"{function} takes two tables and a sl.{kind.__name__}, or its arguments; got {type(spec).__name__}"
+        )
+    elif arguments:
+        raise TypeError(f"{function} takes a spec or its arguments, not both; got a spec and {', '.join(arguments)}")
+    given = {name: getattr(spec, name) for name in signature(kind).parameters}
+    return kind(**given | {"watermark": manual(), "idle": None, "schemas": None})

@@ -22,7 +22,7 @@ from slicing.operator import Operator
 from slicing.query.spec import Spec
 from slicing.query.watermark import Bounded, Watermark, manual
 from slicing.system.bundles import bundled, unbundled
-from slicing.times.durations import Duration, parse_span
+from slicing.times.durations import Duration, parse_span, shown
 from slicing.windows.builtin import Calendar, Tumbling
 from slicing.windows.rows.per_row import per_row
 
@@ -81,7 +81,7 @@ class DistinctSpec:
             raise ValueError(f"keep must be 'first', 'last' or 'any'; got {keep!r}")
         if keep != "first" and not isinstance(within, Tumbling | Calendar):
             raise ValueError(
-                f"keep={keep!r} needs a window, such as sl.tumbling({_shown(within)}); within={_shown(within)} keeps "
+                f"keep={keep!r} needs a window, such as sl.tumbling({shown(within)}); within={shown(within)} keeps "
                 "rows that have no earlier one"
             )
         watermark = Bounded(0) if watermark is None else watermark
@@ -102,14 +102,10 @@ class DistinctSpec:
         return Spec(self.time, {"w": per_row(self.within)}, {ROW: row, LEAST: min(self.time)}, **given)
 
     def __repr__(self) -> str:
-        parts = [f"on={list(self.on)!r}", f"time={self.time!r}", f"within={_shown(self.within)}"]
+        parts = [f"on={list(self.on)!r}", f"time={self.time!r}", f"within={shown(self.within)}"]
         defaults = {"keep": "first", "sequence": None, "watermark": Bounded(0)}
         parts += [f"{n}={getattr(self, n)!r}" for n, value in defaults.items() if getattr(self, n) != value]
         return f"sl.DistinctSpec({', '.join(parts)})"
-
-
-def _shown(within: object) -> str:
-    return repr(str(within)) if isinstance(within, Duration) else repr(within)
 
 
 @dataclass(frozen=True, repr=False)

@@ -30,7 +30,7 @@ from slicing.joins.features.plan import FeaturePlan
 from slicing.joins.features.spec import FeatureSpec
 from slicing.joins.operator import JoinOperator
 from slicing.joins.plan import JoinPlan, SidePlan, TwoSides
-from slicing.joins.progress import Marks, later
+from slicing.joins.progress import Marks
 from slicing.joins.spec import RIGHT_ALONE, JoinSpec
 from slicing.joins.state import JoinState, clipped
 from slicing.joins.step import Task
@@ -38,7 +38,7 @@ from slicing.joins.two_sided import TwoSided, seen
 from slicing.joins.within import LEAST, LEFT, MOST, RIGHT
 from slicing.kernels.table import hash_words
 from slicing.query.spec import Spec
-from slicing.query.watermark import Manual, Ordered, Progress, Punctuated
+from slicing.query.watermark import Manual, Ordered, Progress, Punctuated, later
 from slicing.system.bundles import bundled, table_bytes, table_of, unbundled
 from slicing.times.durations import parse_span
 from slicing.windows.builtin import whole

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields
 
 import pyarrow as pa
 
-from slicing.joins.plan import JoinPlan
+from slicing.joins.plan import Asked, JoinPlan, TwoSides
 from slicing.joins.spec import LEFT_ALONE, RIGHT_ALONE, JoinSpec
 from slicing.joins.within import Band
 from slicing.query.watermark import Punctuated
-from slicing.times.durations import Duration
+from slicing.times.durations import shown
 
 INDEX_BYTES = 21  # code, time, name and flag of a row
 
@@ -21,7 +22,7 @@ def facts(spec: JoinSpec, schemas: tuple[pa.Schema, pa.Schema] | None = None) ->
     """Of a spec, bound to these columns or, where they are not known, to likely ones."""
     schemas = schemas or spec.schemas
     bare = spec if schemas or spec.where is None else _without_where(spec)  # which may read any column
-    plan = JoinPlan.of(bare, *(schemas or _likely(spec)))
+    plan = JoinPlan.of(bare, *(schemas or likely(spec)))
     reads_right = spec.where is None or (bare is spec and plan.where_is_right)
     return (
         ("partners", _partners(plan, spec)),
@@ -39,17 +40,17 @@ def _without_where(spec: JoinSpec) -> JoinSpec:
     return JoinSpec(**({f.name: getattr(spec, f.name) for f in fields(spec)} | {"where": None}))
 
 
-def _likely(spec: JoinSpec) -> tuple[pa.Schema, pa.Schema]:
-    """Columns as the spec suggests them."""
-    spans = [span for _, span in spec.spans()]
-    numbers = any(isinstance(span, int) and span != 0 for span in spans)
+def likely(spec: Asked, of_right: Mapping[str, pa.DataType] | None = None) -> tuple[pa.Schema, pa.Schema]:
+    """Columns as the spec suggests them; ``of_right``: those of the right side that it reads for something else."""
+    numbers = any(isinstance(span, int) and span != 0 for _, span in spec.spans())
     time = pa.int64() if numbers else pa.timestamp("us", "UTC")
     found = []
     for side, policy in enumerate(spec.watermark):
         types = {name: time if isinstance(policy, Punctuated) else pa.int64() for name in policy.columns()}
         types |= {pair[side]: pa.int64() for pair in spec.on}
-        if side and spec.sequence is not None:
-            types[spec.sequence] = pa.int64()
+        if side:
+            types |= {} if spec.sequence is None else {spec.sequence: pa.int64()}
+            types |= of_right or {}
         types[spec.time[side]] = time
         found.append(pa.schema(list(types.items())))
     return found[0], found[1]
@@ -59,8 +60,8 @@ def _partners(plan: JoinPlan, spec: JoinSpec) -> str:
     within = plan.within
     left, right = (f"{side}.{name}" for side, name in zip(("left", "right"), spec.time, strict=True))
     if isinstance(within, Band):
-        low = "" if within.before is None else f"{left}{_moved(plan, -within.before)} <= "
-        high = "" if within.after is None else f" <= {left}{_moved(plan, within.after)}"
+        low = "" if within.before is None else f"{left}{moved(plan, -within.before)} <= "
+        high = "" if within.after is None else f" <= {left}{moved(plan, within.after)}"
         where = f"{low}{right}{high}"
         where = f"any {right}" if where == right else where
     else:
@@ -78,7 +79,7 @@ def _left_kept(plan: JoinPlan) -> str:
     if isinstance(within, Band):
         if within.after is None:
             return "until the end: it may have partners at any later time"
-        until = f"until the right watermark > {spec.time[0]}{_moved(plan, within.after)}"
+        until = f"until the right watermark > {spec.time[0]}{moved(plan, within.after)}"
     else:
         until = "until the right watermark >= the end of its window"
     return until + (", or its first partner" if spec.left_only else "")
@@ -95,7 +96,7 @@ def _right_kept(plan: JoinPlan, reads_right: bool) -> str:
         if spec.match != "last" or not reads_right:
             return f"{until}: a left row of any later time may choose it"
     else:
-        until = f"until the left watermark > {spec.time[1]}{_moved(plan, within.before)}{waiting}"
+        until = f"until the left watermark > {spec.time[1]}{moved(plan, within.before)}{waiting}"
     if spec.match == "last" and reads_right:
         return f"{until}, or until a later row of its key is near enough to every left row waiting or still to come"
     return until
@@ -144,9 +145,7 @@ def _late(plan: JoinPlan) -> str:
         judged = "rows before their own side's watermark"
     left, right = spec.watermark
     policies = f"left {left!r}, right {right!r}"
-    idle = (
-        f"; a silent side counts as at most {_shown(spec.idle)} behind the other one" if spec.idle is not None else ""
-    )
+    idle = f"; a silent side counts as at most {shown(spec.idle)} behind the other one" if spec.idle is not None else ""
     marks = ", or before the mark of their key" if spec.on else ""
     return f"{judged}{marks}, before the push ({policies}){idle}"
 
@@ -160,11 +159,6 @@ def _watermark(plan: JoinPlan) -> str:
     return f"speaks about {names[about]}"
 
 
-def _moved(plan: JoinPlan, ticks: int) -> str:
-    if not ticks:
-        return ""
-    return f" {'+' if ticks > 0 else '-'} {plan.measure.span(abs(ticks))}"
-
-
-def _shown(span: object) -> str:
-    return repr(str(span)) if isinstance(span, Duration) else repr(span)
+def moved(plan: TwoSides, ticks: int) -> str:
+    """So much later or earlier."""
+    return f" {'+' if ticks > 0 else '-'} {plan.measure.span(abs(ticks))}" if ticks else ""

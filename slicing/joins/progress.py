@@ -7,6 +7,7 @@ from typing import NamedTuple
 from slicing.joins.plan import JoinPlan, TwoSides
 from slicing.joins.spec import LEFT_ALONE, RIGHT_ALONE
 from slicing.joins.within import LEAST, MOST, Band
+from slicing.query.watermark import later
 
 
 class Marks(NamedTuple):
@@ -82,10 +83,3 @@ def _of_lonely(plan: JoinPlan, left: int, right: int) -> list[int]:
     """What rows without a partner hold results back to."""
     how = plan.spec.how
     return ([left] if how in LEFT_ALONE else []) + ([right] if how in RIGHT_ALONE else [])
-
-
-def later(one: int | None, other: int | None) -> int | None:
-    """The larger of two watermarks, where None is before all."""
-    if one is None or other is None:
-        return other if one is None else one
-    return max(one, other)

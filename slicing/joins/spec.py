@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from slicing.query.watermark import Bounded, Watermark
 from slicing.system.arguments import choice
-from slicing.times.durations import Duration, parse_span
+from slicing.times.durations import Duration, amount, check_alike, parse_span, shown
 from slicing.windows.builtin import Calendar, Tumbling
 
 Span = Duration | int
@@ -267,21 +267,7 @@ class JoinSpec:
         return f"sl.JoinSpec({', '.join(parts)})"
 
     def _check_spans(self) -> None:
-        """Durations and whole numbers do not mix: both columns are times, or both are integers."""
-        durations: list[str] = []
-        numbers: list[str] = []
-        for where, span in self.spans():
-            if isinstance(span, Duration):
-                durations.append(f"{where}={str(span)!r}")
-            elif span != 0:
-                numbers.append(f"{where}={span}")
-        if isinstance(self.within, Calendar):
-            durations.append(f"within={self.within!r}")
-        if durations and numbers:
-            raise ValueError(
-                "spans must be all durations (for time columns) or all whole numbers (for integer columns); got "
-                f"{durations[0]} and {numbers[0]}"
-            )
+        check_alike(self.spans(), [f"within={self.within!r}"] if isinstance(self.within, Calendar) else [])
 
     def spans(self) -> list[tuple[str, Span]]:
         """All spans of time, each with the argument that it is."""
@@ -441,16 +427,6 @@ def schemas_of(value: object, sides: tuple[str, str]) -> tuple[pa.Schema, pa.Sch
         return value[0], value[1]
     left, right = map(_whose, sides)
     raise TypeError(f"schemas must be a pair of pyarrow schemas, the {left} and the {right}; got {value!r}")
-
-
-def amount(span: Span) -> int:
-    """Nanoseconds, or whole numbers."""
-    return span.ns if isinstance(span, Duration) else span
-
-
-def shown(value: object) -> str:
-    """A span or another argument as code."""
-    return repr(str(value)) if isinstance(value, Duration) else repr(value)
 
 
 def _shown_within(within: object) -> str:

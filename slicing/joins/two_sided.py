@@ -18,13 +18,12 @@ from slicing.joins import snapshot
 from slicing.joins.arrivals import Rows, Timed, encoded, judged, late_rows, none_late, parted, timed, unfit
 from slicing.joins.by_key import late_by_key, marks_in, marks_of
 from slicing.joins.plan import Asked, SidePlan, TwoSides
-from slicing.joins.progress import later
 from slicing.joins.sides import UNFIT
 from slicing.joins.state import JoinState, Marked, clipped, replanned
 from slicing.joins.step import Task
 from slicing.joins.within import LEFT, RIGHT
 from slicing.query.policy import Policy
-from slicing.query.watermark import Seen
+from slicing.query.watermark import Seen, later
 from slicing.system.heap import keep_freed_memory
 from slicing.times.measure import plain_moment
 

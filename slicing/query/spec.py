@@ -13,18 +13,10 @@ from typing import Any, TypeVar
 from slicing.aggregates.aggregate import Aggregate, Formula
 from slicing.aggregates.changelog import refusal
 from slicing.columns.expressions import Derived, fields_of
-from slicing.query.triggers import (
-    ARRIVAL,
-    PUSH,
-    AfterShare,
-    EachPush,
-    Patient,
-    Trigger,
-    Unfired,
-)
+from slicing.query.triggers import ARRIVAL, PUSH, AfterShare, EachPush, Patient, Trigger, Unfired
 from slicing.query.watermark import Bounded, Punctuated, Watermark
 from slicing.system.arguments import choice
-from slicing.times.durations import Duration, parse_span
+from slicing.times.durations import Duration, amount, check_alike, not_negative, parse_span, shown
 from slicing.windows.builtin import Calendar, Landmark, Session, Whole, Window
 from slicing.windows.context_free import ContextFreeWindow
 from slicing.windows.rows.row_windows import RowWindow
@@ -202,10 +194,7 @@ class Spec:
 
         put("time", _time(time))
         put("by", _columns(by))
-        put(
-            "windows",
-            FrozenMap(_mapping(windows, "windows", _WINDOWS, "sl.tumbling('1m')")),
-        )
+        put("windows", FrozenMap(_mapping(windows, "windows", _WINDOWS, "sl.tumbling('1m')")))
         put("aggs", FrozenMap(_mapping(aggs, "aggs", (Formula,), "sl.count()")))
         put("watermark", _watermark(watermark))
         put("allowed_lateness", _lateness(allowed_lateness))
@@ -416,7 +405,7 @@ class Spec:
         for name, default in _DEFAULTS.items():
             value = getattr(self, name)
             if value != default:
-                parts.append(f"{name}={str(value)!r}" if isinstance(value, Duration) else f"{name}={value!r}")
+                parts.append(f"{name}={shown(value)}")
         return f"sl.Spec({', '.join(parts)})"
 
     def _repr_html_(self) -> str:
@@ -444,22 +433,9 @@ class Spec:
                 )
 
     def _check_spans(self) -> None:
-        """Durations and whole numbers do not mix: a column is either a time or an integer measure."""
-        durations: list[str] = []
-        numbers: list[str] = []
-        for where, span in self._spans():
-            if isinstance(span, Duration):
-                durations.append(f"{where}={str(span)!r}")
-            elif span != 0:
-                numbers.append(f"{where}={span}")
-        durations += [f"windows[{name!r}]={w!r}" for name, w in self.windows.items() if isinstance(w, Calendar)]
-        if isinstance(self.time, ProcessingTime):
-            durations.append("time=sl.processing_time()")
-        if durations and numbers:
-            raise ValueError(
-                f"spans must be all durations (for a time column) or all whole numbers (for an integer column); got "
-                f"{durations[0]} and {numbers[0]}"
-            )
+        times = [f"windows[{name!r}]={w!r}" for name, w in self.windows.items() if isinstance(w, Calendar)]
+        times += ["time=sl.processing_time()"] if isinstance(self.time, ProcessingTime) else []
+        check_alike(self._spans(), times)
 
     def _spans(self) -> Iterator[tuple[str, Span]]:
         for name, window in self.windows.items():
@@ -724,7 +700,5 @@ def _trigger(value: object, windows: Mapping[str, object]) -> Trigger | FrozenMa
 
 
 def _lateness(value: object) -> Span:
-    span = parse_span(value, "allowed_lateness")
-    if (span.ns if isinstance(span, Duration) else span) < 0:
-        raise ValueError(f"allowed_lateness must not be negative; got {value!r}")
-    return 0 if span == 0 or span == Duration(0) else span
+    span = not_negative(value, "allowed_lateness")
+    return span if amount(span) else 0

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
-from slicing.times.durations import Duration, parse_span
+from slicing.times.durations import Duration, parse_span, shown
 
 Span = Duration | int
 
@@ -89,8 +89,8 @@ class Every(Trigger):
         yield "every's offset", self.offset
 
     def __repr__(self) -> str:
-        offset = f", offset={_shown(self.offset)}" if self.offset != 0 else ""
-        return f"sl.every({_shown(self.span)}{offset})"
+        offset = f", offset={shown(self.offset)}" if self.offset != 0 else ""
+        return f"sl.every({shown(self.span)}{offset})"
 
 
 @dataclass(frozen=True, repr=False)
@@ -153,7 +153,7 @@ class EveryProcessingTime(Trigger):
     clock: Callable[[], int] | None = None
 
     def __repr__(self) -> str:
-        return f"sl.every_processing_time({_shown(self.span)})"
+        return f"sl.every_processing_time({shown(self.span)})"
 
 
 @dataclass(frozen=True, repr=False)
@@ -181,10 +181,6 @@ class Patient(Trigger):
         return repr(self.of)
 
 
-def _shown(span: Span) -> str:
-    return repr(str(span)) if isinstance(span, Duration) else repr(span)
-
-
 def every(span: object, offset: object = 0) -> Trigger:
     """Report windows at every multiple of ``span`` inside them, with the rows before it.
 
@@ -197,11 +193,6 @@ def every(span: object, offset: object = 0) -> Trigger:
         A duration, or a whole number for integer columns.
     offset
         How much later than the multiples (counted from 1970, or from 0) the cuts are.
-
-    Returns
-    -------
-    Trigger
-        For ``Spec(trigger=...)``.
 
     Examples
     --------
@@ -226,11 +217,6 @@ def after_share(share: object) -> Trigger:
     share
         A number between 0 and 1, or a ``fractions.Fraction``.
 
-    Returns
-    -------
-    Trigger
-        For ``Spec(trigger=...)``.
-
     Examples
     --------
     >>> import pyarrow as pa, slicing as sl
@@ -252,11 +238,6 @@ def on_punctuation(column: str) -> Trigger:
     ----------
     column
         A boolean column that is true where a row is a mark; null is no mark.
-
-    Returns
-    -------
-    Trigger
-        For ``Spec(trigger=...)``.
 
     Examples
     --------
@@ -289,11 +270,6 @@ def after_count(n: int, times: int | None = None, order: str = "time") -> Trigge
         ``"time"``, or ``"arrival"``: rows are counted as they come, and a pane comes with the push that brings its last
         row. Not on Spark, where rows have no order of arrival.
 
-    Returns
-    -------
-    Trigger
-        For ``Spec(trigger=...)``.
-
     Examples
     --------
     >>> import pyarrow as pa, slicing as sl
@@ -318,11 +294,6 @@ def each_push() -> Trigger:
     Which panes appear depends on how the stream is split into pushes. What they add up to does not: the last update,
     the changes applied or the parts combined are the final window.
 
-    Returns
-    -------
-    Trigger
-        For ``Spec(trigger=...)``.
-
     Examples
     --------
     >>> import pyarrow as pa, slicing as sl
@@ -338,11 +309,6 @@ def by_hand() -> Trigger:
     """Report open windows that have new rows when ``op.fire()`` is called.
 
     Only in process: Spark has no operator to call.
-
-    Returns
-    -------
-    Trigger
-        For ``Spec(trigger=...)``.
 
     Examples
     --------
@@ -368,11 +334,6 @@ def every_processing_time(span: object, clock: Callable[[], int] | None = None) 
         A duration of the clock.
     clock
         A function that gives microseconds since 1970 (for tests); the machine's clock if left out.
-
-    Returns
-    -------
-    Trigger
-        For ``Spec(trigger=...)``.
 
     Examples
     --------

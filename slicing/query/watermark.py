@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slicing.times.durations import MAX_WORD, Duration, parse_span
+from slicing.times.durations import MAX_WORD, Duration, amount, not_negative, parse_span, shown
 from slicing.times.measure import Measure
 
 Ints = npt.NDArray[np.int64]
@@ -142,8 +142,8 @@ class Bounded(Watermark):
         return None if progress.largest is None else progress.largest - delays["bounded's delay"]
 
     def __repr__(self) -> str:
-        ahead = "" if self.at_most_ahead is None else f", at_most_ahead={_shown(self.at_most_ahead)}"
-        return f"sl.bounded({_shown(self.delay)}{ahead})"
+        ahead = "" if self.at_most_ahead is None else f", at_most_ahead={shown(self.at_most_ahead)}"
+        return f"sl.bounded({shown(self.delay)}{ahead})"
 
 
 @dataclass(frozen=True, repr=False)
@@ -230,8 +230,8 @@ class PerSource(Watermark):
         return heard - delays["per_source's delay"]
 
     def __repr__(self) -> str:
-        idle = "" if self.idle is None else f", idle={_shown(self.idle)}"
-        return f"sl.per_source({self.column!r}, {_shown(self.delay)}{idle})"
+        idle = "" if self.idle is None else f", idle={shown(self.idle)}"
+        return f"sl.per_source({self.column!r}, {shown(self.delay)}{idle})"
 
 
 @dataclass(frozen=True, repr=False)
@@ -308,7 +308,7 @@ def bounded(delay: object, *, at_most_ahead: object = None) -> Bounded:
     >>> sl.bounded("10m", at_most_ahead="1d")
     sl.bounded('10m', at_most_ahead='1d')
     """
-    delay = _not_negative(delay, "bounded's delay")
+    delay = not_negative(delay, "bounded's delay")
     if at_most_ahead is None:
         return Bounded(delay)
     most = parse_span(at_most_ahead, "bounded's at_most_ahead", positive=True)
@@ -317,10 +317,10 @@ def bounded(delay: object, *, at_most_ahead: object = None) -> Bounded:
             f"bounded's delay and at_most_ahead must both be durations or both be whole numbers; got {str(delay)!r} "
             f"and {str(most)!r}"
         )
-    if delay != 0 and _amount(most) < _amount(delay):
+    if delay != 0 and amount(most) < amount(delay):
         raise ValueError(
             f"bounded's at_most_ahead must be at least its delay, as the newest row is so far ahead of the watermark; "
-            f"got delay={_shown(delay)} and at_most_ahead={_shown(most)}"
+            f"got delay={shown(delay)} and at_most_ahead={shown(most)}"
         )
     return Bounded(delay, most)
 
@@ -382,7 +382,7 @@ def per_source(column: str, delay: object, idle: object = None) -> PerSource:
     10
     """
     span = None if idle is None else parse_span(idle, "per_source's idle", positive=True)
-    return PerSource(_name(column, "per_source"), _not_negative(delay, "per_source's delay"), span)
+    return PerSource(_name(column, "per_source"), not_negative(delay, "per_source's delay"), span)
 
 
 def punctuated(column: str, by: Sequence[str] | str = ()) -> Punctuated:
@@ -411,8 +411,11 @@ def punctuated(column: str, by: Sequence[str] | str = ()) -> Punctuated:
     return Punctuated(_name(column, "punctuated"), tuple(names))
 
 
-def _amount(span: Span) -> int:
-    return span.ns if isinstance(span, Duration) else span
+def later(one: int | None, other: int | None) -> int | None:
+    """The larger of two watermarks, where None is before all."""
+    if one is None or other is None:
+        return other if one is None else one
+    return max(one, other)
 
 
 def _largest(times: Ints) -> int | None:
@@ -423,14 +426,3 @@ def _name(column: object, function: str) -> str:
     if not isinstance(column, str) or not column:
         raise TypeError(f"{function}'s column must be the name of a column; got {column!r}")
     return column
-
-
-def _not_negative(value: object, argument: str) -> Span:
-    span = parse_span(value, argument)
-    if (span.ns if isinstance(span, Duration) else span) < 0:
-        raise ValueError(f"{argument} must not be negative; got {value!r}")
-    return span
-
-
-def _shown(span: Span) -> str:
-    return repr(str(span)) if isinstance(span, Duration) else repr(span)

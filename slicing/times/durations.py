@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -98,9 +99,42 @@ def parse_span(value: object, argument: str, *, positive: bool = False) -> Durat
         span = int(value)
     else:
         raise TypeError(f"{allowed}; got {value!r} of type {type(value).__name__}")
-    if positive and (span.ns if isinstance(span, Duration) else span) <= 0:
+    if positive and amount(span) <= 0:
         raise ValueError(f"{allowed}; got {value!r}")
     return span
+
+
+def not_negative(value: object, argument: str) -> Duration | int:
+    """What a user wrote for a span of at least 0."""
+    span = parse_span(value, argument)
+    if amount(span) < 0:
+        raise ValueError(f"{argument} must not be negative; got {value!r}")
+    return span
+
+
+def amount(span: Duration | int) -> int:
+    """Nanoseconds, or whole numbers."""
+    return span.ns if isinstance(span, Duration) else span
+
+
+def shown(value: object) -> str:
+    """A span, or another argument, as code."""
+    return repr(str(value)) if isinstance(value, Duration) else repr(value)
+
+
+def check_alike(spans: Iterable[tuple[str, Duration | int]], others: Sequence[str] = ()) -> None:
+    """Durations and whole numbers do not mix: a column is either a time or an integer measure.
+
+    ``spans`` are named by their arguments; ``others`` are arguments that need a time column.
+    """
+    found = list(spans)
+    durations = [f"{where}={str(span)!r}" for where, span in found if isinstance(span, Duration)] + list(others)
+    numbers = [f"{where}={span}" for where, span in found if not isinstance(span, Duration) and span != 0]
+    if durations and numbers:
+        raise ValueError(
+            f"spans must be all durations (for a time column) or all whole numbers (for an integer column); got "
+            f"{durations[0]} and {numbers[0]}"
+        )
 
 
 def parts(text: str) -> list[tuple[int, str]]:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.times.calendars import UTC_NAMES, CalendarEdges, calendar_unit, check_zone, clock_step, steady_step
-from slicing.times.durations import SECOND, Duration, parse_span
+from slicing.times.durations import SECOND, Duration, amount, parse_span, shown
 from slicing.times.measure import Measure, without_arrow
 from slicing.windows.bounds import (
     BEGIN,
@@ -44,9 +44,8 @@ class Window:
             value = getattr(self, f.name)
             if value == f.default or value is None:
                 continue
-            shown = repr(str(value)) if isinstance(value, Duration) else repr(value)
             named = f.default is not MISSING or (f.name == "every" and parts)
-            parts.append(f"{f.name}={shown}" if named else shown)
+            parts.append(f"{f.name}={shown(value)}" if named else shown(value))
         return f"sl.{self._constructor}({', '.join(parts)})"
 
 
@@ -260,7 +259,7 @@ def cumulate(size: object, every: object, offset: object = 0, *, fill: bool = Fa
     """
     size, every = _positive(size, "size"), _positive(every, "every")
     _same_kind(size, every, "size", "every")
-    if _amount(size) % _amount(every):
+    if amount(size) % amount(every):
         raise ValueError(f"cumulate's size must be a whole multiple of every; got size={size}, every={every}")
     return Cumulate(size, every, parse_span(offset, "offset"), flag_argument(fill, "fill"))
 
@@ -390,10 +389,6 @@ def flag_argument(value: object, argument: str) -> bool:
     if not isinstance(value, bool):
         raise TypeError(f"{argument} must be True or False; got {value!r}")
     return value
-
-
-def _amount(span: Span) -> int:
-    return span.ns if isinstance(span, Duration) else span
 
 
 def _reduced(offset: Span, step: Span) -> Span:

@@ -491,7 +491,7 @@ def test_what_cannot_be_is_refused_where_it_is_asked(
     frame = stream(spark, write(tmp_path / "in", [readings(0)]))
     with pytest.raises(ValueError, match="a streaming query needs state="):
         window_aggregate(frame, SPEC)
-    with pytest.raises(ValueError, match="partitions must be a number of at least 1; got 0"):
+    with pytest.raises(ValueError, match="partitions must be a whole number of at least 1; got 0"):
         window_aggregate(frame, SPEC, "state", 0)
     whole = spark.read.parquet(str(tmp_path / "in"))  # of which nothing is kept; wrong all the same
     for data in (frame, whole):

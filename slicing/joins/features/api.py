@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any
 
 from slicing.columns.frames import check_returns, given_back
 from slicing.columns.sources import one_batch
+from slicing.joins.api import seeing_all
 from slicing.joins.features.operator import FeatureOperator
 from slicing.joins.features.spec import FeatureSpec
-from slicing.query.watermark import manual
 
 
 def features(
@@ -54,14 +53,6 @@ def features(
     0  ann  100     1       2.0       2         3.5
     1  bob  100     0       NaN       0         NaN
     """
-    if spec is None:
-        spec = FeatureSpec(**arguments)
-    elif not isinstance(spec, FeatureSpec):
-        raise TypeError(f"features takes two tables and a sl.FeatureSpec, or its arguments; got {type(spec).__name__}")
-    elif arguments:
-        raise TypeError(f"features takes a spec or its arguments, not both; got a spec and {', '.join(arguments)}")
-    patient = {f.name: getattr(spec, f.name) for f in fields(spec)}
-    patient |= {"watermark": manual(), "idle": None, "schemas": None}
+    patient = seeing_all("features", FeatureSpec, spec, arguments)
     kind = check_returns(returns, labels)
-    found = FeatureOperator(FeatureSpec(**patient), threads=threads).whole(one_batch(labels), one_batch(events))
-    return given_back(found, kind)
+    return given_back(FeatureOperator(patient, threads=threads).whole(one_batch(labels), one_batch(events)), kind)

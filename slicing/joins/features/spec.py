@@ -11,11 +11,11 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from slicing.aggregates.aggregate import Formula
-from slicing.joins.spec import amount, on_columns, pair_of, schemas_of, shown, shown_pair, watermarks_of
+from slicing.joins.spec import on_columns, pair_of, schemas_of, shown_pair, watermarks_of
 from slicing.query.spec import FrozenMap, stable
 from slicing.query.watermark import Bounded, Watermark
 from slicing.system.arguments import choice
-from slicing.times.durations import Duration, parse_span
+from slicing.times.durations import Duration, amount, check_alike, parse_span, shown
 
 Span = Duration | int
 Range = tuple[Span | None, Span]  # far, near: from label - far to label - near
@@ -125,7 +125,7 @@ class FeatureSpec:
         put("on_null_time", choice(on_null_time, "on_null_time", ("error", "late")))
         put("on_overflow", choice(on_overflow, "on_overflow", ("error", "null", "wrap")))
         put("schemas", schemas_of(schemas, self.sides))
-        self._check_spans()
+        check_alike(self.spans())
         self._check_names()
 
     def names(self) -> list[tuple[str, str, str]]:
@@ -243,16 +243,6 @@ class FeatureSpec:
                 text = shown_pair(value) if f.name == "watermark" else shown(value)
                 parts.append(f"{f.name}={'(...)' if f.name == 'schemas' else text}")
         return f"sl.FeatureSpec({', '.join(parts)})"
-
-    def _check_spans(self) -> None:
-        """Durations and whole numbers do not mix: both columns are times, or both are integers."""
-        durations = [f"{where}={str(span)!r}" for where, span in self.spans() if isinstance(span, Duration)]
-        numbers = [f"{where}={span}" for where, span in self.spans() if not isinstance(span, Duration) and span != 0]
-        if durations and numbers:
-            raise ValueError(
-                "spans must be all durations (for time columns) or all whole numbers (for integer columns); got "
-                f"{durations[0]} and {numbers[0]}"
-            )
 
     def _check_names(self) -> None:
         seen: dict[str, tuple[str, str]] = {}

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from slicing.columns.arrow_out import room
 from slicing.kernels.rows import around, recent
 from slicing.system.arguments import choice
-from slicing.times.durations import Duration, parse_span
+from slicing.times.durations import Duration, amount, not_negative, parse_span
 from slicing.times.measure import Measure
 from slicing.windows.bounds import BEGIN, FOREVER, LONGEST
 from slicing.windows.builtin import Window
@@ -120,7 +120,7 @@ def per_row(
             + ("neither" if range is None else f"range={range!r}, before={before!r}, after={after!r}")
         )
     closed = choice(closed, "per_row's closed", _CLOSED)
-    spans = {name: _not_negative(span, name) for name, span in (("delay", delay), ("before", before), ("after", after))}
+    spans = {name: _part(span, name) for name, span in (("delay", delay), ("before", before), ("after", after))}
     if range is None and spans["delay"] != 0:
         raise TypeError(f"per_row takes a delay with a range, not with before and after; got delay={delay!r}")
     if range is None and not (spans["before"] or spans["after"]) and closed != "both":
@@ -139,15 +139,12 @@ def per_row(
 _CLOSED = ("right", "left", "both", "none")
 
 
-def _not_negative(value: object, argument: str) -> Span | None:
+def _part(value: object, argument: str) -> Span | None:
     """A span of at least 0; no time at all is 0, whatever its unit."""
     if value is None:
         return None
-    span = parse_span(value, f"per_row's {argument}")
-    amount = span.ns if isinstance(span, Duration) else span
-    if amount < 0:
-        raise ValueError(f"per_row's {argument} must not be negative; got {value!r}")
-    return span if amount else 0
+    span = not_negative(value, f"per_row's {argument}")
+    return span if amount(span) else 0
 
 
 class BoundPerRow(BoundRows):
