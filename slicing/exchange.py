@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -42,8 +41,6 @@ from slicing.query.watermark import Ordered, Progress, Punctuated
 from slicing.storage.store import Store
 from slicing.system.bundles import bundled, table_bytes, table_of, unbundled
 from slicing.windows.rows.row_windows import RowWindow
-
-Ints = npt.NDArray[np.int64]
 
 COUNTS = ("rows", "windowed", "late", "outside", "null_time", "ahead")
 

@@ -42,7 +42,7 @@ def push(before: State, data: pa.RecordBatch, upto: int | None = None) -> Pushed
     """A batch all the way."""
     state = before.draft()
     batch = flow.read(state, data)
-    rows, reached = batch.rows, later(flow.reached_by(state), upto)
+    rows, reached = batch.rows, flow.reached_by(state, upto)
     state.arrived += batch.given.num_rows
     state.given = batch.given.schema
     state.store = state.store.whole(BEGIN if state.newest is None else state.newest)

@@ -143,7 +143,7 @@ class Operator:
         """
         given = data if isinstance(data, pa.RecordBatch) else one_batch(data)
         if self._ended:
-            raise RuntimeError("the operator was flushed, which ends its stream; build a new Operator to go on")
+            raise self._over()
         before = self._now if self._now is not None else self._first_state(given.schema)
         if before.store.head is not None:
             before.store.head.check()
@@ -214,13 +214,13 @@ class Operator:
             if marks is not None:
                 raise ValueError("marks of keys need the columns of the rows; push some first")
             self._advanced = (*self._advanced, plain_moment(watermark))
-            return self._shown(Output(_no_windows(self.spec), pa.table({}), Stats(NO_ROWS | _NO_STATE), None))
+            return self._nothing()
         upto = None if watermark is None else _advanced(self._now.plan, watermark)
         if marks is None:
             assert upto is not None
             return self._advance(upto)
         if self._ended:
-            raise RuntimeError("the operator was flushed, which ends its stream; build a new Operator to go on")
+            raise self._over()
         return self._commit(marked.advance(self._now, upto, marks))
 
     def _advance(self, upto: int) -> Output:
@@ -260,16 +260,16 @@ class Operator:
         """
         fired = _by_hand(self.spec, names)
         if self._ended:
-            raise RuntimeError("the operator was flushed, which ends its stream; build a new Operator to go on")
+            raise self._over()
         if self._now is None:
-            return self._shown(Output(_no_windows(self.spec), pa.table({}), Stats(NO_ROWS | _NO_STATE), None))
+            return self._nothing()
         return self._commit(fire_by_hand(self._now, fired))
 
     def flush(self) -> Output:
         """End of the stream: close everything that is still open."""
         if self._now is None:
             self._ended = True
-            return self._shown(Output(_no_windows(self.spec), pa.table({}), Stats(NO_ROWS | _NO_STATE), None))
+            return self._nothing()
         out = self._commit((marked.flush if self._by_marks else flush)(self._now))
         self._ended = True
         return out
@@ -284,6 +284,13 @@ class Operator:
         if state.store.head is not None:
             state.store.head.torn = False  # an interrupt before this leaves rows in the head, but not the state
         return self._shown(out) if self._wide else out
+
+    def _over(self) -> RuntimeError:
+        return RuntimeError("the operator was flushed, which ends its stream; build a new Operator to go on")
+
+    def _nothing(self) -> Output:
+        """What is given before the columns are known."""
+        return self._shown(Output(_no_windows(self.spec), pa.table({}), Stats(NO_ROWS | _NO_STATE), None))
 
     def _shown(self, out: Output) -> Output:
         """The output in the layout that was asked for."""
@@ -332,7 +339,7 @@ class Operator:
 
     def _changed(self, windows: dict[str, ContextFreeWindow | RowWindow | Window], added: str | None = None) -> None:
         if self._ended:
-            raise RuntimeError("the operator was flushed, which ends its stream; build a new Operator to go on")
+            raise self._over()
         if added is not None and added in self.spec.windows:
             raise ValueError(f"add_window: there is a window {added!r} already; remove it first or choose another name")
         if self._now is not None and len(self._now.marks):

@@ -106,9 +106,7 @@ def push(before: State, data: pa.RecordBatch, upto: int | None = None) -> Pushed
     """A batch all the way. ``upto``: what no later row comes before, where that is known beside the policy."""
     state = State(**before.__dict__)  # a draft
     plan, batch = state.plan, read(state, data)
-    rows, reached = batch.rows, reached_by(state)
-    if upto is not None:
-        reached = upto if reached is None else max(upto, reached)
+    rows, reached = batch.rows, reached_by(state, upto)
     state.arrived += batch.given.num_rows
     state.given = batch.given.schema
     if plan.has_head and rows.time.size and rows.codes < state.crowded and not _closes(before, reached):
@@ -148,9 +146,7 @@ def within(before: State, data: pa.RecordBatch, pushed: Pushed, known: int, upto
 def _set_aside(before: State, data: pa.RecordBatch, known: int, upto: int | None) -> Pushed:
     """A push whose rows are in no window; it tells how far the stream is, and closes windows, as late rows would."""
     state, looked = State(**before.__dict__), State(**before.__dict__)
-    batch, reached = read(looked, data), reached_by(looked)  # keys and values that are not to be held
-    if upto is not None:
-        reached = upto if reached is None else max(upto, reached)
+    batch, reached = read(looked, data), reached_by(looked, upto)  # keys and values that are not to be held
     if state.keys is not None:
         state.keys = state.keys.compact(np.arange(known))
     state.progress, state.newest, state.oldest = looked.progress, looked.newest, looked.oldest
@@ -311,16 +307,18 @@ def _too_far_apart(plan: Plan, first: int, last: int) -> str:
     )
 
 
-def reached_by(state: State) -> int | None:
-    """The watermark that the stream has come to; it never goes back."""
+def reached_by(state: State, upto: int | None = None) -> int | None:
+    """The watermark that the stream has come to, at least ``upto``; it never goes back."""
     plan = state.plan
     reached = plan.spec.watermark.reached(state.progress, plan.delays)
     if isinstance(plan.spec.time, ProcessingTime):
         reached = state.progress.largest
-    if reached is None:
-        return state.watermark
-    reached = max(-LIMIT, min(LIMIT, reached))  # beyond all times it is as good as at their end
-    return reached if state.watermark is None else max(reached, state.watermark)
+    if reached is not None:
+        reached = max(-LIMIT, min(LIMIT, reached))  # beyond all times it is as good as at their end
+    for known in (upto, state.watermark):
+        if known is not None and (reached is None or known > reached):
+            reached = known
+    return reached
 
 
 # --- collect ----------------------------------------------------------------------------------------------------------

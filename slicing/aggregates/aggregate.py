@@ -12,7 +12,6 @@ from functools import reduce
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -22,7 +21,6 @@ from slicing.columns.expressions import column_or_derived, likely_type
 from slicing.columns.values import DURATION, INTEGER, NESTED, NUMERIC, RANKED, TIME, ValueType
 
 Block = Any  # see slicing.cells.blocks
-Mask = npt.NDArray[np.bool_]
 
 
 Pools = Mapping[str, pa.Array]

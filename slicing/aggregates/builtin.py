@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +33,6 @@ from slicing.columns.values import (
 from slicing.kernels import combine as kinds
 
 Ints = npt.NDArray[np.int64]
-Block = Any  # see slicing.cells.blocks
 Mask = npt.NDArray[np.bool_]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -16,8 +15,6 @@ from slicing.windows.builtin import Window
 from slicing.windows.rows.marked import Frame
 from slicing.windows.rows.per_row import PerRow
 from slicing.windows.rows.row_count import RowCount
-
-Ints = npt.NDArray[np.int64]
 
 LAYOUTS = ("long", "wide")
 

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from slicing.kernels.rows import interleave, stragglers
+
 Ints = npt.NDArray[np.int64]
 
 MANY, SAMPLE = 1 << 12, 64  # of so many rows, a key may be all different if so many of them are
@@ -52,6 +54,22 @@ def stable_order(key: Ints | npt.NDArray[np.int32]) -> Ints:
     if high - low >= 1 << 16:
         order = order.take(np.argsort((number >> 16).astype(np.uint16).take(order), kind="stable"))
     return order
+
+
+def order_of_most(time: Ints) -> tuple[Ints, Ints]:
+    """The stable order of times most of which ascend, and they in it: the others are sorted, and put between them (10
+    against 40 ns a row, one in five out of order)."""
+    steady, late = np.empty((2, time.size), np.int64)
+    count = int(stragglers(time, steady, late))
+    late = late[:count]
+    if 2 * count > time.size:
+        order = stable_order(time)
+        return order, time.take(order)
+    late_time = time.take(late)
+    by_time = stable_order(late_time)
+    order, ordered = np.empty(time.size, np.int64), np.empty(time.size, np.int64)
+    interleave(time, steady[: time.size - count], late.take(by_time), late_time.take(by_time), order, ordered)
+    return order, ordered
 
 
 def distinct(values: Ints) -> Ints:

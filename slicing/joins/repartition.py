@@ -16,8 +16,6 @@ from slicing.joins.sides import GONE, Run, Side, run_of
 from slicing.joins.state import JoinState
 from slicing.joins.within import LEFT, RIGHT
 
-Ints = npt.NDArray[np.int64]
-
 
 def split(state: JoinState, parts: int) -> list[JoinState]:
     """A state by keys, into so many; a key is always in the same part, where readers send its rows, too."""
@@ -61,7 +59,7 @@ def joined(states: Sequence[JoinState]) -> JoinState:
             for at, state in enumerate(states)
             for part in state.sides[number].slices
         ]
-        side = _side(first.plan.within.step, _beside(runs), np.concatenate(flags), chunks, count)
+        side = _side(first.plan.within.step, Run.of(runs), np.concatenate(flags), chunks, count)
         sides.append(side.sliced(slices))
     progress = list(first.progress)
     for number, plan in enumerate(first.plan.sides):
@@ -90,19 +88,9 @@ def _check_settled(state: JoinState) -> None:
 def _rows(side: Side) -> tuple[Run, pa.Table | None]:
     """The rows that are kept, in the order they came, and their payload."""
     runs = [run.take(np.flatnonzero((side.flags[run.name - side.base] & GONE) == 0)) for run in side.runs]
-    run = _beside(runs)
+    run = Run.of(runs)
     run = run.take(np.argsort(run.name))
     return run, side.table.take(array_of(run.name - side.base)) if side.chunks else None
-
-
-def _beside(runs: Sequence[Run]) -> Run:
-    """The rows of several runs, one after the other."""
-    if not runs:
-        empty = np.empty(0, np.int64)
-        return Run(np.empty(0, np.int32), empty, empty, None, 0)
-    code, time, name = (np.concatenate([getattr(run, word) for run in runs]) for word in ("code", "time", "name"))
-    ordered = [run.sequence for run in runs if run.sequence is not None]
-    return Run(code, time, name, np.concatenate(ordered) if ordered else None, 0)
 
 
 def _part(state: JoinState, rows: Sequence[tuple[Run, pa.Table | None]], mine: npt.NDArray[np.bool_]) -> JoinState:

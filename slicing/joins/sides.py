@@ -17,10 +17,9 @@ import pyarrow as pa
 from slicing.columns import arrow_io
 from slicing.columns.arrow_out import array_of
 from slicing.columns.lazy import lazy
-from slicing.columns.order import order_by, stable_order
+from slicing.columns.order import order_by, order_of_most, stable_order
 from slicing.joins.slices import Slices
 from slicing.kernels.band import keep_rows, merge_runs, order_codes
-from slicing.kernels.rows import interleave, stragglers
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
@@ -72,6 +71,16 @@ class Run:
         slot = self.slot if slot is None else slot
         return Run(self.code.take(rows), self.time.take(rows), self.name.take(rows), sequence, slot)
 
+    @staticmethod
+    def of(runs: Sequence[Run]) -> Run:
+        """The rows of several runs, one after the other, in the slot of the last one."""
+        if not runs:
+            empty = np.empty(0, np.int64)
+            return Run(np.empty(0, np.int32), empty, empty, None, 0)
+        code, time, name = (np.concatenate([getattr(run, word) for run in runs]) for word in ("code", "time", "name"))
+        ordered = [run.sequence for run in runs if run.sequence is not None]
+        return Run(code, time, name, np.concatenate(ordered) if ordered else None, runs[-1].slot)
+
 
 NO_KEY = -1  # the code of a row whose key has a null: it has no partner
 
@@ -95,6 +104,14 @@ class Gone:
     code: Codes
     time: Ints
     name: Ints
+
+    @staticmethod
+    def of(parts: Sequence[Gone]) -> Gone:
+        """Rows of several runs, one after the other."""
+        return Gone(*(np.concatenate([getattr(part, word) for part in parts]) for word in ("code", "time", "name")))
+
+    def take(self, order: Ints) -> Gone:
+        return Gone(self.code.take(order), self.time.take(order), self.name.take(order))
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,7 +198,7 @@ class Side:
         for run in self.runs:
             run = replace(run, slot=run.low // step)
             while runs and runs[-1].slot == run.slot:
-                run = merged(runs.pop(), run) if runs[-1].newest < run.oldest else together(runs.pop(), run)
+                run = merged(runs.pop(), run) if runs[-1].newest < run.oldest else together([runs.pop(), run])
             runs.append(run)
         return replace(self, runs=tuple(runs), step=step)
 
@@ -314,7 +331,7 @@ def run_of(code: Codes, time: Ints, name: Ints, sequence: Ints | None, codes: in
     if sequence is not None:
         order = order_by(sequence, time, code.astype(np.int64))
         return Run(code.take(order), time.take(order), name.take(order), sequence.take(order), 0), order
-    by_time = None if ascending else _by_time(time)
+    by_time = None if ascending else order_of_most(time)[0]
     if codes == 1:
         order = np.arange(code.size) if by_time is None else by_time
         return Run(code, time if by_time is None else time.take(order), name.take(order), None, 0), order
@@ -333,20 +350,6 @@ def run_of(code: Codes, time: Ints, name: Ints, sequence: Ints | None, codes: in
     return Run(ordered, time.take(order), order + first if in_turn else name.take(order), None, 0), order
 
 
-def _by_time(time: Ints) -> Ints:
-    """The stable order of times most of which ascend: the others are sorted and put between them."""
-    steady, late = np.empty((2, time.size), np.int64)
-    count = int(stragglers(time, steady, late))
-    late = late[:count]
-    if 2 * count > time.size:
-        return stable_order(time)
-    late_time = time.take(late)
-    by_time = stable_order(late_time)
-    order, ordered = np.empty(time.size, np.int64), np.empty(time.size, np.int64)
-    interleave(time, steady[: time.size - count], late.take(by_time), late_time.take(by_time), order, ordered)
-    return order
-
-
 def _room(size: int) -> tuple[Codes, Ints, Ints]:
     return np.empty(size, np.int32), np.empty(size, np.int64), np.empty(size, np.int64)
 
@@ -354,22 +357,20 @@ def _room(size: int) -> tuple[Codes, Ints, Ints]:
 def merged(one: Run, other: Run) -> Run:
     """Two runs as one; all rows of the first came before those of the second."""
     if one.sequence is not None:
-        return together(one, other)
+        return together([one, other])
     size = len(one) + len(other)
     code, time, name = np.empty(size, np.int32), np.empty(size, np.int64), np.empty(size, np.int64)
     merge_runs(one.code, one.time, one.name, other.code, other.time, other.name, code, time, name)
     return Run(code, time, name, None, other.slot)
 
 
-def together(one: Run, other: Run) -> Run:
-    """Two runs as one, whatever the order in which their rows came."""
-    code, time = np.concatenate([one.code, other.code]), np.concatenate([one.time, other.time])
-    name = np.concatenate([one.name, other.name])
-    sequence = None
-    if one.sequence is not None and other.sequence is not None:
-        sequence = np.concatenate([one.sequence, other.sequence])
-    keys = [name, *([] if sequence is None else [sequence]), time, code.astype(np.int64)]
-    return Run(code, time, name, sequence, other.slot).take(order_by(*keys))
+def together(runs: Sequence[Run]) -> Run:
+    """Runs as one, whatever the order in which their rows came."""
+    if len(runs) == 1:
+        return runs[0]
+    run = Run.of(runs)
+    sequence = [] if run.sequence is None else [run.sequence]
+    return run.take(order_by(run.name, *sequence, run.time, run.code.astype(np.int64)))
 
 
 def _sliced(run: Run, step: int) -> Iterable[Run]:

@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.joins import snapshot
@@ -27,7 +26,6 @@ from slicing.query.watermark import Seen, later
 from slicing.system.heap import keep_freed_memory
 from slicing.times.measure import plain_moment
 
-Ints = npt.NDArray[np.int64]
 Late = dict[int, pa.Table]
 Counts = dict[str, int]
 

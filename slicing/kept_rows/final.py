@@ -21,7 +21,6 @@ from slicing.windows.bounds import FOREVER
 from slicing.windows.rows.row_view import RANK, RowTable
 
 Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 FEW = 256  # dead rows that are not worth a merge
 

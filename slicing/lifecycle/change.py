@@ -61,21 +61,7 @@ def replanned(state: State, spec: Spec, added: str | None = None) -> State:
     return moved(state, spec, state.given, since, {})
 
 
-def changed(states: Sequence[State], spec: Spec, columns: pa.Schema | None = None) -> list[State]:
-    """The states of all places, for a spec with windows and aggregates added or removed.
-
-    What is added begins now, in all places alike: a window, or an aggregate's value in a window, that may have missed a
-    row does not come out (as a row of the result; as a value). ``columns`` has those that were not read before.
-    """
-    given = given_for(states[0], spec, columns)
-    newest = max((state.newest for state in states if state.newest is not None), default=None)
-    states = [state.but(newest=newest) for state in states]
-    found = [whole_from(state, spec, given) for state in states]
-    since, agg_since = ({name: max(ticks[i][name] for ticks in found) for name in found[0][i]} for i in (0, 1))
-    return [moved(state, spec, given, since, agg_since) for state in states]
-
-
-def given_for(state: State, spec: Spec, columns: pa.Schema | None = None) -> pa.Schema:
+def given_for(state: State, spec: Spec, columns: pa.Schema | None) -> pa.Schema:
     """The columns that a changed spec reads: those of before, and of ``columns`` what it needs more."""
     given = state.given
     assert given is not None

@@ -38,7 +38,6 @@ from slicing.system.threads import side_by_side
 from slicing.windows.bounds import BEGIN
 
 Ints = npt.NDArray[np.int64]
-Bytes = npt.NDArray[np.uint8]
 
 EMPTY = 8  # times as many places as rows are looked through sooner than rows are sorted: 38 -> 5 to 15 ns a row
 MOST_PLACES = 1 << 23  # likewise, 32 MB

@@ -10,14 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-import numpy as np
-import numpy.typing as npt
-
 from slicing.cells.table import Cells
 from slicing.storage.store import Store
 from slicing.windows.bounds import BEGIN
-
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

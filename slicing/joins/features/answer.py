@@ -18,12 +18,12 @@ from slicing.closing.over_rows import from_cells, over_rows
 from slicing.closing.spans import Known
 from slicing.columns.arrow_io import one_piece
 from slicing.columns.arrow_out import array_of
-from slicing.columns.order import distinct, order_by, stable_order
+from slicing.columns.order import distinct, stable_order
 from slicing.columns.order import ranges as row_ranges
 from slicing.columns.values import ranks
 from slicing.joins.features.plan import FeaturePlan
 from slicing.joins.features.ranges import Span
-from slicing.joins.sides import Gone, Run, Side
+from slicing.joins.sides import Gone, Run, Side, together
 from slicing.joins.slices import Slices
 from slicing.joins.within import MOST, Reach
 from slicing.kernels import combine as kinds
@@ -189,7 +189,7 @@ def _reached(
     spans = plan.within.spans
     found = [[in_reach(span, labels, run) for span in spans] for run in events.runs]
     taken = [_taken(run, ranges, plan.policy.sparse_reach) for run, ranges in zip(events.runs, found, strict=True)]
-    whole = _together([run for run, _ in taken if len(run)])
+    whole = together([run for run, _ in taken if len(run)])
     ranges = taken[0][1] if len(taken) == 1 else [in_reach(span, labels, whole) for span in spans]
     return *_rows(aggs, whole, events), ranges
 
@@ -209,16 +209,6 @@ def _taken(run: Run, ranges: list[tuple[Ints, Ints]], sparse: int) -> tuple[Run,
     held = _covered([(np.minimum(low, len(run)), size)], len(run))
     before = np.append(0, np.cumsum(held))
     return run.take(np.flatnonzero(held)), [(before[first], count) for first, count in ranges]
-
-
-def _together(runs: Sequence[Run]) -> Run:
-    if len(runs) == 1:
-        return runs[0]
-    if not runs:
-        none = np.empty(0, np.int64)
-        return Run(np.empty(0, np.int32), none, none, None, 0)
-    code, time, name = (np.concatenate([getattr(run, word) for run in runs]) for word in ("code", "time", "name"))
-    return Run(code, time, name, None, 0).take(order_by(name, time, code.astype(np.int64)))
 
 
 def _rows(plan: Plan, run: Run, events: Side) -> tuple[Rows, dict[str, pa.Array]]:

@@ -23,8 +23,6 @@ from slicing.joins.slices import Slices
 from slicing.joins.step import NO_MARKS, NOBODY, Task
 from slicing.joins.within import LEFT, MOST, RIGHT
 
-Ints = npt.NDArray[np.int64]
-
 
 class FeatureStep:
     """The rows of a push: what both sides become, and the labels that are answered."""
@@ -96,9 +94,8 @@ class FeatureStep:
             return self.plan.empty()
         gone = leaving[0]
         if len(leaving) > 1:
-            code, time, name = (np.concatenate([getattr(g, n) for g in leaving]) for n in ("code", "time", "name"))
-            order = order_by(name, time, code.astype(np.int64))
-            gone = Gone(code.take(order), time.take(order), name.take(order))
+            gone = Gone.of(leaving)
+            gone = gone.take(order_by(gone.name, gone.time, gone.code.astype(np.int64)))
         self.answered = gone.name.size
         order = stable_order(gone.name) if self._whole else order_by(gone.name, gone.time)
         found = answered(self.plan, gone, self.events, order)
@@ -126,9 +123,8 @@ class FeatureStep:
         self.labels = self.labels.added(run)
         if rows.keyless.size:
             code = np.full(rows.keyless.size, NO_KEY, np.int32)
-            order = order_by(rows.keyless, rows.keyless_time)
-            alone = Gone(code, rows.keyless_time.take(order), rows.keyless.take(order))
-            self.keyless = _both(self.keyless, alone)
+            both = Gone.of([self.keyless, Gone(code, rows.keyless_time, rows.keyless)])
+            self.keyless = both.take(order_by(both.name, both.time))
 
     def _still_reached(self, run: Run | Slices, until: int | None, done: Done | None) -> npt.NDArray[np.bool_] | None:
         """Which events a label to come may reach, later than a time or than that of their key, or one that waits does;
@@ -143,9 +139,3 @@ class FeatureStep:
         for labels in self.labels.runs:
             keep[passed[is_reached(self.plan, labels, earlier)]] = True
         return keep
-
-
-def _both(one: Gone, other: Gone) -> Gone:
-    code, time, name = (np.concatenate([getattr(one, n), getattr(other, n)]) for n in ("code", "time", "name"))
-    order = order_by(name, time)
-    return Gone(code.take(order), time.take(order), name.take(order))

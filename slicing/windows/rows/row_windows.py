@@ -18,7 +18,6 @@ from slicing.windows.decide import Context
 from slicing.windows.rows.row_view import BoundRows, Found, View
 
 Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 
 class Binding(NamedTuple):
