@@ -22,12 +22,11 @@ from slicing.cells.sessions import Runs
 from slicing.cells.table import Cells
 from slicing.closing.answers import Answers
 from slicing.columns.keys import KeyTable, ranks_among
-from slicing.columns.order import sorting, stable_order
+from slicing.columns.order import inverse, sorting, stable_order
 from slicing.kernels.strategies import STRATEGIES, Combinations
 from slicing.kernels.strategies.recompute import recompute
-from slicing.kernels.windows import window_ranges
 from slicing.query.plan import Plan
-from slicing.windows.edges import DueWindows
+from slicing.windows.edges import DueWindows, ranges_of
 
 Ints = npt.NDArray[np.int64]
 
@@ -120,22 +119,16 @@ class _Scope:
 
     def grouped(self, cells: Cells, slice_of: Ints, group_first: Ints) -> Answers:
         """``cells`` sorted by group and slice."""
-        types, size = len(self.plan.edges.bounds), self.due.type.size
+        types = len(self.plan.edges.bounds)
         rank = stable_order(self.due.type)  # a type after the other; the place of each in the order of results
         due = self.due.take(rank)
         type_first = np.searchsorted(due.type, np.arange(types + 1))
         # a user's windows may nest, then a later one can start earlier
         ascending = bool(((due.low[1:] >= due.low[:-1]) | (due.type[1:] != due.type[:-1])).all())
         windows = np.stack([due.low, due.need, rank], axis=1)
-        fixed = (type_first, windows, np.ascontiguousarray(due.high), ascending, group_first, slice_of)
-        at = np.zeros(size + 1, np.int64)
-        n = window_ranges(*fixed, at[1:], np.empty((4, 0), np.int64))
-        np.cumsum(at, out=at)
-        _, first, last, place = found = np.empty((4, n), np.int64)
-        window_ranges(*fixed, at[:-1].copy(), found)
+        (_, first, last, place), at = ranges_of(type_first, windows, due.high, ascending, group_first, slice_of)
         by_type = combined(self.plan, cells, first, last)  # as runs of windows that move forward
-        order = np.empty(n, np.int64)
-        order[place] = np.arange(n)
+        order = inverse(place)
         blocks = tuple(block.take(order, axis=0) for block in by_type)
         return Answers.of_types(self.plan, self.due[:3], np.diff(at), cells.code[first[order]], blocks)
 

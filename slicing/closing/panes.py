@@ -20,13 +20,12 @@ from slicing.cells.table import Cells, concatenated
 from slicing.closing.answers import Answers
 from slicing.closing.emit import combined
 from slicing.columns.order import inverse, none, order_by, ranges, stable_order
-from slicing.kernels.windows import window_ranges
 from slicing.query.plan import Plan
 from slicing.storage.apart import Apart
 from slicing.storage.store import Store
 from slicing.windows.bounds import BEGIN, FOREVER
 from slicing.windows.cuts import Cuts
-from slicing.windows.edges import DueWindows
+from slicing.windows.edges import DueWindows, ranges_of
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -282,12 +281,8 @@ def _ranges_of(low: Ints, high: Ints, group_first: Ints, slot: Ints) -> tuple[In
     """Of each pane (slices ``low`` to ``high``) and each key with cells in it: the pane and the range of cells."""
     windows = np.stack([low, low, np.arange(low.size)], axis=1)
     ascending = bool((low[1:] >= low[:-1]).all())
-    fixed = (np.array([0, low.size]), windows, np.ascontiguousarray(high), ascending, group_first, slot)
-    at = np.zeros(low.size + 1, np.int64)
-    n = window_ranges(*fixed, at[1:], np.empty((4, 0), np.int64))
-    found = np.empty((4, n), np.int64)
-    window_ranges(*fixed, np.cumsum(at)[:-1].copy(), found)
-    return found[0], found[1], found[2]
+    (pane, first, last, _), _ = ranges_of(np.array([0, low.size]), windows, high, ascending, group_first, slot)
+    return pane, first, last
 
 
 def _cut_after(cuts: Cuts, due: DueWindows, times: Ints, after: int, until: int, window: Ints, slot: Ints) -> Ints:

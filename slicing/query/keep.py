@@ -66,7 +66,7 @@ def kept_for(
         counts = isinstance(window, RowWindow) and window.ranked
         found[name] = Kept(decide(Workload(ordered, commutative, invertible, context, counts)))
     for name, bound in row_windows.items():
-        free = bound.slices and not (spec.revises or bound.notes or name in added)
+        free = bound.needs_rows is None and not (spec.revises or bound.notes or name in added)
         axis = bound.on_axis() if free and spec.idle is None else None
         if axis is not None:
             found[name] = replace(found[name], form=Form.AXIS, axis=axis)
@@ -81,9 +81,9 @@ def _why_rows(spec: Spec, windows: Mapping[str, BoundRows], flags: int) -> str |
     final rows where they begin and end, and see all of them."""
     if spec.revises:
         return "for a late row may revise them"
-    other = next((name for name, bound in windows.items() if not bound.slices), None)
+    other = next((name for name, bound in windows.items() if bound.needs_rows is not None), None)
     if other is not None:
-        return f"for a window {other!r} {windows[other].why_rows}"
+        return f"for a window {other!r} {windows[other].needs_rows}"
     if flags > MOST_FLAGS:
         return f"for windows ask {flags} flags of a row, and a slice has room for {MOST_FLAGS}"
     alike = all(bound.by_key and bound.origin == BEGIN and not bound.notes for bound in windows.values())

@@ -25,7 +25,6 @@ from slicing.columns.arrow_out import Names
 from slicing.columns.expressions import CannotCompute, Derived, types_of
 from slicing.columns.key_columns import check_key_type
 from slicing.columns.lazy import lazy
-from slicing.columns.row_values import number_form
 from slicing.columns.signs import check_signs, signs
 from slicing.columns.typed import Columns, column_type
 from slicing.columns.values import FLOAT, INTEGER, UNSIGNED, ValueType, given_out, is_plain
@@ -248,7 +247,6 @@ class Plan:
             for i, w in of_rows
         ]
         self.bound_rows = {self.names[window.number]: window for window in bound}
-        self._row_columns = {self.names[i]: w.columns() for i, w in of_rows}
 
     @lazy
     def kept(self) -> dict[str, Kept]:
@@ -269,10 +267,10 @@ class Plan:
     @lazy
     def row_values(self) -> dict[str, str | None]:
         """The columns that users' windows see, each with its form: numbers, if all these windows are compiled."""
-        seen = dict.fromkeys(column for columns in self._row_columns.values() for column in columns)
-        shown = (self._row_columns[self.names[w.number]] for w in self.row_windows if w.in_python)
-        in_python = {column for columns in shown for column in columns}
-        return {name: None if name in in_python else number_form(self.types[name]) for name in seen}
+        seen: dict[str, str | None] = {}
+        for name, form in (one for window in self.row_windows for one in window.seen().items()):
+            seen[name] = None if seen.get(name, form) is None else form
+        return seen
 
     @lazy
     def ranked_by(self) -> frozenset[int]:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from slicing.columns.order import distinct, order_by
 from slicing.kernels.slice import list_edges, next_edges
-from slicing.kernels.windows import by_end, index_of, periodic_due, positions_after
+from slicing.kernels.windows import by_end, index_of, periodic_due, positions_after, window_ranges
 from slicing.windows.bounds import BEGIN, END, LONGEST, Bound, Progression
 
 Ints = npt.NDArray[np.int64]
@@ -46,6 +46,20 @@ class DueWindows(NamedTuple):
         positions_after(ends, self.start, low)
         positions_after(ends, self.end, high)
         return self._replace(low=low, need=low, high=high).take(low < high)
+
+
+def ranges_of(
+    type_first: Ints, windows: Ints, high: Ints, ascending: bool, group_first: Ints, slice_of: Ints
+) -> tuple[Ints, Ints]:
+    """Each (window, group) that has cells: window, first, last and place (as ``window_ranges`` has them); and where
+    the places of each window begin, and the end."""
+    fixed = (type_first, windows, np.ascontiguousarray(high), ascending, group_first, slice_of)
+    at = np.zeros(len(windows) + 1, np.int64)
+    n = window_ranges(*fixed, at[1:], np.empty((4, 0), np.int64))
+    np.cumsum(at, out=at)
+    found = np.empty((4, n), np.int64)
+    window_ranges(*fixed, at[:-1].copy(), found)
+    return found, at
 
 
 class EdgeSet:

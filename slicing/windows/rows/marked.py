@@ -65,7 +65,7 @@ def punctuation(column: str | pc.Expression, *, per_key: bool = True) -> Punctua
 class BoundPunctuation(BoundRows):
     """From mark to mark."""
 
-    slices = True
+    needs_rows = None
 
     def __init__(self, window: Punctuation, binding: Binding) -> None:
         self.number, self.flag, self.column = binding.number, binding.flags["column", window.column], window.column
@@ -202,7 +202,7 @@ def frame(enter: str | pc.Expression, leave: str | pc.Expression, *, partial: bo
 
 
 class BoundFrame(BoundRows):
-    slices = True
+    needs_rows = None
 
     def __init__(self, window: Frame, binding: Binding) -> None:
         self.number, self.partial = binding.number, window.partial

@@ -201,7 +201,7 @@ class KeyRanks(BoundRowCount):
         super().__init__(window, binding)
         self.tiles = self.n % self.every == 0  # else slices are fused across ends
         self.wakes = binding.arrives_in_order
-        self.slices = self.worth_slices
+        self.needs_rows = None if self.worth_slices else self.needs_rows
         self.alone = not binding.keyed
 
     def on_axis(self) -> OnAxis | None:
@@ -287,7 +287,7 @@ class StreamRanks(BoundRowCount):
 
     def __init__(self, window: RowCount, binding: Binding) -> None:
         super().__init__(window, binding)
-        self.slices = self.fits_axis and self.worth_slices
+        self.needs_rows = None if self.fits_axis and self.worth_slices else self.needs_rows
 
     def on_axis(self) -> OnAxis | None:
         return OnAxis(None, self.n, self.every, self.partial)
@@ -331,7 +331,7 @@ class KeyArrivals(BoundRowCount):
 
     ranked_by = OF_KEY
     wakes = True  # a window whose last row is final may wait for others
-    why_rows = "counts them as they come, which need not be in order of time"
+    needs_rows = "counts them as they come, which need not be in order of time"
 
     def __init__(self, window: RowCount, binding: Binding) -> None:
         super().__init__(window, binding)

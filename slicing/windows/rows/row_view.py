@@ -257,19 +257,22 @@ class BoundRows:
     number: int  # among the windows of the spec
     ranked_by: int | None = None  # the fact that ranks rows, if it counts them: RANK, PLACE, or, as they come, OF_KEY
     # or OF_ALL (``View.base`` is then the count from which on it does)
-    in_python: bool = False  # whether it is a user's and sees rows one by one
     origin: int = BEGIN  # added while the stream ran, it sees rows from this time on
     notes: bool = False  # whether something has to be known of a key (0 at first) when its rows have been let go
     by_key: bool = True  # whether a key's windows are told by its rows alone
     wakes: bool = False  # whether time alone may complete a window or let rows go
     tiles: bool = False  # whether a row's rank in its key tells them all, and each ends where one begins
-    slices: bool = False  # whether final rows tell where its windows begin and end, and are many between those
-    why_rows = "may begin or end at any of them"  # why not
+    # why it needs rows one by one; None: final rows tell where its windows begin and end, and are many between those
+    needs_rows: str | None = "may begin or end at any of them"
 
     @property
     def by_arrival(self) -> bool:
         """Whether it counts rows as they come."""
         return self.ranked_by in (OF_KEY, OF_ALL)
+
+    def seen(self) -> dict[str, str | None]:
+        """The columns whose values it sees, each in which form of numbers; None: as Python's."""
+        return {}
 
     def on_axis(self) -> OnAxis | None:
         """What it counts of the whole stream, and how it lies on that axis; None if its windows are of single keys."""

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slicing.columns.expressions import column_or_derived
-from slicing.kernels.windows import window_ranges
 from slicing.times.measure import Measure
 from slicing.windows.bounds import FOREVER
 from slicing.windows.decide import Context
+from slicing.windows.edges import ranges_of
 from slicing.windows.rows.row_view import BoundRows, Found, View
 
 Ints = npt.NDArray[np.int64]
@@ -82,12 +82,7 @@ class RowWindow:
 def by_group(view: View, value: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints, Ints, Ints]:
     """Which groups have rows with ``low <= value < high`` (ascending by group and value), and where."""
     windows = np.stack([low, low, np.arange(low.size)], axis=1)
-    fixed = (np.array([0, low.size]), windows, high, True, view.bounds, value)
-    at = np.zeros(low.size + 1, np.int64)
-    n = window_ranges(*fixed, at[1:], np.empty((4, 0), np.int64))
-    np.cumsum(at, out=at)
-    which, first, last, _ = found = np.empty((4, n), np.int64)
-    window_ranges(*fixed, at[:-1].copy(), found)
+    (which, first, last, _), _ = ranges_of(np.array([0, low.size]), windows, high, True, view.bounds, value)
     return which, view.group[first], first, last
 
 

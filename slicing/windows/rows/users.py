@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from slicing.columns.row_values import in_form
+from slicing.columns.row_values import in_form, number_form
 from slicing.kernels.walk import CLOSE, CLOSE_BEFORE, OPEN
 from slicing.windows.bounds import BEGIN, FOREVER
 from slicing.windows.rows.compiled import Walked, compiled_window
@@ -122,15 +122,17 @@ class BoundContextAware(BoundRows):
     def __init__(self, window: ContextAwareWindow, binding: Binding) -> None:
         self.number, self.window = binding.number, window
         self.origin = BEGIN if binding.since is None else binding.since
-        self.values = [binding.values[name] for name in window.columns()]
-        self.types = [binding.types[name] for name in window.columns()]
-        columns = list(zip(window.columns(), self.types, strict=True))
+        self.columns = window.columns()
+        self.values = [binding.values[name] for name in self.columns]
+        self.types = [binding.types[name] for name in self.columns]
+        columns = list(zip(self.columns, self.types, strict=True))
         self.wakes = type(window).deadline is not ContextAwareWindow.deadline
         self.compiled = compiled_window(window, ContextAwareWindow, columns)
 
-    @property
-    def in_python(self) -> bool:  # type: ignore[override]
-        return isinstance(self.compiled, str)
+    def seen(self) -> dict[str, str | None]:
+        if isinstance(self.compiled, str):
+            return dict.fromkeys(self.columns)
+        return dict(zip(self.columns, map(number_form, self.types), strict=True))
 
     def find(self, view: View, until: int) -> Found:
         walked = self._walked(view, until)
