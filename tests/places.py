@@ -9,8 +9,9 @@ import pyarrow as pa
 
 import slicing as sl
 from slicing.exchange import Collector, admit, operator_of, packed, start, state_of
-from slicing.lifecycle.change import changed
+from slicing.lifecycle.change import given_for, moved, whole_from
 from slicing.lifecycle.repartition import joined, split
+from slicing.lifecycle.state import State
 
 
 class Places:
@@ -58,3 +59,13 @@ class Places:
         """The operators of a spec that asks for more or less."""
         states = changed([state_of(operator) for operator in self.operators], spec, self.schema)
         self.spec, self.operators = spec, [operator_of(state) for state in states]
+
+
+def changed(states: list[State], spec: sl.Spec, columns: pa.Schema | None = None) -> list[State]:
+    """The states of all places for a changed spec: the rounds of ``spark_udfs.change``, without files."""
+    given = given_for(states[0], spec, columns)
+    newest = max((state.newest for state in states if state.newest is not None), default=None)
+    states = [state.but(newest=newest) for state in states]
+    found = [whole_from(state, spec, given) for state in states]
+    since, agg_since = ({name: max(ticks[i][name] for ticks in found) for name in found[0][i]} for i in (0, 1))
+    return [moved(state, spec, given, since, agg_since) for state in states]

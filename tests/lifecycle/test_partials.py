@@ -16,14 +16,13 @@ from harness import batch, compare_late, compare_types, compare_windows, plain_r
 from hypothesis import given
 from hypothesis import strategies as st
 from oracle import Oracle, Refused
-from places import Places
+from places import Places, changed
 from strategies import CONTEXT_FREE, OF_ROWS, Case, Kit, cases
 
 import slicing as sl
 from slicing import exchange as partials
 from slicing.columns.keys import KeyTable
 from slicing.exchange import Collector, admit, operator_of, packed, start, state_of
-from slicing.lifecycle.change import changed
 
 SEEDS = st.integers(0, 2**32).map(random.Random)
 
