@@ -20,7 +20,6 @@ from slicing.query.plan import Plan
 from slicing.query.policy import DEFAULT, Policy
 from slicing.query.rollup import over_parts, part_name
 from slicing.query.spec import ProcessingTime, Spec
-from slicing.query.watermark import manual
 from slicing.system.progress import counted
 from slicing.system.threads import cores
 from slicing.times.measure import Measure
@@ -103,9 +102,8 @@ def all_windows(
     policy: Policy = DEFAULT,
 ) -> pa.Table:
     """What :func:`aggregate` gives in Arrow's long layout, run as a policy says."""
-    patient = _without_progress(spec)
     threads = cores() if threads is None else threads
-    operator = Operator(patient, threads=threads, policy=policy)
+    operator = Operator(spec.patient, threads=threads, policy=policy)
     found = batches(data, Wanted(spec.columns(), _time_of(spec), _bounds(spec, between), threads))
     closed: list[pa.Table] = []
     if is_held(data):
@@ -200,10 +198,6 @@ def _bounds(spec: Spec, between: object) -> Callable[[pa.DataType], Bounds] | No
         return low, high
 
     return bounds
-
-
-def _without_progress(spec: Spec) -> Spec:
-    return (spec if isinstance(spec.time, ProcessingTime) else spec.watched_by(manual())).unfired()
 
 
 def rollup(parts: object, spec: Spec, windows: Mapping[str, Any], *, window: str | None = None) -> pa.Table:

@@ -24,7 +24,7 @@ from slicing.lifecycle.change import replanned, with_windows
 from slicing.lifecycle.state import State
 from slicing.push import NO_ROWS, Pushed, advance, fire_by_hand, flush, push, within
 from slicing.query.plan import Plan
-from slicing.query.policy import Policy, checked
+from slicing.query.policy import DEFAULT, Policy, checked
 from slicing.query.spec import Spec
 from slicing.query.triggers import ByHand
 from slicing.query.watermark import Bounded, Moved, Ordered, Punctuated
@@ -101,15 +101,15 @@ class Operator:
         self.spec = spec
         if max_windows_per_push is not None:
             at_least_one(max_windows_per_push, "max_windows_per_push", ", or None")
+        at_least_one(threads, "threads")
         told: dict[str, Any] = {"combine": combine, "threads": threads, "max_windows_per_push": max_windows_per_push}
         told |= {"max_bytes": max_bytes, "on_full": on_full}
         if max_bytes is not None:
             at_least_one(max_bytes, "max_bytes", ", or None")
         if on_full not in ("error", "late"):
             raise ValueError(f"on_full must be 'error' or 'late'; got {on_full!r}")
-        self._policy = Policy(**told) if policy is None else replace(policy, **_told(told))
+        self._policy = (DEFAULT if policy is None else policy).told(**told)
         checked(self._policy.combine, spec)
-        at_least_one(self._policy.threads, "threads")
         if max_windows_per_push is not None and spec.trigger is not None:
             raise ValueError(
                 f"max_windows_per_push={max_windows_per_push} spreads complete windows over later pushes, which would "
@@ -415,11 +415,6 @@ def _by_hand(spec: Spec, names: tuple[str, ...]) -> tuple[str, ...]:
                 f"{', '.join(known)}"
             )
     return names or known
-
-
-def _told(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Those that are not what they would be anyway."""
-    return {name: value for name, value in arguments.items() if value != getattr(Policy, name)}
 
 
 def _advanced(plan: Plan, watermark: object) -> int:

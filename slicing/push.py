@@ -211,9 +211,10 @@ def _without(state: State, given: pa.RecordBatch, aside: Ints) -> tuple[dict[str
 def encoded(state: State, columns: dict[str, pa.Array], times: Ints) -> Rows:
     """Rows that have a time: keys as codes, values that have no word of their own as ranks."""
     plan, keys = state.plan, state.keys
-    code, codes = None, 1
+    code, codes, policy = None, 1, plan.policy
+    threads = policy.threads if times.size >= 2 * policy.share.rows else 1
     if keys is not None:
-        code = keys.encode(list(map(columns.__getitem__, plan.spec.by)), plan.policy.threads, plan.policy.share)
+        code = keys.encode(list(map(columns.__getitem__, plan.spec.by)), threads, policy.share)
         codes = len(keys)
     columns = dict(zip(plan.row_columns, map(columns.__getitem__, plan.row_columns), strict=True))
     for name in plan.unlike & columns.keys():
@@ -221,7 +222,7 @@ def encoded(state: State, columns: dict[str, pa.Array], times: Ints) -> Rows:
     if plan.spec.op is not None:
         columns = plan.with_signs(columns)
     ranked = {name: _ranks(state, name, columns[name]) for name in plan.ranked} if plan.ranked else {}
-    sharing = plan.policy.threads if plan.keeps_slices else 1  # whoever keeps rows has little to share
+    sharing = threads if plan.keeps_slices else 1  # whoever keeps rows has little to share
     rows = Rows(plan, columns, times, code, codes, state.arrived, ranked, sharing)
     if times.size:
         low, high, _ = rows.look()

@@ -96,7 +96,11 @@ def alike(number: int, count: int) -> Ints:
 
 def none() -> Ints:
     """No numbers: what a field is at first."""
-    return np.empty(0, np.int64)
+    return _NONE
+
+
+_NONE: Ints = np.empty(0, np.int64)
+_NONE.setflags(write=False)
 
 
 def ranges(first: Ints, count: Ints) -> Ints:

@@ -29,6 +29,8 @@ from slicing.windows.rows.row_view import OF_ALL, OF_KEY, RANK, RowTable
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
+_NO_ROWS, _NONE_ARRIVED, _NONE_QUIET = FinalRows(), Arrived(), Quiet()
+
 
 @dataclass(frozen=True)
 class KeyRows:
@@ -36,9 +38,9 @@ class KeyRows:
 
     plan: Plan
     waiting: tuple[Rows, ...] = ()
-    final: FinalRows = field(default_factory=FinalRows)
-    arrived: Arrived = field(default_factory=Arrived)
-    quiet: Quiet = field(default_factory=Quiet)  # of a plan with ``idle``
+    final: FinalRows = _NO_ROWS
+    arrived: Arrived = _NONE_ARRIVED
+    quiet: Quiet = _NONE_QUIET  # of a plan with ``idle``
     placed: int = 0  # how many rows of the whole stream are final
     settled: int = BEGIN  # rows before this time are final
     contexts: Contexts = field(default_factory=dict)  # of users' windows

@@ -30,6 +30,7 @@ Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 FEW_KEYS = 256  # not worth a look
+_NO_PROGRESS, _NO_REVISIONS, _NO_MARKS = Progress(), Revisions(), KeyMarks()
 
 
 @dataclass(eq=False)
@@ -41,11 +42,11 @@ class State:
     rows: KeyRows
     keys: KeyTable | None
     watermark: int | None = None
-    progress: Progress = field(default_factory=Progress)
+    progress: Progress = _NO_PROGRESS
     arrived: int = 0
     given: pa.Schema | None = None  # of the batch pushed last
     pools: dict[str, pa.Array] = field(default_factory=dict)
-    revisions: Revisions = field(default_factory=Revisions)
+    revisions: Revisions = _NO_REVISIONS
     filled: Filled = field(default_factory=dict)
     postponed: tuple[Postponed, ...] = ()
     newest: int | None = None  # the latest time of all rows
@@ -57,7 +58,7 @@ class State:
     pushed: PushedRuns | None = None  # within a push, of plans with sessions and triggers
     told: Told = field(default_factory=dict)  # of sessions and whole streams that are not reported by each push
     passed: RowPanes | None = None  # of plans with panes at rows
-    marks: KeyMarks = field(default_factory=KeyMarks)  # of keys that are ahead of the stream
+    marks: KeyMarks = _NO_MARKS  # of keys that are ahead of the stream
     groups: tuple[State, ...] = ()  # these keys' (slicing.lifecycle.by_key), by watermark
     fired_at: dict[str, int] = field(default_factory=dict)  # window -> when a clock fired it last, or was first asked
 

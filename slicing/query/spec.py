@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,8 +12,9 @@ from typing import Any, TypeVar
 from slicing.aggregates.aggregate import Aggregate, Formula
 from slicing.aggregates.changelog import refusal
 from slicing.columns.expressions import Derived, fields_of
+from slicing.columns.lazy import lazy
 from slicing.query.triggers import ARRIVAL, PUSH, AfterShare, EachPush, Patient, Trigger, Unfired
-from slicing.query.watermark import Bounded, Punctuated, Watermark
+from slicing.query.watermark import Bounded, Punctuated, Watermark, manual
 from slicing.system.arguments import choice
 from slicing.times.durations import Duration, amount, check_alike, not_negative, parse_span, shown
 from slicing.windows.builtin import Calendar, Landmark, Session, Whole, Window
@@ -47,10 +47,11 @@ _DEFAULTS = {
 class FrozenMap(Mapping[str, V]):
     """An ordered mapping that can be hashed and prints as a dict."""
 
-    __slots__ = ("_items",)
+    __slots__ = ("_hash", "_items")
 
     def __init__(self, items: Mapping[str, V]) -> None:
         self._items = dict(items)
+        self._hash: int | None = None  # once it was asked for
 
     def __getitem__(self, key: str) -> V:
         return self._items[key]
@@ -62,7 +63,12 @@ class FrozenMap(Mapping[str, V]):
         return len(self._items)
 
     def __hash__(self) -> int:
-        return hash(tuple(self._items.items()))
+        if self._hash is None:
+            self._hash = hash(tuple(self._items.items()))
+        return self._hash
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FrozenMap, (self._items,)  # hashes of texts differ between processes
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, FrozenMap) and list(self._items.items()) == list(other._items.items())
@@ -234,10 +240,15 @@ class Spec:
         """The trigger of a window."""
         return self.trigger.get(name) if isinstance(self.trigger, FrozenMap) else self.trigger
 
-    @cached_property
+    @lazy
     def ranks_rows(self) -> bool:
         """Whether results have ``rank_start`` and ``rank_end``."""
         return any(isinstance(w, RowWindow) and w.ranked for w in self.windows.values())
+
+    @lazy
+    def patient(self) -> Spec:
+        """This query where all data is seen before a window closes."""
+        return (self if isinstance(self.time, ProcessingTime) else self.watched_by(manual())).unfired()
 
     def watched_by(self, watermark: Watermark) -> Spec:
         """This query with another watermark, which must have no spans and no columns: nothing is checked again."""
