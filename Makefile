@@ -11,7 +11,7 @@ BENCH ?= .
 A ?= HEAD~1
 B ?= HEAD
 
-.PHONY: help docs docs-serve demo demo-here test test-oldest fuzz fuzz-checked bench compare lint format clean distclean
+.PHONY: help docs docs-look docs-serve demo demo-here test test-oldest fuzz fuzz-checked bench compare lint format clean distclean
 .DELETE_ON_ERROR:
 
 help:
@@ -23,7 +23,7 @@ help:
 	@echo "make fuzz-checked  the same with kernels that check bounds (slower; CASES=1000 for fewer)"
 	@echo "make bench     the benchmarks (asv); BENCH=push: those whose name matches. Figures are kept by commit"
 	@echo "make compare   the figures of two commits, A=$(A) B=$(B)"
-	@echo "make docs      the documentation as a site in build/site; make docs-serve shows it"
+	@echo "make docs      the documentation as a site in build/site; make docs-serve shows it, make docs-look tests it in Chromium"
 	@echo "make lint      ruff and mypy alone; make format rewrites"
 	@echo "make clean     removes caches and builds; make distclean also .venv"
 
@@ -89,6 +89,9 @@ format: .venv/.test
 
 docs: .venv/.docs
 	@$(PY) -m mkdocs build --strict
+
+docs-look: .venv/.docs .venv/.test
+	@$(PY) -m pytest tests/documents/test_browser.py tests/documents/test_website.py
 
 docs-serve: .venv/.docs
 	@$(PY) -m mkdocs serve

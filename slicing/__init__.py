@@ -60,6 +60,7 @@ from slicing.query.triggers import (
     on_punctuation,
 )
 from slicing.query.watermark import bounded, manual, ordered, per_source, punctuated
+from slicing.replay import latest, replay
 from slicing.system.mixed import refuse_other
 from slicing.windows.builtin import (
     calendar,
@@ -136,6 +137,7 @@ __all__ = [
     "landmark",
     "last",
     "last_rows",
+    "latest",
     "m4",
     "manual",
     "max",
@@ -155,6 +157,7 @@ __all__ = [
     "punctuated",
     "punctuation",
     "quantile",
+    "replay",
     "rollup",
     "rollup_spec",
     "rows",

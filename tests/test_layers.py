@@ -30,7 +30,7 @@ LAYERS = [
     ["marked"],
     ["operator"],
     ["exchange", "joins"],
-    ["api", "explain"],
+    ["api", "explain", "replay"],
     ["attach", "command_line", "plot"],
     ["pandas", "polars", "__main__"],
 ]

@@ -12,7 +12,7 @@ sys.path.insert(0, str(ROOT))
 
 from mkdocs.structure.files import File  # noqa: E402
 
-from website import coming, examples  # noqa: E402
+from website import coming, examples, releases  # noqa: E402
 
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\((?!https?:|#|mailto:)([^)#\s]+)[^)]*\)")
 
@@ -32,6 +32,7 @@ def on_files(files: Any, config: Any) -> Any:
     config.nav = [_with_pages(entry, files) for entry in config.nav]
     readme = (ROOT / "README.md").read_text(encoding="utf-8").replace("](docs/", "](")
     files.append(File.generated(config, "index.md", content=readme))
+    files.append(File.generated(config, "releases.md", content=releases.page()))
     return files
 
 

@@ -13,6 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
+import pyarrow as pa
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -107,28 +108,25 @@ def test_peers_measure_memory() -> None:
     assert len(re.findall(r"\d+ \(\d+\)", told.stdout)) == 8
 
 
-def test_peers_compare_threads() -> None:
-    pytest.importorskip("polars")
-    told = subprocess.run(
-        [sys.executable, "-m", "asv_benchmarks.peers", "--quick", "--threads", "--only", "1 k rows a slice, 1 M"],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-    )
-    assert told.returncode == 0, told.stdout + told.stderr
-    assert "2 threads" in told.stdout
-    assert told.stdout.count("x") >= 2
+@pytest.fixture
+def peers() -> Iterator[ModuleType]:
+    """The command, in this process."""
+    for engine in ("datafusion", "duckdb", "pandas", "polars"):
+        pytest.importorskip(engine)
+    threads = pa.cpu_count()
+    yield import_module("asv_benchmarks.peers.__main__")
+    pa.set_cpu_count(threads)
 
 
-def test_peers_name_the_workloads_they_have() -> None:
-    pytest.importorskip("polars")
-    told = subprocess.run(
-        [sys.executable, "-m", "asv_benchmarks.peers", "--only", "nothing like it"],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-    )
-    assert told.returncode == 2
-    assert "no workload's name holds 'nothing like it'" in told.stderr
+def test_peers_compare_threads(peers: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    assert peers.main(["--quick", "--threads", "--only", "1 k rows a slice, 1 M"]) == 0
+    told = capsys.readouterr().out
+    assert "2 threads" in told
+    assert told.count("x") >= 2
+
+
+def test_peers_name_the_workloads_they_have(peers: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        peers.main(["--only", "nothing like it"])
+    assert stop.value.code == 2
+    assert "no workload's name holds 'nothing like it'" in capsys.readouterr().err

@@ -37,7 +37,10 @@ SPEC = sl.Spec(
 
 def marks(chart: object) -> Counter:
     """How many marks of each kind the chart's SVG has."""
-    svg = vl_convert.vegalite_to_svg(chart.to_dict())
+    return marks_of(vl_convert.vegalite_to_svg(chart.to_dict()))
+
+
+def marks_of(svg: str) -> Counter:
     found: Counter = Counter()
     for kind, body in re.findall(r'class="mark-(\w+) role-mark[^"]*"[^>]*>(.*?)</g>', svg, re.DOTALL):
         found[kind] += len(re.findall(r"<(?:path|text|image)\b", body))
@@ -161,18 +164,20 @@ def test_lateness_is_that_of_rows_pushed_one_by_one():
     assert sl.plot.lateness(pa.table({"t": [5, 9, 1]}), "t").data["bound"].to_pylist() == ["0", "8"]
 
 
-def test_a_query_is_shown_by_batch():
-    def progress(batch: int) -> SimpleNamespace:
-        stats = {"rows": 100 + batch, "late": 1, "windows": 5, "lag_ms": 1500, "state_bytes": 2000 * batch}
-        return SimpleNamespace(batchId=batch, observedMetrics={"windows": SimpleNamespace(stats=stats)})
+def of_batch(batch: int) -> SimpleNamespace:
+    """What Spark says of the progress of a query."""
+    stats = {"rows": 100 + batch, "late": 1, "windows": 5, "lag_ms": 1500, "state_bytes": 2000 * batch}
+    return SimpleNamespace(batchId=batch, observedMetrics={"windows": SimpleNamespace(stats=stats)})
 
+
+def test_a_query_is_shown_by_batch():
     idle = SimpleNamespace(batchId=9, observedMetrics={})
-    chart = sl.plot.query(SimpleNamespace(recentProgress=[progress(0), progress(1), progress(2), idle]))
+    chart = sl.plot.query(SimpleNamespace(recentProgress=[of_batch(0), of_batch(1), of_batch(2), idle]))
     first = {"batch": 0, "rows": 100, "late": 1, "windows": 5, "behind_s": 1.5, "state_kb": 0.0}
     assert chart.data.num_rows == 3 and chart.data.to_pylist()[0] == first
     assert marks(chart)["symbol"] == 12 and marks(chart)["line"] == 4
     with pytest.raises(ValueError, match="the query has no progress under the name 'other' yet"):
-        sl.plot.query(SimpleNamespace(recentProgress=[progress(0)]), name="other")
+        sl.plot.query(SimpleNamespace(recentProgress=[of_batch(0)]), name="other")
 
 
 def test_charts_compose():

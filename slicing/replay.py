@@ -1,0 +1,182 @@
+"""Rows that are all at hand as the stream that they were, and what its corrections leave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slicing.closing.output import Output
+from slicing.columns.arrow_io import one_piece, together
+from slicing.columns.frames import check_returns, given_back
+from slicing.columns.keys import KeyTable
+from slicing.columns.sources import batches
+from slicing.operator import Operator
+from slicing.query.spec import Spec
+from slicing.system.arguments import at_least_one
+
+
+def replay(data: object, spec: Spec, *, rows: int | None = None, layout: str = "long") -> Replay:
+    """Push data to an operator as a stream would bring it, then flush: what comes out, one output after the other.
+
+    Parameters
+    ----------
+    data
+        What :func:`aggregate` takes. Its rows come in the order in which they lie; of an iterator, items are asked for
+        as they are pushed.
+    spec
+        The query, with its watermark, lateness and ``emit``.
+    rows
+        How many rows a push has; by default each batch of the data is a push.
+    layout
+        As of :class:`Operator`.
+
+    Returns
+    -------
+    iterator of Output
+        That of each push, then that of the flush. Its method ``latest(returns=)`` runs to the end and gives what
+        :func:`latest` gives of all outputs.
+
+    See Also
+    --------
+    latest : the results that corrections leave.
+    aggregate : all data at once; no row is late.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, slicing as sl
+    >>> spec = sl.Spec("t", {"ten": sl.tumbling(10)}, {"n": sl.count()}, watermark=sl.bounded(5))
+    >>> for out in sl.replay(pa.table({"t": [1, 9, 12, 18, 3]}), spec, rows=2):
+    ...     print(out.watermark, out.windows["n"].to_pylist(), out.stats.late)
+    4 [] 0
+    13 [2] 0
+    13 [] 1
+    13 [2] 0
+    >>> sl.replay(pa.table({"t": [1, 9, 12, 18, 3]}), spec, rows=2).latest()["n"].to_pylist()
+    [2, 2]
+    """
+    if not isinstance(spec, Spec):
+        swapped = " (the data comes first)" if isinstance(data, Spec) else ""
+        raise TypeError(f"replay takes the data and a sl.Spec; got {type(spec).__name__}{swapped}")
+    if rows is not None:
+        at_least_one(rows, "rows", ", or None")
+    operator = Operator(spec, layout=layout)
+    found = batches(data)
+    return Replay(operator, found if rows is None else _cut(found, rows))
+
+
+class Replay(Iterator[Output]):
+    """What :func:`replay` gives."""
+
+    def __init__(self, operator: Operator, pushes: Iterator[pa.RecordBatch]) -> None:
+        self._spec = operator.spec
+        self._outputs = _outputs(operator, pushes)
+
+    def __next__(self) -> Output:
+        return next(self._outputs)
+
+    def latest(self, *, returns: str = "arrow") -> Any:
+        """What corrections leave of the outputs that were not asked for yet: :func:`latest` of them."""
+        return latest(self, self._spec, returns=returns)
+
+
+def _outputs(operator: Operator, pushes: Iterator[pa.RecordBatch]) -> Iterator[Output]:
+    for batch in pushes:
+        yield operator.push(batch)
+    yield operator.flush()
+
+
+def _cut(found: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """The same rows, so many a batch; the last one has what is left, or nothing if there is no row at all."""
+    held: list[pa.RecordBatch] = []
+    count, any_yet = 0, False
+    for batch in found:
+        at = 0
+        while batch.num_rows - at >= rows - count:
+            yield together([*held, batch.slice(at, rows - count)])
+            at, held, count, any_yet = at + rows - count, [], 0, True
+        held.append(batch.slice(at))
+        count += batch.num_rows - at
+    if held and (count or not any_yet):
+        yield together(held)
+
+
+def latest(results: object, spec: Spec, *, returns: str = "arrow") -> Any:
+    """Results without those that later ones correct: each window as it was given last.
+
+    With ``emit="changes"`` what was taken back is left out, with ``"updates"`` earlier revisions. After a flush this is
+    what :func:`aggregate` gives, if no row was late.
+
+    Parameters
+    ----------
+    results
+        Outputs of ``spec``, such as those of :func:`replay`, or their ``windows``, in the order in which they came.
+    spec
+        The query that gave them.
+    returns
+        As of :func:`aggregate`.
+
+    Returns
+    -------
+    pyarrow.Table, or a frame as ``returns`` says
+        The columns of the results without ``op``, in the order in which the last results came.
+
+    Raises
+    ------
+    ValueError
+        For ``emit="parts"``, whose results add up instead (:func:`rollup`), ``layout="wide"``, or a spec with ``idle``.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, slicing as sl
+    >>> spec = sl.Spec("t", {"ten": sl.tumbling(10)}, {"n": sl.count()}, allowed_lateness=50, emit="changes")
+    >>> outputs = list(sl.replay(pa.table({"t": [1, 12, 3]}), spec, rows=1))
+    >>> [f"{w['op']}{w['n']}" for out in outputs for w in out.windows.to_pylist()]
+    ['+1', '-1', '+2', '+1']
+    >>> sl.latest(outputs, spec)["n"].to_pylist()
+    [2, 1]
+    """
+    if not isinstance(spec, Spec):
+        raise TypeError(f"latest takes results and the sl.Spec that gave them; got {type(spec).__name__}")
+    if spec.emit == "parts":
+        raise ValueError("latest keeps the last result of each window, and those of emit='parts' add up: use sl.rollup")
+    if spec.idle is not None:
+        raise ValueError(
+            f"latest keeps one result of each window, and idle={str(spec.idle)!r} may end a window twice: leave it out"
+        )
+    kind = check_returns(returns, results)
+    table = _together(results)
+    if spec.emit == "final" and spec.trigger is None:
+        return given_back(table, kind)
+    names = ["window", "window_start", "window_end", *spec.by, *(["rank_start"] if spec.ranks_rows else [])]
+    for name in [*names, *(["op"] if spec.emit == "changes" else ["revision"])]:
+        if name not in table.column_names:
+            raise ValueError(
+                f"column {name!r} is missing in the results; their columns are {', '.join(table.column_names)}. "
+                "Results of this spec in its long layout are needed"
+            )
+    table = table.take(_last_of_each([one_piece(table[name]) for name in names]))
+    if spec.emit == "changes":
+        table = table.filter(pc.equal(table["op"], "+")).drop_columns("op")
+    return given_back(table, kind)
+
+
+def _together(results: object) -> pa.Table:
+    """The windows of outputs, or of tables, as one table."""
+    outputs = [results] if isinstance(results, Output) else results
+    if isinstance(outputs, list | tuple | Iterator):
+        tables = [item.windows if isinstance(item, Output) else item for item in outputs]
+        outputs = [table for table in tables if getattr(table, "num_rows", 1)] or tables[:1]
+    return pa.Table.from_batches(list(batches(outputs))).unify_dictionaries()
+
+
+def _last_of_each(columns: list[pa.Array]) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Where each different row of these columns is for the last time, in order."""
+    keys = KeyTable([column.type for column in columns])
+    code = keys.encode(columns)
+    at = np.empty(len(keys), np.int64)
+    at[code] = np.arange(code.size)
+    return np.sort(at)

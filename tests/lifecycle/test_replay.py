@@ -1,0 +1,130 @@
+"""``sl.replay`` gives what an operator gives, push by push; ``sl.latest`` what its corrections leave."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from datetime import datetime
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import slicing as sl
+
+START = 1_767_254_400_000_000_000  # 2026-01-01 08:00 UTC, in nanoseconds
+MINUTE = 60_000_000_000
+
+
+def stream(seed: int, n: int = 400) -> pa.Table:
+    """Rows in no order over two hours, some of the year before and of the year after."""
+    rng = np.random.default_rng(seed)
+    at = START + rng.integers(0, 120, n) * MINUTE + rng.integers(0, 2, n) * rng.integers(-1, 2, n) * 525_600 * MINUTE
+    keys = pa.array([None if k == 3 else f"key {k}" for k in rng.integers(0, 4, n)])
+    return pa.table({"ts": pa.array(at, pa.timestamp("ns", "UTC")), "k": keys, "v": rng.integers(-(2**60), 2**60, n)})
+
+
+def spec(emit: str, window: object, **more: object) -> sl.Spec:
+    late = {"watermark": sl.bounded("1m"), "allowed_lateness": "1200d"} if emit != "final" else {}
+    return sl.Spec("ts", {"w": window}, {"n": sl.count(), "total": sl.sum("v")}, by="k", emit=emit, **late | more)
+
+
+def by_hand(data: pa.Table) -> dict[tuple[int, str | None], list[int]]:
+    """Count and sum of each ten minutes and key, row by row."""
+    found: dict[tuple[int, str | None], list[int]] = defaultdict(lambda: [0, 0])
+    for row in data.set_column(0, "ts", data["ts"].cast(pa.int64())).to_pylist():
+        one = found[row["ts"] // (10 * MINUTE) * 10 * MINUTE, row["k"]]
+        one[0], one[1] = one[0] + 1, one[1] + row["v"]
+    return found
+
+
+@pytest.mark.parametrize("emit", ["updates", "changes"])
+@pytest.mark.parametrize("rows", [1, 7, 133, None])
+def test_what_corrections_leave_is_what_the_rows_say(emit: str, rows: int | None) -> None:
+    data = stream(rows or 0, 60 if rows == 1 else 400)
+    asked = spec(emit, sl.tumbling("10m"), on_overflow="wrap")
+    outputs = list(sl.replay(data, asked, rows=rows))
+    assert rows is None or [out.stats.rows for out in outputs[:-2]] == [rows] * (len(outputs) - 2)
+    assert sum(out.stats.rows for out in outputs) == data.num_rows and not any(out.stats.late for out in outputs)
+    found = sl.latest(outputs, asked)
+    starts = found["window_start"].cast(pa.int64()).to_pylist()
+    columns = (found[name].to_pylist() for name in ("k", "n", "total"))
+    held = {(start, k): [n, total] for start, k, n, total in zip(starts, *columns, strict=True)}
+    assert len(held) == found.num_rows and held == by_hand(data)
+    assert "op" not in found.column_names
+    again = sl.latest(pa.concat_tables([out.windows for out in outputs if out.windows.num_rows]), asked)
+    assert again.equals(found)
+
+
+@pytest.mark.parametrize("window", [sl.session("3m"), sl.sliding("20m", every="10m")], ids=str)
+def test_windows_whose_bounds_move_are_those_of_all_data_at_once(window: object) -> None:
+    data, asked = stream(5), spec("changes", window)
+    found = sl.replay(data, asked, rows=50).latest(returns="pandas")
+    order = ["window_end", "window_start", "k"]
+    wanted = sl.aggregate(data, spec("final", window), returns="pandas")
+    frames = [f.sort_values(order, ignore_index=True).astype({"window": str}) for f in (found, wanted)]
+    assert len(wanted) > 50 and frames[0].equals(frames[1])
+
+
+def test_final_results_are_all_latest_and_items_are_pushed_as_they_are_asked_for() -> None:
+    data, asked = stream(3).sort_by("ts"), spec("final", sl.tumbling("10m"), watermark=sl.ordered())
+    given: list[int] = []
+
+    def items():
+        for at in range(0, 400, 100):
+            given.append(at)
+            yield data.slice(at, 100)
+
+    outputs = sl.replay(items(), asked)
+    assert given == []
+    first = next(outputs)
+    assert given == [0] and first.stats.rows == 100
+    rest = list(outputs)
+    assert len(rest) == 4
+    assert sl.latest([first, *rest], asked).equals(pa.concat_tables([out.windows for out in (first, *rest)]))
+
+
+def test_no_rows_are_one_push_and_a_flush() -> None:
+    asked = spec("changes", sl.tumbling("10m"))
+    outputs = list(sl.replay(stream(1).slice(0, 0), asked, rows=5))
+    assert [out.stats.rows for out in outputs] == [0, 0]
+    assert sl.latest(outputs, asked).column_names == ["window", "window_start", "window_end", "k", "n", "total"]
+
+
+def test_early_results_are_replaced_too() -> None:
+    data = pa.table({"ts": [datetime(2026, 1, 1, 9, m) for m in range(60)], "k": ["a"] * 60, "v": range(60)})
+    asked = spec("updates", sl.tumbling("30m"), trigger=sl.every("10m"))
+    outputs = list(sl.replay(data, asked, rows=6))
+    assert sum(out.windows.num_rows for out in outputs) > 4
+    assert sl.latest(outputs, asked).select(["n", "total"]).to_pylist() == [
+        {"n": 30, "total": 435},
+        {"n": 30, "total": 1335},
+    ]
+
+
+REFUSED = {
+    "replay's spec": (lambda: sl.replay(spec("final", sl.whole()), stream(0)), "(the data comes first)"),
+    "rows": (lambda: sl.replay(stream(0), spec("final", sl.whole()), rows=0), "rows must be a whole number"),
+    "latest's spec": (
+        lambda: sl.latest(stream(0), "spec"),
+        "latest takes results and the sl.Spec that gave them; got str",
+    ),
+    "parts": (
+        lambda: sl.latest([], spec("parts", sl.tumbling("1m"), trigger=sl.each_push())),
+        "those of emit='parts' add up: use sl.rollup",
+    ),
+    "idle": (
+        lambda: sl.latest([], spec("updates", sl.tumbling("1m"), idle="1d", allowed_lateness="0s")),
+        "idle='1d' may end a window twice",
+    ),
+    "columns": (
+        lambda: sl.latest(stream(0), spec("changes", sl.tumbling("1m"))),
+        "column 'window' is missing in the results; their columns are ts, k, v",
+    ),
+}
+
+
+@pytest.mark.parametrize(("call", "said"), REFUSED.values(), ids=REFUSED)
+def test_what_is_refused(call, said) -> None:
+    with pytest.raises((TypeError, ValueError)) as refused:
+        call()
+    assert said in str(refused.value)
