@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import time as clock
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -264,25 +263,14 @@ def _timed(state: State, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, dict[st
 
 def _ranks(state: State, name: str, column: pa.Array) -> Ints:
     """The ranks of a column's values among all known ones, which move where new ones come between."""
-    pool, store, rows = state.pools[name], state.store, state.rows
+    pool = state.pools[name]
     used = np.arange(len(pool))
-    values = store.values + rows.values + (0 if state.passed is None else state.passed.size)
+    values = state.store.values + state.rows.values + (0 if state.passed is None else state.passed.size)
     if len(pool) > 2 * values + 1024 and not (state.postponed or state.apart or state.groups):  # crowded
-        used = np.union1d(store.ranks_used(name, len(pool)), rows.ranks_used(name, len(pool)))
-        for told in state.told.values():
-            used = np.union1d(used, told.ranks_used(name, len(pool)))
-        if state.passed is not None:
-            used = np.union1d(used, state.passed.ranks_used(name, len(pool)))
+        used = state.ranks_used(name, len(pool))
     (ranked,), pool, moved = ranks([column], pool, used)
     if not np.array_equal(moved, np.arange(moved.size)):
-        state.postponed = tuple(replace(p, store=p.store.reranked(name, moved)) for p in state.postponed)
-        state.apart = tuple(a.but(a.store.reranked(name, moved)) for a in state.apart)
-        state.told = {window: told.reranked(name, moved) for window, told in state.told.items()}
-        state.passed = None if state.passed is None else state.passed.reranked(name, moved)
-        state.store, state.rows = store.reranked(name, moved), rows.reranked(name, moved)
-        state.groups = tuple(
-            g.but(store=g.store.reranked(name, moved), rows=g.rows.reranked(name, moved)) for g in state.groups
-        )
+        state.__dict__.update(state.reranked(name, moved).__dict__)
     state.pools = state.pools | {name: pool}
     return ranked
 

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from slicing.aggregates.arithmetic import Lowered, calculated
 from slicing.cells.lanes import Lane
 from slicing.columns.expressions import column_or_derived, likely_type
-from slicing.columns.values import DURATION, INTEGER, NESTED, NUMERIC, RANKED, TIME, ValueType
+from slicing.columns.values import BOOL, DURATION, FLOAT, INTEGER, NESTED, NUMERIC, RANKED, TIME, ValueType
 
 Block = Any  # see slicing.cells.blocks
 
@@ -312,11 +312,13 @@ def _column(name: object, argument: str) -> str:
 
 
 def likely_types(asked: Iterable[Aggregate]) -> dict[str, pa.DataType]:
-    """Types that the columns which aggregates read may have, as far as it does not matter to slicing."""
+    """Types that the columns which aggregates read may have: floats, where these are taken."""
     types: dict[str, pa.DataType] = {}
     for agg in asked:
+        families = _TABLE[agg.function].families or NUMERIC
+        type = pa.float64() if FLOAT in families else pa.bool_() if BOOL in families else pa.int64()
         for name in agg.columns():
-            types |= likely_type(name, pa.bool_() if agg.function in ("any", "all") else pa.float64())
+            types |= likely_type(name, type)
         types |= likely_type(agg.flag, pa.bool_()) if agg.flag else {}
     return types
 

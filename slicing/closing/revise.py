@@ -6,7 +6,8 @@ after the row it replaces.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -44,6 +45,12 @@ class Revisions:
         """Windows that have left are not revised any more."""
         kept = self.end > horizon
         return self if kept.all() else self._take(kept)
+
+    @staticmethod
+    def of(parts: Iterable[Revisions]) -> Revisions:
+        """Those of different keys."""
+        known = list(parts)
+        return Revisions(*(np.concatenate([getattr(one, f.name) for one in known]) for f in fields(Revisions)))
 
     def recoded(self, code: Ints) -> Revisions:
         return replace(self, code=code[self.code])

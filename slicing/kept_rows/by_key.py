@@ -137,8 +137,8 @@ class KeyRows:
             placed=max(self.placed, other.placed),
             settled=max(self.settled, other.settled),
             contexts=remembered.beside(self.contexts, other.contexts),
-            notes=remembered.notes_beside(self.notes, other.notes),
-            bases=remembered.notes_beside(self.bases, other.bases),
+            notes=remembered.highest_of(self.notes, other.notes),
+            bases=remembered.highest_of(self.bases, other.bases),
             streams=of_stream.beside(self.streams, other.streams),
         )
 

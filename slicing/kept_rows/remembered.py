@@ -173,15 +173,14 @@ def notes_recoded(notes: Notes, code: Ints, plan: Plan) -> Notes:
     return {n: moved(known, code, 0) if n in by_key else known for n, known in notes.items()}
 
 
-def notes_beside(one: Notes, other: Notes) -> Notes:
-    """Of different keys."""
-
-    def both(n: int) -> Ints:
-        a, b = (notes.get(n, none()) for notes in (one, other))
+def highest_of(one: Notes, other: Notes, value: int = 0) -> dict[int, Ints]:
+    """What is known of different keys by their codes; ``value``: of one nothing."""
+    found = {}
+    for n in sorted(one.keys() | other.keys()):
+        a, b = (known.get(n, none()) for known in (one, other))
         size = max(a.size, b.size)
-        return np.maximum(grown(a, size), grown(b, size))
-
-    return {n: both(n) for n in sorted(one.keys() | other.keys())}
+        found[n] = np.maximum(grown(a, size, value), grown(b, size, value))
+    return found
 
 
 def recoded(contexts: Contexts, code: Ints) -> Contexts:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from slicing.closing.revise import Revisions
 from slicing.columns.key_marks import MOST, KeyMarks
+from slicing.kept_rows.remembered import highest_of
 from slicing.lifecycle.state import State
 from slicing.query.plan import Plan
 from slicing.windows.bounds import BEGIN, END
@@ -79,21 +80,13 @@ def _some(state: State, mask: Mask) -> State:
 def together(states: Sequence[State]) -> State:
     """States of different keys, at the same watermark and in the same codes, as the first of them with all."""
     first = states[0]
-    store, rows, filled = first.store, first.rows, dict(first.filled)
+    store, rows, filled = first.store, first.rows, first.filled
     for other in states[1:]:
         for run in other.store.runs:
             store = store.add(run)
         rows = rows.beside(other.rows) if first.plan.keeps_rows else rows
-        for k, last in other.filled.items():
-            size = max(last.size, filled[k].size if k in filled else 0)
-            ends = np.full((2, size), BEGIN)
-            ends[0, : last.size] = last
-            if k in filled:
-                ends[1, : filled[k].size] = filled[k]
-            filled[k] = ends.max(axis=0)
-    revisions = [state.revisions for state in states]
-    columns = {n: np.concatenate([getattr(r, n) for r in revisions]) for n in Revisions.__dataclass_fields__}
-    return first.but(store=store, rows=rows, filled=filled, revisions=Revisions(**columns))
+        filled = highest_of(filled, other.filled, BEGIN)
+    return first.but(store=store, rows=rows, filled=filled, revisions=Revisions.of(state.revisions for state in states))
 
 
 def without_passed(plan: Plan, marks: KeyMarks, watermark: int | None) -> KeyMarks:

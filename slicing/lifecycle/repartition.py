@@ -20,6 +20,7 @@ from slicing.closing.revise import Revisions
 from slicing.columns.keys import KeyTable
 from slicing.columns.values import ranks
 from slicing.kept_rows.by_key import KeyRows
+from slicing.kept_rows.remembered import highest_of
 from slicing.lifecycle.state import State
 from slicing.storage.apart import Apart, with_cells
 from slicing.storage.store import Store
@@ -51,38 +52,21 @@ def _some_keys(state: State, codes: Ints, rank: Ints) -> State:
 
     def some_of(store: Store) -> Store:
         runs = (run.take(number[run.code] >= 0) for run in store.runs)
-        return Store(state.plan, tuple(run for run in runs if len(run))).recoded(number)
+        return Store(state.plan, tuple(run for run in runs if len(run)))
 
-    store, apart = some_of(state.store), tuple(known.but(some_of(known.store)) for known in state.apart)
-    mine = number[state.revisions.code] >= 0
-    filled = {k: _at(last, codes) for k, last in state.filled.items()}
-    part = replace(state, keys=keys, store=store, rows=state.rows.recoded(number), filled=filled)
-    passed = None if state.passed is None else state.passed.recoded(number)
-    part = part.but(apart=tuple(known for known in apart if known.store.runs), passed=passed)
-    return _own_pools(replace(part, revisions=state.revisions._take(mine).recoded(number)))
+    mine = state.revisions._take(number[state.revisions.code] >= 0)
+    part = state.with_cells(some_of, revisions=mine, keys=keys).recoded(number)
+    return _own_pools(part.but(apart=tuple(known for known in part.apart if known.store.runs)))
 
 
 def _own_pools(state: State) -> State:
     """Only the values that the state's cells hold."""
-    pools, store, rows, apart, passed = dict(state.pools), state.store, state.rows, state.apart, state.passed
     for name, pool in state.pools.items():
-        used = np.union1d(store.ranks_used(name, len(pool)), rows.ranks_used(name, len(pool)))
-        for known in apart:
-            used = np.union1d(used, known.store.ranks_used(name, len(pool)))
-        if passed is not None:
-            used = np.union1d(used, passed.ranks_used(name, len(pool)))
+        used = state.ranks_used(name, len(pool))
         if used.size < len(pool):
-            _, pools[name], moved = ranks([], pool, used)
-            store, rows = store.reranked(name, moved), rows.reranked(name, moved)
-            apart = tuple(known.but(known.store.reranked(name, moved)) for known in apart)
-            passed = None if passed is None else passed.reranked(name, moved)
-    return replace(state, pools=pools, store=store, rows=rows, apart=apart, passed=passed)
-
-
-def _at(last: Ints, codes: Ints) -> Ints:
-    """``last`` of some codes; it may be shorter than the key table."""
-    longer = np.append(last, np.full(max(int(codes.max(initial=-1)) + 1 - last.size, 0), BEGIN))
-    return longer[codes]
+            _, fewer, moved = ranks([], pool, used)
+            state = state.reranked(name, moved).but(pools=state.pools | {name: fewer})
+    return state
 
 
 def merged_into(state: State, *groups: Sequence[State]) -> tuple[State, list[Cells]]:
@@ -91,7 +75,7 @@ def merged_into(state: State, *groups: Sequence[State]) -> tuple[State, list[Cel
     others = [other for group in groups for other in group]
     if not others:
         return state, [state.plan.no_cells for _ in groups]
-    state, others, _ = _translated(state, others)
+    state, others = _translated(state, others)
     found, left = [], iter(others)
     for group in groups:
         store = Store(state.plan)
@@ -102,41 +86,22 @@ def merged_into(state: State, *groups: Sequence[State]) -> tuple[State, list[Cel
     return state, found
 
 
-def _translated(state: State, others: Sequence[State]) -> tuple[State, list[State], list[Ints]]:
-    """A state that knows others' keys and values too, these in its codes and ranks, and the codes of their keys."""
-    codes = [np.zeros(1, np.int64)] * len(others)
+def _translated(state: State, others: Sequence[State]) -> tuple[State, list[State]]:
+    """A state that knows others' keys and values too, and these in its codes and ranks."""
     if state.keys is not None:
         codes = [state.keys.recoded(o.keys) for o in others if o.keys is not None]
-        others = [
-            o.but(
-                store=o.store.recoded(c),
-                rows=o.rows.recoded(c),
-                revisions=o.revisions.recoded(c),
-                apart=tuple(known.but(known.store.recoded(c)) for known in o.apart),
-                passed=None if o.passed is None else o.passed.recoded(c),
-            )
-            for o, c in zip(others, codes, strict=True)
-        ]
-    others, pools, mine, apart, passed = list(others), dict(state.pools), state.store, state.apart, state.passed
+        others = [other.recoded(code) for other, code in zip(others, codes, strict=True)]
+    others = list(others)
     for name in state.plan.ranked:
-        pool = pools[name]
-        crowded = len(pool) > 2 * mine.values + 1024 and not (apart or passed)
-        used = mine.ranks_used(name, len(pool)) if crowded else np.arange(len(pool))
-        found, pools[name], moved = ranks([o.pools[name] for o in others], pool, used)
+        pool = state.pools[name]
+        crowded = len(pool) > 2 * state.store.values + 1024 and not (state.apart or state.passed)
+        used = state.ranks_used(name, len(pool)) if crowded else np.arange(len(pool))
+        found, pool, moved = ranks([other.pools[name] for other in others], pool, used)
         if not np.array_equal(moved, np.arange(moved.size)):
-            mine = mine.reranked(name, moved)
-            apart = tuple(known.but(known.store.reranked(name, moved)) for known in apart)
-            passed = None if passed is None else passed.reranked(name, moved)
-        others = [
-            o.but(
-                store=o.store.reranked(name, at),
-                rows=o.rows.reranked(name, at),
-                apart=tuple(known.but(known.store.reranked(name, at)) for known in o.apart),
-                passed=None if o.passed is None else o.passed.reranked(name, at),
-            )
-            for o, at in zip(others, found, strict=True)
-        ]
-    return state.but(pools=pools, store=mine, apart=apart, passed=passed), others, codes
+            state = state.reranked(name, moved)
+        state = state.but(pools=state.pools | {name: pool})
+        others = [other.reranked(name, at) for other, at in zip(others, found, strict=True)]
+    return state, others
 
 
 def joined(states: Sequence[State]) -> State:
@@ -146,7 +111,7 @@ def joined(states: Sequence[State]) -> State:
     plan = first.plan
     whole = State.fresh(plan.spec, first.given, plan.arrival)
     whole = whole.but(plan=plan, store=Store(plan), given=first.given, watermark=first.watermark)
-    whole, parts, codes = _translated(whole, states)
+    whole, parts = _translated(whole, states)
     store, rows, filled = whole.store, parts[0].rows, Filled()
     for part in parts[1:]:
         rows = rows.beside(part.rows)
@@ -156,21 +121,17 @@ def joined(states: Sequence[State]) -> State:
     passed = None
     for known_rows in (part.passed for part in parts if part.passed is not None):
         passed = known_rows if passed is None else passed.beside(known_rows)
-    for part, code in zip(parts, codes, strict=True):
+    for part in parts:
         for run in part.store.runs:
             store = store.add(run)
-        for k, last in part.filled.items():
-            ends = filled.setdefault(k, np.full(1 if whole.keys is None else len(whole.keys), BEGIN, np.int64))
-            ends[code[: last.size]] = last[: code.size]
-    revisions = [part.revisions for part in parts]
-    columns = {n: np.concatenate([getattr(r, n) for r in revisions]) for n in Revisions.__dataclass_fields__}
+        filled = highest_of(filled, part.filled, BEGIN)
     progress = first.progress
     for other in states[1:]:
         progress = plan.spec.watermark.joined(progress, other.progress, plan.measure)
     return whole.but(
         store=store,
         rows=rows,
-        revisions=Revisions(**columns),
+        revisions=Revisions.of(part.revisions for part in parts),
         filled=filled,
         apart=apart,
         passed=passed,

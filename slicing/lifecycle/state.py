@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from slicing.columns.key_marks import KeyMarks
 from slicing.columns.keys import KeyTable
 from slicing.columns.values import decoded, storable
 from slicing.kept_rows.by_key import KeyRows
+from slicing.kept_rows.remembered import moved
 from slicing.query.plan import Plan
 from slicing.query.policy import DEFAULT, Policy
 from slicing.query.spec import Spec
@@ -80,6 +83,41 @@ class State:
         state.__dict__ = {**self.__dict__, **changes}
         return state
 
+    def ranks_used(self, name: str, size: int) -> Ints:
+        """The ranks of a column's values that anything holds which is not given out yet."""
+        stores = (self.store, *(known.store for known in self.apart), *self.told.values())
+        holders = (*stores, self.rows, *(() if self.passed is None else (self.passed,)))
+        return reduce(np.union1d, [holder.ranks_used(name, size) for holder in holders])
+
+    def reranked(self, name: str, rank: Ints) -> State:
+        """Ranks of a column's values renumbered (order kept): ``rank[old]`` is the new one."""
+        return self.with_cells(
+            lambda store: store.reranked(name, rank),
+            rows=self.rows.reranked(name, rank),
+            passed=None if self.passed is None else self.passed.reranked(name, rank),
+            postponed=tuple(replace(p, store=p.store.reranked(name, rank)) for p in self.postponed),
+            groups=tuple(group.reranked(name, rank) for group in self.groups),
+        )
+
+    def recoded(self, code: Ints) -> State:
+        """Codes of keys renumbered: ``code[old]`` is the new one, -1 for one that goes."""
+        return self.with_cells(
+            lambda store: store.recoded(code),
+            rows=self.rows.recoded(code),
+            passed=None if self.passed is None else self.passed.recoded(code),
+            postponed=tuple(p.recoded(code) for p in self.postponed),
+            groups=tuple(group.recoded(code) for group in self.groups),
+            revisions=self.revisions.recoded(code),
+            marks=self.marks.recoded(code),
+            filled={k: moved(last, code, BEGIN) for k, last in self.filled.items()},
+        )
+
+    def with_cells(self, change: Callable[[Store], Store], **changes: Any) -> State:
+        """With other cells in each of its stores, but those of windows that wait."""
+        apart = tuple(known.but(change(known.store)) for known in self.apart)
+        told = {name: change(store) for name, store in self.told.items()}
+        return self.but(store=change(self.store), apart=apart, told=told, **changes)
+
     @property
     def row_panes(self) -> RowPanes:
         """The rows and windows of panes at rows."""
@@ -128,13 +166,7 @@ def forget(state: State, keys: KeyTable) -> KeyTable:
     code = np.full(len(keys), -1, np.int64)
     code[live] = np.arange(live.size)
     state.keys = fewer = keys.compact(live)
-    state.marks = state.marks.recoded(code)
-    state.groups = tuple(group.but(**_recoded(group, code, live)) for group in state.groups)
-    state.__dict__.update(_recoded(state, code, live))
-    state.apart = tuple(known.but(known.store.recoded(code)) for known in state.apart)
-    state.told = {name: store.recoded(code) for name, store in state.told.items()}
-    state.passed = None if state.passed is None else state.passed.recoded(code)
-    state.postponed = tuple(p.recoded(code) for p in postponed)
+    state.__dict__.update(state.but(postponed=postponed).recoded(code).__dict__)
     state.crowded = max(2 * live.size, FEW_KEYS)
     return fewer
 
@@ -147,12 +179,3 @@ def _use(state: State, used: Mask) -> None:
     used |= state.rows.uses(used.size)
     for last in state.filled.values():
         used[: last.size] |= last > BEGIN
-
-
-def _recoded(state: State, code: Ints, live: Ints) -> dict[str, Any]:
-    return {
-        "store": state.store.recoded(code),
-        "rows": state.rows.recoded(code),
-        "revisions": state.revisions.recoded(code),
-        "filled": {k: last[live[live < last.size]] for k, last in state.filled.items()},
-    }
