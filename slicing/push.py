@@ -583,7 +583,8 @@ def output(
         size += pool.nbytes
     if state.postponed:
         size += held_beside(store, state.postponed)
-    size += state.marks.nbytes
+    if state.marks.code.size:
+        size += state.marks.nbytes
     besides: tuple[Apart | State, ...] = (*state.apart, *state.groups)
     for beside in besides:
         more = beside.store.held()
