@@ -8,6 +8,7 @@ from itertools import repeat
 from operator import attrgetter
 
 import numpy as np
+import numpy.typing as npt
 
 from slicing.cells.blocks import gathered
 from slicing.cells.sessions import chains, runs
@@ -21,6 +22,8 @@ from slicing.columns.keys import KeyTable
 from slicing.kernels.cells import CODE, END
 from slicing.query.plan import ENDLESS, Plan
 from slicing.windows.bounds import FOREVER
+
+Ints = npt.NDArray[np.int64]
 
 _ENDS = attrgetter("slice_ends")
 
@@ -43,10 +46,11 @@ def answer(closing: Closing) -> Answers:
 
 def _as_they_are(closing: Closing) -> Answers | None:
     """Cells that are windows, as those of one tumbling type are: 50,000 of them 0.45 -> 0.1 ms. None where they are
-    not, or each is of few of the keys."""
+    not."""
     plan, runs, keys = closing.plan, closing.store.runs, closing.keys
     ends = list(map(_ENDS, runs))
-    if not plan.edges.are_windows(ends[0] if len(ends) == 1 else np.concatenate(ends)):
+    # a window that was added while the stream ran has slices of others
+    if not plan.edges.are_windows(ends[0] if len(ends) == 1 else np.concatenate(ends), not plan.since):
         return None
     due, size = [], 0
     for run in runs:
@@ -63,25 +67,24 @@ def _as_they_are(closing: Closing) -> Answers | None:
     end, blocks = np.ascontiguousarray(table.meta[:, END]), table.blocks
     code = np.zeros(end.size, np.int64) if keys is None else np.ascontiguousarray(table.meta[:, CODE])
     if keys is not None:
-        each = np.bincount((end - end[0]) // every)
-        if 4 * end.size < len(keys) * each.size and each.size > 1:
-            return None
+        each = _cells_of_slices(due)
         order = keys.order(code) if each.size == 1 else keys.order_of_groups(code, each)
         code, blocks = code.take(order), tuple(map(gathered, blocks, repeat(order)))
     window = np.zeros(end.size, np.int64)
     return Answers(window if len(plan.names) == 1 else plan.numbered(window), end - every, end, code, blocks, True)
 
 
-def _many_as_they_are(plan: Plan, keys: KeyTable, due: Sequence[Cells], every: int) -> Answers | None:
+def _cells_of_slices(tables: Sequence[Cells]) -> Ints:
+    """How many cells each slice has, of tables one after the other."""
+    return np.concatenate([np.diff(cells.slices(), append=len(cells)) for cells in tables])
+
+
+def _many_as_they_are(plan: Plan, keys: KeyTable, due: Sequence[Cells], every: int) -> Answers:
     """Cells as the answers of their windows, in the order of the keys; they stay where they are until they are read."""
-    slices = [np.diff(cells.slices(), append=len(cells)) for cells in due]
-    windows = sum(each.size for each in slices)
-    if 4 * sum(map(len, due)) < len(keys) * windows and windows > 1:
-        return None
     codes, parts = [], []
-    for cells, each in zip(due, slices, strict=True):
-        code = np.ascontiguousarray(cells.meta[:, CODE])
-        order = keys.order(code) if windows == 1 else keys.order_of_groups(code, each)
+    for cells in due:
+        code, each = np.ascontiguousarray(cells.meta[:, CODE]), _cells_of_slices([cells])
+        order = keys.order(code) if each.size == 1 else keys.order_of_groups(code, each)
         codes.append(code.take(order))
         parts.append((cells.blocks, order))
     end = np.concatenate([cells.meta[:, END] for cells in due])

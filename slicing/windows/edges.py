@@ -317,14 +317,18 @@ class EdgeSet:
             return due
         return due.take(order_by(due.start, due.type, due.end))
 
-    def are_windows(self, ends: Ints) -> bool:
-        """Whether these slices are the windows of the only type, and none between them is missing."""
+    def are_windows(self, ends: Ints, gaps: bool) -> bool:
+        """Whether these slices are the windows of the only type, each once and in order; ``gaps``: some may be missing
+        between them."""
         if not self.tumbles or not ends.size:
             return False
         every, phase, _ = self.cuts[0]
-        if (ends[0] - phase) % every or int(ends[-1]) - int(ends[0]) != (ends.size - 1) * every:
+        if (ends[0] - phase) % every:
             return False
-        return bool(np.count_nonzero(ends[1:] - ends[:-1] == every) == ends.size - 1)
+        steps, count = ends[1:] - ends[:-1], ends.size - 1
+        if int(ends[-1]) - int(ends[0]) == count * every:
+            return bool(np.count_nonzero(steps == every) == count)
+        return gaps and bool(np.count_nonzero((steps > 0) & (steps % every == 0)) == count)
 
     def _periodic_due(self, ends: Ints, after: int, until: int) -> tuple[Ints, bool]:
         room = np.empty(self._sizes.size, np.int64)

@@ -8,7 +8,7 @@ import pytest
 
 import slicing as sl
 from slicing.closing import gathered
-from slicing.columns.keys import FEW, KeyTable
+from slicing.columns.keys import FEW, SPARSE, KeyTable
 from slicing.query.policy import Policy
 
 BEGUN = 1_700_000_000_000_000_000
@@ -90,14 +90,16 @@ def test_more_keys_than_cells() -> None:
         assert same(*found)
 
 
+@pytest.mark.parametrize("sparse", [0, 12])  # groups of few of the keys
 @pytest.mark.parametrize("times", [1, 40])  # few cells, and many
-def test_groups_in_the_order_of_keys(times: int) -> None:
+def test_groups_in_the_order_of_keys(times: int, sparse: int) -> None:
     rng = np.random.default_rng(2)
     words = rng.permutation(50) * 3 - 70
     table = KeyTable([pa.int64()])
     table.encode([pa.array(words)])
-    codes = [np.sort(rng.choice(50, size, replace=False)) for size in (50, 1, 0, 17, 49) * times]
+    codes = [np.sort(rng.choice(50, size, replace=False)) for size in (50, 1, 0, 17, 49, *[2] * sparse) * times]
     assert (sum(map(len, codes)) >= FEW) == (times > 1)
+    assert (SPARSE * sum(map(len, codes)) < len(codes) * 50) == bool(sparse)
     each, side_by_side = np.array([some.size for some in codes]), np.concatenate(codes)
     order = table.order_of_groups(side_by_side, each)
     bounds = np.cumsum([0, *each])

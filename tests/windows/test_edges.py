@@ -70,14 +70,17 @@ def test_as_many_windows_are_due_as_are_counted(seed: int) -> None:
 @pytest.mark.parametrize("bound", [(10, 10, 7), (20, 10, 7), (10, 20, 7), (5, 5, 2)], ids=str)
 def test_slices_that_are_windows_are_the_windows_due(bound: tuple[int, int, int], ends: list[int]) -> None:
     edges, slices = EdgeSet([BoundPeriodic(*bound)]), np.array(ends)
-    dense = ends == list(range(ends[0], ends[-1] + 1, bound[0])) and (ends[0] - bound[2]) % bound[0] == 0
-    assert edges.are_windows(slices) == (dense and bound[0] == bound[1])
-    if edges.are_windows(slices):
+    whole = bound[0] == bound[1] and all((end - bound[2]) % bound[0] == 0 for end in ends)
+    dense = ends == list(range(ends[0], ends[-1] + 1, bound[0]))
+    assert edges.are_windows(slices, False) == (whole and dense)
+    assert edges.are_windows(slices, True) == whole
+    if whole:
         due = edges.due(slices, -100, 100)
         assert due.end.tolist() == ends and due.low.tolist() == list(range(len(ends)))
         assert (due.high == due.low + 1).all() and (due.start == due.end - bound[0]).all()
-    assert not EdgeSet([BoundPeriodic(*bound), BoundPeriodic(100, 100, 0)]).are_windows(slices)
-    assert not edges.are_windows(slices[:0])
+    assert not edges.are_windows(np.append(slices, ends[-1]), True)  # a slice of two runs
+    assert not EdgeSet([BoundPeriodic(*bound), BoundPeriodic(100, 100, 0)]).are_windows(slices, True)
+    assert not edges.are_windows(slices[:0], True)
 
 
 def test_cells_that_are_windows_are_answers_as_they_are() -> None:
@@ -95,7 +98,7 @@ def test_cells_that_are_windows_are_answers_as_they_are() -> None:
 
 @pytest.mark.parametrize("share", [1.0, 0.5, 0.1])
 def test_cells_of_keys_that_are_windows_come_in_the_order_of_the_keys(share: float) -> None:
-    """From one run or from two in turn; windows of few of the keys, or that are not all there, the general way."""
+    """From one run or from two in turn, of all keys or of few, with windows between them that are not there."""
     rng = np.random.default_rng(int(10 * share))
     schema = pa.schema({"ts": pa.int64(), "k": pa.int64(), "i": pa.int64()})
     plan = Plan(sl.Spec("ts", {"w": sl.tumbling(10)}, {"n": sl.count(), "s": sl.sum("i")}, by=["k"]), schema)
