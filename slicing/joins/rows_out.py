@@ -10,10 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from slicing.columns.arrow_out import array_of
+from slicing.columns.arrow_out import array_of, room
+from slicing.columns.lazy import lazy
 from slicing.joins.plan import WINDOW, JoinPlan, SidePlan, Source
 from slicing.joins.sides import Side
 from slicing.joins.within import LEFT, RIGHT, Windows
+from slicing.kernels.band import take_words
 from slicing.system.threads import side_by_side
 
 Ints = npt.NDArray[np.int64]
@@ -41,15 +43,12 @@ class Gather:
     def __init__(self, plan: JoinPlan, sides: Sequence[Side], block: Block) -> None:
         self._plan, self._sides, self._block = plan, sides, block
         places = zip((block.left, block.right), sides, strict=True)
-        self._index = [_index(rows) if side.chunks else None for rows, side in places]
+        self._index = [None if rows is None or not side.chunks else _Index(rows) for rows, side in places]
 
     def column(self, side: int, name: str) -> Any:
         index = self._index[side]
         assert index is not None
-        column = self._sides[side].table.column(name)
-        if isinstance(index, slice):
-            return column.slice(index.start, index.stop - index.start)
-        return column.chunk(0).take(index) if column.num_chunks == 1 else column.take(index)
+        return index.take(self._sides[side].table.column(name))
 
     def source(self, source: Source) -> Any:
         """A column of results."""
@@ -126,16 +125,56 @@ def _event_time(plan: JoinPlan, gather: Gather) -> Ints:
     return np.where(has_left & has_right, both, np.where(has_left, left, right))
 
 
-def _index(places: Ints | None) -> pa.Array | slice | None:
-    """Places as Arrow takes them; a range of them needs no taking."""
-    if places is None:
-        return None
+class _Index:
+    """Places of rows in the payload, -1 where there is none; a range of them needs no taking."""
+
+    def __init__(self, places: Ints) -> None:
+        self._places, self._range = places, _range(places)
+        self._missing: npt.NDArray[np.bool_] | None = None
+        if self._range is None and places.size and int(places.min()) < 0:
+            self._missing = places < 0
+
+    def take(self, column: pa.ChunkedArray) -> Any:
+        if self._range is not None:
+            return column.slice(self._range.start, len(self._range))
+        if column.num_chunks != 1:
+            return column.take(self._arrow)
+        chunk = column.chunk(0)
+        if len(chunk) and not chunk.null_count and _is_word(chunk.type):
+            return self._words(chunk)
+        return chunk.take(self._arrow)
+
+    def _words(self, chunk: pa.Array) -> pa.Array:
+        """Of words that are all there. Arrow looks at each place whether it is one: of 1 M places, a few of them none,
+        in no order 10.2 -> 3.5 ms a column, in order 3.3 -> 2.3."""
+        found = room(self._places.size)
+        values = np.frombuffer(chunk.buffers()[1], np.int64)[chunk.offset : chunk.offset + len(chunk)]
+        take_words(values, self._places, found)
+        valid, missing = self._valid
+        return pa.Array.from_buffers(chunk.type, found.size, [valid, pa.py_buffer(found)], missing)
+
+    @lazy
+    def _arrow(self) -> pa.Array:
+        return array_of(self._places, self._missing)
+
+    @lazy
+    def _valid(self) -> tuple[pa.Buffer | None, int]:
+        if self._missing is None:
+            return None, 0
+        return pa.py_buffer(np.packbits(~self._missing, bitorder="little")), int(np.count_nonzero(self._missing))
+
+
+def _range(places: Ints) -> range | None:
     if not places.size:
-        return array_of(places)
+        return None
     first, last = int(places[0]), int(places[-1])
     if first >= 0 and last - first + 1 == places.size and (places[1:] > places[:-1]).all():
-        return slice(first, last + 1)
-    return array_of(places, places < 0 if int(places.min()) < 0 else None)
+        return range(first, last + 1)
+    return None
+
+
+def _is_word(type: pa.DataType) -> bool:
+    return pa.types.is_primitive(type) and type.bit_width == 64
 
 
 def tested(plan: JoinPlan, sides: Sequence[Side], block: Block) -> Ints:

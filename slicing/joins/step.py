@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from slicing.columns.arrow_out import room
 from slicing.columns.key_marks import KeyMarks
 from slicing.columns.order import order_by, stable_order
 from slicing.joins.arrivals import Rows
@@ -19,8 +20,8 @@ from slicing.joins.progress import Marks
 from slicing.joins.rows_out import Block, table_of, tested, times_at
 from slicing.joins.sides import GONE, MET, Gone, Run, Side, run_of
 from slicing.joins.spec import LEFT_ALONE, RIGHT_ALONE
-from slicing.joins.within import LEFT, MOST, RIGHT
-from slicing.kernels.band import last_in_order
+from slicing.joins.within import LEFT, MOST, RIGHT, Band, Reach
+from slicing.kernels.band import last_in_order, none_before
 
 Ints = npt.NDArray[np.int64]
 
@@ -161,10 +162,7 @@ class Step:
         """The last partner of each left row of tables in order of time: one walk, nothing is sorted or stored."""
         for side, rows in ((LEFT, left), (RIGHT, right)):
             self._tell(side, rows.keyless, rows.keyless_time)
-        place = np.empty(len(left), np.int64)
-        low, high, back, forth = self.plan.within.reach(left.time, LEFT)
-        reach = low, high, np.int64(back), np.int64(forth)
-        last_in_order(left.code, *reach, right.code, right.time, np.full(self.codes, -1), place)
+        place = self._last_of(left, right)
         if right.start is None or left.keyless.size:
             partner = np.full(len(left), -1)
             has = place >= 0
@@ -178,6 +176,23 @@ class Step:
             places, place = places[has], place[has]
         assert right.start == self.sides[RIGHT].base
         self._blocks.append(Block(places, place))
+
+    def _last_of(self, left: Rows, right: Rows) -> Ints:
+        """The place among the right rows of each left row's last partner, or -1."""
+        band, place = self.plan.within, room(len(left))
+        assert isinstance(band, Band)
+        reach = Reach(left.time, left.time, 0, 0)
+        if (band.before, band.after) != (None, 0):
+            reach = band.reach(left.time, LEFT)
+        half = len(left) // 2
+        known = int(right.time.searchsorted(int(reach.high[half - 1]) + reach.forth, "right")) if half else 0
+        last_in_order(
+            left.code, reach.high, np.int64(reach.forth), right.code, right.time, np.int64(half), np.int64(known),
+            np.full((2, self.codes + 1), -1), place,
+        )  # fmt: skip
+        if band.before is not None:
+            none_before(reach.low, np.int64(reach.back), right.time, place)
+        return place
 
     def flush(self) -> None:
         """Both sides have ended."""

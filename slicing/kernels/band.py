@@ -222,19 +222,61 @@ def nearest(time, first, count, run_time, chosen):
 
 
 @kernel
-def last_in_order(code, low, high, back, forth, right_code, right_time, latest, chosen):
-    """For each row its last partner, where both sides ascend in time: one walk, nothing is sorted.
+def last_in_order(code, high, forth, right_code, right_time, half, right_half, latest, chosen):
+    """For each row the last one of its code that is not after ``high + forth``, or -1, where both sides ascend in time.
 
-    ``latest`` has a place a code, -1 at first.
+    Both halves are walked side by side, up to and from ``half`` and ``right_half``, with a row of ``latest`` each: a
+    place a code and one for nobody, -1 at first. No branch asks which of two times is earlier: of random streams a
+    processor guesses every other one wrong. 1 M and 1 M rows of 1000 keys 10.6 -> 5.4 ms.
     """
-    at = np.int64(0)
-    for j in range(code.size):
+    one, two = latest[0], latest[1]
+    nobody = one.size - 1
+    i, at, j, to = np.int64(0), np.int64(0), half, right_half
+    while i < half and at < right_half and j < code.size and to < right_code.size:
+        coming = right_code[u64(at)]  # loaded whether it comes or not, or there would be a branch
+        comes = right_time[u64(at)] <= high[u64(i)] + forth
+        one[u64(coming if comes else nobody)] = at
+        chosen[u64(i)] = one[u64(code[u64(i)])]  # until the last one has come
+        at += comes
+        i += 1 - comes
+        coming = right_code[u64(to)]
+        comes = right_time[u64(to)] <= high[u64(j)] + forth
+        two[u64(coming if comes else nobody)] = to
+        chosen[u64(j)] = two[u64(code[u64(j)])]
+        to += comes
+        j += 1 - comes
+    _last(i, half, at, right_half, code, high, forth, right_code, right_time, one, chosen)
+    _last(j, code.size, to, right_code.size, code, high, forth, right_code, right_time, two, chosen)
+    for j in range(half, code.size):
+        if chosen[u64(j)] < 0:
+            chosen[u64(j)] = one[u64(code[u64(j)])]
+
+
+@helper
+def _last(first, stop, at, end, code, high, forth, right_code, right_time, latest, chosen):
+    for j in range(first, stop):
         i = u64(j)
-        while at < right_code.size and right_time[u64(at)] <= high[i] + forth:
+        while at < end and right_time[u64(at)] <= high[i] + forth:
             latest[u64(right_code[u64(at)])] = at
             at += 1
-        found = latest[u64(code[i])]
-        chosen[i] = found if found >= 0 and right_time[u64(found)] >= low[i] - back else -1
+        chosen[i] = latest[u64(code[i])]
+
+
+@kernel
+def none_before(low, back, right_time, chosen):
+    """-1 where the row that was chosen is before ``low - back``."""
+    for j in range(chosen.size):
+        i = u64(j)
+        if chosen[i] >= 0 and right_time[u64(chosen[i])] < low[i] - back:
+            chosen[i] = -1
+
+
+@kernel
+def take_words(words, places, out):
+    """The words at these places; any where there is none (-1)."""
+    for j in range(places.size):
+        i = u64(j)
+        out[i] = words[u64(max(places[i], 0))]
 
 
 @kernel
