@@ -48,10 +48,64 @@ def answered(plan: FeaturePlan, labels: Gone, events: Side, order: Ints) -> list
     if events.slices or (len(events.runs) > 1 and _by_run(plan.aggs)):
         return _of_runs(plan, plan.aggs, labels, events, order)
     rows, pools, found = _reached(plan, plan.aggs, labels, events)
+    answers = [_Answers(plan, plan.aggs, pools, labels.time, name) for name in plan.spec.ranges]
+    if len(found) > 1 and order.size and _by_run(plan.aggs):
+        nested = _nested(plan.aggs, rows, found)
+        if nested is not None:
+            return _of_nested(plan, plan.aggs, answers, rows, nested, order)
     columns: list[pa.Array] = []
-    for name, (first, count) in zip(plan.spec.ranges, found, strict=True):
-        columns += _Answers(plan, plan.aggs, pools, labels.time, name).columns(rows, first, count, order)
+    for mine, (first, count) in zip(answers, found, strict=True):
+        columns += mine.columns(rows, first, count, order)
     return columns
+
+
+def _nested(aggs: Plan, rows: Rows, found: list[tuple[Ints, Ints]]) -> list[tuple[int, Ints, Ints]] | None:
+    """Of ranges that end at the same event, from the shortest on: where each begins, and where the one before it does;
+    None if they do not, or are so long that cells of what they have in common are worth it."""
+    end = found[0][0] + found[0][1]
+    if not all(np.array_equal(first + count, end) for first, count in found[1:]):
+        return None
+    pieces, inner = [], end
+    for number in sorted(range(len(found)), key=lambda at: int(found[at][1].sum())):
+        begin = found[number][0]
+        if (begin > inner).any():
+            return None
+        pieces.append((number, begin, inner))
+        inner = begin
+    return pieces if int((end - inner).sum()) <= aggs.policy.long_ranges * len(rows) else None
+
+
+def _of_nested(
+    plan: FeaturePlan,
+    aggs: Plan,
+    answers: list[_Answers],
+    rows: Rows,
+    nested: list[tuple[int, Ints, Ints]],
+    order: Ints,
+) -> list[pa.Array]:
+    """Each range from the one within it and the events before that: an event of three ranges is looked at once."""
+    every = np.arange(order.size)
+
+    def lowered(part: slice) -> dict[int, list[pa.Array]]:
+        blocks = [b.identity(lane, every[part].size) for lane in aggs.lanes]
+        made = {}
+        for number, begin, end in nested:
+            more = np.flatnonzero(begin[part] < end[part])
+            blocks = [block.copy() for block in blocks]
+            if more.size:
+                added = lift_ranges(rows, begin[part][more], end[part][more]).blocks
+                for lane, block, piece in zip(aggs.lanes, blocks, added, strict=True):
+                    kinds.combine(lane.kind, more, np.arange(more.size), block, piece)
+            made[number] = answers[number].lowered(blocks, every[part])
+        return made
+
+    made = side_by_side(lowered, parts_of(order.size, plan.policy.threads, Share(plan.policy.thread_labels)))
+    taken = array_of(order)
+    return [
+        pa.concat_arrays(arrays).take(taken)
+        for number in range(len(answers))
+        for arrays in zip(*(share[number] for share in made), strict=True)
+    ]
 
 
 def _by_run(aggs: Plan) -> bool:
@@ -253,7 +307,7 @@ class _Answers:
             labels = some[part]
             begin = first[labels]
             found = _partials(self.aggs, rows, begin, begin + count[labels])
-            return [self._lowered(blocks, labels[at]) for at, blocks in found]
+            return [self.lowered(blocks, labels[at]) for at, blocks in found]
 
         policy = self.plan.policy
         made = side_by_side(lowered, parts_of(some.size, policy.threads, Share(policy.thread_labels)))
@@ -261,20 +315,20 @@ class _Answers:
 
     def of_partials(self, some: Ints, partials: Iterable[tuple[slice, Sequence[Block]]], order: Ints) -> list[pa.Array]:
         """Of labels that have events these partials, some at a time."""
-        return self._in_order(some, [self._lowered(blocks, some[at]) for at, blocks in partials], order)
+        return self._in_order(some, [self.lowered(blocks, some[at]) for at, blocks in partials], order)
 
     def _in_order(self, some: Ints, pieces: list[list[pa.Array]], order: Ints) -> list[pa.Array]:
         """The columns of all labels, those without events among them."""
         place = order
         if some.size < order.size:
-            pieces.append(self._lowered([b.identity(lane, 1) for lane in self.aggs.lanes], some))
+            pieces.append(self.lowered([b.identity(lane, 1) for lane in self.aggs.lanes], some))
             place = np.full(order.size, some.size)
             place[some] = np.arange(some.size)
             place = place[order]
         taken = array_of(place)
         return [pa.concat_arrays(parts).take(taken) for parts in zip(*pieces, strict=True)]
 
-    def _lowered(self, blocks: Sequence[Block], labels: Ints) -> list[pa.Array]:
+    def lowered(self, blocks: Sequence[Block], labels: Ints) -> list[pa.Array]:
         found = []
         for number, bound in self.aggs.aggs.items():
             array, overflow = bound.lower(
