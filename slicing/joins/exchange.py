@@ -311,15 +311,19 @@ def admit(operator: TwoSided, blobs: Iterable[bytes], prompt: bool = True) -> An
     return operator._worked(replace(state, tasks=tuple(tasks)), counts, late)
 
 
-def answer_of(spec: Asked, blobs: Iterable[bytes]) -> pa.Table:
-    """The answer for all rows of a place, as :func:`slicing.join` and :func:`slicing.features` have it."""
+def answer_of(spec: Asked, blobs: list[bytes]) -> pa.Table:
+    """The answer for all rows of a place, as :func:`slicing.join` and :func:`slicing.features` have it. The blobs are
+    let go, as they are as much again as the rows."""
     operator = start(spec)
     plan = state_of(operator).plan
-    arrived = [unpacked(plan, blob) for blob in sorted(blobs)]
-    left, right = (
-        _in_one_order(side, [a.rows for a in arrived if a.side == side.side and a.rows is not None])
-        for side in plan.sides
-    )
+    rows: tuple[list[pa.RecordBatch], ...] = ([], [])
+    blobs.sort(reverse=True)
+    while blobs:
+        arrived = unpacked(plan, blobs.pop())
+        if arrived.rows is not None:
+            rows[arrived.side].append(arrived.rows)
+        del arrived
+    left, right = map(_in_one_order, plan.sides, rows)
     answer: pa.Table = operator.whole(left, right)
     return answer
 
@@ -342,6 +346,7 @@ def _in_one_order(side: SidePlan, batches: list[pa.RecordBatch]) -> pa.RecordBat
     if not batches:
         return one_batch(side.schema.empty_table())
     batch = together(batches)
+    batches.clear()  # they are no longer needed, and as large
     time = side.measure.words(batch.column(side.time))
     order = np.argsort(time, kind="stable")
     ordered = time[order]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import random
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -130,6 +132,50 @@ def test_a_backfill_holds_one_piece_at_a_time(spread: str | None, monkeypatch: p
     assert plain(pa.Table.from_batches(found)) == plain(sl.features(labels, events, spec()))
     total = sum(len(blob) for blob in sent["slices"].to_pylist())
     assert len(largest) > 4 and max(largest) < total / 2  # five keys; with spans of time there are more pieces
+
+
+BACKFILL = """
+import resource
+
+import numpy as np
+import pyarrow as pa
+
+import slicing as sl
+from slicing.joins.exchange import Reader
+from spark_udfs.features import FeatureJob
+from spark_udfs.joins import PIECES, answer, with_schemas
+
+LABELS = pa.schema([("t", pa.int64()), ("k", pa.int64())])
+EVENTS = pa.schema([("t", pa.int64()), ("k", pa.int64()), ("v", pa.float64())])
+spec = sl.FeatureSpec("k", "t", {"9": 9, "ever": None}, {"n": sl.count(), "v": sl.sum("v")}, watermark=sl.manual())
+job = FeatureJob(with_schemas(spec, (LABELS, EVENTS)), 1)
+
+
+def sent(pieces, rows=300_000):
+    # what Spark gives a worker: the rows of one piece after the other
+    for number in range(12):
+        for side, schema, size in ((0, LABELS, rows // 50), (1, EVENTS, rows)):
+            reader, times = Reader(job.spec, side, 1), np.arange(size)[::-1]
+            columns = [times, times % 1000, times.astype(float)][: len(schema)]
+            reader.push(pa.table(list(map(pa.array, columns)), schema=schema))
+            yield pa.record_batch([pa.array([0], pa.int32()), pa.array([number % pieces], pa.int32()),
+                                   pa.array(reader.packed(), pa.binary())], schema=PIECES)
+
+
+for pieces, rows in (12, 1000), (12, 300_000), (1, 300_000):
+    count = sum(batch.num_rows for batch in answer(job, sent(pieces, rows)))
+    assert count == 12 * (rows // 50)
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+def test_a_backfill_needs_the_memory_of_one_piece() -> None:
+    """Twelve pieces of 7 MB, one after the other, and as one."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run([sys.executable, "-c", BACKFILL], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    before, in_pieces, as_one = map(int, done.stdout.split())
+    assert in_pieces - before < 60 < 120 < as_one - before
 
 
 @pytest.fixture(scope="module")
