@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 import slicing as sl
 from asv_benchmarks.peers import features
+from slicing.joins.exchange import state_of
 
 SECOND = 10**9
 SPAN = 1000 * SECOND
@@ -237,7 +238,7 @@ def pushes(rows: int, keys: int, band: int, batch: int, late: float = 0.0) -> di
     left, right = tables(rows, keys, late)
     delay = 10 * SECOND if late else 0
     spec = sl.JoinSpec("k", "t", (band // 2, band // 2), how="left", watermark=sl.bounded(delay))
-    op, spent, kept, pairs = sl.JoinOperator(spec), [], [], 0
+    op, spent, kept, of_payload, pairs = sl.JoinOperator(spec), [], [], [], 0
     for at in range(0, rows, batch):
         start = time.process_time()
         out = op.push_left(left.slice(at, batch))
@@ -246,6 +247,7 @@ def pushes(rows: int, keys: int, band: int, batch: int, late: float = 0.0) -> di
         spent.append(time.process_time() - start)
         pairs += out.stats.joined
         kept.append(out.stats.bytes / max(out.stats.held, 1))
+        of_payload.append(sum(side.next - side.base for side in state_of(op).sides) / max(out.stats.held, 1))
     settled = spent[len(spent) // 4 :]
     return {
         "M rows/s": 2 * batch * len(settled) / sum(settled) / 1e6,
@@ -253,6 +255,7 @@ def pushes(rows: int, keys: int, band: int, batch: int, late: float = 0.0) -> di
         "longest ms": 1e3 * max(settled),
         "pairs a row": pairs / rows,
         "bytes a row kept": statistics.median(kept),
+        "rows in memory for one kept": max(of_payload[len(spent) // 4 :]),
     }
 
 
