@@ -17,7 +17,7 @@ from slicing.closing.settle import nulled, settled
 from slicing.columns.arrow_io import no_rows
 from slicing.columns.arrow_out import Names, Pieces, array_of, repeated, texts
 from slicing.columns.keys import KeyTable, ranks_among
-from slicing.columns.order import sorting
+from slicing.columns.order import order_by, sorting
 from slicing.columns.values import NOWHERE, taken
 from slicing.query.plan import Plan
 from slicing.windows.bounds import BEGIN
@@ -259,7 +259,7 @@ def among(answers: Answers, others: Answers) -> npt.NDArray[np.bool_]:
     n = len(others)
     names = ("window", "start", "end", "code")
     columns = [np.append(getattr(others, c), getattr(answers, c)) for c in names]
-    order = np.lexsort(columns)
+    order = order_by(*columns)
     same = np.append(False, np.logical_and.reduce([c[order][1:] == c[order][:-1] for c in columns]))[: order.size]
     group = np.cumsum(~same) - 1
     held = np.zeros(order.size, np.bool_)

@@ -267,7 +267,7 @@ class JoinSpec:
         return f"sl.JoinSpec({', '.join(parts)})"
 
     def _check_spans(self) -> None:
-        check_alike(self.spans(), [f"within={self.within!r}"] if isinstance(self.within, Calendar) else [])
+        check_alike(self.spans(), [("within", self.within)] if isinstance(self.within, Calendar) else [])
 
     def spans(self) -> list[tuple[str, Span]]:
         """All spans of time, each with the argument that it is."""

@@ -195,9 +195,7 @@ class Spec:
         op: str | None = None,
         on_unmatched: str = "error",
     ) -> None:
-        def put(name: str, value: object) -> None:
-            object.__setattr__(self, name, value)
-
+        put = self.__dict__.__setitem__
         put("time", _time(time))
         put("by", _columns(by))
         put("windows", FrozenMap(_mapping(windows, "windows", _WINDOWS, "sl.tumbling('1m')")))
@@ -444,17 +442,18 @@ class Spec:
                 )
 
     def _check_spans(self) -> None:
-        times = [f"windows[{name!r}]={w!r}" for name, w in self.windows.items() if isinstance(w, Calendar)]
-        times += ["time=sl.processing_time()"] if isinstance(self.time, ProcessingTime) else []
+        times: list[tuple[str, object]] = []
+        times += [(f"windows[{name!r}]", w) for name, w in self.windows.items() if isinstance(w, Calendar)]
+        times += [("time", self.time)] if isinstance(self.time, ProcessingTime) else []
         check_alike(self._spans(), times)
 
     def _spans(self) -> Iterator[tuple[str, Span]]:
         for name, window in self.windows.items():
             if isinstance(window, Window) and is_dataclass(window):
-                for f in fields(window):
-                    value = getattr(window, f.name)
-                    if f.name in window.spans and isinstance(value, Duration | int):
-                        yield f"windows[{name!r}]: {f.name}", value
+                for span in window.spans:
+                    value = getattr(window, span) if span in window.__dataclass_fields__ else None
+                    if isinstance(value, Duration | int):
+                        yield f"windows[{name!r}]: {span}", value
         yield "allowed_lateness", self.allowed_lateness
         yield from self.watermark.spans().items()
         if self.idle is not None:
@@ -464,6 +463,8 @@ class Spec:
 
     def triggers(self) -> dict[str, Trigger]:
         """The windows that have a trigger."""
+        if self.trigger is None:
+            return {}
         found = {name: self.trigger_of(name) for name in self.windows}
         return {name: trigger for name, trigger in found.items() if trigger is not None}
 

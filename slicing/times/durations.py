@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import lru_cache
 
 import numpy as np
 
@@ -65,10 +66,12 @@ class Duration:
 
 def parse_span(value: object, argument: str, *, positive: bool = False) -> Duration | int:
     """What a user wrote for a span: a `Duration` for strings and timedeltas, an int for integer measures."""
-    sign = "positive " if positive else ""
-    allowed = (
-        f"{argument} must be a {sign}duration such as '1m', a timedelta or, for integer measures, a {sign}whole number"
-    )
+
+    def allowed() -> str:
+        sign = "positive " if positive else ""
+        kinds = f"a {sign}duration such as '1m', a timedelta or, for integer measures, a {sign}whole number"
+        return f"{argument} must be {kinds}"
+
     span: Duration | int | None
     if isinstance(value, Duration):
         span = value
@@ -85,7 +88,7 @@ def parse_span(value: object, argument: str, *, positive: bool = False) -> Durat
                     f"{argument} must be a duration whose units are clear, and 'M' may be months or minutes: write "
                     f"'1m' or '1min' for minutes, and use sl.calendar('1mo') for months; got {value!r}"
                 )
-            raise ValueError(f"{allowed}; got {value!r} (units, from the largest: w, d, h, m, s, ms, us, ns)")
+            raise ValueError(f"{allowed()}; got {value!r} (units, from the largest: w, d, h, m, s, ms, us, ns)")
         span = Duration(ns)
     elif isinstance(value, timedelta):
         # pandas' Timedelta is a timedelta with nanoseconds beside it
@@ -93,14 +96,14 @@ def parse_span(value: object, argument: str, *, positive: bool = False) -> Durat
         span = Duration(micros * 10**3 + int(getattr(value, "nanoseconds", 0)))
     elif isinstance(value, np.timedelta64):
         if (exact := numpy_ns(value)) is None:
-            raise ValueError(f"{allowed}; got {value!r}, which is not a whole number of nanoseconds")
+            raise ValueError(f"{allowed()}; got {value!r}, which is not a whole number of nanoseconds")
         span = Duration(exact)
     elif isinstance(value, int | np.integer) and not isinstance(value, bool):
         span = int(value)
     else:
-        raise TypeError(f"{allowed}; got {value!r} of type {type(value).__name__}")
+        raise TypeError(f"{allowed()}; got {value!r} of type {type(value).__name__}")
     if positive and amount(span) <= 0:
-        raise ValueError(f"{allowed}; got {value!r}")
+        raise ValueError(f"{allowed()}; got {value!r}")
     return span
 
 
@@ -122,15 +125,16 @@ def shown(value: object) -> str:
     return repr(str(value)) if isinstance(value, Duration) else repr(value)
 
 
-def check_alike(spans: Iterable[tuple[str, Duration | int]], others: Sequence[str] = ()) -> None:
+def check_alike(spans: Iterable[tuple[str, Duration | int]], others: Sequence[tuple[str, object]] = ()) -> None:
     """Durations and whole numbers do not mix: a column is either a time or an integer measure.
 
     ``spans`` are named by their arguments; ``others`` are arguments that need a time column.
     """
     found = list(spans)
-    durations = [f"{where}={str(span)!r}" for where, span in found if isinstance(span, Duration)] + list(others)
-    numbers = [f"{where}={span}" for where, span in found if not isinstance(span, Duration) and span != 0]
-    if durations and numbers:
+    lasting = [*(span for span in found if isinstance(span[1], Duration)), *others]
+    counted = [span for span in found if not isinstance(span[1], Duration) and span[1] != 0]
+    if lasting and counted:
+        durations, numbers = ([f"{where}={shown(value)}" for where, value in some] for some in (lasting, counted))
         raise ValueError(
             f"spans must be all durations (for a time column) or all whole numbers (for an integer column); got "
             f"{durations[0]} and {numbers[0]}"
@@ -147,6 +151,7 @@ def parts(text: str) -> list[tuple[int, str]]:
     return [(int(count), _UNIT_OF.get(unit) or _UNIT_OF_WORD.get(unit.lower(), unit)) for count, unit in found]
 
 
+@lru_cache(256)
 def _span_ns(text: str) -> int | None:
     found = parts(text)
     units = [unit for _, unit in found]
