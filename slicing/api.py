@@ -29,6 +29,7 @@ from slicing.windows.builtin import flag_argument
 Ints = npt.NDArray[np.int64]
 
 DENSE = 8  # rows a cell: where there are more, few cells are held, and pieces cost more than they save
+FIRST_ROWS = 1 << 14  # that tell whether pieces may pay; to push more of them apart costs 7 % of 20 rows a slice
 
 
 def aggregate(
@@ -131,40 +132,75 @@ def _in_turn(operator: Operator, held: Sequence[pa.RecordBatch], rows: int) -> l
     Give the windows that they close, none if it does not pay to close any before the end.
 
     What is given out at once need not be held, nor sorted in the end. 5 M rows that become as many results: cells of
-    all of them cost 1.4 s of CPU, most of it for memory that is touched once, those of a piece at a time 0.5 s.
+    all of them cost 1.4 s of CPU, most of it for memory that is touched once, those of a piece at a time 0.5 s. 10 M
+    rows kept for windows of 1000, 20 % of them late: 14 -> 34 M rows/s; in order by 1000 keys, windows of 100: 8 -> 27.
     """
-    pieces = [b.slice(at, rows) for b in held for at in range(0, b.num_rows, rows)]
-    operator.push(pieces[0])
-    state = operator._state
+    first = held[0].slice(0, FIRST_ROWS)
+    looked = Operator(operator.spec, policy=operator._policy)
+    looked.push(first)
+    if _may_pay(looked, first):
+        pieces = [b.slice(at, rows) for b in held for at in range(0, b.num_rows, rows)]
+        operator.push(pieces[0])
+        state = operator._state
+        assert state is not None
+        pays = state.plan.keeps_rows or _many_results(state, pieces[0].num_rows)
+        until = _least_to_come(state, pieces) if pays else None
+        if until is not None:
+            closed = [operator._advance(int(until[0])).windows]
+            for piece, upto in zip(pieces[1:], until[1:], strict=True):
+                operator._upto = int(upto)
+                closed.append(operator.push(piece).windows)
+            return closed
+        held = [held[0].slice(rows), *held[1:]]
+    for batch in held:
+        operator.push(batch)
+    return []
+
+
+def _may_pay(looked: Operator, first: pa.RecordBatch) -> bool:
+    """Whether the first rows, which an operator of their own has taken, are worth a look at more of them."""
+    state = looked._state
     assert state is not None
-    until = _least_to_come(state, pieces) if _many_results(state, pieces[0].num_rows) else None
-    if until is None:
-        for batch in [held[0].slice(rows), *held[1:]]:
-            operator.push(batch)
-        return []
-    closed = [operator._advance(int(until[0])).windows]
-    for piece, upto in zip(pieces[1:], until[1:], strict=True):
-        operator._upto = int(upto)
-        closed.append(operator.push(piece).windows)
-    return closed
+    if not _gives_in_order(state.plan):
+        return False
+    return _sorts_rows(state, first) if state.plan.keeps_rows else _many_results(state, first.num_rows)
+
+
+def _gives_in_order(plan: Plan) -> bool:
+    """Whether each window is given out once, as the watermark passes its end: by then those before it were."""
+    if plan.fill or plan.full or plan.idle is not None or plan.spec.emit != "final" or plan.spec.trigger is not None:
+        return False
+    if plan.keeps_slices:
+        return not (plan.keeps_rows or plan.fragments)
+    return all(window.closes_at_end for window in plan.bound_rows.values())
 
 
 def _many_results(state: State, rows: int) -> bool:
-    plan = state.plan
-    alone = plan.keeps_slices and not (plan.keeps_rows or plan.fragments or plan.fill or plan.full)
-    final = plan.idle is None and plan.spec.emit == "final" and plan.spec.trigger is None
-    return alone and final and len(state.store) * DENSE > rows
+    return len(state.store) * DENSE > rows
+
+
+def _sorts_rows(state: State, first: pa.RecordBatch) -> bool:
+    """Whether rows are kept that have to be put in order, by key or by time. Others are read where they lie."""
+    times = _times(state, first)
+    return bool(state.plan.spec.by) or (times is not None and bool((times[1:] < times[:-1]).any()))
+
+
+def _times(state: State, piece: pa.RecordBatch) -> Ints | None:
+    """Those that are there; None where the data does not have them."""
+    measure, name = state.plan.measure, state.plan.spec.time
+    if not isinstance(name, str) or measure.is_uint64:
+        return None
+    column = piece.column(name)
+    return measure.words(column.drop_null() if column.null_count else column)
 
 
 def _least_to_come(state: State, pieces: Sequence[pa.RecordBatch]) -> Ints | None:
     """What no row after each piece comes before; None where rows are in no order."""
-    measure, name = state.plan.measure, state.plan.spec.time
-    if not isinstance(name, str) or measure.is_uint64:
-        return None
     low, high = np.full((2, len(pieces) + 1), LIMIT)
     for i, piece in enumerate(pieces):
-        column = piece.column(name)
-        times = measure.words(column.drop_null() if column.null_count else column)
+        times = _times(state, piece)
+        if times is None:
+            return None
         if times.size:
             low[i], high[i] = times.min(), times.max()
     to_come = np.minimum.accumulate(low[::-1])[::-1][1:]

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import slicing as sl
@@ -21,6 +22,18 @@ WINDOWS = {
     "cumulate": {"w": sl.cumulate("4s", "1s")},
 }
 
+
+OF_ROWS = {
+    "rows": {"w": sl.rows(3)},
+    "two": {"w": sl.rows(5, every=2), "x": sl.rows(4)},
+    "stream": {"w": sl.rows(7, per_key=False)},
+    "arrival": {"w": sl.rows(4, order="arrival")},
+    "partial": {"w": sl.rows(4, partial=True)},
+    "per row": {"w": sl.per_row("200ms")},
+    "some": {"w": sl.per_row("200ms", every=3), "x": sl.rows(6)},
+    "around": {"w": sl.per_row(before="100ms", after="100ms")},
+    "last": {"w": sl.last_rows(5, "1s")},
+}
 
 POLICY = Policy(push_rows=PIECE, gathered_rows=64)
 
@@ -53,6 +66,25 @@ def test_answers_are_those_of_a_flush(windows, by):
         found = in_pieces(data, spec)
         assert found.equals(at_once(data, spec))
         assert found["n"].num_chunks == 1 or late < 10**9
+
+
+@pytest.mark.parametrize("by", [(), "k"])
+@pytest.mark.parametrize("windows", OF_ROWS)
+def test_windows_of_rows_are_those_of_a_flush(windows, by):
+    spec = sl.Spec("t", OF_ROWS[windows], AGGS, by=by)
+    for seed, late in ((0, 0), (1, 300_000), (3, 10**9)):
+        data = rows(seed, late, nulls=seed == 1)
+        data = data.filter(pc.is_valid(data["t"])).combine_chunks()
+        assert in_pieces(data, spec).equals(at_once(data, spec))
+
+
+def test_rows_that_have_to_be_sorted_are_let_go_on_the_way():
+    for windows in ({"w": sl.rows(3)}, {"w": sl.per_row("200ms")}):
+        by_key, plain = sl.Spec("t", windows, AGGS, by="k"), sl.Spec("t", windows, AGGS)
+        assert in_pieces(rows(0, 0), by_key)["n"].num_chunks > 10
+        assert in_pieces(rows(0, 300_000), plain)["n"].num_chunks > 10
+        assert in_pieces(rows(0, 0), plain)["n"].num_chunks == 1
+        assert in_pieces(rows(0, 10**9), by_key)["n"].num_chunks == 1
 
 
 def test_what_is_over_is_given_out():

@@ -156,6 +156,7 @@ class BoundPerRow(BoundRows):
         self.revises = binding.revises
         self.back, self.ahead = window.reach(binding.measure)
         self.waits, self.needed = max(self.ahead, 0), max(self.back, 0)  # until it is complete; before it, to be kept
+        self.closes_at_end = self.waits == 0
         self.recent = self.ahead == 0 and self.back >= 0  # it ends with the row, and holds it
         # and told once
         self.at_all_rows = self.recent and self.every == 1 and not (self.revises or binding.added)

@@ -96,6 +96,7 @@ class BoundRowCount(BoundRows):
     def __init__(self, window: RowCount, binding: Binding) -> None:
         self.number = binding.number
         self.n, self.every, self.partial = window.n, window.every, window.partial
+        self.closes_at_end = not window.partial
         self.notes = binding.added  # rows that were let go
         self.origin = BEGIN if binding.since is None else binding.since
         self.worth_slices = binding.slice_rows * len(self.edges) <= self.every

@@ -262,6 +262,7 @@ class BoundRows:
     by_key: bool = True  # whether a key's windows are told by its rows alone
     wakes: bool = False  # whether time alone may complete a window or let rows go
     tiles: bool = False  # whether a row's rank in its key tells them all, and each ends where one begins
+    closes_at_end: bool = False  # whether each of its windows is complete once the watermark is past its end
     # why it needs rows one by one; None: final rows tell where its windows begin and end, and are many between those
     needs_rows: str | None = "may begin or end at any of them"
 
