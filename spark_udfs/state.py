@@ -38,7 +38,7 @@ from spark_udfs.held import HOLD_BYTES, Held
 from spark_udfs.policy import DEFAULT, Policy
 
 MAGIC = b"SLICESTA"
-FORMAT = 5
+FORMAT = 6
 SUFFIX = ".slices"
 _NAME = re.compile(r"(\d{12,})(?:-(\d+))?\.([0-9a-f]{16})\.((?:-?\d+|none)(?:_(?:-?\d+|none))?)\.slices")
 _DRAINED = re.compile(r"(\d{12,})\.drained")

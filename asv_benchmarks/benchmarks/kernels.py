@@ -37,7 +37,7 @@ class Reduce:
         floats, integers = kinds.identity(kinds.BASIC_F, cells), kinds.identity(kinds.BASIC_I, cells)
         edges = np.arange(time[0] // SECOND + 1, time[-1] // SECOND + 2) * SECOND
         positions, found = np.empty(edges.size, np.int64), np.empty((rows // 16 + 16, 5), np.int64)
-        quads = Quads(cells)
+        quads = Quads(cells, kinds.BASIC_F)
         run, out = (np.array([0]), np.array([rows])), np.empty(rows, np.int64)
         lows, highs = np.empty((2, -(-rows // 512)), np.int64)
         scan(time, 512, lows, highs)

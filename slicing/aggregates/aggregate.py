@@ -19,6 +19,7 @@ from slicing.aggregates.arithmetic import Lowered, calculated
 from slicing.cells.lanes import Lane
 from slicing.columns.expressions import column_or_derived, likely_type
 from slicing.columns.values import BOOL, DURATION, FLOAT, INTEGER, NESTED, NUMERIC, RANKED, TIME, ValueType
+from slicing.kernels.combine import EXTREME
 
 Block = Any  # see slicing.cells.blocks
 
@@ -36,6 +37,12 @@ class BoundAggregate:
     # of each lane's partials that ``lower`` reads; None: all. Without 0 only whether it is 0, the count, matters
     words: frozenset[int] | None = None
     number: int | None = None  # the word of its lane that its answers are, as numbers that lie in a column
+
+    @property
+    def read(self) -> set[Lane]:
+        """What is asked of its lanes at least."""
+        only_sums = self.words is not None and max(self.words, default=0) < EXTREME
+        return {lane.sums if only_sums else lane for lane in self.lanes}
 
 
 Through = Callable[["Aggregate", BoundAggregate], BoundAggregate]  # what becomes of each aggregate that is bound

@@ -213,7 +213,7 @@ def _geometric_mean(agg: Aggregate, value: ValueType, types: Mapping[str, pa.Dat
     def lower(b: list[Ints], pools: Pools) -> Lowered:
         return _floats(b[0], np.exp(_divide(_float_sum(b[0]), b[0][:, 0])))
 
-    return BoundAggregate((_lane(agg, kinds.BASIC_F, Feed(agg.column, "log")),), pa.float64(), lower)
+    return BoundAggregate((_lane(agg, kinds.BASIC_F, Feed(agg.column, "log")),), pa.float64(), lower, TOTAL)
 
 
 def _edge(kind: int) -> Callable[[Aggregate, ValueType, Mapping[str, pa.DataType]], BoundAggregate]:

@@ -29,5 +29,10 @@ class Lane(NamedTuple):
         """Whether it is the number of rows."""
         return self == COUNTS_ALL
 
+    @property
+    def sums(self) -> Lane:
+        """The lane of its counts and sums alone; itself where it has no more."""
+        return self._replace(kind=kinds.SUMS.get(self.kind, self.kind))
+
 
 COUNTS_ALL = Lane(kinds.COUNT, (), None)

@@ -3,13 +3,13 @@
 Most state lies still: cells wait for the windows they are in. A run that no push is about to merge is kept packed.
 Where its slices begin is a directory, an entry a slice, in place of an end a cell. Codes and numbers of rows are looked
 at as they are in the run: a word that is the same in all cells takes no bytes; one whose values span less than 2**32
-takes 4 beside the least of them; any other one takes 8. So nothing is lost, whatever the values. Counts that are the
-number of rows are kept once. Sliding windows by 1000 to 1 M keys, pushes that close nothing or one: 72 -> 49 bytes a
-cell, 1.07 to 1.18 times the CPU.
+takes 4 beside the least of them; any other one takes 8. So nothing is lost, whatever the values. Words that are the
+same as another one, as counts are the number of rows, are kept once.
 
 The words of partials lie as they are, since those who add them up read them there. Where a cell has many of them
-(``Plan.wide``) each one is packed in the same way: cells of one row, most of whose words are constants or small, come
-to about the bytes of the row. To make them again takes 0.5 to 1 ns a word.
+(``Plan.wide``) each one is packed in the same way. To make them again takes 0.5 to 1 ns a word. Cells of one row, if a
+run has enough of them, are packed by themselves: a count, a sum of squares and the like are the same in all, the least
+value, the largest one and the sum are one word. So they come to the bytes of the row.
 
 A packed run is a table like any other for those who ask, and never changed. Some of it side by side is a view. Its
 words are made when they are asked for, and dropped at the end of the push (:meth:`Packed.rested`).
@@ -31,9 +31,12 @@ from slicing.kernels import packed as kernels
 from slicing.kernels.cells import CODE, END, ROWS
 
 Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 
 NARROW = 1 << 32  # values that 4 bytes tell apart
 SLICE = 24  # bytes of one in the directory, and of what becomes of it
+SINGLE = 0.1  # the share of cells of one row from which on these are packed by themselves
+PIECE = 1024  # cells, of each of which it is known how many cells of one row are before it
 PLAIN = 3  # words of a cell beside its partials
 
 
@@ -65,8 +68,11 @@ class Packed(Cells):
 
     @lazy
     def blocks(self) -> tuple[Block, ...]:  # type: ignore[override]
-        some = slice(self._at, self._at + self._size)
-        return tuple([b[some] if isinstance(b, np.ndarray) else self._words(b) for b in self._kept.blocks])
+        return self._partials(self._at, self._size)
+
+    def _partials(self, at: int, size: int) -> tuple[Block, ...]:
+        kept = self._kept
+        return tuple([b[at : at + size] if isinstance(b, np.ndarray) else kept.of(b, at, size) for b in kept.blocks])
 
     def rested(self) -> Packed:
         """Without what was made of it."""
@@ -76,11 +82,21 @@ class Packed(Cells):
 
     @property
     def code(self) -> Ints:
-        return self._words(slice(CODE, ROWS))[:, 0]
+        return self._kept.of(slice(CODE, ROWS), self._at, self._size)[:, 0]
 
     @property
     def rows(self) -> Ints:
-        return self._words(slice(ROWS, PLAIN))[:, 0]
+        return self._kept.of(slice(ROWS, PLAIN), self._at, self._size)[:, 0]
+
+    @property
+    def one_slice(self) -> bool:
+        return len(self.slice_ends) == 1
+
+    def partials(self, some: slice) -> tuple[Block, ...]:
+        first, last, _ = some.indices(self._size)
+        if "blocks" in self.__dict__:
+            return super().partials(some)
+        return self._partials(self._at + first, last - first)
 
     @property
     def end(self) -> Ints:
@@ -92,7 +108,7 @@ class Packed(Cells):
 
     @property
     def nbytes(self) -> int:
-        return self._size * self._kept.cell + SLICE * len(self.slice_ends)
+        return round(self._size * self._kept.cell) + SLICE * len(self.slice_ends)
 
     @property
     def weight(self) -> int:
@@ -128,18 +144,14 @@ class Packed(Cells):
         some = slice(int(starts.searchsorted(first, "right")) - 1, int(starts.searchsorted(first + size)))
         return Packed(self._kept, ends[some], np.maximum(starts[some] - first, 0), self._at + first, size)
 
-    def _words(self, some: slice) -> Ints:
-        out = np.empty((self._size, some.stop - some.start), np.int64)
-        self._kept.words.into(out, 0, some, self._at)
-        return out
-
 
 class _Kept:
     """What runs and parts of them are views of: packed words, and each lane's partials, or which words they are."""
 
     def __init__(self, cells: Cells, lanes: Sequence[Lane], wide: bool) -> None:
         self.lanes, self.wide, self.blocks = lanes, wide, list[Ints | slice]()
-        tables, at, self.cell = [cells.meta], PLAIN, 0
+        self.cell: float = 0  # bytes of one
+        tables, at = [cells.meta], PLAIN
         for lane, block in zip(lanes, cells.blocks, strict=True):
             if lane.counts_all:
                 self.blocks.append(slice(ROWS, PLAIN))
@@ -150,12 +162,23 @@ class _Kept:
             else:
                 self.blocks.append(block)
                 self.cell += block.itemsize * block.shape[1]
-        self.words = _Words([np.require(table, requirements=["C", "W"]) for table in tables])
+        tables = [np.require(table, requirements=["C", "W"]) for table in tables]
+        single = cells.meta[:, ROWS] == 1 if wide else np.zeros(0, np.bool_)
+        some = SINGLE * len(cells) <= np.count_nonzero(single) < len(cells) and wide
+        self.words: _Words | _Apart = _Apart(single, tables) if some else _Words(tables)
         self.cell += self.words.cell
+
+    def of(self, some: slice, first: int, size: int) -> Ints:
+        """Some of the words of so many cells from ``first`` on."""
+        out = np.empty((size, some.stop - some.start), np.int64)
+        self.words.into(out, 0, some, first)
+        return out
 
 
 class _Words:
     """Words of some tables side by side: of the first one all but the ends of slices."""
+
+    cell: float  # bytes of one
 
     def __init__(self, tables: Sequence[Ints]) -> None:
         bounds = np.cumsum([0, *(table.shape[1] for table in tables)])
@@ -163,23 +186,52 @@ class _Words:
         self.low, high = np.empty((2, words), np.int64)
         for table, (first, last) in zip(tables, pairwise(bounds), strict=True):
             kernels.spans(table, self.low[first:last], high[first:last])
-        self.form, narrow, wide, copies = np.full(words, kernels.SAME, np.int64), 0, 0, []
+        self.form, narrow, wide, copies = np.full(words, kernels.SAME, np.int64), 0, 0, {}
+        columns = [(table, w) for table in tables for w in range(table.shape[1])]
+        known: dict[tuple[int, int], list[int]] = {}  # words by the least and the most of their values
         for w, (low, most) in enumerate(zip(self.low.tolist(), high.tolist(), strict=True)):
             if w == END or low == most:
                 continue
-            part = int(bounds.searchsorted(w, "right")) - 1
-            if part and w == bounds[part] and kernels.alike(tables[part], 0, tables[0], ROWS):
-                copies.append(w)  # of the number of rows
-            elif most - low < NARROW:
+            others = known.setdefault((low, most), [])
+            same = [v for v in others if kernels.alike(*columns[w], *columns[v])]
+            if same:
+                copies[w] = same[0]
+                continue
+            others.append(w)
+            if most - low < NARROW:
                 self.form[w], narrow = narrow, narrow + 1
             else:
                 self.form[w], wide = kernels.WIDE - wide, wide + 1
         self.narrow, self.wide = np.empty((narrow, size), np.uint32), np.empty((wide, size), np.int64)
         for table, (first, last) in zip(tables, pairwise(bounds), strict=True):
             kernels.pack(table, self.form[first:last], self.low[first:last], self.narrow, self.wide)
-        self.form[copies], self.low[copies] = self.form[ROWS], self.low[ROWS]
+        for w, v in copies.items():
+            self.form[w] = self.form[v]
         self.cell = 4 * narrow + 8 * wide
 
     def into(self, out: Ints, column: int, some: slice, first: int) -> None:
         """Some of the words of the cells from ``first`` on, into the columns of a table from ``column`` on."""
         kernels.unpack(self.form[some], self.low[some], self.narrow, self.wide, first, out, column)
+
+    def spread(self, out: Ints, column: int, some: slice, first: int, at: Ints) -> None:
+        """The same into the rows ``at`` of a table."""
+        kernels.spread(self.form[some], self.low[some], self.narrow, self.wide, first, at, out, column)
+
+
+class _Apart:
+    """Words of cells of one row, and those of the others."""
+
+    def __init__(self, single: Mask, tables: Sequence[Ints]) -> None:
+        self._single = single
+        pieces = np.add.reduceat(single, np.arange(0, single.size, PIECE), dtype=np.int64)
+        self._before = np.append(0, np.cumsum(pieces))
+        cells = [which.nonzero()[0] for which in (single, ~single)]
+        self._parts = [_Words([table.take(of, axis=0) for table in tables]) for of in cells]
+        self.cell = 1 + sum(part.cell * of.size for part, of in zip(self._parts, cells, strict=True)) / single.size
+
+    def into(self, out: Ints, column: int, some: slice, first: int) -> None:
+        start = first // PIECE
+        ones = int(self._before[start] + np.count_nonzero(self._single[start * PIECE : first]))
+        single = self._single[first : first + len(out)]
+        for part, before, which in zip(self._parts, (ones, first - ones), (single, ~single), strict=True):
+            part.spread(out, column, some, before, which.nonzero()[0])

@@ -185,6 +185,15 @@ class Cells:
         return self.starts
 
     @property
+    def one_slice(self) -> bool:
+        """Whether all cells are of one slice; there are some."""
+        return bool(self.meta[0, END] == self.meta[-1, END])
+
+    def partials(self, some: slice) -> tuple[Block, ...]:
+        """The blocks of some cells side by side."""
+        return tuple(map(itemgetter(some), self.blocks))
+
+    @property
     def slice_ends(self) -> Ints:
         if self.ends is None:
             end = self.meta[:, END]

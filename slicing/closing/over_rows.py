@@ -148,19 +148,27 @@ def _extreme(column: _Column, word: int, ranges: Of, out: Ints, as_numbers: bool
     least_of(x, fold, flip, fold if as_numbers else _ZERO, bottom, *found, np.empty(x.size, np.int64), out)
 
 
-def _basic_i(column: _Column, ranges: Of, block: Ints) -> None:
+def _sum_i(column: _Column, ranges: Of, block: Ints) -> None:
     if 1 in column.words:
         held = column.held(ranges)
         totals(held, 0, 0xFFFFFFFF, ranges, block[:, 1])  # of halves, which fit
         totals(held, 32, -1, ranges, block[:, 2])
+
+
+def _basic_i(column: _Column, ranges: Of, block: Ints) -> None:
+    _sum_i(column, ranges, block)
     _extremes(column, ranges, block)
 
 
-def _basic_f(column: _Column, ranges: Of, block: Ints) -> None:
+def _sum_f(column: _Column, ranges: Of, block: Ints) -> None:
     if 1 in column.words:
         held, floats = column.held(ranges), block.view(np.float64)
         bottom, _, first, last, *_ = ranges
         sums_of(held, bottom, first, last, np.empty((2, held.size)), floats[:, 1], floats[:, 2])
+
+
+def _basic_f(column: _Column, ranges: Of, block: Ints) -> None:
+    _sum_f(column, ranges, block)
     _extremes(column, ranges, block)
 
 
@@ -169,4 +177,6 @@ _FILL: dict[object, Callable[[_Column, Of, Ints], None]] = {
     kinds.BASIC_F: _basic_f,
     kinds.BASIC_I: _basic_i,
     kinds.EXTREMES: _extremes,
+    kinds.SUM_F: _sum_f,
+    kinds.SUM_I: _sum_i,
 }

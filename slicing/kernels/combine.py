@@ -12,6 +12,7 @@ COUNT                 count
 BASIC_F               count, sum f, lost f, min key, max key (keys order floats as integers; lost: what rounding
                       took from the sum)
 BASIC_I               count, low sum, high sum, min, max     (sum = high * 2**32 + low, never overflows)
+SUM_F, SUM_I          the first three words of these: nobody reads the least and the most
 EXTREMES              count, min, max
 MOMENTS               count, mean f, M2 f
 PRODUCT_F             count, product f
@@ -31,7 +32,11 @@ from slicing.kernels.kernel import helper, kernel
 
 COUNT, BASIC_F, BASIC_I, EXTREMES, MOMENTS, PRODUCT_F, PRODUCT_I, FIRST, LAST, ARG, EXTREME_COUNT = range(11)
 NET, NET_SUM = 11, 12
+SUM_F, SUM_I = 13, 14
 SIGNED = (NET, NET_SUM)  # their first word may be 0 or below where there are rows
+FLOATS, INTEGERS = (BASIC_F, SUM_F), (BASIC_I, SUM_I)
+SUMS = {BASIC_F: SUM_F, BASIC_I: SUM_I}
+EXTREME = 3  # the words of a basic partial that a sum has
 
 # answers that ranges of rows are told at once, beside the words of their partials: of integers that never overflow
 TOTAL, MEAN = -1, -2
@@ -56,6 +61,8 @@ IDENTITY = {
     EXTREME_COUNT: (0, TOP, 0),
     NET: (0,),
     NET_SUM: (0, 0, 0),
+    SUM_F: (0, 0, 0),
+    SUM_I: (0, 0, 0),
 }
 PIECE = 512
 _pieces = {}
@@ -130,7 +137,16 @@ def combine_basic_i(into, source, out, fout, cells, fcells):
 
 
 @kernel
-def combine_net_sum(into, source, out, fout, cells, fcells):
+def combine_sum_f(into, source, out, fout, cells, fcells):
+    for i in range(into.size):
+        a, b = np.uint64(into[i]), np.uint64(source[i])
+        out[a, 0] += cells[b, 0]
+        fout[a, 1], lost = summed(fout[a, 1], fout[a, 2], fcells[b, 1])
+        fout[a, 2] = lost + fcells[b, 2]
+
+
+@kernel
+def combine_sum_i(into, source, out, fout, cells, fcells):
     for i in range(into.size):
         a, b = np.uint64(into[i]), np.uint64(source[i])
         low = out[a, 1] + cells[b, 1]
@@ -243,7 +259,9 @@ _KERNELS = {
     LAST: combine_last,
     ARG: combine_arg,
     EXTREME_COUNT: combine_extreme_count,
-    NET_SUM: combine_net_sum,
+    NET_SUM: combine_sum_i,
+    SUM_F: combine_sum_f,
+    SUM_I: combine_sum_i,
 }
 
 
@@ -257,7 +275,7 @@ def combine(kind, into, source, out, cells):
 
 # --- the inverse, where it is exact: sums of integers wrap the same way there and back --------------------------------
 
-REMOVABLE = {COUNT: (), BASIC_I: (3, 4)}  # and the words that mean nothing afterwards
+REMOVABLE = {COUNT: (), BASIC_I: (3, 4), SUM_I: ()}  # and the words that mean nothing afterwards
 
 
 @kernel

@@ -52,6 +52,24 @@ def pack(words, form, low, narrow, wide):
 
 
 @kernel
+def spread(form, low, narrow, wide, first, to, out, column):
+    """The words of the cells from ``first`` on, into the rows ``to`` of a table, and its columns from ``column`` on."""
+    for start in range(0, to.size, PIECE):
+        stop = min(start + PIECE, to.size)
+        for w in range(form.size):
+            place, least, at = form[w], low[w], np.uint64(column + w)
+            if place == SAME:
+                for i in range(start, stop):
+                    out[np.uint64(to[i]), at] = least
+            elif place >= 0:
+                for i in range(start, stop):
+                    out[np.uint64(to[i]), at] = least + np.int64(narrow[np.uint64(place), np.uint64(first + i)])
+            else:
+                for i in range(start, stop):
+                    out[np.uint64(to[i]), at] = wide[np.uint64(WIDE - place), np.uint64(first + i)]
+
+
+@kernel
 def unpack(form, low, narrow, wide, first, out, column):
     """The words of the cells from ``first`` on, into the columns of a table from ``column`` on."""
     for start in range(0, out.shape[0], PIECE):

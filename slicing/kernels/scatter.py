@@ -4,7 +4,7 @@ that is thrown away."""
 import numpy as np
 
 from slicing.kernels.at_once import add_basic_f, widen_span
-from slicing.kernels.combine import BOTTOM, LOW, SHIFT, TOP, earlier, summed
+from slicing.kernels.combine import BOTTOM, EXTREME, LOW, SHIFT, TOP, earlier, summed
 from slicing.kernels.floats import floats
 from slicing.kernels.kernel import kernel
 from slicing.kernels.prefetch import ahead
@@ -87,7 +87,8 @@ def settle(which, Q, spilt, A):
         G[i, 1], G[i, 2] = F[c, 1], 0.0
         if n > OFTEN:
             G[i, 1], G[i, 2] = summed(spilt[c, 0], spilt[c, 1], F[c, 1])
-        A[i, 3], A[i, 4] = ~Q[c, 2], Q[c, 3]
+        if A.shape[1] > EXTREME:
+            A[i, 3], A[i, 4] = ~Q[c, 2], Q[c, 3]
 
 
 @kernel
@@ -101,6 +102,17 @@ def scatter_basic_i(cell, x, A):
         A[c, 2] += v >> SHIFT
         A[c, 3] = min(A[c, 3], v)
         A[c, 4] = max(A[c, 4], v)
+
+
+@kernel
+def scatter_sum_i(cell, x, A):
+    for i in range(cell.size):
+        ahead(i, cell, x, A)
+        c = np.uint64(cell[i])
+        v = x[i]
+        A[c, 0] += 1
+        A[c, 1] += v & LOW
+        A[c, 2] += v >> SHIFT
 
 
 @kernel

@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from slicing.kernels.at_once import short_run
-from slicing.kernels.combine import BOTTOM, LOW, SHIFT, TOP, summed
+from slicing.kernels.combine import BOTTOM, EXTREME, LOW, SHIFT, TOP, summed
 from slicing.kernels.floats import INF_BITS, is_nan, order_key
 from slicing.kernels.kernel import helper, kernel
 from slicing.kernels.on_stack import on_stack
@@ -67,7 +67,8 @@ def segment_basic_f(first, last, x, bits, A, F):
         c = np.uint64(p)
         A[c, 0] = size
         F[c, 1], F[c, 2] = total, lost
-        A[c, 3], A[c, 4] = low, high
+        if A.shape[1] > EXTREME:
+            A[c, 3], A[c, 4] = low, high
 
 
 @kernel
@@ -84,7 +85,9 @@ def segment_basic_i(first, last, x, A):
             high_sum += v >> SHIFT
             low = min(low, v)
             high = max(high, v)
-        A[p, 0], A[p, 1], A[p, 2], A[p, 3], A[p, 4] = y.size, low_sum, high_sum, low, high
+        A[p, 0], A[p, 1], A[p, 2] = y.size, low_sum, high_sum
+        if A.shape[1] > EXTREME:
+            A[p, 3], A[p, 4] = low, high
 
 
 @kernel
@@ -172,8 +175,9 @@ def with_row(held, x, low_key, high_key, n, total, low, high):
 def add_part(A, F, c, n, total, low, high):
     A[c, 0] += n
     F[c, 1], F[c, 2] = summed(F[c, 1], F[c, 2], total)
-    A[c, 3] = min(A[c, 3], low)
-    A[c, 4] = max(A[c, 4], high)
+    if A.shape[1] > EXTREME:
+        A[c, 3] = min(A[c, 3], low)
+        A[c, 4] = max(A[c, 4], high)
 
 
 @helper
@@ -232,7 +236,8 @@ def masked_basic_i(runs, t, valid, x, A):
     for p in range(runs.shape[0]):
         after, until = runs[p, 3], runs[p, 4]
         c = runs[p, 2]
-        n, low_sum, high_sum, low, high = A[c, 0], A[c, 1], A[c, 2], A[c, 3], A[c, 4]
+        n, low_sum, high_sum = A[c, 0], A[c, 1], A[c, 2]
+        low, high = TOP, BOTTOM
         for start in range(runs[p, 0], runs[p, 1], BLOCK):
             stop = min(start + BLOCK, runs[p, 1])
             w = times_of_valid(t[start:stop], valid[start:stop], spare)
@@ -245,7 +250,9 @@ def masked_basic_i(runs, t, valid, x, A):
                 high_sum += u >> SHIFT if held else np.int64(0)
                 low = min(low, u if held else TOP)
                 high = max(high, u if held else BOTTOM)
-        A[c, 0], A[c, 1], A[c, 2], A[c, 3], A[c, 4] = n, low_sum, high_sum, low, high
+        A[c, 0], A[c, 1], A[c, 2] = n, low_sum, high_sum
+        if A.shape[1] > EXTREME:
+            A[c, 3], A[c, 4] = min(A[c, 3], low), max(A[c, 4], high)
 
 
 @kernel

@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from slicing.cells.blocks import Block, identity
+from slicing.cells.blocks import Block, identity, width
+from slicing.cells.lanes import Lane
 from slicing.cells.table import Cells, fused, sorted_cells
 from slicing.closing.revise import Revisions
 from slicing.columns.row_values import in_form, values_of
@@ -96,7 +97,8 @@ def whole_from(state: State, spec: Spec, given: pa.Schema) -> tuple[dict[str, in
     check_change(state.plan.spec, spec)
     plan = Plan(spec, given, state.plan.arrival)
     added = [name for name in spec.windows if name not in state.plan.spec.windows]
-    fresh = [n for n, agg in plan.aggs.items() if n not in state.plan.aggs and {*agg.lanes} - {*state.plan.lanes}]
+    known = {lane for held in state.plan.lanes for lane in (held, held.sums)}
+    fresh = [n for n, agg in plan.aggs.items() if n not in state.plan.aggs and not known.issuperset(agg.read)]
     if state.newest is None:
         return {}, {}
     return {name: _since(state, plan, name) for name in added}, dict.fromkeys(fresh, state.newest + 1)
@@ -292,8 +294,19 @@ def _cells(state: State, plan: Plan, cells: Cells) -> Cells:
 
 def _blocks(old: Plan, plan: Plan, cells: Cells) -> tuple[Block, ...]:
     """The partials of the new plan's lanes; empty ones where nothing was kept."""
-    known = dict(zip(old.lanes, cells.blocks, strict=True))
-    return tuple(known[lane] if lane in known else identity(lane, len(cells)) for lane in plan.lanes)
+    known = dict(zip([lane.sums for lane in old.lanes], cells.blocks, strict=True))
+    return tuple([_as_wide(lane, known.get(lane.sums), len(cells)) for lane in plan.lanes])
+
+
+def _as_wide(lane: Lane, block: Block | None, cells: int) -> Block:
+    """The partials of a lane that may have kept more or fewer words, or nothing."""
+    if block is not None and (not isinstance(lane.kind, int) or block.shape[1] == width(lane.kind)):
+        return block
+    made = identity(lane, cells)
+    if block is not None:
+        words = min(block.shape[1], made.shape[1])
+        made[:, :words] = block[:, :words]
+    return made
 
 
 def _levels(old: Sequence[int], new: Sequence[int]) -> Ints:

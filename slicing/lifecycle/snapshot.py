@@ -54,7 +54,7 @@ from slicing.windows.rows.users import context_json, context_value
 Ints = npt.NDArray[np.int64]
 
 MAGIC = b"SLICESNP"
-FORMAT = 11
+FORMAT = 12
 _HEAD = struct.Struct("<8sI16s")  # magic, format, checksum of all that follows
 
 

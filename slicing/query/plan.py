@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any, ParamSpec, TypeVar
 
@@ -201,7 +201,7 @@ class Plan:
         """The aggregates, the partials they are read from, and the columns these are made of."""
         signed = self.spec.op is not None
         through = partial(changelog.taken_back, types=types) if signed else None
-        self.aggs: dict[str, BoundAggregate] = {n: a.bind(types, through) for n, a in self.spec.aggs.items()}
+        self.aggs = _narrowed({n: a.bind(types, through) for n, a in self.spec.aggs.items()})
         if not self.arrival:
             _check_ties(self.spec, self.aggs)
         asked = [lane for a in self.aggs.values() for lane in a.lanes]
@@ -563,11 +563,7 @@ class Plan:
 
     @lazy
     def _words_read(self) -> dict[Lane, frozenset[int]]:
-        read: dict[Lane, frozenset[int]] = dict.fromkeys(self.lanes, frozenset())
-        for agg in self.aggs.values():
-            for lane in agg.lanes:
-                read[lane] |= frozenset(range(width(lane.kind))) if agg.words is None else agg.words
-        return read
+        return dict.fromkeys(self.lanes, frozenset[int]()) | _words_read(self.aggs)
 
     @lazy
     def subtracted(self) -> frozenset[Lane]:
@@ -675,8 +671,24 @@ def _reader(value: ValueType, types: Mapping[str, pa.DataType], feed: Feed) -> C
     return read
 
 
+def _words_read(aggs: Mapping[str, BoundAggregate]) -> dict[Lane, frozenset[int]]:
+    read: dict[Lane, frozenset[int]] = {}
+    for agg in aggs.values():
+        for lane in agg.lanes:
+            words = frozenset(range(width(lane.kind))) if agg.words is None else agg.words
+            read[lane] = read.get(lane, words) | words
+    return read
+
+
+def _narrowed(aggs: dict[str, BoundAggregate]) -> dict[str, BoundAggregate]:
+    """Lanes of which nothing but counts and sums is read keep no least and no most value: 40 -> 24 bytes a cell."""
+    read = _words_read(aggs)
+    lanes = {lane: lane.sums if max(words, default=0) < kinds.EXTREME else lane for lane, words in read.items()}
+    return {n: replace(agg, lanes=tuple([lanes[lane] for lane in agg.lanes])) for n, agg in aggs.items()}
+
+
 # kinds whose kernels take runs of rows
-_PLAIN = (kinds.BASIC_F, kinds.BASIC_I, kinds.EXTREMES, kinds.MOMENTS)
+_PLAIN = (*kinds.FLOATS, *kinds.INTEGERS, kinds.EXTREMES, kinds.MOMENTS)
 
 
 def _check_span(name: str, ticks: int) -> None:

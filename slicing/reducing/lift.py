@@ -26,6 +26,7 @@ from slicing.kernels.scatter import (
     scatter_net_sum,
     scatter_product_f,
     scatter_product_i,
+    scatter_sum_i,
     settle,
 )
 from slicing.kernels.segments import (
@@ -46,14 +47,14 @@ Ints = npt.NDArray[np.int64]
 
 LINE = 64  # bytes of a cache line
 TOGETHER = 1 << 17  # rows of a column that is made wider
-WORDS = len(kinds.IDENTITY[kinds.BASIC_F])
 PIECE = 256  # cells that are made at a time: 100 k of them 0.36 -> 0.1 ms
 
 
 class Quads:
-    """Partials of kind BASIC_F in the making, as ``scatter_basic_f`` has them: two cells a cache line."""
+    """Partials of floats in the making, as ``scatter_basic_f`` has them: two cells a cache line."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, kind: int) -> None:
+        self.width = len(kinds.IDENTITY[kind])
         room = np.empty(4 * (size + PIECE) + LINE // 8, np.int64)
         first = -room.ctypes.data % LINE // 8
         pieces = -(-size // PIECE)
@@ -66,8 +67,8 @@ class Quads:
         return self.words.nbytes + self.spilt.nbytes
 
     def partials(self, which: Ints) -> Ints:
-        size = which.size
-        block = np.empty((size, WORDS), np.int64) if size < MANY_ROWS else table_room(size, WORDS)
+        size = which.size, self.width
+        block = np.empty(size, np.int64) if size[0] < MANY_ROWS else table_room(*size)
         settle(which, self.words, self.spilt, block)
         return block
 
@@ -151,9 +152,9 @@ class Lifted:
             masked_count(*masked, block)
             return
         x = self._feeds[0]
-        if kind == kinds.BASIC_F:
+        if kind in kinds.FLOATS:
             masked_basic_f(*masked, x, x.view(np.int64), block, block.view(np.float64))
-        elif kind == kinds.BASIC_I:
+        elif kind in kinds.INTEGERS:
             masked_basic_i(*masked, x, block)
         else:
             masked_extremes(*masked, x, block)
@@ -200,7 +201,7 @@ class Lifted:
     def _segments(self, first: Ints, last: Ints, block: Ints, x: npt.NDArray[Any] | None = None) -> None:
         """Runs of rows side by side, of the rows of ``x`` or all. Columns that are made wider come by pieces that stay
         in cache: 10 M int32 in runs of 1024 rows 30 -> 15 ms, and 10 ms where the kernel makes them wider."""
-        if x is None and self._piecewise and self._lane.kind == kinds.BASIC_I:
+        if x is None and self._piecewise and self._lane.kind in kinds.INTEGERS:
             x = self._rows.narrow(self._lane.feeds[0])
         if x is None and self._piecewise:
             at = 0
@@ -212,9 +213,9 @@ class Lifted:
                 at = stop
             return
         kind, x = self._lane.kind, self._feeds[0] if x is None else x
-        if kind == kinds.BASIC_F:
+        if kind in kinds.FLOATS:
             segment_basic_f(first, last, x, x.view(np.int64), block, block.view(np.float64))
-        elif kind == kinds.BASIC_I:
+        elif kind in kinds.INTEGERS:
             segment_basic_i(first, last, x, block)
         elif kind == kinds.EXTREMES:
             segment_extremes(first, last, x, block)
@@ -224,8 +225,8 @@ class Lifted:
     def ready(self) -> None:
         """Make the cells that rows are scattered over: empty partials."""
         self._whole()
-        if self._lane.kind == kinds.BASIC_F:
-            self.quads = Quads(self._room)
+        if self._lane.kind in kinds.FLOATS:
+            self.quads = Quads(self._room, self._lane.kind)
         else:
             self.block = kinds.identity(self._lane.kind, self._room)
 
@@ -235,7 +236,7 @@ class Lifted:
         if not self._all_valid:  # as a sum: np.where guesses at each row, 4.1 -> 0.6 ns where half of them count
             none = np.int32(self._size - base)
             cell = fixed((cell - none) * self._valid[chunk] + none)
-        if kind == kinds.BASIC_F:
+        if kind in kinds.FLOATS:
             quads = self.quads
             scatter_basic_f(cell, feeds[0].view(np.int64), quads.words[base:], quads.spilt[base:])
             return
@@ -245,6 +246,8 @@ class Lifted:
             scatter_count(cell, block)
         elif kind == kinds.BASIC_I:
             scatter_basic_i(cell, feeds[0], block)
+        elif kind == kinds.SUM_I:
+            scatter_sum_i(cell, feeds[0], block)
         elif kind == kinds.EXTREMES:
             scatter_extremes(cell, feeds[0], block)
         elif kind == kinds.MOMENTS:
@@ -284,5 +287,5 @@ class Lifted:
         return self.block[: self._size] if held is None else self.block.take(held, axis=0)
 
 
-SEGMENTED = (kinds.BASIC_F, kinds.BASIC_I, kinds.EXTREMES, kinds.MOMENTS)
-MASKED = (kinds.COUNT, kinds.BASIC_F, kinds.BASIC_I, kinds.EXTREMES)
+SEGMENTED = (*kinds.FLOATS, *kinds.INTEGERS, kinds.EXTREMES, kinds.MOMENTS)
+MASKED = (kinds.COUNT, *kinds.FLOATS, *kinds.INTEGERS, kinds.EXTREMES)

@@ -124,7 +124,7 @@ def edge_after(plan: Plan, time: int) -> int:
 
 
 def _block(lane: Lane, size: int) -> Ints | Quads:
-    return Quads(size) if lane.kind == kinds.BASIC_F else kinds.identity(lane.kind, size)
+    return Quads(size, lane.kind) if lane.kind in kinds.FLOATS else kinds.identity(lane.kind, size)
 
 
 def _slots(plan: Plan) -> tuple[int, int]:

@@ -26,20 +26,20 @@ def partials(kind: int, size: int, rng: np.random.Generator) -> np.ndarray:
     full = rng.random(size) < 0.8
     block[full, 0] = rng.integers(1, 5, full.sum())
     small = rng.integers(-9, 9, (size, 7))
-    if kind in (kinds.BASIC_F, kinds.MOMENTS, kinds.PRODUCT_F):
+    if kind in (*kinds.FLOATS, kinds.MOMENTS, kinds.PRODUCT_F):
         special = kind != kinds.MOMENTS and rng.random() < 0.5
         floats[full, 1] = rng.choice(SPECIAL, full.sum()) if special else small[full, 1]
     if kind == kinds.MOMENTS:
         floats[full, 2] = abs(small[full, 2])
-    elif kind == kinds.BASIC_F:
+    elif kind in kinds.FLOATS:
         floats[full, 2] = small[full, 4] * 2.0**-60  # what the sum lost
-        block[full, 3], block[full, 4] = small[full, 2], small[full, 3]
+        block[full, 3:] = small[full, 2 : block.shape[1] - 1]
     elif kind == kinds.PRODUCT_I:
         block[full, 1], floats[full, 2] = small[full, 1], small[full, 1]
     elif kind not in (kinds.COUNT, kinds.PRODUCT_F):
         words = slice(1, block.shape[1])
         block[full, words] = small[full, 1 : block.shape[1]]
-        if kind in (kinds.BASIC_I, kinds.NET_SUM):
+        if kind in (*kinds.INTEGERS, kinds.NET_SUM):
             block[full, 1] = abs(block[full, 1])  # the low half of a sum is not negative
         if kind in (kinds.FIRST, kinds.LAST, kinds.ARG):
             block[full, block.shape[1] - 2] = np.arange(size)[full]  # no two rows tie
@@ -66,9 +66,8 @@ def one_by_one(kind: int, block: np.ndarray, first: np.ndarray, last: np.ndarray
 
 
 def alike(kind: int, found: np.ndarray, expected: np.ndarray) -> None:
-    float_words = {kinds.BASIC_F: [1, 2], kinds.MOMENTS: [1, 2], kinds.PRODUCT_F: [1], kinds.PRODUCT_I: [2]}.get(
-        kind, []
-    )
+    two = {sums: [1, 2] for sums in (*kinds.FLOATS, kinds.MOMENTS)}
+    float_words = {**two, kinds.PRODUCT_F: [1], kinds.PRODUCT_I: [2]}.get(kind, [])
     others = [w for w in range(found.shape[1]) if w not in float_words]
     np.testing.assert_array_equal(found[:, others], expected[:, others])
     for w in float_words:

@@ -139,6 +139,32 @@ def test_kept_rows_hold_their_values_for_an_aggregate_that_reads_them_by_rank() 
     assert later.stats["windowed"] == 1
 
 
+@pytest.mark.parametrize("type", [pa.int64(), pa.float64(), pa.decimal128(30, 2)])
+def test_a_sum_goes_on_where_a_least_value_is_asked_for_too(type: pa.DataType) -> None:
+    """Nobody reads the least value of a sum's partials: they have none until ``min`` is added, and none afterwards."""
+
+    def asked(**aggs: sl.Aggregate) -> sl.Spec:
+        return sl.Spec("t", {"w": sl.tumbling(10)}, {"sum": sl.sum("v"), **aggs}, by=["k"], watermark=sl.bounded(50))
+
+    def rows(first: int) -> pa.Table:
+        times = range(first, first + 20)
+        return pa.table({"t": times, "k": [t % 2 for t in times], "v": pa.array(times, pa.int64()).cast(type)})
+
+    plain, more = asked(), asked(mean=sl.mean("v"), least=sl.min("v"))
+    operator = start(plain, rows(0).schema)
+    wanted = sl.aggregate(pa.concat_tables(map(rows, (0, 20, 40))), more).to_pylist()
+    for first, query in ((0, plain), (20, more), (40, plain)):
+        operator = operator_of(changed([state_of(operator)], query)[0]) if first else operator
+        admit(operator, collected(query, rows(first)), prompt=True)
+        if first == 20:
+            (copy,) = changed([state_of(operator)], more)
+            found = operator_of(copy).flush().windows.to_pylist()
+            assert [(w["sum"], w["mean"]) for w in found] == [(w["sum"], w["mean"]) for w in wanted[: len(found)]]
+            known = [w["least"] for w in found]
+            assert known[:4] == [None] * 4 and known[4:] == [w["least"] for w in wanted[4 : len(found)]]
+    assert operator.flush().windows["sum"].to_pylist() == [w["sum"] for w in wanted]
+
+
 @pytest.mark.parametrize("type", [pa.int64(), pa.float64(), pa.string(), pa.decimal128(22, 2), pa.bool_()])
 def test_a_key_has_the_same_hash_in_every_table(type: pa.DataType) -> None:
     values = pa.array([None, 0, 1, 1, 0], pa.int64()).cast(type)

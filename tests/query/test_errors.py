@@ -131,8 +131,12 @@ WHEN_BUILT = {
         "triggers to the other windows by name, trigger={'name': ...}"
     ),
     "spec(windows={'l': sl.landmark(5)}, emit='parts', trigger=sl.every(2))": (
-        "ValueError: windows['l'], sl.landmark(5), cannot have sl.every(2): a landmark gives the rows so far at each "
-        "..."
+        "ValueError: windows['l'], sl.landmark(5), cannot have sl.every(2): it gives the rows so far at each of its "
+        "steps already; ..."
+    ),
+    "spec(windows={'c': sl.cumulate(20, 10)}, emit='updates', trigger=sl.each_push())": (
+        "ValueError: windows['c'], sl.cumulate(20, every=10), cannot have sl.each_push(): it gives the rows so far at "
+        "each of its steps already; give triggers to the other windows by name, trigger={'name': ...}"
     ),
     "spec(windows={'v': sl.tumbling(9, fill=True)}, emit='parts', trigger=sl.every(2))": (
         "ValueError: windows['v'], sl.tumbling(9, fill=True), cannot have sl.every(2): it has fill=True; ..."
@@ -143,7 +147,7 @@ WHEN_BUILT = {
     ),
     "spec(windows={'w': sl.tumbling(5), 's': sl.session(5)}, emit='changes', trigger={'w': sl.every(2)})": (
         "ValueError: windows['w'] cannot have sl.every(2) beside windows['s'], sl.session(5): a query with sessions or "
-        "whole() takes triggers of pushes (...); ask for the two in queries of their own"
+        "whole() takes sl.every(span) for these, and triggers of pushes (...); ask for the two in queries of their own"
     ),
     "spec(windows={'w': sl.tumbling(5), 's': sl.session(5)}, emit='changes', trigger=sl.by_hand())": (
         "ValueError: windows['w'] cannot have sl.by_hand() beside windows['s'], sl.session(5): with sessions or "
@@ -162,10 +166,6 @@ WHEN_BUILT = {
     "sl.on_punctuation(3)": "TypeError: on_punctuation's column must be the name of a boolean column; got 3",
     "sl.every_processing_time(5)": (
         "TypeError: every_processing_time's span is time of the clock, a duration such as '10s'; got 5"
-    ),
-    "sl.Operator(spec(emit='parts', trigger=sl.each_push()), max_windows_per_push=3)": (
-        "ValueError: max_windows_per_push=3 spreads complete windows over later pushes, which would mix them with "
-        "early results; got trigger=sl.each_push(). Leave one of the two out"
     ),
     "sl.Operator(spec(emit='parts', trigger=sl.each_push())).fire()": (
         "ValueError: fire() reports windows with the trigger sl.by_hand(); got trigger=sl.each_push()"

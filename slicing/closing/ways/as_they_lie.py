@@ -149,8 +149,8 @@ def _added_up(plan: Plan, keys: KeyTable, spans: Sequence[Cells]) -> tuple[Ints,
     """
     tables = spans if len(spans) == 1 else sorted(spans, key=len, reverse=True)
     most, others = tables[0], tables[1:]
-    ends, codes = most.end, [np.ascontiguousarray(table.code) for table in tables]
-    one_slice, code = ends[0] == ends[-1], codes[0]
+    codes = [np.ascontiguousarray(table.code) for table in tables]
+    one_slice, code = most.one_slice, codes[0]
     if others or not one_slice:
         held = np.zeros(len(keys), np.bool_)
         for some in codes:
@@ -166,7 +166,7 @@ def _added_up(plan: Plan, keys: KeyTable, spans: Sequence[Cells]) -> tuple[Ints,
         for table, of in zip(others, codes[-len(others) :], strict=True):
             for piece in (slice(at, at + PIECE) for at in range(0, len(table), PIECE)):
                 into = place[of[piece]]
-                for lane, block, added in zip(plan.lanes, blocks, table.take(piece).blocks, strict=True):
+                for lane, block, added in zip(plan.lanes, blocks, table.partials(piece), strict=True):
                     combine(lane.kind, into, every[: into.size], block, added)
     order = keys.order(code)
     return code[order], (blocks, order)

@@ -145,13 +145,17 @@ def _extremes(column: _Words, ranges: Of, block: Ints) -> None:
         column.extreme(word, ranges, block[:, word])
 
 
-def _basic_i(column: _Words, ranges: Of, block: Ints) -> None:
+def _sum_i(column: _Words, ranges: Of, block: Ints) -> None:
     for word in column.read & {1, 2}:  # the halves of sums, which fit
         totals(column.word(word, ranges), 0, -1, ranges, block[:, word])
+
+
+def _basic_i(column: _Words, ranges: Of, block: Ints) -> None:
+    _sum_i(column, ranges, block)
     _extremes(column, ranges, block)
 
 
-def _basic_f(column: _Words, ranges: Of, block: Ints) -> None:
+def _sum_f(column: _Words, ranges: Of, block: Ints) -> None:
     if 1 in column.read:
         floats, lost, less = block.view(np.float64), *np.empty((2, len(block)))
         bottom, _, first, last, *_ = ranges
@@ -159,6 +163,10 @@ def _basic_f(column: _Words, ranges: Of, block: Ints) -> None:
             x = column.word(word, ranges).view(np.float64)
             sums_of(x, bottom, first, last, np.empty((2, x.size)), total, rest)
         floats[:, 2] += lost + less
+
+
+def _basic_f(column: _Words, ranges: Of, block: Ints) -> None:
+    _sum_f(column, ranges, block)
     _extremes(column, ranges, block)
 
 
@@ -167,4 +175,6 @@ _FILL: dict[object, Callable[[_Words, Of, Ints], None]] = {
     kinds.BASIC_F: _basic_f,
     kinds.BASIC_I: _basic_i,
     kinds.EXTREMES: _extremes,
+    kinds.SUM_F: _sum_f,
+    kinds.SUM_I: _sum_i,
 }

@@ -20,7 +20,6 @@ from slicing.closing.answers import Answers
 from slicing.closing.ways.interface import WINDOW, Closing, Offer, Way
 from slicing.columns.keys import KeyTable
 from slicing.kernels import combine as kinds
-from slicing.kernels.cells import ROWS
 from slicing.kernels.combine import combine
 from slicing.query.plan import Plan
 from slicing.windows.edges import DueWindows
@@ -133,7 +132,7 @@ class _Stacks:
             for at in range(int(lie[start]), int(lie[end]), PIECE):
                 cells = run.take(slice(at, min(at + PIECE, int(lie[end]))))
                 into = np.ascontiguousarray(cells.code)
-                rows = np.ascontiguousarray(cells.meta[:, ROWS : ROWS + 1])
+                rows = np.ascontiguousarray(cells.rows).reshape(-1, 1)
                 self._each(dense, into, _Dense(rows, cells.blocks))
 
     def _combine(self, dense: _Dense, other: _Dense) -> None:

@@ -37,7 +37,7 @@ from slicing.system.threads import parts as parts_of
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
-RANGED = (kinds.COUNT, kinds.BASIC_F, kinds.BASIC_I, kinds.EXTREMES)
+RANGED = (kinds.COUNT, *kinds.FLOATS, *kinds.INTEGERS, kinds.EXTREMES)
 
 
 def answered(plan: FeaturePlan, labels: Gone, events: Side, order: Ints) -> list[pa.Array]:
