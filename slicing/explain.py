@@ -415,7 +415,7 @@ def _early(plan: Plan) -> list[tuple[str, str]]:
         bound = plan.bounds[plan.timed.index(i)] if i in plan.timed else None
         open_ = 1 if bound is None else bound.overlap
         at_rows = plan.row_cuts[plan.timed.index(i)] if i in plan.timed else None
-        cuts = plan.cuts[plan.timed.index(i)] if i in plan.timed else None
+        cuts = plan.cuts[plan.timed.index(i)] if i in plan.timed else plan.run_cuts.get(i)
         if at_rows is not None:
             often = _at_rows(at_rows, open_)
         elif cuts is None:

@@ -55,7 +55,8 @@ class Operator:
     max_windows_per_push
         Spread a flush of more windows over the pushes that follow (not those of ``rows``): the earliest ends first,
         then the keys as they first came. A push works for its share only, and all shares together for as much as one
-        flush. Windows of a key that end together are never split. None: a push gives all it closes.
+        flush. Windows of a key that end together are never split. Of windows with triggers the results wait, in the
+        order in which they were made. None: a push gives all it closes.
     max_bytes
         Bounds what is held (``out.stats.bytes``, without Python's own objects). A push after which it would be more is
         refused whole, with a ``MemoryError``, and the operator stays as it was.
@@ -110,11 +111,6 @@ class Operator:
             raise ValueError(f"on_full must be 'error' or 'late'; got {on_full!r}")
         self._policy = (DEFAULT if policy is None else policy).told(**told)
         checked(self._policy.combine, spec)
-        if max_windows_per_push is not None and spec.trigger is not None:
-            raise ValueError(
-                f"max_windows_per_push={max_windows_per_push} spreads complete windows over later pushes, which would "
-                f"mix them with early results; got trigger={spec.trigger!r}. Leave one of the two out"
-            )
         self._carries_marks = isinstance(spec.watermark, Punctuated) and bool(spec.watermark.by)
         if self._carries_marks:
             marked.check_policy(self._policy, f"watermark={spec.watermark!r}")

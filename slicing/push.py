@@ -30,7 +30,7 @@ from slicing.closing.answers import Answers
 from slicing.closing.fill import Filled
 from slicing.closing.output import Output, Stats
 from slicing.closing.panes import Panes
-from slicing.closing.postpone import Postponed, given_out, held_beside
+from slicing.closing.postpone import Postponed, given_out, held_beside, rows_given_out
 from slicing.closing.reach import Reach
 from slicing.closing.revise import revise
 from slicing.closing.too_many import MOST, check_due
@@ -488,7 +488,8 @@ def _may_close(state: State, after: int, until: int, flush: bool) -> bool:
     plan = state.plan
     if flush or plan.fill or state.watermark is None or plan.edges.any_between(after, until):
         return True
-    if plan.session_gaps and min(r.earliest_last for r in state.store.runs) + plan.session_gaps[0] < until:
+    lasts = [r.earliest_last for r in state.store.runs] if plan.session_gaps else []
+    if lasts and min(lasts) + plan.session_gaps[0] < until:
         return True
     return plan.revises and plan.edges.any_between(after - plan.lateness, until - plan.lateness)
 
@@ -544,7 +545,7 @@ def flush(before: State) -> Pushed:
     state = before.draft()
     state.store = state.store.whole(BEGIN if state.newest is None else state.newest)
     answers, change = close(state, END, flush=True)
-    return Pushed(state, output(state, answers, change))
+    return Pushed(state, output(state, answers, change, all_of_them=True))
 
 
 # --- what it gives ----------------------------------------------------------------------------------------------------
@@ -558,9 +559,10 @@ def output(
     counts: dict[str, int] = NO_ROWS,
     coming: Mask | None = None,
     whole: bool = False,
+    all_of_them: bool = False,
 ) -> Output:
     """The answers as Arrow, the accounting, and what is held now that all else was let go. ``whole``: all answers are
-    known to be of windows that the data covers."""
+    known to be of windows that the data covers. ``all_of_them``: none waits for a later push."""
     plan = state.plan
     windows = plan.no_windows
     if answers or change is not UNCHANGED:
@@ -570,6 +572,10 @@ def output(
             windows = early.table(state, answers, change.revised, change.panes)
         else:
             windows = results.windows(plan, state.keys, state.pools, answers, change.revised, change.waited)
+    if plan.paned:
+        most = None if all_of_them else plan.policy.max_windows_per_push
+        windows, state.held = rows_given_out(state.held, windows, most)
+        state.shown = state.watermark if state.held is None else state.shown
     keys = state.keys
     if keys is not None and state.store.head is None and len(keys) >= state.crowded:
         keys = forget(state, keys)  # that answers have named
@@ -594,6 +600,7 @@ def output(
         cells, size = cells + more[1], size + more[2]
     if plan.panes_of_rows:
         cells, size = cells + state.row_panes.size, size + state.row_panes.nbytes
+    size += 0 if state.held is None else state.held.nbytes
     kept = len(state.rows) if plan.keeps_rows else 0
     for group in state.groups if plan.keeps_rows else ():
         kept, size = kept + len(group.rows), size + group.rows.nbytes
@@ -611,7 +618,7 @@ def output(
         if known is None or not known[0].equals(state.given, check_metadata=True):
             plan.memo["no late rows"] = known = state.given, results.none_late(state.given)
         late = known[1]
-    reached = state.reached if state.postponed else state.watermark
+    reached = state.reached if state.postponed or state.held is not None else state.watermark
     stats = Stats(counts | held)
     if reached is None:
         return Output(windows, late, stats, None)

@@ -238,15 +238,29 @@ class SessionOracle:
             if time + (self.gap or 0) > self.watermark if self.gap is not None else time >= self.watermark:
                 self.fresh.setdefault(key, []).append(Row(time, key, value, self.arrived))
             self.arrived += 1
-        self.watermark = max(self.watermark, self.newest - self.delay)
-        return self._reported(self.early.each_push or self._by_clock(now))
+        return [*self._moved(self.newest - self.delay), *self._reported(self.early.each_push or self._by_clock(now))]
 
     def fire(self) -> list[Result]:
         return self._reported(True)
 
     def flush(self) -> list[Result]:
-        self.watermark = LAST
-        return self._reported(False)
+        return [*self._moved(LAST), *self._reported(False)]
+
+    def _moved(self, watermark: int) -> list[Result]:
+        """What is reported at each cut on the way of the watermark, which sees the rows before the cut."""
+        after, until = self.watermark, max(self.watermark, watermark)
+        out: list[Result] = []
+        times = [row.time for rows in self.fresh.values() for row in rows]
+        if times:
+            low, high = (
+                max(after, min(times)),
+                min(until, max(times) + max((d for d, _ in self.early.spans), default=0)),
+            )
+            cuts = {cut for d, o in self.early.spans for cut in range(low - (low - o) % d + d, high + 1, d)}
+            for self.watermark in sorted(cuts):
+                out += self._reported(True, self.watermark)
+        self.watermark = until
+        return out
 
     def _by_clock(self, now: int) -> bool:
         if self.early.clock is None:
@@ -256,16 +270,20 @@ class SessionOracle:
             return not first
         return False
 
-    def _reported(self, fires: bool) -> list[Result]:
+    def _reported(self, fires: bool, cut: int = LAST) -> list[Result]:
         out: list[Result] = []
         for key in {*self.open, *self.fresh}:
-            before, fresh = self.open.pop(key, []), self.fresh.pop(key, [])
+            before, come = self.open.pop(key, []), self.fresh.pop(key, [])
+            fresh = [row for row in come if row.time < cut]
+            if len(fresh) < len(come):
+                self.fresh[key] = [row for row in come if row.time >= cut]
             new = {row.number for row in fresh}
             for run in self._runs([row for old in before for row in old] + fresh):
                 olds = [old for old in before if {row.number for row in old} & {row.number for row in run}]
                 end = max(row.time for row in run) + (self.gap or 0)
                 complete = self.watermark == LAST or (self.gap is not None and end < self.watermark)
-                told = complete or (fires and any(row.number in new for row in run))
+                inside = cut == LAST or self.gap is None or end > cut
+                told = complete or (fires and inside and any(row.number in new for row in run))
                 if told:
                     out += [(*self._named(old, key), "early", "-") for old in olds]
                     out.append((*self._named(run, key), "on_time" if complete else "early", "+"))

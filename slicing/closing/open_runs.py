@@ -2,7 +2,7 @@
 
 Their bounds move with their rows, so what is reported takes back what was reported before: the runs of earlier cells
 that are a part of those reported now. Where each push reports, these are the cells before the push; otherwise the cells
-of the latest firing are kept beside the store (``Told``), until their runs are complete.
+of the latest report are kept beside the store (``Told``), until their runs are complete.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from slicing.cells.sessions import Runs, chains, runs
-from slicing.cells.table import Cells, sorted_cells
+from slicing.cells.table import Cells, concatenated, sorted_cells
 from slicing.closing import emit
 from slicing.closing.panes import EARLY, LAST, Kept, Panes
 from slicing.closing.revise import run_holding
 from slicing.columns.keys import KeyTable
 from slicing.query.plan import ENDLESS, Plan
 from slicing.storage.store import Store
-from slicing.windows.bounds import FOREVER
+from slicing.windows.bounds import BEGIN, FOREVER
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -103,10 +103,10 @@ def _kinds(plan: Plan, keys: KeyTable | None) -> Iterator[_Kind]:
         def of(cells: Cells, gap: int = plan.session_gaps[session.level], level: int = session.level) -> Runs:
             return runs(cells, keys, chains(cells, gap, cells.level % plan.levels <= level))
 
-        if plan.fired[session.window]:
+        if plan.tells_early(session.window):
             yield _Kind(session.window, session.gap, False, of)
     for window in plan.wholes:
-        if plan.fired[window]:
+        if plan.tells_early(window):
             yield _Kind(window, 0, True, lambda cells: _streams(plan.levels, cells, keys))
 
 
@@ -121,14 +121,39 @@ def completed(plan: Plan, told: Told, table: Cells, keys: KeyTable | None, until
         gone = ~kind.open(now, until)[run_holding(now, was)]
         if gone.any():
             panes.append(kind.panes(plan, was.chosen(gone), 2 * LAST))
-            left[name] = _store(plan, was.chosen(~gone))
+            left[name] = _store(plan, was.chosen(~gone).cells)
+    return left, panes
+
+
+def at_cuts(
+    plan: Plan, told: Told, table: Cells, keys: KeyTable | None, after: int, until: int
+) -> tuple[Told, list[Panes]]:
+    """The runs that event-time triggers report as the watermark goes on, as if it stopped at each cut."""
+    panes, left = list[Panes](), dict(told)
+    for number, cuts in plan.run_cuts.items():
+        name, only = plan.names[number], np.arange(len(plan.names)) == number
+        mine: Told = {name: told[name]} if name in told else {}
+        for place, cut in enumerate(cuts.passed(table.slice_ends, after, until)):
+            rows = table.take(slice(0, int(table.until(cut))))
+            mine, gone = completed(plan, mine, rows, keys, cut)
+            mine, more = fired(plan, mine, rows, keys, only, cut, cut, 2 * place)
+            panes += gone + more
+        left |= mine
     return left, panes
 
 
 def fired(
-    plan: Plan, told: Told, table: Cells, keys: KeyTable | None, windows: Mask, until: int
+    plan: Plan,
+    told: Told,
+    table: Cells,
+    keys: KeyTable | None,
+    windows: Mask,
+    until: int,
+    cut: int = BEGIN,
+    order: int = 0,
 ) -> tuple[Told, list[Panes]]:
-    """The open runs of some windows that have rows which were not reported, and what they take back."""
+    """The open runs of some windows that have rows which were not reported, and what they take back. ``cut``: those
+    that end after it."""
     panes, left = list[Panes](), dict(told)
     for kind in _kinds(plan, keys):
         if not windows[kind.number]:
@@ -140,10 +165,14 @@ def fired(
             into = run_holding(now, was)
             np.add.at(known, into, _rows(was))
         told_now = open_ & (_rows(now) > known)
+        if not kind.endless:
+            told_now &= now.end() + kind.gap > cut
+        cells = [now.chosen(told_now).cells]
         if name in told:
-            panes.append(kind.panes(plan, was.chosen(told_now[into]), 0))
-        panes.append(kind.panes(plan, now.chosen(told_now), 1))
-        left[name] = _store(plan, now.chosen(open_))
+            panes.append(kind.panes(plan, was.chosen(told_now[into]), order))
+            cells.append(was.chosen(~told_now[into]).cells)
+        panes.append(kind.panes(plan, now.chosen(told_now), order + 1))
+        left[name] = _store(plan, concatenated(cells))
     return left, panes
 
 
@@ -151,5 +180,5 @@ def _rows(found: Runs) -> Ints:
     return np.add.reduceat(found.cells.rows, found.first) if found.first.size else found.first
 
 
-def _store(plan: Plan, found: Runs) -> Store:
-    return replace(Store(plan), runs=(sorted_cells(found.cells),) if len(found.cells) else ())
+def _store(plan: Plan, cells: Cells) -> Store:
+    return replace(Store(plan), runs=(sorted_cells(cells),) if len(cells) else ())

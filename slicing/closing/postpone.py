@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from slicing.cells.table import Cells
 from slicing.closing.answers import Answers
@@ -159,6 +160,17 @@ def _knowing(postponed: Postponed, **known: object) -> Postponed:
     """What was worked out for all of it."""
     postponed.__dict__.update(known)
     return postponed
+
+
+def rows_given_out(waiting: pa.Table | None, more: pa.Table, most: int | None) -> tuple[pa.Table, pa.Table | None]:
+    """Of windows that may be reported several times the oldest rows, about ``most`` of them or all; and those that wait
+    on. A row that is taken back and the one right behind it come together."""
+    rows = more if waiting is None else pa.concat_tables([waiting, more]) if more.num_rows else waiting
+    if most is None or rows.num_rows <= most:
+        return rows, None
+    if "op" in rows.column_names and rows["op"][most - 1].as_py() == "-" and rows["op"][most].as_py() == "+":
+        most += 1
+    return rows.slice(0, most), rows.slice(most) if most < rows.num_rows else None
 
 
 def held_beside(store: Store, waiting: Iterable[Postponed]) -> int:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from slicing.cells.blocks import Block, identity, width
 from slicing.cells.lanes import Lane
@@ -156,6 +157,7 @@ def moved(state: State, spec: Spec, given: pa.Schema, since: Mapping[str, int], 
         passed=_passed(state, plan, number),
         fired={name: epoch for name, epoch in state.fired.items() if name in spec.windows},
         fired_at={name: at for name, at in state.fired_at.items() if name in spec.windows},
+        held=None if state.held is None else state.held.filter(pc.field("window").isin(list(spec.windows))),
     )
 
 

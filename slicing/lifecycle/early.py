@@ -135,6 +135,9 @@ def close(state: State, reached: int, after: int, until: int, flush: bool) -> li
         kept.main = closing.store.consolidated()
     panes = _at_cuts(state, kept, after, until) if plan.cut else []  # as they come, of each window
     panes += _complete(state, kept, complete, after, until)
+    if plan.run_cuts:
+        state.told, panes_of_runs = open_runs.at_cuts(plan, state.told, closing.store.table(), state.keys, after, until)
+        panes += panes_of_runs
     if plan.tells_runs and state.told:
         state.told, more = open_runs.completed(plan, state.told, closing.store.table(), state.keys, until)
         panes += more

@@ -33,7 +33,7 @@ def split(state: State, parts: int) -> list[State]:
     """A state by keys, into so many; a key is always in the same part. Codes are in the order of the keys."""
     if state.keys is None:
         nothing = replace(state, store=Store(state.plan), rows=KeyRows(state.plan), revisions=Revisions(), filled={})
-        nothing = nothing.but(apart=(), passed=None)
+        nothing = nothing.but(apart=(), passed=None, told={})
         return [state, *[nothing] * (parts - 1)]
     codes = np.arange(len(state.keys))
     target = (state.keys.hashes(codes) % np.uint64(parts)).astype(np.int64)
@@ -94,7 +94,7 @@ def _translated(state: State, others: Sequence[State]) -> tuple[State, list[Stat
     others = list(others)
     for name in state.plan.ranked:
         pool = state.pools[name]
-        crowded = len(pool) > 2 * state.store.values + 1024 and not (state.apart or state.passed)
+        crowded = len(pool) > 2 * state.store.values + 1024 and not (state.apart or state.passed or state.told)
         used = state.ranks_used(name, len(pool)) if crowded else np.arange(len(pool))
         found, pool, moved = ranks([other.pools[name] for other in others], pool, used)
         if not np.array_equal(moved, np.arange(moved.size)):
@@ -121,6 +121,10 @@ def joined(states: Sequence[State]) -> State:
     passed = None
     for known_rows in (part.passed for part in parts if part.passed is not None):
         passed = known_rows if passed is None else passed.beside(known_rows)
+    told: dict[str, Store] = {}
+    for name, known_store in (known for part in parts for known in part.told.items()):
+        for run in known_store.runs:
+            told[name] = told.get(name, Store(plan)).add(run).consolidated()
     for part in parts:
         for run in part.store.runs:
             store = store.add(run)
@@ -135,6 +139,7 @@ def joined(states: Sequence[State]) -> State:
         filled=filled,
         apart=apart,
         passed=passed,
+        told=told,
         epoch=max(state.epoch for state in states),
         fired=first.fired,
         fired_at=first.fired_at,

@@ -162,6 +162,7 @@ def _state_header(state: State) -> dict[str, Any]:
         "apart": [[len(known.store.runs), known.judged, known.epoch] for known in state.apart],
         "told": [[name, len(store.runs)] for name, store in state.told.items()],
         "passed": state.passed is not None,
+        "held": [state.held is not None, state.shown],
         "fired": [state.epoch, state.fired, state.fired_at],
         "rows": _rows_header(state.rows),
         "marks": len(state.marks),
@@ -215,6 +216,7 @@ def _state_tables(state: State, packed: bool = False) -> list[pa.Table | Unread]
     tables += [_cells_table(run) for store in state.told.values() for run in store.runs]
     if state.passed is not None:
         tables += _passed_tables(state.passed)
+    tables += [] if state.held is None else [state.held]
     tables += _row_tables(state.rows)
     if len(state.marks):
         tables.append(pa.table({"code": state.marks.code, "mark": state.marks.mark}))
@@ -293,6 +295,8 @@ def _state(spec: Spec, header: dict[str, Any], take: _Tables, known: State | Non
     )
     told = {name: Store(plan, tuple(_cells(plan, next(take)) for _ in range(runs))) for name, runs in header["told"]}
     passed = _passed(plan, take) if header["passed"] else None
+    held, shown = header["held"]
+    waiting = next(take) if held else None
     epoch, fired, fired_at = header["fired"]
     state = State(
         plan,
@@ -316,6 +320,8 @@ def _state(spec: Spec, header: dict[str, Any], take: _Tables, known: State | Non
         epoch=epoch,
         fired=fired,
         fired_at=fired_at,
+        held=waiting,
+        shown=shown,
     )
     if header["marks"]:
         state.marks = KeyMarks(*(column.to_numpy() for column in next(take).columns))

@@ -63,6 +63,8 @@ class State:
     passed: RowPanes | None = None  # of plans with panes at rows
     marks: KeyMarks = _NO_MARKS  # of keys that are ahead of the stream
     groups: tuple[State, ...] = ()  # these keys' (slicing.lifecycle.by_key), by watermark
+    held: pa.Table | None = None  # results of windows with triggers that wait for the next pushes
+    shown: int | None = None  # the watermark when there were none last
     fired_at: dict[str, int] = field(default_factory=dict)  # window -> when a clock fired it last, or was first asked
 
     @staticmethod
@@ -135,6 +137,8 @@ class State:
     @property
     def reached(self) -> int | None:
         """The watermark that the windows given out have reached."""
+        if self.held is not None:
+            return self.shown
         if not self.postponed:
             return self.watermark
         after = self.postponed[0].after

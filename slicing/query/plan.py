@@ -151,7 +151,11 @@ class Plan:
         found = [self._cuts(self.names[i], triggers.get(self.names[i])) for i in self.timed]
         self.cuts = [cuts if isinstance(cuts, Cuts) else None for cuts in found]
         self.row_cuts = [cuts if isinstance(cuts, RowCuts) else None for cuts in found]
+        of_runs = [i for i, w in enumerate(windows) if isinstance(w, Session | Whole) and self.names[i] in triggers]
+        # where event-time triggers report sessions and whole streams, by number
+        self.run_cuts = {i: self._times(self.names[i], triggers[self.names[i]]) for i in of_runs}
         beside = [cuts.edges(bound) for cuts, bound in zip(self.cuts, self.bounds, strict=True) if cuts is not None]
+        beside += [cuts.edges(Bound()) for cuts in self.run_cuts.values()]
         self.edges = EdgeSet(distinct, [edges for found in beside for edges in found])
         self.open_start = any(bound.open_start for bound in self.bounds)
         self.days = [bound for bound in self.bounds if isinstance(bound, BoundDays)]
@@ -452,6 +456,10 @@ class Plan:
         """Whether sessions and whole streams are reported otherwise than by each push: what was reported is kept."""
         triggers = [self.spec.trigger_of(self.names[i]) for i in (*self.wholes, *(s.window for s in self.sessions))]
         return any(t is not None and t.parts() != (EachPush(),) and not isinstance(t, Unfired) for t in triggers)
+
+    def tells_early(self, number: int) -> bool:
+        """Whether a session window, or a whole stream, is reported before it is complete."""
+        return bool(self.fired[number]) or number in self.run_cuts
 
     @lazy
     def patience(self) -> int:

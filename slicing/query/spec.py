@@ -13,11 +13,11 @@ from slicing.aggregates.aggregate import Aggregate, Formula
 from slicing.aggregates.changelog import refusal
 from slicing.columns.expressions import Derived, fields_of
 from slicing.columns.lazy import lazy
-from slicing.query.triggers import ARRIVAL, PUSH, AfterShare, EachPush, Patient, Trigger, Unfired
+from slicing.query.triggers import ARRIVAL, PUSH, AfterShare, EachPush, Every, Patient, Trigger, Unfired
 from slicing.query.watermark import Bounded, Punctuated, Watermark, manual
 from slicing.system.arguments import choice
 from slicing.times.durations import Duration, amount, check_alike, not_negative, parse_span, shown
-from slicing.windows.builtin import Calendar, Landmark, Session, Whole, Window
+from slicing.windows.builtin import Calendar, Cumulate, Landmark, Session, Whole, Window
 from slicing.windows.context_free import ContextFreeWindow
 from slicing.windows.rows.row_windows import RowWindow
 
@@ -583,11 +583,11 @@ class Spec:
         other, triggers = f"windows[{runs[0]!r}], {self.windows[runs[0]]!r}", self.triggers()
         each = all(t.parts() == (EachPush(),) or isinstance(t, Unfired) for t in triggers.values())
         for name, trigger in triggers.items():
-            if trigger.kind != PUSH:
+            if trigger.kind != PUSH and not (name in runs and all(isinstance(t, Every) for t in trigger.parts())):
                 raise ValueError(
                     f"windows[{name!r}] cannot have {trigger!r} beside {other}: a query with sessions or whole() takes "
-                    "triggers of pushes (sl.each_push(), sl.by_hand(), sl.every_processing_time(span)); ask for the "
-                    "two in queries of their own"
+                    "sl.every(span) for these, and triggers of pushes (sl.each_push(), sl.by_hand(), "
+                    "sl.every_processing_time(span)); ask for the two in queries of their own"
                 )
             if not each and name not in runs:
                 raise ValueError(
@@ -600,8 +600,8 @@ class Spec:
         by_name = "give triggers to the other windows by name, trigger={'name': ...}"
         if isinstance(window, RowWindow):
             raise ValueError(f"{refused} rows decide where it ends; {by_name}")
-        if isinstance(window, Landmark):
-            raise ValueError(f"{refused} a landmark gives the rows so far at each of its edges already; {by_name}")
+        if isinstance(window, Landmark | Cumulate):
+            raise ValueError(f"{refused} it gives the rows so far at each of its steps already; {by_name}")
         for flag in ("fill", "full"):
             if getattr(window, flag, False):
                 raise ValueError(f"{refused} it has {flag}=True; leave that out, or {by_name}")

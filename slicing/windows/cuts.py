@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from slicing.columns.order import distinct, order_by, ranges
 from slicing.windows.bounds import (
+    BEGIN,
     END,
     Bound,
     BoundCalendar,
@@ -71,6 +72,13 @@ class Cuts:
         window, cut = window[order], cut[order]
         new = np.append(True, (window[1:] != window[:-1]) | (cut[1:] != cut[:-1]))[: cut.size]
         return window[new], cut[new]
+
+    def passed(self, slices: Ints, after: int, until: int) -> list[int]:
+        """The multiples of spans with ``after < cut <= until``: the next one, and those next after a slice."""
+        found = slices if after == BEGIN else np.append(slices, after + 1)
+        cuts = distinct(np.concatenate([-((offset - found) // every) * every + offset for every, offset in self.spans]))
+        some: list[int] = cuts[(cuts > after) & (cuts <= until)].tolist()
+        return some
 
     def edges(self, bound: Bound) -> list[Bound]:
         """Where slices have to be cut for a type of windows, beside its own edges.

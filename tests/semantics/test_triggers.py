@@ -25,6 +25,7 @@ from slicing.closing.panes import Kept
 from slicing.closing.revise import Revisions
 from slicing.exchange import start
 from slicing.lifecycle import early, snapshot
+from slicing.push import reached_by
 from slicing.query.policy import Policy
 from slicing.windows.bounds import BEGIN
 
@@ -90,26 +91,14 @@ def periodic(size: int, every: int, offset: int) -> Any:
     return containing
 
 
-def growing(size: int, every: int) -> Any:
-    def containing(time: int) -> list[tuple[int, int]]:
-        start = time // size * size
-        return [(start, start + n) for n in range(every, size + 1, every) if time < start + n]
-
-    return containing
-
-
 def a_window(rng: random.Random, origin: int) -> tuple[Any, Any]:
-    kind = rng.choice(["tumbling", "tumbling", "sliding", "sliding", "cumulate", "fixed", "own"])
+    kind = rng.choice(["tumbling", "tumbling", "sliding", "sliding", "fixed", "own"])
     size, every, offset = rng.randint(1, 30), rng.randint(1, 30), rng.randint(-9, 9)
     if kind == "tumbling":
         return sl.tumbling(size, offset=offset), periodic(size, size, offset)
     if kind == "sliding":
         every = max(every, size // 5)
         return sl.sliding(size, every, offset=offset), periodic(size, every, offset)
-    if kind == "cumulate":
-        step = rng.randint(1, 8)
-        size = step * rng.randint(1, 5)
-        return sl.cumulate(size, step), growing(size, step)
     if kind == "fixed":
         start = origin + rng.randint(-5, 40)
         return sl.fixed(start, start + size), lambda t: [(start, start + size)] * (start <= t < start + size)
@@ -246,6 +235,30 @@ def check(seed: int, **told: int) -> None:
     assert plain(op.flush().windows) == case.oracle.flush(), case.spec
 
 
+@pytest.mark.parametrize("seed", range(CASES // 4))
+def test_results_may_wait_for_later_pushes(seed: int) -> None:
+    rng, most = random.Random(seed), random.Random(seed).choice([1, 3, 10])
+    case, Clock.now = a_case(rng), 0
+    op, slow = sl.Operator(case.spec), sl.Operator(case.spec, max_windows_per_push=most)
+    rows, wanted, found = list(case.rows), list[Result](), list[Result]()
+    while rows:
+        Clock.now += rng.choice([0, 3, 7])
+        some, rows = rows[: (size := rng.choice([1, 3, 10, 60]))], rows[size:]
+        wanted += plain(op.push(batch(some)).windows)
+        out = slow.push(batch(some))
+        found += plain(out.windows)
+        assert out.windows.num_rows <= most + 1
+        assert found == wanted[: len(found)]
+        if len(found) < len(wanted) and out.watermark is not None:
+            assert all(
+                end > out.watermark for end, _, _, _, _, timing, _ in wanted[len(found) :] if timing == "on_time"
+            )
+        if rng.random() < 0.3:
+            slow = sl.Operator.restore(case.spec, slow.snapshot(), max_windows_per_push=most)
+    wanted, found = wanted + plain(op.flush().windows), found + plain(slow.flush().windows)
+    assert found == wanted, case.spec
+
+
 def unordered(rows: list[Result]) -> list[str]:
     """Results whatever their order, and whatever that of a window's rows of equal time."""
     return sorted(repr((*r[:4], *r[4][:3], sorted(r[4][3]), *r[4][4:], *r[5:])) for r in rows)
@@ -350,7 +363,18 @@ def with_a_gap(numbered: Any) -> Any:
     return found
 
 
+def by_the_next_watermark(put: Any) -> Any:
+    """Rows are judged once the watermark has moved with them."""
+
+    def found(state: Any, cells: Any, judged: int) -> Any:
+        reached = reached_by(state)
+        put(state, cells, judged if judged == BEGIN or reached is None else max(judged, reached))
+
+    return found
+
+
 MUTANTS: dict[str, tuple[Any, str, Any]] = {
+    "a pane judged after the watermark moved": (early, "_put_apart", by_the_next_watermark),
     "a row judged by no watermark": (early, "_put_apart", behind_nothing),
     "a row taken back that differs from what was reported": (Kept, "table", as_it_is_now),
     "a gap in revisions": (Revisions, "numbered", with_a_gap),
@@ -414,6 +438,8 @@ def test_sessions_and_whole_streams_are_taken_back(seed: int) -> None:
             (Clock.trigger, Early(clock=5)),
             (sl.by_hand() | Clock.trigger, Early(by_hand=True, clock=5)),
             (sl.by_hand() | sl.each_push(), Early(by_hand=True, each_push=True)),
+            (sl.every(4, offset=1), Early([(4, 1)])),
+            (sl.every(3) | sl.every(10), Early([(3, 0), (10, 0)])),
         ]
     )
     for_all = trigger == sl.each_push() and rng.random() < 0.7
@@ -440,6 +466,37 @@ def test_sessions_and_whole_streams_are_taken_back(seed: int) -> None:
             assert unordered(plain(op.fire().windows)) == unordered(oracle.fire()), spec
     wanted = oracle.flush() + ([] if others is None else others.flush())
     assert unordered(plain(op.flush().windows)) == unordered(wanted), spec
+
+
+@pytest.mark.parametrize("seed", range(CASES // 4))
+def test_cuts_of_sessions_are_the_same_for_every_split_and_order(seed: int) -> None:
+    rng = random.Random(seed)
+    gap, origin, jitter = rng.choice([None, 1, 2, 7]), rng.choice(ORIGINS), rng.choice([0, 4, 11])
+    trigger, early_ = rng.choice([(sl.every(4, offset=1), Early([(4, 1)])), (sl.every(1), Early([(1, 0)]))])
+    windows = {"s": sl.whole() if gap is None else sl.session(gap)}
+    spec = sl.Spec("t", windows, AGGS, ["k"], sl.bounded(jitter), emit="changes", trigger=trigger, sequence="v")
+    times = [origin + at for at in sorted(rng.sample(range(150), 40))]
+    rows = [(time, rng.choice("xy"), rng.choice([None, *range(5)])) for time in times]
+    oracle = SessionOracle(gap, answer, jitter, early_)
+    wanted = unordered([*oracle.push(rows), *oracle.flush()])
+    assert unordered(plain(sl.aggregate(batch(rows), spec))) == wanted, spec
+    for _ in range(2):
+        late = sorted(rows, key=lambda row: row[0] + rng.randint(0, jitter))
+        places, found = Places(spec, batch([]).schema, rng.choice([1, 2]), rng, prompt=True), list[Result]()
+        prompt = rng.random() < 0.5
+        op = sl.Operator(spec)
+        while late:
+            some, late = late[: (size := rng.choice([1, 3, 10]))], late[size:]
+            if prompt:
+                found += plain(op.push(batch(some)).windows)
+                continue
+            for out in places.push(batch(some).combine_chunks().to_batches()[0]):
+                found += plain(out.windows)
+            if rng.random() < 0.3:
+                places.rescale(rng.choice([1, 2, 3]))
+        for operator in [op] if prompt else places.operators:
+            found += plain(operator.flush().windows)
+        assert unordered(found) == wanted, spec
 
 
 @pytest.mark.parametrize("seed", range(CASES // 4))
