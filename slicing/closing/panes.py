@@ -10,16 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from slicing.cells.blocks import Block
+from slicing.cells.blocks import Block, identity
 from slicing.cells.table import Cells, concatenated
 from slicing.closing.answers import Answers
 from slicing.closing.emit import combined
 from slicing.columns.order import inverse, none, order_by, ranges, stable_order
+from slicing.kernels.combine import combine
 from slicing.query.plan import Plan
 from slicing.storage.apart import Apart
 from slicing.storage.store import Store
@@ -30,6 +32,7 @@ from slicing.windows.edges import DueWindows, ranges_of
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
+FEW = 16  # panes of all keys that are worth a pass over their cells each
 DENSE = 8  # places a cell or a query, for a table of where each key's cells of a slice begin
 
 LAST = 1 << 40  # the place of on-time rows among those of one window in a push
@@ -120,10 +123,41 @@ class Found(NamedTuple):
 
     def up_to(self, plan: Plan, table: Cells, upto: Ints) -> tuple[Answers, Mask]:
         """The windows' rows before these times of a table; without those that have none (``False``)."""
+        added = _added(self, plan, table, upto)
+        if added is not None:
+            held, blocks = added
+            return (self if held.all() else self.of_keys(held)).answers(plan, blocks), held
         first, last, cells = _places(table, self.start[self.pane], upto, self.code)
         held = first < last
         some = self if held.all() else self.of_keys(held)
         return some.answers(plan, _combined(plan, cells, first[held], last[held])), held
+
+
+def _added(found: Found, plan: Plan, table: Cells, upto: Ints) -> tuple[Mask, Sequence[Block]] | None:
+    """Of few panes, which keys have cells and what these come to: added as they lie, and nothing is sorted.
+
+    None of many panes, and of partials that are lists: of these only the ranges are told.
+    """
+    if not found.code.size or not plan.adds_up:
+        return None
+    new = np.append(True, (found.pane[1:] != found.pane[:-1]) | (upto[1:] != upto[:-1]))[: found.pane.size]
+    at = np.append(new.nonzero()[0], new.size).tolist()
+    if len(at) - 1 > FEW:
+        return None
+    blocks = tuple([identity(lane, found.code.size) for lane in plan.lanes])
+    held = np.zeros(found.code.size, np.bool_)
+    place = np.full(int(max(table.code.max(initial=0), found.code.max())) + 1, -1)
+    for first, last in pairwise(at):
+        cells, code = table.ending(int(found.start[found.pane[first]]), int(upto[first])), found.code[first:last]
+        place[code] = np.arange(first, last)
+        into = place.take(cells.code)
+        place[code] = -1
+        source = (into >= 0).nonzero()[0]
+        into = into if source.size == into.size else into.take(source)
+        held[into] = True
+        for lane, block, partials in zip(plan.lanes, blocks, cells.blocks, strict=True):
+            combine(lane.kind, into, source, block, partials)
+    return held, blocks if held.all() else tuple([block[held] for block in blocks])
 
 
 def _combined(plan: Plan, cells: Cells, first: Ints, last: Ints) -> Sequence[Block]:
@@ -255,11 +289,7 @@ def _by_ranges(plan: Plan, cells: Cells, after: int, until: int) -> Found:
     if not ends.size:
         return Found(*[none()] * 9)
     due = plan.edges.due(ends, after, FOREVER)
-    slot = np.repeat(np.arange(ends.size), np.diff(np.append(cells.slices(), len(cells))))
-    order = stable_order(cells.code)
-    code, slot = cells.code[order], slot[order]
-    first = np.append(np.flatnonzero(np.append(True, code[1:] != code[:-1])), code.size)
-    parts = []
+    panes = []
     for k, cuts in enumerate(plan.cuts):
         if cuts is None:
             continue
@@ -267,13 +297,24 @@ def _by_ranges(plan: Plan, cells: Cells, after: int, until: int) -> Found:
         window, cut = cuts.between(mine.start, mine.end, ends, after, until)
         start, end = mine.start[window], mine.end[window]
         low, high = (ends.searchsorted(times, "right") for times in (cuts.before(start, end, cut), cut))
-        held = low < high
-        start, end, cut, low, high = (c[held] for c in (start, end, cut, low, high))
-        parts.append((np.full(cut.size, k), start, end, cut, *_ranges_of(low, high, first, slot)))
-    before = np.cumsum([0, *(part[0].size for part in parts)])
-    type, start, end, cut = (np.concatenate(column) for column in list(zip(*parts, strict=True))[:4])
-    pane = np.concatenate([part[4] + at for part, at in zip(parts, before, strict=False)])
-    low, high = (np.concatenate([part[i] for part in parts]) for i in (5, 6))
+        held = (low < high).nonzero()[0]
+        panes.append((np.full(held.size, k), *(column[held] for column in (start, end, cut, low, high))))
+    type, start, end, cut, low, high = (np.concatenate(column) for column in zip(*panes, strict=True))
+    starts = np.append(cells.slices(), len(cells))
+    if (high == low + 1).all():  # each pane's news are a slice, whose cells lie by key
+        count = starts[high] - starts[low]
+        cell = ranges(starts[low], count)
+        each = np.arange(cell.size + 1)
+        pane = np.repeat(np.arange(count.size), count)
+        return Found(type, start, end, cut, pane, cells.code.take(cell), each[:-1], each[1:], cell)
+    slot = np.repeat(np.arange(ends.size), np.diff(starts))
+    order = stable_order(cells.code)
+    code, slot = cells.code[order], slot[order]
+    first = np.append(np.flatnonzero(np.append(True, code[1:] != code[:-1])), code.size)
+    before = np.cumsum([0, *(part[0].size for part in panes)]).tolist()
+    found = [_ranges_of(part[4], part[5], first, slot) for part in panes]
+    pane = np.concatenate([of[0] + at for of, at in zip(found, before, strict=False)])
+    low, high = (np.concatenate([of[i] for of in found]) for i in (1, 2))
     return Found(type, start, end, cut, pane, code[low], low, high, order)
 
 
