@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from os import PathLike
 from typing import Any, ClassVar
@@ -246,10 +246,7 @@ class JoinSpec:
 
     def _chosen(self) -> dict[str, Any]:
         """The arguments without those that are as they are by default."""
-        on = [left if left == right else (left, right) for left, right in self.on]
-        time = self.time[0] if self.time[0] == self.time[1] else self.time
-        told = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("on", "time", "schemas")}
-        return {"on": on, "time": time} | {n: v for n, v in told.items() if n not in _DEFAULTS or v != _DEFAULTS[n]}
+        return chosen(self, _DEFAULTS)
 
     def __reduce__(self) -> tuple[Any, ...]:
         arguments = {f.name: getattr(self, f.name) for f in fields(self)}
@@ -257,14 +254,7 @@ class JoinSpec:
         return _rebuild, (arguments,)
 
     def __repr__(self) -> str:
-        on = [left if left == right else (left, right) for left, right in self.on]
-        parts = [f"on={on!r}", f"time={shown_pair(self.time)}", f"within={_shown_within(self.within)}"]
-        for f in fields(self):
-            value = getattr(self, f.name)
-            if f.name in _DEFAULTS and value != _DEFAULTS[f.name]:
-                text = shown_pair(value) if f.name == "watermark" else shown(value)
-                parts.append(f"{f.name}={'(...)' if f.name == 'schemas' else text}")
-        return f"sl.JoinSpec({', '.join(parts)})"
+        return code_of(self, self._chosen())
 
     def _check_spans(self) -> None:
         check_alike(self.spans(), [("within", self.within)] if isinstance(self.within, Calendar) else [])
@@ -292,14 +282,14 @@ class JoinSpec:
         if before is None or after is None:
             if not self.matches:
                 raise ValueError(
-                    f"within={_shown_within(self.within)} is unbounded, which only match='last', 'first' or 'nearest' "
+                    f"within={shown_spans(self.within)} is unbounded, which only match='last', 'first' or 'nearest' "
                     "can have: rows would be kept for ever; give both spans"
                 )
             return
         width = amount(before) + amount(after)
         if width < 0 or (width == 0 and self.closed != "both"):
             raise ValueError(
-                f"within={_shown_within(self.within)} with closed={self.closed!r} holds no time at all: right rows lie "
+                f"within={shown_spans(self.within)} with closed={self.closed!r} holds no time at all: right rows lie "
                 "between left.time - before and left.time + after"
             )
 
@@ -338,7 +328,24 @@ class JoinSpec:
 
 _DEFAULTS: dict[str, object] = {"how": "inner", "match": "all", "where": None, "idle": None, "progress": "each"}
 _DEFAULTS |= {"watermark": (Bounded(0), Bounded(0)), "event_time": None, "closed": "both", "nulls_equal": False}
-_DEFAULTS |= {"suffix": "_right", "sequence": None, "on_null_time": "error", "schemas": None}
+_DEFAULTS |= {"suffix": "_right", "sequence": None, "on_null_time": "error"}
+
+
+def chosen(spec: Any, defaults: Mapping[str, object]) -> dict[str, Any]:
+    """The arguments of a spec of two streams without those that are as they are by default, and without ``schemas``."""
+    on = [left if left == right else (left, right) for left, right in spec.on]
+    time = spec.time[0] if spec.time[0] == spec.time[1] else spec.time
+    told = {f.name: getattr(spec, f.name) for f in fields(spec) if f.name not in ("on", "time", "schemas")}
+    return {"on": on, "time": time} | {n: v for n, v in told.items() if n not in defaults or v != defaults[n]}
+
+
+def code_of(spec: Any, told: Mapping[str, object]) -> str:
+    """The code that builds a spec of two streams, of the arguments that are told."""
+    given = [
+        f"{name}={shown_pair(value) if name == 'watermark' else shown_spans(value)}" for name, value in told.items()
+    ]
+    given += [] if spec.schemas is None else ["schemas=(...)"]
+    return f"sl.{type(spec).__name__}({', '.join(given)})"
 
 
 def _rebuild(arguments: dict[str, Any]) -> JoinSpec:
@@ -429,11 +436,14 @@ def schemas_of(value: object, sides: tuple[str, str]) -> tuple[pa.Schema, pa.Sch
     raise TypeError(f"schemas must be a pair of pyarrow schemas, the {left} and the {right}; got {value!r}")
 
 
-def _shown_within(within: object) -> str:
-    if isinstance(within, tuple):
-        return f"({', '.join(map(shown, within))})"
-    return repr(within)
+def shown_spans(value: object) -> str:
+    """Spans, in pairs or by name, and other arguments as code."""
+    if isinstance(value, tuple):
+        return f"({', '.join(map(shown, value))})"
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{name!r}: {shown_spans(one)}' for name, one in value.items())}}}"
+    return shown(value)
 
 
-def shown_pair(pair: tuple[object, object]) -> str:
+def shown_pair(pair: Any) -> str:
     return repr(pair[0]) if pair[0] == pair[1] else repr(pair)

@@ -19,7 +19,6 @@ from slicing.cells.unread import Unread
 from slicing.columns.keys import KeyTable
 from slicing.lifecycle.state import State
 from slicing.query.plan import Plan
-from slicing.storage.apart import of_runs
 from slicing.storage.row_panes import KEY, OF, WINDOW, RowPanes
 from slicing.windows.rows.row_view import RowTable
 
@@ -37,8 +36,8 @@ def check_state(state: State) -> None:
         check_state(group)
     plan, rows = state.plan, state.rows
     codes = _codes(state.keys)
-    runs = [*state.store.runs, *(run for p in state.postponed for run in p.store.runs), *of_runs(state.apart)]
-    runs += [run for store in state.told.values() for run in store.runs]
+    stores = (*state.stores, *(waiting.store for waiting in state.postponed))
+    runs = [run for store in stores for run in store.runs]
     for cells in runs:
         _check_cells(cells, plan.lanes, codes)
         if cells.fragments != plan.fragments:

@@ -43,7 +43,7 @@ from slicing.query.policy import DEFAULT, Policy
 from slicing.query.spec import Spec
 from slicing.query.watermark import Progress
 from slicing.reducing.batch import Rows
-from slicing.storage.apart import Apart, of_runs
+from slicing.storage.apart import Apart
 from slicing.storage.row_panes import RowPanes
 from slicing.storage.store import Store
 from slicing.system.bundles import bundled, schema_of, table_bytes, table_of, unbundled
@@ -150,28 +150,24 @@ def _state_header(state: State) -> dict[str, Any]:
         "agg_since": state.plan.agg_since,
         "newest": state.newest,
         "oldest": state.oldest,
-        "watermark": state.watermark,
         "progress": state.progress.to_json(),
         "arrived": state.arrived,
         "crowded": state.crowded,
         "pools": list(state.pools),
-        "filled": list(state.filled),
-        "runs": len(state.store.runs),
-        "coarse": state.store.coarse,
         "postponed": [[len(p.store.runs), p.after, p.until] for p in state.postponed],
         "apart": [[len(known.store.runs), known.judged, known.epoch] for known in state.apart],
         "told": [[name, len(store.runs)] for name, store in state.told.items()],
         "passed": state.passed is not None,
         "held": [state.held is not None, state.shown],
         "fired": [state.epoch, state.fired, state.fired_at],
-        "rows": _rows_header(state.rows),
         "marks": len(state.marks),
         "groups": [_group_header(group) for group in state.groups],
+        **_group_header(state),
     }
 
 
 def _group_header(state: State) -> dict[str, Any]:
-    """Of keys that are ahead of the stream: what is theirs alone."""
+    """Of keys with a watermark of their own: what is theirs alone."""
     return {
         "watermark": state.watermark,
         "filled": list(state.filled),
@@ -212,7 +208,7 @@ def _state_tables(state: State, packed: bool = False) -> list[pa.Table | Unread]
         for run in state.store.runs
     ]
     tables += [_cells_table(run) for p in state.postponed for run in p.store.runs]
-    tables += map(_cells_table, of_runs(state.apart))
+    tables += [_cells_table(run) for known in state.apart for run in known.store.runs]
     tables += [_cells_table(run) for store in state.told.values() for run in store.runs]
     if state.passed is not None:
         tables += _passed_tables(state.passed)

@@ -24,7 +24,7 @@ from slicing.query.plan import Plan
 from slicing.query.policy import DEFAULT, Policy
 from slicing.query.spec import Spec
 from slicing.query.watermark import Progress
-from slicing.storage.apart import Apart, of_runs
+from slicing.storage.apart import Apart
 from slicing.storage.row_panes import RowPanes
 from slicing.storage.store import Store
 from slicing.windows.bounds import BEGIN
@@ -85,10 +85,14 @@ class State:
         state.__dict__ = {**self.__dict__, **changes}
         return state
 
+    @property
+    def stores(self) -> list[Store]:
+        """All cells but those of windows that wait."""
+        return [self.store, *(known.store for known in self.apart), *self.told.values()]
+
     def ranks_used(self, name: str, size: int) -> Ints:
         """The ranks of a column's values that anything holds which is not given out yet."""
-        stores = (self.store, *(known.store for known in self.apart), *self.told.values())
-        holders = (*stores, self.rows, *(() if self.passed is None else (self.passed,)))
+        holders = (*self.stores, self.rows, *(() if self.passed is None else (self.passed,)))
         return reduce(np.union1d, [holder.ranks_used(name, size) for holder in holders])
 
     def reranked(self, name: str, rank: Ints) -> State:
@@ -151,12 +155,6 @@ def forget(state: State, keys: KeyTable) -> KeyTable:
     Looking costs a pass over all cells: it waits until a quarter of the keys are new since the last time.
     """
     used = np.zeros(len(keys), np.bool_)
-    for run in of_runs(state.apart):
-        used[run.code] = True
-    for run in (run for store in state.told.values() for run in store.runs):
-        used[run.code] = True
-    if state.passed is not None:
-        used |= state.passed.uses(used.size)
     used[state.marks.code] = True
     for part in (state, *state.groups):
         _use(part, used)
@@ -177,8 +175,10 @@ def forget(state: State, keys: KeyTable) -> KeyTable:
 
 def _use(state: State, used: Mask) -> None:
     """Mark the codes that a state's own cells, rows and windows given out have."""
-    for run in state.store.runs:
+    for run in (run for store in state.stores for run in store.runs):
         used[run.code] = True
+    if state.passed is not None:
+        used |= state.passed.uses(used.size)
     used[state.revisions.code] = True
     used |= state.rows.uses(used.size)
     for last in state.filled.values():

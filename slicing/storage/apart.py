@@ -7,10 +7,9 @@ store.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from slicing.cells.table import Cells
 from slicing.storage.store import Store
 from slicing.windows.bounds import BEGIN
 
@@ -41,7 +40,3 @@ def with_cells(apart: tuple[Apart, ...], more: Apart, alike: Callable[[int, int]
                 store = store.add(run)
             return (*apart[:at], known.but(store), *apart[at + 1 :])
     return (*apart, more)
-
-
-def of_runs(apart: Iterable[Apart]) -> list[Cells]:
-    return [run for known in apart for run in known.store.runs]

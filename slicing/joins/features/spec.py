@@ -11,11 +11,11 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from slicing.aggregates.aggregate import Formula
-from slicing.joins.spec import on_columns, pair_of, schemas_of, shown_pair, watermarks_of
+from slicing.joins.spec import chosen, code_of, on_columns, pair_of, schemas_of, shown_spans, watermarks_of
 from slicing.query.spec import FrozenMap, stable
 from slicing.query.watermark import Bounded, Watermark
 from slicing.system.arguments import choice
-from slicing.times.durations import Duration, amount, check_alike, parse_span, shown
+from slicing.times.durations import Duration, amount, check_alike, parse_span
 
 Span = Duration | int
 Range = tuple[Span | None, Span]  # far, near: from label - far to label - near
@@ -218,31 +218,15 @@ class FeatureSpec:
 
     def _chosen(self) -> dict[str, Any]:
         """The arguments without those that are as they are by default."""
-        on = [left if left == right else (left, right) for left, right in self.on]
-        time = self.time[0] if self.time[0] == self.time[1] else self.time
-        told = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("on", "time", "schemas")}
-        told["ranges"] = {name: _as_given(span) for name, span in self.ranges.items()}
-        defaults = _DEFAULTS | {"delay": 0, "tail": FrozenMap({})}
-        return {"on": on, "time": time} | {n: v for n, v in told.items() if n not in defaults or v != defaults[n]}
+        ranges = {name: _as_given(span) for name, span in self.ranges.items()}
+        return chosen(self, _DEFAULTS) | {"ranges": ranges}
 
     def __reduce__(self) -> tuple[Any, ...]:
         arguments = {f.name: getattr(self, f.name) for f in fields(self)}
         return _rebuild, ({n: dict(v) if isinstance(v, FrozenMap) else v for n, v in arguments.items()},)
 
     def __repr__(self) -> str:
-        on = [left if left == right else (left, right) for left, right in self.on]
-        ranges = ", ".join(f"{name!r}: {_shown_range(span)}" for name, span in self.ranges.items())
-        parts = [f"on={on!r}", f"time={shown_pair(self.time)}", f"ranges={{{ranges}}}", f"aggs={self.aggs!r}"]
-        for f in fields(self):
-            value = getattr(self, f.name)
-            if f.name == "delay" and amount(value):
-                parts.append(f"delay={shown(value)}")
-            elif f.name == "tail" and value:
-                parts.append(f"tail={{{', '.join(f'{n!r}: {shown(s)}' for n, s in value.items())}}}")
-            elif f.name in _DEFAULTS and value != _DEFAULTS[f.name]:
-                text = shown_pair(value) if f.name == "watermark" else shown(value)
-                parts.append(f"{f.name}={'(...)' if f.name == 'schemas' else text}")
-        return f"sl.FeatureSpec({', '.join(parts)})"
+        return code_of(self, self._chosen())
 
     def _check_names(self) -> None:
         seen: dict[str, tuple[str, str]] = {}
@@ -256,8 +240,8 @@ class FeatureSpec:
             seen[name] = range_, agg
 
 
-_DEFAULTS: dict[str, object] = {"closed": "left", "wait": True, "watermark": (Bounded(0), Bounded(0))}
-_DEFAULTS |= {"idle": None, "sequence": None, "on_null_time": "error", "on_overflow": "error", "schemas": None}
+_DEFAULTS: dict[str, object] = {"closed": "left", "wait": True, "watermark": (Bounded(0), Bounded(0)), "delay": 0}
+_DEFAULTS |= {"idle": None, "sequence": None, "on_null_time": "error", "on_overflow": "error", "tail": FrozenMap({})}
 
 
 def _rebuild(arguments: dict[str, Any]) -> FeatureSpec:
@@ -293,8 +277,8 @@ def _range(name: object, value: object) -> Range:
     near = parse_span(value[1], f"{argument}'s near")
     if far is not None and amount(far) <= amount(near):
         raise ValueError(
-            f"{argument}={_shown_range((far, near))} holds no time at all: events lie between label - far and "
-            "label - near, so far must be larger than near"
+            f"{argument}={shown_spans(_as_given((far, near)))} holds no time at all: events lie between label - far "
+            "and label - near, so far must be larger than near"
         )
     return far, near
 
@@ -336,10 +320,3 @@ def _as_given(span: Range) -> Range | Span | None:
     """A range as short as it can be given."""
     far, near = span
     return far if amount(near) == 0 else span
-
-
-def _shown_range(span: Range) -> str:
-    far, near = span
-    if amount(near) == 0:
-        return "None" if far is None else shown(far)
-    return f"({'None' if far is None else shown(far)}, {shown(near)})"
