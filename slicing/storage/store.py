@@ -174,10 +174,6 @@ class Store:
         assert len(self.runs) <= 1
         return self.runs[0] if self.runs else Cells.empty(self.plan.lanes, self.plan.fragments)
 
-    def only(self, which: npt.NDArray[np.bool_]) -> Store:
-        """Some of the cells of a consolidated store."""
-        return self if which.all() else replace(self, runs=(self.table().take(which),))
-
     def of_codes(self, codes: Ints) -> Store:
         """The cells of these codes, which ascend."""
         return replace(self, runs=tuple(of_codes(run, codes) for run in self.runs))
