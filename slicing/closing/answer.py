@@ -67,7 +67,7 @@ def _as_they_are(closing: Closing) -> Answers | None:
     end, blocks = np.ascontiguousarray(table.meta[:, END]), table.blocks
     code = np.zeros(end.size, np.int64) if keys is None else np.ascontiguousarray(table.meta[:, CODE])
     if keys is not None:
-        each = _cells_of_slices(due)
+        each = np.diff(np.append(np.flatnonzero(np.diff(end, prepend=end[0] - 1)), end.size))
         order = keys.order(code) if each.size == 1 else keys.order_of_groups(code, each)
         code, blocks = code.take(order), tuple(map(gathered, blocks, repeat(order)))
     window = np.zeros(end.size, np.int64)

@@ -121,17 +121,18 @@ class KeyTable:
         cell.
         """
         rank = self._whole_order()[1]
-        if SPARSE * codes.size < len(self) * each.size:
-            group, size = np.arange(each.size).repeat(each), len(self)
+        size = rank.size
+        if SPARSE * codes.size < size * each.size:
+            group = np.arange(each.size).repeat(each)
             if each.size * size >= 1 << 32:
                 return order_by(rank[codes].astype(np.int64), group)
             return order_by(group * size + rank[codes])
         if codes.size < FEW:
-            place = np.full((each.size, len(self)), -1)
+            place = np.full((each.size, size), -1)
             place[np.arange(each.size).repeat(each), rank[codes]] = np.arange(codes.size)
             return place[place >= 0]
         out = np.empty(codes.size + 1, np.int64)
-        by_rank(codes, each, rank, np.zeros(len(self), np.int64), out)
+        by_rank(codes, each, rank, np.zeros(size, np.int64), out)
         return out[:-1]
 
     def _whole_order(self) -> tuple[Ints, Codes]:
