@@ -14,6 +14,7 @@ from slicing.columns.arrow_io import one_piece, together
 from slicing.columns.frames import check_returns, given_back
 from slicing.columns.keys import KeyTable
 from slicing.columns.sources import batches
+from slicing.columns.values import taken
 from slicing.operator import Operator
 from slicing.query.spec import Spec
 from slicing.system.arguments import at_least_one
@@ -158,10 +159,12 @@ def latest(results: object, spec: Spec, *, returns: str = "arrow") -> Any:
                 f"column {name!r} is missing in the results; their columns are {', '.join(table.column_names)}. "
                 "Results of this spec in its long layout are needed"
             )
-    table = table.take(_last_of_each([one_piece(table[name]) for name in names]))
+    batch = pa.RecordBatch.from_arrays([one_piece(column) for column in table.columns], schema=table.schema)
+    last = _last_of_each([batch.column(name) for name in names])
     if spec.emit == "changes":
-        table = table.filter(pc.equal(table["op"], "+")).drop_columns("op")
-    return given_back(table, kind)
+        last = last[pc.equal(batch.column("op"), "+").to_numpy(zero_copy_only=False)[last]]
+    table = pa.Table.from_batches([taken(batch, last)])
+    return given_back(table.drop_columns("op") if spec.emit == "changes" else table, kind)
 
 
 def _together(results: object) -> pa.Table:

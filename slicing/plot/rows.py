@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from slicing.api import aggregate
 from slicing.columns.sources import batches
-from slicing.plot.shared import COLORS, MOST, WIDTH, Chart, altair, joined, texts, ticks_of, timed
+from slicing.plot.shared import COLORS, MOST, WIDTH, Chart, altair, joined, rows_at, texts, ticks_of, timed
 from slicing.query.spec import ProcessingTime, Spec
 from slicing.times.measure import Measure
 from slicing.windows.builtin import ContextFreeWindow, Session
@@ -52,7 +52,7 @@ def timeline(data: object, spec: Spec) -> Chart:
             f"timeline shows at most {MOST} rows, one by one; got {rows.num_rows:,}: give a part of them, such as "
             "table.slice(0, 300)"
         )
-    rows = rows.filter(pc.is_valid(rows[spec.time]))
+    rows = rows_at(rows, np.flatnonzero(pc.is_valid(rows[spec.time])))
     windows = aggregate(rows, spec)
     first = next(iter(spec.aggs))
     measure = Measure.of(rows.schema.field(spec.time).type, spec.time)
@@ -65,11 +65,10 @@ def timeline(data: object, spec: Spec) -> Chart:
     for name in spec.windows:
         own = np.flatnonzero(np.array(names, object) == name) if names else np.empty(0, np.int64)
         order = own[np.lexsort((end[own], start[own]))]
-        text = texts(windows[first].take(pa.array(order)))
+        some = rows_at(windows, order)
+        text = texts(some[first])
         lanes = [_lane(name)] * order.size
-        marks.append(
-            _marks("window", lanes, start[order], end[order], text, joined(windows.take(pa.array(order)), spec.by))
-        )
+        marks.append(_marks("window", lanes, start[order], end[order], text, joined(some, spec.by)))
     table = timed(pa.concat_tables(marks), measure, ("start", "end"))
     lanes = ["rows", "slices", *map(_lane, spec.windows)]
     if table.num_rows > 4 * MOST:

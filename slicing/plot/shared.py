@@ -10,6 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slicing.columns.arrow_io import one_piece
+from slicing.columns.values import taken
 from slicing.times.measure import Measure
 
 Chart = Any
@@ -46,6 +48,12 @@ def _wall(column: pa.Array) -> pa.Array:
     if pa.types.is_timestamp(column.type) and column.type.tz is not None:
         column = pc.local_timestamp(column)
     return column.cast(pa.timestamp("us"), safe=False)
+
+
+def rows_at(table: pa.Table, at: Any) -> pa.Table:
+    """Some rows of a small table, whatever its columns."""
+    whole = pa.RecordBatch.from_arrays([one_piece(column) for column in table.columns], schema=table.schema)
+    return pa.Table.from_batches([taken(whole, at)])
 
 
 def joined(table: pa.Table, names: Sequence[str]) -> list[str]:

@@ -81,6 +81,17 @@ def test_a_timeline_of_whole_numbers_and_sessions_alone():
     assert "slice" not in sl.plot.timeline(data.filter(data["t"].is_valid()), spec).data["kind"].to_pylist()
 
 
+def test_a_timeline_of_texts_as_views_as_polars_has_them():
+    data = READINGS.set_column(1, "sensor", pa.array(["a"] * 14, pa.string_view()))
+    spec = sl.Spec("ts", {"six": sl.tumbling("6m")}, {"last": sl.last("sensor")}, by="sensor")
+    rows = sl.plot.timeline(data, spec).data.to_pylist()
+    assert Counter((row["kind"], row["key"]) for row in rows if row["kind"] != "slice") == {
+        ("row", "a"): 14,
+        ("window", "a"): 4,
+    }
+    assert [row["text"] for row in rows if row["kind"] == "window"] == ["a"] * 4
+
+
 def test_a_window_that_begins_with_the_stream_is_drawn_from_the_first_row():
     data = pa.table({"t": [5, 12, 25]})
     spec = sl.Spec("t", {"so far": sl.landmark(10)}, {"n": sl.count()}, watermark=sl.ordered())
