@@ -73,6 +73,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--version", action="version", version=f"stream-slicing {sys.modules['slicing'].__version__}")
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND")
 
     def command(name: str, what: str, run: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:

@@ -14,15 +14,15 @@ from slicing.plot.shared import COLORS, MOST, WIDTH, Chart, altair, ticks_of, ti
 from slicing.times.measure import Measure
 
 
-def progress(outputs: Iterable[Output], data: Iterable[object] | None = None, time: str | None = None) -> Chart:
+def progress(outputs: Iterable[Output], data: object = None, time: str | None = None) -> Chart:
     """Draw event time against arrival: the watermark as a step, late rows, and windows where they came out.
 
     Parameters
     ----------
     outputs
-        What ``push``, ``advance`` and ``flush`` gave, in order.
+        What ``push``, ``advance`` and ``flush`` gave, in order, or :func:`slicing.replay`.
     data
-        The batches that were pushed, in order, whose rows are dots then.
+        The rows that were pushed, in order, as dots: a list of batches, or what :func:`slicing.aggregate` takes.
     time
         The time column of ``data`` and of late rows; the only one of the watermark's type if left out.
 
@@ -63,8 +63,8 @@ def progress(outputs: Iterable[Output], data: Iterable[object] | None = None, ti
             late = ticks_of(out.late[_time_column(out.late, type, time)].drop_null())
             marks.append(_arrivals("late", [high] * late.size, [high] * late.size, late, late))
     seen = 0
-    for batch in data or ():
-        rows = pa.Table.from_batches(list(batches(batch)))
+    for batch in () if data is None else batches(data):
+        rows = pa.Table.from_batches([batch])
         column = rows[_time_column(rows, type, time)]
         place = seen + np.flatnonzero(column.is_valid())
         ticks = ticks_of(column.drop_null())

@@ -28,7 +28,7 @@ def results(table: Any, y: str | None = None, by: str | Sequence[str] | None = N
     Returns
     -------
     altair.Chart
-        ``data`` has the table's columns and ``series``, the name of the line.
+        ``data`` has the table's columns and ``series``, the line (``series of the picture`` if there is one).
 
     Examples
     --------
@@ -65,7 +65,8 @@ def results(table: Any, y: str | None = None, by: str | Sequence[str] | None = N
     }
     for name, column in ticks.items():
         table = table.set_column(table.column_names.index(name), name, column)
-    table = timed(table.append_column("series", series), measure, tuple(ticks))
+    line = "series" if "series" not in table.column_names else "series of the picture"
+    table = timed(table.append_column(line, series), measure, tuple(ticks))
     table = table.set_column(table.column_names.index(y), y, table[y].cast(pa.float64(), safe=False))
     kind = "T" if pa.types.is_temporal(table.schema.field("window_end").type) else "Q"
     field = y.translate({ord(sign): f"\\{sign}" for sign in ".[]:"})
@@ -75,8 +76,13 @@ def results(table: Any, y: str | None = None, by: str | Sequence[str] | None = N
         .encode(
             x=alt.X(f"window_end:{kind}", scale=alt.Scale(zero=False)),
             y=alt.Y(field, type="quantitative", title=y),
-            color=alt.Color("series:N", scale=alt.Scale(range=COLORS)),
-            tooltip=["series:N", f"window_start:{kind}", f"window_end:{kind}", alt.Tooltip(field, type="quantitative")],
+            color=alt.Color(f"{line}:N", scale=alt.Scale(range=COLORS)),
+            tooltip=[
+                f"{line}:N",
+                f"window_start:{kind}",
+                f"window_end:{kind}",
+                alt.Tooltip(field, type="quantitative"),
+            ],
         )
         .properties(width=WIDTH, height=260)
     )

@@ -131,6 +131,7 @@ def test_progress_has_the_watermark_late_rows_and_windows():
     found = marks(chart)
     assert found["rect"] == closed and found["symbol"] == 60 + late and found["line"] == 1
     assert Counter(sl.plot.progress(outputs, time="at").data["kind"].to_pylist()) == kinds - Counter({"row": 60})
+    assert sl.plot.progress(outputs, data=pa.concat_tables(batches)).data.equals(chart.data)
 
 
 def test_results_are_lines_of_windows_and_keys():
@@ -141,6 +142,9 @@ def test_results_are_lines_of_windows_and_keys():
     assert set(chart.data["series"].to_pylist()) == {f"{w} · {k}" for w in ("six", "eight's", "visit") for k in "ab"}
     assert marks(chart)["symbol"] == windows.num_rows and marks(chart)["line"] == 6
     assert sl.plot.results(windows, by=[]).to_dict()["encoding"]["y"]["title"] == "n"
+    named = windows.rename_columns(["series" if name == "sensor" else name for name in windows.column_names])
+    chart = sl.plot.results(named)
+    assert marks(chart)["line"] == 6 and set(chart.data["series"].to_pylist()) == {"a", "b"}
 
 
 @pytest.mark.parametrize("emit", ["updates", "changes"])

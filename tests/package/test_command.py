@@ -127,6 +127,7 @@ def test_a_query_is_explained_or_written(files, capsys):
 def test_help_without_a_command(capsys):
     status, said, _ = outcome(capsys)
     assert status == 2 and "slicing aggregate 'data/*.parquet'" in said
+    assert outcome(capsys, "--version") == (0, f"stream-slicing {sl.__version__}\n", "")
 
 
 ONE = ["--time", "ts", "--window", "m=tumbling:1m", "--agg", "n=count"]
