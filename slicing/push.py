@@ -124,7 +124,7 @@ def push(before: State, data: pa.RecordBatch, upto: int | None = None) -> Pushed
     if len(state.store.runs) > 1:
         state.store = state.store.settled()
     if rows.codes > plan.policy.packed_keys and plan.packs:
-        state.store = state.store.at_rest(len(arrivals.cells), before.store)
+        state.store = state.store.at_rest(len(arrivals.cells))
     return Pushed(state, output_of(state, batch, answers, change, arrivals.late, arrivals.outside), None, rows)
 
 

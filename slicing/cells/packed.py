@@ -11,6 +11,10 @@ The words of partials lie as they are, since those who add them up read them the
 run has enough of them, are packed by themselves: a count, a sum of squares and the like are the same in all, the least
 value, the largest one and the sum are one word. So they come to the bytes of the row.
 
+Bytes a cell, and CPU of a push against the same cells not packed (busy machine): count and sum, sliding by 1 k to 100 k
+keys, 56 -> 33 to 37, 1.0 to 1.3 times; 16 words, mostly cells of one row, 160 -> 37, 1.3 times. Cells that the next
+push lets go (tumbling windows, a push each) took 1.2 times as long, and 2 with 16 words: they stay as they are.
+
 A packed run is a table like any other for those who ask, and never changed. Some of it side by side is a view. Its
 words are made when they are asked for, and dropped at the end of the push (:meth:`Packed.rested`).
 """

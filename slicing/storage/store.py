@@ -136,17 +136,9 @@ class Store:
             runs.append(self._merged(older, newer))
         return self.of(tuple(runs))
 
-    def at_rest(self, coming: int, before: Store) -> Store:
-        """Runs packed that the next pushes will not merge, if they bring about so many cells. ``before`` the push:
-        where nothing of it is left, the next push will leave nothing of this one."""
-        if self.runs and before.runs and before.latest < self.runs[0].slice_ends[0]:
-            coming = 0
+    def at_rest(self, coming: int) -> Store:
+        """Runs packed that the next pushes will not merge, if they bring about so many cells."""
         return replace(self, runs=tuple([self._rested(run, coming) for run in self.runs]))
-
-    @property
-    def latest(self) -> int:
-        """The end of the last slice; there are some."""
-        return max(int(run.slice_ends[-1]) for run in self.runs)
 
     def _rested(self, run: Cells, coming: int) -> Cells:
         if isinstance(run, Packed):

@@ -147,14 +147,15 @@ def test_bytes_a_cell_are_few() -> None:
 
 
 def test_cells_of_one_row_are_packed_by_themselves() -> None:
-    """A run of windows that all end with the next push is packed at once, and cells of one row take less than rows."""
+    """Cells of one row take less than the row would, 32 bytes."""
     spec = sl.Spec(
         *("t", {"w": sl.tumbling("1s")}),
         {c + f: getattr(sl, f)(c) for c in "vw" for f in ("sum", "min", "max", "std")},
         by=["k"],
         watermark=sl.ordered(),
     )
-    rng, ops = np.random.default_rng(3), (sl.Operator(spec), sl.Operator(spec, policy=Policy(packed_cells=1 << 60)))
+    policies = Policy(packed_pushes=(0.0, 0.0)), Policy(packed_cells=1 << 60)
+    rng, ops = np.random.default_rng(3), [sl.Operator(spec, policy=policy) for policy in policies]
     for push in range(6):
         key = np.append(np.arange(4000), rng.integers(4000, 4100, 1000)) + 10_000 * push
         time = np.sort(rng.integers(0, 10**9, 5000)) + START + push * 10**9
