@@ -163,7 +163,7 @@ class Step:
         for side, rows in ((LEFT, left), (RIGHT, right)):
             self._tell(side, rows.keyless, rows.keyless_time)
         place = self._last_of(left, right)
-        if right.start is None or left.keyless.size:
+        if right.start != self.sides[RIGHT].base or left.keyless.size:  # not the rows as they came
             partner = np.full(len(left), -1)
             has = place >= 0
             partner[has] = right.name[place[has]]
@@ -174,7 +174,6 @@ class Step:
         self.joined += int(np.count_nonzero(has))
         if self.plan.spec.how != "left":
             places, place = places[has], place[has]
-        assert right.start == self.sides[RIGHT].base
         self._blocks.append(Block(places, place))
 
     def _last_of(self, left: Rows, right: Rows) -> Ints:

@@ -785,3 +785,15 @@ def test_rows_of_a_rare_key_do_not_hold_the_others() -> None:
     assert out.stats.held < 1100 and out.stats.bytes < 400_000
     op.advance(right=10**6)
     assert [row["t_right"] for row in rows_of(op.push_left(left(10**6 - 1, k=["rare"])))] == [0]
+
+
+@pytest.mark.parametrize("empty", [[0], [3], [0, 3], [0, 1, 2, 3], [1]])
+@pytest.mark.parametrize("how", ["inner", "left"])
+def test_the_last_partner_beside_rows_without_a_key(how: str, empty: list[int]) -> None:
+    keys = [None if at in empty else "ab"[at % 2] for at in range(4)]
+    quotes = pa.table({"t": [1, 2, 3, 4], "k": pa.array(keys, pa.string()), "y": [1, 2, 3, 4]})
+    trades = pa.table({"t": [5, 6], "k": ["a", "b"], "x": [1, 2]})
+    spec = sl.JoinSpec(on="k", time="t", within=(None, 0), match="last", how=how)
+    last = [max((at + 1 for at in range(4) if keys[at] == key), default=None) for key in "ab"]
+    found = [row["y"] for row in sl.join(trades, quotes, spec).to_pylist()]
+    assert found == [y for y in last if y is not None or how == "left"]

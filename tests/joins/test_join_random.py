@@ -298,3 +298,29 @@ def test_pairs_that_come_in_pieces_are_the_same_in_all(most: int) -> None:
             assert found[0] == found[1]
         except Exception as error:
             raise AssertionError(f"seed {seed}: {case.spec()}") from error
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_as_of_tables_in_order(threads: int) -> None:
+    """Tables in order of time, as most are, with rows that have no key: each left row by a walk over the right ones."""
+    for seed in range(CASES):
+        rng = np.random.default_rng(seed)
+        ends = -(1 << 63), (1 << 63) - 40
+        base, before, after = int(rng.choice([*BASES[:4], *ends])), rng.choice([None, 2, 3, 20]), int(rng.choice([-2, 0, 4]))
+        how, names = str(rng.choice(["inner", "left"])), KEYS[: rng.integers(1, len(KEYS) + 1)]
+        sides = [
+            [(base + t, names[k], None) for t, k in zip(sorted(times), codes, strict=True)]
+            for times, codes in (
+                (rng.integers(0, 40, n).tolist(), rng.integers(0, len(names), n).tolist())
+                for n in rng.integers(0, 12, 2).tolist()
+            )
+        ]
+        expected = []
+        for at, (t, key, _) in enumerate(sides[0]):
+            low = -(1 << 70) if before is None else t - before
+            found = [i for i, (u, other, _) in enumerate(sides[1]) if key == other and key and low <= u <= t + after]
+            if found or how == "left":
+                expected.append((at, max(found, key=lambda i: (sides[1][i][0], i), default=None)))
+        spec = sl.JoinSpec(on="k", time="t", within=(before, after), match="last", how=how)
+        rows = sl.join(table("left", sides[0], 0), table("right", sides[1], 0), spec, threads=threads)
+        assert pairs(rows) == expected, f"seed {seed}: {spec}"
