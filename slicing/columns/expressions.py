@@ -58,17 +58,22 @@ class Derived(str):
         return Derived, (self.expression,)
 
 
-def column_or_derived(expression: pc.Expression, argument: str) -> str:
-    """The name of the column that an expression is, or computes."""
+def as_derived(expression: pc.Expression, argument: str) -> Derived:
+    """An expression of columns as the name of what it computes."""
     try:
-        derived = Derived(expression)
+        return Derived(expression)
     except pa.ArrowException as error:
         raise ValueError(
             f"{argument} must be an expression of columns by their names; got {expression} ({error})"
         ) from None
-    if not derived.fields:
+
+
+def column_or_derived(expression: pc.Expression, argument: str) -> str:
+    """The name of the column that an expression is, or computes."""
+    found = as_derived(expression, argument)
+    if not found.fields:
         raise ValueError(f"{argument} must be computed from columns, such as sl.col('x') * 2; got {expression}")
-    return derived.fields[0] if derived == f"sl.col({derived.fields[0]!r})" else derived
+    return found.fields[0] if found == f"sl.col({found.fields[0]!r})" else found
 
 
 def computed(batch: pa.RecordBatch, wanted: Sequence[Derived]) -> list[pa.Array]:

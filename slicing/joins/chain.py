@@ -14,11 +14,11 @@ from slicing.joins.features.output import FeatureOutput
 from slicing.joins.features.spec import FeatureSpec
 from slicing.joins.operator import JoinOperator
 from slicing.joins.output import JoinOutput
+from slicing.joins.snapshot import read_parts, write_parts
 from slicing.joins.spec import JoinSpec
 from slicing.operator import Operator
 from slicing.query.spec import Spec
 from slicing.query.watermark import Manual
-from slicing.system.bundles import bundled, unbundled
 
 Link = Operator | JoinOperator | FeatureOperator | Distinct
 Given = Output | JoinOutput | FeatureOutput | DistinctOutput
@@ -84,14 +84,13 @@ class Chain:
 
     def snapshot(self) -> bytes:
         """The state of all operators as bytes."""
-        return bundled(bytes(link.snapshot()) for link in self._links)
+        specs = [link.spec for link in self._links]
+        return write_parts("chain", specs, (bytes(link.snapshot()) for link in self._links))
 
     @staticmethod
     def restore(specs: Sequence[Spec | JoinSpec | FeatureSpec | DistinctSpec], blob: bytes) -> Chain:
-        """Go on from a snapshot of operators of these specs."""
-        parts = unbundled(blob)
-        if len(parts) != len(specs):
-            raise ValueError(f"the snapshot is of {len(parts)} operators; got {len(specs)} specs")
+        """Go on from a snapshot of operators of these specs; refuses others, another format, or a damaged one."""
+        parts = read_parts("chain", specs, blob)
         kinds = {Spec: Operator, JoinSpec: JoinOperator, FeatureSpec: FeatureOperator, DistinctSpec: Distinct}
         return chain(*(kinds[type(spec)].restore(spec, part) for spec, part in zip(specs, parts, strict=True)))  # type: ignore[attr-defined]
 

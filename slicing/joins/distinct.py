@@ -6,6 +6,7 @@ of its key within a span is the first of the range of time up to it.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +19,7 @@ from slicing.columns.arrow_io import one_piece
 from slicing.columns.arrow_out import array_of
 from slicing.columns.sources import one_batch
 from slicing.joins.seen import Seen, key_types
+from slicing.joins.snapshot import read_parts, write_parts
 from slicing.operator import Operator
 from slicing.query.spec import Spec
 from slicing.query.watermark import Bounded, Watermark, manual
@@ -100,6 +102,10 @@ class DistinctSpec:
         if isinstance(self.within, Tumbling | Calendar):
             return Spec(self.time, {"w": self.within}, {ROW: row}, **given)
         return Spec(self.time, {"w": per_row(self.within)}, {ROW: row, LEAST: min(self.time)}, **given)
+
+    def fingerprint(self) -> str:
+        """A short name of what is asked, stable between processes."""
+        return hashlib.sha256(f"{self.keep} {self.query().fingerprint()}".encode()).hexdigest()[:32]
 
     def __repr__(self) -> str:
         parts = [f"on={list(self.on)!r}", f"time={self.time!r}", f"within={shown(self.within)}"]
@@ -187,13 +193,13 @@ class Distinct:
         parts = [self._arrived.to_bytes(8, "little"), bytes(self._operator.snapshot())]
         if self._seen is not None and self._columns is not None:
             parts.append(bundled([bytes(self._columns.serialize()), self._seen.to_bytes()]))
-        return bundled(parts)
+        return write_parts("Distinct", [self.spec], parts)
 
     @staticmethod
     def restore(spec: DistinctSpec, blob: bytes) -> Distinct:
-        """Go on from a snapshot of the same spec."""
+        """Go on from a snapshot of the same spec; refuses one of another spec, another format, or a damaged one."""
         found = Distinct(spec)
-        arrived, operator, *seen = unbundled(blob)
+        arrived, operator, *seen = read_parts("Distinct", [spec], blob)
         found._operator = Operator.restore(spec.query(), bytes(operator))
         found._arrived = int.from_bytes(arrived, "little")
         if seen:

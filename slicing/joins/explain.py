@@ -69,7 +69,7 @@ def _partners(plan: JoinPlan, spec: JoinSpec) -> str:
     keys = ", ".join(one if one == other else f"{one} = {other}" for one, other in spec.on) or "none: only time decides"
     nulls = " (null equals null)" if spec.nulls_equal and spec.on else ""
     lines = [where, f"keys: {keys}{nulls}"]
-    lines += [f"where {spec.where.text}"] if spec.where is not None else []
+    lines += [f"where {spec.where}"] if spec.where is not None else []
     lines += [f"of a left row's partners the {spec.match} one"] if spec.matches else []
     return "\n".join(lines)
 

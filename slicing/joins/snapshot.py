@@ -8,8 +8,8 @@ Key values are written raw: codes mean something in one process only, but those 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -33,10 +33,19 @@ from slicing.system.sealed import SealError, content_of, header_of, sealed
 
 Ints = npt.NDArray[np.int64]
 
+
+class Named(Protocol):
+    """A spec: it is known by a fingerprint."""
+
+    def fingerprint(self) -> str: ...
+
+
 PlanOf = Callable[[pa.Schema | None, pa.Schema | None], TwoSides]
 
 MAGIC = b"SLICEJNS"
 FORMAT = 4
+PARTS_MAGIC = b"SLICEPRT"  # of Distinct and of chains
+PARTS_FORMAT = 1
 
 
 def write(spec: Asked, state: JoinState | None, advanced: Marked, ended: bool) -> bytes:
@@ -52,15 +61,7 @@ def write(spec: Asked, state: JoinState | None, advanced: Marked, ended: bool) -
 
 def read(spec: Asked, plan_of: PlanOf, blob: bytes | memoryview) -> tuple[JoinState | None, Marked, bool]:
     """The state, watermarks given before a side's first rows, and whether the streams have ended."""
-    try:
-        data = bytes(memoryview(blob))
-    except TypeError:
-        raise TypeError(f"a snapshot is bytes-like data, as snapshot() gives it; got {type(blob).__name__}") from None
-    try:
-        header, body = header_of(MAGIC, FORMAT, data, "the snapshot of a join")
-        content = content_of(header, body, "the snapshot of a join")
-    except SealError as error:
-        raise SnapshotError(str(error)) from None
+    header, content = _opened(MAGIC, FORMAT, blob, "the snapshot of a join")
     if header["fingerprint"] != spec.fingerprint():
         raise SnapshotError(
             f"the snapshot was written for another spec (fingerprint {header['fingerprint']}, this one has "
@@ -71,6 +72,37 @@ def read(spec: Asked, plan_of: PlanOf, blob: bytes | memoryview) -> tuple[JoinSt
         return None, (left, right), header["ended"]
     take = iter([table_of(part) for part in unbundled(content)])
     return _state(plan_of, header["state"], take), (left, right), header["ended"]
+
+
+def write_parts(of: str, specs: Sequence[Named], parts: Iterable[bytes]) -> bytes:
+    """The snapshots of what an operator is made of as its own."""
+    header = {"of": of, "fingerprints": [spec.fingerprint() for spec in specs], "specs": repr(list(specs))}
+    return sealed(PARTS_MAGIC, PARTS_FORMAT, header, bundled(parts), packed=True)[0]
+
+
+def read_parts(of: str, specs: Sequence[Named], blob: bytes | memoryview) -> list[memoryview]:
+    """What ``write_parts`` has written for the same specs."""
+    header, content = _opened(PARTS_MAGIC, PARTS_FORMAT, blob, f"the snapshot of a {of}")
+    if (header["of"], header["fingerprints"]) != (of, [spec.fingerprint() for spec in specs]):
+        raise SnapshotError(
+            f"the snapshot was written by a {header['of']} of {header['specs']}; this is a {of} of {list(specs)!r}"
+        )
+    return unbundled(content)
+
+
+def _opened(
+    magic: bytes, version: int, blob: bytes | memoryview, what: str
+) -> tuple[dict[str, Any], bytes | memoryview]:
+    """The header and the content of a snapshot that is whole."""
+    try:
+        data = bytes(memoryview(blob))
+    except TypeError:
+        raise TypeError(f"a snapshot is bytes-like data, as snapshot() gives it; got {type(blob).__name__}") from None
+    try:
+        header, body = header_of(magic, version, data, what)
+        return header, content_of(header, body, what)
+    except SealError as error:
+        raise SnapshotError(str(error)) from None
 
 
 def _header(state: JoinState) -> dict[str, Any]:

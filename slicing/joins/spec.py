@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slicing.columns.expressions import Derived, as_derived
 from slicing.query.watermark import Bounded, Watermark
 from slicing.system.arguments import choice
 from slicing.times.durations import Duration, amount, check_alike, parse_span, shown
@@ -24,23 +25,6 @@ CLOSED = ("both", "left", "right", "none")
 EVENT_TIMES = ("left", "right", "max", "min", "window")
 LEFT_ALONE = ("left", "full", "anti")  # kinds that give left rows without a partner
 RIGHT_ALONE = ("right", "full")
-
-
-@dataclass(frozen=True)
-class Where:
-    """A condition on pairs; two are equal if they read the same."""
-
-    text: str
-    expression: Any = None
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Where) and self.text == other.text
-
-    def __hash__(self) -> int:
-        return hash(self.text)
-
-    def __repr__(self) -> str:
-        return f"<{self.text}>"
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -99,7 +83,7 @@ class JoinSpec:
     within: tuple[Span | None, Span | None] | Tumbling | Calendar
     how: str
     match: str
-    where: Where | None
+    where: Derived | None
     watermark: tuple[Watermark, Watermark]
     idle: Span | None
     progress: str
@@ -250,7 +234,6 @@ class JoinSpec:
 
     def __reduce__(self) -> tuple[Any, ...]:
         arguments = {f.name: getattr(self, f.name) for f in fields(self)}
-        arguments |= {"where": None if self.where is None else self.where.expression}
         return _rebuild, (arguments,)
 
     def __repr__(self) -> str:
@@ -397,15 +380,15 @@ def _within(value: object) -> tuple[Span | None, Span | None] | Tumbling | Calen
     )
 
 
-def _where(value: object) -> Where | None:
-    if value is None or isinstance(value, Where):
+def _where(value: object) -> Derived | None:
+    if value is None or isinstance(value, Derived):
         return value
     if not isinstance(value, pc.Expression):
         raise TypeError(
             "where must be a pyarrow expression, such as pyarrow.compute.field('price') > "
             f"pyarrow.compute.field('limit'); got {value!r}"
         )
-    return Where(str(value), value)
+    return as_derived(value, "where")
 
 
 def watermarks_of(value: object, what: str) -> tuple[Watermark, Watermark]:

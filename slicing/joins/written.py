@@ -10,7 +10,6 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from slicing.columns.expressions import Derived
 from slicing.query.written import (
     AGGREGATES,
     WATERMARKS,
@@ -80,7 +79,7 @@ def _shown(name: str, given: Any) -> str:
     if name == "aggs":
         return toml_value(call_text(given, name, AGGREGATES))
     if name == "where":
-        return toml_value(unprefixed(Derived(given.expression)))
+        return toml_value(unprefixed(given))
     if name == "within" and not isinstance(given, tuple):
         return toml_value(call_text(given, name, WINDOWS))
     return toml_value(_plain(given))

@@ -117,3 +117,46 @@ def test_what_a_chain_refuses() -> None:
         sl.chain(sl.Operator(spec), sl.Operator(later)).push_left(pa.table({"t": [1]}))
     with pytest.raises(TypeError, match="FeatureOperator, which has no push_right; use push_labels and push_events"):
         sl.chain(features, sl.Operator(later)).push_right(pa.table({"t": [1]}))
+
+
+def distinct_of(keep: str = "first", watermark: object = None) -> sl.Distinct:
+    return sl.Distinct(sl.DistinctSpec(on="id", time="t", within=sl.tumbling(10), keep=keep, watermark=watermark))
+
+
+@pytest.mark.parametrize("keep", ["first", "any"])
+def test_damaged_snapshots_of_several_operators_are_refused(keep: str) -> None:
+    counts = sl.Spec("t", {"w": sl.tumbling(20)}, {"n": sl.count()}, watermark=sl.manual())
+    ops = [distinct_of(keep), sl.chain(distinct_of(keep), sl.Operator(counts))]
+    restored = [
+        lambda blob: sl.Distinct.restore(distinct_of(keep).spec, blob),
+        lambda blob: sl.Chain.restore([distinct_of(keep).spec, counts], blob),
+    ]
+    for op, restore in zip(ops, restored, strict=True):
+        op.push(pa.table({"t": [1, 2], "id": ["a", "b"]}))
+        blob = op.snapshot()
+        for at in range(0, len(blob), 7):
+            damaged = bytearray(blob)
+            damaged[at] ^= 1 << at % 8
+            with pytest.raises(sl.SnapshotError, match=r"damaged|format|not written by"):
+                restore(bytes(damaged))
+        for size in (0, 7, 40, len(blob) // 2, len(blob) - 1):
+            with pytest.raises(sl.SnapshotError, match=r"damaged|not written by"):
+                restore(blob[:size])
+        more = pa.table({"t": [3, 31], "id": ["a", "a"]})
+        again = restore(blob)
+        for one, other in ((op.push(more), again.push(more)), (op.flush(), again.flush())):
+            found = (one.windows, other.windows) if isinstance(one, sl.Output) else (one.rows, other.rows)
+            assert found[0].equals(found[1]) and (one.late, one.watermark) == (other.late, other.watermark)
+
+
+def test_snapshots_of_others_are_refused_by_name() -> None:
+    counts = sl.Spec("t", {"w": sl.tumbling(20)}, {"n": sl.count()}, watermark=sl.manual())
+    blob = sl.chain(distinct_of(), sl.Operator(counts)).snapshot()
+    with pytest.raises(sl.SnapshotError, match=r"written by a chain of \[sl.DistinctSpec.* this is a chain of \[sl.Sp"):
+        sl.Chain.restore([counts, counts], blob)
+    with pytest.raises(sl.SnapshotError, match=r"written by a chain of .* this is a Distinct of \[sl.Dist"):
+        sl.Distinct.restore(distinct_of().spec, blob)
+    with pytest.raises(sl.SnapshotError, match=r"written by a Distinct of .*; this is a Distinct of .*keep='any'"):
+        sl.Distinct.restore(distinct_of("any").spec, distinct_of().snapshot())
+    with pytest.raises(TypeError, match=r"a snapshot is bytes-like data, .* got int"):
+        sl.Chain.restore([counts], 5)

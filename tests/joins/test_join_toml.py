@@ -90,3 +90,15 @@ def test_functions_of_your_own_have_no_text():
     )
     with pytest.raises(ValueError, match="which no text can build"):
         sl.FeatureSpec("k", "t", {"r": 5}, {"mine": mine}).to_toml()
+
+
+def test_specs_print_as_the_code_that_builds_them() -> None:
+    where = (sl.col("price") > 5) & (sl.col("a") < sl.col("b"))
+    join = sl.JoinSpec("user", "t", ("0s", "10m"), where=where)
+    assert "where=(sl.col('price') > 5) & (sl.col('a') < sl.col('b'))" in repr(join)
+    features = sl.FeatureSpec("k", "t", {"r": ("7d", "0s"), "q": (None, "0m")}, {"n": sl.count()})
+    assert "ranges={'r': '7d', 'q': None}" in repr(features)
+    for spec in (join, features):
+        built = eval(repr(spec), {"sl": sl})
+        assert built == spec == type(spec).from_toml(spec.to_toml())
+        assert built.fingerprint() == spec.fingerprint()

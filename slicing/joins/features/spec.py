@@ -280,7 +280,7 @@ def _range(name: object, value: object) -> Range:
             f"{argument}={shown_spans(_as_given((far, near)))} holds no time at all: events lie between label - far "
             "and label - near, so far must be larger than near"
         )
-    return far, near
+    return far, 0 if amount(near) == 0 else near
 
 
 def _aggs(value: object) -> FrozenMap[Formula]:
