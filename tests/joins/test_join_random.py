@@ -306,7 +306,11 @@ def test_as_of_tables_in_order(threads: int) -> None:
     for seed in range(CASES):
         rng = np.random.default_rng(seed)
         ends = -(1 << 63), (1 << 63) - 40
-        base, before, after = int(rng.choice([*BASES[:4], *ends])), rng.choice([None, 2, 3, 20]), int(rng.choice([-2, 0, 4]))
+        base, before, after = (
+            int(rng.choice([*BASES[:4], *ends])),
+            rng.choice([None, 2, 3, 20]),
+            int(rng.choice([-2, 0, 4])),
+        )
         how, names = str(rng.choice(["inner", "left"])), KEYS[: rng.integers(1, len(KEYS) + 1)]
         sides = [
             [(base + t, names[k], None) for t, k in zip(sorted(times), codes, strict=True)]
