@@ -148,7 +148,7 @@ class JoinOperator(TwoSided):
         state = forgotten(state.without_marks())
         held = {"held": state.held, "pending": state.pending, "bytes": state.nbytes}
         stats = Stats(counts | {"joined": step.joined} | held)
-        mark = reached(plan, state.marks)
+        mark = None if step.holds_back else reached(plan, state.marks)
         out = JoinOutput(rows, *self._late(plan, late), stats, None if mark is None else plan.measure.value(mark))
         self._state = state  # last: an interrupt before it leaves the operator as it was
         return out

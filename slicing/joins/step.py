@@ -152,6 +152,11 @@ class Step:
             return MOST
         return None if marks is None else self.plan.within.done(side, marks[1 - side])
 
+    @property
+    def holds_back(self) -> bool:
+        """Whether rows of a side that come alone wait for the other side's columns."""
+        return any(self._tells[side] and not self.plan.known[1 - side] for side in (LEFT, RIGHT))
+
     def _may_leave(self, side: int) -> bool:
         """Rows of an as-of join's right side leave otherwise; those that come alone wait for the other's columns."""
         if self._tells[side] and not self.plan.known[1 - side] and not self._ending:

@@ -187,6 +187,7 @@ class Rows:
             ranks={name: ranks[piece] for name, ranks in self.ranks.items()},
             threads=1,
             stamps={number: stamp[piece] for number, stamp in self.stamps.items()},
+            instant=None if self.instant is None else self.instant[piece],
         )
         if size and "span" in self.__dict__ and self.span[2]:
             part.__dict__["span"] = int(part.time[0]), int(part.time[-1]), True
@@ -210,6 +211,7 @@ class Rows:
             arrival=index + self.arrival if isinstance(self.arrival, int) else self.arrival.take(index),
             ranks={name: ranks.take(index) for name, ranks in self.ranks.items()},
             stamps={number: stamp.take(index) for number, stamp in self.stamps.items()},
+            instant=None if self.instant is None else self.instant.take(index),
         )
 
     def detached(self) -> Rows:
@@ -222,6 +224,7 @@ class Rows:
             arrival=self.arrival if isinstance(self.arrival, int) else self.arrival.copy(),
             ranks={name: ranks.copy() for name, ranks in self.ranks.items()},
             stamps={number: stamp.copy() for number, stamp in self.stamps.items()},
+            instant=None if self.instant is None else self.instant.copy(),
         )
 
     def each_code(self) -> Codes | Ints:

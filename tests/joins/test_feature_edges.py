@@ -526,3 +526,36 @@ def test_wrong_columns_are_refused() -> None:
         sl.features(labels(1), events(1), spec(), on="k")
     with pytest.raises(TypeError, match=r"FeatureOperator takes a sl\.FeatureSpec; got str"):
         sl.FeatureOperator("k")
+
+
+def test_labels_that_wait_for_the_events_columns_hold_the_output_back() -> None:
+    op = sl.FeatureOperator(sl.FeatureSpec("k", "t", {"r": 10}, {"n": sl.count()}, idle=10))
+    out = op.push_labels(pa.table({"t": [1, 2, 100], "k": ["a"] * 3}))
+    assert (out.rows.num_rows, out.watermark) == (0, None)
+    out = op.push_events(pa.table({"t": [100], "k": ["b"]}))
+    assert out.rows["t"].to_pylist()[:2] == [1, 2] and out.watermark is not None
+
+
+@pytest.mark.parametrize("keys", [3, 40])
+def test_the_last_event_is_the_same_with_slices_and_without(keys: int) -> None:
+    """Runs of events out of order, of which parts become slices: each partial has the times of its own rows."""
+    second, base = 10**9, 1_600_000_000 * 10**9
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+
+        def drawn(rows: int, rng: np.random.Generator = rng) -> pa.Table:
+            time = rng.integers(0, 600 * second, rows)
+            time = time[np.argsort(time + rng.integers(0, 60 * second, rows), kind="stable")]
+            key = [f"k{code}" for code in rng.integers(0, keys, rows)]
+            columns = {"t": pa.array(time + base).cast(pa.timestamp("ns")), "k": key, "id": np.arange(rows)}
+            return pa.table(columns)
+
+        labels, events = drawn(300), drawn(600)
+        aggs = {"last": sl.last("id"), "first": sl.first("id"), "top": sl.argmax("id", "t")}
+        spec = sl.FeatureSpec("k", "t", {"r": "300s", "e": None}, aggs, watermark=sl.bounded("60s"), tail="60s")
+        op, rows = sl.FeatureOperator(spec), []
+        for at in range(0, 300, 30):
+            rows.append(op.push(labels.slice(at, 30), events.slice(2 * at, 60)).rows)
+        rows.append(op.flush().rows)
+        found = pa.concat_tables([part for part in rows if part.num_rows]).sort_by("id")
+        assert found.equals(sl.features(labels, events, spec).sort_by("id")), f"seed {seed}"

@@ -165,11 +165,11 @@ class FeatureOperator(TwoSided):
 
 
 def _reached(plan: FeaturePlan, marks: Marks) -> int | None:
-    """No label that is answered later has a time before it."""
+    """No label that is answered later has a time before it; labels wait until the events' columns are known."""
     if marks.left is None:
         return None
     if not plan.spec.wait:
         return marks.left
-    if marks.right is None:
+    if marks.right is None or not plan.known[RIGHT]:
         return None
     return clipped(min(marks.left, marks.right + plan.within.behind))
