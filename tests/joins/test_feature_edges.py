@@ -222,6 +222,30 @@ def test_the_state_is_that_of_slices_however_many_events_they_hold() -> None:
     assert 8 * size < whole
 
 
+def test_slices_and_several_runs_tell_which_event_was_last() -> None:
+    """Rows of runs are taken in parts: their times go with them."""
+    rng, minute = np.random.default_rng(0), 60 * 10**9
+    aggs = {"first": sl.first("v"), "last": sl.last("v"), "most": sl.argmax("v", "t"), "n": sl.count()}
+    ranges = {"near": minute // 2, "far": (60 * minute, minute // 2), "ever": None, "next": (minute // 6, -minute)}
+    asked = spec(aggs=aggs, ranges=ranges, tail={"near": minute, "far": minute}, watermark=sl.bounded(minute))
+
+    def arrived(count: int) -> tuple[np.ndarray, list]:
+        times = rng.integers(0, 200 * minute, count)
+        times = times[np.argsort(times + rng.integers(0, minute, count), kind="stable")]
+        return times + BASE, rng.choice([f"k{n}" for n in range(40)], count).tolist()
+
+    (asked_at, users), (sold_at, buyers) = arrived(4000), arrived(8000)
+    rows = labels(*asked_at.tolist(), k=users).append_column("id", pa.array(range(4000)))
+    sold = events(*sold_at.tolist(), k=buyers, v=list(range(8000)))
+    op, outs = sl.FeatureOperator(asked), []
+    for at, size in [(0, 3), (3, 1500), (1503, 40), (1543, 700), (2243, 1757)]:
+        out = op.push(rows.slice(at, size), sold.slice(2 * at, 2 * size))
+        outs.append(out.rows)
+        assert out.late_events.num_rows + out.late_labels.num_rows == 0
+    found = pa.concat_tables([*outs, op.flush().rows]).sort_by("id")
+    assert found.equals(sl.features(rows, sold, asked))
+
+
 def test_late_rows_of_each_side_count_for_nothing() -> None:
     op = sl.FeatureOperator(spec(aggs=N, watermark=(sl.bounded(5), sl.bounded(2))))
     op.push(labels(100), events(95, 99))
