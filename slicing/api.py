@@ -11,9 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slicing.closing.wide import check_layout, widened
-from slicing.columns.arrow_io import gathered
+from slicing.columns.arrow_io import gathered, one_piece
 from slicing.columns.frames import check_returns, given_back
+from slicing.columns.keys import KeyTable
 from slicing.columns.sources import Bounds, Wanted, batches, is_held
+from slicing.columns.values import plain
 from slicing.lifecycle.state import State
 from slicing.operator import Operator
 from slicing.query.plan import Plan
@@ -281,8 +283,10 @@ def rollup(parts: object, spec: Spec, windows: Mapping[str, Any], *, window: str
     if not held:
         raise ValueError("rollup needs the results of the spec, with their columns; got no batches")
     table = pa.Table.from_batches(held)
+    table = pa.table({name: plain(one_piece(table[name])) for name in table.column_names})
     Plan(larger, table.schema)  # refuses what is missing
     table = table.filter(pc.equal(table["window"], name)) if "window" in table.column_names else table
+    _check_once(table, ["window_start", *spec.by, *(["revision"] if spec.emit == "parts" else [])])
     _check_held(table, larger)
     found = aggregate(table, larger)
     for agg in spec.aggs:
@@ -291,6 +295,20 @@ def rollup(parts: object, spec: Spec, windows: Mapping[str, Any], *, window: str
             column = _joined(column)
         found = found.set_column(found.column_names.index(agg), agg, column.cast(table[agg].type))
     return found
+
+
+def _check_once(parts: pa.Table, names: list[str]) -> None:
+    """Refuse parts that come again, whose rows would count twice."""
+    columns = [one_piece(parts[name]) for name in names]
+    keys = KeyTable([column.type for column in columns])
+    times = np.bincount(keys.encode(columns), minlength=1)
+    if times.max() > 1:
+        code = np.array([times.argmax()])
+        values = (column[0].as_py() for column in keys.columns(code))
+        part = ", ".join(f"{name} {value}" for name, value in zip(names, values, strict=True))
+        raise ValueError(
+            f"a part comes {times[code[0]]} times ({part}), and its rows would count as often; give each part once"
+        )
 
 
 def _check_held(parts: pa.Table, larger: Spec) -> None:

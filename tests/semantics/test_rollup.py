@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pytest
 from places import Places
@@ -169,3 +170,19 @@ def test_a_part_that_an_edge_cuts_is_refused_and_others_are_not() -> None:
     assert sl.rollup(parts.slice(0, 1), spec, {"h": sl.tumbling(12)})["n"].to_pylist() == [2]
     assert sl.rollup(parts.slice(0, 0), spec, {"h": sl.tumbling(10)}).num_rows == 0
     assert sl.rollup_spec(told({"w": sl.calendar("1d", tz="Asia/Tokyo")}), {"m": sl.calendar("1mo", tz="Asia/Tokyo")})
+
+
+@pytest.mark.parametrize("emit", ["final", "parts"])
+def test_parts_that_come_again_are_refused(emit: str) -> None:
+    minutes = sl.Spec("t", {"m": sl.tumbling(10)}, {"n": sl.count()}, by="k", emit=emit)
+    op = sl.Operator(minutes)
+    found = [op.push(pa.table({"t": [1, 12, 25], "k": ["a", None, None]})).windows, op.flush().windows]
+    parts = pa.concat_tables(found)
+    assert sl.rollup(parts, minutes, {"h": sl.tumbling(100)})["n"].to_pylist() == [2, 1]
+    again = pa.concat_tables([parts, parts.slice(1, 1)])
+    with pytest.raises(ValueError, match=r"a part comes 2 times \(window_start 10, k None.*\), and its rows"):
+        sl.rollup(again, minutes, {"h": sl.tumbling(100)})
+    views = pl.from_arrow(parts)
+    assert sl.rollup(views, minutes, {"h": sl.tumbling(100)})["n"].to_pylist() == [2, 1]
+    with pytest.raises(ValueError, match="a part comes 2 times"):
+        sl.rollup(pl.concat([views, views]), minutes, {"h": sl.tumbling(100)})
