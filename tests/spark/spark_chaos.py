@@ -29,6 +29,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,7 @@ FEATURES = sl.FeatureSpec(
 SPECS = {"windows": SPEC, "join": JOIN, "features": FEATURES}
 QUERIES = tuple(SPECS)
 PARTITIONS = 3
+JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 PATIENCE = 600  # seconds for a driver to come up and go on, beside other work
 KILLS = {  # what is killed, and how often among others
     "worker": 4,  # any Python worker, whatever it does
@@ -154,22 +156,41 @@ def undisturbed_join(spec: Any, batches: list[list[int]], right: list[list[int]]
     return rows_of([*found, operator.flush().rows])
 
 
+def warm(query: str) -> None:
+    """Have the kernels of a query loaded."""
+    if query != "windows":
+        undisturbed_join(SPECS[query], [[0], [1]], [[0], [1]])
+        return
+    from spark_udfs import stages
+    from spark_udfs.progress import Step
+    from spark_udfs.state import Files
+
+    with tempfile.TemporaryDirectory() as folder:
+        job = stages.Job(SPEC, readings(0).schema, 1, Files(folder, "windows", 1, SPEC.fingerprint()))
+        for batch in range(3):
+            sent = list(stages.collect(job, readings(batch).to_batches(), Step("q", batch, 0)))
+            list(stages.merge(job, sent, Step("q", batch, 0)))
+
+
 # --- the driver, a process of its own ---------------------------------------------------------------------------------
 
 
 def drive(base: Path, sink: str, query_of: str, state: str) -> None:
     """Run the query until ``base/stop`` is there and all files are read, then drain."""
+    from pyspark.errors import StreamingQueryException
+
     from spark_udfs import drain, stages, window_aggregate, window_features, window_join
     from spark_udfs.local import session
 
     stages.merge = provoked(stages.merge, str(base))
-    java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    java = os.environ["CHAOS_JAVA"]
     more = {
         "spark.task.maxFailures": 1000,
         "spark.stage.maxConsecutiveAttempts": 1000,
         "spark.sql.streaming.minBatchesToRetain": "100000",  # the files of every batch are looked at in the end
         "spark.deploy.maxExecutorRetries": -1,
         "spark.executor.memory": "512m",
+        "spark.sql.codegen.wholeStage": "false",  # each plan runs for a few small batches
         "spark.python.daemon.module": "spark_warm_daemon",
         "spark.driver.extraJavaOptions": java,
         "spark.executor.extraJavaOptions": java,
@@ -191,15 +212,17 @@ def drive(base: Path, sink: str, query_of: str, state: str) -> None:
         writer = writer.foreachBatch(twice(base))
     query = writer.start()
     (base / "running").touch()
-    while not (base / "stop").exists():
+    read = False
+    while not read:
         if not query.isActive:
             if "injected into the sink" not in str(query.exception()):
                 raise SystemExit(f"the query ended by itself: {query.exception()}")
             query = writer.start()
         time.sleep(0.02)
-    if not query.isActive:
-        query = writer.start()
-    query.processAllAvailable()
+        if (base / "stop").exists():
+            with suppress(StreamingQueryException):  # which is looked at above
+                query.processAllAvailable()
+                read = query.isActive
     query.stop()
     rest = drain(spark, spec, state, None, "windows", str(base / "checkpoint")).toArrow()
     written = spark.read.parquet(str(base / ("out" if sink == "files" else "out/*")))
@@ -395,8 +418,9 @@ class OnStore:
 
 
 class Chaos:
-    def __init__(self, base: Path, sink: str, chance: random.Random, query: str, state: str) -> None:
+    def __init__(self, base: Path, sink: str, chance: random.Random, query: str, state: str, classes: str) -> None:
         self.base, self.sink, self.chance, self.query = base, sink, chance, query
+        self.classes = classes  # an archive of those that a JVM begins with; it goes without where there is none
         self.state: Any = OnStore() if state == "s3" else OnDisk(base / "state")
         self.edition = 0  # versions of it that there were
         self.done: Counter[str] = Counter()
@@ -410,11 +434,16 @@ class Chaos:
         self.driver = self.begin()
 
     def upgrade(self) -> None:
-        """Another version of the library, for processes that begin from now on."""
+        """Another version of the library, for processes that begin from now on. Its kernels are those of this one, so
+        that they need not be compiled again for each copy."""
         self.edition += 1
         copy = self.base / f"edition-{self.edition}"
         for package in ("slicing", "spark_udfs"):
             shutil.copytree(ROOT / package, copy / package, ignore=shutil.ignore_patterns("__pycache__"))
+        for inner in ROOT.glob("slicing/*/**/__init__.py"):
+            compiled = inner.parent / "__pycache__"
+            compiled.mkdir(exist_ok=True)
+            (copy / compiled.relative_to(ROOT)).symlink_to(compiled)
         top = copy / "slicing" / "__init__.py"
         top.write_text(top.read_text() + f"\n__version__ += '.dev{self.edition}'\n")
         (self.base / "link").symlink_to(copy)
@@ -427,6 +456,7 @@ class Chaos:
         here, edition = str(Path(__file__).resolve().parent), str(self.base / "edition")
         known = os.pathsep.join([edition, here])
         local = {"SPARK_LOCAL_DIRS": str(self.base / "local"), "PYTHONPATH": known, "SLICING_UNDER_TEST": edition}
+        local |= {"CHAOS_QUERY": self.query, "CHAOS_JAVA": f"{JAVA} -XX:SharedArchiveFile={self.classes}"}
         return subprocess.Popen(
             command, stdout=self.log, stderr=self.log, cwd=self.base, env=os.environ | local, start_new_session=True
         )
@@ -469,7 +499,7 @@ class Chaos:
             (self.base / "tokens" / name).touch()
             self.wait(lambda: (self.base / "claimed" / name).exists(), f"no task for {kind!r}")
             if kind == "JVM in its sink":  # what Python does then is its own affair
-                self.until(lambda: self.driver.poll() is not None, 20)
+                self.until(lambda: self.driver.poll() is not None, 5)
             if kind in ("driver in its sink", "JVM in its sink"):
                 self.kill_driver()
         self.done[kind] += 1
@@ -529,7 +559,7 @@ class Chaos:
 
     def feed(self) -> None:
         """Always some files that were not read yet."""
-        while self.batches < self.commits() + 4 + self.ahead:
+        while self.batches < self.commits() + 3 + self.ahead:
             deliver(self.base / "in", self.batches)
             self.batches += 1
 
@@ -567,10 +597,45 @@ class Chaos:
         return (self.base / "driver.log").read_text(errors="replace")[-6000:]
 
 
-def run(kinds: list[str], sink: str, seed: int, loud: bool = True, query: str = "windows", state: str = "local") -> str:
+def archive(folder: Path) -> str:
+    """The classes that JVMs of Spark begin with, so that each of them loads and checks them in half the time."""
+    path = str(folder / "classes.jsa")
+    command = [sys.executable, __file__, "--archive", path]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return path
+
+
+def write_archive(path: str) -> None:
+    """A small query in a JVM that keeps what it has loaded."""
+    from spark_udfs import window_aggregate
+    from spark_udfs.local import session
+
+    java = f"{JAVA} -XX:ArchiveClassesAtExit={path}"
+    spark = session("local[1]", **{"spark.driver.extraJavaOptions": java, "spark.sql.shuffle.partitions": 1})
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as base:
+        deliver(Path(base) / "in", 0)
+        source = spark.readStream.schema(COLUMNS).parquet(f"{base}/in")
+        writer = window_aggregate(source, SPEC, f"{base}/state").writeStream.trigger(availableNow=True)
+        writer = (
+            writer.option("checkpointLocation", f"{base}/checkpoint").format("parquet").option("path", f"{base}/out")
+        )
+        writer.start().awaitTermination()
+        with suppress(Exception):  # it is gone before it answers
+            spark._jvm.java.lang.System.exit(0)  # type: ignore[union-attr]
+
+
+def run(
+    kinds: Sequence[str],
+    sink: str,
+    seed: int,
+    loud: bool = True,
+    query: str = "windows",
+    state: str = "local",
+    classes: str = "none",
+) -> str:
     """Do one of each of ``kinds``, in their order; what came of it, or an error."""
     with tempfile.TemporaryDirectory() as temporary:
-        chaos = Chaos(Path(temporary), sink, random.Random(seed), query, state)
+        chaos = Chaos(Path(temporary), sink, random.Random(seed), query, state, classes)
         try:
             for number, kind in enumerate(kinds):
                 chaos.strike(kind)
@@ -613,15 +678,20 @@ def main() -> None:
     parser.add_argument("--query", choices=QUERIES, default=QUERIES[0])
     parser.add_argument("--state", default=STATES[0], help="local or s3: where state is kept")
     parser.add_argument("--drive", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--archive", help=argparse.SUPPRESS)
     args = parser.parse_args()
+    if args.archive is not None:
+        return write_archive(args.archive)
     if args.drive is not None:
-        drive(args.drive, args.sink, args.query, args.state)
-        return
+        return drive(args.drive, args.sink, args.query, args.state)
     sinks = [args.sink] if args.sink else SINKS
-    for number, sink in enumerate(sinks):
-        kills = args.kills // len(sinks) + (number < args.kills % len(sinks))
-        kinds = drawn(kills, args.seed + number, sink, args.state)
-        print(run(kinds, sink, args.seed + number, query=args.query, state=args.state), flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        known = archive(Path(folder))
+        for number, sink in enumerate(sinks):
+            kills = args.kills // len(sinks) + (number < args.kills % len(sinks))
+            kinds = drawn(kills, args.seed + number, sink, args.state)
+            print(run(kinds, sink, args.seed + number, True, args.query, args.state, known), flush=True)
+    return None
 
 
 if __name__ == "__main__":

@@ -45,32 +45,34 @@ class Cluster:
 
     def __init__(self, base: Path, path: str) -> None:
         self.base, self.path, self.processes = base, path, list[subprocess.Popen[bytes]]()
-        self.url = self.begun(
-            "master", "org.apache.spark.deploy.master.Master --host 127.0.0.1 --port 0", r"spark://\S+"
-        )
-        for host in ("127.0.0.1", "127.0.0.2"):
+        self.begin("master", "org.apache.spark.deploy.master.Master --host 127.0.0.1 --port 0 --webui-port 0")
+        self.url = self.told("master", r"spark://\S+")
+        hosts = ("127.0.0.1", "127.0.0.2")
+        for host in hosts:
             worker = f"org.apache.spark.deploy.worker.Worker --host {host} --cores 1 --memory 1g -d {base}/{host}"
-            self.begun(f"worker-{host}", f"{worker} {self.url}", "Successfully registered with master")
+            self.begin(host, f"{worker} --webui-port 0 {self.url}")
+        for host in hosts:
+            self.told(host, "Successfully registered with master")
 
-    def begun(self, name: str, command: str, awaited: str) -> str:
-        """A process of Spark's, once its log says that it is there; what it said."""
+    def begin(self, name: str, command: str) -> None:
+        """A process of Spark's."""
         home = os.path.dirname(pyspark.__file__)
-        log = self.base / f"{name}.log"
         env = os.environ | {
             "PYTHONPATH": self.path,
             "SPARK_HOME": home,
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_DAEMON_JAVA_OPTS": JAVA,
+            "SPARK_LOCAL_DIRS": str(self.base),
         }
-        env["SPARK_LOCAL_DIRS"] = str(self.base)
-        with log.open("wb") as file:
-            start = [f"{home}/bin/spark-class", *command.split(), "--webui-port", "0"]
-            if "Worker" in command:  # the master's address comes last
-                start = [*start[:-3], "--webui-port", "0", start[-3]]
+        with (self.base / f"{name}.log").open("wb") as file:
+            start = [f"{home}/bin/spark-class", *command.split()]
             self.processes.append(subprocess.Popen(start, stdout=file, stderr=file, env=env))
-        deadline = time.monotonic() + 120
+
+    def told(self, name: str, awaited: str) -> str:
+        """What a process says in its log once it is there."""
+        log, deadline = self.base / f"{name}.log", time.monotonic() + 120
         while not (found := re.search(awaited, log.read_text(errors="replace"))):
-            if time.monotonic() > deadline or self.processes[-1].poll() is not None:
+            if time.monotonic() > deadline or any(process.poll() is not None for process in self.processes):
                 raise SystemExit(f"the {name} did not start:\n{log.read_text(errors='replace')[-3000:]}")
             time.sleep(0.05)
         return found[0]

@@ -1,8 +1,13 @@
-"""PySpark's daemon with the library imported, so that a worker that follows a killed one costs a fork, not seconds."""
+"""PySpark's daemon with the library imported and a query's kernels loaded: a worker that follows a killed one costs a
+fork, not seconds."""
+
+import gc
+import os
 
 from pyspark import daemon
-
-import spark_udfs.stages  # noqa: F401
+from spark_chaos import warm
 
 if __name__ == "__main__":
+    warm(os.environ["CHAOS_QUERY"])
+    gc.freeze()
     daemon.manager()

@@ -1,30 +1,37 @@
-"""Kills of every kind, other injections, a join too; `python tests/spark/spark_chaos.py --kills 200` is longer."""
+"""A kill of every kind, other injections, a join too; `python tests/spark/spark_chaos.py --kills 200` is longer."""
 
 from __future__ import annotations
+
+import random
 
 import pytest
 
 pytest.importorskip("pyspark")
 
-from spark_chaos import KILLS, OF_FOREACH, PROVOKED, drawn, run
+from spark_chaos import KILLS, OF_FOREACH, PROVOKED, archive, run
 
 
-def test_nothing_is_lost_or_doubled_when_processes_are_killed() -> None:
-    kinds = drawn(10, seed=1, sink="files")
-    assert set(kinds) == {*KILLS, *PROVOKED}
-    told = run(kinds, "files", seed=1, loud=False)
-    assert "10 kills, 5 other injections" in told
+@pytest.fixture(scope="module")
+def classes(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return archive(tmp_path_factory.mktemp("classes"))
+
+
+def test_nothing_is_lost_or_doubled_when_processes_are_killed(classes: str) -> None:
+    kinds = [*KILLS, *PROVOKED]
+    random.Random(1).shuffle(kinds)
+    told = run(kinds, "files", seed=1, loud=False, classes=classes)
+    assert f"{len(KILLS)} kills, {len(PROVOKED)} other injections" in told
     assert "0 lost, 0 extra" in told
 
 
-def test_a_join_of_two_streams_loses_nothing_either() -> None:
-    kinds = ["worker after its state", "worker", "driver before its commit", "worker after its state", "worker"]
-    told = run([*kinds, "worker after its state", "twin task"], "files", seed=3, loud=False, query="join")
-    assert "6 kills, 1 other injections" in told
+def test_a_join_of_two_streams_loses_nothing_either(classes: str) -> None:
+    kinds = ["worker after its state", "worker", "driver before its commit", "twin task"]
+    told = run(kinds, "files", seed=3, loud=False, query="join", classes=classes)
+    assert "3 kills, 1 other injections" in told
     assert "0 lost, 0 extra" in told
 
 
-def test_what_operators_and_sinks_do_to_a_query_loses_nothing() -> None:
-    told = run(OF_FOREACH, "foreachBatch", seed=2, loud=False)
+def test_what_operators_and_sinks_do_to_a_query_loses_nothing(classes: str) -> None:
+    told = run(OF_FOREACH, "foreachBatch", seed=2, loud=False, classes=classes)
     assert f"{len(OF_FOREACH)} other injections" in told
     assert "0 lost, 0 extra" in told
