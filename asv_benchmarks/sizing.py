@@ -82,17 +82,19 @@ class Costs:
     row: float = 0.012
     partial_sent: float = 0.18
     pair_sent: float = 35.0
-    place: float = 7900.0  # a task
-    pair_read: float = 100.0
+    place: float = 6200.0  # a task
+    pair_read: float = 80.0
     partial_merged: float = 0.2
     window: float = 0.15
+    cell_answered: float = 0.02  # where windows end: each looks at its cells
     cell_restored: float = 0.03
     key_restored: float = 0.04
-    cell_written: float = 0.15
+    cell_written: float = 0.06
+    beyond: float = 2.5  # times the last four, in a place whose state is beyond what caches hold
     partial_bytes: float = 33.0  # beside its lanes
     pair_bytes: float = 60.0
     reader_bytes: float = 400.0
-    cell_bytes: float = 37.0  # of a file: count and two random floats
+    cell_bytes: float = 40.0  # of a file: count and two random floats
     key_bytes: float = 5.0
     cell_memory: float = 24.0  # beside its lanes
     key_memory: float = 60.0
@@ -117,11 +119,16 @@ class Sizes:
         return self.readers + self.places
 
 
+def large(load: Load, costs: Costs) -> bool:
+    """Whether a place's state is not written with every batch."""
+    return (costs.cell_memory + load.lanes) * load.cells / load.places >= LARGE
+
+
 def written_whole(load: Load, costs: Costs) -> float:
     """The share of batches in which a place writes all of its cells."""
-    unpacked = (costs.cell_memory + load.lanes) * load.cells
-    if unpacked / load.places < LARGE:
+    if not large(load, costs):
         return 1.0
+    unpacked = (costs.cell_memory + load.lanes) * load.cells
     brought = (costs.partial_bytes + load.lanes) * load.partials
     return min(1.0, max(1 / TURNS, brought / (SHARE * unpacked)))
 
@@ -136,11 +143,13 @@ def predict(load: Load, costs: Costs | None = None) -> Sizes:
     c = costs or Costs()
     pairs, partials, whole = load.readers * load.places, load.partials, written_whole(load, c)
     readers = c.reader * load.readers + c.row * load.rows + c.partial_sent * partials + c.pair_sent * pairs
-    places = c.place * load.places + c.pair_read * pairs + c.partial_merged * partials
-    places += c.window * load.windows + c.cell_written * load.cells * whole
-    again = (1 / whole - 1) / 2 * (c.partial_merged * partials + c.window * load.windows)  # changes since the snapshot
+    again = (1 / whole - 1) / 2 * c.partial_merged * partials  # changes since the snapshot
     cold = 1.0 if whole == 1.0 else 1.0 - load.held
-    places += cold * (c.cell_restored * load.cells + c.key_restored * load.live_keys + again)
+    of_cells = load.cells * (c.cell_written * whole + c.cell_restored * cold) + load.live_keys * c.key_restored * cold
+    if load.slices > 1:
+        of_cells += load.cells * c.cell_answered * min(load.seconds / load.step, 1.0)
+    places = c.place * load.places + c.pair_read * pairs + c.partial_merged * partials + c.window * load.windows
+    places += cold * again + of_cells * (c.beyond if large(load, c) else 1.0)
     shuffled = (c.partial_bytes + load.lanes) * partials + c.pair_bytes * pairs + c.reader_bytes * load.readers
     state = snapshot(load, c) + (1 / whole - 1) / 2 * shuffled
     return Sizes(readers / 1e6, places / 1e6, shuffled, state, load.windows)
@@ -257,12 +266,13 @@ def compared(load: Load, batches: int = TURNS) -> str:
     return f"{described(load):<66}" + "".join(f"{cell:>18}" for cell in cells)
 
 
+# fixed before they were measured: a small state, many pairs, short batches of many rows held and cold, many cold cells
 CHECKED = (
     Load(2e4, 2000, 10, 4, 4),
     Load(1e4, 1000, 10, 16, 16),
-    Load(2e5, 10_000, 5, 8, 8),
-    Load(3e5, 20_000, 1, 2, 1, seconds=4),
-    Load(1e5, 5000, 10, 2, 1),
+    Load(1e5, 20_000, 1, 2, 1, seconds=4),
+    Load(1e5, 20_000, 1, 2, 1, seconds=4, held=0.0),
+    Load(3e5, 5000, 10, 2, 2, held=0.0),
 )
 
 # seconds of a batch that docs/spark.md tells, of 2 cores: the load, whether workers read the files
