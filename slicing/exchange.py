@@ -110,14 +110,14 @@ def operator_of(state: State) -> Operator:
     return operator
 
 
-def saved(operator: Operator) -> tuple[bytes, int]:
-    """All that an operator remembers, packed and without a checksum, for a file that has one of its own; and how many
-    bytes it is unpacked. Operators of the same state give the same bytes."""
+def saved(operator: Operator) -> tuple[list[bytes | memoryview], int]:
+    """All that an operator remembers, packed and without a checksum, for a file that has one of its own, in pieces; and
+    how many bytes it is unpacked. Operators of the same state give the same bytes."""
     return snapshot.pack(operator.spec, state_of(operator))
 
 
 def loaded(spec: Spec, blob: bytes | memoryview) -> Operator:
-    """The operator of what :func:`saved` gave. Partials are unpacked when they are first needed."""
+    """The operator of what :func:`saved` gave, joined. Partials are unpacked when they are first needed."""
     operator = Operator(spec)
     operator._state = snapshot.unpack(spec, blob)
     return operator
@@ -324,12 +324,13 @@ def _unpacked(state: State, blob: bytes) -> _Arrived:
 # --- the reduce side --------------------------------------------------------------------------------------------------
 
 
-def admit(operator: Operator, blobs: Iterable[bytes], prompt: bool = True) -> Output:
+def admit(operator: Operator, blobs: Iterable[bytes], prompt: bool = True, quiet: bool = False) -> Output:
     """Let the partial slices of one batch enter, then close the windows that the watermark has reached.
 
     ``prompt``: the watermark of all rows, those of this batch too, as ``Operator.push`` has it. Otherwise that of the
     batches *before* it, as Spark's own windows have it. The rows must have been judged by the operator's watermark.
     Blobs may come in any order; an operator of the same state given the same blobs always ends in the same bytes.
+    ``quiet``: it has been answered before, and what of the output takes time may be missing.
     """
     state = state_of(operator).draft()
     plan, arrived = state.plan, [_unpacked(state, blob) for blob in sorted(blobs)]
@@ -351,7 +352,7 @@ def admit(operator: Operator, blobs: Iterable[bytes], prompt: bool = True) -> Ou
         counts["late"] += new.late.size
         counts["outside"] += new.outside
         counts["windowed"] += len(rows) - new.late.size - new.outside
-    answers, change = close(state, reached, flow.admit(state, new))
+    answers, change = close(state, reached, flow.admit(state, new), quiet=quiet)
     if plan.fires:
         change = flow.fire(state, change, at_push=True)
     state.store = state.store.settled()

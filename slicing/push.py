@@ -403,9 +403,10 @@ def admit(state: State, new: Arrivals) -> Changed:
 
 
 def close(
-    state: State, reached: int | None, change: Changed = UNCHANGED, flush: bool = False
+    state: State, reached: int | None, change: Changed = UNCHANGED, flush: bool = False, quiet: bool = False
 ) -> tuple[list[Answers], Changed]:
-    """Move the watermark: the windows of slices and of rows that it completes; and what late rows have changed."""
+    """Move the watermark: the windows of slices and of rows that it completes; and what late rows have changed.
+    ``quiet``: nobody wants the answers, and what is cheaper without them is done so."""
     if reached is None:
         return [], change
     plan = state.plan
@@ -423,7 +424,7 @@ def close(
     if plan.paned:
         change = change._replace(panes=[*change.panes, *_close_panes(state, reached, after, until, flush)])
     else:
-        found = _close_slices(state, reached, after, until, flush)
+        found = _close_slices(state, reached, after, until, flush, quiet)
         if found is not None:
             parts.insert(0, found)
     if not flush:
@@ -443,18 +444,18 @@ def fire(state: State, change: Changed, at_push: bool = False) -> Changed:
     return change._replace(panes=[*change.panes, *early.fire(state, windows)]) if windows.any() else change
 
 
-def _close_slices(state: State, reached: int, after: int, until: int, flush: bool) -> Answers | None:
+def _close_slices(state: State, reached: int, after: int, until: int, flush: bool, quiet: bool) -> Answers | None:
     plan, others = state.plan, None
     if plan.session_gaps and not (flush or plan.fill or state.watermark is None):
         apart = state.store.ending(after, until)
         state.store, others = (state.store, None) if apart is None else apart
-    answers = _answer(state, reached, after, until, flush)
+    answers = _answer(state, reached, after, until, flush, quiet)
     if others is not None:
         state.store = others.and_runs(state.store)
     return answers
 
 
-def _answer(state: State, reached: int, after: int, until: int, flush: bool) -> Answers | None:
+def _answer(state: State, reached: int, after: int, until: int, flush: bool, quiet: bool) -> Answers | None:
     """The windows that are due (None: there are none): at once, or they wait behind others or for a next share."""
     plan, most = state.plan, None if flush else state.plan.policy.max_windows_per_push
     if not (state.store.runs and _may_close(state, after, until, flush)):
@@ -468,7 +469,7 @@ def _answer(state: State, reached: int, after: int, until: int, flush: bool) -> 
         state.postponed = (*state.postponed, Postponed(closing.store, after, until))
         _let_go(state, closing.store, reached, flush)
         return give_waiting(state, flush)
-    answers, state.filled = all_windows(closing, state.filled)
+    answers, state.filled = all_windows(closing, state.filled, quiet)
     _let_go(state, closing.store, reached, flush)
     return answers
 

@@ -28,14 +28,17 @@ class Engine(Protocol):
     def restore(self, spec: Any, content: bytes) -> Any:
         """The operator of a snapshot."""
 
-    def saved(self, operator: Any) -> tuple[bytes, int]:
-        """An operator as bytes that are packed, and how many they are unpacked, roughly."""
+    def saved(self, operator: Any) -> tuple[Sequence[bytes | memoryview], int]:
+        """An operator as pieces of bytes that are packed, and how many they are unpacked, roughly."""
 
     def loaded(self, spec: Any, content: bytes | memoryview) -> Any:
         """The operator of these bytes, whose checksum was right."""
 
     def admit(self, operator: Any, blobs: Iterable[bytes], prompt: bool) -> Any:
         """Let what the readers of a batch have sent enter; give what it completes."""
+
+    def replay(self, operator: Any, blobs: Iterable[bytes], prompt: bool) -> None:
+        """Let what a batch has brought enter once more; what it completed was given out before."""
 
     def figures(self, operator: Any) -> dict[str, Any]:
         """What the header of a version says of its state: ``watermark`` is the one that judges the next batch."""
@@ -59,7 +62,7 @@ class _Windows:
     def restore(self, spec: Spec, content: bytes) -> Operator:
         return Operator.restore(spec, content)
 
-    def saved(self, operator: Operator) -> tuple[bytes, int]:
+    def saved(self, operator: Operator) -> tuple[Sequence[bytes | memoryview], int]:
         return windows.saved(operator)
 
     def loaded(self, spec: Spec, content: bytes | memoryview) -> Operator:
@@ -67,6 +70,9 @@ class _Windows:
 
     def admit(self, operator: Operator, blobs: Iterable[bytes], prompt: bool) -> Any:
         return windows.admit(operator, blobs, prompt)
+
+    def replay(self, operator: Operator, blobs: Iterable[bytes], prompt: bool) -> None:
+        windows.admit(operator, blobs, prompt, quiet=True)
 
     def figures(self, operator: Operator) -> dict[str, Any]:
         state = windows.state_of(operator)
@@ -93,15 +99,18 @@ class _Joins:
     def restore(self, spec: Any, content: bytes) -> Any:
         return JoinOperator.restore(spec, content)
 
-    def saved(self, operator: Any) -> tuple[bytes, int]:
+    def saved(self, operator: Any) -> tuple[Sequence[bytes | memoryview], int]:
         content = operator.snapshot()
-        return content, len(content)
+        return [content], len(content)
 
     def loaded(self, spec: Any, content: bytes | memoryview) -> Any:
         return self.restore(spec, bytes(content))
 
     def admit(self, operator: Any, blobs: Iterable[bytes], prompt: bool) -> Any:
         return joins.admit(operator, blobs, prompt)
+
+    def replay(self, operator: Any, blobs: Iterable[bytes], prompt: bool) -> None:
+        joins.admit(operator, blobs, prompt)
 
     def figures(self, operator: Any) -> dict[str, Any]:
         state = joins.state_of(operator)

@@ -30,7 +30,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from slicing import SnapshotError
-from slicing.system.bundles import bundled, unbundled
+from slicing.system.bundles import side_by_side, unbundled
 from slicing.system.filesystems import filesystem, listed, publish
 from slicing.system.sealed import SealError, content_of, header_of, sealed
 from spark_udfs.engines import Asked, Reached, engine
@@ -190,7 +190,7 @@ class Place:
             changes.append((list(map(bytes, unbundled(content))), header["prompt"]))
             version = self._after(version, header)
         for blobs, prompt in reversed(changes):
-            engine(spec).admit(operator, blobs, prompt)
+            engine(spec).replay(operator, blobs, prompt)
         return first or header, operator, held is not None
 
     def header(self, batch: int) -> dict[str, Any]:
@@ -301,7 +301,7 @@ class Place:
         changed = 0 if before is None else before["changed"] + sum(map(len, blobs))
         few = before is not None and _few(before, changed, batch + self.partition, policy)
         if before is not None and few:
-            content = bundled(sorted(blobs))
+            content: Sequence[bytes | memoryview] = side_by_side(sorted(blobs))
             header |= {"base": before["base"], "snapshot": before["snapshot"], "after": before["mark"]}
             header |= {"changed": changed, "beside": before["beside"] + before["packed"]}
         else:
@@ -310,13 +310,13 @@ class Place:
         data, mark = sealed(MAGIC, FORMAT, header, content, packed=not few)
         known = self._publish(data, batch, mark, header["watermark"])
         if size is not None and header["snapshot"] >= policy.large:
-            told = header_of(MAGIC, FORMAT, data, "")[0]
+            told = header_of(MAGIC, FORMAT, memoryview(data), "")[0]
             _held.put(self.folder, mark[:16], told, operator, size, self.files.hold)
         if (batch + self.partition) % _PRUNE_EVERY == 0:
             self.prune(batch)
         return Written(int(header["beside"]) + len(data), known)
 
-    def _publish(self, data: bytes, batch: int, mark: str, watermark: Reached) -> bool:
+    def _publish(self, data: bytearray, batch: int, mark: str, watermark: Reached) -> bool:
         """Whether the batch's version that counts is this one already."""
         found = [version for version in self._versions if version.batch == batch]
         if found and mark.startswith(found[-1].mark) and self._holds(found[-1], data):
@@ -325,7 +325,7 @@ class Place:
         publish(self.system, f"{self.folder}/{batch:012}{take}.{mark[:16]}.{_word(watermark)}{SUFFIX}", data)
         return False
 
-    def _holds(self, version: Version, data: bytes) -> bool:
+    def _holds(self, version: Version, data: bytearray) -> bool:
         try:
             with self.system.open_input_file(self._path(version)) as file:
                 return bool(file.read() == data)

@@ -15,12 +15,15 @@ Bytes a cell, and CPU of a push against the same cells not packed (busy machine)
 keys, 56 -> 33 to 37, 1.0 to 1.3 times; 16 words, mostly cells of one row, 160 -> 37, 1.3 times. Cells that the next
 push lets go (tumbling windows, a push each) took 1.2 times as long, and 2 with 16 words: they stay as they are.
 
+On disk a run is its words, all packed, one section of bytes (:func:`written`), of which a reader makes what it needs.
+
 A packed run is a table like any other for those who ask, and never changed. Some of it side by side is a view. Its
 words are made when they are asked for, and dropped at the end of the push (:meth:`Packed.rested`).
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -42,6 +45,8 @@ SLICE = 24  # bytes of one in the directory, and of what becomes of it
 SINGLE = 0.1  # the share of cells of one row from which on these are packed by themselves
 PIECE = 1024  # cells, of each of which it is known how many cells of one row are before it
 PLAIN = 3  # words of a cell beside its partials
+MARK = b"CELLS\0\0\1"
+_SIZES = struct.Struct("<8s5q")  # the mark; how many cells, slices, words, and words of 8 and of 4 bytes that differ
 
 
 class Packed(Cells):
@@ -213,6 +218,13 @@ class _Words:
             self.form[w] = self.form[v]
         self.cell = 4 * narrow + 8 * wide
 
+    @classmethod
+    def of_arrays(cls, form: Ints, low: Ints, narrow: npt.NDArray[np.uint32], wide: Ints) -> _Words:
+        """Words that were packed before."""
+        self = object.__new__(cls)
+        self.form, self.low, self.narrow, self.wide = form, low, narrow, wide
+        return self
+
     def into(self, out: Ints, column: int, some: slice, first: int) -> None:
         """Some of the words of the cells from ``first`` on, into the columns of a table from ``column`` on."""
         kernels.unpack(self.form[some], self.low[some], self.narrow, self.wide, first, out, column)
@@ -239,3 +251,56 @@ class _Apart:
         single = self._single[first : first + len(out)]
         for part, before, which in zip(self._parts, (ones, first - ones), (single, ~single), strict=True):
             part.spread(out, column, some, before, which.nonzero()[0])
+
+
+# --- on disk ----------------------------------------------------------------------------------------------------------
+
+
+def written(cells: Cells) -> list[bytes | memoryview]:
+    """Cells, at least one, without fragments and with words for partials, as pieces of bytes: equal ones for equal
+    cells."""
+    tables = [np.require(table, requirements=["C", "W"]) for table in (cells.meta, *cells.blocks)]
+    words, ends = _Words(tables), np.ascontiguousarray(cells.slice_ends)
+    sizes = _SIZES.pack(MARK, len(cells), ends.size, words.form.size, len(words.wide), len(words.narrow))
+    arrays = (ends, cells.slices(), words.form, words.low, words.wide, words.narrow)
+    return [sizes, *(np.ascontiguousarray(array).view(np.uint8).reshape(-1).data for array in arrays)]
+
+
+class Written:
+    """What :func:`written` gave: the cells' meta, and their partials when they are asked for."""
+
+    def __init__(self, section: bytes | memoryview, widths: Sequence[int]) -> None:
+        """``widths``: how many words the partials of each lane are. Anything else is refused."""
+        data = np.frombuffer(section, np.uint8).copy()  # aligned, as kernels want it
+        self.section = data.data
+        if data.size < _SIZES.size:
+            raise ValueError("cells are cut off")
+        mark, self.size, slices, words, wide, narrow = _SIZES.unpack_from(self.section)
+        counts = (slices, slices, words, words, wide * self.size)
+        sizes_fit = min(self.size, slices, words, wide, narrow) >= 0 and words == PLAIN + sum(widths)
+        if mark != MARK or not sizes_fit or data.size != _SIZES.size + 8 * sum(counts) + 4 * narrow * self.size:
+            raise ValueError("cells are not as many bytes as they say")
+        bounds = _SIZES.size + 8 * np.cumsum([0, *counts])
+        self.ends, self.starts, form, low, flat = (data[a:b].view(np.int64) for a, b in pairwise(bounds.tolist()))
+        each = np.diff(self.starts, append=self.size)
+        in_place = (form < narrow) & (form > kernels.WIDE - wide)
+        if not (in_place.all() and slices and not self.starts[0] and (each > 0).all()):
+            raise ValueError("cells lie outside of their slices")
+        flat_narrow = data[bounds[-1] :].view(np.uint32)
+        self._words = _Words.of_arrays(form, low, flat_narrow.reshape(narrow, self.size), flat.reshape(wide, self.size))
+        self._widths, self._each = widths, each
+
+    def meta(self) -> Ints:
+        meta = np.empty((self.size, PLAIN), np.int64)
+        meta[:, END] = np.repeat(self.ends, self._each)
+        self._words.into(meta, CODE, slice(CODE, PLAIN), 0)
+        return meta
+
+    def blocks(self) -> tuple[Block, ...]:
+        bounds = PLAIN + np.cumsum([0, *self._widths])
+        return tuple(self._block(first, last) for first, last in pairwise(bounds.tolist()))
+
+    def _block(self, first: int, last: int) -> Ints:
+        block = np.empty((self.size, last - first), np.int64)
+        self._words.into(block, 0, slice(first, last), 0)
+        return block

@@ -28,6 +28,7 @@ class Unread(Cells):
                 raise AttributeError(name)
             self.blocks = blocks = self._load()
             self.packed = None
+            del self._load  # with the bytes that it knows
             return blocks
 
     def __init__(

@@ -56,7 +56,7 @@ def write(spec: Asked, state: JoinState | None, advanced: Marked, ended: bool) -
     if state is not None:
         header["state"] = _header(state)
         tables = list(_tables(state))
-    return sealed(MAGIC, FORMAT, header, bundled(map(table_bytes, tables)))[0]
+    return bytes(sealed(MAGIC, FORMAT, header, [bundled(map(table_bytes, tables))])[0])
 
 
 def read(spec: Asked, plan_of: PlanOf, blob: bytes | memoryview) -> tuple[JoinState | None, Marked, bool]:
@@ -77,7 +77,7 @@ def read(spec: Asked, plan_of: PlanOf, blob: bytes | memoryview) -> tuple[JoinSt
 def write_parts(of: str, specs: Sequence[Named], parts: Iterable[bytes]) -> bytes:
     """The snapshots of what an operator is made of as its own."""
     header = {"of": of, "fingerprints": [spec.fingerprint() for spec in specs], "specs": repr(list(specs))}
-    return sealed(PARTS_MAGIC, PARTS_FORMAT, header, bundled(parts), packed=True)[0]
+    return bytes(sealed(PARTS_MAGIC, PARTS_FORMAT, header, [bundled(parts)], packed=True)[0])
 
 
 def read_parts(of: str, specs: Sequence[Named], blob: bytes | memoryview) -> list[memoryview]:

@@ -14,15 +14,16 @@ import json
 import struct
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from slicing.cells.blocks import Block, identity
+from slicing.cells.blocks import Block, identity, width
 from slicing.cells.lanes import Lane
 from slicing.cells.lists import Lists
+from slicing.cells.packed import MARK, Written, written
 from slicing.cells.table import Cells
 from slicing.cells.unread import Unread
 from slicing.closing.postpone import Postponed
@@ -46,7 +47,7 @@ from slicing.reducing.batch import Rows
 from slicing.storage.apart import Apart
 from slicing.storage.row_panes import RowPanes
 from slicing.storage.store import Store
-from slicing.system.bundles import bundled, schema_of, table_bytes, table_of, unbundled
+from slicing.system.bundles import schema_of, side_by_side, table_bytes, table_of, unbundled
 from slicing.windows.bounds import BEGIN, FOREVER
 from slicing.windows.rows.row_view import Context, Opened, RowTable
 from slicing.windows.rows.users import context_json, context_value
@@ -73,12 +74,14 @@ class SnapshotError(ValueError):
 
 
 def write(spec: Spec, state: State | None, advanced: tuple[object, ...], ended: bool) -> bytes:
-    body, _ = _written(spec, state, advanced, ended, False)
+    sections, _ = _written(spec, state, advanced, ended, False)
+    body = b"".join(sections)
     return _HEAD.pack(MAGIC, FORMAT, _checksum(body)) + body
 
 
-def pack(spec: Spec, state: State) -> tuple[bytes, int]:
-    """A snapshot without a checksum, its tables packed, for files that have one; and how many bytes it is unpacked.
+def pack(spec: Spec, state: State) -> tuple[list[bytes | memoryview], int]:
+    """A snapshot without a checksum, its tables packed, for files that have one, in pieces; and how many bytes it is
+    unpacked.
 
     Equal states give equal bytes: cells that were read from such bytes and not touched since are there as they were.
     """
@@ -87,17 +90,17 @@ def pack(spec: Spec, state: State) -> tuple[bytes, int]:
 
 def _written(
     spec: Spec, state: State | None, advanced: tuple[object, ...], ended: bool, packed: bool
-) -> tuple[bytes, int]:
+) -> tuple[list[bytes | memoryview], int]:
     header: dict[str, Any] = {"fingerprint": spec.fingerprint(), "spec": repr(spec)}
     header |= {"advanced": list(advanced), "ended": ended}
-    tables: list[pa.Table | Unread] = []
+    tables: list[pa.Table | Unread | _Run] = []
     if state is not None:
         state = state.but(postponed=tuple(p.rest() for p in state.postponed))
         header |= _state_header(state)
         tables = _state_tables(state, packed)
-    sections = [t.packed or b"" if isinstance(t, Unread) else table_bytes(t, packed) for t in tables]
-    size = sum(table.nbytes if isinstance(table, Unread) else size_of(table) for table in tables)
-    return bundled([json.dumps(header).encode(), *sections]), size
+    sections = [table_bytes(t, packed) if isinstance(t, pa.Table) else t.packed or b"" for t in tables]
+    size = sum(size_of(table) if isinstance(table, pa.Table) else table.nbytes for table in tables)
+    return side_by_side([json.dumps(header).encode(), *sections]), size
 
 
 def read(
@@ -194,19 +197,32 @@ def _group(state: State, header: dict[str, Any], take: Iterator[pa.Table]) -> St
     return state.but(watermark=header["watermark"], store=store, rows=rows, filled=filled, revisions=revisions)
 
 
-def _state_tables(state: State, packed: bool = False) -> list[pa.Table | Unread]:
+class _Run(NamedTuple):
+    """Cells as bytes, and how many they are unpacked."""
+
+    packed: list[bytes | memoryview]
+    nbytes: int
+
+
+def _run_of(plan: Plan, run: Cells) -> pa.Table | Unread | _Run:
+    """A run for a file: cells of words as words that are packed, 0.03 us each where lz4 takes 0.2."""
+    if isinstance(run, Unread) and run.packed is not None:
+        return run
+    if not plan.words or not len(run):
+        return _cells_table(run)
+    return _Run(written(run), len(run) * 8 * (3 + sum(map(width, (lane.kind for lane in plan.lanes)))))
+
+
+def _state_tables(state: State, packed: bool = False) -> list[pa.Table | Unread | _Run]:
     assert state.given is not None
-    tables: list[pa.Table | Unread] = [state.given.empty_table()]
+    tables: list[pa.Table | Unread | _Run] = [state.given.empty_table()]
     if state.keys is not None:
         values = state.keys.values(np.arange(len(state.keys)))
         tables.append(pa.table(dict(zip(map(str, range(len(values))), values, strict=True))))
     tables += [pa.table({"value": pool}) for pool in state.pools.values()]
     tables += [pa.table({"end": last}) for last in state.filled.values()]
     tables.append(pa.table(asdict(state.revisions)))
-    tables += [
-        run if packed and isinstance(run, Unread) and run.packed is not None else _cells_table(run)
-        for run in state.store.runs
-    ]
+    tables += [_run_of(state.plan, run) if packed else _cells_table(run) for run in state.store.runs]
     tables += [_cells_table(run) for p in state.postponed for run in p.store.runs]
     tables += [_cells_table(run) for known in state.apart for run in known.store.runs]
     tables += [_cells_table(run) for store in state.told.values() for run in store.runs]
@@ -231,9 +247,13 @@ class _Tables(Iterator[pa.Table]):
 
     def run(self, plan: Plan) -> Cells:
         """Cells of a store, their partials still packed where these are words and nothing has to be known of them."""
-        if not self._packed or plan.ranked:
+        if not self._packed:
             return _cells(plan, next(self))
         section = next(self._left)
+        if section[: len(MARK)] == MARK:
+            return _written_run(plan, section)
+        if plan.ranked:
+            return _cells(plan, self._table(section))
         known = [_width(column.type) for column in schema_of(section)]
         widths = [width for width in known if width is not None]
         if known[1:] != [_words_of(lane) for lane in plan.lanes] or len(widths) < len(known):
@@ -264,6 +284,20 @@ def _width(type: pa.DataType) -> int | None:
 def _words_of(lane: Lane) -> int | None:
     block = identity(lane, 0)
     return None if isinstance(block, Lists) else int(block.shape[1])
+
+
+def _written_run(plan: Plan, section: memoryview) -> Cells:
+    """What ``_run_of`` made of a run of cells of words."""
+    if not plan.words:
+        raise SnapshotError("the snapshot is not one that this library wrote: cells whose partials are no words")
+    widths = [width(lane.kind) for lane in plan.lanes]
+    try:
+        cells = Written(section, widths)
+    except ValueError as error:
+        raise SnapshotError(f"the snapshot is not one that this library wrote: {error}") from None
+    if plan.ranked:  # something has to be known of its partials
+        return Cells(cells.meta(), cells.blocks())
+    return Unread(cells.meta(), 8 * cells.size * sum(widths), cells.blocks, cells.section)
 
 
 def _state(spec: Spec, header: dict[str, Any], take: _Tables, known: State | None, policy: Policy) -> State:

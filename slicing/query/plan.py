@@ -533,8 +533,12 @@ class Plan:
     @lazy
     def packs(self) -> bool:
         """Whether runs of cells that lie still are kept packed: all of a cell are words, and a slice has many."""
-        words = all([isinstance(lane.kind, int) for lane in self.lanes])
-        return bool(self.spec.by) and words and not (self.fragments or self.eager)
+        return bool(self.spec.by) and self.words and not self.eager
+
+    @lazy
+    def words(self) -> bool:
+        """Whether all of a cell are words, and a slice has one of each key."""
+        return all([isinstance(lane.kind, int) for lane in self.lanes]) and not self.fragments
 
     @lazy
     def wide(self) -> bool:

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
 _LENGTH = struct.Struct("<Q")
 
 
-def bundled(parts: Iterable[bytes | memoryview]) -> bytes:
+Bytes = bytes | memoryview
+
+
+def bundled(parts: Iterable[Bytes]) -> bytes:
     return b"".join(part for s in parts for part in (_LENGTH.pack(len(s)), s))
+
+
+def side_by_side(parts: Iterable[Bytes | Sequence[Bytes]]) -> list[Bytes]:
+    """What ``bundled`` gives in pieces, not copied; a part may be in pieces, too."""
+    out: list[Bytes] = []
+    for part in parts:
+        pieces = [part] if isinstance(part, (bytes, memoryview)) else part
+        out += [_LENGTH.pack(sum(map(len, pieces))), *pieces]
+    return out
 
 
 def unbundled(bundle: bytes | memoryview) -> list[memoryview]:

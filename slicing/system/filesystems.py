@@ -77,7 +77,7 @@ def listed(system: fs.FileSystem, folder: str) -> list[fs.FileInfo]:
         return system.get_file_info(there)
 
 
-def publish(system: fs.FileSystem, path: str, data: bytes) -> None:
+def publish(system: fs.FileSystem, path: str, data: bytes | bytearray) -> None:
     """Put a whole file in its place in one step, durable before it is seen.
 
     Where there is one of this name it is taken to be the same: names say what is in them.
@@ -98,7 +98,7 @@ def publish(system: fs.FileSystem, path: str, data: bytes) -> None:
         raise
 
 
-def _write(system: fs.FileSystem, path: str, data: bytes) -> None:
+def _write(system: fs.FileSystem, path: str, data: bytes | bytearray) -> None:
     if isinstance(system, fs.LocalFileSystem):
         with open(path, "wb") as file:
             file.write(data)

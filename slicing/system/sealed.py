@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from slicing.kernels.checksum import mix
 _HEAD = struct.Struct("<8sII16s")  # magic, format, bytes of the header, its checksum
 _STEP = 32  # bytes
 _SEEDS = tuple(range(1, 5))
+_NONE = bytes(16)  # in the place of a checksum
 
 
 class SealError(ValueError):
@@ -27,16 +29,26 @@ class SealError(ValueError):
 
 
 def sealed(
-    magic: bytes, version: int, header: dict[str, Any], content: bytes, packed: bool = False
-) -> tuple[bytes, str]:
-    """The bytes, and their mark. ``packed``: the content would not become shorter."""
-    body = content if packed else pa.Codec("lz4").compress(content, asbytes=True)
-    header = header | {"bytes": len(content), "packed": len(body), "checksum": _checksum_of_many(body).hex()}
+    magic: bytes, version: int, header: dict[str, Any], content: Sequence[bytes | memoryview], packed: bool = False
+) -> tuple[bytearray, str]:
+    """The bytes, and their mark; the content comes in pieces. ``packed``: it would not become shorter."""
+    body = content if packed else [pa.Codec("lz4").compress(b"".join(content), asbytes=True)]
+    size = sum(map(len, body))
+    header = header | {"bytes": sum(map(len, content)), "packed": size, "checksum": _NONE.hex()}
     if packed:
         header["as_is"] = True
-    text = json.dumps(header).encode()
+    first = _HEAD.size + len(json.dumps(header))
+    first += -first % _STEP  # the content begins where words are aligned
+    data = bytearray(first + size)
+    view, at = memoryview(data), first
+    for piece in body:
+        view[at : at + len(piece)] = piece
+        at += len(piece)
+    header["checksum"] = _checksum_of_many(view[first:]).hex()
+    text = json.dumps(header).encode().ljust(first - _HEAD.size)
     checksum = _checksum(text)
-    return b"".join((_HEAD.pack(magic, version, len(text), checksum), text, body)), checksum.hex()
+    view[:first] = _HEAD.pack(magic, version, len(text), checksum) + text
+    return data, checksum.hex()
 
 
 def header_of(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 import slicing as sl
 from slicing.cells.lanes import COUNTS_ALL, Feed, Lane
-from slicing.cells.packed import Packed
+from slicing.cells.packed import Packed, Written, written
 from slicing.cells.table import Cells
 from slicing.kernels.combine import BASIC_I, MOMENTS
 from slicing.query.policy import Policy
@@ -84,6 +85,46 @@ def test_values_at_both_ends_of_a_word_are_kept() -> None:
     assert packed.sizes()[1] - 24 == 2 * (8 + 8 + 0 + 8 + 4)  # codes, and of the block words 1, 3 and 4
     frozen = Cells(cells.meta, tuple(np.frombuffer(b.tobytes(), np.int64).reshape(b.shape) for b in cells.blocks))
     same(Packed.of(frozen, LANES, wide=True), cells)  # as cells of another process come
+
+
+@pytest.mark.parametrize("span", [1, 2**31, 2**62])
+def test_cells_are_read_as_they_were_written(span: int) -> None:
+    cells = table(np.random.default_rng(span % 97), 40, 300, span)
+    section = b"".join(written(cells))
+    for one in (
+        cells,
+        Cells(cells.meta, (*cells.blocks[:2], cells.blocks[2].copy("F"))),
+        Packed.of(cells, LANES, True),
+    ):
+        assert b"".join(written(one)) == section
+    found = Written(memoryview(b"odd" + section)[3:], [1, 5, 3])  # at any place of a file
+    same(Cells(found.meta(), found.blocks()), cells)
+    assert bytes(found.section) == section
+    some = cells.take(slice(0, 1))
+    found = Written(b"".join(written(some)), [1, 5, 3])
+    same(Cells(found.meta(), found.blocks()), some)
+
+
+def test_cells_that_say_what_is_not_there_are_refused() -> None:
+    """Whatever a file says, nothing is read past its end."""
+    cells = table(np.random.default_rng(1), 6, 300, 2**62)
+    section, refused = b"".join(written(cells)), 0
+    for at in range(6 + 2 * 6 + 12):  # sizes, slices, where words are
+        for value in (-(2**62), -9, -1, 0, 1, 3, 2**31, 2**62):
+            crafted = bytearray(section)
+            struct.pack_into("<q", crafted, 8 * at, value)
+            try:
+                found = Written(bytes(crafted), [1, 5, 3])
+            except ValueError:
+                refused += 1
+                continue
+            assert len(found.meta()) == len(found.blocks()[1]) == found.size == len(cells)
+    assert refused > 100
+    for size in (0, 8, 47, 48, 100, len(section) - 1):
+        with pytest.raises(ValueError, match=r"cells are (cut off|not as many bytes)"):
+            Written(section[:size], [1, 5, 3])
+    with pytest.raises(ValueError, match="not as many bytes"):
+        Written(section, [1, 5, 4])
 
 
 QUERIES: dict[str, dict[str, Any]] = {
