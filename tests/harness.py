@@ -525,8 +525,8 @@ class Accounts:
     """Rows in = rows in windows + late + outside + without time, held against the windows that came out.
 
     The operator's counters say how many rows are in windows; the windows say which. Each row that was counted must be
-    in one of them once the stream has ended, where each row's windows do come out: a count short of rows and an open
-    frame do not.
+    in one of them once the stream has ended, where each row's windows do come out: a count short of rows, an open frame
+    and a window that the data does not cover (``full``) do not. A row may be late for its session and not for these.
     """
 
     WHOLE = ("tumbling", "sliding", "cumulate", "fixed", "listed", "squares", "calendar", "session", "whole")
@@ -536,7 +536,7 @@ class Accounts:
         self.came: set[int] = set()
         kinds = {window["kind"] for window in case.query["windows"].values()}
         full = any(window.get("full") for window in case.query["windows"].values())
-        self.all_come = "session" in kinds or (kinds <= set(self.WHOLE) and not full)
+        self.all_come = kinds <= set(self.WHOLE) and not full
 
     def step(self, expected: Out, actual: Any, where: str) -> None:
         """After each step: as many rows in the windows as the oracle has put there, none of which was not counted."""
