@@ -20,7 +20,7 @@ from slicing.lifecycle.state import State
 from slicing.operator import Operator
 from slicing.query.plan import Plan
 from slicing.query.policy import DEFAULT, Policy
-from slicing.query.rollup import over_parts, part_name
+from slicing.query.rollup import over_parts, part_name, spec_of
 from slicing.query.spec import ProcessingTime, Spec
 from slicing.system.progress import counted
 from slicing.system.threads import cores
@@ -238,7 +238,9 @@ def _bounds(spec: Spec, between: object) -> Callable[[pa.DataType], Bounds] | No
     return bounds
 
 
-def rollup(parts: object, spec: Spec, windows: Mapping[str, Any], *, window: str | None = None) -> pa.Table:
+def rollup(
+    parts: object, spec: Spec | None = None, windows: Mapping[str, Any] | None = None, *, window: str | None = None
+) -> pa.Table:
     """Results of a query put together to larger windows, exactly, without the rows they came from.
 
     Parameters
@@ -247,9 +249,10 @@ def rollup(parts: object, spec: Spec, windows: Mapping[str, Any], *, window: str
         Results of ``spec``, all there are: a table, or whatever :func:`aggregate` takes. With ``emit="parts"`` these
         may be early, on time and late; with ``"final"`` each window is one part.
     spec
-        The query that gave them. Its aggregates are ``count``, ``sum``, ``product``, ``min``, ``max``, ``any``, ``all``
-        and ``collect``; parts of a mean or of a distinct count do not say what the whole is. Lists are joined part by
-        part, by the starts of windows and then as they were reported.
+        The query that gave them. Arrow tables with ``emit="parts"``, and files of them, know it themselves if a text
+        builds it (:meth:`Spec.to_toml`). Its aggregates are ``count``, ``sum``, ``product``, ``min``, ``max``, ``any``,
+        ``all`` and ``collect``; parts of a mean or of a distinct count do not say what the whole is. Lists are joined
+        part by part, by the starts of windows and then as they were reported.
     windows
         The larger windows: every part must lie within each of them whole, or outside.
     window
@@ -277,11 +280,16 @@ def rollup(parts: object, spec: Spec, windows: Mapping[str, Any], *, window: str
     >>> sl.rollup(parts, minutes, {"h": sl.tumbling(3600)}).select(["n", "most"]).to_pylist()
     [{'n': 3, 'most': 9}, {'n': 1, 'most': 4}]
     """
-    name = part_name(spec, window)
-    larger = over_parts(spec, windows, {})
+    if not isinstance(windows, Mapping):
+        raise TypeError(
+            f"windows must be a dict of the larger windows, such as {{'h': sl.tumbling('1h')}}; got {windows!r}"
+        )
     held = list(batches(parts))
     if not held:
         raise ValueError("rollup needs the results of the spec, with their columns; got no batches")
+    spec = spec_of(held[0].schema) if spec is None else spec
+    name = part_name(spec, window)
+    larger = over_parts(spec, windows, {})
     table = pa.Table.from_batches(held)
     table = pa.table({name: plain(one_piece(table[name])) for name in table.column_names})
     Plan(larger, table.schema)  # refuses what is missing

@@ -33,6 +33,7 @@ from slicing.kernels.combine import REMOVABLE
 from slicing.kernels.strategies import STRATEGIES
 from slicing.query.keep import Form, Kept, kept_for
 from slicing.query.policy import ADDED, DEFAULT, Policy, refusal
+from slicing.query.rollup import written_in
 from slicing.query.spec import ProcessingTime, Spec
 from slicing.query.triggers import EVENT, PUSH, AfterCount, AfterShare, EachPush, Every, Patient, Trigger, Unfired
 from slicing.query.watermark import Ordered
@@ -492,7 +493,7 @@ class Plan:
             fields.append(pa.field("revision", pa.int64()))
         if self.spec.emit == "changes":
             fields.append(pa.field("op", pa.string()))
-        return pa.schema(fields)
+        return pa.schema(fields, written_in(self.spec) if self.spec.emit == "parts" else None)
 
     @lazy
     def no_windows(self) -> pa.Table:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import pyarrow as pa
+
 from slicing.aggregates import builtin, holistic
 from slicing.aggregates.aggregate import Aggregate, Formula
 from slicing.query.spec import Spec
@@ -20,6 +22,7 @@ _AGAIN = {
     "count": builtin.sum, "sum": builtin.sum, "product": builtin.product, "min": builtin.min, "max": builtin.max,
     "any": builtin.any, "all": builtin.all, "collect": holistic.collect,
 }  # fmt: skip
+_SPEC = b"slicing.spec"
 _WITHIN = {"1d": ("1w", "1mo", "1q", "1y"), "1mo": ("1q", "1y"), "1q": ("1y",)}  # calendar units, and larger ones
 
 
@@ -70,6 +73,25 @@ def over_parts(spec: Spec, windows: Mapping[str, Any], arguments: Mapping[str, A
         told["sequence"] = "revision"
     aggs = {name: _again(name, agg) for name, agg in spec.aggs.items()}
     return Spec("window_start", windows, aggs, by=list(spec.by), **{**told, **arguments})
+
+
+def written_in(spec: Spec) -> dict[bytes, bytes] | None:
+    """The query as metadata of its results, which then say by themselves what they are parts of."""
+    try:
+        return {_SPEC: spec.to_toml().encode()}
+    except ValueError:  # no text builds it
+        return None
+
+
+def spec_of(parts: pa.Schema) -> Spec:
+    """The query that gave parts, as their metadata say."""
+    text = (parts.metadata or {}).get(_SPEC)
+    if text is None:
+        raise ValueError(
+            "the parts do not say which query gave them, as results with emit='parts' do in Arrow and in files of it; "
+            "give the query, spec="
+        )
+    return Spec.from_toml(text.decode())
 
 
 def part_name(spec: Spec, window: str | None) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from places import Places
 
@@ -186,3 +188,24 @@ def test_parts_that_come_again_are_refused(emit: str) -> None:
     assert sl.rollup(views, minutes, {"h": sl.tumbling(100)})["n"].to_pylist() == [2, 1]
     with pytest.raises(ValueError, match="a part comes 2 times"):
         sl.rollup(pl.concat([views, views]), minutes, {"h": sl.tumbling(100)})
+
+
+def test_parts_say_which_query_gave_them(tmp_path: Path) -> None:
+    """Tables put together, and files of them; not those of a query with functions, or of another emit."""
+    triggered = {"trigger": sl.each_push(), "emit": "parts"}
+    minutes = sl.Spec("t", {"m": sl.tumbling(10)}, {"n": sl.count(), "most": sl.max("t")}, by="k", **triggered)
+    op = sl.Operator(minutes)
+    pushes = [pa.table({"t": t, "k": ["a"] * len(t)}) for t in ([1], [2, 12], [13, 31])]
+    found = [op.push(pushed).windows for pushed in pushes] + [op.flush().windows]
+    parts, larger = pa.concat_tables(found), {"h": sl.tumbling(20)}
+    expected = sl.rollup(parts, minutes, larger)
+    assert expected.select(["n", "most"]).to_pylist() == [{"n": 4, "most": 13}, {"n": 1, "most": 31}]
+    assert sl.rollup(parts, windows=larger).equals(expected)
+    pq.write_table(parts, tmp_path / "parts.parquet")
+    assert sl.rollup(str(tmp_path / "parts.parquet"), windows=larger).equals(expected)
+    with pytest.raises(ValueError, match=r"do not say which query gave them, .* give the query, spec="):
+        sl.rollup(parts.replace_schema_metadata(), windows=larger)
+    with pytest.raises(ValueError, match="give the query, spec="):
+        sl.rollup(sl.aggregate(pushes[0], sl.Spec("t", {"m": sl.tumbling(10)}, {"n": sl.count()})), windows=larger)
+    with pytest.raises(TypeError, match=r"windows must be a dict of the larger windows, .* got None"):
+        sl.rollup(parts, minutes)
