@@ -7,8 +7,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from slicing.columns.order import order_of_most
 from slicing.columns.values import MANY, TOP, float_words, word_floats
-from slicing.kept_rows import waiting
 from slicing.kernels.ranges import least_of
 from slicing.kernels.rows import around, before_edges, recent
 
@@ -79,7 +79,7 @@ def test_the_order_of_rows_that_come_late(name, share, delay):
     time = np.cumsum(STEPS[name](chance)).astype(np.int64)
     late = np.where(chance.random(ROWS) < share, chance.integers(0, delay + 1, ROWS), 0)
     time = time - 10 * late
-    order, ordered = waiting._order(time)
+    order, ordered = order_of_most(time)
     np.testing.assert_array_equal(order, np.argsort(time, kind="stable"))
     np.testing.assert_array_equal(ordered, np.sort(time))
 
