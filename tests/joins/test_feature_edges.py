@@ -92,6 +92,16 @@ def test_ranges_beyond_the_ends_of_time_hold_what_is_there(end: int, given: dict
     assert far == ([end] if given == {"ranges": {"r": None}} and end < 0 else [])
 
 
+@pytest.mark.parametrize("beyond", [2, 4, 7])
+def test_a_far_end_beyond_the_end_of_time_is_floored_into_it(beyond: int) -> None:
+    """A label at the last tick reaches times that lie past it; the multiple of ``tail`` below them may exist."""
+    end, tail = (1 << 63) - 1, 5
+    low = (end + beyond) // tail * tail
+    times = (end - 7, end - 3, end - 2, end - 1, end)
+    given = {"ranges": {"r": (-beyond, -beyond - 9)}, "tail": tail, "closed": "right"}
+    assert held(*times, label=end, **given) == [time for time in times if time >= low]
+
+
 def test_an_event_at_the_end_of_time_counts_beside_a_run_of_others() -> None:
     end = (1 << 63) - 1
     aggs = {"n": sl.count("v"), "v": sl.sum("v")}

@@ -25,17 +25,17 @@ class Span:
 
     def reach(self, times: Ints) -> Reach:
         """The least and the largest time of the events of each label."""
-        found = Band(self.far, self.near).reach(times, LEFT)
-        if not self.tail or not times.size:
-            return found
-        low, high, back, forth = found
-        if back:
-            low = low - back
-        if forth:
-            high = high + forth
-        rest = low % self.tail
-        floored = np.where(low < LEAST + rest, LEAST, low - rest)
-        return Reach(np.where(low > high, low, floored), high, 0, 0)
+        if self.far is None or not self.tail or not times.size:
+            return Band(self.far, self.near).reach(times, LEFT)
+        lowest, high, _, _ = Band(None, self.near).reach(times, LEFT)
+        if int(times.min()) - self.far - self.tail >= LEAST and int(times.max()) - self.far <= MOST:
+            low = times - self.far
+            low -= low % self.tail
+        else:  # an end beyond 64 bits may be floored into them
+            ends = times.astype(object) - self.far
+            ends -= ends % self.tail
+            low, high = np.clip(ends, LEAST, MOST).astype(np.int64), np.where(ends > MOST, LEAST, high)
+        return Reach(np.maximum(lowest, low), high, 0, 0)
 
     def first(self, watermark: int) -> int | None:
         """The first event that a label from the watermark on may reach; None: any."""
@@ -104,12 +104,11 @@ class Ranges:
         """Of events before that time: the first time that no label from ``first`` on tells from each of them."""
         starts = np.full(times.size, LEAST)
         for span in self.spans:
-            if span.tail:
+            end = span.first(first)
+            if span.tail and end is not None and end <= MOST:
                 rest = times % span.tail
                 start = np.where(times < LEAST + rest, LEAST, times - rest)
-                end = max(LEAST, min(MOST, first - (span.far or 0)))
-                end = max(LEAST, end - end % span.tail)
-                starts = np.maximum(starts, np.where(start >= end, start, LEAST))
+                starts = np.maximum(starts, np.where(start >= max(LEAST, end), start, LEAST))
         return starts
 
     def below(self, side: int, others: Ints) -> Ints:
