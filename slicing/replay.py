@@ -91,7 +91,7 @@ def _outputs(operator: Operator, pushes: Iterator[pa.RecordBatch]) -> Iterator[O
 
 
 def _cut(found: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """The same rows, so many a batch; the last one has what is left, or nothing if there is no row at all."""
+    """Batches of ``rows`` rows each: the last batch has the rest. Without any row there is one empty batch."""
     held: list[pa.RecordBatch] = []
     count, any_yet = 0, False
     for batch in found:

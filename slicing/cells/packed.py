@@ -230,7 +230,7 @@ class _Words:
         kernels.unpack(self.form[some], self.low[some], self.narrow, self.wide, first, out, column)
 
     def spread(self, out: Ints, column: int, some: slice, first: int, at: Ints) -> None:
-        """The same into the rows ``at`` of a table."""
+        """Some of the words of the cells from ``first`` on, into the rows ``at`` of such a table."""
         kernels.spread(self.form[some], self.low[some], self.narrow, self.wide, first, at, out, column)
 
 

@@ -26,6 +26,7 @@ Codes = npt.NDArray[np.int32]
 Bytes = npt.NDArray[np.uint8]
 
 MET, GONE, UNFIT = 1, 2, 4  # flags of a row: had a partner; has left before its time; fails `where` with any row
+NO_KEY = -1  # the code of a row whose key has a null: it has no partner
 MOST_RUNS = 64  # then slices become twice as long
 MOST_SLICES = 16  # of a batch
 SMALL, TINY = 16, 1 << 16  # chunks of fewer rows, and of less than a sixteenth of those that are kept, are joined
@@ -80,9 +81,6 @@ class Run:
         code, time, name = (np.concatenate([getattr(run, word) for run in runs]) for word in ("code", "time", "name"))
         ordered = [run.sequence for run in runs if run.sequence is not None]
         return Run(code, time, name, np.concatenate(ordered) if ordered else None, runs[-1].slot)
-
-
-NO_KEY = -1  # the code of a row whose key has a null: it has no partner
 
 
 @dataclass(frozen=True, eq=False)

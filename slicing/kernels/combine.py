@@ -120,8 +120,9 @@ def combine_basic_f(into, source, out, fout, cells, fcells):
         out[a, 0] += cells[b, 0]
         fout[a, 1], lost = summed(fout[a, 1], fout[a, 2], fcells[b, 1])
         fout[a, 2] = lost + fcells[b, 2]
-        out[a, 3] = min(out[a, 3], cells[b, 3])
-        out[a, 4] = max(out[a, 4], cells[b, 4])
+        if out.shape[1] > EXTREME:
+            out[a, 3] = min(out[a, 3], cells[b, 3])
+            out[a, 4] = max(out[a, 4], cells[b, 4])
 
 
 @kernel
@@ -132,27 +133,9 @@ def combine_basic_i(into, source, out, fout, cells, fcells):
         out[a, 0] += cells[b, 0]
         out[a, 1] = low & LOW
         out[a, 2] += cells[b, 2] + (low >> SHIFT)
-        out[a, 3] = min(out[a, 3], cells[b, 3])
-        out[a, 4] = max(out[a, 4], cells[b, 4])
-
-
-@kernel
-def combine_sum_f(into, source, out, fout, cells, fcells):
-    for i in range(into.size):
-        a, b = np.uint64(into[i]), np.uint64(source[i])
-        out[a, 0] += cells[b, 0]
-        fout[a, 1], lost = summed(fout[a, 1], fout[a, 2], fcells[b, 1])
-        fout[a, 2] = lost + fcells[b, 2]
-
-
-@kernel
-def combine_sum_i(into, source, out, fout, cells, fcells):
-    for i in range(into.size):
-        a, b = np.uint64(into[i]), np.uint64(source[i])
-        low = out[a, 1] + cells[b, 1]
-        out[a, 0] += cells[b, 0]
-        out[a, 1] = low & LOW
-        out[a, 2] += cells[b, 2] + (low >> SHIFT)
+        if out.shape[1] > EXTREME:
+            out[a, 3] = min(out[a, 3], cells[b, 3])
+            out[a, 4] = max(out[a, 4], cells[b, 4])
 
 
 @kernel
@@ -259,9 +242,9 @@ _KERNELS = {
     LAST: combine_last,
     ARG: combine_arg,
     EXTREME_COUNT: combine_extreme_count,
-    NET_SUM: combine_sum_i,
-    SUM_F: combine_sum_f,
-    SUM_I: combine_sum_i,
+    NET_SUM: combine_basic_i,
+    SUM_F: combine_basic_f,
+    SUM_I: combine_basic_i,
 }
 
 

@@ -100,19 +100,9 @@ def scatter_basic_i(cell, x, A):
         A[c, 0] += 1
         A[c, 1] += v & LOW
         A[c, 2] += v >> SHIFT
-        A[c, 3] = min(A[c, 3], v)
-        A[c, 4] = max(A[c, 4], v)
-
-
-@kernel
-def scatter_sum_i(cell, x, A):
-    for i in range(cell.size):
-        ahead(i, cell, x, A)
-        c = np.uint64(cell[i])
-        v = x[i]
-        A[c, 0] += 1
-        A[c, 1] += v & LOW
-        A[c, 2] += v >> SHIFT
+        if A.shape[1] > EXTREME:
+            A[c, 3] = min(A[c, 3], v)
+            A[c, 4] = max(A[c, 4], v)
 
 
 @kernel

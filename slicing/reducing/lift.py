@@ -26,7 +26,6 @@ from slicing.kernels.scatter import (
     scatter_net_sum,
     scatter_product_f,
     scatter_product_i,
-    scatter_sum_i,
     settle,
 )
 from slicing.kernels.segments import (
@@ -244,10 +243,8 @@ class Lifted:
         floats = block.view(np.float64)
         if kind == kinds.COUNT:
             scatter_count(cell, block)
-        elif kind == kinds.BASIC_I:
+        elif kind in kinds.INTEGERS:
             scatter_basic_i(cell, feeds[0], block)
-        elif kind == kinds.SUM_I:
-            scatter_sum_i(cell, feeds[0], block)
         elif kind == kinds.EXTREMES:
             scatter_extremes(cell, feeds[0], block)
         elif kind == kinds.MOMENTS:
