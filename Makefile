@@ -6,6 +6,7 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3 python;
 PY := .venv/bin/python
 OLDEST := .venv-oldest/bin/python
 CASES ?= 20000
+SUITES ?= $(filter-out tests/spark/% %/test_checked.py, $(shell grep -l SLICING_CASES tests/*/test_*.py))
 ASV := $(PY) -m asv --config asv_benchmarks/asv.conf.json
 BENCH ?= .
 A ?= HEAD~1
@@ -19,7 +20,7 @@ help:
 	@echo "make demo-here a stream in this process, its windows, and what they cost"
 	@echo "make test      ruff, mypy and all tests"
 	@echo "make test-oldest  the tests with the oldest versions (constraints-oldest.txt); TESTS=tests/semantics for some"
-	@echo "make fuzz      CASES=$(CASES) random cases against the oracle (some 30 minutes of one core)"
+	@echo "make fuzz      CASES=$(CASES) random cases a test against the oracles (hours); SUITES=tests/joins/test_*_random.py for some"
 	@echo "make fuzz-checked  the same with kernels that check bounds (slower; CASES=1000 for fewer)"
 	@echo "make bench     the benchmarks (asv); BENCH=push: those whose name matches. Figures are kept by commit"
 	@echo "make compare   the figures of two commits, A=$(A) B=$(B)"
@@ -46,10 +47,10 @@ test-oldest: .venv-oldest/.test
 	@$(OLDEST) -m pytest $(TESTS)
 
 fuzz: .venv/.test
-	@SLICING_CASES=$(CASES) $(PY) -m pytest tests/semantics/test_agreement.py
+	@SLICING_CASES=$(CASES) $(PY) -m pytest -n auto --dist worksteal $(SUITES)
 
 fuzz-checked: .venv/.test
-	@SLICING_CHECK=1 SLICING_CASES=$(CASES) $(PY) -m pytest tests/semantics/test_agreement.py
+	@SLICING_CHECK=1 SLICING_CASES=$(CASES) $(PY) -m pytest -n auto --dist worksteal $(SUITES)
 
 bench: .venv/.bench
 	@$(ASV) machine --yes >/dev/null
