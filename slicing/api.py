@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from slicing.closing.wide import check_layout, widened
 from slicing.columns.arrow_io import gathered, one_piece
+from slicing.columns.dictionaries import unified
 from slicing.columns.frames import check_returns, given_back
 from slicing.columns.keys import KeyTable
 from slicing.columns.sources import Bounds, Wanted, batches, is_held
@@ -125,7 +126,7 @@ def all_windows(
         operator.push(batch)
     windows = operator.flush().windows
     if closed:
-        windows = pa.concat_tables([*closed, windows]).unify_dictionaries()
+        windows = unified(pa.concat_tables([*closed, windows]))
     return windows
 
 

@@ -21,6 +21,7 @@ from slicing.aggregates.aggregate import Formula
 from slicing.api import aggregate, all_windows
 from slicing.columns.arrow_io import one_piece
 from slicing.columns.arrow_out import array_of
+from slicing.columns.dictionaries import some_of
 from slicing.columns.frames import check_returns, given_back
 from slicing.columns.keys import KeyTable
 from slicing.columns.order import alike, inverse, order_by
@@ -119,7 +120,7 @@ def attach(data: object, spec: Spec, *, threads: int = 1, returns: str = "arrow"
             answers = pa.concat_tables([answers, _of_no_rows(spec, given.schema)])
         at = rows.spread(found)
         for agg in spec.aggs:
-            given = given.append_column(names[name, agg], one_piece(answers[agg]).take(at))
+            given = given.append_column(names[name, agg], some_of(answers[agg], at))
     back = given_back(given, kind)
     if kind == "pandas" and returns == "same":
         back.index = data.index  # type: ignore[attr-defined]

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from slicing.closing.output import Output
 from slicing.columns.arrow_io import one_piece, together
+from slicing.columns.dictionaries import unified
 from slicing.columns.frames import check_returns, given_back
 from slicing.columns.keys import KeyTable
 from slicing.columns.sources import batches
@@ -173,7 +174,7 @@ def _together(results: object) -> pa.Table:
     if isinstance(outputs, list | tuple | Iterator):
         tables = [item.windows if isinstance(item, Output) else item for item in outputs]
         outputs = [table for table in tables if getattr(table, "num_rows", 1)] or tables[:1]
-    return pa.Table.from_batches(list(batches(outputs))).unify_dictionaries()
+    return unified(pa.Table.from_batches(list(batches(outputs))))
 
 
 def _last_of_each(columns: list[pa.Array]) -> np.ndarray[Any, np.dtype[np.int64]]:

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from slicing.aggregates.arithmetic import Lowered, calculated
 from slicing.cells.lanes import Lane
 from slicing.columns.expressions import column_or_derived, likely_type
-from slicing.columns.values import BOOL, DURATION, FLOAT, INTEGER, NESTED, NUMERIC, RANKED, TIME, ValueType
+from slicing.columns.values import BOOL, DURATION, FLOAT, INTEGER, NESTED, NUMERIC, RANKED, TIME, ValueType, given_out
 from slicing.kernels.combine import EXTREME
 
 Block = Any  # see slicing.cells.blocks
@@ -37,6 +37,12 @@ class BoundAggregate:
     # of each lane's partials that ``lower`` reads; None: all. Without 0 only whether it is 0, the count, matters
     words: frozenset[int] | None = None
     number: int | None = None  # the word of its lane that its answers are, as numbers that lie in a column
+    coded: pa.DictionaryType | None = None  # the dictionary that answers are given out as; None: as they are
+
+    @property
+    def shown(self) -> pa.DataType:
+        """The type of its column in results."""
+        return self.type if self.coded is None else self.coded
 
     @property
     def read(self) -> set[Lane]:
@@ -283,6 +289,13 @@ class Definition(NamedTuple):
     build: Build
 
     def bind(self, agg: Aggregate, types: Mapping[str, pa.DataType]) -> BoundAggregate:
+        bound = self._bound(agg, types)
+        given = types.get(str(agg.return_ or agg.column)) if agg.function in _PICKED else None
+        if given is None or not pa.types.is_dictionary(given):
+            return bound
+        return replace(bound, coded=given_out(given))
+
+    def _bound(self, agg: Aggregate, types: Mapping[str, pa.DataType]) -> BoundAggregate:
         if agg.column is None:
             return self.build(agg, ValueType(pa.null(), INTEGER, False), types)
         type = types[agg.column]
@@ -299,6 +312,8 @@ class Definition(NamedTuple):
 
 _SHOWN = {RANKED: "string or binary", NESTED: "struct or list", **{f: f for f in (*NUMERIC, TIME, DURATION)}}
 
+
+_PICKED = {"min", "max", "first", "last", "argmin", "argmax", "mode"}  # whose answers are values of a column
 
 _TABLE: dict[str, Definition] = {}
 

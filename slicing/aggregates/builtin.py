@@ -157,7 +157,7 @@ def _extreme(pick: str) -> Callable[[Aggregate, ValueType, Mapping[str, pa.DataT
             words = b[0][:, word]  # of floats that are all NaN it still is the identity: NaN
             if lane.kind != kinds.BASIC_F and empty is not None:
                 words = np.where(empty, 0, words)
-            return Lowered(value.array(words, empty, pools.get(agg.column or "")), None)
+            return Lowered(value.picked(words, empty, pools.get(agg.column or "")), None)
 
         return BoundAggregate((lane,), value.type, lower, frozenset({word}), word if value.as_numbers else None)
 
@@ -221,7 +221,7 @@ def _edge(kind: int) -> Callable[[Aggregate, ValueType, Mapping[str, pa.DataType
         assert agg.column is not None
 
         def lower(b: list[Ints], pools: Pools) -> Lowered:
-            return Lowered(value.array(b[0][:, 4], _empty(b[0]), pools.get(agg.column or "")), None)
+            return Lowered(value.picked(b[0][:, 4], _empty(b[0]), pools.get(agg.column or "")), None)
 
         return BoundAggregate((_lane(agg, kind, Feed(agg.column, "word")),), value.type, lower)
 
@@ -237,7 +237,7 @@ def _arg(pick: str) -> Callable[[Aggregate, ValueType, Mapping[str, pa.DataType]
 
         def lower(b: list[Ints], pools: Pools) -> Lowered:
             null = (b[0][:, 0] == 0) | (b[0][:, 6] == 0)
-            return Lowered(result.array(b[0][:, 5], null, pools.get(returned)), None)
+            return Lowered(result.picked(b[0][:, 5], null, pools.get(returned)), None)
 
         lane = _lane(agg, kinds.ARG, Feed(agg.column, pick), Feed(returned, "word"))
         return BoundAggregate((lane,), result.type, lower)
@@ -253,7 +253,8 @@ def _struct(
     build: Callable[[Aggregate, ValueType, Mapping[str, pa.DataType]], BoundAggregate],
 ) -> BoundAggregate:
     """Several returned columns: a lane for each, which all take the same row, as no two have one arrival."""
-    bound = [build(part, value, types) for part in parts]
+    plain = {name: v.decoded(type) for name, type in types.items()}  # Arrow cannot join dictionaries inside of structs
+    bound = [build(part, value, plain) for part in parts]
     lanes = tuple(part.lanes[0] for part in bound)
     type = pa.struct([(str(part.return_), one.type) for part, one in zip(parts, bound, strict=True)])
 
@@ -276,7 +277,7 @@ def _extreme_count(pick: str) -> Callable[[Aggregate, ValueType, Mapping[str, pa
 
 def _m4(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> BoundAggregate:
     builds = {"min": _extreme("min"), "max": _extreme("max"), "first": _edge(kinds.FIRST), "last": _edge(kinds.LAST)}
-    parts = {name: build(agg, value, types) for name, build in builds.items()}
+    parts = {name: build(agg, replace(value, coded=False), types) for name, build in builds.items()}
     lanes = tuple(dict.fromkeys(lane for part in parts.values() for lane in part.lanes))
     type = pa.struct([(name, part.type) for name, part in parts.items()])
 

@@ -92,7 +92,8 @@ def taken_back(agg: Aggregate, bound: BoundAggregate, types: dict[str, pa.DataTy
             [part.made(b[i : i + len(part.lanes)], pools) for part, i in zip(parts, at, strict=False)], pools
         )
 
-    return BoundAggregate(tuple(lane for part in parts for lane in part.lanes), bound.type, lower)
+    lanes = tuple(lane for part in parts for lane in part.lanes)
+    return BoundAggregate(lanes, bound.type, lower, coded=bound.coded)
 
 
 def _part(lane: Lane, bound: BoundAggregate, types: dict[str, pa.DataType]) -> _Part:

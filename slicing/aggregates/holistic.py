@@ -242,7 +242,7 @@ def _mode(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
         lists = windows.at, number, windows.items, begins
         k.modes(windows.first, windows.last, *lists, np.zeros(n, np.int64), having, out)
         words = windows.spread(windows.value[out])
-        return Lowered(value.array(words, ~windows.filled, pools.get(agg.column or "")), None)
+        return Lowered(value.picked(words, ~windows.filled, pools.get(agg.column or "")), None)
 
     return BoundAggregate((_lane(agg, EARLIEST),), value.type, lower)
 

@@ -16,6 +16,7 @@ from slicing.closing.answers import Answers, Ranges
 from slicing.closing.settle import nulled, settled
 from slicing.columns.arrow_io import no_rows
 from slicing.columns.arrow_out import Names, Pieces, array_of, repeated, texts
+from slicing.columns.dictionaries import coded
 from slicing.columns.keys import KeyTable, ranks_among
 from slicing.columns.order import order_by, sorting
 from slicing.columns.values import NOWHERE, taken
@@ -72,7 +73,11 @@ def to_table(
     if plan.spec.ranks_rows:
         ranks = np.full((len(answers), 2), -1) if answers.ranks is None else answers.ranks
         columns += [array_of(rank, None if len(plan.names) == 1 else rank < 0) for rank in ranks.T]
-    columns += aggs if void is None else [nulled(array, void) for array in aggs]
+    if void is not None:
+        aggs = [nulled(array, void) for array in aggs]
+    for at, type in plan.coded.items():
+        aggs[at] = coded(aggs[at], type)
+    columns += aggs
     if plan.spec.trigger is not None:
         columns.append(_timings(len(answers), timing))
     if plan.spec.emit in ("updates", "parts"):

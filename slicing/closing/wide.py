@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 
 from slicing.columns.arrow_io import one_piece
 from slicing.columns.arrow_out import array_of
+from slicing.columns.dictionaries import some_of
 from slicing.columns.keys import KeyTable
 from slicing.columns.order import inverse
 from slicing.query.spec import Spec
@@ -62,7 +63,7 @@ def widened(table: pa.Table, spec: Spec) -> pa.Table:
         at = np.full(len(keys), -1)
         at[place[mine]] = mine  # revisions come in their order
         index = array_of(at, at < 0)
-        found += [one_piece(table[name]).take(index) for name in names]
+        found += [some_of(table[name], index) for name in names]
     shown = [*named, *(name for names in _names(spec).values() for name in names.values())]
     return pa.Table.from_arrays(found, names=shown)
 

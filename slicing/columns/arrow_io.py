@@ -8,11 +8,21 @@ import pyarrow as pa
 
 
 def together(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Batches of one schema as one."""
-    if hasattr(pa, "concat_batches"):  # from pyarrow 19 on
-        return pa.concat_batches(batches)
-    found = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    """Batches of one schema as one; refuses dictionaries whose values are together too many for their indices."""
+    try:
+        if hasattr(pa, "concat_batches"):  # from pyarrow 19 on
+            return pa.concat_batches(batches)
+        found = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    except pa.ArrowInvalid as error:
+        types = ", ".join(f"{f.name!r} of type {f.type}" for f in batches[0].schema if pa.types.is_dictionary(f.type))
+        if not types:
+            raise
+        raise TooManyValues(f"pieces of column {types} do not fit one batch ({error}): cast it to its values") from None
     return found[0] if found else batches[0]
+
+
+class TooManyValues(ValueError):
+    """Dictionaries have more values than their indices tell apart."""
 
 
 def size_of(data: pa.RecordBatch | pa.Table) -> int:
@@ -25,12 +35,19 @@ def size_of(data: pa.RecordBatch | pa.Table) -> int:
 
 def gathered(found: Iterator[pa.RecordBatch], columns: Sequence[str], least: int) -> Iterator[pa.RecordBatch]:
     """The rows of ``found``: batches of fewer than ``least`` rows joined, with only ``columns``; larger ones as is."""
+
+    def joined() -> Sequence[pa.RecordBatch]:
+        try:
+            return [together(held)]
+        except TooManyValues:
+            return held
+
     held: list[pa.RecordBatch] = []
     count = 0
     for batch in found:
         large = batch.num_rows >= least
         if held and (large or count >= least):
-            yield together(held)
+            yield from joined()
             held, count = [], 0
         if large:
             yield batch
@@ -38,7 +55,7 @@ def gathered(found: Iterator[pa.RecordBatch], columns: Sequence[str], least: int
             held.append(batch.select(columns))
             count += batch.num_rows
     if held:
-        yield together(held)
+        yield from joined()
 
 
 def foreign(data: object) -> Iterator[pa.RecordBatch]:

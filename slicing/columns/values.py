@@ -122,11 +122,12 @@ class ValueType:
     type: pa.DataType  # as they are given out
     family: str
     ranked: bool  # words are ranks in the column's pool
+    coded: bool = False  # they come as codes of a dictionary, and can go out so
 
     @staticmethod
     def of(type: pa.DataType, column: str) -> ValueType:
         t = pa.types
-        type = given_out(decoded(type))
+        coded, type = t.is_dictionary(type), given_out(decoded(type))
         if t.is_boolean(type):
             return ValueType(type, BOOL, False)
         if t.is_signed_integer(type):
@@ -142,7 +143,7 @@ class ValueType:
         if t.is_duration(type):
             return ValueType(type, DURATION, False)
         if _is_text(type):
-            return ValueType(type, RANKED, True)
+            return ValueType(type, RANKED, True, coded)
         if t.is_struct(type) or t.is_list(type) or t.is_large_list(type) or t.is_fixed_size_list(type):
             return ValueType(given_out(type), NESTED, True)
         raise TypeError(
@@ -212,6 +213,13 @@ class ValueType:
             return buffer(array.cast(pa.float64()), np.dtype(np.float64))
         words = self.words(array)
         return ((words ^ SIGN_BIT).view(np.uint64) if self.type == pa.uint64() else words).astype(np.float64)
+
+    def picked(self, words: Ints, null: Mask | None, pool: pa.Array | None) -> pa.Array:
+        """``array``; of texts that came as a dictionary the pool as one: 630,000 of 50,000 words 49 -> 0.7 ms."""
+        if not self.coded or not pool:
+            return self.array(words, null, pool)
+        places = (words if null is None else np.where(null, 0, words)).astype(np.int32)
+        return pa.DictionaryArray.from_arrays(array_of(places, null), pool, safe=False)
 
     def array(self, words: Ints, null: Mask | None, pool: pa.Array | None) -> pa.Array:
         """Words back to values of the column's type; ``null`` marks nulls."""

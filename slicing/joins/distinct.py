@@ -17,13 +17,14 @@ from slicing.aggregates.builtin import count, first, last, min
 from slicing.closing.output import Output, Stats
 from slicing.columns.arrow_io import one_piece
 from slicing.columns.arrow_out import array_of
+from slicing.columns.dictionaries import coded
 from slicing.columns.sources import one_batch
+from slicing.columns.values import given_out
 from slicing.joins.seen import Seen, key_types
 from slicing.joins.snapshot import read_parts, write_parts
 from slicing.operator import Operator
 from slicing.query.spec import Spec
 from slicing.query.watermark import Bounded, Watermark, manual
-from slicing.system.bundles import bundled, unbundled
 from slicing.times.durations import Duration, parse_span, shown
 from slicing.windows.builtin import Calendar, Tumbling
 from slicing.windows.rows.per_row import per_row
@@ -164,14 +165,15 @@ class Distinct:
         self.spec = spec
         self._operator = Operator(spec.query())
         self._arrived = 0
-        self._seen: Seen | None = None  # with keep="any", and the columns of rows
-        self._columns: pa.Schema | None = None
+        self._seen: Seen | None = None  # with keep="any"
+        self._columns: pa.Schema | None = None  # of the rows that came
 
     def push(self, data: object) -> DistinctOutput:
         """Take rows; give those that are known to stay."""
         given = one_batch(data)
         pushed = self._operator.push(_packed(self.spec, given, self._arrived))
-        out = self._output(pushed, given.schema)
+        self._columns = self._columns or given.schema
+        out = self._output(pushed)
         if self.spec.keep == "any":
             out = replace(out, rows=self._first(given, pushed))
         self._arrived += given.num_rows
@@ -179,32 +181,35 @@ class Distinct:
 
     def advance(self, watermark: object) -> DistinctOutput:
         """Say that no row before ``watermark`` will come."""
-        out = self._output(self._operator.advance(watermark), None)
+        out = self._output(self._operator.advance(watermark))
         if self._seen is not None and out.watermark is not None:
             self._seen.let_go(out.watermark)
         return out
 
     def flush(self) -> DistinctOutput:
         """End of the stream."""
-        return self._output(self._operator.flush(), None)
+        return self._output(self._operator.flush())
 
     def snapshot(self) -> bytes:
         """The state as bytes, for :meth:`restore`."""
         parts = [self._arrived.to_bytes(8, "little"), bytes(self._operator.snapshot())]
-        if self._seen is not None and self._columns is not None:
-            parts.append(bundled([bytes(self._columns.serialize()), self._seen.to_bytes()]))
+        if self._columns is not None:
+            parts.append(bytes(self._columns.serialize()))
+        if self._seen is not None:
+            parts.append(self._seen.to_bytes())
         return write_parts("Distinct", [self.spec], parts)
 
     @staticmethod
     def restore(spec: DistinctSpec, blob: bytes) -> Distinct:
         """Go on from a snapshot of the same spec; refuses one of another spec, another format, or a damaged one."""
         found = Distinct(spec)
-        arrived, operator, *seen = read_parts("Distinct", [spec], blob)
+        arrived, operator, *more = read_parts("Distinct", [spec], blob)
         found._operator = Operator.restore(spec.query(), bytes(operator))
         found._arrived = int.from_bytes(arrived, "little")
-        if seen:
-            schema, content = unbundled(seen[0])
-            found._know(pa.ipc.read_schema(pa.py_buffer(schema))).read(content)
+        if more:
+            found._columns = schema = pa.ipc.read_schema(pa.py_buffer(more[0]))
+            for content in more[1:]:
+                found._know(schema).read(content)
         return found
 
     def _first(self, given: pa.RecordBatch, out: Output) -> pa.Table:
@@ -221,20 +226,26 @@ class Distinct:
 
     def _know(self, schema: pa.Schema) -> Seen:
         """Rows of these columns will come."""
-        self._columns = schema
         self._seen = Seen(self.spec.within, schema.field(self.spec.time), key_types(schema, self.spec.on))
         return self._seen
 
-    def _output(self, out: Output, given: pa.Schema | None) -> DistinctOutput:
-        rows = _unpacked(self.spec, out.windows)
-        given = self._columns if given is None else given
-        if rows.num_columns == 0 and given is not None:
-            rows = given.empty_table()
+    def _output(self, out: Output) -> DistinctOutput:
+        rows = self._typed(_unpacked(self.spec, out.windows))
+        if rows.num_columns == 0 and self._columns is not None:
+            rows = self._columns.empty_table()
         late = out.late
         if ROW in late.column_names:
-            whole = _columns(late[ROW])
+            whole = self._typed(_columns(late[ROW]))
             late = whole.append_column(late.schema.field(late.num_columns - 1), late[late.num_columns - 1])
         return DistinctOutput(rows, late, out.stats, out.watermark)
+
+    def _typed(self, rows: pa.Table) -> pa.Table:
+        """Rows with their dictionaries, which structs in an operator have not."""
+        for at, name in enumerate(rows.column_names):
+            type = self._columns.field(name).type if self._columns is not None else None
+            if type is not None and pa.types.is_dictionary(type):
+                rows = rows.set_column(at, name, coded(rows[name], given_out(type)))
+        return rows
 
 
 def distinct(

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.columns.arrow_out import array_of, room
+from slicing.columns.dictionaries import some_of
 from slicing.columns.lazy import lazy
 from slicing.joins.plan import WINDOW, JoinPlan, SidePlan, Source
 from slicing.joins.sides import Side
@@ -138,7 +139,7 @@ class _Index:
         if self._range is not None:
             return column.slice(self._range.start, len(self._range))
         if column.num_chunks != 1:
-            return column.take(self._arrow)
+            return some_of(column, self._arrow) if pa.types.is_dictionary(column.type) else column.take(self._arrow)
         chunk = column.chunk(0)
         if len(chunk) and not chunk.null_count and _is_word(chunk.type):
             return self._words(chunk)

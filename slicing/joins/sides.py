@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from slicing.columns import arrow_io
 from slicing.columns.arrow_out import array_of
+from slicing.columns.dictionaries import unified
 from slicing.columns.lazy import lazy
 from slicing.columns.order import order_by, order_of_most, stable_order
 from slicing.joins.slices import Slices
@@ -158,7 +159,11 @@ class Side:
             return replace(self, next=self.next + count, flags=flags)
         chunks, sizes = list(self.chunks), list(self.sizes)
         while chunks and SMALL * (chunks[-1].num_rows + payload.num_rows) < self.held and payload.num_rows < TINY:
-            payload = arrow_io.together([chunks.pop(), payload])  # many small ones make taking from them slow
+            try:
+                payload = arrow_io.together([chunks[-1], payload])  # many small ones make taking from them slow
+            except arrow_io.TooManyValues:
+                break
+            chunks.pop()
             sizes.pop()
         chunks.append(payload)
         sizes.append(arrow_io.size_of(payload))
@@ -321,7 +326,7 @@ class Side:
     @lazy
     def table(self) -> pa.Table:
         """The payload."""
-        return pa.Table.from_batches(self.chunks).unify_dictionaries()
+        return unified(pa.Table.from_batches(self.chunks))
 
 
 def run_of(code: Codes, time: Ints, name: Ints, sequence: Ints | None, codes: int, ascending: bool) -> tuple[Run, Ints]:

@@ -45,7 +45,7 @@ PlanOf = Callable[[pa.Schema | None, pa.Schema | None], TwoSides]
 MAGIC = b"SLICEJNS"
 FORMAT = 4
 PARTS_MAGIC = b"SLICEPRT"  # of Distinct and of chains
-PARTS_FORMAT = 1
+PARTS_FORMAT = 2
 
 
 def write(spec: Asked, state: JoinState | None, advanced: Marked, ended: bool) -> bytes:

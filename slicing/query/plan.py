@@ -486,7 +486,7 @@ class Plan:
         fields += [pa.field(n, given_out(t)) for n, t in zip(self.spec.by, self.key_types, strict=True)]
         if self.spec.ranks_rows:
             fields += [pa.field("rank_start", pa.int64()), pa.field("rank_end", pa.int64())]
-        fields += [pa.field(n, a.type) for n, a in self.aggs.items()]
+        fields += [pa.field(n, a.shown) for n, a in self.aggs.items()]
         if self.spec.trigger is not None:
             fields.append(pa.field("timing", pa.string()))
         if self.spec.emit in ("updates", "parts"):
@@ -494,6 +494,11 @@ class Plan:
         if self.spec.emit == "changes":
             fields.append(pa.field("op", pa.string()))
         return pa.schema(fields, written_in(self.spec) if self.spec.emit == "parts" else None)
+
+    @lazy
+    def coded(self) -> dict[int, pa.DictionaryType]:
+        """The aggregates, by number, whose answers are given out as dictionaries."""
+        return {at: agg.coded for at, agg in enumerate(self.aggs.values()) if agg.coded is not None}
 
     @lazy
     def no_windows(self) -> pa.Table:

@@ -79,7 +79,7 @@ class FeaturePlan(TwoSides):
         spec = self.spec
         aggs = dict(zip(map(str, range(len(spec.aggs))), spec.aggs.values(), strict=True))
         asked = Spec(side.time, {"all": whole()}, aggs, sequence=spec.sequence, on_overflow=spec.on_overflow)
-        types = pa.schema([(name, decoded(given_back(column_type(side.schema, name)))) for name in side.schema.names])
+        types = pa.schema([(name, given_back(column_type(side.schema, name))) for name in side.schema.names])
         plan = Plan.of(asked, types, policy=self.policy)
         side.asks(spec, list(plan.row_columns), plan.derived)
         return plan
@@ -88,7 +88,7 @@ class FeaturePlan(TwoSides):
         fields = [pa.field(name, labels.types[name]) for name in labels.kept]
         types = [pa.int64() if counts(agg) else pa.null() for agg in self.spec.aggs.values()]
         if self.aggs is not None:
-            types = [agg.type for agg in self.aggs.aggs.values()]
+            types = [agg.shown for agg in self.aggs.aggs.values()]
         by_agg = dict(zip(self.spec.aggs, types, strict=True))
         for range_, agg, name in self.spec.names():
             if name in labels.kept:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.columns.arrow_out import array_of
+from slicing.columns.dictionaries import coded, some_of
 from slicing.columns.key_marks import KeyMarks
 from slicing.columns.order import order_by, stable_order
 from slicing.joins.arrivals import Rows
@@ -100,8 +101,10 @@ class FeatureStep:
         order = stable_order(gone.name) if self._whole else order_by(gone.name, gone.time)
         found = answered(self.plan, gone, self.events, order)
         places = array_of(gone.name.take(order) - self.labels.base)
-        columns = [self.labels.table.column(name).take(places) for name in self.plan.sides[LEFT].kept]
-        return pa.Table.from_arrays([*columns, *found], schema=self.plan.output)
+        columns = [some_of(self.labels.table.column(name), places) for name in self.plan.sides[LEFT].kept]
+        for column, type in zip(found, self.plan.output.types[len(columns) :], strict=True):
+            columns.append(coded(column, type) if pa.types.is_dictionary(type) else column)
+        return pa.Table.from_arrays(columns, schema=self.plan.output)
 
     def _run(self, rows: Rows) -> Run:
         return run_of(rows.code, rows.time, rows.name, None, self.codes, rows.ascending)[0]

@@ -1,0 +1,51 @@
+"""Results as codes of a dictionary, where the column that they are of came as one."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from slicing.columns.arrow_io import one_piece
+from slicing.columns.arrow_out import is_short_decimal
+
+
+def room_of(type: pa.DictionaryType) -> int:
+    """How many values its indices tell apart."""
+    return 1 << int(type.index_type.bit_width) - pa.types.is_signed_integer(type.index_type)
+
+
+def coded(values: pa.Array | pa.ChunkedArray, type: pa.DictionaryType) -> pa.Array | pa.ChunkedArray:
+    """Values as a dictionary; where its indices are too narrow for all of them, in pieces with one each."""
+    if isinstance(values, pa.ChunkedArray):
+        return pa.chunked_array([piece for chunk in values.chunks for piece in _pieces(chunk, type)], type)
+    pieces = _pieces(values, type)
+    return pieces[0] if len(pieces) == 1 else pa.chunked_array(pieces, type)
+
+
+def _pieces(values: pa.Array, type: pa.DictionaryType) -> list[pa.Array]:
+    if is_short_decimal(values.type):  # Arrow encodes none
+        values = values.cast(pa.decimal128(values.type.precision, values.type.scale))
+    found, room = values.dictionary_encode(), room_of(type)  # one that is a dictionary stays as it is
+    if len(found.dictionary) > min(room, 2 * len(values)) and pa.types.is_dictionary(values.type):
+        found = values.cast(values.type.value_type).dictionary_encode()
+    if len(found.dictionary) > room:
+        return [one for at in range(0, len(values), room) for one in _pieces(values[at : at + room], type)]
+    dictionary = found.dictionary.cast(type.value_type)
+    return [pa.DictionaryArray.from_arrays(found.indices.cast(type.index_type), dictionary, ordered=type.ordered)]
+
+
+def unified(table: pa.Table) -> pa.Table:
+    """Pieces of a column with one dictionary, unless the indices of a column are too narrow for all its values."""
+    try:
+        return table.unify_dictionaries()
+    except pa.ArrowInvalid:
+        return table
+
+
+def some_of(column: pa.ChunkedArray, places: pa.Array) -> pa.Array | pa.ChunkedArray:
+    """Some values of a column, whatever its dictionaries; null where a place is."""
+    try:
+        return one_piece(column).take(places)
+    except pa.ArrowInvalid:  # too many values for the indices of a dictionary
+        if not pa.types.is_dictionary(column.type):
+            raise
+        return coded(one_piece(column.cast(column.type.value_type)).take(places), column.type)

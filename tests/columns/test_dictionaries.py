@@ -1,0 +1,216 @@
+"""Values of a dictionary-encoded column come back as a dictionary, whoever gives them out."""
+
+import datetime
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
+import slicing as sl
+
+T0 = 1_699_920_000_000_000_000  # ns since 1970
+MINUTE = 60_000_000_000
+INT32, INT8 = pa.int32(), pa.int8()
+PICKED = {
+    "min": sl.min("c"),
+    "max": sl.max("c"),
+    "first": sl.first("c"),
+    "last": sl.last("c"),
+    "low": sl.argmin("v", "c"),
+    "high": sl.argmax("v", "c"),
+    "mode": sl.mode("c"),
+}
+VALUES = {
+    "text": (["b", None, "a", "c", "a", "a"], pa.string()),
+    "large text": (["b", None, "a", "c", "a", "a"], pa.large_string()),
+    "bytes": ([b"b", None, b"a", b"c", b"a", b"a"], pa.binary()),
+    "integers": ([5, None, -3, 2**62, -3, -3], pa.int64()),
+    "floats": ([0.5, None, -1.5, 2.0, -1.5, -1.5], pa.float64()),
+    "times": ([T0, None, T0 - 1, T0 + 1, T0 - 1, T0 - 1], pa.timestamp("ns", "UTC")),
+    "days": ([datetime.date(2024, 1, d) if d else None for d in (5, 0, 1, 9, 1, 1)], pa.date32()),
+    "decimals": ([Decimal(d) if d else None for d in ("5", None, "1", "9", "1", "1")], pa.decimal128(30, 2)),
+}
+ANSWERS = {"min": 2, "max": 3, "first": 0, "last": 5, "low": 2, "high": 4, "mode": 2}  # rows with the answers
+
+
+def coded(values, value_type, index_type=INT32) -> pa.DictionaryArray:
+    found = pa.array(values, value_type).dictionary_encode()
+    return pa.DictionaryArray.from_arrays(found.indices.cast(index_type), found.dictionary)
+
+
+def rows(values, value_type, index_type=INT32, at=0, keys=None) -> pa.Table:
+    count = len(values)
+    return pa.table(
+        {
+            "t": pa.array([T0 + at + i for i in range(count)], pa.timestamp("ns", "UTC")),
+            "k": pa.array(["x"] * count if keys is None else keys),
+            "v": pa.array([3, 2, 1, 4, 9, 5][:count] + [0] * (count - 6)),
+            "c": coded(values, value_type, index_type),
+        }
+    )
+
+
+def spec(**arguments) -> sl.Spec:
+    return sl.Spec("t", **({"windows": {"m": sl.tumbling("1h")}, "aggs": PICKED, "by": "k"} | arguments))
+
+
+def words(numbers: range) -> list[str]:
+    return [f"w{n:04}" for n in numbers]
+
+
+@pytest.mark.parametrize("index_type", [INT8, pa.uint16(), pa.int64()], ids=str)
+@pytest.mark.parametrize("name", VALUES)
+def test_every_type_of_values_and_of_indices_comes_back(name, index_type):
+    values, type = VALUES[name]
+    found = sl.aggregate(rows(values, type, index_type), spec())
+    for agg, row in ANSWERS.items():
+        assert found.schema.field(agg).type == pa.dictionary(index_type, type)
+        assert found[agg].to_pylist() == pa.array(values, type).take(pa.array([row])).to_pylist()
+    found.validate(full=True)
+
+
+def test_of_nulls_alone_it_is_null():
+    found = sl.aggregate(rows([None, None], pa.string()), spec())
+    assert [found[agg].to_pylist() for agg in PICKED] == [[None]] * len(PICKED)
+    assert found.schema.field("min").type == pa.dictionary(pa.int32(), pa.string())
+
+
+def test_values_in_structs_lists_and_arithmetic_are_plain():
+    aggs = {
+        "m4": sl.m4("c"),
+        "all": sl.collect("c"),
+        "two": sl.argmax("v", ["c", "v"]),
+        "span": sl.max("n") - sl.min("n"),
+    }
+    data = rows(*VALUES["text"]).append_column("n", coded([1, None, 4, 2, 9, 9], pa.int64()))
+    found = sl.aggregate(data, spec(aggs=aggs))
+    assert found.schema.field("m4").type.field("min").type == pa.string()
+    assert found.schema.field("all").type == pa.list_(pa.string())
+    assert found.schema.field("two").type.field("c").type == pa.string()
+    assert (found.schema.field("span").type, found["span"].to_pylist()) == (pa.int64(), [8])
+
+
+@pytest.mark.parametrize("emit", ["final", "updates", "changes", "parts"])
+def test_streams_of_batches_with_dictionaries_of_their_own(emit):
+    asked = spec(emit=emit, **({"allowed_lateness": "1h"} if emit in ("updates", "changes") else {}))
+    op, found = sl.Operator(asked), []
+    for at, batch in enumerate([["b", "a"], ["c", None], ["a", "d"], ["z"]]):
+        found.append(op.push(rows(batch, pa.string(), at=at * 40 * MINUTE)).windows)
+        op = sl.Operator.restore(asked, op.snapshot())
+    late = rows(["0"], pa.string(), at=50 * MINUTE)
+    found += [op.push(late).windows, op.flush().windows]
+    whole = pa.concat_tables(found)
+    assert whole.schema.field("min").type == pa.dictionary(pa.int32(), pa.string())
+    assert {"b", "a", "d"} >= set(whole["min"].to_pylist()) - {None, "c", "z", "0"}
+    plain = sl.Operator(asked)
+    expected = []
+    for at, batch in enumerate([["b", "a"], ["c", None], ["a", "d"], ["z"]]):
+        expected.append(plain.push(decoded(rows(batch, pa.string(), at=at * 40 * MINUTE))).windows)
+    expected += [plain.push(decoded(late)).windows, plain.flush().windows]
+    assert whole.to_pylist() == pa.concat_tables(expected).to_pylist()
+
+
+def decoded(table: pa.Table) -> pa.Table:
+    return table.set_column(table.column_names.index("c"), "c", table["c"].cast(pa.string()))
+
+
+def test_a_changelog_of_dictionaries():
+    data = rows(["b", "a", "a", "c"], pa.string()).append_column("op", pa.array(["+", "+", "-", "+"]))
+    data = data.set_column(0, "t", pa.array([T0] * 4, pa.timestamp("ns", "UTC")))
+    data = data.set_column(2, "v", pa.array([1, 2, 2, 3]))
+    found = sl.aggregate(data, spec(op="op", aggs={"least": sl.min("c"), "most": sl.max("c"), "mode": sl.mode("c")}))
+    assert found.schema.field("least").type == pa.dictionary(pa.int32(), pa.string())
+    assert [found[name].to_pylist() for name in ("least", "most", "mode")] == [["b"], ["c"], ["b"]]
+
+
+NARROW = pa.dictionary(INT8, pa.string())
+
+
+def narrow() -> pa.Table:
+    """300 keys of one row each, whose 300 values int8 does not tell apart: each chunk has 100 of them."""
+    parts = [words(range(at, at + 100)) for at in (0, 100, 200)]
+    tables = [rows(part, pa.string(), INT8, 60 * at * MINUTE, part) for at, part in enumerate(parts)]
+    return pa.concat_tables(tables)
+
+
+def test_indices_too_narrow_for_all_values_of_a_result():
+    found = sl.aggregate(narrow(), spec(windows={"all": sl.tumbling("30d")}, aggs={"least": sl.min("c")}))
+    assert found.schema.field("least").type == NARROW
+    assert found["least"].to_pylist() == found["k"].to_pylist() == words(range(300))
+    wide = sl.aggregate(narrow(), spec(windows={"all": sl.tumbling("30d")}, aggs={"least": sl.min("c")}), layout="wide")
+    assert (wide.schema.field("least_all").type, wide["least_all"].to_pylist()) == (NARROW, words(range(300)))
+    attached = sl.attach(narrow(), spec(aggs={"own": sl.last("c")}))
+    assert (attached.schema.field("own").type, attached["own"].to_pylist()) == (NARROW, words(range(300)))
+
+
+def test_rollup_of_parts():
+    op = sl.Operator(spec(emit="parts", aggs={"least": sl.min("c"), "most": sl.max("c")}))
+    pushed = [rows(["b", "a"], pa.string()), rows(["d", "c"], pa.string(), at=120 * MINUTE)]
+    parts = pa.concat_tables([*(op.push(batch).windows for batch in pushed), op.flush().windows])
+    found = sl.rollup(parts, windows={"d": sl.tumbling("1d")})
+    assert found.schema.field("least").type == pa.dictionary(pa.int32(), pa.string())
+    assert (found["least"].to_pylist(), found["most"].to_pylist()) == (["a"], ["d"])
+
+
+def test_windows_of_windows_in_a_chain():
+    hours, days = (
+        spec(aggs={"c": sl.last("c")}),
+        sl.Spec("window_end", {"d": sl.tumbling("1d")}, {"c": sl.max("c")}, by="k", watermark=sl.manual()),
+    )
+    chain = sl.chain(sl.Operator(hours), sl.Operator(days))
+    found = [
+        chain.push(rows(["b", "e"], pa.string())),
+        chain.push(rows(["c"], pa.string(), at=90 * MINUTE)),
+        chain.flush(),
+    ]
+    table = pa.concat_tables([out.windows for out in found if out.windows.num_rows])
+    assert table.schema.field("c").type == pa.dictionary(pa.int32(), pa.string())
+    assert table["c"].to_pylist() == ["e"]
+
+
+@pytest.mark.parametrize("tail", [None, "5m"])
+def test_features(tail):
+    labels = pa.table(
+        {"t": pa.array([T0 + MINUTE * m for m in (1, 2, 9)], pa.timestamp("ns", "UTC")), "k": ["x", "y", "x"]}
+    )
+    asked = sl.FeatureSpec(
+        on="k", time="t", ranges={"all": None} if tail is None else {"all": "1h"},
+        aggs={name: agg for name, agg in PICKED.items() if tail is None or name in ("low", "last")},
+        **({} if tail is None else {"tail": tail}),
+    )  # fmt: skip
+    op = sl.FeatureOperator(asked)
+    found = [op.push_labels(labels).rows, op.push_events(rows(["b", "a"], pa.string())).rows]
+    op = sl.FeatureOperator.restore(asked, op.snapshot())
+    found += [op.push_events(rows(["d", "c"], pa.string(), at=5 * MINUTE)).rows, op.flush().rows]
+    table = pa.concat_tables([part for part in found if part.num_rows])
+    assert table.schema.field("last_all").type == pa.dictionary(pa.int32(), pa.string())
+    assert table["last_all"].to_pylist() == ["a", None, "c"]
+    many = pa.concat_tables([rows(words(range(at, at + 100)), pa.string(), INT8, at) for at in (0, 100, 200)])
+    each = pa.table({"t": pa.array([T0 + n + 1 for n in range(300)], pa.timestamp("ns", "UTC")), "k": ["x"] * 300})
+    with pytest.raises(ValueError, match=r"column 'c' of type dictionary<.*> do not fit one batch .*: cast it to its"):
+        sl.features(each, many, on="k", time="t", ranges={"all": None}, aggs={"last": sl.last("c")})
+    op = sl.FeatureOperator(sl.FeatureSpec("k", "t", {"all": None}, {"last": sl.last("c")}))
+    for part in many.to_batches():
+        op.push_events(part)
+    table = pa.concat_tables([op.push_labels(each).rows, op.flush().rows])
+    assert (table.schema.field("last_all").type, table["last_all"].to_pylist()) == (NARROW, words(range(300)))
+
+
+def test_joined_rows_and_rows_once():
+    parts = [
+        rows(words(range(at, at + 100)), pa.string(), INT8, at, words(range(at, at + 100))) for at in (0, 100, 200)
+    ]
+    asked = sl.JoinSpec(on="k", time="t", within=("1h", "1h"), how="left", event_time="left")
+    op = sl.JoinOperator(asked)
+    for part in parts:
+        op.push_left(part.select(["t", "k", "c"]))
+        op = sl.JoinOperator.restore(asked, op.snapshot())
+    found = op.push_right(pa.concat_tables([part.select(["t", "k", "v"]) for part in parts])).rows
+    assert (found.schema.field("c").type, sorted(found["c"].to_pylist())) == (NARROW, words(range(300)))
+    once = sl.Distinct(sl.DistinctSpec("k", "t", sl.tumbling("1h"), "last"))
+    found = []
+    for part in parts:
+        found.append(once.push(part).rows)
+        once = sl.Distinct.restore(once.spec, once.snapshot())
+    found = pa.concat_tables([*found, once.flush().rows])
+    assert (found.schema.field("c").type, sorted(found["c"].to_pylist())) == (NARROW, words(range(300)))
