@@ -23,6 +23,7 @@ from slicing.query.plan import Plan
 from slicing.query.policy import DEFAULT, Policy
 from slicing.query.rollup import over_parts, part_name, spec_of
 from slicing.query.spec import ProcessingTime, Spec
+from slicing.system.arguments import says_arguments
 from slicing.system.progress import counted
 from slicing.system.threads import cores
 from slicing.times.measure import Measure
@@ -35,6 +36,7 @@ DENSE = 8  # rows a cell: where there are more, few cells are held, and pieces c
 FIRST_ROWS = 1 << 14  # that tell whether pieces may pay; to push more of them apart costs 7 % of 20 rows a slice
 
 
+@says_arguments
 def aggregate(
     data: object,
     spec: Spec,
@@ -239,6 +241,7 @@ def _bounds(spec: Spec, between: object) -> Callable[[pa.DataType], Bounds] | No
     return bounds
 
 
+@says_arguments
 def rollup(
     parts: object, spec: Spec | None = None, windows: Mapping[str, Any] | None = None, *, window: str | None = None
 ) -> pa.Table:

@@ -33,6 +33,7 @@ from slicing.query.policy import Policy
 from slicing.query.spec import ProcessingTime, Spec
 from slicing.query.watermark import manual
 from slicing.reducing.batch import sequence_words
+from slicing.system.arguments import says_arguments
 from slicing.times.durations import amount
 from slicing.times.measure import Measure
 from slicing.windows.builtin import ContextFreeWindow, Cumulate, Landmark, Session, Sliding, Whole, Window, tumbling
@@ -47,6 +48,7 @@ _AS_FOUND = Policy(ordered=False)  # by key most often, as they are needed here
 AnyWindow = ContextFreeWindow | RowWindow | Window
 
 
+@says_arguments
 def attach(data: object, spec: Spec, *, threads: int = 1, returns: str = "arrow") -> Any:
     """The rows of the data, in their order, each with the aggregates of its window.
 

@@ -25,6 +25,7 @@ from slicing.query.policy import Policy, checked
 from slicing.query.spec import ProcessingTime, Spec
 from slicing.query.watermark import Punctuated
 from slicing.system import html
+from slicing.system.arguments import says_arguments
 from slicing.times.durations import SECOND
 from slicing.windows.bounds import BEGIN, Progression
 from slicing.windows.builtin import Calendar, Landmark, Whole, Window
@@ -83,6 +84,7 @@ class Explanation:
         return html.table(html.code(self.title), [(name, html.text(text)) for name, text in self.facts])
 
 
+@says_arguments
 def explain(
     spec: Spec | JoinSpec | FeatureSpec,
     schema: pa.Schema | tuple[pa.Schema, pa.Schema] | None = None,

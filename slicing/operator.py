@@ -29,7 +29,7 @@ from slicing.query.spec import Spec
 from slicing.query.triggers import ByHand
 from slicing.query.watermark import Bounded, Moved, Ordered, Punctuated
 from slicing.reducing.batch import Rows
-from slicing.system.arguments import at_least_one
+from slicing.system.arguments import at_least_one, says_arguments
 from slicing.system.heap import keep_freed_memory
 from slicing.times.measure import plain_moment
 from slicing.windows.bounds import BEGIN, LIMIT
@@ -85,6 +85,7 @@ class Operator:
     [3]
     """
 
+    @says_arguments
     def __init__(
         self,
         spec: Spec,

@@ -18,9 +18,10 @@ from slicing.columns.sources import batches
 from slicing.columns.values import taken
 from slicing.operator import Operator
 from slicing.query.spec import Spec
-from slicing.system.arguments import at_least_one
+from slicing.system.arguments import at_least_one, says_arguments
 
 
+@says_arguments
 def replay(data: object, spec: Spec, *, rows: int | None = None, layout: str = "long") -> Replay:
     """Push data to an operator as a stream would bring it, then flush: what comes out, one output after the other.
 
@@ -106,6 +107,7 @@ def _cut(found: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]
         yield together(held)
 
 
+@says_arguments
 def latest(results: object, spec: Spec, *, returns: str = "arrow") -> Any:
     """Results without those that later ones correct: each window as it was given last.
 

@@ -31,6 +31,7 @@ from slicing.columns.values import (
     ValueType,
 )
 from slicing.kernels import combine as kinds
+from slicing.system.arguments import says_arguments
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -464,6 +465,7 @@ def geometric_mean(column: str) -> Aggregate:
     return Aggregate("geometric_mean", _column(column, "geometric_mean's column"))
 
 
+@says_arguments
 def var(column: str, ddof: int = 1) -> Aggregate:
     """Variance with ``ddof`` degrees of freedom less; null for fewer than ``ddof + 1`` values.
 
@@ -483,6 +485,7 @@ def var(column: str, ddof: int = 1) -> Aggregate:
     return Aggregate("var", _column(column, "var's column"), ddof=_ddof(ddof, "var"))
 
 
+@says_arguments
 def std(column: str, ddof: int = 1) -> Aggregate:
     """Standard deviation; null for fewer than ``ddof + 1`` values.
 
@@ -536,6 +539,7 @@ def last(column: str) -> Aggregate:
     return Aggregate("last", _column(column, "last's column"))
 
 
+@says_arguments
 def argmin(column: str, return_: str | Sequence[str]) -> Aggregate:
     """``return_`` of the row with the smallest ``column``; of several rows, of the earliest.
 
@@ -557,6 +561,7 @@ def argmin(column: str, return_: str | Sequence[str]) -> Aggregate:
     return Aggregate("argmin", _column(column, "argmin's column"), columns_of(return_, "argmin's return_"))
 
 
+@says_arguments
 def argmax(column: str, return_: str | Sequence[str]) -> Aggregate:
     """``return_`` of the row with the largest ``column``; of several rows, of the earliest.
 

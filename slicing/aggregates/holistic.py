@@ -40,7 +40,7 @@ from slicing.columns.arrow_out import array_of
 from slicing.columns.values import DURATION, FLOAT, NESTED, NUMERIC, RANKED, TIME, ValueType
 from slicing.kernels import holistic as k
 from slicing.kernels.lists import copied
-from slicing.system.arguments import at_least_one
+from slicing.system.arguments import at_least_one, says_arguments
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -382,6 +382,7 @@ def median(column: str) -> Aggregate:
     return Aggregate("median", _column(column, "median's column"))
 
 
+@says_arguments
 def quantile(column: str, q: float) -> Aggregate:
     """The value below which a share ``q`` of the rows lies: exact, float64, interpolated between neighbours as numpy
     does by default. NaN where a value is NaN.
@@ -436,6 +437,7 @@ def mode(column: str) -> Aggregate:
     return Aggregate("mode", _column(column, "mode's column"))
 
 
+@says_arguments
 def collect(column: str, at_most: int | None = None) -> Aggregate:
     """The values as a list, by (time, sequence, arrival), nulls left out; null where there are none.
 
@@ -456,6 +458,7 @@ def collect(column: str, at_most: int | None = None) -> Aggregate:
     return Aggregate("collect", _column(column, "collect's column"), options=options)
 
 
+@says_arguments
 def sample(column: str, k: int) -> Aggregate:
     """A random sample of ``k`` values as a list: those of least hash of (time, sequence, value), null without values.
 
@@ -481,6 +484,7 @@ def sample(column: str, k: int) -> Aggregate:
     return Aggregate("sample", _column(column, "sample's column"), options=(("k", _positive(k, "sample's k")),))
 
 
+@says_arguments
 def top_k(column: str, k: int, return_: str | Sequence[str] | None = None) -> Aggregate:
     """The ``k`` largest values as a list, in descending order; fewer where there are fewer rows.
 
@@ -508,6 +512,7 @@ def top_k(column: str, k: int, return_: str | Sequence[str] | None = None) -> Ag
     return Aggregate("top_k", _column(column, "top_k's column"), returned, options=(("k", k),))
 
 
+@says_arguments
 def heavy_hitters(column: str, share: float) -> Aggregate:
     """The values that make up at least ``share`` of the rows (those that are not null) as a list, the most frequent
     first, of equally frequent ones the smaller. Empty where no value does, null where all are null.

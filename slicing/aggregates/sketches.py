@@ -35,6 +35,7 @@ from slicing.columns.values import DECIMAL, DURATION, FLOAT, NUMERIC, RANKED, TI
 from slicing.kernels import sketch as k
 from slicing.kernels.lists import ADD
 from slicing.kernels.table import hash_bytes, hash_words
+from slicing.system.arguments import says_arguments
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -179,6 +180,7 @@ define("approx_quantile", NUMERIC, _approx_quantile)
 define("approx_count_distinct", (*NUMERIC, TIME, DURATION, RANKED), _approx_count_distinct)
 
 
+@says_arguments
 def approx_quantile(column: str, q: float, error: float = 0.01) -> Aggregate:
     """``quantile`` with each of the two values it lies between off by at most the share ``error``. NaN where a value is
     NaN. Values smaller than 10**-16 of the largest of the window count as 0; so a slice has at most

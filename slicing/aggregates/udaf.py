@@ -25,6 +25,7 @@ from slicing.cells.lists import Lifting, Lists, Picked, in_order, interleaved, r
 from slicing.columns.arrow_out import array_of
 from slicing.columns.values import DECIMAL, DURATION, FLOAT, NUMERIC, TIME, UNSIGNED, ValueType, word_floats
 from slicing.kernels.strategies import STRATEGIES, Combinations
+from slicing.system.arguments import says_arguments
 from slicing.system.user_functions import STATES, Functions, check, digest, lift_takes
 
 Ints = npt.NDArray[np.int64]
@@ -154,6 +155,7 @@ define("udaf", (), _bind)
 # --- the public constructor, and what it refuses --------------------------------------------------------------------
 
 
+@says_arguments
 def udaf(
     name: str,
     lift: Callable[..., Any],

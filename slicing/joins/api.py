@@ -10,10 +10,12 @@ from slicing.columns.sources import one_batch
 from slicing.joins.operator import JoinOperator
 from slicing.joins.spec import JoinSpec
 from slicing.query.watermark import manual
+from slicing.system.arguments import says_arguments
 
 Asking = TypeVar("Asking")
 
 
+@says_arguments
 def join(
     left: object,
     right: object,

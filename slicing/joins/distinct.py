@@ -25,6 +25,7 @@ from slicing.joins.snapshot import read_parts, write_parts
 from slicing.operator import Operator
 from slicing.query.spec import Spec
 from slicing.query.watermark import Bounded, Watermark, manual
+from slicing.system.arguments import says_arguments
 from slicing.times.durations import Duration, parse_span, shown
 from slicing.windows.builtin import Calendar, Tumbling
 from slicing.windows.rows.per_row import per_row
@@ -67,6 +68,7 @@ class DistinctSpec:
     sequence: str | None
     watermark: Watermark
 
+    @says_arguments
     def __init__(
         self,
         on: list[str] | tuple[str, ...] | str,
@@ -248,6 +250,7 @@ class Distinct:
         return rows
 
 
+@says_arguments
 def distinct(
     data: object, on: list[str] | str, time: str, within: object, keep: str = "first", sequence: str | None = None
 ) -> pa.Table:

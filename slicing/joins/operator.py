@@ -19,7 +19,7 @@ from slicing.joins.step import Step, Task
 from slicing.joins.two_sided import Counts, Late, TwoSided
 from slicing.joins.within import LEFT, RIGHT
 from slicing.query.policy import Policy
-from slicing.system.arguments import at_least_one
+from slicing.system.arguments import at_least_one, says_arguments
 
 
 class JoinOperator(TwoSided):
@@ -50,6 +50,7 @@ class JoinOperator(TwoSided):
     [{'user': 'ann', 't': 100, 'ad': 'shoes', 't_right': 103, 'click': 1}]
     """
 
+    @says_arguments
     def __init__(self, spec: JoinSpec, *, max_rows_per_push: int | None = None, threads: int = 1) -> None:
         if not isinstance(spec, JoinSpec):
             raise TypeError(f"JoinOperator takes a sl.JoinSpec; got {type(spec).__name__}")

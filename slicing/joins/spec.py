@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from slicing.columns.expressions import Derived, as_derived
 from slicing.query.watermark import Bounded, Watermark
-from slicing.system.arguments import choice
+from slicing.system.arguments import choice, says_arguments
 from slicing.times.durations import Duration, amount, check_alike, parse_span, shown
 from slicing.windows.builtin import Calendar, Tumbling
 
@@ -96,6 +96,7 @@ class JoinSpec:
     schemas: tuple[pa.Schema, pa.Schema] | None
     sides: ClassVar[tuple[str, str]] = ("left", "right")
 
+    @says_arguments
     def __init__(
         self,
         on: Sequence[str | tuple[str, str]] | str,

@@ -11,6 +11,7 @@ import pyarrow as pa
 from slicing.columns.arrow_out import texts
 from slicing.columns.sources import one_batch
 from slicing.query.watermark import Progress, Seen, Watermark
+from slicing.system.arguments import says_arguments
 from slicing.times.durations import parse_span
 from slicing.times.measure import Measure
 
@@ -63,6 +64,7 @@ class Union:
     ([{'t': 18, 'source': 'b'}], 13)
     """
 
+    @says_arguments
     def __init__(
         self, sources: Mapping[str, Watermark], time: str, source: str = "source", idle: object = None
     ) -> None:

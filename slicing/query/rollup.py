@@ -15,6 +15,7 @@ from slicing.aggregates import builtin, holistic
 from slicing.aggregates.aggregate import Aggregate, Formula
 from slicing.query.spec import Spec
 from slicing.query.watermark import manual
+from slicing.system.arguments import says_arguments
 from slicing.times.durations import Duration
 from slicing.windows.builtin import Calendar, Cumulate, Fixed, Landmark, Sliding, Tumbling, Whole
 
@@ -26,6 +27,7 @@ _SPEC = b"slicing.spec"
 _WITHIN = {"1d": ("1w", "1mo", "1q", "1y"), "1mo": ("1q", "1y"), "1q": ("1y",)}  # calendar units, and larger ones
 
 
+@says_arguments
 def rollup_spec(spec: Spec, windows: Mapping[str, Any], *, window: str | None = None, **arguments: Any) -> Spec:
     """A query over the results of another one: its windows, put together to larger ones, exactly.
 

@@ -15,7 +15,7 @@ from slicing.columns.expressions import Derived, fields_of
 from slicing.columns.lazy import lazy
 from slicing.query.triggers import ARRIVAL, PUSH, AfterShare, EachPush, Every, Patient, Trigger, Unfired
 from slicing.query.watermark import Bounded, Punctuated, Watermark, manual
-from slicing.system.arguments import choice
+from slicing.system.arguments import choice, says_arguments
 from slicing.times.durations import Duration, amount, check_alike, not_negative, parse_span, shown
 from slicing.windows.builtin import Calendar, Cumulate, Landmark, Session, Whole, Window
 from slicing.windows.context_free import ContextFreeWindow
@@ -87,6 +87,7 @@ class ProcessingTime:
         return "sl.processing_time()"
 
 
+@says_arguments
 def processing_time(clock: Callable[[], int] | None = None) -> ProcessingTime:
     """As ``time=``: stamp rows with the clock as they are pushed. ``clock`` gives microseconds since 1970 (tests).
 
@@ -178,6 +179,7 @@ class Spec:
     op: str | None
     on_unmatched: str
 
+    @says_arguments
     def __init__(
         self,
         time: str | ProcessingTime,

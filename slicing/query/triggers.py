@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
+from slicing.system.arguments import says_arguments
 from slicing.times.durations import Duration, parse_span, shown
 
 Span = Duration | int
@@ -181,6 +182,7 @@ class Patient(Trigger):
         return repr(self.of)
 
 
+@says_arguments
 def every(span: object, offset: object = 0) -> Trigger:
     """Report windows at every multiple of ``span`` inside them, with the rows before it.
 
@@ -206,6 +208,7 @@ def every(span: object, offset: object = 0) -> Trigger:
     return Every(found, 0 if shift == 0 or shift == Duration(0) else shift)
 
 
+@says_arguments
 def after_share(share: object) -> Trigger:
     """Report windows when a share of their span has passed, with the rows before that time.
 
@@ -228,6 +231,7 @@ def after_share(share: object) -> Trigger:
     return AfterShare(share)
 
 
+@says_arguments
 def on_punctuation(column: str) -> Trigger:
     """Report windows after each row that is a mark, with its key's rows of the same time.
 
@@ -252,6 +256,7 @@ def on_punctuation(column: str) -> Trigger:
     return OnPunctuation(column)
 
 
+@says_arguments
 def after_count(n: int, times: int | None = None, order: str = "time") -> Trigger:
     """Report windows after every ``n``-th row of the window and key.
 
@@ -323,6 +328,7 @@ def by_hand() -> Trigger:
     return ByHand()
 
 
+@says_arguments
 def every_processing_time(span: object, clock: Callable[[], int] | None = None) -> Trigger:
     """Report open windows that have new rows with the first push or ``advance`` that is ``span`` after the last firing.
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slicing.system.arguments import says_arguments
 from slicing.times.durations import MAX_WORD, Duration, amount, not_negative, parse_span, shown
 from slicing.times.measure import Measure
 
@@ -281,6 +282,7 @@ class Moved(NamedTuple):
         return max([*reached, *([] if self.before is None else [self.before])], default=None)
 
 
+@says_arguments
 def bounded(delay: object, *, at_most_ahead: object = None) -> Bounded:
     """Rows come at most ``delay`` behind the newest: the watermark is ``max(time) - delay``.
 
@@ -325,6 +327,7 @@ def bounded(delay: object, *, at_most_ahead: object = None) -> Bounded:
     return Bounded(delay, most)
 
 
+@says_arguments
 def ordered(on_disorder: str = "error") -> Ordered:
     """The stream promises time order; a row that breaks it is an error or, with ``"late"``, judged as late.
 
@@ -360,6 +363,7 @@ def manual() -> Manual:
     return Manual()
 
 
+@says_arguments
 def per_source(column: str, delay: object, idle: object = None) -> PerSource:
     """The minimum over the sources named in ``column`` of ``max(time) - delay``.
 
@@ -385,6 +389,7 @@ def per_source(column: str, delay: object, idle: object = None) -> PerSource:
     return PerSource(_name(column, "per_source"), not_negative(delay, "per_source's delay"), span)
 
 
+@says_arguments
 def punctuated(column: str, by: Sequence[str] | str = ()) -> Punctuated:
     """Rows carry the watermark: the largest value of a nullable time column, or a boolean that marks rows.
 

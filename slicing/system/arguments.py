@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def choice(value: object, argument: str, allowed: Sequence[str]) -> str:
@@ -18,3 +23,58 @@ def at_least_one(value: object, argument: str, other: str = "") -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ValueError(f"{argument} must be a whole number of at least 1{other}; got {value!r}")
     return value
+
+
+def says_arguments(function: Callable[P, T]) -> Callable[P, T]:
+    """A function whose calls with other arguments than it has are refused by a sentence that names them."""
+
+    @wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return function(*args, **kwargs)
+        except TypeError as error:
+            inner = error.__traceback__
+            if inner is not None and inner.tb_next is not None:  # it was called, and found something wrong itself
+                raise
+            said = _said(function, len(args), list(kwargs))
+            if said is None:
+                raise
+        raise TypeError(said)
+
+    return called
+
+
+def _said(function: Callable[..., object], count: int, given: list[str]) -> str | None:
+    """What is wrong with a call of so many arguments by place and these by name; None: nothing that is known."""
+    import difflib
+    from inspect import signature
+
+    name, parameters = f"sl.{function.__qualname__}", list(signature(function).parameters.values())
+    if name.endswith(".__init__"):
+        name, parameters, count = name.removesuffix(".__init__"), parameters[1:], count - 1
+    takes_others = any(p.kind == p.VAR_KEYWORD for p in parameters)
+    parameters = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    names = [p.name for p in parameters]
+    by_place = [p.name for p in parameters if p.kind != p.KEYWORD_ONLY]
+    listed = f"its arguments are {', '.join(names)}"
+    for other in given:
+        if other not in names and not takes_others:
+            near = [_OURS[other]] if _OURS.get(other) in names else difflib.get_close_matches(other, names, 1)
+            return f"{name} has no argument {other!r}{f'; did you mean {near[0]}?' if near else ''} ({listed})"
+        if other in by_place[:count]:
+            return f"{name} has got {other!r} twice, by its place and by its name ({listed})"
+    if count > len(by_place):
+        return f"{name} takes at most {len(by_place)} arguments without a name ({', '.join(by_place)}); got {count}"
+    known = {*by_place[:count], *given}
+    missing = [p.name for p in parameters if p.default is p.empty and p.name not in known]
+    return f"{name} needs {' and '.join(f'{m}=' for m in missing)} as well ({listed})" if missing else None
+
+
+_OURS = {  # what other libraries call them
+    **dict.fromkeys(("keys", "key", "group_by", "partition_by", "on"), "by"),
+    **dict.fromkeys(("time_column", "timestamp", "ts", "index_column", "event_time"), "time"),
+    **dict.fromkeys(("aggregates", "aggregations", "agg"), "aggs"),
+    **dict.fromkeys(("lateness", "grace"), "allowed_lateness"),
+    **dict.fromkeys(("hop", "slide", "step", "period"), "every"),
+    **dict.fromkeys(("length", "width", "duration"), "size"),
+}

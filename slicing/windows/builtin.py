@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from slicing.system.arguments import says_arguments
 from slicing.times.calendars import UTC_NAMES, CalendarEdges, calendar_unit, check_zone, clock_step, steady_step
 from slicing.times.durations import SECOND, Duration, amount, parse_span, shown
 from slicing.times.measure import Measure, without_arrow
@@ -179,6 +180,7 @@ class Whole(Window):
     _constructor: ClassVar[str] = "whole"
 
 
+@says_arguments
 def tumbling(size: object, offset: object = 0, *, fill: bool = False, full: bool = False) -> Tumbling:
     """Windows of one size, side by side: ``[k*size + offset, ... + size)``, counted from 1970 (UTC; integers: from 0).
 
@@ -205,6 +207,7 @@ def tumbling(size: object, offset: object = 0, *, fill: bool = False, full: bool
     return Tumbling(_positive(size, "size"), *arguments)
 
 
+@says_arguments
 def sliding(size: object, every: object, offset: object = 0, *, fill: bool = False, full: bool = False) -> Sliding:
     """Windows of ``size`` that start at every multiple of ``every``; ``every > size`` leaves gaps.
 
@@ -238,6 +241,7 @@ def sliding(size: object, every: object, offset: object = 0, *, fill: bool = Fal
     return Sliding(size, every, *arguments)
 
 
+@says_arguments
 def cumulate(size: object, every: object, offset: object = 0, *, fill: bool = False) -> Cumulate:
     """Windows that grow by ``every`` until they are ``size`` long, then start anew.
 
@@ -264,6 +268,7 @@ def cumulate(size: object, every: object, offset: object = 0, *, fill: bool = Fa
     return Cumulate(size, every, parse_span(offset, "offset"), flag_argument(fill, "fill"))
 
 
+@says_arguments
 def landmark(every: object, start: object = None) -> Landmark:
     """Windows from one start to every multiple of ``every`` after it, never reset.
 
@@ -284,6 +289,7 @@ def landmark(every: object, start: object = None) -> Landmark:
     return Landmark(_positive(every, "every"), None if start is None else _point(start, "landmark's start"))
 
 
+@says_arguments
 def fixed(start: object, end: object) -> Fixed:
     """One band of time, ``[start, end)``.
 
@@ -306,6 +312,7 @@ def fixed(start: object, end: object) -> Fixed:
     return Fixed(start, end)
 
 
+@says_arguments
 def calendar(unit: str, tz: str = "UTC", *, fill: bool = False, local: bool = False) -> Calendar:
     """Days, weeks (from Monday), months, quarters or years of a time zone, 23 h and 25 h days included; also hours.
 
@@ -342,6 +349,7 @@ def calendar(unit: str, tz: str = "UTC", *, fill: bool = False, local: bool = Fa
     return Calendar(unit, tz, flag_argument(fill, "fill"), local)
 
 
+@says_arguments
 def session(gap: object) -> Session:
     """Maximal runs of a key's rows whose neighbours are at most ``gap`` apart: ``[first, last + gap)``.
 

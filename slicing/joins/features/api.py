@@ -9,8 +9,10 @@ from slicing.columns.sources import one_batch
 from slicing.joins.api import seeing_all
 from slicing.joins.features.operator import FeatureOperator
 from slicing.joins.features.spec import FeatureSpec
+from slicing.system.arguments import says_arguments
 
 
+@says_arguments
 def features(
     labels: object,
     events: object,

@@ -20,7 +20,7 @@ from slicing.joins.step import NOBODY, Task
 from slicing.joins.two_sided import Counts, Late, TwoSided
 from slicing.joins.within import LEFT, RIGHT
 from slicing.query.policy import DEFAULT, Policy
-from slicing.system.arguments import at_least_one
+from slicing.system.arguments import at_least_one, says_arguments
 
 
 class FeatureOperator(TwoSided):
@@ -51,6 +51,7 @@ class FeatureOperator(TwoSided):
     [{'user': 'ann', 't': 100, 'n_10': 1, 'spent_10': 2, 'n_ever': 2, 'spent_ever': 3}]
     """
 
+    @says_arguments
     def __init__(self, spec: FeatureSpec, *, threads: int = 1, policy: Policy = DEFAULT) -> None:
         if not isinstance(spec, FeatureSpec):
             raise TypeError(f"FeatureOperator takes a sl.FeatureSpec; got {type(spec).__name__}")

@@ -14,7 +14,7 @@ from slicing.aggregates.aggregate import Formula
 from slicing.joins.spec import chosen, code_of, on_columns, pair_of, schemas_of, shown_spans, watermarks_of
 from slicing.query.spec import FrozenMap, stable
 from slicing.query.watermark import Bounded, Watermark
-from slicing.system.arguments import choice
+from slicing.system.arguments import choice, says_arguments
 from slicing.times.durations import Duration, amount, check_alike, parse_span
 
 Span = Duration | int
@@ -87,6 +87,7 @@ class FeatureSpec:
     progress: ClassVar[str] = "each"
     nulls_equal: ClassVar[bool] = False
 
+    @says_arguments
     def __init__(
         self,
         on: Sequence[str | tuple[str, str]] | str,

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slicing.kernels.rows import before_edges
+from slicing.system.arguments import says_arguments
 from slicing.times.durations import Duration, parse_span
 from slicing.windows.bounds import FOREVER
 from slicing.windows.builtin import Window
@@ -30,6 +31,7 @@ class LastRows(RowWindow, Window):
         return BoundLastRows(self, binding)
 
 
+@says_arguments
 def last_rows(n: int, every: object) -> LastRows:
     """At every multiple of ``every``, the key's last ``n`` rows before it (all, while there are fewer).
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow.compute as pc
 
 from slicing.kernels.rows import alike, frames
+from slicing.system.arguments import says_arguments
 from slicing.windows.bounds import BEGIN, FOREVER
 from slicing.windows.builtin import Window, flag_argument
 from slicing.windows.decide import Context
@@ -39,6 +40,7 @@ class Punctuation(RowWindow, Window):
         return BoundPunctuation.of(self, binding)
 
 
+@says_arguments
 def punctuation(column: str | pc.Expression, *, per_key: bool = True) -> Punctuation:
     """Windows from mark to mark: a row whose boolean ``column`` is true begins one, ``[p, next p)``.
 
@@ -177,6 +179,7 @@ class Frame(RowWindow, Window):
         return BoundFrame(self, binding)
 
 
+@says_arguments
 def frame(enter: str | pc.Expression, leave: str | pc.Expression, *, partial: bool = False) -> Frame:
     """Windows from a row where ``enter`` is true to the first one, itself included, where ``leave`` is.
 

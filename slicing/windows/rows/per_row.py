@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from slicing.columns.arrow_out import room
 from slicing.kernels.rows import around, recent
-from slicing.system.arguments import choice
+from slicing.system.arguments import choice, says_arguments
 from slicing.times.durations import Duration, amount, not_negative, parse_span
 from slicing.times.measure import Measure
 from slicing.windows.bounds import BEGIN, FOREVER, LONGEST
@@ -61,6 +61,7 @@ class PerRow(RowWindow, Window):
         return back, ahead
 
 
+@says_arguments
 def per_row(
     range: object = None,
     every: int = 1,

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slicing.kernels.rows import counted, cuts_by_rank
+from slicing.system.arguments import says_arguments
 from slicing.windows.bounds import BEGIN, FOREVER, LONGEST
 from slicing.windows.builtin import Window, flag_argument
 from slicing.windows.decide import Context
@@ -48,6 +49,7 @@ class RowCount(RowWindow, Window):
         return BoundRowCount.of(self, binding)
 
 
+@says_arguments
 def rows(
     n: int, every: int | None = None, *, order: str = "time", per_key: bool = True, partial: bool = False
 ) -> RowCount:
