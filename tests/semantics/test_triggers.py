@@ -201,6 +201,30 @@ def test_every_push_is_as_the_oracle_says(seed: int) -> None:
     check(seed)
 
 
+@pytest.mark.parametrize("emit", ["updates", "changes", "parts"])
+def test_windows_with_triggers_of_different_kinds_are_each_as_if_alone(emit: str) -> None:
+    windows = {name: sl.sliding(20, 10) for name in "abcd"}
+    triggers = {"a": sl.every(3), "b": sl.after_count(2, order="arrival"), "c": sl.each_push(), "d": Clock.trigger}
+
+    def panes(names: str) -> list[Result]:
+        asked = {name: windows[name] for name in names}
+        early = {name: triggers[name] for name in names}
+        spec = sl.Spec("t", asked, AGGS, by="k", watermark=sl.bounded(9), emit=emit, trigger=early)
+        op, rng, found, Clock.now = sl.Operator(spec), random.Random(7), [], 0
+        for at in range(8):
+            some = [(1_700_000_000_000_000_000 + at * 6 + rng.randint(0, 9), rng.choice("xy"), at) for _ in range(5)]
+            Clock.now += 3
+            found += plain(op.push(batch(some)).windows)
+            op = sl.Operator.restore(spec, op.snapshot())
+        return found + plain(op.flush().windows)
+
+    together = panes("abcd")
+    for name in "abcd":
+        alone = panes(name)
+        assert alone == [row for row in together if row[1] == name]
+        assert "early" in {row[-2] for row in alone}
+
+
 @pytest.mark.parametrize("seed", range(CASES // 4))
 def test_a_long_way_is_taken_in_steps(seed: int) -> None:
     check(-1 - seed, pane_looks=random.Random(seed).choice([1, 5]))
