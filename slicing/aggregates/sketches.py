@@ -119,8 +119,6 @@ def middles(numbers: Ints, error: float) -> Floats:
 
 def _hashed(value: ValueType, column: pa.Array) -> npt.NDArray[np.uint64]:
     """A hash of each value, the same in every process; -0.0 is 0.0, NaN is one value."""
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
     hashed = np.zeros(len(column), np.uint64)
     if value.family == RANKED:
         encoded = column.dictionary_encode()

@@ -681,9 +681,7 @@ def _named(name: str, resolve: Callable[P, T], *args: P.args, **kwargs: P.kwargs
 
 def _reader(value: ValueType, types: Mapping[str, pa.DataType], feed: Feed) -> Callable[[pa.Array], npt.NDArray[Any]]:
     """How a column is read as a kernel takes it."""
-    if ":" in feed.form:
-        return partial(sketches.words, value, feed.form)
-    read = value.reader(feed.form)
+    read = partial(sketches.words, value, feed.form) if ":" in feed.form else value.reader(feed.form)
     if pa.types.is_dictionary(types[feed.column]):
         return lambda column: read(column.cast(value.type))
     return read

@@ -214,3 +214,19 @@ def test_joined_rows_and_rows_once():
         once = sl.Distinct.restore(once.spec, once.snapshot())
     found = pa.concat_tables([*found, once.flush().rows])
     assert (found.schema.field("c").type, sorted(found["c"].to_pylist())) == (NARROW, words(range(300)))
+
+
+NUMBERS = [pa.int8(), pa.uint16(), pa.int64(), pa.uint64(), pa.float32(), pa.float64(), pa.bool_()]
+
+
+@pytest.mark.parametrize("type", [*NUMBERS, pa.decimal128(9, 2), pa.decimal128(30, 2)], ids=str)
+def test_sketches_read_values_and_not_indices(type):
+    plain = pa.array([1, 0, None, 100, 90, 100, 1, 90, None, 110]).cast(pa.float64()).cast(type)
+    aggs = {"q": sl.approx_quantile("v", 0.5), "n": sl.approx_count_distinct("v"), "s": sl.sample("v", 2)}
+    spec = sl.Spec("t", {"five": sl.tumbling(5), "seven": sl.sliding(7, 2)}, aggs)
+    wanted = sl.aggregate(pa.table({"t": range(10), "v": plain}), spec).to_pylist()
+    whole = plain.dictionary_encode()
+    narrow = pa.DictionaryArray.from_arrays(whole.indices.cast(INT8), whole.dictionary)
+    pieces = pa.chunked_array([whole.slice(0, 4), plain.slice(4).dictionary_encode()])
+    for column in (whole, narrow, pieces):
+        assert sl.aggregate(pa.table({"t": range(10), "v": column}), spec).to_pylist() == wanted
