@@ -111,21 +111,23 @@ def all_windows(
     threads = cores() if threads is None else threads
     operator = Operator(spec.patient, threads=threads, policy=policy)
     found = batches(data, Wanted(spec.columns(), _time_of(spec), _bounds(spec, between), threads))
+    operator._told = False
     closed: list[pa.Table] = []
     if is_held(data):
         held = list(found)
         found = iter(held)
         few = any(len(batch) < policy.gathered_rows for batch in held[:-1])
         large = sum(map(len, held)) >= 2 * policy.push_rows and not few
-        if large and not progress:
+        if large and not progress and isinstance(spec.time, str):
             closed, found = _in_turn(operator, held, policy.push_rows), iter(())
     if progress:
         found = counted(found, getattr(data, "num_rows", None))
     for first in found:  # refuses columns that do not fit, naming all there are
-        operator.push(first)
+        closed.append(operator.push(first).windows)
         break
     for batch in gathered(found, spec.columns(), policy.gathered_rows):
-        operator.push(batch)
+        closed.append(operator.push(batch).windows)
+    closed = [some for some in closed if some.num_rows]  # of rows that are stamped as they come, or given out in turn
     windows = operator.flush().windows
     if closed:
         windows = unified(pa.concat_tables([*closed, windows]))

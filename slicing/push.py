@@ -98,11 +98,13 @@ class Pushed(NamedTuple):
 
 
 UNCHANGED = Changed()
+UNTOLD = Output(pa.table({}), pa.table({}), Stats(), None)
 NO_ROWS = {"rows": 0, "windowed": 0, "late": 0, "outside": 0, "null_time": 0, "ahead": 0}
 
 
-def push(before: State, data: pa.RecordBatch, upto: int | None = None) -> Pushed:
-    """A batch all the way. ``upto``: what no later row comes before, where that is known beside the policy."""
+def push(before: State, data: pa.RecordBatch, upto: int | None = None, told: bool = True) -> Pushed:
+    """A batch all the way. ``upto``: what no later row comes before, where that is known beside the policy. ``told``:
+    False where nobody wants to know what it gives if it closes no window."""
     state = State(**before.__dict__)  # a draft
     plan, batch = state.plan, read(state, data)
     rows, reached = batch.rows, reached_by(state, upto)
@@ -125,6 +127,8 @@ def push(before: State, data: pa.RecordBatch, upto: int | None = None) -> Pushed
         state.store = state.store.settled()
     if rows.codes > plan.policy.packed_keys and plan.packs:
         state.store = state.store.at_rest(len(arrivals.cells))
+    if not (told or plan.paned or any(map(len, answers))):
+        return Pushed(state, UNTOLD, None, rows)
     return Pushed(state, output_of(state, batch, answers, change, arrivals.late, arrivals.outside), None, rows)
 
 

@@ -10,12 +10,13 @@ keys.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from slicing.cells.ranked import ranks_used, reranked
+from slicing.columns.lazy import but
 from slicing.kept_rows import of_stream, remembered, waiting
 from slicing.kept_rows.final import FinalRows, Run
 from slicing.kept_rows.of_stream import Stream
@@ -68,16 +69,16 @@ class KeyRows:
         if not len(rows):
             return self
         if late:
-            return replace(self, quiet=self.quiet.known(rows.codes).heard(rows.each_code().astype(np.int64), rows.time))
+            return but(self, quiet=self.quiet.known(rows.codes).heard(rows.each_code().astype(np.int64), rows.time))
         arrived, stamps = self.arrived, dict[int, Ints]()
         if OF_ALL in self.plan.stamps:
             stamps[OF_ALL] = arrived.rows + np.arange(len(rows))
         if OF_KEY in self.plan.stamps:
             arrived, stamps[OF_KEY] = arrived.counted(rows.each_code().astype(np.int64), rows.codes)
-        arrived = replace(arrived, rows=arrived.rows + len(rows))
+        arrived = but(arrived, rows=arrived.rows + len(rows))
         if stamps:
-            rows = replace(rows, stamps=stamps)
-        return replace(self, waiting=waiting.added(self.waiting, rows), arrived=arrived)
+            rows = but(rows, stamps=stamps)
+        return but(self, waiting=waiting.added(self.waiting, rows), arrived=arrived)
 
     def steps(self, until: int) -> list[int]:
         """When to look on the way, so that not too many rows are put by key and shown at once."""
@@ -111,7 +112,7 @@ class KeyRows:
 
     def recoded(self, code: Ints) -> KeyRows:
         """Codes renumbered: ``code[old]`` is the new one, -1 for one that is not used any more."""
-        return replace(
+        return but(
             self,
             waiting=waiting.recoded(self.waiting, code),
             final=self.final.recoded(code),
@@ -128,7 +129,7 @@ class KeyRows:
         runs = self.waiting
         for rows in other.waiting:
             runs = waiting.added(runs, rows)
-        return replace(
+        return but(
             self,
             waiting=runs,
             final=self.final.beside(other.final),
@@ -147,23 +148,23 @@ class KeyRows:
         runs = (
             run.reranked(column, rank)
             if isinstance(run, PlainRows)
-            else replace(run, cells=reranked(self.plan.lanes, run.cells, column, rank, self.plan.arrival))
+            else but(run, cells=reranked(self.plan.lanes, run.cells, column, rank, self.plan.arrival))
             for run in self.final.runs
         )
-        final = replace(self.final, runs=tuple(runs))
-        streams = tuple(replace(s, store=s.store.reranked(column, rank)) for s in self.streams)
-        return replace(self, waiting=waiting.reranked(self.waiting, column, rank), final=final, streams=streams)
+        final = but(self.final, runs=tuple(runs))
+        streams = tuple(but(s, store=s.store.reranked(column, rank)) for s in self.streams)
+        return but(self, waiting=waiting.reranked(self.waiting, column, rank), final=final, streams=streams)
 
     def replanned(self, plan: Plan, runs: tuple[Run, ...], contexts: Contexts, notes: Notes, bases: Notes) -> KeyRows:
         """The rows by key for a plan with one window more or less; ``runs``: the final rows for that plan."""
         final = self.final
         wakes = np.where(final.gone < final.ranked, BEGIN, FOREVER)  # a new window has a look at what there is
-        arrived = self.arrived if OF_KEY in plan.stamps else replace(self.arrived, of_key=_NONE)
-        return replace(
+        arrived = self.arrived if OF_KEY in plan.stamps else but(self.arrived, of_key=_NONE)
+        return but(
             self,
             plan=plan,
             waiting=waiting.replanned(self.waiting, plan, plan.stamps),
-            final=replace(final, runs=runs, wakes=wakes),
+            final=but(final, runs=runs, wakes=wakes),
             arrived=arrived,
             contexts=contexts,
             notes=notes,

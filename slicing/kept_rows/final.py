@@ -9,11 +9,12 @@ leave when runs are merged, before they are more than the living. Values through
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
+from slicing.columns.lazy import but
 from slicing.columns.order import none, ranges
 from slicing.kept_rows.plain import PlainRows, joined
 from slicing.kept_rows.remembered import grown, moved
@@ -51,7 +52,7 @@ class FinalRows:
             return self
         room = max(codes, 2 * self.gone.size)
         gone, ranked = (grown(count, room) for count in (self.gone, self.ranked))
-        return replace(self, gone=gone, ranked=ranked, wakes=grown(self.wakes, room, FOREVER))
+        return but(self, gone=gone, ranked=ranked, wakes=grown(self.wakes, room, FOREVER))
 
     def of(self, codes: Ints | None) -> list[Run]:
         """The living rows of some keys (None: of all), run by run; ``codes`` ascend."""
@@ -75,7 +76,7 @@ class FinalRows:
 
         def living(some: Sequence[Run]) -> Run:
             nonlocal alive
-            whole = by_code(replace(self, runs=tuple(some)).of(None), rows)
+            whole = by_code(but(self, runs=tuple(some)).of(None), rows)
             if fuse is None:
                 return whole
             fewer = fuse(whole)
@@ -88,7 +89,7 @@ class FinalRows:
             runs.append(living([older, newer]))
         if sum(map(len, runs)) > 2 * alive + FEW:
             runs = [living(runs)]
-        return replace(self, runs=tuple(run for run in runs if len(run)), alive=alive)
+        return but(self, runs=tuple(run for run in runs if len(run)), alive=alive)
 
     def recoded(self, code: Ints) -> FinalRows:
         """Codes renumbered: ``code[old]`` is the new one, -1 for one that is not used any more."""
@@ -102,10 +103,10 @@ class FinalRows:
         size = max(self.gone.size, other.gone.size)
         mine, theirs = self.known(size), other.known(size)
         gone, ranked = mine.gone[:size] + theirs.gone[:size], mine.ranked[:size] + theirs.ranked[:size]
-        whole = replace(mine, gone=gone, ranked=ranked, wakes=np.minimum(mine.wakes[:size], theirs.wakes[:size]))
+        whole = but(mine, gone=gone, ranked=ranked, wakes=np.minimum(mine.wakes[:size], theirs.wakes[:size]))
         for run in other.runs:
             whole = whole.after(run, whole.alive + other.alive)
-        return replace(whole, alive=self.alive + other.alive)
+        return but(whole, alive=self.alive + other.alive)
 
 
 def by_code(runs: Sequence[Run], like: Run) -> Run:

@@ -7,7 +7,7 @@ has asked to be woken for.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from slicing.closing.answers import Answers
 from slicing.columns.keys import KeyTable
-from slicing.columns.lazy import lazy
+from slicing.columns.lazy import but, lazy
 from slicing.columns.order import ranges, stable_order
 from slicing.kept_rows import of_stream, remembered, waiting
 from slicing.kept_rows.by_key import KeyRows
@@ -66,14 +66,14 @@ def look_at(store: KeyRows, until: int, flush: bool, also: View | None = None) -
     older = final.of(None if everything else codes) if len(final) and (flush or fresh or codes.size) else []
     view = _view(store, final, [*older, *fresh], until, flush) if older or fresh else None
     quiet = store.quiet if plan.idle is None else store.quiet.known(final.gone.size)
-    return KeyLook(replace(store, final=final, quiet=quiet), view, calm, until, runs, rest, awake, over)
+    return KeyLook(but(store, final=final, quiet=quiet), view, calm, until, runs, rest, awake, over)
 
 
 def _divided(
     store: KeyRows, final: FinalRows, fresh: list[Run], codes: Ints, until: int
 ) -> tuple[list[Run], View | None]:
     """Rows that became final: those whose keys need a look at older rows (``codes`` do), and the others."""
-    plan, table, alone = store.plan, by_code(fresh, fresh[0]), replace(final, gone=final.ranked)
+    plan, table, alone = store.plan, by_code(fresh, fresh[0]), but(final, gone=final.ranked)
     view = _view(store, alone, [table], until, False)
     stirred = view.over | ~view.goes_on
     for window in plan.row_windows:
@@ -117,7 +117,7 @@ def _lifted(store: KeyRows, runs: list[Rows], ranked: Ints) -> list[Run]:
     plan = store.plan
     if plan.places_rows:
         rows = waiting.joined(runs)
-        runs = [replace(rows, stamps={**rows.stamps, PLACE: store.placed + np.arange(len(rows))})]
+        runs = [but(rows, stamps={**rows.stamps, PLACE: store.placed + np.arange(len(rows))})]
     if runs[0].code is not None:
         rows = waiting.joined(runs)
         code = rows.code
@@ -165,27 +165,27 @@ class KeyLook:
             ends = flush and rows is runs[-1]
             streams, some = of_stream.going_on(plan, streams, rows, keys, self.until, ends)
             found += some
-        return replace(self, store=replace(self.store, streams=streams)), found
+        return but(self, store=but(self.store, streams=streams)), found
 
     def let_go(self, h: int) -> KeyRows:
         """The store without the rows that no window needs any more, which closes at ``h`` or later."""
         store = self.store
         rest = self.rest if self.until <= h else waiting.taken(store.waiting, h)[1]
-        store = replace(store, waiting=rest, settled=max(store.settled, h))
+        store = but(store, waiting=rest, settled=max(store.settled, h))
         if self.awake.size:
             wakes = store.final.wakes.copy()
             wakes[self.awake] = FOREVER
-            store = replace(store, final=replace(store.final, wakes=wakes))
+            store = but(store, final=but(store.final, wakes=wakes))
         if self.over.size:
             last, began = store.quiet.last.copy(), store.quiet.began.copy()
             last[self.over], began[self.over] = BEGIN, store.final.ranked[self.over]
             over = self.over if self.view is None else np.setdiff1d(self.over, self.view.code)
-            store = replace(store, quiet=Quiet(last, began), contexts=remembered.without(store.contexts, over))
+            store = but(store, quiet=Quiet(last, began), contexts=remembered.without(store.contexts, over))
         if self.view is not None:
             store = self._shortened(store, self.view, self.seen, h)
         if self.calm is None:
             return store
-        calm = replace(self.calm, contexts=store.contexts)
+        calm = but(self.calm, contexts=store.contexts)
         return self._shortened(store, calm, _shown(store, calm), h, calm=True)
 
     def _shortened(self, store: KeyRows, view: View, shown: dict[int, Seen], h: int, calm: bool = False) -> KeyRows:
@@ -214,11 +214,11 @@ class KeyLook:
         if plan.slices_rows and len(new):
             begins = np.logical_or.reduce([window.begins(seen.view) for window, seen in windows])
             new = new.beginning(begins[chosen])
-        final = replace(final, gone=gone, ranked=ranked, wakes=self._wakes(windows, view, final.wakes, h))
+        final = but(final, gone=gone, ranked=ranked, wakes=self._wakes(windows, view, final.wakes, h))
         final = final.after(new, alive, partial(fused, plan) if plan.slices_rows else None)
         placed = store.placed + (int(np.maximum(settled - fresh, 0).sum()) if plan.places_rows else 0)
         quiet = store.quiet if plan.idle is None else self._quiet(store.quiet, view, ranked)
-        store = replace(store, final=final, quiet=quiet, placed=placed)
+        store = but(store, final=final, quiet=quiet, placed=placed)
         return self._remembering(windows, store, view, cut, h)
 
     def _wakes(self, windows: Windows, view: View, wakes: Ints, h: int) -> Ints:
@@ -254,7 +254,7 @@ class KeyLook:
                 left = np.bincount(mine.group, mine.rows.sizes * gone, mine.first.size).astype(np.int64)
                 known = notes.get(window.number, _NONE)
                 notes[window.number] = remembered.noted(window, mine, known, window.note(mine, h, left))
-        return replace(store, contexts=contexts, notes=notes)
+        return but(store, contexts=contexts, notes=notes)
 
 
 def _shown(store: KeyRows, view: View) -> dict[int, Seen]:

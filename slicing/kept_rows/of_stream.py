@@ -8,7 +8,7 @@ closes, however many keys live. What is left to do here is to count, and to say 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ from slicing.closing.answer import answer
 from slicing.closing.answers import Answers
 from slicing.closing.ways import Closing
 from slicing.columns.keys import KeyTable
-from slicing.columns.lazy import lazy
+from slicing.columns.lazy import but, lazy
 from slicing.columns.order import alike, distinct, none
 from slicing.query.plan import Plan
 from slicing.query.spec import Spec
@@ -48,8 +48,8 @@ class Axis:
 
     @staticmethod
     def of(plan: Plan, marks: str | None, windows: dict[int, OnAxis]) -> Axis:
-        spec, schema = plan.alike(f"axis of {marks!r}", lambda: _lying(plan, windows))
-        along = Plan.of(spec, schema, plan.arrival)
+        like = plan.alike(f"axis of {marks!r}", lambda: _lying(plan, windows))
+        along = like.another(like.spec, plan.policy)
         partial = np.array([windows[number].partial for number in sorted(windows)])
         steps = tuple({w.every for w in windows.values()})
         return Axis(marks, along, np.array(sorted(windows), np.int64), partial, steps)
@@ -66,14 +66,14 @@ class Axis:
         return self.marks is None and self.number.size == 1 and not self.plan.spec.by
 
 
-def _lying(plan: Plan, windows: dict[int, OnAxis]) -> tuple[Spec, pa.Schema]:
+def _lying(plan: Plan, windows: dict[int, OnAxis]) -> Plan:
     """The query as it is asked along an axis."""
     time, spec = "place", plan.spec
     while time in plan.types:
         time += "_"
     lying = {plan.names[number]: sliding(w.size, w.every) for number, w in windows.items()}
     asked = Spec(time, lying, dict(spec.aggs), by=spec.by, sequence=spec.sequence, watermark=manual())
-    return asked, pa.schema([*plan.types.items(), (time, pa.int64())])
+    return Plan.of(asked, pa.schema([*plan.types.items(), (time, pa.int64())]), plan.arrival)
 
 
 def axes(plan: Plan) -> tuple[Axis, ...]:
@@ -113,17 +113,17 @@ class Stream:
         time."""
         plan, now = axis.plan, self if rows is None else self._with(axis, rows)
         closed = self._before(time, now, rows)
-        now = replace(now, closed=closed)
+        now = but(now, closed=closed)
         store, until = now.store, FOREVER if flush and axis.partial.any() else closed
         if not len(store) or not plan.edges.any_between(self.closed, until):
-            return replace(now, store=store.settled()), Answers.none(plan)
+            return but(now, store=store.settled()), Answers.none(plan)
         closing = Closing(plan, store, keys, max(self.closed, axis.shortest - 1), until)
         answers = answer(closing)
         if len(answers):
             answers = self._in_time(axis, now, answers, np.array([self.latest]) if rows is None else rows.time)
         needed = now.at >= plan.edges.held_from(closed)
         store = closing.store.without(closed).settled()
-        return replace(now, store=store, at=now.at[needed], since=now.since[needed]), answers
+        return but(now, store=store, at=now.at[needed], since=now.since[needed]), answers
 
     def _before(self, time: int, now: Stream, rows: Rows | None) -> int:
         """What is counted before a time: of all that have come only rows of the latest time may be left."""
@@ -135,14 +135,14 @@ class Stream:
     def recoded(self, code: Ints) -> Stream:
         """Codes renumbered: ``code[old]`` is the new one, -1 for one that goes."""
         kept = tuple(run.take(code[run.code] >= 0) for run in self.store.runs)
-        return replace(self, store=replace(self.store, runs=kept).recoded(code))
+        return but(self, store=but(self.store, runs=kept).recoded(code))
 
     def beside(self, other: Stream) -> Stream:
         """With the cells of other keys of the same stream."""
         store = self.store
         for run in other.store.runs:
             store = store.add(run)
-        return replace(self, store=store)
+        return but(self, store=store)
 
     def _with(self, axis: Axis, rows: Rows) -> Stream:
         """With the cells of rows."""
@@ -154,7 +154,7 @@ class Stream:
             placed, (place, at, since, reached) = None, self._marked(axis, rows)
         if placed is None:
             place.setflags(write=False)  # as times are: a kernel is compiled once
-            placed = replace(rows, plan=axis.plan, time=place, instant=rows.time)
+            placed = but(rows, plan=axis.plan, time=place, instant=rows.time)
             placed.__dict__["span"] = int(place[0]), int(place[-1]), True
         cells = reduce_rows(placed)
         if not axis.plan.gapless:
@@ -166,7 +166,7 @@ class Stream:
         """Rows without keys: where they are cut follows from how many there are, and no place is looked at."""
         first, size = self.reached, len(rows)
         edges = plan.edges.between(first, first + size - 1, rows.time, plan.grid, limit=max(1024, 2 * size))
-        placed = replace(rows, plan=plan)
+        placed = but(rows, plan=plan)
         placed.__dict__["span"] = first, first + size - 1, True
         placed.__dict__["cuts"] = edges, np.append(0, np.minimum(edges - first, size))
         return placed
@@ -218,7 +218,7 @@ class Stream:
         ranks = np.stack([answers.start, answers.end], axis=1) if axis.marks is None else None
         if each is not None:
             number, since, ended, asked = (np.repeat(column, each) for column in (number, since, ended, asked))
-        found = replace(answers, window=number, start=since, end=ended, ranks=ranks, ordered=ordered)
+        found = but(answers, window=number, start=since, end=ended, ranks=ranks, ordered=ordered)
         return found if asked.all() else found.take(asked)
 
     def _in_steps(self, axis: Axis, now: Stream, answers: Answers, time: Ints) -> Answers:
@@ -231,7 +231,7 @@ class Stream:
         ended[:older], ended[older:] = self.latest, time[at + older * step :: step][: size - older]
         ranks = np.stack([answers.start, answers.end]).T
         number = alike(int(axis.number[0]), size)
-        return replace(answers, window=number, start=now.since[first : first + size], end=ended, ranks=ranks)
+        return but(answers, window=number, start=now.since[first : first + size], end=ended, ranks=ranks)
 
 
 def going_on(

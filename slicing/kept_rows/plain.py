@@ -6,14 +6,14 @@ What ``RowTable`` is to rows as cells: 16 bytes of a row with one value instead 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from slicing.columns.key_tables import Codes
-from slicing.columns.lazy import lazy
+from slicing.columns.lazy import but, lazy
 from slicing.columns.order import begins, stable_order
 from slicing.columns.row_values import Values
 from slicing.kept_rows import waiting
@@ -156,16 +156,16 @@ class PlainRows(ShownRows):
         new = new[kept]
         order = kept[stable_order(new)]
         moved = self.take(order)
-        return replace(moved, rows=replace(moved.rows, code=np.sort(new), codes=int(new.max(initial=-1)) + 1))
+        return but(moved, rows=but(moved.rows, code=np.sort(new), codes=int(new.max(initial=-1)) + 1))
 
     def reranked(self, column: str, rank: Ints) -> PlainRows:
         """Ranks of a column's values renumbered."""
         (rows,) = waiting.reranked([self.rows], column, rank)
-        return replace(self, rows=rows)
+        return but(self, rows=rows)
 
     def replanned(self, plan: Plan) -> PlainRows:
         (rows,) = waiting.replanned([self.rows], plan, [*plan.stamps, *([PLACE] if plan.places_rows else [])])
-        return replace(self, rows=rows)
+        return but(self, rows=rows)
 
     def as_cells(self) -> RowTable:
         """Each row as a cell of its own."""

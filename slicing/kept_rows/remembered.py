@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from slicing.columns.lazy import but
 from slicing.columns.order import begins, none, stable_order
 from slicing.query.plan import Plan
 from slicing.windows.bounds import BEGIN
@@ -34,10 +35,10 @@ class Arrived:
         """With rows of these keys, and for each how many of its key came before."""
         of_key = grown(self.of_key, codes)
         before = of_key[code] + occurrence(code)
-        return replace(self, of_key=of_key + np.bincount(code, minlength=of_key.size)), before
+        return but(self, of_key=of_key + np.bincount(code, minlength=of_key.size)), before
 
     def recoded(self, code: Ints) -> Arrived:
-        return replace(self, of_key=moved(self.of_key, code, 0))
+        return but(self, of_key=moved(self.of_key, code, 0))
 
     def beside(self, other: Arrived) -> Arrived:
         size = max(self.of_key.size, other.of_key.size)
@@ -61,7 +62,7 @@ class Quiet:
     def heard(self, code: Ints, time: Ints) -> Quiet:
         last = self.last.copy()
         np.maximum.at(last, code, time)
-        return replace(self, last=last)
+        return but(self, last=last)
 
     def over(self, idle: int, until: int) -> Ints:
         """The keys that end before a time."""
@@ -125,7 +126,7 @@ class Seen(NamedTuple):
         group = view.group[rows]
         first = begins(group)
         groups = group[first]
-        mine = replace(
+        mine = but(
             view,
             rows=view.rows.take(rows),
             bounds=np.append(first, rows.size),
@@ -155,7 +156,7 @@ def _with_notes(window: BoundRows, view: View, notes: Notes, bases: Notes) -> Vi
     if not window.notes and not window.by_arrival:
         return view
     noted = of_groups(notes)
-    return replace(view, base=of_groups(bases) if window.by_arrival else noted, noted=noted, memo={})
+    return but(view, base=of_groups(bases) if window.by_arrival else noted, noted=noted, memo={})
 
 
 def noted(window: BoundRows, view: View, known: Ints, note: Ints) -> Ints:

@@ -7,13 +7,13 @@ geometrically, so that each row moves rarely. Values throughout: nothing is chan
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from slicing.columns.lazy import but
 from slicing.columns.order import order_by, order_of_most
 from slicing.columns.values import decoded, storable
 from slicing.query.plan import Plan
@@ -104,7 +104,7 @@ def joined(runs: Sequence[Rows]) -> Rows:
         at = arrival - batch.arrival
         if at >= 0:  # rows of one batch: nothing is moved
             return batch.part(slice(at, at + sum(map(len, runs))))
-    return replace(
+    return but(
         first,
         columns={name: pa.concat_arrays([run.columns[name] for run in runs]) for name in first.columns},
         time=np.concatenate([run.time for run in runs]),
@@ -139,7 +139,7 @@ def _bare(rows: Rows) -> Rows:
     for name in rows.plan.row_columns:
         column = rows.columns[name]
         columns[name] = column.cast(decoded(column.type)) if pa.types.is_dictionary(column.type) else column
-    bare = replace(rows, columns=columns, threads=1)
+    bare = but(rows, columns=columns, threads=1)
     if "span" in rows.__dict__:
         bare.__dict__["span"] = rows.span
     return bare
@@ -165,7 +165,7 @@ def recoded(runs: Iterable[Rows], code: Ints) -> tuple[Rows, ...]:
             found.append(run)
             continue
         new = code[run.code].astype(np.int32)
-        kept = replace(run, code=new, codes=int(new.max(initial=-1)) + 1)
+        kept = but(run, code=new, codes=int(new.max(initial=-1)) + 1)
         kept = kept if (new >= 0).all() else kept.take(np.flatnonzero(new >= 0))
         if len(kept):
             found.append(kept)
@@ -176,7 +176,7 @@ def reranked(runs: Iterable[Rows], column: str, rank: Ints) -> tuple[Rows, ...]:
     """Ranks of a column's values renumbered."""
     if not rank.size:  # all are null
         return tuple(runs)
-    return tuple(replace(run, ranks=dict(run.ranks) | {column: rank[run.ranks[column]]}) for run in runs)
+    return tuple(but(run, ranks=dict(run.ranks) | {column: rank[run.ranks[column]]}) for run in runs)
 
 
 def replanned(runs: Iterable[Rows], plan: Plan, stamps: Sequence[int]) -> tuple[Rows, ...]:
@@ -188,5 +188,5 @@ def replanned(runs: Iterable[Rows], plan: Plan, stamps: Sequence[int]) -> tuple[
         columns = {name: run.columns.get(name, nulls[name]) for name in plan.row_columns}
         ranks = {name: run.ranks.get(name, np.zeros(size, np.int64)) for name in plan.ranked}
         known_stamps = {n: run.stamps.get(n, np.full(size, UNCOUNTED)) for n in stamps}
-        found.append(replace(run, plan=plan, columns=columns, ranks=ranks, stamps=known_stamps))
+        found.append(but(run, plan=plan, columns=columns, ranks=ranks, stamps=known_stamps))
     return tuple(found)

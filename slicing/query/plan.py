@@ -131,9 +131,13 @@ class Plan:
             return Plan(
                 spec, schema, arrival, policy=policy
             )  # refused once more, or an argument of an aggregate has no hash
+        return like.another(spec, policy)
+
+    def another(self, spec: Spec, policy: Policy) -> Plan:
+        """One like it for an equal spec, with what is kept between pushes of its own."""
         plan, edges = object.__new__(Plan), object.__new__(EdgeSet)
-        edges.__dict__.update(like.edges.__dict__)
-        plan.__dict__.update(like.__dict__, spec=spec, edges=edges, columns=Columns(like.types, like.derived), memo={})
+        edges.__dict__.update(self.edges.__dict__)
+        plan.__dict__.update(self.__dict__, spec=spec, edges=edges, columns=Columns(self.types, self.derived), memo={})
         plan.policy = policy
         return plan
 

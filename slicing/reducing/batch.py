@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import reduce
 from itertools import pairwise
 
@@ -15,7 +15,7 @@ from slicing.cells.lanes import Feed
 from slicing.cells.ranked import RANK_FORMS
 from slicing.columns.arrow_out import array_of
 from slicing.columns.key_tables import Codes
-from slicing.columns.lazy import lazy
+from slicing.columns.lazy import but, lazy
 from slicing.columns.order import alike
 from slicing.columns.row_values import Values, values_of
 from slicing.columns.values import SIGN_BIT, buffer
@@ -178,7 +178,7 @@ class Rows:
 
     def _part(self, piece: slice) -> Rows:
         size = piece.stop - piece.start
-        part = replace(
+        part = but(
             self,
             columns={name: column.slice(piece.start, size) for name, column in self.columns.items()},
             time=self.time[piece],
@@ -203,7 +203,7 @@ class Rows:
     def take(self, index: Ints, time: Ints | None = None) -> Rows:
         """``time``: theirs, where it is known."""
         chosen = array_of(index)
-        return replace(
+        return but(
             self,
             columns={name: column.take(chosen) for name, column in self.columns.items()},
             time=self.time.take(index) if time is None else time,
@@ -216,7 +216,7 @@ class Rows:
 
     def detached(self) -> Rows:
         """A copy of these rows in memory of its own: a part of a batch would keep the whole batch in memory."""
-        return replace(
+        return but(
             self,
             columns={name: pa.concat_arrays([column]) for name, column in self.columns.items()},
             time=self.time.copy(),

@@ -10,7 +10,6 @@ cells that occur when it is.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import reduce
 from itertools import pairwise
 
@@ -23,6 +22,7 @@ from slicing.cells.lists import Lifting
 from slicing.cells.table import Cells, fused, merged, sorted_cells
 from slicing.columns.arrow_out import MANY_ROWS, table_room
 from slicing.columns.key_tables import Codes, numbered
+from slicing.columns.lazy import but
 from slicing.columns.order import begins, distinct, inverse, order_by, sorting
 from slicing.columns.values import TOP
 from slicing.kernels.cells import CODE, END, FIRST, LAST, LEVEL, ROWS, chain_rows
@@ -226,14 +226,14 @@ def reduce_suspects(rows: Rows, ends: Ints, level: Ints) -> Cells:
 def lift_rows(rows: Rows) -> Cells:
     """Each row as a cell of its own (END: its time), in the order they came."""
     cells = _lift(rows, rows.time, rows.each_code(), Scattered(np.arange(len(rows)), np.ones(len(rows), np.int64)))
-    return replace(cells, meta=np.ascontiguousarray(cells.meta[:, : ROWS + 1]))
+    return but(cells, meta=np.ascontiguousarray(cells.meta[:, : ROWS + 1]))
 
 
 def lift_ranges(rows: Rows, first: Ints, last: Ints, lanes: Sequence[Lane] | None = None) -> Cells:
     """Rows in order, each range of a key alone, as cells side by side (END: the last time), of some lanes or all."""
     code = np.zeros(first.size, np.int64) if rows.code is None else rows.code[first]
     cells = _lift(rows, rows.time[last - 1], code, Segments(first, last), lanes)
-    return replace(cells, meta=np.ascontiguousarray(cells.meta[:, : ROWS + 1]))
+    return but(cells, meta=np.ascontiguousarray(cells.meta[:, : ROWS + 1]))
 
 
 def _assemble(rows: Rows, ends: Ints, code: Ints, place: Place) -> Cells:

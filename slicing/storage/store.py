@@ -8,7 +8,7 @@ nothing to undo. Only its head is added to in place, by the last step of a push 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ from slicing.cells.ranked import ranks_used, reranked
 from slicing.cells.sessions import chains, in_runs
 from slicing.cells.table import NEVER, Cells, fused, going_on, merged, sorted_cells, taken_up
 from slicing.cells.unread import Unread
+from slicing.columns.lazy import but
 from slicing.kernels.cells import CODE, END, LEVEL
 from slicing.query.plan import Plan
 from slicing.reducing.batch import Rows
@@ -107,7 +108,7 @@ class Store:
 
     def and_runs(self, of: Store) -> Store:
         """With those of another store before its newest one, with which they are settled."""
-        return replace(self, runs=(*self.runs[:-1], *of.runs, *self.runs[-1:]))
+        return but(self, runs=(*self.runs[:-1], *of.runs, *self.runs[-1:]))
 
     def going_on(self, fresh: Cells) -> Store:
         """This store with ``fresh`` cells added. They may be changed in place, so nobody else may have them yet."""
@@ -138,7 +139,7 @@ class Store:
 
     def at_rest(self, coming: int) -> Store:
         """Runs packed that the next pushes will not merge, if they bring about so many cells."""
-        return replace(self, runs=tuple([self._rested(run, coming) for run in self.runs]))
+        return but(self, runs=tuple([self._rested(run, coming) for run in self.runs]))
 
     def _rested(self, run: Cells, coming: int) -> Cells:
         if isinstance(run, Packed):
@@ -168,13 +169,13 @@ class Store:
 
     def of_codes(self, codes: Ints) -> Store:
         """The cells of these codes, which ascend."""
-        return replace(self, runs=tuple(of_codes(run, codes) for run in self.runs))
+        return but(self, runs=tuple(of_codes(run, codes) for run in self.runs))
 
     def ending(self, after: int, until: int) -> tuple[Store, Store] | None:
         """Of sessions, the cells of keys of which a window may end or leave by then, and those of all others; None
         where one may as well look at all. What old slices of other keys could fuse waits."""
         parts = ending(self.plan, self.runs, after, until)
-        return None if parts is None else (replace(self, runs=parts[0]), replace(self, runs=parts[1]))
+        return None if parts is None else (but(self, runs=parts[0]), but(self, runs=parts[1]))
 
     def _merged(self, older: Cells, newer: Cells) -> Cells:
         return merged(older, newer, self.plan.lanes, self.plan.gaps)
@@ -209,7 +210,7 @@ class Store:
 
     def _fused(self, runs: tuple[Cells, ...], h: int, all_live: bool = False) -> Store:
         fused = self.of(tuple(left for left in (self._left(run, h, all_live) for run in runs) if len(left)))
-        return replace(fused, coarse=fused._slices_at_most()) if self.plan.edges.coarsens else fused
+        return but(fused, coarse=fused._slices_at_most()) if self.plan.edges.coarsens else fused
 
     def _left(self, table: Cells, h: int, all_live: bool) -> Cells:
         """A run without the windows that end by ``h``; ``all_live``: an open window needs each of its cells."""
@@ -272,13 +273,11 @@ class Store:
     def recoded(self, code: Ints) -> Store:
         """Codes renumbered: ``code[old]`` is the new one."""
         found = [(run, sorted_cells(run.with_meta(CODE, code[run.code]))) for run in self.runs]
-        return replace(self, runs=tuple(old.like(new) if isinstance(old, Packed) else new for old, new in found))
+        return but(self, runs=tuple(old.like(new) if isinstance(old, Packed) else new for old, new in found))
 
     def reranked(self, column: str, rank: Ints) -> Store:
         """Ranks of a column's values renumbered (order kept): ``rank[old]`` is the new one."""
-        return replace(
-            self, runs=tuple(reranked(self.plan.lanes, r, column, rank, self.plan.arrival) for r in self.runs)
-        )
+        return but(self, runs=tuple(reranked(self.plan.lanes, r, column, rank, self.plan.arrival) for r in self.runs))
 
     def ranks_used(self, column: str, size: int) -> Ints:
         """The ranks of a column's values that any cell holds."""

@@ -29,6 +29,16 @@ def test_processing_time_stamps_rows_as_they_are_pushed():
     assert op.flush().windows["n"].to_pylist() == [3]
 
 
+@pytest.mark.parametrize("streamed", [True, False])
+def test_a_clock_that_goes_on_while_aggregate_reads_closes_windows_on_the_way(streamed):
+    clock = iter(range(0, 10_000_000, 600_000))
+    spec = sl.Spec(time=sl.processing_time(lambda: next(clock)), windows={"s": sl.tumbling("1s")}, aggs=N)
+    batches = [pa.table({"v": np.arange(400_000)}) for _ in range(4)]
+    found = sl.aggregate(iter(batches) if streamed else pa.concat_tables(batches), spec)
+    assert [start.timestamp() for start in found["window_start"].to_pylist()] == [0.0, 1.0]
+    assert found["n"].to_pylist() == [800_000, 800_000]
+
+
 EACH = {"t": sl.tumbling(10), "s": sl.session(3), "w": sl.whole(), "r": sl.per_row(4), "n": sl.rows(2)}
 
 
