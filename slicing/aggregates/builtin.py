@@ -152,13 +152,14 @@ def _extreme(pick: str) -> Callable[[Aggregate, ValueType, Mapping[str, pa.DataT
     def build(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> BoundAggregate:
         lane = _values(agg, value)
         word = width(lane.kind) - (2 if pick == "min" else 1)
+        array = value.picked if value.coded else value.array
 
         def lower(b: list[Ints], pools: Pools) -> Lowered:
             empty = _empty(b[0])
             words = b[0][:, word]  # of floats that are all NaN it still is the identity: NaN
             if lane.kind != kinds.BASIC_F and empty is not None:
                 words = np.where(empty, 0, words)
-            return Lowered(value.picked(words, empty, pools.get(agg.column or "")), None)
+            return Lowered(array(words, empty, pools.get(agg.column or "")), None)
 
         return BoundAggregate((lane,), value.type, lower, frozenset({word}), word if value.as_numbers else None)
 
