@@ -61,11 +61,12 @@ def _admit(state: State, cells: Cells, changing: Cells) -> list[Panes]:
     watermark = BEGIN if state.watermark is None else state.watermark
     if len(changing) and state.watermark is not None and plan.revises:
         late = _late(state, changing)
-    if plan.tells_runs:
-        state.store = state.store.going_on(merged(cells, changing, plan.lanes, plan.gaps) if len(changing) else cells)
-        return late
-    if plan.fires and plan.fragments:
-        _put_beside(state, merged(cells, changing, plan.lanes, plan.gaps) if len(changing) else cells)
+    if plan.tells_runs or (plan.fires and plan.fragments):
+        fresh = news(plan, merged(cells, changing, plan.lanes, plan.gaps) if len(changing) else cells)
+        if plan.tells_runs:
+            state.store = state.store.going_on(fresh)
+        else:
+            _put_beside(state, fresh)
         return late
     if plan.fires:
         _put_apart(state, cells, BEGIN)

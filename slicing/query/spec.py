@@ -517,12 +517,6 @@ class Spec:
                 f"time=sl.processing_time() gives a row that is taken back (op={self.op!r}) another time than it had; "
                 "use a time column"
             )
-        whole = [name for name in self.triggers() if isinstance(self.windows[name], Whole)]
-        if whole:
-            raise ValueError(
-                f"windows[{whole[0]!r}] is whole(), whose first and last row may be taken back (op={self.op!r}), and a "
-                "trigger would report it with other bounds each time; give triggers to other windows by name"
-            )
         if self.idle is not None:
             raise ValueError(
                 f"idle={str(self.idle)!r} ends a key for good, and op={self.op!r} takes rows back; use one of the two"
