@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slicing.aggregates.aggregate import Formula
+from slicing.aggregates.builtin import count
 from slicing.closing.wide import check_layout, widened
 from slicing.columns.arrow_io import gathered, one_piece
 from slicing.columns.dictionaries import unified
@@ -22,7 +25,7 @@ from slicing.operator import Operator
 from slicing.query.plan import Plan
 from slicing.query.policy import DEFAULT, Policy
 from slicing.query.rollup import over_parts, part_name, spec_of
-from slicing.query.spec import ProcessingTime, Spec
+from slicing.query.spec import FrozenMap, ProcessingTime, Spec
 from slicing.system.arguments import says_arguments
 from slicing.system.progress import counted
 from slicing.system.threads import cores
@@ -142,16 +145,13 @@ def _in_turn(operator: Operator, held: Sequence[pa.RecordBatch], rows: int) -> l
     all of them cost 1.4 s of CPU, most of it for memory that is touched once, those of a piece at a time 0.5 s. 10 M
     rows kept for windows of 1000, 20 % of them late: 14 -> 34 M rows/s; in order by 1000 keys, windows of 100: 8 -> 27.
     """
-    first = held[0].slice(0, FIRST_ROWS)
-    looked = Operator(operator.spec, policy=operator._policy)
-    looked.push(first)
-    if _may_pay(looked, first):
+    if _may_pay(operator, held[0].slice(0, FIRST_ROWS)):
         pieces = [b.slice(at, rows) for b in held for at in range(0, b.num_rows, rows)]
         operator.push(pieces[0])
         state = operator._state
         assert state is not None
         pays = state.plan.keeps_rows or _many_results(state, pieces[0].num_rows)
-        until = _least_to_come(state, pieces) if pays else None
+        until = _least_to_come(state.plan, pieces) if pays else None
         if until is not None:
             closed = [operator._advance(int(until[0])).windows]
             for piece, upto in zip(pieces[1:], until[1:], strict=True):
@@ -164,13 +164,18 @@ def _in_turn(operator: Operator, held: Sequence[pa.RecordBatch], rows: int) -> l
     return []
 
 
-def _may_pay(looked: Operator, first: pa.RecordBatch) -> bool:
-    """Whether the first rows, which an operator of their own has taken, are worth a look at more of them."""
-    state = looked._state
-    assert state is not None
-    if not _gives_in_order(state.plan):
+def _may_pay(operator: Operator, first: pa.RecordBatch) -> bool:
+    """Whether the first rows are worth a look at more of them: rows have to be put in order, or there are so many
+    results. To know how many, an operator of their own counts them: a user's functions see each row once."""
+    plan = Plan.of(operator.spec, first.schema, policy=operator._policy)
+    if not _gives_in_order(plan):
         return False
-    return _sorts_rows(state, first) if state.plan.keeps_rows else _many_results(state, first.num_rows)
+    if plan.keeps_rows:
+        return _sorts_rows(plan, first)
+    counts: FrozenMap[Formula] = FrozenMap(dict.fromkeys(operator.spec.aggs, count()))
+    looked = Operator(replace(operator.spec, aggs=counts), policy=operator._policy)
+    looked.push(first)
+    return looked._state is not None and _many_results(looked._state, first.num_rows)
 
 
 def _gives_in_order(plan: Plan) -> bool:
@@ -186,26 +191,26 @@ def _many_results(state: State, rows: int) -> bool:
     return len(state.store) * DENSE > rows
 
 
-def _sorts_rows(state: State, first: pa.RecordBatch) -> bool:
+def _sorts_rows(plan: Plan, first: pa.RecordBatch) -> bool:
     """Whether rows are kept that have to be put in order, by key or by time. Others are read where they lie."""
-    times = _times(state, first)
-    return bool(state.plan.spec.by) or (times is not None and bool((times[1:] < times[:-1]).any()))
+    times = _times(plan, first)
+    return bool(plan.spec.by) or (times is not None and bool((times[1:] < times[:-1]).any()))
 
 
-def _times(state: State, piece: pa.RecordBatch) -> Ints | None:
+def _times(plan: Plan, piece: pa.RecordBatch) -> Ints | None:
     """Those that are there; None where the data does not have them."""
-    measure, name = state.plan.measure, state.plan.spec.time
+    measure, name = plan.measure, plan.spec.time
     if not isinstance(name, str) or measure.is_uint64:
         return None
     column = piece.column(name)
     return measure.words(column.drop_null() if column.null_count else column)
 
 
-def _least_to_come(state: State, pieces: Sequence[pa.RecordBatch]) -> Ints | None:
+def _least_to_come(plan: Plan, pieces: Sequence[pa.RecordBatch]) -> Ints | None:
     """What no row after each piece comes before; None where rows are in no order."""
     low, high = np.full((2, len(pieces) + 1), LIMIT)
     for i, piece in enumerate(pieces):
-        times = _times(state, piece)
+        times = _times(plan, piece)
         if times is None:
             return None
         if times.size:

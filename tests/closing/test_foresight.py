@@ -152,3 +152,19 @@ def test_whole_numbers_far_out(first):
 def test_missing_columns_are_named():
     with pytest.raises(ValueError, match="its columns are t, k, v"):
         in_pieces(rows(8), sl.Spec("t", {"w": sl.tumbling("1s")}, {"s": sl.sum("other")}))
+
+
+@pytest.mark.parametrize("name", ["tumbling", "rows"])
+def test_users_functions_see_each_row_once(name, capsys):
+    """One that prints would tell: nothing is tried on the first rows."""
+
+    def lift(v):
+        if v == 977:
+            print("seen")
+        return v
+
+    add = sl.udaf("add", lift, lambda a, b: a + b, lambda s: s, 0.0, inputs=["v"], commutative=True)
+    data = rows(3)
+    data = data.set_column(2, "v", pa.array([977, *data["v"].to_pylist()[1:]]))
+    found = in_pieces(data, sl.Spec("t", (WINDOWS | OF_ROWS)[name], {"x": add}, by="k"))
+    assert found.num_rows > ROWS // 4 and capsys.readouterr().out == "seen\n"

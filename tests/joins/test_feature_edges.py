@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 import slicing as sl
+from slicing.joins.features import fused
 
 N = {"n": sl.count()}
 HOUR = 3600 * 10**9
@@ -199,6 +200,17 @@ def test_a_label_that_waits_keeps_the_rows_that_it_tells_apart() -> None:
         {"n_r": 3, "v_r": 193, "most_r": 72, "last_r": 72}
     ]
     assert (out.stats.kept, out.stats.slices) == (0, 0)
+
+
+def test_of_very_many_slices_those_of_late_events_are_counted_beside_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fused, "AT_ONCE", 6)
+    op = sl.FeatureOperator(spec(aggs=SUMS, ranges={"r": 300}, tail=10, wait=False, watermark=sl.manual()))
+    op.push(labels(1)[:0], events(*range(100, 200, 10)))
+    assert op.advance(labels=250).stats.slices == 10
+    counted = [op.push_events(events(time)).stats.slices for time in (105, 106, 115, 125, 135, 145, 155)]
+    assert counted == [11, 11, 12, 13, 14, 15, 10]  # until the second table is more than half of the first
+    row = op.push_labels(labels(260)).rows.to_pylist()[0]
+    assert (row["n_r"], row["v_r"]) == (17, sum(range(100, 200, 10)) + 106 + sum(range(105, 156, 10)))
 
 
 def test_an_event_that_comes_late_joins_its_slice() -> None:

@@ -23,7 +23,8 @@ class FeatureOutput:
     stats : Stats
         Of this push: ``labels`` and ``events`` (rows pushed), ``answered`` (labels), ``late_labels``,
         ``late_events``, ``null_time``. Of what is kept after it: ``waiting`` (labels), ``kept`` (events), ``slices``
-        (partials of events that no label tells apart, with ``tail``) and ``bytes``.
+        (partials of events that no label tells apart, with ``tail``: one a key and slice, and of more than 65,536 a
+        second one where later pushes brought events of the same slice, until these are merged) and ``bytes``.
     watermark : object
         No later result has a label's time before it; None while nothing is known.
 
