@@ -1,6 +1,44 @@
-"""What all tests share: a Spark that starts quickly."""
+"""What all tests share: a Spark that starts quickly, and the order of files."""
 
 import os
+import zipfile
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
 
 # Queries of tests are short: a JVM that compiles lightly and collects by one thread answers them with less CPU.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+LIGHT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+def without_forks() -> list[str]:
+    """Settings of Spark that keep Hadoop from starting `chmod` for each local file, and a second one for its checksum.
+
+    A file is written beside its place and renamed, as before; by the default there are as many as twenty a micro-batch.
+    """
+    found = find_spec("pyspark")
+    if found is None or found.origin is None:
+        return []
+    (jar,) = (Path(found.origin).parent / "jars").glob("spark-sql_*.jar")
+    with zipfile.ZipFile(jar) as archive:  # it lies in another package since Spark 4.1
+        entries = [name for name in archive.namelist() if name.endswith("/FileSystemBasedCheckpointFileManager.class")]
+    manager = entries[0].removesuffix(".class").replace("/", ".")
+    return [
+        "-Dspark.hadoop.fs.file.impl=org.apache.hadoop.fs.RawLocalFileSystem",
+        f"-Dspark.sql.streaming.checkpointFileManagerClass={manager}",
+    ]
+
+
+if "SPARK_SUBMIT_OPTS" not in os.environ:  # processes of tests have it from this one
+    os.environ["SPARK_SUBMIT_OPTS"] = " ".join([LIGHT, *without_forks()])
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that take minutes come first, so that no process is left with one of them in the end."""
+    items.sort(key=lambda item: rank(item.path))
+
+
+def rank(path: Path) -> int:
+    if path.name == "test_spark_chaos.py":
+        return 0
+    return 1 if path.parent.name == "spark" else 2

@@ -195,7 +195,7 @@ def drive(base: Path, sink: str, query_of: str, state: str) -> None:
         "spark.driver.extraJavaOptions": java,
         "spark.executor.extraJavaOptions": java,
     }
-    spark = session("local-cluster[2,1,512]", **more)
+    spark = session(os.environ["CHAOS_MASTER"], **more)
     spec: Any = SPECS[query_of]
     reader = spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1)
     source = reader.parquet(str(base / "in"))
@@ -418,9 +418,12 @@ class OnStore:
 
 
 class Chaos:
-    def __init__(self, base: Path, sink: str, chance: random.Random, query: str, state: str, classes: str) -> None:
+    def __init__(
+        self, base: Path, sink: str, chance: random.Random, query: str, state: str, classes: str, executors: int
+    ) -> None:
         self.base, self.sink, self.chance, self.query = base, sink, chance, query
         self.classes = classes  # an archive of those that a JVM begins with; it goes without where there is none
+        self.master = f"local-cluster[{executors},{2 // executors},512]"
         self.state: Any = OnStore() if state == "s3" else OnDisk(base / "state")
         self.edition = 0  # versions of it that there were
         self.done: Counter[str] = Counter()
@@ -456,7 +459,8 @@ class Chaos:
         here, edition = str(Path(__file__).resolve().parent), str(self.base / "edition")
         known = os.pathsep.join([edition, here])
         local = {"SPARK_LOCAL_DIRS": str(self.base / "local"), "PYTHONPATH": known, "SLICING_UNDER_TEST": edition}
-        local |= {"CHAOS_QUERY": self.query, "CHAOS_JAVA": f"{JAVA} -XX:SharedArchiveFile={self.classes}"}
+        local |= {"CHAOS_QUERY": self.query, "CHAOS_MASTER": self.master}
+        local |= {"CHAOS_JAVA": f"{JAVA} -XX:SharedArchiveFile={self.classes}"}
         return subprocess.Popen(
             command, stdout=self.log, stderr=self.log, cwd=self.base, env=os.environ | local, start_new_session=True
         )
@@ -632,10 +636,11 @@ def run(
     query: str = "windows",
     state: str = "local",
     classes: str = "none",
+    executors: int = 2,
 ) -> str:
-    """Do one of each of ``kinds``, in their order; what came of it, or an error."""
+    """Do one of each of ``kinds``, in their order; what came of it, or an error. Executors have two cores in all."""
     with tempfile.TemporaryDirectory() as temporary:
-        chaos = Chaos(Path(temporary), sink, random.Random(seed), query, state, classes)
+        chaos = Chaos(Path(temporary), sink, random.Random(seed), query, state, classes, executors)
         try:
             for number, kind in enumerate(kinds):
                 chaos.strike(kind)

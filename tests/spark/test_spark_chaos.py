@@ -26,12 +26,12 @@ def test_nothing_is_lost_or_doubled_when_processes_are_killed(classes: str) -> N
 
 def test_a_join_of_two_streams_loses_nothing_either(classes: str) -> None:
     kinds = ["worker after its state", "worker", "driver before its commit", "twin task"]
-    told = run(kinds, "files", seed=3, loud=False, query="join", classes=classes)
+    told = run(kinds, "files", seed=3, loud=False, query="join", classes=classes, executors=1)
     assert "3 kills, 1 other injections" in told
     assert "0 lost, 0 extra" in told
 
 
 def test_what_operators_and_sinks_do_to_a_query_loses_nothing(classes: str) -> None:
-    told = run(OF_FOREACH, "foreachBatch", seed=2, loud=False, classes=classes)
+    told = run(OF_FOREACH, "foreachBatch", seed=2, loud=False, classes=classes, executors=1)
     assert f"{len(OF_FOREACH)} other injections" in told
     assert "0 lost, 0 extra" in told
