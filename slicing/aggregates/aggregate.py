@@ -17,8 +17,9 @@ import pyarrow.compute as pc
 
 from slicing.aggregates.arithmetic import Lowered, calculated
 from slicing.cells.lanes import Lane
+from slicing.columns.dictionaries import unordered
 from slicing.columns.expressions import column_or_derived, likely_type
-from slicing.columns.values import BOOL, DURATION, FLOAT, INTEGER, NESTED, NUMERIC, RANKED, TIME, ValueType, given_out
+from slicing.columns.values import BOOL, DURATION, FLOAT, INTEGER, NESTED, NUMERIC, RANKED, TIME, ValueType
 from slicing.kernels.combine import EXTREME
 
 Block = Any  # see slicing.cells.blocks
@@ -293,7 +294,7 @@ class Definition(NamedTuple):
         given = types.get(str(agg.return_ or agg.column)) if agg.function in _PICKED else None
         if given is None or not pa.types.is_dictionary(given):
             return bound
-        return replace(bound, coded=given_out(given))
+        return replace(bound, coded=unordered(given))
 
     def _bound(self, agg: Aggregate, types: Mapping[str, pa.DataType]) -> BoundAggregate:
         if agg.column is None:

@@ -6,11 +6,17 @@ import pyarrow as pa
 
 from slicing.columns.arrow_io import one_piece
 from slicing.columns.arrow_out import is_short_decimal
+from slicing.columns.values import given_out
 
 
 def room_of(type: pa.DictionaryType) -> int:
     """How many values its indices tell apart."""
     return 1 << int(type.index_type.bit_width) - pa.types.is_signed_integer(type.index_type)
+
+
+def unordered(type: pa.DictionaryType) -> pa.DictionaryType:
+    """The type that values of such a column come back in: nobody keeps the order of its dictionary."""
+    return pa.dictionary(type.index_type, given_out(type.value_type))
 
 
 def coded(values: pa.Array | pa.ChunkedArray, type: pa.DictionaryType) -> pa.Array | pa.ChunkedArray:

@@ -17,9 +17,8 @@ from slicing.aggregates.builtin import count, first, last, min
 from slicing.closing.output import Output, Stats
 from slicing.columns.arrow_io import one_piece
 from slicing.columns.arrow_out import array_of
-from slicing.columns.dictionaries import coded
+from slicing.columns.dictionaries import coded, unordered
 from slicing.columns.sources import one_batch
-from slicing.columns.values import given_out
 from slicing.joins.seen import Seen, key_types
 from slicing.joins.snapshot import read_parts, write_parts
 from slicing.operator import Operator
@@ -246,7 +245,7 @@ class Distinct:
         for at, name in enumerate(rows.column_names):
             type = self._columns.field(name).type if self._columns is not None else None
             if type is not None and pa.types.is_dictionary(type):
-                rows = rows.set_column(at, name, coded(rows[name], given_out(type)))
+                rows = rows.set_column(at, name, coded(rows[name], unordered(type)))
         return rows
 
 

@@ -230,3 +230,12 @@ def test_sketches_read_values_and_not_indices(type):
     pieces = pa.chunked_array([whole.slice(0, 4), plain.slice(4).dictionary_encode()])
     for column in (whole, narrow, pieces):
         assert sl.aggregate(pa.table({"t": range(10), "v": column}), spec).to_pylist() == wanted
+
+
+def test_no_order_is_claimed_of_values_that_come_in_another_one():
+    """Values are compared as texts are; a dictionary in another order than the column's must not be called ordered."""
+    column = pa.DictionaryArray.from_arrays(pa.array([0, 1], INT8), ["low", "high"], ordered=True)
+    data = rows(["x", "x"], pa.string()).set_column(3, "c", column)
+    found = sl.aggregate(data, spec(aggs={"last": sl.last("c"), "most": sl.max("c")}))
+    assert found.schema.field("last").type == pa.dictionary(INT8, pa.string(), ordered=False)
+    assert (found["last"].to_pylist(), found["most"].to_pylist()) == (["high"], ["low"])
