@@ -201,6 +201,19 @@ def test_every_push_is_as_the_oracle_says(seed: int) -> None:
     check(seed)
 
 
+@pytest.mark.parametrize(("share", "size", "cut"), [(0.29, 100, 29), (0.57, 100, 57), (0.07, 100, 7), (0.7, 10**17, 7)])
+def test_a_share_is_taken_as_it_is_written(share: float, size: int, cut: int) -> None:
+    """0.29 of 100 is 28.999... in floats."""
+    cut = cut if size == 100 else cut * 10**16
+    spec = sl.Spec(
+        *("t", {"w": sl.tumbling(size)}, AGGS, "k", sl.manual()), emit="updates", trigger=sl.after_share(share)
+    )
+    op = sl.Operator(spec)
+    op.push(batch([(size + cut - 1, "x", 1), (size + cut, "x", 2)]))
+    assert op.advance(size + cut - 1).windows.num_rows == 0
+    assert [row[4][0] for row in plain(op.advance(size + cut).windows)] == [1]
+
+
 @pytest.mark.parametrize("emit", ["updates", "changes", "parts"])
 def test_windows_with_triggers_of_different_kinds_are_each_as_if_alone(emit: str) -> None:
     windows = {name: sl.sliding(20, 10) for name in "abcd"}
