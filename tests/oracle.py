@@ -545,10 +545,12 @@ class Oracle:
                 continue
             windows = self.query["windows"].values()
             verdicts = [late_here for window in windows for late_here in self._verdicts(window, time)]
-            ended = self.idle is not None and time + self.idle + self.lateness <= self.watermark
-            if not verdicts:
+            ended = self.watermark == inf  # there should be no more rows
+            if self.idle is not None:
+                ended = ended or time + self.idle + self.lateness <= self.watermark
+            if not verdicts and self.watermark < inf:
                 stats["outside"] += 1
-            elif all(verdicts) or ended:
+            elif ended or all(verdicts):
                 stats["late"] += 1
                 late.append({**values, "reason": "late"})
             else:
@@ -741,6 +743,8 @@ class Oracle:
         in_time = [r for r in in_time if r.time >= window.get("origin", -inf) and r.arrival >= window.get("arrived", 0)]
         if not in_time:
             return []
+        if self.idle is not None and in_time[0].time - window.get("origin", inf) >= self.idle:
+            window = {name: value for name, value in window.items() if name != "origin"}  # this key began after it
         found = []
         for start, end, members, closed, ranks, anchor in OF_ROWS[window["kind"]](window, in_time):
             if closed is not None and closed + self.lateness < before:
