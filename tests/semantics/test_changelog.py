@@ -300,6 +300,20 @@ def test_rows_that_cancel_within_a_push_are_no_news_of_a_whole_stream(early: sl.
     assert left == {("w", 1, 1, ()): {"n": 1, "m": 5}}
 
 
+@pytest.mark.parametrize("early", [sl.each_push(), sl.by_hand()], ids=repr)
+@pytest.mark.parametrize("aggs", [{"n": sl.count()}, {"m": sl.max("v"), "s": sl.sum("f")}], ids=["words", "lists"])
+def test_rows_that_cancel_within_a_push_are_no_news_of_a_window(aggs: dict[str, Any], early: sl.Trigger) -> None:
+    spec = sl.Spec("t", {"w": sl.tumbling(50)}, aggs, op="op", emit="changes", watermark=sl.bounded(9), trigger=early)
+    op, seen = sl.Operator(spec), []
+    for text in ("+1 a 5", "+5 a 7", "+9 a 8, -9 a 8", "-9 a 9, +9 a 9", "+9 a 6, -9 a 6, -5 a 7"):
+        given = rows_of(text)
+        given = given.append_column("f", given["v"].cast(pa.float64()))
+        rows = plain_rows(op.push(given).windows)
+        rows += plain_rows(op.fire().windows) if early == sl.by_hand() else []
+        seen.append([row["op"] for row in rows])
+    assert seen == [["+"], ["-", "+"], [], [], ["-", "+"]]
+
+
 @pytest.mark.parametrize("case", range(0, CASES, 4))
 def test_readers_and_places_give_the_same(case: int) -> None:
     """What Spark does, without it: rows read here and there, merged where their keys are."""
