@@ -81,6 +81,7 @@ class Policy:
     # 1 M events, 100,000 labels with ranges of 17, 83 and 333: 25 ms one by one, 55 from what they have in common
     long_ranges: int = 64  # times the events of a run in all ranges: those are not reduced one by one
     thread_labels: int = 1 << 12  # labels that are worth a second thread
+    slices_at_once: int = 1 << 16  # of events that are one table; of more of them one is at least twice the next
     sparse_reach: int = 8  # times as many rows of a run as labels reach are looked through
 
     # all of the data at once

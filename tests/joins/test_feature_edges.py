@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import slicing as sl
-from slicing.joins.features import fused
+from slicing.query.policy import Policy
 
 N = {"n": sl.count()}
 HOUR = 3600 * 10**9
@@ -202,9 +202,9 @@ def test_a_label_that_waits_keeps_the_rows_that_it_tells_apart() -> None:
     assert (out.stats.kept, out.stats.slices) == (0, 0)
 
 
-def test_of_very_many_slices_those_of_late_events_are_counted_beside_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fused, "AT_ONCE", 6)
-    op = sl.FeatureOperator(spec(aggs=SUMS, ranges={"r": 300}, tail=10, wait=False, watermark=sl.manual()))
+def test_of_very_many_slices_those_of_late_events_are_counted_beside_them() -> None:
+    asked = spec(aggs=SUMS, ranges={"r": 300}, tail=10, wait=False, watermark=sl.manual())
+    op = sl.FeatureOperator(asked, policy=Policy(slices_at_once=6))
     op.push(labels(1)[:0], events(*range(100, 200, 10)))
     assert op.advance(labels=250).stats.slices == 10
     counted = [op.push_events(events(time)).stats.slices for time in (105, 106, 115, 125, 135, 145, 155)]

@@ -24,14 +24,13 @@ from slicing.reducing.reduce import lift_ranges
 
 Ints = npt.NDArray[np.int64]
 
-AT_ONCE = 1 << 16  # slices that are one table whatever comes; of more of them one table is at least twice the next
 OLD = -1  # the arrival of rows of slices: before that of all rows, which are numbered from 0 on
 ARRIVAL = {kinds.FIRST: 3, kinds.LAST: 3, kinds.ARG: 4}  # the word that has it
 
 
 def fused(plan: FeaturePlan, events: Side, first: int) -> Side:
     """The events with those as slices that labels from a time on do not tell apart."""
-    aggs, within = plan.aggs, plan.within
+    aggs, within, most = plan.aggs, plan.within, plan.policy.slices_at_once
     assert aggs is not None
     until = within.apart(first)
     parts, keep = [], []
@@ -45,9 +44,9 @@ def fused(plan: FeaturePlan, events: Side, first: int) -> Side:
     tables = list(events.slices)
     if parts:
         tables.append(_settled(aggs, _merged(aggs, within, parts, first)))
-    while len(tables) > 1 and len(tables[-2]) < max(2 * len(tables[-1]), AT_ONCE):
+    while len(tables) > 1 and len(tables[-2]) < max(2 * len(tables[-1]), most):
         tables[-2:] = [_merged(aggs, within, tables[-2:], first)]
-    if not parts and len(tables) == 1 and len(tables[0]) <= AT_ONCE:
+    if not parts and len(tables) == 1 and len(tables[0]) <= most:
         tables = [_merged(aggs, within, tables, first)]
     return events.without(keep).sliced(tables)
 
