@@ -505,6 +505,25 @@ def test_sessions_and_whole_streams_are_taken_back(seed: int) -> None:
     assert unordered(plain(op.flush().windows)) == unordered(wanted), spec
 
 
+@pytest.mark.parametrize("trigger", [sl.each_push(), sl.by_hand(), Clock.trigger], ids=repr)
+def test_a_row_between_reported_sessions_takes_back_each_of_them(trigger: sl.Trigger) -> None:
+    begin = 1_700_000_000_000_000_000
+    windows = {"s": sl.session(5)}
+    op = sl.Operator(sl.Spec("t", windows, AGGS, "k", sl.bounded(100), emit="changes", trigger=trigger))
+    seen, Clock.now = [], 0
+    for times in ([0], [1], [10, 19], [6, 14]):
+        Clock.now += 5
+        rows = plain(op.push(batch([(begin + time, "x", time) for time in times])).windows)
+        rows += plain(op.fire().windows) if trigger == sl.by_hand() else []
+        seen.append(sorted((row[-1], row[2] - begin, row[0] - begin, row[4][0]) for row in rows))
+        op = sl.Operator.restore(op.spec, op.snapshot())
+    gone = [("-", 0, 6, 2), ("-", 10, 15, 1), ("-", 19, 24, 1)]
+    assert seen[-2:] == [
+        sorted([("+", 10, 15, 1), ("+", 19, 24, 1), *([("+", 0, 6, 2)] if not seen[1] else [])]),
+        [("+", 0, 24, 6), *gone],
+    ]
+
+
 @pytest.mark.parametrize("seed", range(CASES // 4))
 def test_cuts_of_sessions_are_the_same_for_every_split_and_order(seed: int) -> None:
     rng = random.Random(seed)
