@@ -182,7 +182,11 @@ REFUSED = {
     "two times": ({"time": '"t"\nprocessing_time = true'}, 'needs either time = "column", or processing_time = true'),
     "unknown window": ({"w": "tumblng('1m')"}, "windows.w = \"tumblng('1m')\": tumblng is not known; did you mean tum"),
     "wrong argument": ({"w": "tumbling('1x')"}, "windows.w = \"tumbling('1x')\": size must be a positive duration"),
-    "too many": ({"w": "tumbling('1m', 1, 2, 3)"}, "windows.w = \"tumbling('1m', 1, 2, 3)\": tumbling() takes"),
+    "too many": (
+        {"w": "tumbling('1m', 1, 2, 3)"},
+        "windows.w = \"tumbling('1m', 1, 2, 3)\": sl.tumbling takes at most 2 arguments without a name (size, offset)",
+    ),
+    "unknown argument": ({"w": "tumbling(sise='1m')"}, "sl.tumbling has no argument 'sise'; did you mean size?"),
     "an aggregate": ({"w": "count()"}, "count is not known; known are calendar, col, cumulate"),
     "code": ({"a": "__import__('os').system('true')"}, "is not known"),
     "attribute": ({"a": "sum.__globals__"}, "is none of the calls, columns and values"),
