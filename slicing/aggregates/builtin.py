@@ -234,7 +234,7 @@ def _arg(pick: str) -> Callable[[Aggregate, ValueType, Mapping[str, pa.DataType]
     def build(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> BoundAggregate:
         assert agg.column is not None and agg.return_ is not None
         if not isinstance(agg.return_, str):
-            return _struct(agg, value, types, [replace(agg, return_=name) for name in agg.return_], build)
+            return _struct(value, types, [replace(agg, return_=name) for name in agg.return_], build)
         result, returned = ValueType.of(types[agg.return_], agg.return_), agg.return_
 
         def lower(b: list[Ints], pools: Pools) -> Lowered:
@@ -248,7 +248,6 @@ def _arg(pick: str) -> Callable[[Aggregate, ValueType, Mapping[str, pa.DataType]
 
 
 def _struct(
-    agg: Aggregate,
     value: ValueType,
     types: Mapping[str, pa.DataType],
     parts: list[Aggregate],

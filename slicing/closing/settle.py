@@ -35,7 +35,7 @@ def settled(
     blocks = answers.whole()
     rows = blocks[plan.lanes.index(ROWS)][:, 0]
     wrong, nothing, shows = rows < 0, rows == 0, answers.shows
-    for lane, found in _lanes(plan, answers, blocks):
+    for lane, found in _lanes(plan, blocks):
         bad = found.below | (nothing & found.left)
         bad = _seen(plan, answers, lane, bad)
         wrong = wrong | bad
@@ -73,7 +73,7 @@ def news(plan: Plan, cells: Cells) -> Cells:
     return cells if new.all() else cells.take(np.flatnonzero(new))
 
 
-def _lanes(plan: Plan, answers: Answers, blocks: tuple[Block, ...]) -> Iterator[tuple[Lane, Unmatched]]:
+def _lanes(plan: Plan, blocks: tuple[Block, ...]) -> Iterator[tuple[Lane, Unmatched]]:
     """Each lane, and what is wrong with it; the two sides of one lane together."""
     for lane, block in zip(plan.lanes, blocks, strict=True):
         if not isinstance(lane.flag, Side):
@@ -114,7 +114,7 @@ def _refuse(
     partial = row if answers.shows is None else int(answers.shows[row])
     what = "more rows were taken back than there were"
     if rows[partial] >= 0:
-        lanes = ((lane, found.below | ((rows == 0) & found.left)) for lane, found in _lanes(plan, answers, blocks))
+        lanes = ((lane, found.below | ((rows == 0) & found.left)) for lane, found in _lanes(plan, blocks))
         lane = next(lane for lane, bad in lanes if bad[partial])
         what = f"of column {lane.feeds[0].column!r} values were taken back that were not there"
     start, end = (

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from slicing.columns.arrow_out import array_of, is_short_decimal
 from slicing.columns.lazy import lazy
-from slicing.kernels.ranges import extreme_keys, floats_of_keys
+from slicing.kernels.ranges import floats_of_keys, keys_of_floats
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -260,7 +260,7 @@ def float_words(x: Floats) -> Ints:
     if x.size >= MANY:
         bits.setflags(write=False)  # as Arrow's buffers are: a kernel is compiled once
         words = np.empty(x.size, np.int64)
-        extreme_keys(bits, False, words)
+        keys_of_floats(bits, words)
         return words
     words = bits >> 63
     words &= TOP

@@ -231,7 +231,7 @@ class Distinct:
         return self._seen
 
     def _output(self, out: Output) -> DistinctOutput:
-        rows = self._typed(_unpacked(self.spec, out.windows))
+        rows = self._typed(_unpacked(out.windows))
         if rows.num_columns == 0 and self._columns is not None:
             rows = self._columns.empty_table()
         late = out.late
@@ -293,7 +293,7 @@ def _packed(spec: DistinctSpec, given: pa.RecordBatch, arrived: int) -> pa.Recor
     return pa.RecordBatch.from_arrays([*(given.column(name) for name in asked), whole], [*asked, ROW])
 
 
-def _unpacked(spec: DistinctSpec, windows: pa.Table) -> pa.Table:
+def _unpacked(windows: pa.Table) -> pa.Table:
     if ROW not in windows.column_names:  # none, or with keep="any" how many rows windows had
         return pa.table({})
     rows = windows[ROW]

@@ -34,7 +34,7 @@ from slicing.joins.progress import Marks
 from slicing.joins.spec import RIGHT_ALONE, JoinSpec
 from slicing.joins.state import JoinState, clipped
 from slicing.joins.step import Task
-from slicing.joins.two_sided import TwoSided, seen
+from slicing.joins.two_sided import Out, TwoSided, seen
 from slicing.joins.within import LEAST, LEFT, MOST, RIGHT
 from slicing.kernels.table import hash_words
 from slicing.query.spec import Spec
@@ -104,7 +104,7 @@ def _fresh(spec: Asked) -> JoinOperator | FeatureOperator:
     return FeatureOperator(spec) if isinstance(spec, FeatureSpec) else JoinOperator(spec)
 
 
-def state_of(operator: TwoSided) -> JoinState:
+def state_of(operator: TwoSided[Any]) -> JoinState:
     assert operator._state is not None
     return operator._state
 
@@ -288,7 +288,7 @@ def unpacked(plan: TwoSides, blob: bytes) -> Arrived:
     return Arrived(told["side"], told, batch, table_of(late[0]) if late else None)
 
 
-def admit(operator: TwoSided, blobs: Iterable[bytes], prompt: bool = True) -> Any:
+def admit(operator: TwoSided[Out], blobs: Iterable[bytes], prompt: bool = True) -> Out:
     """Let the rows of one batch enter, then let go what the watermarks have passed.
 
     ``prompt``: the watermarks of all rows, those of this batch too, as ``JoinOperator.push`` has it. Otherwise those of

@@ -9,7 +9,7 @@ from slicing.columns.key_marks import KeyMarks
 from slicing.joins.pairs import find
 from slicing.joins.plan import JoinPlan, TwoSides
 from slicing.joins.progress import Marks
-from slicing.joins.sides import UNFIT, Done, Run, Side
+from slicing.joins.sides import UNFIT, Done, Run, Side, not_done
 from slicing.joins.within import LEAST, MOST, RIGHT, Band
 from slicing.kernels.band import latest_of_codes, least_of_codes
 
@@ -47,11 +47,9 @@ def chosen_still(
 
 def _reached_or_later(plan: JoinPlan, left: Side, run: Run, until: int | None, done: Done | None) -> Mask | None:
     """Rows after a time, or not before the one of their code, and those that a waiting left row reaches."""
-    if done is None and (until is None or run.low > until):
+    keep = not_done(run, until, done)
+    if keep is None:
         return None
-    keep: Mask = np.ones(len(run), np.bool_) if until is None else run.time > until
-    if done is not None:
-        keep = keep & ~done.rows(run)
     passed = np.flatnonzero(~keep)
     found = find(plan.within, RIGHT, run.take(passed), np.arange(passed.size), left.runs)
     keep[passed[found.total > 0]] = True

@@ -22,7 +22,7 @@ from slicing.query.policy import Policy
 from slicing.system.arguments import at_least_one, says_arguments
 
 
-class JoinOperator(TwoSided):
+class JoinOperator(TwoSided[JoinOutput]):
     """A join of two streams, in one process.
 
     ``push_left``, ``push_right`` and ``push`` take anything with the Arrow C interface; the first push of a side fixes
@@ -76,18 +76,15 @@ class JoinOperator(TwoSided):
             The pairs that these rows make with rows that came before, and rows without a partner that are known to
             have none.
         """
-        out: JoinOutput = self._push({LEFT: one_batch(data)})
-        return out
+        return self._push({LEFT: one_batch(data)})
 
     def push_right(self, data: object) -> JoinOutput:
         """Take rows of the right side; give what they complete (as :meth:`push_left`)."""
-        out: JoinOutput = self._push({RIGHT: one_batch(data)})
-        return out
+        return self._push({RIGHT: one_batch(data)})
 
     def push(self, left: object, right: object) -> JoinOutput:
         """Take rows of both sides, all judged by the watermarks before the push; give what they complete."""
-        out: JoinOutput = self._push({LEFT: one_batch(left), RIGHT: one_batch(right)})
-        return out
+        return self._push({LEFT: one_batch(left), RIGHT: one_batch(right)})
 
     def advance(
         self, left: object = None, right: object = None, *, left_marks: object = None, right_marks: object = None
@@ -105,13 +102,11 @@ class JoinOperator(TwoSided):
             rows of the key come at all. A key's watermark is the larger of its side's and its own mark: its late rows
             are judged by it, and rows of that key on the other side leave by it.
         """
-        out: JoinOutput = self._advance(left, right, {LEFT: left_marks, RIGHT: right_marks})
-        return out
+        return self._advance(left, right, {LEFT: left_marks, RIGHT: right_marks})
 
     def flush(self) -> JoinOutput:
         """End of both streams: give everything that is still to come."""
-        out: JoinOutput = super().flush()
-        return out
+        return super().flush()
 
     def whole(self, left: pa.RecordBatch, right: pa.RecordBatch) -> pa.Table:
         """All rows of two tables, in the order of :func:`join`."""

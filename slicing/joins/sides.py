@@ -96,6 +96,14 @@ class Done:
         return done
 
 
+def not_done(run: Run | Slices, until: int | None, done: Done | None) -> npt.NDArray[np.bool_] | None:
+    """Rows after a time, and not done by their code; None: all of them."""
+    if done is None and (until is None or run.low > until):
+        return None
+    keep: npt.NDArray[np.bool_] = np.ones(len(run), np.bool_) if until is None else run.time > until
+    return keep if done is None else keep & ~done.rows(run)
+
+
 @dataclass(frozen=True, eq=False)
 class Gone:
     """Rows that have left: those of one run, in its order."""

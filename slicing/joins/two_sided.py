@@ -8,7 +8,7 @@ fails leaves the operator as it was.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -26,13 +26,14 @@ from slicing.query.watermark import Seen, later
 from slicing.system.heap import keep_freed_memory
 from slicing.times.measure import plain_moment
 
+Out = TypeVar("Out")  # what an operator gives
 Late = dict[int, pa.Table]
 Counts = dict[str, int]
 
 keep_freed_memory()
 
 
-class TwoSided:
+class TwoSided(Generic[Out]):
     """An operator of two streams; ``_worked`` and ``_nothing`` make its outputs."""
 
     def __init__(self, spec: Asked, policy: Policy) -> None:
@@ -52,17 +53,17 @@ class TwoSided:
         """The plan of what is known; at least one side is."""
         raise NotImplementedError
 
-    def _worked(self, state: JoinState, counts: Counts, late: Late, flush: bool = False) -> Any:
+    def _worked(self, state: JoinState, counts: Counts, late: Late, flush: bool = False) -> Out:
         """Do the tasks, and commit what comes of them."""
         raise NotImplementedError
 
-    def _nothing(self) -> Any:
+    def _nothing(self) -> Out:
         """What is given while no columns are known."""
         raise NotImplementedError
 
     # --- the flow ---------------------------------------------------------------------------------------------------
 
-    def flush(self) -> Any:
+    def flush(self) -> Out:
         """End of both streams: give everything that is still to come."""
         self._check_open()
         if self._state is None:
@@ -72,10 +73,10 @@ class TwoSided:
         self._ended = True
         return out
 
-    def _advance(self, left: object, right: object, marks: dict[int, object] | None = None) -> Any:
+    def _advance(self, left: object, right: object, marks: dict[int, object]) -> Out:
         """Move the watermarks that are given, and those of keys."""
         self._check_open()
-        asked = {side: table for side, table in (marks or {}).items() if table is not None}
+        asked = {side: table for side, table in marks.items() if table is not None}
         given = {side: mark for side, mark in ((LEFT, left), (RIGHT, right)) if mark is not None}
         state = self._state
         for side, mark in given.items():
@@ -112,7 +113,7 @@ class TwoSided:
         sides[side] = new.flagged(unfit(plan, side, first, arrived.batch) - new.base, UNFIT)
         return replace(state, sides=(sides[LEFT], sides[RIGHT])), rows
 
-    def _push(self, given: dict[int, pa.RecordBatch]) -> Any:
+    def _push(self, given: dict[int, pa.RecordBatch]) -> Out:
         self._check_open()
         before = self._state
         planned = self._planned(before, {side: batch.schema for side, batch in given.items()})
@@ -127,7 +128,7 @@ class TwoSided:
                 self._state = replace(before, keys=keys.compact(np.arange(known)))
             raise
 
-    def _pushed(self, state: JoinState, given: dict[int, pa.RecordBatch]) -> Any:
+    def _pushed(self, state: JoinState, given: dict[int, pa.RecordBatch]) -> Out:
         plan, marks = state.plan, state.judge()
         arrived = {side: timed(plan, plan.sides[side], batch) for side, batch in given.items()}
         counts, late = self._no_rows(), {}

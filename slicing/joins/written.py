@@ -34,7 +34,7 @@ def join_arguments(text: str | PathLike[str], known: Sequence[str]) -> dict[str,
     within = found["within"]
     found["within"] = _given(within) if isinstance(within, list) else entry(within, "within", WINDOWS)
     if "where" in found:
-        found["where"] = condition(found["where"], "where")
+        found["where"] = condition(found["where"])
     return found
 
 

@@ -13,12 +13,11 @@ from slicing.kernels.kernel import helper, kernel
 
 
 @kernel
-def extreme_keys(bits, most, out):
-    """Floats as integers whose least is the float that is the least (the ``most``); NaN is the largest."""
-    flip = np.int64(-1) if most else np.int64(0)
+def keys_of_floats(bits, out):
+    """Floats as integers whose least is the float that is the least; NaN is the largest."""
     for i in range(bits.size):
         u = bits[i]
-        out[i] = TOP if is_nan(u) else order_key(u) ^ flip
+        out[i] = TOP if is_nan(u) else order_key(u)
 
 
 @kernel

@@ -96,12 +96,12 @@ def entry(text: object, where: str, known: Mapping[str, Callable[..., Any]]) -> 
     return found
 
 
-def condition(text: object, where: str) -> pc.Expression:
-    """The expression of columns that a text says, such as ``col('ms') > 100``."""
+def condition(text: object) -> pc.Expression:
+    """The expression of columns that the text of ``where`` says, such as ``col('ms') > 100``."""
     example = "col('ms') > 100"
-    found = _read(text, where, {}, example)
+    found = _read(text, "where", {}, example)
     if not isinstance(found, pc.Expression):
-        raise TypeError(f'{where} must be an expression of columns, such as "{example}"; got {text!r}')
+        raise TypeError(f'where must be an expression of columns, such as "{example}"; got {text!r}')
     return found
 
 

@@ -236,7 +236,7 @@ def sliding(size: object, every: object, offset: object = 0, *, fill: bool = Fal
     sl.sliding('1h', every='15m', full=True)
     """
     size, every = _positive(size, "size"), _positive(every, "every")
-    _same_kind(size, every, "size", "every")
+    _same_kind(size, every)
     arguments = parse_span(offset, "offset"), flag_argument(fill, "fill"), flag_argument(full, "full")
     return Sliding(size, every, *arguments)
 
@@ -262,7 +262,7 @@ def cumulate(size: object, every: object, offset: object = 0, *, fill: bool = Fa
     [{'window_start': 0, 'window_end': 10, 'n': 2}, {'window_start': 0, 'window_end': 20, 'n': 3}]
     """
     size, every = _positive(size, "size"), _positive(every, "every")
-    _same_kind(size, every, "size", "every")
+    _same_kind(size, every)
     if amount(size) % amount(every):
         raise ValueError(f"cumulate's size must be a whole multiple of every; got size={size}, every={every}")
     return Cumulate(size, every, parse_span(offset, "offset"), flag_argument(fill, "fill"))
@@ -408,10 +408,10 @@ def _reduced(offset: Span, step: Span) -> Span:
     return offset % step
 
 
-def _same_kind(a: Span, b: Span, name_a: str, name_b: str) -> None:
-    if isinstance(a, Duration) != isinstance(b, Duration):
+def _same_kind(size: Span, every: Span) -> None:
+    if isinstance(size, Duration) != isinstance(every, Duration):
         raise TypeError(
-            f"{name_a} and {name_b} must both be durations or both be whole numbers; got {str(a)!r} and {str(b)!r}"
+            f"size and every must both be durations or both be whole numbers; got {str(size)!r} and {str(every)!r}"
         )
 
 

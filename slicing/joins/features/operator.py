@@ -23,7 +23,7 @@ from slicing.query.policy import DEFAULT, Policy
 from slicing.system.arguments import at_least_one, says_arguments
 
 
-class FeatureOperator(TwoSided):
+class FeatureOperator(TwoSided[FeatureOutput]):
     """Aggregates of a stream of events as of each row of a stream of labels, in one process.
 
     ``push_labels``, ``push_events`` and ``push`` take anything with the Arrow C interface; the first push of a side
@@ -73,18 +73,15 @@ class FeatureOperator(TwoSided):
         FeatureOutput
             Labels with their aggregates.
         """
-        out: FeatureOutput = self._push({LEFT: one_batch(data)})
-        return out
+        return self._push({LEFT: one_batch(data)})
 
     def push_events(self, data: object) -> FeatureOutput:
         """Take events; give the labels that they complete (as :meth:`push_labels`)."""
-        out: FeatureOutput = self._push({RIGHT: one_batch(data)})
-        return out
+        return self._push({RIGHT: one_batch(data)})
 
     def push(self, labels: object, events: object) -> FeatureOutput:
         """Take labels and events, all judged by the watermarks before the push; give the labels that are complete."""
-        out: FeatureOutput = self._push({LEFT: one_batch(labels), RIGHT: one_batch(events)})
-        return out
+        return self._push({LEFT: one_batch(labels), RIGHT: one_batch(events)})
 
     def advance(
         self, labels: object = None, events: object = None, labels_marks: object = None, events_marks: object = None
@@ -100,13 +97,11 @@ class FeatureOperator(TwoSided):
             rows of the key come at all. A key's watermark is the larger of its stream's and its own mark: its late rows
             are judged by it. Events' marks complete the labels of their keys, labels' marks let events go.
         """
-        out: FeatureOutput = self._advance(labels, events, {LEFT: labels_marks, RIGHT: events_marks})
-        return out
+        return self._advance(labels, events, {LEFT: labels_marks, RIGHT: events_marks})
 
     def flush(self) -> FeatureOutput:
         """End of both streams: answer all labels that wait."""
-        out: FeatureOutput = super().flush()
-        return out
+        return super().flush()
 
     def whole(self, labels: pa.RecordBatch, events: pa.RecordBatch) -> pa.Table:
         """All labels of a table, in the order of :func:`features`."""

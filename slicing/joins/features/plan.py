@@ -25,7 +25,7 @@ from slicing.windows.builtin import whole
 class EventPlan(SidePlan):
     """The events' columns: those that aggregates read are kept, computed ones as they are."""
 
-    def asks(self, spec: FeatureSpec, columns: list[str], derived: dict[Any, str]) -> None:
+    def asks(self, columns: list[str], derived: dict[Any, str]) -> None:
         """Keep these columns; ``derived``: those of them that expressions compute."""
         plain_types = {name: self.types[name] for name in self.types}
         computed = types_of(plain_types, list(derived)) if derived else {}
@@ -81,7 +81,7 @@ class FeaturePlan(TwoSides):
         asked = Spec(side.time, {"all": whole()}, aggs, sequence=spec.sequence, on_overflow=spec.on_overflow)
         types = pa.schema([(name, given_back(column_type(side.schema, name))) for name in side.schema.names])
         plan = Plan.of(asked, types, policy=self.policy)
-        side.asks(spec, list(plan.row_columns), plan.derived)
+        side.asks(list(plan.row_columns), plan.derived)
         return plan
 
     def _output(self, labels: SidePlan) -> pa.Schema:

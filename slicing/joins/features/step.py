@@ -19,7 +19,7 @@ from slicing.joins.features.fused import fused
 from slicing.joins.features.plan import FeaturePlan
 from slicing.joins.keep import done_by_key
 from slicing.joins.progress import Marks
-from slicing.joins.sides import NO_KEY, Done, Gone, Run, Side, run_of
+from slicing.joins.sides import NO_KEY, Done, Gone, Run, Side, not_done, run_of
 from slicing.joins.slices import Slices
 from slicing.joins.step import NO_MARKS, NOBODY, Task
 from slicing.joins.within import LEFT, MOST, RIGHT
@@ -132,11 +132,9 @@ class FeatureStep:
     def _still_reached(self, run: Run | Slices, until: int | None, done: Done | None) -> npt.NDArray[np.bool_] | None:
         """Which events a label to come may reach, later than a time or than that of their key, or one that waits does;
         None: all."""
-        if done is None and (until is None or run.low > until):
+        keep = not_done(run, until, done)
+        if keep is None:
             return None
-        keep: npt.NDArray[np.bool_] = np.ones(len(run), np.bool_) if until is None else run.time > until
-        if done is not None:
-            keep = keep & ~done.rows(run)
         passed = np.flatnonzero(~keep)
         earlier = run.take(passed)
         for labels in self.labels.runs:
