@@ -45,10 +45,11 @@ from slicing.joins.operator import JoinOperator
 from slicing.joins.output import JoinOutput
 from slicing.joins.spec import JoinSpec
 from slicing.joins.union import Union, union
-from slicing.lifecycle.snapshot import SnapshotError
+from slicing.lifecycle.errors import SnapshotError
 from slicing.operator import Operator
+from slicing.query.processing_time import processing_time
 from slicing.query.rollup import rollup_spec
-from slicing.query.spec import Spec, processing_time
+from slicing.query.spec import Spec
 from slicing.query.triggers import (
     Trigger,
     after_count,

@@ -24,9 +24,11 @@ from slicing.lifecycle.state import State
 from slicing.operator import Operator
 from slicing.query.plan import Plan
 from slicing.query.policy import DEFAULT, Policy
+from slicing.query.processing_time import ProcessingTime
 from slicing.query.rollup import over_parts, part_name, spec_of
-from slicing.query.spec import FrozenMap, ProcessingTime, Spec
+from slicing.query.spec import Spec
 from slicing.system.arguments import says_arguments
+from slicing.system.frozen_map import FrozenMap
 from slicing.system.progress import counted
 from slicing.system.threads import cores
 from slicing.times.measure import Measure

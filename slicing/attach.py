@@ -30,7 +30,8 @@ from slicing.columns.values import taken
 from slicing.kernels.attach import last_begun
 from slicing.query.plan import Plan
 from slicing.query.policy import Policy
-from slicing.query.spec import ProcessingTime, Spec
+from slicing.query.processing_time import ProcessingTime
+from slicing.query.spec import Spec
 from slicing.query.watermark import manual
 from slicing.reducing.batch import sequence_words
 from slicing.system.arguments import says_arguments

@@ -35,7 +35,8 @@ from slicing.lifecycle.repartition import earliest, latest, merged_into, split
 from slicing.lifecycle.state import State
 from slicing.operator import Operator
 from slicing.push import Arrivals, close, collect, encoded, reached_by, read
-from slicing.query.spec import ProcessingTime, Spec
+from slicing.query.processing_time import ProcessingTime
+from slicing.query.spec import Spec
 from slicing.query.triggers import ARRIVAL, ByHand, EveryProcessingTime
 from slicing.query.watermark import Ordered, Progress, Punctuated
 from slicing.storage.store import Store

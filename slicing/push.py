@@ -41,7 +41,7 @@ from slicing.kept_rows.close import changed, closed, kept
 from slicing.lifecycle import early
 from slicing.lifecycle.state import State, forget
 from slicing.query.plan import Plan
-from slicing.query.spec import ProcessingTime
+from slicing.query.processing_time import ProcessingTime
 from slicing.query.watermark import Seen
 from slicing.reducing.batch import Rows
 from slicing.reducing.reduce import reduce_rows, reduce_suspects

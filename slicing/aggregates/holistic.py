@@ -8,8 +8,6 @@ values by counting them as slices enter and leave. Windows that overlap share th
 
 from __future__ import annotations
 
-import copy
-import math
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 
@@ -19,6 +17,7 @@ import pyarrow as pa
 
 from slicing.aggregates.aggregate import Aggregate, BoundAggregate, Pools, _column, columns_of, define
 from slicing.aggregates.arithmetic import Lowered
+from slicing.aggregates.over_lists import Windows, list_array, ranked
 from slicing.cells.blocks import Block
 from slicing.cells.lanes import Feed, Lane
 from slicing.cells.lists import (
@@ -46,132 +45,6 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Types = Mapping[str, pa.DataType]
 
-BUCKETS = 4096  # at most
-
-
-# --- windows over sorted lists ----------------------------------------------------------------------------------------
-
-
-class Windows:
-    """The windows of a lane's answers that have values, in an order in which neighbours overlap."""
-
-    def __init__(self, block: Picked) -> None:
-        lists = block.lists.whole()
-        rows = np.append(0, np.cumsum(lists.items[:, 1]))
-        filled = rows[lists.at[block.last]] > rows[lists.at[block.first]]
-        some = np.flatnonzero(filled)
-        first, last = block.first[some], block.last[some]
-        # windows of about one length side by side: those of one type, mostly
-        length = np.frexp((last - first).astype(np.float64))[1]
-        order = np.lexsort((last, first, length))
-        self.size, self.filled, self.place = len(block), filled, some[order]
-        self.first, self.last = first[order], last[order]
-        self.at, self.items, self.before = lists.at, lists.items, rows
-        self.value = np.ascontiguousarray(lists.items[:, 0])
-        self._number: tuple[Ints, int] | None = None
-
-    @staticmethod
-    def of(block: Block) -> Windows:
-        picked = Picked.of(block)
-        if "windows" not in picked.known:
-            picked.known["windows"] = Windows(picked)
-        windows: Windows = picked.known["windows"]
-        return windows
-
-    def some(self, which: Ints) -> Windows:
-        """Some of the windows, over the same lists."""
-        chosen = copy.copy(self)
-        chosen.first, chosen.last = self.first[which], self.last[which]
-        return chosen
-
-    @property
-    def count(self) -> Ints:
-        """Rows with a value, of each window that has any."""
-        return self.before[self.at[self.last]] - self.before[self.at[self.first]]
-
-    def of_largest(self, beyond: int) -> Ints:
-        """The largest magnitude of each window's values, those from ``beyond`` on aside."""
-        size = np.abs(self.value)
-        size[(size >= beyond) | (self.value == v.SIGN_BIT)] = 0
-        cells, held = np.zeros(self.at.size, np.int64), np.flatnonzero(np.diff(self.at))
-        if held.size:
-            cells[held] = np.maximum.reduceat(size, self.at[held])
-        spans = np.stack([self.first, self.last], axis=1).ravel()
-        found: Ints = np.maximum.reduceat(cells, spans)[::2] if spans.size else spans
-        return found
-
-    def number(self) -> tuple[Ints, int]:
-        """Values as numbers from 0, and how many there are."""
-        if self._number is None:
-            bits = max(2 * self.value.size - 1, 1).bit_length()
-            slot_value, slot_number = np.empty(1 << bits, np.int64), np.zeros(1 << bits, np.int64)
-            number = np.empty(self.value.size, np.int64)
-            n = k.number_values(self.value, slot_value, slot_number, np.uint64(64 - bits), number)
-            self._number = number, int(n)
-        return self._number
-
-    def spread(self, words: Ints, empty: int = 0) -> Ints:
-        """A word a window, from those of the windows that have values."""
-        out = np.full(self.size, empty, np.int64)
-        out[self.place] = words
-        return out
-
-    def lists(self, at: Ints, words: Ints, value: ValueType, pool: pa.Array | None) -> pa.Array:
-        """A list a window, null where it has no values."""
-        sizes = np.diff(at)
-        starts = np.append(0, np.cumsum(self.spread(sizes)))
-        moved = np.empty(words.size, np.int64)
-        target = np.repeat(starts[self.place] - at[:-1], sizes) + np.arange(words.size)
-        moved[target] = words
-        return _list_array(starts, value.array(moved, None, pool), ~self.filled)
-
-
-def _list_array(starts: Ints, values: pa.Array, empty: npt.NDArray[np.bool_]) -> pa.Array:
-    if starts[-1] >= 2**31:
-        raise OverflowError(f"lists of {starts[-1]} values in all do not fit one column; close fewer windows at a time")
-    offsets = pa.array(starts.astype(np.int32), mask=np.append(empty, False) if empty.any() else None)
-    return pa.ListArray.from_arrays(offsets, values)
-
-
-def _ranked(windows: Windows, low: Ints, high: Ints) -> Ints:
-    """The values of the rows ``low`` and ``high`` (it or the next) of each window, in ascending order."""
-    items = windows.at[windows.last] - windows.at[windows.first]
-    room, weight = np.empty((2, 2 * int(items.max(initial=0)) + 1), np.int64)  # cells come before others go
-    lists = windows.at, windows.value, windows.before
-    small = items <= k.SMALL
-    if small.all():
-        out = np.empty((low.size, 2), np.int64)
-        k.select_small(windows.first, windows.last, low, high, *lists, room, weight, out)
-        return out
-    if small.any():
-        out = np.empty((low.size, 2), np.int64)
-        for which in (np.flatnonzero(small), np.flatnonzero(~small)):
-            out[which] = _ranked(windows.some(which), low[which], high[which])
-        return out
-    out, begin = np.empty((low.size, 2), np.int64), 0
-    pivots, built, bucket = np.empty(0, np.int64), 0, np.empty(windows.value.size, np.int32)
-    while begin < low.size:
-        begin = k.select(
-            np.int64(begin), windows.first, windows.last, low, high, *lists, pivots, np.int64(built), bucket, room,
-            weight, out,
-        )  # fmt: skip
-        if begin < low.size:
-            built = int(items[begin])
-            pivots = _pivots(windows.value[windows.at[windows.first[begin]] :][:built])
-    return out
-
-
-def _pivots(values: Ints) -> Ints:
-    """Values that cut these into buckets of about the same size: few, as a cell's items are merged with them, but not
-    too few, as all items of one are looked at (measured: 2 sqrt(n) is best or near it from 600 to 300,000 items)."""
-    buckets = min(max(2 * math.isqrt(values.size), 2), BUCKETS)
-    step = max(values.size // (8 * buckets), 1)
-    spots = np.arange(0, values.size - step + 1, step)
-    spots += (spots * 0x9E3779B1 >> 7) % step  # not at the same place of every slice
-    sample = np.sort(values[spots])
-    return np.unique(sample[np.linspace(0, sample.size - 1, buckets).astype(np.int64)[1:]])
-
-
 # --- definitions -----------------------------------------------------------------------------------------------------
 
 
@@ -186,13 +59,13 @@ def quantiles(block: Block, q: float | None, floats: Callable[[Ints, Windows], F
     at = (0.5 if q is None else q) * (windows.count - 1)
     low = np.floor(at).astype(np.int64)
     share = at - low
-    words = _ranked(windows, low, low + (share > 0))
+    words = ranked(windows, low, low + (share > 0))
     below, above = (floats(np.ascontiguousarray(w), windows) for w in words.T)
     numbers = np.full(windows.size, np.nan)
     numbers[windows.place] = _between(below, above, None if q is None else share)
     if has_nan and windows.value.max(initial=0) == v.TOP:  # NaN is the largest word
         last = windows.count - 1
-        numbers[windows.place[_ranked(windows, last, last)[:, 0] == v.TOP]] = np.nan
+        numbers[windows.place[ranked(windows, last, last)[:, 0] == v.TOP]] = np.nan
     empty = ~windows.filled
     return Lowered(array_of(numbers, empty), None)
 
@@ -299,7 +172,7 @@ def _top_rows(agg: Aggregate, wanted: int, types: Types) -> BoundAggregate:
             words, null = (np.ascontiguousarray(rows.items[:, place]) for place in (4 + 2 * at, 5 + 2 * at))
             arrays.append(value.array(words, null != 0, pools.get(name)))
         values = arrays[0] if isinstance(agg.return_, str) else pa.StructArray.from_arrays(arrays, fields=list(type))
-        return Lowered(_list_array(rows.at, values, rows.at[1:] == rows.at[:-1]), None)
+        return Lowered(list_array(rows.at, values, rows.at[1:] == rows.at[:-1]), None)
 
     return BoundAggregate((Lane(kind, (Feed(agg.column, "high"), *feeds), agg.flag),), pa.list_(type), lower)
 
@@ -311,7 +184,7 @@ def _first_rows(agg: Aggregate, value: ValueType, kind: Bounded, feeds: tuple[Fe
         rows = kind.cut(rows_of(b[0], kind))
         words = np.ascontiguousarray(rows.items[:, -1])
         values = value.array(words, None, pools.get(agg.column or ""))
-        return Lowered(_list_array(rows.at, values, rows.at[1:] == rows.at[:-1]), None)
+        return Lowered(list_array(rows.at, values, rows.at[1:] == rows.at[:-1]), None)
 
     return BoundAggregate((Lane(kind, feeds, agg.flag),), pa.list_(value.type), lower)
 
@@ -346,7 +219,7 @@ def _collect(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
             copied(given(rows), rows.at[:-1], rows.at[1:], starts[:-1][tangled], words)
         pool = pools.get(agg.column or "")
         values = array_of(words.view(np.float64)) if is_float else value.array(words, None, pool)
-        return Lowered(_list_array(starts, values, starts[1:] == starts[:-1]), None)
+        return Lowered(list_array(starts, values, starts[1:] == starts[:-1]), None)
 
     return BoundAggregate((_lane(agg, kind, "word"),), pa.list_(value.type), lower)
 

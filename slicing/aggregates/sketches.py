@@ -25,7 +25,7 @@ import pyarrow as pa
 from slicing.aggregates import holistic
 from slicing.aggregates.aggregate import Aggregate, BoundAggregate, Pools, _column, define
 from slicing.aggregates.arithmetic import Lowered
-from slicing.aggregates.holistic import Windows
+from slicing.aggregates.over_lists import Windows
 from slicing.cells.blocks import Block
 from slicing.cells.lanes import Feed, Lane
 from slicing.cells.lists import REGISTERS, Lifting, ListKind, Lists, Picked

@@ -26,7 +26,7 @@ from slicing.joins.slices import Slices
 from slicing.joins.state import JoinState, Marked
 from slicing.joins.step import Task
 from slicing.joins.within import LEFT, RIGHT
-from slicing.lifecycle.snapshot import SnapshotError
+from slicing.lifecycle.errors import SnapshotError
 from slicing.query.watermark import Progress
 from slicing.system.bundles import bundled, table_bytes, table_of, unbundled
 from slicing.system.sealed import SealError, content_of, header_of, sealed

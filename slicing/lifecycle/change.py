@@ -29,9 +29,10 @@ from slicing.kept_rows.plain import PlainRows
 from slicing.kernels.cells import FIRST, LAST, LEVEL
 from slicing.lifecycle.state import State
 from slicing.query.plan import Plan
-from slicing.query.spec import FrozenMap, Spec, stable
+from slicing.query.spec import Spec, stable
 from slicing.storage.row_panes import MARKS, WINDOW, RowPanes
 from slicing.storage.store import Store
+from slicing.system.frozen_map import FrozenMap
 from slicing.windows.bounds import BEGIN, END, Bound, BoundFixed, BoundLandmark
 from slicing.windows.builtin import Session, Window
 from slicing.windows.context_free import ContextFreeWindow

@@ -31,46 +31,25 @@ from slicing.closing.revise import Revisions
 from slicing.columns.arrow_io import one_piece, size_of
 from slicing.columns.key_marks import KeyMarks
 from slicing.columns.keys import KeyTable
-from slicing.columns.row_values import as_arrow, values_of
-from slicing.kept_rows.by_key import KeyRows
-from slicing.kept_rows.final import FinalRows, Run
-from slicing.kept_rows.of_stream import Stream, axes
-from slicing.kept_rows.plain import PlainRows
-from slicing.kept_rows.remembered import Arrived, Quiet
+from slicing.lifecycle.cell_tables import cells_of, cells_table, columns_of, store_of, words_column, words_of
+from slicing.lifecycle.errors import SnapshotError
 from slicing.lifecycle.in_range import OutOfRange, check_state
+from slicing.lifecycle.row_tables import row_tables, rows_header, rows_of
 from slicing.lifecycle.state import State
 from slicing.query.plan import Plan
 from slicing.query.policy import DEFAULT, Policy
 from slicing.query.spec import Spec
 from slicing.query.watermark import Progress
-from slicing.reducing.batch import Rows
 from slicing.storage.apart import Apart
 from slicing.storage.row_panes import RowPanes
 from slicing.storage.store import Store
 from slicing.system.bundles import schema_of, side_by_side, table_bytes, table_of, unbundled
-from slicing.windows.bounds import BEGIN, FOREVER
-from slicing.windows.rows.row_view import Context, Opened, RowTable
-from slicing.windows.rows.users import context_json, context_value
 
 Ints = npt.NDArray[np.int64]
 
 MAGIC = b"SLICESNP"
 FORMAT = 12
 _HEAD = struct.Struct("<8sI16s")  # magic, format, checksum of all that follows
-
-
-class SnapshotError(ValueError):
-    """A snapshot that cannot be read: of another spec, a newer format, or damaged.
-
-    Examples
-    --------
-    >>> spec = sl.Spec("t", {"ten": sl.tumbling(10)}, {"n": sl.count()})
-    >>> try:
-    ...     sl.Operator.restore(spec, b"damaged")
-    ... except sl.SnapshotError as error:
-    ...     print(error)
-    the bytes are not a snapshot of this library (they do not begin as one)
-    """
 
 
 def write(spec: Spec, state: State | None, advanced: tuple[object, ...], ended: bool) -> bytes:
@@ -176,24 +155,24 @@ def _group_header(state: State) -> dict[str, Any]:
         "filled": list(state.filled),
         "runs": len(state.store.runs),
         "coarse": state.store.coarse,
-        "rows": _rows_header(state.rows),
+        "rows": rows_header(state.rows),
     }
 
 
 def _group_tables(state: State) -> list[pa.Table]:
     tables = [pa.table({"end": last}) for last in state.filled.values()]
     tables.append(pa.table(asdict(state.revisions)))
-    tables += [_cells_table(run) for run in state.store.runs]
-    return tables + _row_tables(state.rows)
+    tables += [cells_table(run) for run in state.store.runs]
+    return tables + row_tables(state.rows)
 
 
 def _group(state: State, header: dict[str, Any], take: Iterator[pa.Table]) -> State:
     """What ``_group_header`` and ``_group_tables`` have written."""
     plan = state.plan
     filled = {k: next(take)["end"].to_numpy().copy() for k in header["filled"]}
-    revisions = Revisions(**{name: c.to_numpy() for name, c in zip(*_columns(next(take)), strict=True)})
-    store = Store(plan, tuple(_cells(plan, next(take)) for _ in range(header["runs"])), header["coarse"])
-    rows = _rows(plan, header["rows"], take)
+    revisions = Revisions(**{name: c.to_numpy() for name, c in zip(*columns_of(next(take)), strict=True)})
+    store = store_of(plan, header["runs"], take, header["coarse"])
+    rows = rows_of(plan, header["rows"], take)
     return state.but(watermark=header["watermark"], store=store, rows=rows, filled=filled, revisions=revisions)
 
 
@@ -209,7 +188,7 @@ def _run_of(plan: Plan, run: Cells) -> pa.Table | Unread | _Run:
     if isinstance(run, Unread) and run.packed is not None:
         return run
     if not plan.words or not len(run):
-        return _cells_table(run)
+        return cells_table(run)
     return _Run(written(run), len(run) * 8 * (3 + sum(map(width, (lane.kind for lane in plan.lanes)))))
 
 
@@ -222,14 +201,14 @@ def _state_tables(state: State, packed: bool = False) -> list[pa.Table | Unread 
     tables += [pa.table({"value": pool}) for pool in state.pools.values()]
     tables += [pa.table({"end": last}) for last in state.filled.values()]
     tables.append(pa.table(asdict(state.revisions)))
-    tables += [_run_of(state.plan, run) if packed else _cells_table(run) for run in state.store.runs]
-    tables += [_cells_table(run) for p in state.postponed for run in p.store.runs]
-    tables += [_cells_table(run) for known in state.apart for run in known.store.runs]
-    tables += [_cells_table(run) for store in state.told.values() for run in store.runs]
+    tables += [_run_of(state.plan, run) if packed else cells_table(run) for run in state.store.runs]
+    tables += [cells_table(run) for p in state.postponed for run in p.store.runs]
+    tables += [cells_table(run) for known in state.apart for run in known.store.runs]
+    tables += [cells_table(run) for store in state.told.values() for run in store.runs]
     if state.passed is not None:
         tables += _passed_tables(state.passed)
     tables += [] if state.held is None else [state.held]
-    tables += _row_tables(state.rows)
+    tables += row_tables(state.rows)
     if len(state.marks):
         tables.append(pa.table({"code": state.marks.code, "mark": state.marks.mark}))
     tables += [table for group in state.groups for table in _group_tables(group)]
@@ -248,20 +227,20 @@ class _Tables(Iterator[pa.Table]):
     def run(self, plan: Plan) -> Cells:
         """Cells of a store, their partials still packed where these are words and nothing has to be known of them."""
         if not self._packed:
-            return _cells(plan, next(self))
+            return cells_of(plan, next(self))
         section = next(self._left)
         if section[: len(MARK)] == MARK:
             return _written_run(plan, section)
         if plan.ranked:
-            return _cells(plan, self._table(section))
+            return cells_of(plan, self._table(section))
         known = [_width(column.type) for column in schema_of(section)]
         widths = [width for width in known if width is not None]
-        if known[1:] != [_words_of(lane) for lane in plan.lanes] or len(widths) < len(known):
-            return _cells(plan, self._table(section))
-        meta = _words(self._table(section, [0])["meta"])
+        if known[1:] != [_words_in(lane) for lane in plan.lanes] or len(widths) < len(known):
+            return cells_of(plan, self._table(section))
+        meta = words_of(self._table(section, [0])["meta"])
 
         def partials() -> tuple[Block, ...]:
-            blocks = tuple(map(_words, self._table(section, list(range(1, len(widths)))).columns))
+            blocks = tuple(map(words_of, self._table(section, list(range(1, len(widths)))).columns))
             if {len(block) for block in blocks} - {len(meta)}:
                 raise SnapshotError("the snapshot is not one that this library wrote: cells without partials")
             return blocks
@@ -281,7 +260,7 @@ def _width(type: pa.DataType) -> int | None:
     return int(type.list_size) if words else None
 
 
-def _words_of(lane: Lane) -> int | None:
+def _words_in(lane: Lane) -> int | None:
     block = identity(lane, 0)
     return None if isinstance(block, Lists) else int(block.shape[1])
 
@@ -313,17 +292,11 @@ def _state(spec: Spec, header: dict[str, Any], take: _Tables, known: State | Non
         keys = KeyTable.of(plan.key_types, [one_piece(column) for column in next(take).columns])
     pools = {name: one_piece(next(take)["value"]) for name in header["pools"]}
     filled = {k: next(take)["end"].to_numpy().copy() for k in header["filled"]}
-    revisions = Revisions(**{name: c.to_numpy() for name, c in zip(*_columns(next(take)), strict=True)})
+    revisions = Revisions(**{name: c.to_numpy() for name, c in zip(*columns_of(next(take)), strict=True)})
     store = Store(plan, tuple(take.run(plan) for _ in range(header["runs"])), header["coarse"])
-    postponed = tuple(
-        Postponed(Store(plan, tuple(_cells(plan, next(take)) for _ in range(runs))), after, until)
-        for runs, after, until in header["postponed"]
-    )
-    apart = tuple(
-        Apart(Store(plan, tuple(_cells(plan, next(take)) for _ in range(runs))), judged, epoch)
-        for runs, judged, epoch in header["apart"]
-    )
-    told = {name: Store(plan, tuple(_cells(plan, next(take)) for _ in range(runs))) for name, runs in header["told"]}
+    postponed = tuple(Postponed(store_of(plan, runs, take), after, until) for runs, after, until in header["postponed"])
+    apart = tuple(Apart(store_of(plan, runs, take), judged, epoch) for runs, judged, epoch in header["apart"])
+    told = {name: store_of(plan, runs, take) for name, runs in header["told"]}
     passed = _passed(plan, take) if header["passed"] else None
     held, shown = header["held"]
     waiting = next(take) if held else None
@@ -331,7 +304,7 @@ def _state(spec: Spec, header: dict[str, Any], take: _Tables, known: State | Non
     state = State(
         plan,
         store,
-        _rows(plan, header["rows"], take),
+        rows_of(plan, header["rows"], take),
         keys,
         watermark=header["watermark"],
         newest=header["newest"],
@@ -379,161 +352,12 @@ def _checksum(body: bytes | memoryview) -> bytes:
     return hashlib.blake2b(body, digest_size=16).digest()
 
 
-def _cells_table(cells: Cells) -> pa.Table:
-    """Each block as a fixed-size list: the words as they lie in memory; lists of items as lists of these."""
-
-    def column(block: Block) -> pa.Array:
-        if isinstance(block, Lists):
-            whole = block.whole()
-            return pa.LargeListArray.from_arrays(pa.array(whole.at), column(whole.items))
-        return _lists(block)
-
-    names = ["meta", *(f"lane{i}" for i in range(len(cells.blocks)))]
-    return pa.table([column(block) for block in (cells.meta, *cells.blocks)], names=names)
-
-
-def _cells(plan: Plan, table: pa.Table) -> Cells:
-    def block(column: pa.Array) -> Block:
-        if pa.types.is_large_list(column.type):
-            return Lists(column.offsets.to_numpy(), block(column.values)).whole()
-        return column.flatten().to_numpy().reshape(-1, column.type.list_size)
-
-    if table.num_columns != 1 + len(plan.lanes):
-        raise SnapshotError(f"the snapshot holds {table.num_columns - 1} lanes; this spec has {len(plan.lanes)}")
-    meta, *blocks = (block(one_piece(c)) for c in table.columns)
-    return Cells(meta, tuple(blocks))
-
-
 def _passed_tables(known: RowPanes) -> list[pa.Table]:
     facts = (known.rows, known.windows, known.parts)
-    return [*(pa.table({"facts": _lists(words)}) for words in facts), *map(_cells_table, known.tables)]
+    return [*(pa.table({"facts": words_column(words)}) for words in facts), *map(cells_table, known.tables)]
 
 
 def _passed(plan: Plan, take: Iterator[pa.Table]) -> RowPanes:
-    rows, windows, parts = (_words(next(take)["facts"]) for _ in range(3))
-    row_cells, part_cells = (_cells(plan, next(take)) for _ in range(2))
+    rows, windows, parts = (words_of(next(take)["facts"]) for _ in range(3))
+    row_cells, part_cells = (cells_of(plan, next(take)) for _ in range(2))
     return RowPanes(plan, rows, row_cells, windows, parts, part_cells)
-
-
-def _row_tables(store: KeyRows) -> list[pa.Table]:
-    final, quiet = store.final, store.quiet
-    counts = _known({"gone": (final.gone, 0), "ranked": (final.ranked, 0), "wakes": (final.wakes, FOREVER)})
-    others = (
-        _known({"of_key": (store.arrived.of_key, 0)}),
-        _known({"last": (quiet.last, BEGIN), "began": (quiet.began, 0)}),
-    )
-    notes = (pa.table({"note": known}) for kept in (store.notes, store.bases) for _, known in sorted(kept.items()))
-    return [
-        counts,
-        *others,
-        *notes,
-        *(t for run in final.runs for t in _run_tables(store.plan, run)),
-        *map(_waiting_table, store.waiting),
-        *(table for stream in store.streams for table in _stream_tables(stream)),
-    ]
-
-
-def _stream_tables(stream: Stream) -> list[pa.Table]:
-    return [pa.table({"at": stream.at, "since": stream.since}), *map(_cells_table, stream.store.runs)]
-
-
-def _known(columns: dict[str, tuple[Ints, int]]) -> pa.Table:
-    """What is kept for each key, up to the last key of which anything is: there may be room for more."""
-    told = np.logical_or.reduce([column != none for column, none in columns.values()])
-    size = int(told.nonzero()[0][-1]) + 1 if told.any() else 0
-    return pa.table({name: column[:size] for name, (column, _) in columns.items()})
-
-
-def _run_tables(plan: Plan, run: RowTable | PlainRows) -> list[pa.Table]:
-    if isinstance(run, RowTable):
-        return [_cells_table(run.cells), _facts_table(plan, run)]
-    return [_waiting_table(run.rows).append_column("rank", pa.array(run.ranks()))]
-
-
-def _waiting_table(run: Rows) -> pa.Table:
-    words = {"time": run.time, "arrival": run.arrivals()} | ({} if run.code is None else {"code": run.code})
-    ranks = {f"rank of {name}": rank for name, rank in run.ranks.items()}
-    stamps = {f"stamp {number}": stamp for number, stamp in run.stamps.items()}
-    return pa.table(words | ranks | stamps | {f"column {name}": column for name, column in run.columns.items()})
-
-
-def _waiting(plan: Plan, table: pa.Table) -> Rows:
-    found = {name: one_piece(column) for name, column in zip(*_columns(table), strict=True)}
-    columns = {name: found[f"column {name}"] for name in plan.row_columns}
-    ranks = {name: found[f"rank of {name}"].to_numpy() for name in plan.ranked}
-    code = found["code"].to_numpy() if "code" in found else None
-    codes = 1 if code is None else int(code.max(initial=-1)) + 1
-    stamps = {int(n.split()[1]): column.to_numpy() for n, column in found.items() if n.startswith("stamp ")}
-    words = found["time"].to_numpy(), code, codes, found["arrival"].to_numpy()
-    return Rows(plan, columns, *words, ranks, stamps=stamps)
-
-
-def _facts_table(plan: Plan, run: RowTable) -> pa.Table:
-    values = [as_arrow(v, plan.types[name]) for name, v in zip(plan.row_values, run.values, strict=True)]
-    return pa.table([_lists(run.facts), *values], names=["words", *map(str, range(len(values)))])
-
-
-def _rows_header(store: KeyRows) -> dict[str, Any]:
-    return {
-        "plain": [isinstance(run, PlainRows) for run in store.final.runs],
-        "waiting": len(store.waiting),
-        "alive": store.final.alive,
-        "counts": [store.arrived.rows, store.placed, store.settled],
-        "notes": [sorted(store.notes), sorted(store.bases)],
-        "streams": [[len(s.store.runs), s.store.coarse, s.reached, s.closed, s.latest] for s in store.streams],
-        "contexts": [
-            [number, code, context_json(context.value), [list(o) for o in context.open]]
-            for number, known in sorted(store.contexts.items())
-            for code, context in sorted(known.items(), key=lambda item: item[0])
-        ],
-    }
-
-
-def _rows(plan: Plan, header: dict[str, Any], take: Iterator[pa.Table]) -> KeyRows:
-    counts, of_key, quiet = ([c.to_numpy().copy() for c in next(take).columns] for _ in range(3))
-    notes, bases = ({n: next(take)["note"].to_numpy().copy() for n in numbers} for numbers in header["notes"])
-    final: tuple[Run, ...] = tuple((_plain if plain else _run)(plan, take) for plain in header["plain"])
-    waiting = tuple(_waiting(plan, next(take)) for _ in range(header["waiting"]))
-    contexts: dict[int, dict[int, Context]] = {}
-    for number, code, value, opened in header["contexts"]:
-        known = contexts.setdefault(number, {})
-        known[code] = Context(context_value(value), tuple(Opened(*o) for o in opened))
-    told = zip(axes(plan), header["streams"], strict=bool(header["streams"]))
-    streams = tuple(_of_stream(axis.plan, known, take) for axis, known in told)
-    arrived, placed, settled = header["counts"]
-    counted = Arrived(arrived, *of_key)
-    rows = FinalRows(final, header["alive"], *counts)
-    return KeyRows(plan, waiting, rows, counted, Quiet(*quiet), placed, settled, contexts, notes, bases, streams)
-
-
-def _of_stream(plan: Plan, known: list[int], take: Iterator[pa.Table]) -> Stream:
-    runs, coarse, reached, closed, latest = known
-    at, since = (column.to_numpy() for column in next(take).columns)
-    store = Store(plan, tuple(_cells(plan, next(take)) for _ in range(runs)), coarse)
-    return Stream(store, reached, closed, at, since, latest)
-
-
-def _run(plan: Plan, take: Iterator[pa.Table]) -> RowTable:
-    cells, facts = _cells(plan, next(take)), next(take)
-    seen = zip(facts.columns[1:], plan.row_values.values(), strict=True)
-    values = tuple(values_of(one_piece(column), form) for column, form in seen)
-    return RowTable(cells, _words(facts["words"]), values)
-
-
-def _plain(plan: Plan, take: Iterator[pa.Table]) -> PlainRows:
-    table = next(take)
-    rank = table["rank"].to_numpy()
-    return PlainRows(_waiting(plan, table), rank if plan.spec.by else int(rank[0]))
-
-
-def _lists(words: Ints) -> pa.Array:
-    return pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(words).ravel()), words.shape[1])
-
-
-def _words(column: pa.ChunkedArray) -> Ints:
-    words: Ints = one_piece(column).flatten().to_numpy().reshape(-1, column.type.list_size)
-    return words
-
-
-def _columns(table: pa.Table) -> tuple[list[str], list[pa.ChunkedArray]]:
-    return table.column_names, table.columns

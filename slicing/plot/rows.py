@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 from slicing.api import aggregate
 from slicing.columns.sources import batches
 from slicing.plot.shared import COLORS, MOST, WIDTH, Chart, altair, joined, rows_at, texts, ticks_of, timed
-from slicing.query.spec import ProcessingTime, Spec
+from slicing.query.processing_time import ProcessingTime
+from slicing.query.spec import Spec
 from slicing.times.measure import Measure
 from slicing.windows.builtin import ContextFreeWindow, Session
 from slicing.windows.rows.row_windows import RowWindow

@@ -33,8 +33,9 @@ from slicing.kernels.combine import REMOVABLE
 from slicing.kernels.strategies import STRATEGIES
 from slicing.query.keep import Form, Kept, kept_for
 from slicing.query.policy import ADDED, DEFAULT, Policy, refusal
+from slicing.query.processing_time import ProcessingTime
 from slicing.query.rollup import written_in
-from slicing.query.spec import ProcessingTime, Spec
+from slicing.query.spec import Spec
 from slicing.query.triggers import EVENT, PUSH, AfterCount, AfterShare, EachPush, Every, Patient, Trigger, Unfired
 from slicing.query.watermark import Ordered
 from slicing.times.measure import Measure

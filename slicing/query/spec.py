@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from slicing.aggregates.aggregate import Aggregate, Formula
 from slicing.aggregates.changelog import refusal
 from slicing.columns.expressions import Derived, fields_of
 from slicing.columns.lazy import lazy
+from slicing.query.processing_time import ProcessingTime, processing_time
 from slicing.query.triggers import ARRIVAL, PUSH, AfterShare, EachPush, Every, Patient, Trigger, Unfired
 from slicing.query.watermark import Bounded, Punctuated, Watermark, manual
 from slicing.system.arguments import choice, says_arguments
+from slicing.system.frozen_map import FrozenMap
 from slicing.times.durations import Duration, amount, check_alike, not_negative, parse_span, shown
 from slicing.windows.builtin import Calendar, Cumulate, Landmark, Session, Whole, Window
 from slicing.windows.context_free import ContextFreeWindow
 from slicing.windows.rows.row_windows import RowWindow
 
-V = TypeVar("V")
 Span = Duration | int
 
 _WINDOWS = (ContextFreeWindow, RowWindow, Window)
@@ -42,69 +43,6 @@ _DEFAULTS = {
     "op": None,
     "on_unmatched": "error",
 }
-
-
-class FrozenMap(Mapping[str, V]):
-    """An ordered mapping that can be hashed and prints as a dict."""
-
-    __slots__ = ("_hash", "_items")
-
-    def __init__(self, items: Mapping[str, V]) -> None:
-        self._items = dict(items)
-        self._hash: int | None = None  # once it was asked for
-
-    def __getitem__(self, key: str) -> V:
-        return self._items[key]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._items)
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-    def __hash__(self) -> int:
-        if self._hash is None:
-            self._hash = hash(tuple(self._items.items()))
-        return self._hash
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return FrozenMap, (self._items,)  # hashes of texts differ between processes
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, FrozenMap) and list(self._items.items()) == list(other._items.items())
-
-    def __repr__(self) -> str:
-        return repr(self._items)
-
-
-@dataclass(frozen=True, repr=False)
-class ProcessingTime:
-    """Rows are stamped with the clock (microseconds, UTC) as they are pushed."""
-
-    clock: Callable[[], int] | None = None
-
-    def __repr__(self) -> str:
-        return "sl.processing_time()"
-
-
-@says_arguments
-def processing_time(clock: Callable[[], int] | None = None) -> ProcessingTime:
-    """As ``time=``: stamp rows with the clock as they are pushed. ``clock`` gives microseconds since 1970 (tests).
-
-    Parameters
-    ----------
-    clock
-        A function that gives microseconds since 1970; None: the system's clock.
-
-    Examples
-    --------
-    >>> spec = sl.Spec(sl.processing_time(lambda: 1_000_000), {"s": sl.tumbling("10s")}, {"n": sl.count()})
-    >>> sl.Operator(spec).push(pa.table({"v": [1, 2]})).watermark.isoformat()
-    '1970-01-01T00:00:01+00:00'
-    """
-    if clock is not None and not callable(clock):
-        raise TypeError(f"clock must be a function that gives microseconds since 1970; got {clock!r}")
-    return ProcessingTime(clock)
 
 
 @dataclass(frozen=True, init=False, repr=False)

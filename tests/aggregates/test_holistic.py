@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import slicing as sl
-from slicing.aggregates import holistic
+from slicing.aggregates import over_lists
 from slicing.cells.blocks import identity, together
 from slicing.cells.lanes import Lane
 from slicing.cells.lists import COUNTED, EARLIEST, Lists, Picked
@@ -89,8 +89,8 @@ def test_counted_values_of_large_windows(how: str) -> None:
 
 def test_pivots_are_drawn_anew_where_the_values_go_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = []
-    pivots = holistic._pivots
-    monkeypatch.setattr(holistic, "_pivots", lambda values: drawn.append(values.size) or pivots(values))
+    pivots = over_lists._pivots
+    monkeypatch.setattr(over_lists, "_pivots", lambda values: drawn.append(values.size) or pivots(values))
     values = np.concatenate([np.arange(20_000) % 1000, np.arange(20_000) % 1000 + 10**9])
     table = pa.table({"t": np.arange(40_000) // 100, "v": values})
     out = sl.aggregate(table, sl.Spec("t", {"w": sl.sliding(50, every=1)}, {"m": sl.median("v")}))

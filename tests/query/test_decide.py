@@ -7,7 +7,7 @@ import pytest
 from harness import FastVisit, Squares, user_defined
 
 import slicing as sl
-from slicing.explain import _likely_schema
+from slicing.closing.explain import likely_schema
 from slicing.query.plan import Plan
 from slicing.windows.decide import Workload, decide
 
@@ -63,7 +63,7 @@ ASKS = {YES: {"per row", "last", "own rows"}, NO: {"count", "mark", "frame", "pe
 def test_a_plan_decides_for_each_of_its_windows(name, ordered):
     watermark = sl.ordered() if ordered else sl.bounded(3)
     spec = sl.Spec(time="t", windows={name: WINDOWS[name]}, aggs={"s": sl.sum("v")}, watermark=watermark)
-    plan = Plan(spec, _likely_schema(spec))
+    plan = Plan(spec, likely_schema(spec))
     decision = plan.kept[name].asked
     assert decision.rows == (name in ASKS[ordered])
     assert plan.keeps_rows >= decision.rows
@@ -142,7 +142,7 @@ def test_only_windows_of_single_keys_grow_with_their_number():
 def test_an_aggregate_that_needs_order_keeps_rows_of_slices_out_of_order_only():
     query = {"time": "t", "windows": {"m": sl.tumbling(10)}, "aggs": {"c": sl.collect("v")}}
     ordered, not_ordered = (sl.Spec(**query, watermark=w) for w in (sl.ordered(), sl.bounded(3)))
-    assert [Plan(s, _likely_schema(s)).kept["m"].asked.rows for s in (ordered, not_ordered)] == [NO, YES]
+    assert [Plan(s, likely_schema(s)).kept["m"].asked.rows for s in (ordered, not_ordered)] == [NO, YES]
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,10 @@ import pyarrow as pa
 
 from slicing.aggregates.aggregate import Formula
 from slicing.joins.spec import chosen, code_of, on_columns, pair_of, schemas_of, shown_spans, watermarks_of
-from slicing.query.spec import FrozenMap, stable
+from slicing.query.spec import stable
 from slicing.query.watermark import Bounded, Watermark
 from slicing.system.arguments import choice, says_arguments
+from slicing.system.frozen_map import FrozenMap
 from slicing.times.durations import Duration, amount, check_alike, parse_span
 
 Span = Duration | int

@@ -1,0 +1,62 @@
+"""Cells as Arrow tables, and back: words as they lie in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from slicing.cells.blocks import Block
+from slicing.cells.lists import Lists
+from slicing.cells.table import Cells
+from slicing.columns.arrow_io import one_piece
+from slicing.lifecycle.errors import SnapshotError
+from slicing.query.plan import Plan
+from slicing.storage.store import Store
+
+Ints = npt.NDArray[np.int64]
+
+
+def cells_table(cells: Cells) -> pa.Table:
+    """Each block as a fixed-size list: the words as they lie in memory; lists of items as lists of these."""
+
+    def column(block: Block) -> pa.Array:
+        if isinstance(block, Lists):
+            whole = block.whole()
+            return pa.LargeListArray.from_arrays(pa.array(whole.at), column(whole.items))
+        return words_column(block)
+
+    names = ["meta", *(f"lane{i}" for i in range(len(cells.blocks)))]
+    return pa.table([column(block) for block in (cells.meta, *cells.blocks)], names=names)
+
+
+def cells_of(plan: Plan, table: pa.Table) -> Cells:
+    def block(column: pa.Array) -> Block:
+        if pa.types.is_large_list(column.type):
+            return Lists(column.offsets.to_numpy(), block(column.values)).whole()
+        return column.flatten().to_numpy().reshape(-1, column.type.list_size)
+
+    if table.num_columns != 1 + len(plan.lanes):
+        raise SnapshotError(f"the snapshot holds {table.num_columns - 1} lanes; this spec has {len(plan.lanes)}")
+    meta, *blocks = (block(one_piece(c)) for c in table.columns)
+    return Cells(meta, tuple(blocks))
+
+
+def store_of(plan: Plan, runs: int, take: Iterator[pa.Table], coarse: int = 0) -> Store:
+    """A store of so many runs, each a table."""
+    return Store(plan, tuple([cells_of(plan, next(take)) for _ in range(runs)]), coarse)
+
+
+def words_column(words: Ints) -> pa.Array:
+    return pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(words).ravel()), words.shape[1])
+
+
+def words_of(column: pa.ChunkedArray) -> Ints:
+    words: Ints = one_piece(column).flatten().to_numpy().reshape(-1, column.type.list_size)
+    return words
+
+
+def columns_of(table: pa.Table) -> tuple[list[str], list[pa.ChunkedArray]]:
+    return table.column_names, table.columns

@@ -1,0 +1,38 @@
+"""Rows without a time column: they are stamped as they are pushed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from slicing.system.arguments import says_arguments
+
+
+@dataclass(frozen=True, repr=False)
+class ProcessingTime:
+    """Rows are stamped with the clock (microseconds, UTC) as they are pushed."""
+
+    clock: Callable[[], int] | None = None
+
+    def __repr__(self) -> str:
+        return "sl.processing_time()"
+
+
+@says_arguments
+def processing_time(clock: Callable[[], int] | None = None) -> ProcessingTime:
+    """As ``time=``: stamp rows with the clock as they are pushed. ``clock`` gives microseconds since 1970 (tests).
+
+    Parameters
+    ----------
+    clock
+        A function that gives microseconds since 1970; None: the system's clock.
+
+    Examples
+    --------
+    >>> spec = sl.Spec(sl.processing_time(lambda: 1_000_000), {"s": sl.tumbling("10s")}, {"n": sl.count()})
+    >>> sl.Operator(spec).push(pa.table({"v": [1, 2]})).watermark.isoformat()
+    '1970-01-01T00:00:01+00:00'
+    """
+    if clock is not None and not callable(clock):
+        raise TypeError(f"clock must be a function that gives microseconds since 1970; got {clock!r}")
+    return ProcessingTime(clock)
