@@ -45,7 +45,6 @@ from slicing.query.processing_time import ProcessingTime
 from slicing.query.watermark import Seen
 from slicing.reducing.batch import Rows
 from slicing.reducing.reduce import reduce_rows, reduce_suspects
-from slicing.storage.apart import Apart
 from slicing.storage.store import Store
 from slicing.windows.bounds import APART, BEGIN, END, FOREVER, LIMIT
 
@@ -588,27 +587,12 @@ def output(
     store = state.store
     slices, cells, held_by_store = store.held(coming)
     size += held_by_store
-    if plan.keeps_rows:
-        size += state.rows.nbytes
     for pool in state.pools.values():
         size += pool.nbytes
-    if state.postponed:
-        size += held_beside(store, state.postponed)
-    if state.marks.code.size:
-        size += state.marks.nbytes
-    besides: tuple[Apart | State, ...] = (*state.apart, *state.groups)
-    for beside in besides:
-        more = beside.store.held()
-        slices, cells, size = slices + more[0], cells + more[1], size + more[2]
-    for runs in state.told.values():
-        more = runs.held()
-        cells, size = cells + more[1], size + more[2]
-    if plan.panes_of_rows:
-        cells, size = cells + state.row_panes.size, size + state.row_panes.nbytes
-    size += 0 if state.held is None else state.held.nbytes
-    kept = len(state.rows) if plan.keeps_rows else 0
-    for group in state.groups if plan.keeps_rows else ():
-        kept, size = kept + len(group.rows), size + group.rows.nbytes
+    kept = 0
+    if plan.keeps_rows or plan.paned or state.postponed or state.marks.code.size or state.groups:
+        more = _held_beside(state)
+        slices, cells, kept, size = slices + more[0], cells + more[1], kept + more[2], size + more[3]
     held = {
         "slices": slices,
         "cells": cells,
@@ -629,6 +613,25 @@ def output(
         return Output(windows, late, stats, None)
     told = reached if plan.measure.is_integer else plan.measure.value(reached)
     return Output(windows, late, stats, told, Reach(plan, reached, store.runs if plan.session_gaps else ()))
+
+
+def _held_beside(state: State) -> tuple[int, int, int, int]:
+    """What is held beside the stream's slices, keys and values: slices, cells, rows, and bytes of all of it."""
+    plan, slices, cells, kept, size = state.plan, 0, 0, 0, state.marks.nbytes
+    if state.postponed:
+        size += held_beside(state.store, state.postponed)
+    for store in [*(known.store for known in state.apart), *(group.store for group in state.groups)]:
+        more = store.held()
+        slices, cells, size = slices + more[0], cells + more[1], size + more[2]
+    for store in state.told.values():  # the slices of these runs are known
+        more = store.held()
+        cells, size = cells + more[1], size + more[2]
+    if plan.panes_of_rows:
+        cells, size = cells + state.row_panes.size, size + state.row_panes.nbytes
+    size += 0 if state.held is None else state.held.nbytes
+    for rows in [state.rows, *(group.rows for group in state.groups)] if plan.keeps_rows else []:
+        kept, size = kept + len(rows), size + rows.nbytes
+    return slices, cells, kept, size
 
 
 def in_full(state: State, answers: Sequence[Answers]) -> Sequence[Answers]:
