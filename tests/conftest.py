@@ -1,11 +1,9 @@
-"""What all tests share: a Spark that starts quickly, and the order of files."""
+"""What all tests share: a Spark that starts quickly."""
 
 import os
 import zipfile
 from importlib.util import find_spec
 from pathlib import Path
-
-import pytest
 
 # Queries of tests are short: a JVM that compiles lightly and collects by one thread answers them with less CPU.
 LIGHT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -31,14 +29,3 @@ def without_forks() -> list[str]:
 
 if "SPARK_SUBMIT_OPTS" not in os.environ:  # processes of tests have it from this one
     os.environ["SPARK_SUBMIT_OPTS"] = " ".join([LIGHT, *without_forks()])
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files that take minutes come first, so that no process is left with one of them in the end."""
-    items.sort(key=lambda item: rank(item.path))
-
-
-def rank(path: Path) -> int:
-    if path.name == "test_spark_chaos.py":
-        return 0
-    return 1 if path.parent.name == "spark" else 2
