@@ -114,9 +114,8 @@ def all_windows(
 ) -> pa.Table:
     """What :func:`aggregate` gives in Arrow's long layout, run as a policy says."""
     threads = cores() if threads is None else threads
-    operator = Operator(spec.patient, threads=threads, policy=policy)
+    operator = Operator(spec.patient, threads=threads, policy=policy.told(accounts=False))
     found = batches(data, Wanted(spec.columns(), _time_of(spec), _bounds(spec, between), threads))
-    operator._told = False
     closed: list[pa.Table] = []
     if is_held(data):
         held = list(found)

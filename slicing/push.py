@@ -97,13 +97,11 @@ class Pushed(NamedTuple):
 
 
 UNCHANGED = Changed()
-UNTOLD = Output(pa.table({}), pa.table({}), Stats(), None)
 NO_ROWS = {"rows": 0, "windowed": 0, "late": 0, "outside": 0, "null_time": 0, "ahead": 0}
 
 
-def push(before: State, data: pa.RecordBatch, upto: int | None = None, told: bool = True) -> Pushed:
-    """A batch all the way. ``upto``: what no later row comes before, where that is known beside the policy. ``told``:
-    False where nobody wants to know what it gives if it closes no window."""
+def push(before: State, data: pa.RecordBatch, upto: int | None = None) -> Pushed:
+    """A batch all the way. ``upto``: what no later row comes before, where that is known beside the policy."""
     state = State(**before.__dict__)  # a draft
     plan, batch = state.plan, read(state, data)
     rows, reached = batch.rows, reached_by(state, upto)
@@ -126,8 +124,6 @@ def push(before: State, data: pa.RecordBatch, upto: int | None = None, told: boo
         state.store = state.store.settled()
     if rows.codes > plan.policy.packed_keys and plan.packs:
         state.store = state.store.at_rest(len(arrivals.cells))
-    if not (told or plan.paned or any(map(len, answers))):
-        return Pushed(state, UNTOLD, None, rows)
     return Pushed(state, output_of(state, batch, answers, change, arrivals.late, arrivals.outside), None, rows)
 
 
@@ -583,6 +579,8 @@ def output(
     keys = state.keys
     if keys is not None and state.store.head is None and len(keys) >= state.crowded:
         keys = forget(state, keys)  # that answers have named
+    if not plan.policy.accounts:
+        return Output(windows, plan.no_windows, Stats(), None)
     given, size = (0, 0) if keys is None else (len(keys), keys.nbytes)
     store = state.store
     slices, cells, held_by_store = store.held(coming)
@@ -660,6 +658,11 @@ def output_of(
     whole: bool = False,
 ) -> Output:
     """Of a push: with its late rows, and what became of all."""
+    plan = state.plan
+    if not plan.policy.accounts:
+        if not plan.paned and not any(map(len, answers)):
+            return Output(plan.no_windows, plan.no_windows, Stats(), None)
+        return output(state, answers, change, whole=whole)
     rows, missing, ahead = None, batch.null_time.size, batch.ahead.size
     if late.size or missing or ahead:
         rows = results.late_rows(batch.given, batch.null_time, late, batch.ahead)

@@ -72,8 +72,11 @@ def _as_they_are(closing: Closing, quiet: bool) -> Answers | None:
     end, blocks = np.ascontiguousarray(table.meta[:, END]), table.blocks
     code = np.zeros(end.size, np.int64) if keys is None else np.ascontiguousarray(table.meta[:, CODE])
     if keys is not None:
-        each = np.diff(np.append(np.flatnonzero(np.diff(end, prepend=end[0] - 1)), end.size))
-        order = keys.order(code) if each.size == 1 else keys.order_of_groups(code, each)
+        if end[0] == end[-1]:
+            order = keys.order(code)
+        else:
+            bounds = np.concatenate(([0], (end[1:] != end[:-1]).nonzero()[0] + 1, [end.size]))
+            order = keys.order_of_groups(code, bounds[1:] - bounds[:-1])
         code, blocks = code.take(order), tuple(map(gathered, blocks, repeat(order)))
     window = np.zeros(end.size, np.int64)
     return Answers(window if len(plan.names) == 1 else plan.numbered(window), end - every, end, code, blocks, True)

@@ -44,17 +44,38 @@ def column_of(type: pa.DataType) -> WordColumn | ByteColumn:
     return ByteColumn(value) if _is_bytes(value) else WordColumn(value)
 
 
-class WordColumn:
+class _Column:
+    """What the values of a column are kept as."""
+
+    table: Any
+
+    def begin(self) -> None:
+        """Without values yet."""
+        self._dictionary, self.every = _Dictionary(), _Every()
+
+    def begun(self) -> Any:
+        """One of the same type, without values."""
+        another = object.__new__(type(self))
+        another.__dict__ = self.__dict__.copy()
+        another.begin()
+        return another
+
+
+class WordColumn(_Column):
     """Values that fit 64 bits: themselves, or the bits of a float64."""
+
+    table: WordTable
 
     def __init__(self, type: pa.DataType) -> None:
         self.type = type
-        self.table = WordTable()
-        self._dictionary = _Dictionary()
-        self.every = _Every()
+        self.begin()
         kind = "f" if t.is_floating(type) else "u" if t.is_unsigned_integer(type) else "i"
         size = 1 if t.is_boolean(type) or t.is_null(type) else type.bit_width // 8
         self.dtype = np.dtype(f"{kind}{size}")
+
+    def begin(self) -> None:
+        super().begin()
+        self.table = WordTable()
 
     def encode(self, array: pa.Array, threads: int = 1, how: Share = SHARE) -> Codes:
         if t.is_dictionary(array.type):
@@ -107,16 +128,20 @@ class WordColumn:
         return floats.view(np.int64)
 
 
-class ByteColumn:
+class ByteColumn(_Column):
     """Text, binary and decimals of more than 64 bits."""
+
+    table: ByteTable
 
     def __init__(self, type: pa.DataType) -> None:
         self.type = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}.get(type, type)
-        self.table = ByteTable()
-        self._dictionary = _Dictionary()
-        self.every = _Every()
+        self.begin()
         text = t.is_string(self.type) or t.is_large_string(self.type)
-        self._long = pa.large_string() if text else pa.large_binary()
+        self._long, self._short = (pa.large_string(), pa.string()) if text else (pa.large_binary(), pa.binary())
+
+    def begin(self) -> None:
+        super().begin()
+        self.table = ByteTable()
 
     def encode(self, array: pa.Array, threads: int = 1, how: Share = SHARE) -> Codes:
         if t.is_dictionary(array.type):
@@ -150,11 +175,21 @@ class ByteColumn:
     def typed(self, ids: Ints, type: pa.DataType) -> pa.Array | pa.ChunkedArray:
         """``values`` in the type of a column, in as many pieces as have room for their text."""
         table = self.table
+        if ids.size <= FEW and (type == self._long or type == self._short):
+            ends, text = table.texts(ids)
+            if text.size <= MOST_TEXT:
+                return self._texts(ids, type, ends, text)
         if _is_text(type) and table.given <= max(4 * ids.size, FEW):
             longest = int(np.diff(table.starts[: table.given + 1]).max(initial=0))
             if max(longest * ids.size, int(table.starts[table.given])) <= MOST_TEXT:
                 return self._taken(self._pool(type), ids)
         return in_type(self.values(ids), type)
+
+    def _texts(self, ids: Ints, type: pa.DataType, ends: Ints, text: Array) -> pa.Array:
+        null = self.table.null
+        known = None if null < 0 else pa.py_buffer(np.packbits(ids != null, bitorder="little"))
+        ends = ends if type == self._long else ends.astype(np.int32)
+        return pa.Array.from_buffers(type, ids.size, [known, pa.py_buffer(ends), pa.py_buffer(text)])
 
     def values(self, ids: Ints) -> pa.Array:
         values = self._taken(self._pool(self._long), ids)
@@ -178,6 +213,10 @@ class ByteColumn:
         return hashed
 
     def sort_keys(self, ids: Ints) -> list[Array]:
+        if ids.size <= FEW and not t.is_decimal(self.type):
+            words = self.table.sorting_words(ids)
+            if words is not None:
+                return words if self.table.null < 0 else [*words, ids != self.table.null]
         if 4 * ids.size < self.table.given:
             distinct, place = np.unique(ids, return_inverse=True)
             return [self._ranks(distinct)[place]]
@@ -187,6 +226,9 @@ class ByteColumn:
         """Of distinct ids, by their values."""
         values = self.values(ids) if t.is_decimal(self.type) else self._taken(self._pool(self._long), ids)
         return inverse(pc.call_function("array_sort_indices", [values], _NULLS_FIRST).to_numpy())
+
+
+Column = WordColumn | ByteColumn
 
 
 class _Dictionary:

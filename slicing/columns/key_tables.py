@@ -32,7 +32,9 @@ FIRST_ROOM = 1024  # ids
 PATIENCE = 64  # steps from a value's home to its slot
 SAMPLE = 4096  # rows that tell what slots to begin with
 NO_HEAD = np.full(4, -1).view(np.uint64)  # as no value's head: see encode_bytes
+LONGER = 32  # bytes of a value that its head tells the first of
 NOTHING = np.frombuffer(b"", np.uint8)
+_LENGTH = np.uint64(0xFF)
 
 
 class Table:
@@ -249,6 +251,30 @@ class ByteTable(Table):
         if self.given:
             starts = self.starts[: self.given + 1]
             place_bytes(self._heads, self.pool, starts, self.null, self.slots, self.shift, self.multiplier)
+
+    def texts(self, ids: Ints) -> tuple[Ints, Array]:
+        """The bytes of some values, one after the other, and where each ends, from 0 on. Of few by numpy: 20 texts 2 us
+        of a busy cache, by Arrow 70."""
+        first = self.starts.take(ids)
+        length, ends = self.starts.take(ids + 1), np.zeros(ids.size + 1, np.int64)
+        length -= first
+        length.cumsum(out=ends[1:])
+        first -= ends[:-1]
+        at = first.repeat(length)
+        at += np.arange(at.size)
+        return ends, self.pool.take(at)
+
+    def sorting_words(self, ids: Ints) -> list[Array] | None:
+        """Words that sort some values as their bytes do, the first of which counts least; None where one is longer
+        than its head."""
+        words = self._heads.take(ids + 1, axis=0).byteswap()
+        lengths = words[:, 3] & _LENGTH
+        if self.null >= 0:
+            lengths = lengths[ids != self.null]
+        longest = int(lengths.max(initial=0))
+        if longest >= LONGER:
+            return None
+        return [words[:, 3], *(words[:, at] for at in range(min((longest - 1) // 8, 2), -1, -1))]
 
     def add_null(self) -> None:
         self.starts[self.given + 1] = self.starts[self.given]

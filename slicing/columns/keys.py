@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from slicing.columns.key_columns import check_key_type, column_of, typed
+from slicing.columns.key_columns import Column, check_key_type, column_of, typed
 from slicing.columns.key_tables import Codes, WordTable
 from slicing.columns.order import distinct, inverse, order_by
 from slicing.columns.values import given_out
@@ -29,6 +29,7 @@ Ints = npt.NDArray[np.int64]
 FEW = 4096  # cells that are not worth a kernel
 SPARSE = 4  # times fewer codes than keys have all groups together, or more, are sorted
 FEWER = 16  # times fewer codes than keys are sorted, and not counted
+_UNKNOWN = np.empty(0, np.int64), np.empty(0, np.int32)
 _TYPE = attrgetter("type")
 _LOW_HALF = np.int64(0xFFFFFFFF)
 
@@ -44,9 +45,19 @@ class KeyTable:
         for position, type in enumerate(types):
             check_key_type(str(position), type)
         self._types, self._given_out = list(types), list(map(given_out, types))
-        self._columns = list(map(column_of, types))
-        self._pairs = [WordTable() for _ in self._columns[1:]]
-        self._ordered: tuple[Ints, Codes] = np.empty(0, np.int64), np.empty(0, np.int32)  # once most were asked for
+        self._begin(list(map(column_of, types)))
+
+    def _begin(self, columns: list[Column]) -> None:
+        self._columns = columns
+        self._pairs = [WordTable() for _ in columns[1:]]
+        self._ordered: tuple[Ints, Codes] = _UNKNOWN  # once most were asked for
+
+    def begun(self) -> KeyTable:
+        """One of the same columns, without keys: 11 -> 5 us."""
+        keys = object.__new__(KeyTable)
+        keys.__dict__ = self.__dict__.copy()
+        keys._begin([column.begun() for column in self._columns])
+        return keys
 
     @staticmethod
     def of(types: Sequence[pa.DataType], columns: Sequence[pa.Array]) -> KeyTable:

@@ -12,24 +12,28 @@ from slicing.columns.lazy import lazy
 
 
 class Columns:
-    """Finds them by name, once for all batches of one schema, and computes those that expressions are."""
+    """Finds them by name, once for all batches of one schema, and computes those that expressions are.
+
+    Plans of one spec and types share one, in any thread: what it has seen is one value.
+    """
 
     def __init__(self, types: Mapping[str, pa.DataType], derived: Mapping[Derived, str] | None = None) -> None:
         """``derived``: the columns among them that are computed from the others, and what for."""
         self._derived = derived or {}
         self._types = {name: type for name, type in types.items() if name not in self._derived}
-        self._seen: pa.Schema | None = None
-        self._places: list[int] = []  # in that schema
+        self._seen: tuple[pa.Schema | None, list[int]] = None, []  # a schema, and their places in it
 
     def of(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, dict[str, pa.Array]]:
         """The batch, and those of it; refuses other types. One of type null, as a column is of which some library has
         seen no value, has nulls of its type."""
-        if self._seen is None or not batch.schema.equals(self._seen):
+        seen, places = self._seen
+        if seen is None or not batch.schema.equals(seen):
             batch = self._with_nulls(batch)
             schema = batch.schema
             self.check(schema)
-            self._seen, self._places = schema, [schema.get_field_index(name) for name in self._types]
-        columns = dict(zip(self._types, map(batch.column, self._places), strict=True))
+            places = [schema.get_field_index(name) for name in self._types]
+            self._seen = schema, places
+        columns = dict(zip(self._types, map(batch.column, places), strict=True))
         return batch, columns | self._computed(batch) if self._derived else columns
 
     def _computed(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:

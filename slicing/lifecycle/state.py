@@ -71,7 +71,8 @@ class State:
     def fresh(spec: Spec, schema: pa.Schema, arrival: bool = True, policy: Policy = DEFAULT) -> State:
         plan = Plan.of(spec, schema, arrival, policy)
         pools = {name: pa.array([], storable(decoded(plan.types[name]))) for name in plan.ranked}
-        return State(plan, Store(plan), KeyRows(plan), KeyTable(plan.key_types) if spec.by else None, pools=pools)
+        keys = plan.alike("keys", lambda: KeyTable(plan.key_types)).begun() if spec.by else None
+        return State(plan, Store(plan), KeyRows(plan), keys, pools=pools)
 
     def draft(self) -> State:
         """A copy, to be changed by one push: what it holds are values."""

@@ -21,6 +21,7 @@ class Policy:
     max_windows_per_push: int | None = None  # None: however many a flush gives
     max_bytes: int | None = None  # None: whatever a push comes to
     on_full: str = "error"  # a push that would be more is refused, or "late": its rows are
+    accounts: bool = True  # outputs say what became of the rows and what is held; False: nobody asks but for windows
 
     # rows into cells
     share: Share = SHARE  # from where on several threads share them

@@ -210,7 +210,7 @@ class Spec:
             return self
         told = self.trigger
         spec = object.__new__(Spec)
-        spec.__dict__.update(self.__dict__)
+        spec.__dict__.update({f: getattr(self, f) for f in self.__dataclass_fields__})
         spec.__dict__["trigger"] = (
             FrozenMap({name: quiet(of) for name, of in told.items()}) if isinstance(told, FrozenMap) else quiet(told)
         )

@@ -58,7 +58,10 @@ class Quads:
         room = np.empty(4 * (size + PIECE) + LINE // 8, np.int64)
         first = -room.ctypes.data % LINE // 8
         pieces = -(-size // PIECE)
-        room[first : first + 4 * pieces * PIECE].reshape(pieces, 4 * PIECE)[:] = _NO_ROWS
+        if pieces == 1:
+            room[first : first + 4 * size] = _NO_ROWS[: 4 * size]
+        else:
+            room[first : first + 4 * pieces * PIECE].reshape(pieces, 4 * PIECE)[:] = _NO_ROWS
         self.words = room[first : first + 4 * size].reshape(size, 4)
         self.spilt = np.zeros((size, 2))  # memory that nothing is written to costs nothing
 

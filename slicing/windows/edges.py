@@ -325,6 +325,8 @@ class EdgeSet:
         every, phase, _ = self.cuts[0]
         if (ends[0] - phase) % every:
             return False
+        if ends.size == 1:
+            return True
         steps, count = ends[1:] - ends[:-1], ends.size - 1
         if int(ends[-1]) - int(ends[0]) == count * every:
             return bool(np.count_nonzero(steps == every) == count)

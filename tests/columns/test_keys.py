@@ -388,6 +388,26 @@ def test_bytes_shrink_with_the_table() -> None:
     assert len(table.compact(np.empty(0, np.int64))) == 0
 
 
+@pytest.mark.parametrize("type", [pa.string(), pa.large_binary()], ids=str)
+@pytest.mark.parametrize("longest", [0, 1, 8, 9, 16, 17, 24, 25, 31, 32, 40])
+@pytest.mark.parametrize("null", [False, True])
+def test_few_texts_are_ordered_and_given_back_by_their_bytes(type: pa.DataType, longest: int, null: bool) -> None:
+    """Prefixes of one another, zeros at the end, and what differs in its last byte alone."""
+    sizes = range(longest + 1)
+    texts = {end and "a" * size + end for size in sizes for end in ("", "\0", "b")} | {"a" * size for size in sizes}
+    values = [text.encode() for text in sorted(texts, key=len, reverse=True) if len(text) <= longest]
+    rows: list[bytes | None] = [*values, *([None] if null else []), *values[::2]]
+    table = KeyTable([type])
+    codes = table.encode([pa.array(rows, pa.large_binary()).cast(type)])
+    every = np.arange(len(table))
+    expected = [*([None] if null else []), *sorted(values)]
+    for asked in (every, every[::-1].copy(), codes[: len(table)].astype(np.int64)):
+        found = table.columns(asked[table.order(asked)])[0]
+        assert found.type == type
+        assert found.cast(pa.large_binary()).to_pylist() == expected
+    assert table.columns(codes.astype(np.int64))[0].cast(pa.large_binary()).to_pylist() == rows
+
+
 def test_ranks_follow_new_keys() -> None:
     table = KeyTable([pa.string()])
     table.encode([pa.array(["m", "b"])])
