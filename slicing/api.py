@@ -11,8 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slicing.aggregates.aggregate import Formula
+from slicing.aggregates.aggregate import Aggregate, Formula
 from slicing.aggregates.builtin import count
+from slicing.closing.output import tables_of
 from slicing.closing.wide import check_layout, widened
 from slicing.columns.arrow_io import gathered, one_piece
 from slicing.columns.dictionaries import unified
@@ -258,15 +259,17 @@ def rollup(
     Parameters
     ----------
     parts
-        Results of ``spec``, all there are: a table, or whatever :func:`aggregate` takes. With ``emit="parts"`` these
-        may be early, on time and late; with ``"final"`` each window is one part.
+        Results of ``spec``, all there are: a table, whatever :func:`aggregate` takes, or outputs, such as those of
+        :func:`replay`. With ``emit="parts"`` these may be early, on time and late; with ``"final"`` each window is one
+        part.
     spec
         The query that gave them. Arrow tables with ``emit="parts"``, and files of them, know it themselves if a text
         builds it (:meth:`Spec.to_toml`). Its aggregates are ``count``, ``sum``, ``product``, ``min``, ``max``, ``any``,
         ``all`` and ``collect``; parts of a mean or of a distinct count do not say what the whole is. Lists are joined
         part by part, by the starts of windows and then as they were reported.
     windows
-        The larger windows: every part must lie within each of them whole, or outside.
+        The larger windows, between edges: every part must lie within each of them whole, or outside. ``whole()`` is
+        given from the first part's start to the last part's.
     window
         The name of the windows that are put together, if ``spec`` has several.
 
@@ -278,7 +281,8 @@ def rollup(
     Raises
     ------
     ValueError
-        If parts share rows, come again, or cross an edge of a larger window.
+        If parts share rows, come again, or cross an edge of a larger window, or if single rows decide where a larger
+        window ends.
 
     See Also
     --------
@@ -296,7 +300,7 @@ def rollup(
         raise TypeError(
             f"windows must be a dict of the larger windows, such as {{'h': sl.tumbling('1h')}}; got {windows!r}"
         )
-    held = list(batches(parts))
+    held = list(batches(tables_of(parts)))
     if not held:
         raise ValueError("rollup needs the results of the spec, with their columns; got no batches")
     spec = spec_of(held[0].schema) if spec is None else spec
@@ -305,15 +309,26 @@ def rollup(
     table = pa.Table.from_batches(held)
     table = pa.table({name: plain(one_piece(table[name])) for name in table.column_names})
     Plan(larger, table.schema)  # refuses what is missing
-    table = table.filter(pc.equal(table["window"], name)) if "window" in table.column_names else table
+    table = _parts_of(table, name)
     _check_once(table, ["window_start", *spec.by, *(["revision"] if spec.emit == "parts" else [])])
     _check_held(table, larger)
     found = aggregate(table, larger)
-    for agg in spec.aggs:
-        column = found[agg].combine_chunks()
-        if pa.types.is_list(column.type) and pa.types.is_list(column.type.value_type):
+    for name, agg in spec.aggs.items():
+        column = found[name].combine_chunks()
+        if isinstance(agg, Aggregate) and agg.function == "collect":
             column = _joined(column)
-        found = found.set_column(found.column_names.index(agg), agg, column.cast(table[agg].type))
+        found = found.set_column(found.column_names.index(name), name, column.cast(table[name].type))
+    return found
+
+
+def _parts_of(table: pa.Table, name: str) -> pa.Table:
+    """The rows of a window's results; refuses results of other windows alone."""
+    if "window" not in table.column_names:
+        return table
+    found = table.filter(pc.equal(table["window"], name))
+    if table.num_rows and not found.num_rows:
+        others = ", ".join(map(repr, pc.unique(table["window"]).to_pylist()))
+        raise ValueError(f"none of the parts is of windows[{name!r}]: their column 'window' has {others}")
     return found
 
 
@@ -351,8 +366,8 @@ def _check_held(parts: pa.Table, larger: Spec) -> None:
         )
 
 
-def _joined(lists: pa.ListArray) -> pa.ListArray:
+def _joined(lists: pa.ListArray) -> pa.ListArray | pa.LargeListArray:
     """Each list of lists as one list."""
     inner = lists.values
     starts = inner.offsets.take(lists.offsets)
-    return pa.ListArray.from_arrays(starts, inner.values, mask=lists.is_null() if lists.null_count else None)
+    return type(inner).from_arrays(starts, inner.values, mask=lists.is_null() if lists.null_count else None)

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slicing.closing.output import Output
+from slicing.closing.output import Output, tables_of
 from slicing.columns.arrow_io import one_piece, together
 from slicing.columns.dictionaries import unified
 from slicing.columns.frames import check_returns, given_back
@@ -172,11 +172,10 @@ def latest(results: object, spec: Spec, *, returns: str = "arrow") -> Any:
 
 def _together(results: object) -> pa.Table:
     """The windows of outputs, or of tables, as one table."""
-    outputs = [results] if isinstance(results, Output) else results
-    if isinstance(outputs, list | tuple | Iterator):
-        tables = [item.windows if isinstance(item, Output) else item for item in outputs]
-        outputs = [table for table in tables if getattr(table, "num_rows", 1)] or tables[:1]
-    return unified(pa.Table.from_batches(list(batches(outputs))))
+    tables = tables_of(results)
+    if isinstance(tables, list):
+        tables = [table for table in tables if getattr(table, "num_rows", 1)] or tables[:1]
+    return unified(pa.Table.from_batches(list(batches(tables))))
 
 
 def _last_of_each(columns: list[pa.Array]) -> np.ndarray[Any, np.dtype[np.int64]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -85,3 +85,12 @@ class Output:
                 found += f"<p>{html.text(name + more)}</p>"
                 found += html.listed(table.column_names, (list(row.values()) for row in rows))
         return found
+
+
+def tables_of(results: object) -> object:
+    """Outputs as their windows; whatever else holds tables as it is."""
+    if isinstance(results, Output):
+        return results.windows
+    if isinstance(results, list | tuple | Iterator):
+        return [item.windows if isinstance(item, Output) else item for item in results]
+    return results

@@ -17,7 +17,8 @@ from slicing.query.spec import Spec
 from slicing.query.watermark import manual
 from slicing.system.arguments import says_arguments
 from slicing.times.durations import Duration
-from slicing.windows.builtin import Calendar, Cumulate, Fixed, Landmark, Sliding, Tumbling, Whole
+from slicing.windows.builtin import Calendar, Cumulate, Fixed, Landmark, Session, Sliding, Tumbling, Whole
+from slicing.windows.rows.row_windows import RowWindow
 
 _AGAIN = {
     "count": builtin.sum, "sum": builtin.sum, "product": builtin.product, "min": builtin.min, "max": builtin.max,
@@ -59,6 +60,7 @@ def rollup_spec(spec: Spec, windows: Mapping[str, Any], *, window: str | None = 
     [3, 1]
     """
     name = part_name(spec, window)
+    _check_larger(windows)
     for larger, given in windows.items():
         if not _holds(given, spec.windows[name]):
             raise ValueError(
@@ -70,11 +72,27 @@ def rollup_spec(spec: Spec, windows: Mapping[str, Any], *, window: str | None = 
 
 def over_parts(spec: Spec, windows: Mapping[str, Any], arguments: Mapping[str, Any]) -> Spec:
     """The query, of windows that are known to hold parts whole."""
+    _check_larger(windows)
     told = {"watermark": manual(), "on_overflow": spec.on_overflow}
     if spec.emit == "parts":
         told["sequence"] = "revision"
     aggs = {name: _again(name, agg) for name, agg in spec.aggs.items()}
     return Spec("window_start", windows, aggs, by=list(spec.by), **{**told, **arguments})
+
+
+def _check_larger(windows: Mapping[str, Any]) -> None:
+    """Refuse windows whose answers depend on where single rows lie."""
+    for name, given in windows.items():
+        if isinstance(given, RowWindow | Session):
+            raise ValueError(
+                f"windows[{name!r}] is {given!r}, whose bounds depend on single rows, and parts do not say where their "
+                "rows lie; use windows between edges (tumbling, sliding, calendar, ...) or whole()"
+            )
+        if getattr(given, "full", False):
+            raise ValueError(
+                f"windows[{name!r}] has full=True, and parts do not say where the first and the last row of the stream "
+                "lie; leave it out"
+            )
 
 
 def written_in(spec: Spec) -> dict[bytes, bytes] | None:

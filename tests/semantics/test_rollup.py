@@ -209,3 +209,53 @@ def test_parts_say_which_query_gave_them(tmp_path: Path) -> None:
         sl.rollup(sl.aggregate(pushes[0], sl.Spec("t", {"m": sl.tumbling(10)}, {"n": sl.count()})), windows=larger)
     with pytest.raises(TypeError, match=r"windows must be a dict of the larger windows, .* got None"):
         sl.rollup(parts, minutes)
+
+
+@pytest.mark.parametrize(
+    ("larger", "what"),
+    [
+        (sl.session(5), r"windows\['h'\] is sl.session\(5\), whose bounds depend on single rows, and parts do not say"),
+        (sl.rows(2), r"windows\['h'\] is sl.rows\(2, every=2\), whose bounds depend on single rows"),
+        (sl.per_row(20), "whose bounds depend on single rows"),
+        (sl.last_rows(2, 10), "whose bounds depend on single rows"),
+        (
+            sl.tumbling(10, full=True),
+            r"windows\['h'\] has full=True, and parts do not say where the first and the last",
+        ),
+    ],
+)
+def test_windows_that_single_rows_decide_are_refused(larger: Any, what: str) -> None:
+    spec = told({"w": sl.tumbling(5)})
+    parts = sl.aggregate(pa.table({"t": [1, 2, 3, 9]}), spec)
+    for ask in (lambda: sl.rollup(parts, spec, {"h": larger}), lambda: sl.rollup_spec(spec, {"h": larger})):
+        with pytest.raises(ValueError, match=what):
+            ask()
+
+
+def test_whole_lies_from_the_first_part_to_the_last() -> None:
+    spec = told({"w": sl.tumbling(5)})
+    found = sl.rollup(sl.aggregate(pa.table({"t": [1, 2, 13]}), spec), spec, {"all": sl.whole()})
+    assert found.to_pylist() == [{"window": "all", "window_start": 0, "window_end": 10, "n": 3}]
+
+
+def test_parts_of_other_windows_alone_are_refused() -> None:
+    parts = sl.aggregate(pa.table({"t": [1, 2]}), told({"w": sl.tumbling(5), "x": sl.tumbling(2)}))
+    renamed = told({"minute": sl.tumbling(5)})
+    with pytest.raises(ValueError, match=r"none of the parts is of windows\['minute'\]: .* 'window' has 'x', 'w'"):
+        sl.rollup(parts, renamed, {"h": sl.tumbling(10)})
+    assert sl.rollup(parts.slice(0, 0), renamed, {"h": sl.tumbling(10)}).num_rows == 0
+    assert sl.rollup(parts.drop_columns("window").slice(2), renamed, {"h": sl.tumbling(10)})["n"].to_pylist() == [2]
+
+
+def test_outputs_and_frames_with_lists_are_parts() -> None:
+    rows = pa.table({"t": [1, 2, 7, 12, 26], "k": ["a", "b", "a", None, "a"], "v": [1, None, 3, 4, 5]})
+    aggs = {"all": sl.collect("v"), "n": sl.count()}
+    spec, larger = sl.Spec("t", {"w": sl.tumbling(5)}, aggs, by="k", emit="parts"), {"h": sl.tumbling(10)}
+    wanted = sl.aggregate(rows, sl.Spec("t", larger, aggs, by="k"))
+    outputs = list(sl.replay(rows, spec, rows=2))
+    for parts in (outputs, iter(outputs), sl.replay(rows, spec, rows=1), sl.Operator(spec).push(rows)):
+        found = sl.rollup(parts, windows=larger)
+        assert found.equals(wanted.slice(0, len(found))) and len(found) >= 3
+    frame = pl.from_arrow(sl.aggregate(rows, spec))
+    found = sl.rollup(frame, spec, larger)
+    assert found.to_pylist() == wanted.to_pylist() and found.schema.field("all").type == pa.large_list(pa.int64())
