@@ -743,8 +743,9 @@ class Oracle:
         in_time = [r for r in in_time if r.time >= window.get("origin", -inf) and r.arrival >= window.get("arrived", 0)]
         if not in_time:
             return []
-        if self.idle is not None and in_time[0].time - window.get("origin", inf) >= self.idle:
-            window = {name: value for name, value in window.items() if name != "origin"}  # this key began after it
+        added = window.get("origin", window.get("added", inf))
+        if self.idle is not None and in_time[0].time - added >= self.idle:  # this key began after it
+            window = {name: value for name, value in window.items() if name not in ("origin", "added")}
         found = []
         for start, end, members, closed, ranks, anchor in OF_ROWS[window["kind"]](window, in_time):
             if closed is not None and closed + self.lateness < before:

@@ -148,7 +148,7 @@ def come_and_go(case: Case, data: st.DataObject, **told: object) -> None:
                 if window.get("order") == "arrival" and (window["kind"] == "rows" or window["every"] > 1):
                     window["arrived"] = wanted.pushed
                 elif since is not None and window["kind"] == "punctuation":
-                    window["added"] = True
+                    window["added"] = plain_time(since, case.columns["t"])
                 elif since is not None and (
                     window.get("fill") or window["kind"] in ("rows", "frame", "per_row", "visit", "delta")
                 ):
