@@ -144,7 +144,10 @@ REFUSED = {
     ),
     "twice": (["aggregate", "DATA", *ONE, "--agg", "n=sum:ms"], "--agg has the name 'n' twice"),
     "unknown": (["aggregate", "DATA", *ONE, "--agg", "x=averge:ms"], "--agg x = \"averge('ms')\": averge is not known"),
-    "argument": (["aggregate", "DATA", *ONE, "--window", "x=tumbling:"], "--window x = 'tumbling()': tumbling() miss"),
+    "argument": (
+        ["aggregate", "DATA", *ONE, "--window", "x=tumbling:"],
+        "--window x = 'tumbling()': sl.tumbling needs size= as well (its arguments are size, offset, fill, full)",
+    ),
     "column": (["aggregate", "DATA", *ONE, "--agg", "x=sum:nope"], "column 'nope' is missing in the data; its columns"),
     "type": (["aggregate", "DATA", *ONE, "--agg", "x=sum:sensor"], "column 'sensor' has type string; sum takes"),
     "ending": (["aggregate", "DATA", *ONE, "--out", "x.xlsx"], "--out must end in .parquet, .pq, .csv, .tsv, .arrow"),
