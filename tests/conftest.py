@@ -5,6 +5,8 @@ import zipfile
 from importlib.util import find_spec
 from pathlib import Path
 
+import pytest
+
 # Queries of tests are short: a JVM that compiles lightly and collects by one thread answers them with less CPU.
 LIGHT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
@@ -29,3 +31,10 @@ def without_forks() -> list[str]:
 
 if "SPARK_SUBMIT_OPTS" not in os.environ:  # processes of tests have it from this one
     os.environ["SPARK_SUBMIT_OPTS"] = " ".join([LIGHT, *without_forks()])
+
+
+@pytest.fixture(scope="session")
+def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of all processes that run the tests."""
+    own = tmp_path_factory.getbasetemp()
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own

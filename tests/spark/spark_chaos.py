@@ -603,10 +603,12 @@ class Chaos:
 
 def archive(folder: Path) -> str:
     """The classes that JVMs of Spark begin with, so that each of them loads and checks them in half the time."""
-    path = str(folder / "classes.jsa")
-    command = [sys.executable, __file__, "--archive", path]
+    path, part = folder / "classes.jsa", folder / "classes.part"
+    command = [sys.executable, __file__, "--archive", str(part)]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    return path
+    with suppress(FileNotFoundError):  # a JVM that keeps none
+        part.rename(path)  # another process may look for it
+    return str(path)
 
 
 def write_archive(path: str) -> None:

@@ -10,10 +10,10 @@ one process answers.
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import subprocess
-import sys
 import tempfile
 import time
 import zipfile
@@ -43,8 +43,8 @@ def packed(base: Path) -> str:
 class Cluster:
     """A master and two workers; processes that end with it."""
 
-    def __init__(self, base: Path, path: str) -> None:
-        self.base, self.path, self.processes = base, path, list[subprocess.Popen[bytes]]()
+    def __init__(self, base: Path, path: str, java: str) -> None:
+        self.base, self.path, self.java, self.processes = base, path, java, list[subprocess.Popen[bytes]]()
         self.begin("master", "org.apache.spark.deploy.master.Master --host 127.0.0.1 --port 0 --webui-port 0")
         self.url = self.told("master", r"spark://\S+")
         hosts = ("127.0.0.1", "127.0.0.2")
@@ -61,7 +61,7 @@ class Cluster:
             "PYTHONPATH": self.path,
             "SPARK_HOME": home,
             "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_DAEMON_JAVA_OPTS": JAVA,
+            "SPARK_DAEMON_JAVA_OPTS": self.java,
             "SPARK_LOCAL_DIRS": str(self.base),
         }
         with (self.base / f"{name}.log").open("wb") as file:
@@ -106,25 +106,27 @@ def at_once(stage: Callable[..., Any], marks: str) -> Callable[..., Iterator[pa.
     return wrapped
 
 
-def run(here: bool) -> str:
+def run(here: bool, classes: str) -> str:
+    """``classes``: an archive of those that a JVM begins with; it goes without where there is none."""
     from spark_udfs import drain, stages, window_aggregate
     from spark_udfs.local import session
 
+    java = f"{JAVA} -XX:SharedArchiveFile={classes}"
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as temporary:
         base = Path(temporary)
         for name in ("in", "marks"):
             (base / name).mkdir()
         for batch in range(BATCHES):
             deliver(base / "in", batch)
-        cluster = Cluster(base, str(ROOT) if here else "")  # otherwise the package has to come with the query
+        cluster = Cluster(base, str(ROOT) if here else "", java)  # otherwise the package has to come with the query
         try:
             spark = session(
                 cluster.url,
                 **({} if here else {"spark.submit.pyFiles": packed(base)}),
                 **{
                     "spark.executor.memory": "512m",
-                    "spark.driver.extraJavaOptions": JAVA,
-                    "spark.executor.extraJavaOptions": JAVA,
+                    "spark.driver.extraJavaOptions": java,
+                    "spark.executor.extraJavaOptions": java,
                     "spark.scheduler.minRegisteredResourcesRatio": "1",
                     "spark.cores.max": "2",
                     "spark.speculation": "true",
@@ -160,4 +162,8 @@ def run(here: bool) -> str:
 
 if __name__ == "__main__":
     begin = time.monotonic()
-    print(f"{run('--here' in sys.argv[1:])}; {time.monotonic() - begin:.0f} s")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--here", action="store_true", help="workers import this checkout")
+    parser.add_argument("--classes", default="none", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    print(f"{run(args.here, args.classes)}; {time.monotonic() - begin:.0f} s")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 
@@ -12,8 +13,8 @@ from spark_chaos import KILLS, OF_FOREACH, PROVOKED, archive, run
 
 
 @pytest.fixture(scope="module")
-def classes(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return archive(tmp_path_factory.mktemp("classes"))
+def classes(shared_folder: Path) -> str:
+    return archive(shared_folder)
 
 
 def test_nothing_is_lost_or_doubled_when_processes_are_killed(classes: str) -> None:

@@ -15,8 +15,11 @@ LONG = pytest.mark.skipif("SLICING_CLUSTER" not in os.environ, reason="a minute;
 
 
 @pytest.mark.parametrize("shipped", [False, pytest.param(True, marks=LONG)], ids=["checkout", "zip"])
-def test_a_standalone_cluster_gives_the_same_windows_and_runs_tasks_twice_at_once(shipped: bool) -> None:
+def test_a_standalone_cluster_gives_the_same_windows_and_runs_tasks_twice_at_once(
+    shipped: bool, shared_folder: Path
+) -> None:
     command = [sys.executable, str(Path(__file__).with_name("spark_standalone.py")), *([] if shipped else ["--here"])]
+    command += ["--classes", str(shared_folder / "classes.jsa")]  # of the tests that kill, where they ran before
     done = subprocess.run(command, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr[-3000:]
     assert "3 tasks run twice at once" in done.stdout
