@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from slicing.aggregates.builtin import count, first, last, min
 from slicing.closing.output import Output, Stats
-from slicing.columns.arrow_io import one_piece
+from slicing.columns.arrow_io import no_rows, one_piece
 from slicing.columns.arrow_out import array_of
 from slicing.columns.dictionaries import coded, unordered
 from slicing.columns.sources import one_batch
@@ -233,7 +233,7 @@ class Distinct:
     def _output(self, out: Output) -> DistinctOutput:
         rows = self._typed(_unpacked(out.windows))
         if rows.num_columns == 0 and self._columns is not None:
-            rows = self._columns.empty_table()
+            rows = no_rows(self._columns)
         late = out.late
         if ROW in late.column_names:
             whole = self._typed(_columns(late[ROW]))
@@ -307,10 +307,6 @@ def _unpacked(windows: pa.Table) -> pa.Table:
 
 def _columns(rows: pa.ChunkedArray, *kept: str) -> pa.Table:
     """The fields of structs as columns."""
-    type = rows.type
-    whole = rows.combine_chunks()
-    chunk = whole.chunk(0) if isinstance(whole, pa.ChunkedArray) and whole.num_chunks else whole
-    names = kept or [type.field(i).name for i in range(type.num_fields) if type.field(i).name != PLACE]
-    if isinstance(chunk, pa.ChunkedArray):
-        return pa.table({name: pa.array([], type.field(name).type) for name in names})
-    return pa.table({name: chunk.field(name) for name in names})
+    whole = one_piece(rows)
+    names = kept or [field.name for field in rows.type if field.name != PLACE]
+    return pa.table({name: whole.field(name) for name in names})

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from slicing.columns.arrow_io import one_piece
+from slicing.columns.arrow_io import empty, one_piece
 from slicing.columns.key_marks import KeyMarks
 from slicing.columns.keys import KeyTable
 from slicing.joins.arrivals import Rows
@@ -127,7 +127,7 @@ def _side_header(side: Side) -> dict[str, Any]:
 def _tables(state: JoinState) -> Iterator[pa.Table]:
     for side in state.plan.sides:
         if side.known:
-            yield side.schema.empty_table()
+            yield pa.Table.from_batches([empty(side.schema)])
     if state.keys is not None:
         values = state.keys.values(np.arange(len(state.keys)))
         yield pa.table(dict(zip(map(str, range(len(values))), values, strict=True)))

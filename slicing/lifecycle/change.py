@@ -323,7 +323,7 @@ def _ranked(store: KeyRows, plan: Plan, pools: Mapping[str, pa.Array]) -> tuple[
     final = [run for run in store.final.runs if isinstance(run, PlainRows)]
     kept, of_all = [*store.waiting, *(run.rows for run in final)], dict[str, pa.Array]()
     for name in plan.ranked:
-        of_all[name] = pools.get(name, pa.array([], storable(decoded(plan.types[name]))))
+        of_all[name] = pools.get(name, pa.nulls(0, storable(decoded(plan.types[name]))))
         if name not in pools and kept and name in kept[0].columns:
             found, of_all[name], _ = ranks([run.columns[name] for run in kept], of_all[name], np.empty(0, np.int64))
             kept = [replace(run, ranks={**run.ranks, name: at}) for run, at in zip(kept, found, strict=True)]

@@ -28,7 +28,7 @@ from slicing.cells.table import Cells
 from slicing.cells.unread import Unread
 from slicing.closing.postpone import Postponed
 from slicing.closing.revise import Revisions
-from slicing.columns.arrow_io import one_piece, size_of
+from slicing.columns.arrow_io import empty, one_piece, size_of
 from slicing.columns.key_marks import KeyMarks
 from slicing.columns.keys import KeyTable
 from slicing.lifecycle.cell_tables import cells_of, cells_table, columns_of, store_of, words_column, words_of
@@ -194,7 +194,7 @@ def _run_of(plan: Plan, run: Cells) -> pa.Table | Unread | _Run:
 
 def _state_tables(state: State, packed: bool = False) -> list[pa.Table | Unread | _Run]:
     assert state.given is not None
-    tables: list[pa.Table | Unread | _Run] = [state.given.empty_table()]
+    tables: list[pa.Table | Unread | _Run] = [pa.Table.from_batches([empty(state.given)])]
     if state.keys is not None:
         values = state.keys.values(np.arange(len(state.keys)))
         tables.append(pa.table(dict(zip(map(str, range(len(values))), values, strict=True))))

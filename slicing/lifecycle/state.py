@@ -70,7 +70,7 @@ class State:
     @staticmethod
     def fresh(spec: Spec, schema: pa.Schema, arrival: bool = True, policy: Policy = DEFAULT) -> State:
         plan = Plan.of(spec, schema, arrival, policy)
-        pools = {name: pa.array([], storable(decoded(plan.types[name]))) for name in plan.ranked}
+        pools = {name: pa.nulls(0, storable(decoded(plan.types[name]))) for name in plan.ranked}
         keys = plan.alike("keys", lambda: KeyTable(plan.key_types)).begun() if spec.by else None
         return State(plan, Store(plan), KeyRows(plan), keys, pools=pools)
 

@@ -110,6 +110,24 @@ def test_any_row_comes_at_once_and_is_forgotten_with_its_window() -> None:
     assert max(sizes[20:]) < 2 * max(sizes[3:8]) and op.flush().rows.num_rows == 0
 
 
+@pytest.mark.parametrize("keep", ["first", "last", "any"])
+@pytest.mark.parametrize(
+    "tags", [pa.array([bytes([i] * 16) for i in range(4)], pa.uuid()), pa.array(["[0]", "[1]", "2", "3"], pa.json_())]
+)
+def test_columns_of_extension_types_come_along(keep: str, tags: pa.Array) -> None:
+    rows = pa.table({"t": [1, 2, 3, 30], "k": ["a", "a", "b", "a"], "tag": tags})
+    spec = sl.DistinctSpec(on=["k"], time="t", within=sl.tumbling(10), keep=keep, watermark=sl.bounded(0))
+    found = sl.distinct(rows, on=["k"], time="t", within=sl.tumbling(10), keep=keep)
+    stay = [1, 2, 3] if keep == "last" else [0, 2, 3]
+    assert found.sort_by("t").equals(rows.take(stay))
+    op = sl.Distinct(spec)
+    out = [op.push(rows.slice(0, 0)), op.push(rows.slice(0, 2))]
+    op = sl.Distinct.restore(spec, op.snapshot())
+    out += [op.push(rows.slice(2)), op.push(rows.slice(1, 1)), op.flush()]
+    assert pa.concat_tables([one.rows for one in out if one.rows.num_rows]).sort_by("t").equals(rows.take(stay))
+    assert [one.late["tag"].to_pylist() for one in out if one.late.num_rows] == [[tags[1].as_py()]]
+
+
 def test_what_distinct_refuses() -> None:
     with pytest.raises(ValueError, match="keep='last' needs a window"):
         sl.DistinctSpec("id", "t", 5, "last")
