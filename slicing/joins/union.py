@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from slicing.columns.arrow_io import no_rows
 from slicing.columns.arrow_out import texts
 from slicing.columns.sources import one_batch
 from slicing.query.watermark import Progress, Seen, Watermark
@@ -120,7 +121,7 @@ class Union:
             raise ValueError("push rows first: the type of the time column is known from them")
         mark = self._measure.instant(watermark, "watermark")
         self._marks[source] = max(mark, self._marks.get(source, mark))
-        empty = self._schema.empty_table()
+        empty = no_rows(self._schema)
         return UnionOutput(empty.append_column(self.source, pa.array([], pa.string())), self._least())
 
     def _check_source(self, source: object) -> None:
