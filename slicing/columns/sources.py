@@ -196,6 +196,9 @@ def _of_pandas(data: Any, wanted: Wanted) -> Iterator[pa.RecordBatch]:
     if wanted.columns and len(names) > len(wanted.columns) and all(names.count(name) == 1 for name in wanted.columns):
         data = data[list(wanted.columns)]
         data.index = range(len(data))
+    name = data.index.name
+    if isinstance(name, str) and name not in names and type(data.index).__name__ == "RangeIndex":
+        data = data.assign(**{name: data.index})  # Arrow leaves this kind of index out, whatever its name
     return _within(arrow_io.foreign(data), wanted)
 
 

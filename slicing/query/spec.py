@@ -123,7 +123,7 @@ class Spec:
         time: str | ProcessingTime,
         windows: Mapping[str, ContextFreeWindow | RowWindow | Window],
         aggs: Mapping[str, Formula],
-        by: Sequence[str] | str = (),
+        by: Sequence[str] | str | None = (),
         watermark: Watermark | None = None,
         allowed_lateness: object = 0,
         emit: str = "final",
@@ -137,7 +137,7 @@ class Spec:
     ) -> None:
         put = self.__dict__.__setitem__
         put("time", _time(time))
-        put("by", _columns(by))
+        put("by", () if by is None else _columns(by))
         put("windows", FrozenMap(_mapping(windows, "windows", _WINDOWS, "sl.tumbling('1m')")))
         put("aggs", FrozenMap(_mapping(aggs, "aggs", (Formula,), "sl.count()")))
         put("watermark", _watermark(watermark))
