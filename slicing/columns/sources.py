@@ -198,7 +198,7 @@ def _of_pandas(data: Any, wanted: Wanted) -> Iterator[pa.RecordBatch]:
         data.index = range(len(data))
     name = data.index.name
     if isinstance(name, str) and name not in names and type(data.index).__name__ == "RangeIndex":
-        data = data.assign(**{name: data.index})  # Arrow leaves this kind of index out, whatever its name
+        data = pa.Table.from_pandas(data, preserve_index=True)  # Arrow leaves this kind out, whatever its name
     return _within(arrow_io.foreign(data), wanted)
 
 
