@@ -819,3 +819,10 @@ def test_nothing_is_late_in_a_chain_whose_join_waits_for_columns() -> None:
     chain.push_left(pa.table({"t": [1, 2, 100], "k": ["a"] * 3}))
     out = chain.push_right(pa.table({"t": [100], "k": ["b"], "z": [1]}))
     assert out.stats.late == 0 and out.windows["n"].to_pylist() == [2]
+
+
+def test_a_row_whose_partners_would_lie_before_all_times_has_none() -> None:
+    least = -(1 << 63)
+    left, right = pa.table({"t": [least, least + 1, least + 2], "k": [1] * 3}), pa.table({"t": [least], "k": [1]})
+    spec = sl.JoinSpec("k", "t", within=(None, -2), how="left", match="last")
+    assert sl.join(left, right, spec)["t_right"].to_pylist() == [None, None, least]
