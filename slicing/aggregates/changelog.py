@@ -108,7 +108,7 @@ def _part(lane: Lane, bound: BoundAggregate, types: dict[str, pa.DataType]) -> _
     value = ValueType.of(types[feed.column], feed.column)
 
     def made(b: list[Block], pools: Pools) -> Block:
-        return _Net.of(b[0]).partials(lane, value, pools.get(feed.column))
+        return Picked.shared(b[0], _Net).partials(lane, value, pools.get(feed.column))
 
     return _Part((Lane(NETTED, (Feed(feed.column, "low"), SIGN), lane.flag),), made)
 
@@ -137,14 +137,6 @@ class _Net:
             at, items = np.append(0, np.cumsum(np.bincount(of[there], minlength=len(picked)))), items[there]
         self.lists = Lists(at, items)
         self._known: dict[object, Block] = {}
-
-    @staticmethod
-    def of(block: Block) -> _Net:
-        picked = Picked.of(block)
-        if "net" not in picked.known:
-            picked.known["net"] = _Net(picked)
-        net: _Net = picked.known["net"]
-        return net
 
     def partials(self, lane: Lane, value: ValueType, pool: pa.Array | None) -> Block:
         key = lane.kind, lane.feeds[0]
@@ -248,7 +240,7 @@ _WORDS = {
 
 def first_and_last(block: Block) -> tuple[Ints, Ints, Ints]:
     """The windows that have values left, and the words of their least and their largest."""
-    net = _Net.of(block)
+    net = Picked.shared(block, _Net)
     held, low, high = net.extremes()
     return held, net.lists.items[low, 0], net.lists.items[high, 0]
 
@@ -263,7 +255,7 @@ class Unmatched(NamedTuple):
 def unmatched(lane: Lane, block: Block, other: Block | None) -> Unmatched:
     """``other``: for the side of rows that are added, that of rows taken back."""
     if lane.kind == NETTED:
-        net = _Net.of(block)
+        net = Picked.shared(block, _Net)
         return Unmatched(net.below, np.diff(net.merged.at) > 0)
     count = block[:, 0] if other is None else block[:, 0] - other[:, 0]
     left = count != 0

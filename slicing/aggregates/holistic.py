@@ -55,7 +55,7 @@ def _lane(agg: Aggregate, kind: ListKind, form: str = "low") -> Lane:
 
 def quantiles(block: Block, q: float | None, floats: Callable[[Ints, Windows], Floats], has_nan: bool) -> Lowered:
     """The quantile of each window (without ``q`` the median); ``floats`` turns words of windows into numbers."""
-    windows = Windows.of(block)
+    windows = Picked.shared(block, Windows)
     at = (0.5 if q is None else q) * (windows.count - 1)
     low = np.floor(at).astype(np.int64)
     share = at - low
@@ -92,7 +92,7 @@ def _between(a: Floats, b: Floats, share: Floats | None) -> Floats:
 
 def _count_distinct(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
     def lower(b: list[Block], pools: Pools) -> Lowered:
-        windows = Windows.of(b[0])
+        windows = Picked.shared(b[0], Windows)
         out = windows.at[windows.last] - windows.at[windows.first]  # a slice's values are all different
         if (windows.last > windows.first + 1).any():
             number, n = windows.number()
@@ -104,7 +104,7 @@ def _count_distinct(agg: Aggregate, value: ValueType, types: Types) -> BoundAggr
 
 def _mode(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
     def lower(b: list[Block], pools: Pools) -> Lowered:
-        windows = Windows.of(b[0])
+        windows = Picked.shared(b[0], Windows)
         number, n = windows.number()
         begins = np.full(windows.at.size - 1, v.TOP)
         held = np.flatnonzero(np.diff(windows.at))
@@ -124,7 +124,7 @@ def _heavy_hitters(agg: Aggregate, value: ValueType, types: Types) -> BoundAggre
     share = float(dict(agg.options)["share"])
 
     def lower(b: list[Block], pools: Pools) -> Lowered:
-        windows = Windows.of(b[0])
+        windows = Picked.shared(b[0], Windows)
         number, n = windows.number()
         items = windows.at[windows.last] - windows.at[windows.first]
         at = np.empty(items.size + 1, np.int64)
@@ -144,7 +144,7 @@ def _top_k(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
         return _top_rows(agg, wanted, types)
 
     def lower(b: list[Block], pools: Pools) -> Lowered:
-        windows = Windows.of(b[0])
+        windows = Picked.shared(b[0], Windows)
         at = np.empty(windows.first.size + 1, np.int64)
         out = np.empty(int(np.minimum(windows.count, wanted).sum()), np.int64)
         ends = windows.first, windows.last, windows.at

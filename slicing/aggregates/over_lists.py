@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from slicing.cells.blocks import Block
 from slicing.cells.lists import Picked
 from slicing.columns import values as v
 from slicing.columns.values import ValueType
@@ -40,14 +39,6 @@ class Windows:
         self.at, self.items, self.before = lists.at, lists.items, rows
         self.value = np.ascontiguousarray(lists.items[:, 0])
         self._number: tuple[Ints, int] | None = None
-
-    @staticmethod
-    def of(block: Block) -> Windows:
-        picked = Picked.of(block)
-        if "windows" not in picked.known:
-            picked.known["windows"] = Windows(picked)
-        windows: Windows = picked.known["windows"]
-        return windows
 
     def some(self, which: Ints) -> Windows:
         """Some of the windows, over the same lists."""

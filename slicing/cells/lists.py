@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,8 @@ from slicing.cells.lanes import Lane
 from slicing.kernels import lists as k
 from slicing.kernels.strategies import Combinations
 from slicing.kernels.table import hash_words
+
+Shared = TypeVar("Shared")
 
 Ints = npt.NDArray[np.int64]
 Index = npt.NDArray[np.int64] | npt.NDArray[np.bool_] | slice
@@ -80,7 +82,7 @@ class Picked:
     lists: Lists
     first: Ints
     last: Ints
-    known: dict[str, Any] = field(default_factory=dict, compare=False)  # what aggregates of one lane share
+    known: dict[object, Any] = field(default_factory=dict, compare=False)  # what aggregates of one lane share
 
     def __len__(self) -> int:
         return self.first.size
@@ -100,6 +102,15 @@ class Picked:
         if isinstance(block, Picked):
             return block
         return Picked(block, np.arange(len(block)), np.arange(1, len(block) + 1))
+
+    @staticmethod
+    def shared(block: Lists | Picked, make: Callable[[Picked], Shared]) -> Shared:
+        """What a class makes of answers, once for all aggregates of their lane."""
+        picked = Picked.of(block)
+        if make not in picked.known:
+            picked.known[make] = make(picked)
+        made: Shared = picked.known[make]
+        return made
 
 
 @dataclass(frozen=True)

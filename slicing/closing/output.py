@@ -91,6 +91,6 @@ def tables_of(results: object) -> object:
     """Outputs as their windows; whatever else holds tables as it is."""
     if isinstance(results, Output):
         return results.windows
-    if isinstance(results, list | tuple | Iterator):
+    if isinstance(results, list | tuple | Iterator) and not isinstance(results, pa.RecordBatchReader):
         return [item.windows if isinstance(item, Output) else item for item in results]
     return results

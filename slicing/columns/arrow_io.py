@@ -10,6 +10,9 @@ import pyarrow as pa
 def together(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     """Batches of one schema as one; refuses dictionaries whose values are together too many for their indices."""
     try:
+        if any(map(has_halves, batches[0].schema.types)):
+            columns = [_joined([batch.column(at) for batch in batches]) for at in range(batches[0].num_columns)]
+            return pa.RecordBatch.from_arrays(columns, schema=batches[0].schema)
         if hasattr(pa, "concat_batches"):  # from pyarrow 19 on
             return pa.concat_batches(batches)
         found = pa.Table.from_batches(batches).combine_chunks().to_batches()
@@ -19,6 +22,19 @@ def together(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
             raise
         raise TooManyValues(f"pieces of column {types} do not fit one batch ({error}): cast it to its values") from None
     return found[0] if found else batches[0]
+
+
+def has_halves(type: pa.DataType) -> bool:
+    """Whether it is a dictionary of float16: Arrow joins pieces of it to the bits of their values, 1.5 to 15872."""
+    return pa.types.is_dictionary(type) and pa.types.is_float16(type.value_type)
+
+
+def _joined(pieces: Sequence[pa.Array]) -> pa.Array:
+    type = pieces[0].type
+    if not has_halves(type):
+        return pa.concat_arrays(pieces)
+    whole = pa.concat_arrays([piece.dictionary_decode() for piece in pieces]).dictionary_encode()
+    return pa.DictionaryArray.from_arrays(whole.indices.cast(type.index_type), whole.dictionary)
 
 
 class TooManyValues(ValueError):
@@ -109,4 +125,4 @@ def one_piece(column: pa.ChunkedArray) -> pa.Array:
     """A column as an array; one of one chunk is not copied."""
     if column.num_chunks == 1:
         return column.chunk(0)
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)
+    return _joined(column.chunks) if column.num_chunks else pa.nulls(0, column.type)

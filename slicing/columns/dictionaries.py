@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from slicing.columns.arrow_io import one_piece
+from slicing.columns.arrow_io import has_halves, one_piece
 from slicing.columns.arrow_out import is_short_decimal
 from slicing.columns.values import given_out
 
@@ -41,6 +41,9 @@ def _pieces(values: pa.Array, type: pa.DictionaryType) -> list[pa.Array]:
 
 def unified(table: pa.Table) -> pa.Table:
     """Pieces of a column with one dictionary, unless the indices of a column are too narrow for all its values."""
+    for at, column in enumerate(table.columns):
+        if has_halves(column.type):
+            table = table.set_column(at, table.field(at), one_piece(column))
     try:
         return table.unify_dictionaries()
     except pa.ArrowInvalid:

@@ -239,3 +239,24 @@ def test_no_order_is_claimed_of_values_that_come_in_another_one():
     found = sl.aggregate(data, spec(aggs={"last": sl.last("c"), "most": sl.max("c")}))
     assert found.schema.field("last").type == pa.dictionary(INT8, pa.string(), ordered=False)
     assert (found["last"].to_pylist(), found["most"].to_pylist()) == (["high"], ["low"])
+
+
+def test_halves_that_arrow_joins_to_their_bits():
+    """pyarrow's concat and unify_dictionaries give 15872 for 1.5."""
+    first, second = (pa.array(v, pa.float16()).dictionary_encode() for v in ([1.5, 2, 3], [4, 1.5]))
+    data = pa.table({"t": range(5), "k": [1] * 5, "v": pa.chunked_array([first, second])})
+    values, aggs = [1.5, 2.0, 3.0, 4.0, 1.5], {"all": sl.collect("v"), "most": sl.max("v")}
+    spec = sl.Spec("t", {"w": sl.whole()}, aggs)
+    op = sl.Operator(spec)
+    op.push(data)
+    for found in (op.flush().windows, sl.aggregate(data, spec), sl.aggregate([data.slice(0, 3), data.slice(3)], spec)):
+        assert found.select(["all", "most"]).to_pylist() == [{"all": values, "most": 4.0}]
+    by_value = sl.aggregate(data, sl.Spec("t", {"w": sl.whole()}, {"n": sl.count()}, by="v"))
+    assert sorted(by_value["v"].to_pylist()) == values[:4]
+    assert sl.distinct(data, on="t", time="t", within=10)["v"].to_pylist() == values
+    assert sl.join(data, data, on="k", time="t", within=(0, 0))["v_right"].to_pylist() == values
+    assert sl.attach(data, sl.Spec("t", {"w": sl.rows(5)}, {"x": sl.last("v")}))["x"].to_pylist() == [1.5] * 5
+    op = sl.JoinOperator(sl.JoinSpec("k", "t", within=(10, 10), watermark=(sl.manual(), sl.manual())))
+    op.push_left(data.slice(0, 3))
+    op.push_left(data.slice(3))
+    assert op.push_right(data.slice(2, 1).select(["t", "k"])).rows["v"].to_pylist() == values

@@ -259,3 +259,10 @@ def test_outputs_and_frames_with_lists_are_parts() -> None:
     frame = pl.from_arrow(sl.aggregate(rows, spec))
     found = sl.rollup(frame, spec, larger)
     assert found.to_pylist() == wanted.to_pylist() and found.schema.field("all").type == pa.large_list(pa.int64())
+
+
+def test_a_reader_without_batches_has_columns() -> None:
+    spec = told({"w": sl.tumbling(5)})
+    schema = sl.aggregate(pa.table({"t": [1]}), spec).schema
+    empty = pa.RecordBatchReader.from_batches(schema, [])
+    assert sl.rollup(empty, spec, {"h": sl.tumbling(10)}).num_rows == 0
