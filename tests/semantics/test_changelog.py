@@ -183,11 +183,19 @@ def compare(wanted: dict, got: dict, about: object) -> None:
         assert not wrong, f"{about}\n{key}: {[(name, answers[name], got[key][name]) for name in wrong]}"
 
 
+MAGNITUDES = [(1, 0), (1, -20), (60_000_000_000, 1_700_000_000 * 10**9), (2**50, -(2**58)), (1, 2**61)]
+
+
+def magnitude(rng: np.random.Generator) -> tuple[int, int]:
+    """Ticks a unit of time, and where times begin."""
+    unit, since = pick(rng, MAGNITUDES)
+    return unit, since - since % (60 * unit)
+
+
 @pytest.mark.parametrize("case", range(CASES))
 def test_a_changelog_is_the_rows_that_are_left(case: int) -> None:
     rng = np.random.default_rng(case)
-    unit, since = pick(rng, [(1, 0), (1, -20), (60_000_000_000, 1_700_000_000 * 10**9), (2**50, -(2**58)), (1, 2**61)])
-    since -= since % (60 * unit)
+    unit, since = magnitude(rng)
     log, asked = Log(rng, int(rng.integers(1, 60)), unit, since), questions(rng)
     names = [name for name in WINDOWS if rng.integers(2)] or ["six"]
     by = pick(rng, [["k"], []])
@@ -254,15 +262,16 @@ def test_whole_streams_are_reported_early_and_taken_back(case: int) -> None:
     """After each firing what was reported, and not taken back, is what is left of the rows so far; with ``every`` once
     the stream is over."""
     rng = np.random.default_rng(3000 + case)
-    log, asked, by, clock = Log(rng, 40, 1, 0), questions(rng), pick(rng, [["k"], []]), iter(range(10**6))
+    unit, since = magnitude(rng)
+    log, asked, by, clock = Log(rng, 40, unit, since), questions(rng), pick(rng, [["k"], []]), iter(range(10**6))
     often = sl.every_processing_time("1us", clock=lambda: next(clock))
-    early = pick(rng, [sl.each_push(), sl.by_hand(), often, sl.every(3)])
+    early = pick(rng, [sl.each_push(), sl.by_hand(), often, sl.every(3 * unit)])
     names = ["all", *(["six"] if early == sl.each_push() and rng.integers(2) else [])]
     spec = sl.Spec(
         "t",
-        {name: window(WINDOWS[name], 1, 0) for name in names},
+        {name: window(WINDOWS[name], unit, since) for name in names},
         {name: built(one) for name, one in asked.items()},
-        **{"by": by, "op": "op", "watermark": sl.bounded(60), "emit": "changes", "trigger": early},
+        **{"by": by, "op": "op", "watermark": sl.bounded(60 * unit), "emit": "changes", "trigger": early},
         **{"on_overflow": "null", "on_unmatched": "null"},
     )
     op, rows, at, looked = sl.Operator(spec), [], 0, 0
@@ -274,13 +283,13 @@ def test_whole_streams_are_reported_early_and_taken_back(case: int) -> None:
         at += size
         if rng.integers(3) == 0:
             op = sl.Operator.restore(spec, op.snapshot())
-        left = None if early == sl.every(3) or (early == often and at == size) else log.left_of(at)
+        left = None if early == sl.every(3 * unit) or (early == often and at == size) else log.left_of(at)
         if left is not None:
-            compare(expected(left, names, asked, by, 1, 0), found(rows, by, asked), (case, at, spec))
+            compare(expected(left, names, asked, by, unit, since), found(rows, by, asked), (case, at, spec))
             looked += 1
-    assert looked or early == sl.every(3)
+    assert looked or early == sl.every(3 * unit)
     rows += plain_rows(op.flush().windows)
-    compare(expected(log.left, names, asked, by, 1, 0), found(rows, by, asked), (case, spec))
+    compare(expected(log.left, names, asked, by, unit, since), found(rows, by, asked), (case, spec))
 
 
 @pytest.mark.parametrize("early", [sl.each_push(), sl.by_hand(), sl.every(1)], ids=repr)
