@@ -25,7 +25,7 @@ from slicing.kept_rows.remembered import Arrived, Contexts, Notes, Quiet
 from slicing.query.plan import Plan
 from slicing.reducing.batch import Rows
 from slicing.windows.bounds import BEGIN, FOREVER
-from slicing.windows.rows.row_view import OF_ALL, OF_KEY, RANK, RowTable
+from slicing.windows.rows.row_table import OF_ALL, OF_KEY, RANK, RowTable
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]

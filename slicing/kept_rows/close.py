@@ -22,9 +22,11 @@ from slicing.query.plan import Plan
 from slicing.reducing.batch import Rows
 from slicing.reducing.reduce import lift_rows
 from slicing.windows.bounds import FOREVER
+from slicing.windows.rows.bound_rows import BoundRows
 from slicing.windows.rows.per_row import BoundPerRow
 from slicing.windows.rows.row_count import KeyRanks
-from slicing.windows.rows.row_view import ARRIVAL, BoundRows, Found, View
+from slicing.windows.rows.row_table import ARRIVAL
+from slicing.windows.rows.row_view import Found, View
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]

@@ -19,7 +19,7 @@ from slicing.columns.order import none, ranges
 from slicing.kept_rows.plain import PlainRows, joined
 from slicing.kept_rows.remembered import grown, moved
 from slicing.windows.bounds import FOREVER
-from slicing.windows.rows.row_view import RANK, RowTable
+from slicing.windows.rows.row_table import RANK, RowTable
 
 Ints = npt.NDArray[np.int64]
 

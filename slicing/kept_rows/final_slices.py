@@ -18,7 +18,8 @@ from slicing.kernels.cells import END, ROWS
 from slicing.query.plan import Plan
 from slicing.reducing.batch import Rows
 from slicing.reducing.reduce import lift_ranges
-from slicing.windows.rows.row_view import ARRIVAL, BEGINS, FACTS, FLAGS, RANK, SINCE, Fresh, RowTable
+from slicing.windows.rows.bound_rows import Fresh
+from slicing.windows.rows.row_table import ARRIVAL, BEGINS, FACTS, FLAGS, RANK, SINCE, RowTable
 
 Ints = npt.NDArray[np.int64]
 

@@ -25,7 +25,9 @@ from slicing.kept_rows.plain import PlainRows
 from slicing.kept_rows.remembered import Quiet, Seen
 from slicing.reducing.batch import Rows
 from slicing.windows.bounds import BEGIN, FOREVER
-from slicing.windows.rows.row_view import PLACE, RANK, SINCE, BoundRows, View
+from slicing.windows.rows.bound_rows import BoundRows
+from slicing.windows.rows.row_table import PLACE, RANK, SINCE
+from slicing.windows.rows.row_view import View
 from slicing.windows.rows.users import BoundContextAware
 
 Ints = npt.NDArray[np.int64]

@@ -28,7 +28,7 @@ from slicing.reducing.reduce import reduce_rows
 from slicing.storage.store import Store
 from slicing.windows.bounds import FOREVER
 from slicing.windows.builtin import sliding
-from slicing.windows.rows.row_view import OnAxis
+from slicing.windows.rows.bound_rows import OnAxis
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]

@@ -20,7 +20,7 @@ from slicing.kept_rows import waiting
 from slicing.query.plan import Plan
 from slicing.reducing.batch import Rows
 from slicing.reducing.reduce import lift_rows
-from slicing.windows.rows.row_view import (
+from slicing.windows.rows.row_table import (
     ARRIVAL,
     BEGINS,
     FACTS,

@@ -13,7 +13,8 @@ from slicing.columns.lazy import but
 from slicing.columns.order import begins, none, stable_order
 from slicing.query.plan import Plan
 from slicing.windows.bounds import BEGIN
-from slicing.windows.rows.row_view import BoundRows, Context, View
+from slicing.windows.rows.bound_rows import BoundRows
+from slicing.windows.rows.row_view import Context, View
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]

@@ -18,7 +18,7 @@ from slicing.columns.order import order_by, order_of_most
 from slicing.columns.values import decoded, storable
 from slicing.query.plan import Plan
 from slicing.reducing.batch import Rows
-from slicing.windows.rows.row_view import UNCOUNTED
+from slicing.windows.rows.row_table import UNCOUNTED
 
 Ints = npt.NDArray[np.int64]
 

@@ -39,7 +39,7 @@ from slicing.windows.context_free import ContextFreeWindow
 from slicing.windows.edges import EdgeSet
 from slicing.windows.rows.per_row import PerRow
 from slicing.windows.rows.row_count import RowCount
-from slicing.windows.rows.row_view import BEGINS, FLAGS, MOST_FLAGS, UNCOUNTED, RowTable
+from slicing.windows.rows.row_table import BEGINS, FLAGS, MOST_FLAGS, UNCOUNTED, RowTable
 from slicing.windows.rows.row_windows import RowWindow
 
 Ints = npt.NDArray[np.int64]

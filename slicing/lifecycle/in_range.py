@@ -20,7 +20,7 @@ from slicing.columns.keys import KeyTable
 from slicing.lifecycle.state import State
 from slicing.query.plan import Plan
 from slicing.storage.row_panes import KEY, OF, WINDOW, RowPanes
-from slicing.windows.rows.row_view import RowTable
+from slicing.windows.rows.row_table import RowTable
 
 Ints = npt.NDArray[np.int64]
 

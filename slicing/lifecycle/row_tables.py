@@ -20,7 +20,8 @@ from slicing.lifecycle.cell_tables import cells_of, cells_table, columns_of, sto
 from slicing.query.plan import Plan
 from slicing.reducing.batch import Rows
 from slicing.windows.bounds import BEGIN, FOREVER
-from slicing.windows.rows.row_view import Context, Opened, RowTable
+from slicing.windows.rows.row_table import RowTable
+from slicing.windows.rows.row_view import Context, Opened
 from slicing.windows.rows.users import context_json, context_value
 
 Ints = npt.NDArray[np.int64]

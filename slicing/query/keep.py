@@ -16,7 +16,8 @@ from slicing.query.watermark import Ordered
 from slicing.windows.bounds import BEGIN
 from slicing.windows.builtin import Session
 from slicing.windows.decide import Context, Decision, Workload, decide
-from slicing.windows.rows.row_view import MOST_FLAGS, BoundRows, OnAxis
+from slicing.windows.rows.bound_rows import BoundRows, OnAxis
+from slicing.windows.rows.row_table import MOST_FLAGS
 from slicing.windows.rows.row_windows import RowWindow
 
 

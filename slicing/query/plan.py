@@ -44,8 +44,9 @@ from slicing.windows.builtin import Session, Whole, Window
 from slicing.windows.context_free import ContextFreeWindow
 from slicing.windows.cuts import Cuts, RowCuts
 from slicing.windows.edges import EdgeSet
+from slicing.windows.rows.bound_rows import BoundRows, OnAxis
 from slicing.windows.rows.per_row import PerRow
-from slicing.windows.rows.row_view import OF_ALL, OF_KEY, PLACE, RANK, BoundRows, OnAxis
+from slicing.windows.rows.row_table import OF_ALL, OF_KEY, PLACE, RANK
 from slicing.windows.rows.row_windows import Binding, RowWindow
 
 Ints = npt.NDArray[np.int64]

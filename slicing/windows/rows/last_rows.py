@@ -13,7 +13,9 @@ from slicing.system.arguments import says_arguments
 from slicing.times.durations import Duration, parse_span
 from slicing.windows.bounds import FOREVER
 from slicing.windows.builtin import Window
-from slicing.windows.rows.row_view import SINCE, BoundRows, Found, View
+from slicing.windows.rows.bound_rows import BoundRows
+from slicing.windows.rows.row_table import SINCE
+from slicing.windows.rows.row_view import Found, View
 from slicing.windows.rows.row_windows import Binding, RowWindow, whole_number
 
 Ints = npt.NDArray[np.int64]

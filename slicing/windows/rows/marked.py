@@ -14,7 +14,9 @@ from slicing.system.arguments import says_arguments
 from slicing.windows.bounds import BEGIN, FOREVER
 from slicing.windows.builtin import Window, flag_argument
 from slicing.windows.decide import Context
-from slicing.windows.rows.row_view import SINCE, BoundRows, Cuts, Found, Fresh, OnAxis, View
+from slicing.windows.rows.bound_rows import BoundRows, Cuts, Fresh, OnAxis
+from slicing.windows.rows.row_table import SINCE
+from slicing.windows.rows.row_view import Found, View
 from slicing.windows.rows.row_windows import Binding, RowWindow, by_group, flag_column, nothing
 
 Ints = npt.NDArray[np.int64]

@@ -15,7 +15,9 @@ from slicing.times.durations import Duration, amount, not_negative, parse_span
 from slicing.times.measure import Measure
 from slicing.windows.bounds import BEGIN, FOREVER, LONGEST
 from slicing.windows.builtin import Window
-from slicing.windows.rows.row_view import OF_KEY, RANK, BoundRows, Found, View
+from slicing.windows.rows.bound_rows import BoundRows
+from slicing.windows.rows.row_table import OF_KEY, RANK
+from slicing.windows.rows.row_view import Found, View
 from slicing.windows.rows.row_windows import Binding, RowWindow, order_argument, whole_number
 
 Ints = npt.NDArray[np.int64]

@@ -15,7 +15,8 @@ from slicing.times.measure import Measure
 from slicing.windows.bounds import FOREVER
 from slicing.windows.decide import Context
 from slicing.windows.edges import ranges_of
-from slicing.windows.rows.row_view import BoundRows, Found, View
+from slicing.windows.rows.bound_rows import BoundRows
+from slicing.windows.rows.row_view import Found, View
 
 Ints = npt.NDArray[np.int64]
 

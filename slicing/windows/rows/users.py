@@ -12,8 +12,9 @@ import numpy.typing as npt
 from slicing.columns.row_values import in_form, number_form
 from slicing.kernels.walk import CLOSE, CLOSE_BEFORE, OPEN
 from slicing.windows.bounds import BEGIN, FOREVER
+from slicing.windows.rows.bound_rows import BoundRows
 from slicing.windows.rows.compiled import Walked, compiled_window
-from slicing.windows.rows.row_view import BoundRows, Context, Found, Opened, View
+from slicing.windows.rows.row_view import Context, Found, Opened, View
 from slicing.windows.rows.row_windows import Binding, RowWindow
 
 Ints = npt.NDArray[np.int64]
