@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -29,14 +28,13 @@ from slicing.query.processing_time import ProcessingTime
 from slicing.query.rollup import over_parts, part_name, spec_of
 from slicing.query.spec import Spec
 from slicing.system.arguments import says_arguments
+from slicing.system.arrays import Ints
 from slicing.system.frozen_map import FrozenMap
 from slicing.system.progress import counted
 from slicing.system.threads import cores
 from slicing.times.measure import Measure
 from slicing.windows.bounds import BEGIN, LIMIT
 from slicing.windows.builtin import flag_argument
-
-Ints = npt.NDArray[np.int64]
 
 DENSE = 8  # rows a cell: where there are more, few cells are held, and pieces cost more than they save
 FIRST_ROWS = 1 << 14  # that tell whether pieces may pay; to push more of them apart costs 7 % of 20 rows a slice

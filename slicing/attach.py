@@ -12,7 +12,6 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -35,6 +34,7 @@ from slicing.query.spec import Spec
 from slicing.query.watermark import manual
 from slicing.reducing.batch import sequence_words
 from slicing.system.arguments import says_arguments
+from slicing.system.arrays import Ints
 from slicing.times.durations import amount
 from slicing.times.measure import Measure
 from slicing.windows.builtin import ContextFreeWindow, Cumulate, Landmark, Session, Sliding, Whole, Window, tumbling
@@ -44,7 +44,6 @@ from slicing.windows.rows.per_row import PerRow
 from slicing.windows.rows.row_count import RowCount
 from slicing.windows.rows.row_windows import RowWindow
 
-Ints = npt.NDArray[np.int64]
 _AS_FOUND = Policy(ordered=False)  # by key most often, as they are needed here
 AnyWindow = ContextFreeWindow | RowWindow | Window
 

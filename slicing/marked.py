@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -28,11 +27,10 @@ from slicing.query.plan import Plan
 from slicing.query.policy import Policy
 from slicing.query.spec import check_marks
 from slicing.query.watermark import Punctuated, later
+from slicing.system.arrays import Ints, Mask
 from slicing.times.durations import MAX_WORD
 from slicing.windows.bounds import BEGIN, LIMIT
 
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 New = tuple[Ints, Ints]  # codes and their marks
 
 _NO_MARKS: New = NOWHERE, NOWHERE

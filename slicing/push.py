@@ -19,7 +19,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -46,10 +45,8 @@ from slicing.query.watermark import Seen
 from slicing.reducing.batch import Rows
 from slicing.reducing.reduce import reduce_rows, reduce_suspects
 from slicing.storage.store import Store
+from slicing.system.arrays import Ints, Mask
 from slicing.windows.bounds import APART, BEGIN, END, FOREVER, LIMIT
-
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 
 class Batch(NamedTuple):
@@ -351,7 +348,7 @@ def _inside(plan: Plan, cells: Cells) -> tuple[Cells, int]:
     return cells.take(held), 0 if plan.keeps_rows else int(cells.rows[~held].sum())
 
 
-def _judge(plan: Plan, rows: Rows, h: int) -> tuple[Cells, npt.NDArray[np.bool_], int, Rows]:
+def _judge(plan: Plan, rows: Rows, h: int) -> tuple[Cells, Mask, int, Rows]:
     """Rows before the horizon: cells of those some window takes, which are late for all, how many outside, the taken.
 
     They are too late for every window that rows decide.

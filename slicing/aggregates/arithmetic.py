@@ -6,13 +6,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from slicing.columns.arrow_out import array_of
+from slicing.system.arrays import Mask
 
-Mask = npt.NDArray[np.bool_]
 Column = Any  # a pa.Array, or a pa.Scalar
 
 INT64, UINT64 = pa.int64(), pa.uint64()

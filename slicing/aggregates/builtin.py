@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.aggregates.aggregate import Aggregate, BoundAggregate, Pools, _column, columns_of, define
@@ -32,9 +31,7 @@ from slicing.columns.values import (
 )
 from slicing.kernels import combine as kinds
 from slicing.system.arguments import says_arguments
-
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
+from slicing.system.arrays import Floats, Ints, Mask, Unsigned
 
 
 def _lane(agg: Aggregate, kind: int, *feeds: Feed) -> Lane:
@@ -291,16 +288,16 @@ def _m4(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> B
     return BoundAggregate(lanes, type, lower)
 
 
-def _float_sum(block: Ints) -> npt.NDArray[np.float64]:
+def _float_sum(block: Ints) -> Floats:
     """The sum of a BASIC_F block, with what its additions lost."""
     words = block.view(np.float64)
-    total: npt.NDArray[np.float64] = words[:, 1] + words[:, 2]
+    total: Floats = words[:, 1] + words[:, 2]
     return total
 
 
-def _divide(a: npt.NDArray[np.float64], b: Ints) -> npt.NDArray[np.float64]:
+def _divide(a: Floats, b: Ints) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        quotient: npt.NDArray[np.float64] = a / b
+        quotient: Floats = a / b
         return quotient
 
 
@@ -310,11 +307,11 @@ def _empty(block: Ints) -> Mask | None:
     return None if np.count_nonzero(counts) == counts.size else counts == 0
 
 
-def _floats(block: Ints, numbers: npt.NDArray[np.float64]) -> Lowered:
+def _floats(block: Ints, numbers: Floats) -> Lowered:
     return Lowered(array_of(numbers, _empty(block)), None)
 
 
-def _whole(block: Ints, numbers: npt.NDArray[np.int64] | npt.NDArray[np.uint64], overflow: Mask) -> Lowered:
+def _whole(block: Ints, numbers: Ints | Unsigned, overflow: Mask) -> Lowered:
     empty = block[:, 0] == 0
     overflow = overflow & ~empty
     return Lowered(array_of(numbers, empty), overflow if overflow.any() else None)

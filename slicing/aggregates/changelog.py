@@ -17,7 +17,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.aggregates.aggregate import Aggregate, BoundAggregate, Pools
@@ -30,10 +29,7 @@ from slicing.cells.lists import COUNTED, EARLIEST, NETTED, Lists, Picked, rows_o
 from slicing.columns.values import TOP, ValueType
 from slicing.kernels import combine as kinds
 from slicing.kernels.net import net_moments, net_products, net_sums
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
+from slicing.system.arrays import Floats, Ints, Mask
 
 SIGNS = "\0signs"  # the column of 1 and -1 that the op column is read as
 SIGN = Feed(SIGNS, "sign")

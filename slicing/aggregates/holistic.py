@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.aggregates.aggregate import Aggregate, BoundAggregate, Pools, _column, columns_of, define
@@ -40,9 +39,8 @@ from slicing.columns.values import DURATION, FLOAT, NESTED, NUMERIC, RANKED, TIM
 from slicing.kernels import holistic as k
 from slicing.kernels.lists import copied
 from slicing.system.arguments import at_least_one, says_arguments
+from slicing.system.arrays import Floats, Ints
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 Types = Mapping[str, pa.DataType]
 
 # --- definitions -----------------------------------------------------------------------------------------------------

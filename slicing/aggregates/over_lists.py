@@ -9,15 +9,13 @@ import copy
 import math
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.cells.lists import Picked
 from slicing.columns import values as v
 from slicing.columns.values import ValueType
 from slicing.kernels import holistic as k
-
-Ints = npt.NDArray[np.int64]
+from slicing.system.arrays import Ints, Mask
 
 BUCKETS = 4096  # at most
 
@@ -88,7 +86,7 @@ class Windows:
         return list_array(starts, value.array(moved, None, pool), ~self.filled)
 
 
-def list_array(starts: Ints, values: pa.Array, empty: npt.NDArray[np.bool_]) -> pa.Array:
+def list_array(starts: Ints, values: pa.Array, empty: Mask) -> pa.Array:
     if starts[-1] >= 2**31:
         raise OverflowError(f"lists of {starts[-1]} values in all do not fit one column; close fewer windows at a time")
     offsets = pa.array(starts.astype(np.int32), mask=np.append(empty, False) if empty.any() else None)

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from numbers import Real
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.aggregates import holistic
@@ -36,9 +35,7 @@ from slicing.kernels import sketch as k
 from slicing.kernels.lists import ADD
 from slicing.kernels.table import hash_bytes, hash_words
 from slicing.system.arguments import says_arguments
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+from slicing.system.arrays import Floats, Ints, Unsigned
 
 SMALLEST, LARGEST = 5e-324, 1.7976931348623157e308
 INFINITE = 1 << 40  # the bucket of infinity
@@ -117,7 +114,7 @@ def middles(numbers: Ints, error: float) -> Floats:
     return np.copysign(np.where(magnitude == INFINITE, np.inf, found), numbers)
 
 
-def _hashed(value: ValueType, column: pa.Array) -> npt.NDArray[np.uint64]:
+def _hashed(value: ValueType, column: pa.Array) -> Unsigned:
     """A hash of each value, the same in every process; -0.0 is 0.0, NaN is one value."""
     hashed = np.zeros(len(column), np.uint64)
     if value.family == RANKED:

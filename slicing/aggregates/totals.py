@@ -8,15 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from slicing.columns.values import ValueType
-
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
+from slicing.system.arrays import Ints, Mask, Unsigned
 
 
 class Total(NamedTuple):
     """128-bit sums: value = high * 2**64 + low (unsigned)."""
 
-    low: npt.NDArray[np.uint64]
+    low: Unsigned
     high: Ints
 
     @staticmethod

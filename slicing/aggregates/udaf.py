@@ -13,7 +13,6 @@ from types import FunctionType
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.aggregates.aggregate import Aggregate, BoundAggregate, Pools, _column, define
@@ -26,10 +25,8 @@ from slicing.columns.arrow_out import array_of
 from slicing.columns.values import DECIMAL, DURATION, FLOAT, NUMERIC, TIME, UNSIGNED, ValueType, word_floats
 from slicing.kernels.strategies import STRATEGIES, Combinations
 from slicing.system.arguments import says_arguments
+from slicing.system.arrays import Ints
 from slicing.system.user_functions import STATES, Functions, check, digest, lift_takes
-
-Ints = npt.NDArray[np.int64]
-
 
 # --- blocks -----------------------------------------------------------------------------------------------------------
 

@@ -24,15 +24,14 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from slicing.cells.lanes import Lane
 from slicing.cells.lists import Lists, Picked, concatenated
 from slicing.kernels import combine as words
 from slicing.kernels.cells import gather
 from slicing.kernels.strategies import Combinations
+from slicing.system.arrays import Ints
 
-Ints = npt.NDArray[np.int64]
 Block = Any  # an int64 array, Lists or Picked: alike in what the docstring above says
 
 FEW = 1024  # partials that are not worth a kernel

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from slicing.kernels.strategies import STRATEGIES
-
-Ints = npt.NDArray[np.int64]
+from slicing.system.arrays import Ints
 
 AUTO = "auto"
 EAGER = "eager store"

@@ -7,17 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from slicing.cells.lanes import Lane
 from slicing.kernels import lists as k
 from slicing.kernels.strategies import Combinations
 from slicing.kernels.table import hash_words
+from slicing.system.arrays import Array, Bytes, Ints, Mask
 
 Shared = TypeVar("Shared")
 
-Ints = npt.NDArray[np.int64]
-Index = npt.NDArray[np.int64] | npt.NDArray[np.bool_] | slice
+Index = Ints | Mask | slice
 
 SORTED_ALONE = 4096  # rows of a cell that are worth a call of their own
 
@@ -28,8 +27,8 @@ class Lifting(NamedTuple):
     cell: Callable[[], Ints]  # of each row
     cells: int
     ascending: bool  # whether rows come sorted by cell
-    valid: npt.NDArray[np.uint8]  # a byte a row; empty: all count
-    feeds: Sequence[npt.NDArray[Any]]
+    valid: Bytes  # a byte a row; empty: all count
+    feeds: Sequence[Array]
     order: Callable[[], tuple[Ints, Ints, Ints]]  # time, sequence, arrival (all 0 where there is none)
 
 
@@ -277,14 +276,14 @@ def rows_of(block: Lists | Picked, kind: ListKind) -> Lists:
     return picked.lists.grouped(members, bounds, kind.keys, kind.fuse)
 
 
-def interleaved(picked: Picked) -> npt.NDArray[np.bool_]:
+def interleaved(picked: Picked) -> Mask:
     """Of windows of rows in order: in which a slice has a row that comes before one of the slice before it."""
     late = np.append(0, np.cumsum(_begins_too_early(picked.lists.whole())))
-    found: npt.NDArray[np.bool_] = late[picked.last] > late[np.minimum(picked.first + 1, picked.last)]
+    found: Mask = late[picked.last] > late[np.minimum(picked.first + 1, picked.last)]
     return found
 
 
-def _begins_too_early(lists: Lists) -> npt.NDArray[np.bool_]:
+def _begins_too_early(lists: Lists) -> Mask:
     """Whether a cell's first row comes before the last one of the cells before it (empty ones aside)."""
     early = np.zeros(len(lists), np.bool_)
     held = np.flatnonzero(lists.at[1:] > lists.at[:-1])

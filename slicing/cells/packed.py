@@ -36,9 +36,7 @@ from slicing.cells.table import Cells
 from slicing.columns.lazy import lazy
 from slicing.kernels import packed as kernels
 from slicing.kernels.cells import CODE, END, ROWS
-
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
+from slicing.system.arrays import Ints, Mask
 
 NARROW = 1 << 32  # values that 4 bytes tell apart
 SLICE = 24  # bytes of one in the directory, and of what becomes of it
@@ -126,7 +124,7 @@ class Packed(Cells):
     def sizes(self) -> tuple[int, int]:
         return self._size, self.nbytes
 
-    def take(self, index: npt.NDArray[np.int64] | npt.NDArray[np.bool_] | slice) -> Cells:
+    def take(self, index: Ints | Mask | slice) -> Cells:
         if isinstance(index, slice) and "blocks" not in self.__dict__:
             first, last, step = index.indices(self._size)
             if step == 1:

@@ -8,14 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from slicing.cells.lanes import Lane
 from slicing.cells.lists import ListKind, Lists
 from slicing.cells.table import Cells
 from slicing.kernels import combine as kinds
-
-Ints = npt.NDArray[np.int64]
+from slicing.system.arrays import Ints
 
 RANK_FORMS = ("word", "low", "high")
 # where a partial holds a rank of its first or second feed: kind -> (word, feed), complemented in form 'high'

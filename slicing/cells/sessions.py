@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from slicing.cells.blocks import kind_of
 from slicing.cells.lanes import Lane
@@ -18,9 +17,7 @@ from slicing.cells.table import Cells, sorted_cells
 from slicing.columns.keys import FEWER, KeyTable, ranks_among
 from slicing.columns.order import begins, distinct, order_by
 from slicing.kernels.cells import CODE, FIRST, LAST, ROWS, chain
-
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
+from slicing.system.arrays import Ints, Mask, Unsigned
 
 
 @dataclass(frozen=True)
@@ -59,7 +56,7 @@ def _chained(table: Cells, gap: int, taken: Mask) -> Chains | None:
     return None if n < 0 else Chains(run, start[:n], end[:n])
 
 
-def in_runs(cells: Cells, lanes: Sequence[Lane], gaps: npt.NDArray[np.uint64]) -> Cells | None:
+def in_runs(cells: Cells, lanes: Sequence[Lane], gaps: Unsigned) -> Cells | None:
     """Cells of slices that follow each other, some of which have become one: what is one cell as one, in order. None
     where their levels differ, or a code's cells are not in time order. Only what comes out is sorted, not what goes in.
     """

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from operator import attrgetter, itemgetter
 
 import numpy as np
-import numpy.typing as npt
 
 from slicing.cells import blocks as b
 from slicing.cells.blocks import Block
@@ -23,9 +22,9 @@ from slicing.columns.lazy import lazy
 from slicing.columns.order import order_by, stable_order
 from slicing.kernels.cells import CODE, END, FIRST, LAST, LEVEL, ROWS, ascending, merge, slice_starts
 from slicing.kernels.combine import combine
+from slicing.system.arrays import Ints, Mask, Unsigned
 
-Ints = npt.NDArray[np.int64]
-Gaps = npt.NDArray[np.uint64]  # by level
+Gaps = Unsigned  # by level
 
 _NBYTES = attrgetter("nbytes")
 NEVER = (1 << 63) - 1
@@ -134,7 +133,7 @@ class Cells:
         """What merging goes over: cells, and the items of their lists."""
         return len(self) + sum([block.size for block in self.blocks if isinstance(block, Lists)])
 
-    def take(self, index: npt.NDArray[np.int64] | npt.NDArray[np.bool_] | slice) -> Cells:
+    def take(self, index: Ints | Mask | slice) -> Cells:
         if isinstance(index, slice):
             return Cells(self.meta[index], tuple(map(itemgetter(index), self.blocks)))
         if index.dtype == np.bool_:

@@ -9,13 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
-
 from slicing.cells.blocks import Block
 from slicing.cells.table import Cells
-
-Ints = npt.NDArray[np.int64]
+from slicing.system.arrays import Ints
 
 
 class Unread(Cells):

@@ -8,7 +8,6 @@ from itertools import repeat
 from operator import attrgetter
 
 import numpy as np
-import numpy.typing as npt
 
 from slicing.cells.blocks import gathered
 from slicing.cells.sessions import chains, runs
@@ -21,9 +20,8 @@ from slicing.closing.ways import Closing, Way
 from slicing.columns.keys import KeyTable
 from slicing.kernels.cells import CODE, END
 from slicing.query.plan import ENDLESS, Plan
+from slicing.system.arrays import Ints
 from slicing.windows.bounds import FOREVER
-
-Ints = npt.NDArray[np.int64]
 
 _ENDS = attrgetter("slice_ends")
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.cells import blocks as b
@@ -15,8 +14,7 @@ from slicing.cells.blocks import Block
 from slicing.columns.order import order_by
 from slicing.kernels.windows import named_rows
 from slicing.query.plan import Plan
-
-Ints = npt.NDArray[np.int64]
+from slicing.system.arrays import Array, Ints, Mask
 
 # rows of windows that several names may share: names by their numbers, windows, which of the partials they show, names
 Shown = tuple[Ints, Ints, Ints, pa.Array | None]
@@ -33,7 +31,7 @@ class Ranges(Protocol):
     def whole(self) -> tuple[Block, ...]:
         """Those of all windows."""
 
-    def numbers(self, asked: Sequence[tuple[int, int, np.dtype[Any]]]) -> list[npt.NDArray[Any]] | None:
+    def numbers(self, asked: Sequence[tuple[int, int, np.dtype[Any]]]) -> list[Array] | None:
         """Words of lanes as columns of answers of some types; None where a range may have no value."""
 
 
@@ -76,7 +74,7 @@ class Answers:
             ranks = None if self.ranks is None else self.ranks[piece]
             yield Answers(*columns, blocks, self.ordered, ranks, self.shows)
 
-    def take(self, index: npt.NDArray[np.int64] | npt.NDArray[np.bool_]) -> Answers:
+    def take(self, index: Ints | Mask) -> Answers:
         index = index.nonzero()[0] if index.dtype == np.bool_ else index
         blocks, shown = self.whole(), self.shows
         if shown is None and len(self) and _by_word(blocks):  # what few words are read is taken then

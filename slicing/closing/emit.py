@@ -12,7 +12,6 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
 from slicing.cells import blocks as b
 from slicing.cells import combining
@@ -26,9 +25,8 @@ from slicing.columns.order import inverse, sorting, stable_order
 from slicing.kernels.strategies import STRATEGIES, Combinations
 from slicing.kernels.strategies.recompute import recompute
 from slicing.query.plan import Plan
+from slicing.system.arrays import Ints
 from slicing.windows.edges import DueWindows, ranges_of
-
-Ints = npt.NDArray[np.int64]
 
 
 def session_answers(plan: Plan, found: Runs, window: int, gap: int) -> Answers:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from slicing.cells.blocks import identity
 from slicing.cells.sessions import Runs
@@ -20,9 +19,9 @@ from slicing.closing.results import among
 from slicing.closing.too_many import check_filled
 from slicing.kernels.cells import CODE
 from slicing.query.plan import Plan
+from slicing.system.arrays import Ints
 from slicing.windows.bounds import BEGIN, FOREVER
 
-Ints = npt.NDArray[np.int64]
 Filled = dict[int, Ints]  # number of the time window -> end of the last one given out, by code (BEGIN: none yet)
 
 

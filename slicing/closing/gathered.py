@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from slicing.cells.blocks import Block, gathered, together
 from slicing.closing.answers import Ranges
+from slicing.system.arrays import Ints
 
-Ints = npt.NDArray[np.int64]
 Ordered = tuple[Sequence[Block], Ints]  # blocks of words, and which of their cells in which order
 
 

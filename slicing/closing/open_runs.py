@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from slicing.cells.sessions import Runs, chains, runs
 from slicing.cells.table import Cells, concatenated, sorted_cells
@@ -22,10 +21,9 @@ from slicing.closing.revise import run_holding
 from slicing.columns.keys import KeyTable
 from slicing.query.plan import ENDLESS, Plan
 from slicing.storage.store import Store
+from slicing.system.arrays import Ints, Mask
 from slicing.windows.bounds import BEGIN, FOREVER
 
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 Told = Mapping[str, Store]  # of each window the cells of open runs, as they were reported last
 
 

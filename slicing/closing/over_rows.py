@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from slicing.cells.blocks import Block, width
 from slicing.cells.combining import AUTO
@@ -25,9 +24,7 @@ from slicing.kernels.ranges import least_of, sums_of
 from slicing.query.plan import Plan
 from slicing.reducing.batch import ALL_VALID, Rows
 from slicing.reducing.reduce import lift_ranges
-
-Ints = npt.NDArray[np.int64]
-Bytes = npt.NDArray[np.uint8]
+from slicing.system.arrays import Bytes, Ints
 
 FEWEST = 4  # rows a window on average, or cells are not worth it
 _ZERO = np.int64(0)

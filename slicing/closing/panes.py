@@ -14,7 +14,6 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from slicing.cells.blocks import Block, identity
 from slicing.cells.table import Cells, concatenated
@@ -25,12 +24,10 @@ from slicing.kernels.combine import combine
 from slicing.query.plan import Plan
 from slicing.storage.apart import Apart
 from slicing.storage.store import Store
+from slicing.system.arrays import Ints, Mask
 from slicing.windows.bounds import BEGIN, FOREVER
 from slicing.windows.cuts import Cuts
 from slicing.windows.edges import DueWindows, ranges_of
-
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 FEW = 16  # panes of all keys that are worth a pass over their cells each
 DENSE = 8  # places a cell or a query, for a table of where each key's cells of a slice begin

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.cells.table import Cells
@@ -25,9 +24,9 @@ from slicing.columns.order import distinct
 from slicing.kernels.cells import code_ranges
 from slicing.query.plan import Plan
 from slicing.storage.store import Store
+from slicing.system.arrays import Ints
 from slicing.windows.bounds import BEGIN
 
-Ints = npt.NDArray[np.int64]
 Answering = Callable[[Store, int, int, Filled], tuple[Answers, Filled]]
 
 LEFT = 8  # a push that has given all but this part of its share does not look for more

@@ -7,7 +7,6 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.aggregates.aggregate import Pools
@@ -21,9 +20,8 @@ from slicing.columns.keys import KeyTable, ranks_among
 from slicing.columns.order import order_by, sorting
 from slicing.columns.values import NOWHERE, taken
 from slicing.query.plan import Plan
+from slicing.system.arrays import Ints, Mask
 from slicing.windows.bounds import BEGIN
-
-Ints = npt.NDArray[np.int64]
 
 TIMINGS = ["early", "on_time", "late"]
 
@@ -241,7 +239,7 @@ def _repeated(array: pa.Array, shows: Ints) -> pa.Array:
     return array_of(array.to_numpy().take(shows))
 
 
-def _overflown(plan: Plan, answers: Answers, name: str, array: pa.Array, overflow: npt.NDArray[np.bool_]) -> pa.Array:
+def _overflown(plan: Plan, answers: Answers, name: str, array: pa.Array, overflow: Mask) -> pa.Array:
     if plan.spec.on_overflow == "error":
         row = int(np.argmax(overflow))
         start, end = (plan.measure.value(int(c[row])) for c in (answers.start, answers.end))
@@ -259,7 +257,7 @@ def _overflown(plan: Plan, answers: Answers, name: str, array: pa.Array, overflo
     )
 
 
-def among(answers: Answers, others: Answers) -> npt.NDArray[np.bool_]:
+def among(answers: Answers, others: Answers) -> Mask:
     """Which of the answers are windows of ``others`` too."""
     n = len(others)
     names = ("window", "start", "end", "code")

@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from slicing.cells.sessions import Runs, chains, runs
 from slicing.cells.table import Cells, merged
@@ -24,8 +23,7 @@ from slicing.columns.order import distinct, none, order_by
 from slicing.kernels.again import number_again
 from slicing.query.plan import Plan
 from slicing.storage.store import Store
-
-Ints = npt.NDArray[np.int64]
+from slicing.system.arrays import Ints, Mask
 
 PLACES, FEWEST_PLACES = 8, 1024  # of a table of where each window of a key is counted: as many as there are of these
 MOST_SOUGHT = 64  # windows of any keys that are looked for one by one
@@ -55,7 +53,7 @@ class Revisions:
     def recoded(self, code: Ints) -> Revisions:
         return replace(self, code=code[self.code])
 
-    def bumped(self, answers: Answers, again: npt.NDArray[np.bool_]) -> tuple[Revisions, Ints]:
+    def bumped(self, answers: Answers, again: Mask) -> tuple[Revisions, Ints]:
         """Count these windows once more; their revision numbers (0 for one that comes for the first time)."""
         columns = [
             np.concatenate([getattr(self, name), getattr(answers, name)]) for name in ("code", "start", "end", "window")
@@ -119,7 +117,7 @@ class Revisions:
         code, count = np.concatenate([self.code, answers.code[some]]), np.concatenate([count, more[:n]])
         return Revisions(window, start, end, code, count), number
 
-    def _take(self, index: npt.NDArray[np.bool_] | Ints) -> Revisions:
+    def _take(self, index: Mask | Ints) -> Revisions:
         return Revisions(self.window[index], self.start[index], self.end[index], self.code[index], self.count[index])
 
 

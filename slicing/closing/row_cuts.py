@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from slicing.cells.blocks import Block, identity, kind_of
 from slicing.cells.table import Cells, concatenated
@@ -39,11 +38,9 @@ from slicing.storage.row_panes import (
     WINDOW,
     RowPanes,
 )
+from slicing.system.arrays import Ints, Mask
 from slicing.windows.bounds import BEGIN, FOREVER
 from slicing.windows.cuts import RowCuts
-
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 
 def arrived(plan: Plan, known: RowPanes, rows: Sequence[Rows], watermark: int) -> tuple[RowPanes, list[Panes]]:

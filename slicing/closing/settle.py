@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.aggregates.changelog import ROWS, Side, Unmatched, first_and_last, times_of, unmatched
@@ -19,11 +18,9 @@ from slicing.closing.panes import EARLY
 from slicing.columns.arrow_out import array_of
 from slicing.columns.keys import KeyTable
 from slicing.query.plan import Plan
+from slicing.system.arrays import Ints, Mask
 from slicing.windows.bounds import BEGIN
 from slicing.windows.builtin import Landmark
-
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 
 def settled(

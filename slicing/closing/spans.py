@@ -10,14 +10,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from slicing.cells.blocks import Block, together
 from slicing.columns.arrow_out import room
 from slicing.kernels.ranges import totals_of
 from slicing.kernels.rows import recent
-
-Ints = npt.NDArray[np.int64]
+from slicing.system.arrays import Array, Ints
 
 
 class Spans(Protocol):
@@ -157,7 +155,7 @@ class Ranges:
         for piece, ranges in self._pieces():
             yield piece, tuple(column.partials(ranges) for column in self.columns)
 
-    def numbers(self, asked: Sequence[tuple[int, int, np.dtype[Any]]]) -> list[npt.NDArray[Any]] | None:
+    def numbers(self, asked: Sequence[tuple[int, int, np.dtype[Any]]]) -> list[Array] | None:
         """Words of columns, each a column of answers that is written once, where it is to lie (floats are no keys any
         more); None where a range may have no value."""
         found = [room(len(self), type) for _, _, type in asked]

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 from itertools import accumulate
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +15,7 @@ import pyarrow as pa
 
 from slicing.columns.lazy import lazy
 from slicing.kernels.text import take_texts
-
-Mask = npt.NDArray[np.bool_]
+from slicing.system.arrays import Array, Ints, Mask
 
 MANY_NAMES = 128  # rows of results whose names are worth a kernel: 180 of them 13 -> 4 us, 18,000 100 -> 25
 MOST_TEXT = (1 << 31) - 1  # bytes that a column of strings holds
@@ -29,7 +27,7 @@ _type_of = cache(pa.from_numpy_dtype)
 _BOOL = _type_of(np.dtype(np.bool_))
 
 
-def array_of(numbers: npt.NDArray[Any], null: Mask | None = None) -> pa.Array:
+def array_of(numbers: Array, null: Mask | None = None) -> pa.Array:
     """Numbers or booleans as they are, in their memory where that is in one piece; null where ``null`` says so."""
     type = _type_of(numbers.dtype)
     data = np.packbits(numbers, bitorder="little") if type is _BOOL else np.ascontiguousarray(numbers)
@@ -39,7 +37,7 @@ def array_of(numbers: npt.NDArray[Any], null: Mask | None = None) -> pa.Array:
     return pa.Array.from_buffers(type, numbers.size, [pa.py_buffer(valid), pa.py_buffer(data)])
 
 
-def room(size: int, type: npt.DTypeLike = np.int64) -> npt.NDArray[Any]:
+def room(size: int, type: npt.DTypeLike = np.int64) -> Array:
     """An empty column of Arrow's memory, which it keeps for the next one when it is freed.
 
     Of 120 MB that are held at a time and then freed, 8 MB cost 0.4 ms there and 1.2 (pages of the system) elsewhere.
@@ -48,7 +46,7 @@ def room(size: int, type: npt.DTypeLike = np.int64) -> npt.NDArray[Any]:
     return np.frombuffer(pa.allocate_buffer(size * width), type)
 
 
-def table_room(size: int, words: int) -> npt.NDArray[np.int64]:
+def table_room(size: int, words: int) -> Ints:
     """An empty table of words, likewise; for ``MANY_ROWS`` and more."""
     return room(size * words).reshape(size, words)
 
@@ -93,7 +91,7 @@ class Texts:
         self._words = np.frombuffer(b"".join(value.ljust(width, b"\0") for value in encoded), np.int64)
         self._words = self._words.reshape(-1, width // 8)
 
-    def take(self, numbers: npt.NDArray[np.int64]) -> pa.Array:
+    def take(self, numbers: Ints) -> pa.Array:
         size = numbers.size * self._words.shape[1] * 8
         if size > MUCH:
             size = int(self._lengths.take(numbers).sum())
@@ -110,7 +108,7 @@ class Names:
         self._longest = max(len(name.encode()) for name in names)
         self._one: pa.Array | None = None  # the only name, again and again
 
-    def take(self, numbers: npt.NDArray[np.int64]) -> pa.Array:
+    def take(self, numbers: Ints) -> pa.Array:
         """Those of windows by their numbers."""
         if numbers.size * self._longest > MOST_TEXT:
             raise OverflowError(f"the names of {numbers.size} windows do not fit a column; push smaller batches")

@@ -7,19 +7,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as t
 
 from slicing.columns.arrow_out import MOST_TEXT, array_of, is_short_decimal
-from slicing.columns.key_tables import NOTHING, ByteTable, Codes, Mask, WordTable
+from slicing.columns.key_tables import NOTHING, ByteTable, WordTable
 from slicing.columns.order import inverse
 from slicing.kernels.table import hash_bytes, hash_words, look_up, number_views
+from slicing.system.arrays import Array, Codes, Ints, Mask, Unsigned
 from slicing.system.threads import SHARE, Share
-
-Array = npt.NDArray[Any]
-Ints = npt.NDArray[np.int64]
 
 MANY = 1 << 16  # rows looked at together
 FEW_VIEWS = 256  # rows of them that are not worth a look which are alike
@@ -105,7 +102,7 @@ class WordColumn(_Column):
         keys: list[Array] = [words.view(np.uint64) if self.dtype == np.uint64 else words]
         return keys if self.table.null < 0 else [*keys, ids != self.table.null]
 
-    def hashes(self) -> npt.NDArray[np.uint64]:
+    def hashes(self) -> Unsigned:
         """Of each id; null's is like that of 0."""
         hashed = np.zeros(self.table.given, np.uint64)
         hash_words(self.table.keys[: self.table.given].view(np.uint64), hashed)
@@ -207,7 +204,7 @@ class ByteColumn(_Column):
         null = self.table.null
         return pool.take(array_of(ids, None if null < 0 else ids == null))
 
-    def hashes(self) -> npt.NDArray[np.uint64]:
+    def hashes(self) -> Unsigned:
         hashed = np.empty(self.table.given, np.uint64)
         hash_bytes(self.table.pool, self.table.starts, hashed)
         return hashed

@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slicing.columns.order import none
-
-Ints = npt.NDArray[np.int64]
+from slicing.system.arrays import Codes, Ints, Mask
 
 LEAST, MOST = -(1 << 63), (1 << 63) - 1
 
@@ -43,7 +42,7 @@ class KeyMarks:
         ahead = (self.mark > watermark) | (self.mark == MOST)
         return self if ahead.all() else self.taken(ahead)
 
-    def taken(self, some: npt.NDArray[np.bool_]) -> KeyMarks:
+    def taken(self, some: Mask) -> KeyMarks:
         """Only some of them."""
         return KeyMarks(self.code[some], self.mark[some])
 
@@ -61,7 +60,7 @@ class KeyMarks:
         mark = np.where(end, 0, np.clip(self.mark, LEAST // scale, MOST // scale)) * scale
         return KeyMarks(self.code, np.where(end, MOST, mark))
 
-    def of(self, code: npt.NDArray[np.int32]) -> Ints:
+    def of(self, code: Codes) -> Ints:
         """The mark of each row's key; LEAST: it has none."""
         if not len(self):
             return np.full(code.size, LEAST)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 from itertools import chain
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from slicing.kernels.table import (
     CROWDED,
@@ -20,12 +18,8 @@ from slicing.kernels.table import (
     place_words,
 )
 from slicing.kernels.text_table import encode_bytes, place_bytes
+from slicing.system.arrays import Array, Codes, Ints, Mask
 from slicing.system.threads import SHARE, Share, parts, side_by_side
-
-Array = npt.NDArray[Any]
-Ints = npt.NDArray[np.int64]
-Codes = npt.NDArray[np.int32]  # there are never 2**31 of them
-Mask = npt.NDArray[np.bool_]
 
 SHORT = 1 << 16  # ids that fit slots of two bytes
 FIRST_ROOM = 1024  # ids

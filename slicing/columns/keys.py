@@ -12,19 +12,16 @@ from operator import attrgetter
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.columns.key_columns import Column, check_key_type, column_of, typed
-from slicing.columns.key_tables import Codes, WordTable
+from slicing.columns.key_tables import WordTable
 from slicing.columns.order import distinct, inverse, order_by
 from slicing.columns.values import given_out
 from slicing.kernels.cells import by_rank
 from slicing.kernels.table import hash_words
+from slicing.system.arrays import Array, Codes, Ints, Unsigned
 from slicing.system.threads import SHARE, Share
-
-Array = npt.NDArray[Any]
-Ints = npt.NDArray[np.int64]
 
 FEW = 4096  # cells that are not worth a kernel
 SPARSE = 4  # times fewer codes than keys have all groups together, or more, are sorted
@@ -153,7 +150,7 @@ class KeyTable:
             self._ordered = order, inverse(order).astype(np.int32)
         return self._ordered
 
-    def hashes(self, codes: Ints) -> npt.NDArray[np.uint64]:
+    def hashes(self, codes: Ints) -> Unsigned:
         """A hash of each key that is the same in every process and for every version of the state's format."""
         hashed = np.zeros(codes.size, np.uint64)
         for column, ids in zip(self._columns, self._column_ids(codes), strict=True):

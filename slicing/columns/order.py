@@ -3,14 +3,10 @@ runs of what is sorted."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
 from slicing.kernels.rows import interleave, stragglers
-
-Ints = npt.NDArray[np.int64]
+from slicing.system.arrays import Array, Codes, Ints
 
 MANY, SAMPLE = 1 << 12, 64  # of so many rows, a key may be all different if so many of them are
 
@@ -44,7 +40,7 @@ def _by_one(key: Ints) -> Ints | None:
     return order if (ordered[1:] > ordered[:-1]).all() else None
 
 
-def stable_order(key: Ints | npt.NDArray[np.int32]) -> Ints:
+def stable_order(key: Ints | Codes) -> Ints:
     """The stable order of numbers; numpy sorts 16 bits by counting."""
     low, high = int(key.min(initial=0)), int(key.max(initial=0))
     if high - low >= 1 << 32:
@@ -82,7 +78,7 @@ def distinct(values: Ints) -> Ints:
     return values[new]
 
 
-def begins(ordered: Ints | npt.NDArray[np.int32]) -> Ints:
+def begins(ordered: Ints | Codes) -> Ints:
     """Where each run of equal values begins."""
     return np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])[: ordered.size])
 
@@ -115,7 +111,7 @@ def progression(first: int, last: int, step: int) -> Ints:
     return np.arange(first, first + ((int(last) - first) // step + 1) * step, step)
 
 
-def inverse(order: npt.NDArray[Any]) -> Ints:
+def inverse(order: Array) -> Ints:
     """Where in an order each position comes."""
     positions = np.empty(order.size, np.int64)
     positions[order] = np.arange(order.size)

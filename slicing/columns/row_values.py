@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.columns.values import decoded
+from slicing.system.arrays import Array
 
-Values = npt.NDArray[Any]  # objects, or records of NUMBERS
+Values = Array  # objects, or records of NUMBERS
 
 NUMBERS = {form: np.dtype([("value", form), ("valid", np.bool_)]) for form in ("f8", "i8", "?")}
 

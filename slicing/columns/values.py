@@ -13,17 +13,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from slicing.columns.arrow_out import array_of, is_short_decimal
 from slicing.columns.lazy import lazy
 from slicing.kernels.ranges import floats_of_keys, keys_of_floats
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
+from slicing.system.arrays import Array, Floats, Ints, Mask
 
 TOP = np.int64(0x7FFFFFFFFFFFFFFF)
 MANY = 1 << 14  # words that are worth a kernel
@@ -152,7 +148,7 @@ class ValueType:
             + ("; where there are no values yet, cast it to the type they will have" if t.is_null(type) else "")
         )
 
-    def reader(self, form: str) -> Callable[[pa.Array], npt.NDArray[Any]]:
+    def reader(self, form: str) -> Callable[[pa.Array], Array]:
         """How a column of this type is read in a form that kernels take (``slicing.cells.lanes.Feed``)."""
         if form == "null":
             return lambda array: array.is_null().to_numpy(zero_copy_only=False).astype(np.int64)
@@ -353,12 +349,12 @@ def _width(type: pa.DataType) -> int:
     return int(type.bit_width) // 8
 
 
-def buffer(array: pa.Array, dtype: np.dtype[Any], words: int = 1) -> npt.NDArray[Any]:
+def buffer(array: pa.Array, dtype: np.dtype[Any], words: int = 1) -> Array:
     """A fixed-width column's values as a view of its Arrow buffer (a decimal128 takes two words a value)."""
     size, lying = len(array) * words, array.buffers()[1]
     if lying is None or not size:
         return np.zeros(size, dtype)
-    view: npt.NDArray[Any] = np.frombuffer(lying, dtype, size, array.offset * words * dtype.itemsize)
+    view: Array = np.frombuffer(lying, dtype, size, array.offset * words * dtype.itemsize)
     return view
 
 

@@ -7,10 +7,10 @@ import time
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 import slicing as sl
+from slicing.system.arrays import Floats, Ints, Mask
 
 SECOND = 1_000_000  # the time column counts microseconds
 START = 1_767_254_400 * SECOND  # 2026-01-01 08:00 UTC
@@ -32,10 +32,10 @@ SPEC = sl.Spec(
 
 class Stream(NamedTuple):
     table: pa.Table
-    ts: npt.NDArray[np.int64]
-    sensor: npt.NDArray[np.int64]
-    value: npt.NDArray[np.float64]
-    straggles: npt.NDArray[np.bool_]
+    ts: Ints
+    sensor: Ints
+    value: Floats
+    straggles: Mask
 
 
 def sample_stream(rows: int, keys: int, seed: int) -> Stream:
@@ -97,7 +97,7 @@ def report(step: str, out: sl.Output) -> None:
         print(f"    and {stats.windows - len(examples):,} more")
 
 
-def expected(window: dict[str, Any], stream: Stream, watermark: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+def expected(window: dict[str, Any], stream: Stream, watermark: Ints) -> Floats:
     """The values of a window's rows, straight from its definition: no slices, a mask over all rows."""
     start, end = (int(np.datetime64(window[name], "us").astype(np.int64)) for name in ("window_start", "window_end"))
     own = stream.sensor == int(window["sensor"][1:])

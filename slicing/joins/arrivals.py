@@ -5,18 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from slicing.columns.arrow_out import array_of, texts
-from slicing.columns.key_tables import Codes
 from slicing.columns.keys import KeyTable
 from slicing.columns.values import NOWHERE, SIGN_BIT, ValueType, decoded, plain, taken
 from slicing.joins.plan import JoinPlan, SidePlan, TwoSides, is_binary, is_text
 from slicing.joins.within import LEAST, MOST, RIGHT
-
-Ints = npt.NDArray[np.int64]
+from slicing.system.arrays import Codes, Ints, Mask
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +103,7 @@ def judged(side: SidePlan, arrived: Timed, mark: int | None) -> tuple[Timed, Int
     return _without(arrived, late), late
 
 
-def parted(arrived: Timed, by_key: npt.NDArray[np.bool_], late: Ints) -> tuple[Timed, Ints]:
+def parted(arrived: Timed, by_key: Mask, late: Ints) -> tuple[Timed, Ints]:
     """The rows in time, and the positions of late ones, where more rows are late by the marks of their keys."""
     late = np.union1d(np.flatnonzero(by_key), late)
     return (_without(arrived, late), late) if late.size else (arrived, NOWHERE)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.columns.arrow_out import array_of
@@ -16,8 +15,7 @@ from slicing.joins.arrivals import Timed, comparable
 from slicing.joins.plan import SidePlan, TwoSides
 from slicing.joins.within import MOST
 from slicing.query.watermark import Punctuated
-
-Ints = npt.NDArray[np.int64]
+from slicing.system.arrays import Ints, Mask
 
 
 def marks_of(plan: TwoSides, side: SidePlan, keys: KeyTable | None, data: object, argument: str) -> tuple[Ints, Ints]:
@@ -57,16 +55,14 @@ def marks_in(plan: TwoSides, side: SidePlan, keys: KeyTable | None, arrived: Tim
     return _coded(plan, side, keys, batch, _common(side, mark))
 
 
-def late_by_key(
-    plan: TwoSides, side: SidePlan, keys: KeyTable, marks: KeyMarks, arrived: Timed
-) -> npt.NDArray[np.bool_]:
+def late_by_key(plan: TwoSides, side: SidePlan, keys: KeyTable, marks: KeyMarks, arrived: Timed) -> Mask:
     """Which rows are before the mark of their key."""
     columns, valid = _key_columns(plan, side, arrived.batch)
     code = np.full(arrived.time.size, -1, np.int32)
     rows = np.flatnonzero(valid)
     code[rows] = keys.encode_values([column.take(array_of(rows)) for column in columns])
     limit = marks.of(code)
-    late: npt.NDArray[np.bool_] = (limit == MOST) | (arrived.time < -(-limit // side.factor))
+    late: Mask = (limit == MOST) | (arrived.time < -(-limit // side.factor))
     return late
 
 
@@ -78,7 +74,7 @@ def _coded(plan: TwoSides, side: SidePlan, keys: KeyTable, batch: pa.RecordBatch
     return code.astype(np.int64), mark[rows]
 
 
-def _key_columns(plan: TwoSides, side: SidePlan, batch: pa.RecordBatch) -> tuple[list[pa.Array], npt.NDArray[np.bool_]]:
+def _key_columns(plan: TwoSides, side: SidePlan, batch: pa.RecordBatch) -> tuple[list[pa.Array], Mask]:
     """The key columns as they are compared, and which rows have a key."""
     columns = [comparable(plain(batch.column(n)), type) for n, type in zip(side.on, plan.key_types, strict=True)]
     valid = np.ones(batch.num_rows, np.bool_)

@@ -16,7 +16,6 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -39,11 +38,10 @@ from slicing.joins.within import LEAST, LEFT, MOST, RIGHT
 from slicing.kernels.table import hash_words
 from slicing.query.spec import Spec
 from slicing.query.watermark import Manual, Ordered, Progress, Punctuated, later
+from slicing.system.arrays import Ints, Unsigned
 from slicing.system.bundles import bundled, table_bytes, table_of, unbundled
 from slicing.times.durations import parse_span
 from slicing.windows.builtin import whole
-
-Ints = npt.NDArray[np.int64]
 
 UNKNOWN = Marks()
 MOST_COPIES = 64  # of a right row that ``spread`` may send to as many places
@@ -147,7 +145,7 @@ class Spread:
         low, high = (_clipped(reach.low, -reach.back), _clipped(reach.high, reach.forth))
         return low // self.ticks, high // self.ticks
 
-    def places(self, side: int, hashed: npt.NDArray[np.uint64], time: Ints, count: int) -> tuple[Ints, Ints]:
+    def places(self, side: int, hashed: Unsigned, time: Ints, count: int) -> tuple[Ints, Ints]:
         """Rows and the place of each; a right row may have several, each once."""
         if side == LEFT:
             return np.arange(time.size), _placed(hashed, time // self.ticks, count)
@@ -171,7 +169,7 @@ def _clipped(times: Ints, by: int) -> Ints:
     return np.maximum(times, LEAST - by) + by
 
 
-def _placed(hashed: npt.NDArray[np.uint64], more: Ints, count: int) -> Ints:
+def _placed(hashed: Unsigned, more: Ints, count: int) -> Ints:
     mixed = hashed.copy()
     hash_words(np.ascontiguousarray(more).view(np.uint64), mixed)
     return (mixed % np.uint64(count)).astype(np.int64)
@@ -257,7 +255,7 @@ class Reader:
         return found
 
 
-def _hashes(keys: KeyTable | None, rows: Rows) -> npt.NDArray[np.uint64]:
+def _hashes(keys: KeyTable | None, rows: Rows) -> Unsigned:
     if keys is None:
         return np.zeros(len(rows), np.uint64)
     return keys.hashes(np.arange(len(keys)))[rows.code]

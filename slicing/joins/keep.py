@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from slicing.columns.key_marks import KeyMarks
 from slicing.joins.pairs import find
@@ -12,9 +11,7 @@ from slicing.joins.progress import Marks
 from slicing.joins.sides import UNFIT, Done, Run, Side, not_done
 from slicing.joins.within import LEAST, MOST, RIGHT, Band
 from slicing.kernels.band import latest_of_codes, least_of_codes
-
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
+from slicing.system.arrays import Ints, Mask
 
 
 def done_by_key(plan: TwoSides, side: int, marks: KeyMarks, codes: int) -> Done:

@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
 from slicing.columns.order import order_by
 from slicing.joins.sides import Run
 from slicing.joins.within import Band, Windows
 from slicing.kernels.band import claim, count_partners, fill_partners, fill_times, nearest, settle
+from slicing.system.arrays import Bytes, Ints, Mask, Unsigned
 from slicing.system.threads import parts, side_by_side
-
-Ints = npt.NDArray[np.int64]
 
 PIECE = 1 << 18  # pairs that `where` tests at a time
 SHORT = 64  # partners of a row that are put in order one by one
@@ -81,7 +79,7 @@ class Found:
         """How many rows from the first on have at most so many pairs; at least one."""
         return max(1, int(np.searchsorted(np.cumsum(self.total), most, "right")))
 
-    def claimed(self, base: int, flags: npt.NDArray[np.uint8], taken: int) -> tuple[Ints, Ints]:
+    def claimed(self, base: int, flags: Bytes, taken: int) -> tuple[Ints, Ints]:
         """Each partner that has no such flag yet, once, with the first row that has it; ``flags`` get it."""
         rows, partners, times = [], [], []
         for hit in self.hits:
@@ -156,29 +154,29 @@ def _chosen_in(match: str, time: Ints, hit: Hit) -> Ints:
 Key = tuple[Ints, Ints, Ints]  # time, sequence, name
 
 
-def _later(time: Ints, one: Key, other: Key) -> npt.NDArray[np.bool_]:
+def _later(time: Ints, one: Key, other: Key) -> Mask:
     (t, s, n), (t2, s2, n2) = one, other
     return (t > t2) | ((t == t2) & ((s > s2) | ((s == s2) & (n > n2))))
 
 
-def _earlier(time: Ints, one: Key, other: Key) -> npt.NDArray[np.bool_]:
+def _earlier(time: Ints, one: Key, other: Key) -> Mask:
     return _later(time, other, one)
 
 
-def _nearer(time: Ints, one: Key, other: Key) -> npt.NDArray[np.bool_]:
+def _nearer(time: Ints, one: Key, other: Key) -> Mask:
     """Of two equally near the one that is earlier; of equal times the last."""
     far, far2 = _distance(time, one[0]), _distance(time, other[0])
     same = one[0] == other[0]
     return (far < far2) | ((far == far2) & ~same & (one[0] < other[0])) | (same & _later(time, one, other))
 
 
-def _distance(time: Ints, other: Ints) -> npt.NDArray[np.uint64]:
+def _distance(time: Ints, other: Ints) -> Unsigned:
     """Without overflow."""
     low, high = np.minimum(time, other), np.maximum(time, other)
     return high.view(np.uint64) - low.view(np.uint64)
 
 
-_BETTER: dict[str, Callable[[Ints, Key, Key], npt.NDArray[np.bool_]]] = {
+_BETTER: dict[str, Callable[[Ints, Key, Key], Mask]] = {
     "last": _later,
     "first": _earlier,
     "nearest": _nearer,

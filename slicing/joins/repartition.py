@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.columns.arrow_out import array_of
@@ -15,6 +14,7 @@ from slicing.columns.keys import KeyTable
 from slicing.joins.sides import GONE, Run, Side, run_of
 from slicing.joins.state import JoinState
 from slicing.joins.within import LEFT, RIGHT
+from slicing.system.arrays import Bytes, Codes, Mask
 
 
 def split(state: JoinState, parts: int) -> list[JoinState]:
@@ -42,7 +42,7 @@ def joined(states: Sequence[JoinState]) -> JoinState:
     sides = []
     for number in (LEFT, RIGHT):
         runs: list[Run] = []
-        flags: list[npt.NDArray[np.uint8]] = []
+        flags: list[Bytes] = []
         chunks: list[pa.RecordBatch] = []
         base = 0
         for at, state in enumerate(states):
@@ -71,7 +71,7 @@ def joined(states: Sequence[JoinState]) -> JoinState:
     )  # fmt: skip
 
 
-def _marks(states: Sequence[JoinState], codes: Sequence[npt.NDArray[np.int32]], side: int) -> KeyMarks:
+def _marks(states: Sequence[JoinState], codes: Sequence[Codes], side: int) -> KeyMarks:
     """The marks of all keys, by their codes in the joined state."""
     found = KeyMarks()
     for state, code in zip(states, codes, strict=False):  # without keys there are no codes, and no marks
@@ -93,7 +93,7 @@ def _rows(side: Side) -> tuple[Run, pa.Table | None]:
     return run, side.table.take(array_of(run.name - side.base)) if side.chunks else None
 
 
-def _part(state: JoinState, rows: Sequence[tuple[Run, pa.Table | None]], mine: npt.NDArray[np.bool_]) -> JoinState:
+def _part(state: JoinState, rows: Sequence[tuple[Run, pa.Table | None]], mine: Mask) -> JoinState:
     """The part of a state that has some keys."""
     assert state.keys is not None
     codes = np.flatnonzero(mine)
@@ -115,7 +115,7 @@ def _part(state: JoinState, rows: Sequence[tuple[Run, pa.Table | None]], mine: n
     return replace(state, keys=keys, sides=(sides[LEFT], sides[RIGHT]), by_key=(left, right))
 
 
-def _side(step: int, rows: Run, flags: npt.NDArray[np.uint8], chunks: Sequence[pa.RecordBatch], codes: int) -> Side:
+def _side(step: int, rows: Run, flags: Bytes, chunks: Sequence[pa.RecordBatch], codes: int) -> Side:
     """A side of these rows, in the order they came."""
     side = replace(Side.fresh(step), next=len(rows), flags=flags).stored(tuple(chunks))
     ascending = bool((rows.time[1:] >= rows.time[:-1]).all())

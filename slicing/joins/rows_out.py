@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.columns.arrow_out import array_of, room
@@ -17,9 +16,8 @@ from slicing.joins.plan import WINDOW, JoinPlan, SidePlan, Source
 from slicing.joins.sides import Side
 from slicing.joins.within import LEFT, RIGHT, Windows
 from slicing.kernels.band import take_words
+from slicing.system.arrays import Ints, Mask
 from slicing.system.threads import side_by_side
-
-Ints = npt.NDArray[np.int64]
 
 FEW = 1 << 15  # rows that one thread gathers
 
@@ -61,7 +59,7 @@ class Gather:
             return pa.nulls(len(self._block), source.type)
         return found if found.type == source.type else found.cast(source.type)
 
-    def times(self, side: int) -> tuple[Ints, npt.NDArray[np.bool_]]:
+    def times(self, side: int) -> tuple[Ints, Mask]:
         """In common ticks, and where there is one."""
         places = self._block.left if side == LEFT else self._block.right
         count = len(self._block)
@@ -131,7 +129,7 @@ class _Index:
 
     def __init__(self, places: Ints) -> None:
         self._places, self._range = places, _range(places)
-        self._missing: npt.NDArray[np.bool_] | None = None
+        self._missing: Mask | None = None
         if self._range is None and places.size and int(places.min()) < 0:
             self._missing = places < 0
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.columns.arrow_io import one_piece
@@ -13,11 +12,10 @@ from slicing.columns.arrow_out import array_of
 from slicing.columns.keys import KeyTable
 from slicing.columns.values import decoded, plain
 from slicing.joins.within import Windows
+from slicing.system.arrays import Ints
 from slicing.system.bundles import table_bytes, table_of
 from slicing.times.measure import Measure
 from slicing.windows.builtin import Calendar, Tumbling
-
-Ints = npt.NDArray[np.int64]
 
 
 class Seen:

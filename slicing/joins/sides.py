@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.columns import arrow_io
@@ -21,10 +20,7 @@ from slicing.columns.lazy import lazy
 from slicing.columns.order import order_by, order_of_most, stable_order
 from slicing.joins.slices import Slices
 from slicing.kernels.band import keep_rows, merge_runs, order_codes
-
-Ints = npt.NDArray[np.int64]
-Codes = npt.NDArray[np.int32]
-Bytes = npt.NDArray[np.uint8]
+from slicing.system.arrays import Bytes, Codes, Ints, Mask
 
 MET, GONE, UNFIT = 1, 2, 4  # flags of a row: had a partner; has left before its time; fails `where` with any row
 NO_KEY = -1  # the code of a row whose key has a null: it has no partner
@@ -89,18 +85,18 @@ class Done:
     """By code: rows up to a time are done, of some codes."""
 
     until: Ints
-    some: npt.NDArray[np.bool_]
+    some: Mask
 
-    def rows(self, run: Run | Slices) -> npt.NDArray[np.bool_]:
-        done: npt.NDArray[np.bool_] = self.some[run.code] & (run.time <= self.until[run.code])
+    def rows(self, run: Run | Slices) -> Mask:
+        done: Mask = self.some[run.code] & (run.time <= self.until[run.code])
         return done
 
 
-def not_done(run: Run | Slices, until: int | None, done: Done | None) -> npt.NDArray[np.bool_] | None:
+def not_done(run: Run | Slices, until: int | None, done: Done | None) -> Mask | None:
     """Rows after a time, and not done by their code; None: all of them."""
     if done is None and (until is None or run.low > until):
         return None
-    keep: npt.NDArray[np.bool_] = np.ones(len(run), np.bool_) if until is None else run.time > until
+    keep: Mask = np.ones(len(run), np.bool_) if until is None else run.time > until
     return keep if done is None else keep & ~done.rows(run)
 
 
@@ -269,7 +265,7 @@ class Side:
             rest = Run(code[:n].copy(), time[:n].copy(), name[:n].copy(), None, run.slot)
         return rest, Gone(lost_code[:m], lost_time[:m], lost_name[:m])
 
-    def without(self, keep: Sequence[npt.NDArray[np.bool_] | None]) -> Side:
+    def without(self, keep: Sequence[Mask | None]) -> Side:
         """The rows of each run that are to be kept; None: all of them."""
         pairs = zip(self.runs, keep, strict=True)
         runs = [run if mask is None or mask.all() else run.take(np.flatnonzero(mask)) for run, mask in pairs]

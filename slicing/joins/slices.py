@@ -6,15 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from slicing.cells import blocks as b
 from slicing.cells.blocks import Block
 from slicing.columns.lazy import lazy
 from slicing.columns.order import order_by
-
-Ints = npt.NDArray[np.int64]
-Codes = npt.NDArray[np.int32]
+from slicing.system.arrays import Codes, Ints, Mask
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,11 +44,11 @@ class Slices:
         blocks = tuple([block.take(rows, axis=0) for block in self.blocks])
         return Slices(self.code.take(rows), self.time.take(rows), blocks)
 
-    def where(self, keep: npt.NDArray[np.bool_] | None) -> Slices:
+    def where(self, keep: Mask | None) -> Slices:
         """Those that are to be kept; None: all of them."""
         return self if keep is None or keep.all() else self.take(np.flatnonzero(keep))
 
-    def recoded(self, code: npt.NDArray[np.int32]) -> Slices:
+    def recoded(self, code: Codes) -> Slices:
         """With other codes of keys."""
         found = replace(self, code=code[self.code])
         return found.take(order_by(found.time, found.code.astype(np.int64)))

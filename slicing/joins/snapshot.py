@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.columns.arrow_io import empty, one_piece
@@ -28,10 +27,9 @@ from slicing.joins.step import Task
 from slicing.joins.within import LEFT, RIGHT
 from slicing.lifecycle.errors import SnapshotError
 from slicing.query.watermark import Progress
+from slicing.system.arrays import Array, Ints
 from slicing.system.bundles import bundled, table_bytes, table_of, unbundled
 from slicing.system.sealed import SealError, content_of, header_of, sealed
-
-Ints = npt.NDArray[np.int64]
 
 
 class Named(Protocol):
@@ -153,7 +151,7 @@ def _tables(state: JoinState) -> Iterator[pa.Table]:
         yield _words(code=marks.code, mark=marks.mark)
 
 
-def _words(**columns: npt.NDArray[Any] | None) -> pa.Table:
+def _words(**columns: Array | None) -> pa.Table:
     return pa.table({name: column for name, column in columns.items() if column is not None})
 
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from slicing.columns.key_marks import KeyMarks
 from slicing.columns.keys import KeyTable
@@ -18,8 +17,8 @@ from slicing.joins.sides import UNFIT, Gone, Run, Side
 from slicing.joins.step import NOBODY, Task
 from slicing.joins.within import LEAST, LEFT, MOST, RIGHT
 from slicing.query.watermark import Progress
+from slicing.system.arrays import Ints
 
-Ints = npt.NDArray[np.int64]
 Own = tuple[int | None, int | None]
 Marked = tuple[tuple[object, ...], tuple[object, ...]]  # watermarks given before the first rows of each side
 

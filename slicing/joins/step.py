@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.columns.arrow_out import room
@@ -22,8 +21,7 @@ from slicing.joins.sides import GONE, MET, Gone, Run, Side, run_of
 from slicing.joins.spec import LEFT_ALONE, RIGHT_ALONE
 from slicing.joins.within import LEFT, MOST, RIGHT, Band, Reach
 from slicing.kernels.band import last_in_order, none_before
-
-Ints = npt.NDArray[np.int64]
+from slicing.system.arrays import Bytes, Ints, Mask
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,7 +261,7 @@ class Step:
             self._blocks.append(Block(places, None))
             self.joined += places.size
 
-    def _any_true(self, rows: Rows, found: Found) -> npt.NDArray[np.bool_]:
+    def _any_true(self, rows: Rows, found: Found) -> Mask:
         """Which left rows have a partner that ``where`` is true for."""
         met = np.zeros(len(rows), np.bool_)
         own, other = self.sides[LEFT].base, self.sides[RIGHT].base
@@ -273,7 +271,7 @@ class Step:
             met[row[true]] = True
         return met
 
-    def _first_true(self, rows: Rows, found: Found, flags: npt.NDArray[np.uint8]) -> Ints:
+    def _first_true(self, rows: Rows, found: Found, flags: Bytes) -> Ints:
         """Left rows that have their first partner among these rows, in the order of those."""
         left, right = self.sides
         gone = (flags & GONE) != 0

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from slicing.joins.spec import JoinSpec
+from slicing.system.arrays import Ints, Mask
 from slicing.times.calendars import CalendarEdges
 from slicing.times.measure import Measure
 from slicing.windows.builtin import Calendar, Tumbling
-
-Ints = npt.NDArray[np.int64]
 
 LEAST, MOST = -(1 << 63), (1 << 63) - 1
 LEFT, RIGHT = 0, 1
@@ -69,7 +67,7 @@ class Band:
         low, out_low = _moved(times, None if back is None else -back, span, LEAST)
         high, out_high = _moved(times, forth, span, MOST)
         if out_low is not None or out_high is not None:
-            nobody: npt.NDArray[np.bool_] = np.zeros(times.size, np.bool_)
+            nobody: Mask = np.zeros(times.size, np.bool_)
             nobody |= False if out_low is None else out_low
             nobody |= False if out_high is None else out_high
             low[nobody], high[nobody] = MOST, LEAST
@@ -173,9 +171,7 @@ def bound(spec: JoinSpec, measure: Measure) -> Band | Windows:
     return Band(before, after)
 
 
-def _moved(
-    times: Ints, by: int | None, span: tuple[int, int], unbounded: int
-) -> tuple[Ints, npt.NDArray[np.bool_] | None]:
+def _moved(times: Ints, by: int | None, span: tuple[int, int], unbounded: int) -> tuple[Ints, Mask | None]:
     """Times moved and held within 64 bits; and which of them lie where no time is, beyond the end they move away from
     the other bound."""
     if by is None:

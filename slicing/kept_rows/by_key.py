@@ -13,7 +13,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from slicing.cells.ranked import ranks_used, reranked
 from slicing.columns.lazy import but
@@ -24,11 +23,9 @@ from slicing.kept_rows.plain import PlainRows
 from slicing.kept_rows.remembered import Arrived, Contexts, Notes, Quiet
 from slicing.query.plan import Plan
 from slicing.reducing.batch import Rows
+from slicing.system.arrays import Ints, Mask
 from slicing.windows.bounds import BEGIN, FOREVER
 from slicing.windows.rows.row_table import OF_ALL, OF_KEY, RANK, RowTable
-
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 _NO_ROWS, _NONE_ARRIVED, _NONE_QUIET = FinalRows(), Arrived(), Quiet()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from slicing.closing.answers import Answers
 from slicing.closing.emit import combined
@@ -21,15 +20,13 @@ from slicing.kernels.rows import count_on
 from slicing.query.plan import Plan
 from slicing.reducing.batch import Rows
 from slicing.reducing.reduce import lift_rows
+from slicing.system.arrays import Ints, Mask
 from slicing.windows.bounds import FOREVER
 from slicing.windows.rows.bound_rows import BoundRows
 from slicing.windows.rows.per_row import BoundPerRow
 from slicing.windows.rows.row_count import KeyRanks
 from slicing.windows.rows.row_table import ARRIVAL
 from slicing.windows.rows.row_view import Found, View
-
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)

@@ -12,16 +12,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from slicing.columns.lazy import but
 from slicing.columns.order import none, ranges
 from slicing.kept_rows.plain import PlainRows, joined
 from slicing.kept_rows.remembered import grown, moved
+from slicing.system.arrays import Ints
 from slicing.windows.bounds import FOREVER
 from slicing.windows.rows.row_table import RANK, RowTable
-
-Ints = npt.NDArray[np.int64]
 
 FEW = 256  # dead rows that are not worth a merge
 

@@ -7,7 +7,6 @@ first or of its last row. ``BEGINS`` among them says that a window begins with i
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from slicing.cells.blocks import identity, kind_of
 from slicing.cells.table import Cells
@@ -18,10 +17,9 @@ from slicing.kernels.cells import END, ROWS
 from slicing.query.plan import Plan
 from slicing.reducing.batch import Rows
 from slicing.reducing.reduce import lift_ranges
+from slicing.system.arrays import Ints
 from slicing.windows.rows.bound_rows import Fresh
 from slicing.windows.rows.row_table import ARRIVAL, BEGINS, FACTS, FLAGS, RANK, SINCE, RowTable
-
-Ints = npt.NDArray[np.int64]
 
 
 def slices_of(plan: Plan, quiet: Quiet, rows: Rows, ranked: Ints) -> RowTable:

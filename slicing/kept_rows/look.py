@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
 from slicing.closing.answers import Answers
 from slicing.columns.keys import KeyTable
@@ -24,13 +23,13 @@ from slicing.kept_rows.final_slices import fused, slices_of
 from slicing.kept_rows.plain import PlainRows
 from slicing.kept_rows.remembered import Quiet, Seen
 from slicing.reducing.batch import Rows
+from slicing.system.arrays import Ints
 from slicing.windows.bounds import BEGIN, FOREVER
 from slicing.windows.rows.bound_rows import BoundRows
 from slicing.windows.rows.row_table import PLACE, RANK, SINCE
 from slicing.windows.rows.row_view import View
 from slicing.windows.rows.users import BoundContextAware
 
-Ints = npt.NDArray[np.int64]
 Windows = Sequence[tuple[BoundRows, Seen]]
 
 _NONE = np.empty(0, np.int64)

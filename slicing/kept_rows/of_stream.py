@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.closing.answer import answer
@@ -26,12 +25,10 @@ from slicing.query.watermark import manual
 from slicing.reducing.batch import Rows
 from slicing.reducing.reduce import reduce_rows
 from slicing.storage.store import Store
+from slicing.system.arrays import Ints, Mask
 from slicing.windows.bounds import FOREVER
 from slicing.windows.builtin import sliding
 from slicing.windows.rows.bound_rows import OnAxis
-
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 _NONE: Ints = none()
 

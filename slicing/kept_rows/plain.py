@@ -10,9 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from slicing.columns.key_tables import Codes
 from slicing.columns.lazy import but, lazy
 from slicing.columns.order import begins, stable_order
 from slicing.columns.row_values import Values
@@ -20,6 +18,7 @@ from slicing.kept_rows import waiting
 from slicing.query.plan import Plan
 from slicing.reducing.batch import Rows
 from slicing.reducing.reduce import lift_rows
+from slicing.system.arrays import Codes, Ints, Mask
 from slicing.windows.rows.row_table import (
     ARRIVAL,
     BEGINS,
@@ -34,9 +33,6 @@ from slicing.windows.rows.row_table import (
     RowTable,
     ShownRows,
 )
-
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)

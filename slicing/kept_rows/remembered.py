@@ -7,17 +7,15 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from slicing.columns.lazy import but
 from slicing.columns.order import begins, none, stable_order
 from slicing.query.plan import Plan
+from slicing.system.arrays import Ints, Mask
 from slicing.windows.bounds import BEGIN
 from slicing.windows.rows.bound_rows import BoundRows
 from slicing.windows.rows.row_view import Context, View
 
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 Contexts = Mapping[int, Mapping[int, Context]]
 Notes = Mapping[int, Ints]  # by window: what it has noted of each code, or of the whole stream
 

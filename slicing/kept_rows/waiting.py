@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.columns.lazy import but
@@ -18,9 +17,8 @@ from slicing.columns.order import order_by, order_of_most
 from slicing.columns.values import decoded, storable
 from slicing.query.plan import Plan
 from slicing.reducing.batch import Rows
+from slicing.system.arrays import Ints
 from slicing.windows.rows.row_table import UNCOUNTED
-
-Ints = npt.NDArray[np.int64]
 
 TINY = 16  # a run of a sixteenth of the one behind it is not worth moving that one's rows
 

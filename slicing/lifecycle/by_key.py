@@ -10,17 +10,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from slicing.closing.revise import Revisions
 from slicing.columns.key_marks import MOST, KeyMarks
 from slicing.kept_rows.remembered import highest_of
 from slicing.lifecycle.state import State
 from slicing.query.plan import Plan
+from slicing.system.arrays import Ints, Mask
 from slicing.windows.bounds import BEGIN, END
-
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 ENDED = END  # where keys are of which no more rows come at all
 

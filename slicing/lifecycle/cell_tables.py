@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.cells.blocks import Block
@@ -15,8 +14,7 @@ from slicing.columns.arrow_io import one_piece
 from slicing.lifecycle.errors import SnapshotError
 from slicing.query.plan import Plan
 from slicing.storage.store import Store
-
-Ints = npt.NDArray[np.int64]
+from slicing.system.arrays import Ints
 
 
 def cells_table(cells: Cells) -> pa.Table:

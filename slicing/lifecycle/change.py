@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -32,6 +31,7 @@ from slicing.query.plan import Plan
 from slicing.query.spec import Spec, stable
 from slicing.storage.row_panes import MARKS, WINDOW, RowPanes
 from slicing.storage.store import Store
+from slicing.system.arrays import Ints, Mask
 from slicing.system.frozen_map import FrozenMap
 from slicing.windows.bounds import BEGIN, END, Bound, BoundFixed, BoundLandmark
 from slicing.windows.builtin import Session, Window
@@ -42,7 +42,6 @@ from slicing.windows.rows.row_count import RowCount
 from slicing.windows.rows.row_table import BEGINS, FLAGS, MOST_FLAGS, UNCOUNTED, RowTable
 from slicing.windows.rows.row_windows import RowWindow
 
-Ints = npt.NDArray[np.int64]
 AnyWindow = ContextFreeWindow | RowWindow | Window
 
 
@@ -257,8 +256,8 @@ def _edges_whole_from(state: State, bound: Bound, newest: int) -> int:
     else:  # windows may lie inside of a slice
         return newest + 1
 
-    def edge(times: Ints) -> npt.NDArray[np.bool_]:
-        is_one: npt.NDArray[np.bool_] = cut.next_live(times - 1, h) == times
+    def edge(times: Ints) -> Mask:
+        is_one: Mask = cut.next_live(times - 1, h) == times
         return is_one
 
     given_out = BEGIN if state.watermark is None or not old.spec.revises else state.watermark

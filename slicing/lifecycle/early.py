@@ -12,7 +12,6 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.cells.table import Cells, merged
@@ -32,10 +31,8 @@ from slicing.reducing.batch import Rows
 from slicing.storage.apart import Apart, with_cells
 from slicing.storage.row_panes import RowPanes
 from slicing.storage.store import Store
+from slicing.system.arrays import Ints, Mask
 from slicing.windows.bounds import BEGIN, END
-
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 
 class Group(NamedTuple):

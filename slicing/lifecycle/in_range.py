@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from slicing.cells.blocks import Block, identity
 from slicing.cells.lanes import Lane
@@ -20,9 +19,8 @@ from slicing.columns.keys import KeyTable
 from slicing.lifecycle.state import State
 from slicing.query.plan import Plan
 from slicing.storage.row_panes import KEY, OF, WINDOW, RowPanes
+from slicing.system.arrays import Ints
 from slicing.windows.rows.row_table import RowTable
-
-Ints = npt.NDArray[np.int64]
 
 
 class OutOfRange(ValueError):

@@ -12,7 +12,6 @@ from dataclasses import replace
 from itertools import islice
 
 import numpy as np
-import numpy.typing as npt
 
 from slicing.cells.table import Cells
 from slicing.closing.fill import Filled
@@ -24,9 +23,8 @@ from slicing.kept_rows.remembered import highest_of
 from slicing.lifecycle.state import State
 from slicing.storage.apart import Apart, with_cells
 from slicing.storage.store import Store
+from slicing.system.arrays import Ints
 from slicing.windows.bounds import BEGIN
-
-Ints = npt.NDArray[np.int64]
 
 
 def split(state: State, parts: int) -> list[State]:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.columns.arrow_io import one_piece
@@ -19,12 +18,11 @@ from slicing.kept_rows.remembered import Arrived, Quiet
 from slicing.lifecycle.cell_tables import cells_of, cells_table, columns_of, store_of, words_column, words_of
 from slicing.query.plan import Plan
 from slicing.reducing.batch import Rows
+from slicing.system.arrays import Ints
 from slicing.windows.bounds import BEGIN, FOREVER
 from slicing.windows.rows.row_table import RowTable
 from slicing.windows.rows.row_view import Context, Opened
 from slicing.windows.rows.users import context_json, context_value
-
-Ints = npt.NDArray[np.int64]
 
 
 def row_tables(store: KeyRows) -> list[pa.Table]:

@@ -17,7 +17,6 @@ from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.cells.blocks import Block, identity, width
@@ -44,8 +43,6 @@ from slicing.storage.apart import Apart
 from slicing.storage.row_panes import RowPanes
 from slicing.storage.store import Store
 from slicing.system.bundles import schema_of, side_by_side, table_bytes, table_of, unbundled
-
-Ints = npt.NDArray[np.int64]
 
 MAGIC = b"SLICESNP"
 FORMAT = 12

@@ -16,15 +16,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.cells.table import Cells, fused, sorted_cells
 from slicing.kernels.cells import CODE
 from slicing.lifecycle.state import State
 from slicing.query.plan import Plan
+from slicing.system.arrays import Ints
 
-Ints = npt.NDArray[np.int64]
 Bytes = bytes | memoryview
 
 

@@ -8,7 +8,6 @@ from functools import lru_cache, partial
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -38,6 +37,7 @@ from slicing.query.rollup import written_in
 from slicing.query.spec import Spec
 from slicing.query.triggers import EVENT, PUSH, AfterCount, AfterShare, EachPush, Every, Patient, Trigger, Unfired
 from slicing.query.watermark import Ordered
+from slicing.system.arrays import Array, Ints, Mask
 from slicing.times.measure import Measure
 from slicing.windows.bounds import BEGIN, LONGEST, Bound, BoundDays
 from slicing.windows.builtin import Session, Whole, Window
@@ -48,8 +48,6 @@ from slicing.windows.rows.bound_rows import BoundRows, OnAxis
 from slicing.windows.rows.per_row import PerRow
 from slicing.windows.rows.row_table import OF_ALL, OF_KEY, PLACE, RANK
 from slicing.windows.rows.row_windows import Binding, RowWindow
-
-Ints = npt.NDArray[np.int64]
 
 FEWEST_NAMES = 2  # a type has, on average, for its rows to be repeated rather than worked out again
 ENDLESS = (1 << 64) - 1
@@ -290,11 +288,11 @@ class Plan:
             w.ranked_by for w in self.row_windows if w.ranked_by is not None and not (w.ranked_by == RANK and w.notes)
         )
 
-    def missed(self, window: Ints, start: Ints, end: Ints) -> npt.NDArray[np.bool_]:
+    def missed(self, window: Ints, start: Ints, end: Ints) -> Mask:
         """Windows that began before they were added to the running stream."""
         since = np.array([self.since.get(name, BEGIN - 1) for name in self.names], np.int64)
         by_end = np.array([isinstance(self.spec.windows[name], PerRow) for name in self.names])
-        missed: npt.NDArray[np.bool_] = np.where(by_end[window], end, start) < since[window]
+        missed: Mask = np.where(by_end[window], end, start) < since[window]
         return missed
 
     @lazy
@@ -389,7 +387,7 @@ class Plan:
         """How many names each type of time windows has."""
         return np.bincount(self.types_of)
 
-    def in_session(self, level: Ints) -> npt.NDArray[np.bool_]:
+    def in_session(self, level: Ints) -> Mask:
         """Whether some session still takes a cell of this level."""
         largest = max((s.level for s in self.sessions), default=-1)
         return level % self.levels <= largest
@@ -424,14 +422,14 @@ class Plan:
         return any(cuts is not None for cuts in self.cuts)
 
     @lazy
-    def cut_windows(self) -> npt.NDArray[np.bool_]:
+    def cut_windows(self) -> Mask:
         """The windows, by number, that event-time triggers cut."""
         found = np.zeros(len(self.names), np.bool_)
         found[[i for i, cuts in zip(self.timed, self.cuts, strict=True) if cuts is not None]] = True
         return found
 
     @lazy
-    def cut_by_rows(self) -> npt.NDArray[np.bool_]:
+    def cut_by_rows(self) -> Mask:
         """The windows, by number, that are reported at rows."""
         found = np.zeros(len(self.names), np.bool_)
         found[[i for i, cuts in zip(self.timed, self.row_cuts, strict=True) if cuts is not None]] = True
@@ -448,7 +446,7 @@ class Plan:
         return self.keeps_rows or self.panes_of_rows
 
     @lazy
-    def fired(self) -> npt.NDArray[np.bool_]:
+    def fired(self) -> Mask:
         """The windows, by number, that triggers report at the end of pushes."""
         triggers = map(self.spec.trigger_of, self.names)
         return np.array([trigger is not None and trigger.kind == PUSH for trigger in triggers], np.bool_)
@@ -685,7 +683,7 @@ def _named(name: str, resolve: Callable[P, T], *args: P.args, **kwargs: P.kwargs
         raise type(error)(f"windows[{name!r}]: {error}") from None
 
 
-def _reader(value: ValueType, types: Mapping[str, pa.DataType], feed: Feed) -> Callable[[pa.Array], npt.NDArray[Any]]:
+def _reader(value: ValueType, types: Mapping[str, pa.DataType], feed: Feed) -> Callable[[pa.Array], Array]:
     """How a column is read as a kernel takes it."""
     read = partial(sketches.words, value, feed.form) if ":" in feed.form else value.reader(feed.form)
     if pa.types.is_dictionary(types[feed.column]):

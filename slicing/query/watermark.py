@@ -11,15 +11,14 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from slicing.system.arguments import says_arguments
+from slicing.system.arrays import Ints
 from slicing.times.durations import MAX_WORD, Duration, amount, not_negative, parse_span, shown
 from slicing.times.measure import Measure
 
-Ints = npt.NDArray[np.int64]
 Span = Duration | int
 
 _NONE: Ints = np.empty(0, np.int64)

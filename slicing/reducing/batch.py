@@ -14,18 +14,15 @@ import pyarrow as pa
 from slicing.cells.lanes import Feed
 from slicing.cells.ranked import RANK_FORMS
 from slicing.columns.arrow_out import array_of
-from slicing.columns.key_tables import Codes
 from slicing.columns.lazy import but, lazy
 from slicing.columns.order import alike
 from slicing.columns.row_values import Values, values_of
 from slicing.columns.values import SIGN_BIT, buffer
 from slicing.kernels.slice import cut, scan
 from slicing.query.plan import Plan
+from slicing.system.arrays import Bytes, Codes, Ints, Mask
 from slicing.system.threads import parts, side_by_side
 from slicing.windows.bounds import LIMIT
-
-Ints = npt.NDArray[np.int64]
-Bytes = npt.NDArray[np.uint8]
 
 ALL_VALID: Bytes = np.empty(0, np.uint8)
 _NONE: Ints = np.empty(0, np.int64)
@@ -275,7 +272,7 @@ class Rows:
         """A column's values as users' windows see them."""
         return values_of(self.columns[name], self.plan.row_values[name])
 
-    def flag(self, name: str) -> npt.NDArray[np.bool_]:
+    def flag(self, name: str) -> Mask:
         """A boolean column; null is false. By its bits: 0.1 ns a row, 0.8 by Arrow."""
         column = self.columns[name]
         return reduce(np.bitwise_and, [_bytes(column, 1), *_not_null(column)]).view(np.bool_)
@@ -291,7 +288,7 @@ class Rows:
         values.setflags(write=False)
         return values
 
-    def narrow(self, feed: Feed) -> npt.NDArray[np.int32] | None:
+    def narrow(self, feed: Feed) -> Codes | None:
         """A column of the commonest narrow type as it lies, for kernels that make it wider themselves; None: another
         one. One more type of columns is one more kernel to compile."""
         column = self.columns[feed.column]

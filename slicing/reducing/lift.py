@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from operator import itemgetter
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from slicing.cells.lanes import Lane
 from slicing.columns.arrow_out import MANY_ROWS, table_room
-from slicing.columns.key_tables import Codes
 from slicing.columns.values import SIGN_BIT
 from slicing.kernels import combine as kinds
 from slicing.kernels.scatter import (
@@ -41,9 +38,8 @@ from slicing.kernels.segments import (
 )
 from slicing.reducing.batch import ALL_VALID, Rows
 from slicing.reducing.places import Pieces, Place, Segments, fixed
+from slicing.system.arrays import Array, Codes, Ints
 from slicing.system.threads import side_by_side
-
-Ints = npt.NDArray[np.int64]
 
 LINE = 64  # bytes of a cache line
 TOGETHER = 1 << 17  # rows of a column that is made wider
@@ -93,7 +89,7 @@ class Lifted:
         self._room = size if self._all_valid else size + 1  # one cell more takes the rows that do not count
         # columns that are made wider are read piece by piece where rows are in runs
         self._piecewise = block is None and self._all_valid and lane in rows.plan.widened
-        self._feeds: list[npt.NDArray[Any]] = []
+        self._feeds: list[Array] = []
         for feed in () if self._piecewise else lane.feeds:
             if feed.form != "valid":
                 self._feeds.append(rows.feed(feed))
@@ -201,7 +197,7 @@ class Lifted:
         block[:, 3], block[:, 4] = arrival, self._feeds[0][row]
         return block
 
-    def _segments(self, first: Ints, last: Ints, block: Ints, x: npt.NDArray[Any] | None = None) -> None:
+    def _segments(self, first: Ints, last: Ints, block: Ints, x: Array | None = None) -> None:
         """Runs of rows side by side, of the rows of ``x`` or all. Columns that are made wider come by pieces that stay
         in cache: 10 M int32 in runs of 1024 rows 30 -> 15 ms, and less where a kernel takes them as they are."""
         if x is None and self._piecewise and self._lane.kind in kinds.INTEGERS:

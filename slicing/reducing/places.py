@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
-from slicing.columns.key_tables import Codes
 from slicing.columns.lazy import lazy
 from slicing.columns.values import NOWHERE, TOP
 from slicing.kernels.slice import even_cells, grid_cells, pieces
 from slicing.reducing.batch import Rows
+from slicing.system.arrays import Codes, Ints
 from slicing.system.threads import SHARE, Share, parts
 
-Ints = npt.NDArray[np.int64]
 Chunk = tuple[slice, Codes, int]  # some rows, their cells, and what to add to these
 
 UNEVEN = 1.25  # times its share of the rows that a thread may have

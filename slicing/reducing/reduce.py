@@ -14,14 +14,13 @@ from functools import reduce
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
 from slicing.cells.blocks import Block
 from slicing.cells.lanes import COUNTS_ALL, Lane
 from slicing.cells.lists import Lifting
 from slicing.cells.table import Cells, fused, merged, sorted_cells
 from slicing.columns.arrow_out import MANY_ROWS, table_room
-from slicing.columns.key_tables import Codes, numbered
+from slicing.columns.key_tables import numbered
 from slicing.columns.lazy import but
 from slicing.columns.order import begins, distinct, inverse, order_by, sorting
 from slicing.columns.values import TOP
@@ -34,10 +33,9 @@ from slicing.query.plan import Plan
 from slicing.reducing.batch import ALL_VALID, Rows
 from slicing.reducing.lift import MASKED, SEGMENTED, Lifted
 from slicing.reducing.places import Chained, Chunk, Grid, Pieces, Place, Scattered, Segments, fixed
+from slicing.system.arrays import Codes, Ints
 from slicing.system.threads import side_by_side
 from slicing.windows.bounds import BEGIN
-
-Ints = npt.NDArray[np.int64]
 
 EMPTY = 8  # times as many places as rows are looked through sooner than rows are sorted: 38 -> 5 to 15 ns a row
 MOST_PLACES = 1 << 23  # likewise, 32 MB

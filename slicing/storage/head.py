@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from slicing.cells.lanes import Lane
 from slicing.cells.table import Cells
@@ -23,9 +22,7 @@ from slicing.query.plan import Plan
 from slicing.reducing.batch import Rows
 from slicing.reducing.lift import Lifted, Quads
 from slicing.reducing.places import Grid
-
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
+from slicing.system.arrays import Ints, Mask
 
 
 class Head:

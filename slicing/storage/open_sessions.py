@@ -10,16 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from slicing.cells.blocks import Block
 from slicing.cells.table import Cells
 from slicing.columns.lazy import lazy
 from slicing.columns.order import distinct, ranges
 from slicing.query.plan import Plan
-
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
+from slicing.system.arrays import Ints, Mask
 
 _NONE = np.empty(0, np.int64)
 

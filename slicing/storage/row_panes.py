@@ -10,15 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from slicing.cells.ranked import ranks_used, reranked
 from slicing.cells.table import Cells, concatenated
 from slicing.kernels.cells import CODE
 from slicing.query.plan import Plan
-
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
+from slicing.system.arrays import Ints, Mask
 
 PLACE, SEQUENCE, ARRIVAL, MARKS = range(4)  # of rows: when they pass, what orders rows of one time, marks by bit
 WINDOW, START, END, KEY, COUNT = range(5)  # of windows: which, from when to when, the key's code, rows that have passed

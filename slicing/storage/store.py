@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from slicing.cells.packed import Packed
 from slicing.cells.ranked import ranks_used, reranked
@@ -25,10 +24,8 @@ from slicing.query.plan import Plan
 from slicing.reducing.batch import Rows
 from slicing.storage.head import Head, edge_after
 from slicing.storage.open_sessions import ending, of_codes
+from slicing.system.arrays import Ints, Mask
 from slicing.windows.bounds import BEGIN
-
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(eq=False)
@@ -256,7 +253,7 @@ class Store:
             level[left] = outside_whole[left] + j + 1
         return level
 
-    def _needed(self, ends: Ints, counts: Ints, level: Ints | None, h: int) -> npt.NDArray[np.bool_]:
+    def _needed(self, ends: Ints, counts: Ints, level: Ints | None, h: int) -> Mask:
         """Which cells an open window needs; each of the slices has so many."""
         live = self.plan.edges.lives(ends, h) if self.plan.bounds else np.zeros(ends.size, np.bool_)
         keep = np.repeat(live, counts)

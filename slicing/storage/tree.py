@@ -16,14 +16,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from slicing.cells import blocks as b
 from slicing.cells.lanes import Lane
 from slicing.cells.table import Cells
 from slicing.columns.order import stable_order
+from slicing.system.arrays import Ints
 
-Ints = npt.NDArray[np.int64]
 Part = tuple[Cells, Ints, Ints]  # for each window the cells first : last of a table, often none
 
 SHRINKS = 2  # times fewer cells a level has at least: keys that are in few slices do not add up

@@ -13,14 +13,12 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from numba import cloudpickle, njit, types
 
 from slicing.kernels.disk import keep_users
 from slicing.kernels.user import Kernels, compiled
-
-Ints = npt.NDArray[np.int64]
+from slicing.system.arrays import Ints
 
 STATES = ("float64", "int64", "bool")
 _NUMBA = {"float64": types.float64, "int64": types.int64, "bool": types.boolean}

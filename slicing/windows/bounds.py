@@ -15,12 +15,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from slicing.columns.order import distinct, ranges
+from slicing.system.arrays import Ints, Mask
 from slicing.times.calendars import CalendarEdges
-
-Ints = npt.NDArray[np.int64]
 
 # Times lie within LIMIT and spans within LONGEST, so that no edge reaches BEGIN or END, and none overflows.
 LIMIT = (1 << 62) + (1 << 61)  # in nanoseconds the year 2189
@@ -76,7 +74,7 @@ class Bound:
         (irregular ones)."""
         return None
 
-    def covers(self, ends: Ints) -> npt.NDArray[np.bool_]:
+    def covers(self, ends: Ints) -> Mask:
         """Whether any window holds the slice that ends there."""
         return np.ones(ends.size, np.bool_)
 
@@ -156,7 +154,7 @@ class BoundPeriodic(_Regular):
         start = (ends - 1 - self.offset) // self.every * self.every + self.offset
         return np.where(start + self.size >= ends, start + self.size, BEGIN)
 
-    def covers(self, ends: Ints) -> npt.NDArray[np.bool_]:
+    def covers(self, ends: Ints) -> Mask:
         return self.last_end(ends) > BEGIN
 
     def start_of(self, ends: Ints) -> Ints:
@@ -214,7 +212,7 @@ class BoundLandmark(Bound):
     def first_live_start(self, h: int) -> int:
         return BEGIN if self.start is None else self.start
 
-    def covers(self, ends: Ints) -> npt.NDArray[np.bool_]:
+    def covers(self, ends: Ints) -> Mask:
         return np.ones(ends.size, np.bool_) if self.start is None else ends > self.start
 
     def last_end(self, ends: Ints) -> Ints:
@@ -237,7 +235,7 @@ class BoundFixed(Bound):
     def first_live_start(self, h: int) -> int:
         return self.start if self.end > h else END
 
-    def covers(self, ends: Ints) -> npt.NDArray[np.bool_]:
+    def covers(self, ends: Ints) -> Mask:
         return (ends > self.start) & (ends <= self.end)
 
     def last_end(self, ends: Ints) -> Ints:

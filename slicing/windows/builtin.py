@@ -7,10 +7,10 @@ from dataclasses import MISSING, dataclass, fields
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.system.arguments import says_arguments
+from slicing.system.arrays import Ints
 from slicing.times.calendars import UTC_NAMES, CalendarEdges, calendar_unit, check_zone, clock_step, steady_step
 from slicing.times.durations import SECOND, Duration, amount, parse_span, shown
 from slicing.times.measure import Measure, without_arrow
@@ -28,7 +28,6 @@ from slicing.windows.bounds import (
 from slicing.windows.context_free import ContextFreeWindow
 from slicing.windows.edges import EdgeSet
 
-Ints = npt.NDArray[np.int64]
 Span = Duration | int
 
 

@@ -6,13 +6,12 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 
 import numpy as np
-import numpy.typing as npt
 
 from slicing.columns.order import order_by
+from slicing.system.arrays import Ints, Mask
 from slicing.times.measure import Measure
 from slicing.windows.bounds import BEGIN, Bound, Due, no_windows
 
-Ints = npt.NDArray[np.int64]
 _Windows = tuple[tuple[int, int], ...]
 
 MOST = 1 << 16  # slices whose windows are remembered
@@ -130,7 +129,7 @@ class BoundUser(Bound):
     def _of_slices(self, ends: Ints) -> list[_Windows]:
         return self._containing((ends - 1).tolist())
 
-    def covers(self, ends: Ints) -> npt.NDArray[np.bool_]:
+    def covers(self, ends: Ints) -> Mask:
         return np.array(list(map(bool, self._of_slices(ends))), np.bool_)
 
     def first_live_start(self, h: int) -> int:

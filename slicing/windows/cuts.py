@@ -7,9 +7,9 @@ from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from slicing.columns.order import distinct, order_by, ranges
+from slicing.system.arrays import Ints
 from slicing.windows.bounds import (
     BEGIN,
     END,
@@ -21,8 +21,6 @@ from slicing.windows.bounds import (
     Mark,
     Progression,
 )
-
-Ints = npt.NDArray[np.int64]
 
 
 class Cuts:

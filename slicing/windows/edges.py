@@ -10,15 +10,12 @@ from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from slicing.columns.order import distinct, order_by
 from slicing.kernels.slice import list_edges, next_edges
 from slicing.kernels.windows import by_end, index_of, periodic_due, positions_after, window_ranges
+from slicing.system.arrays import Ints, Mask
 from slicing.windows.bounds import BEGIN, END, LONGEST, Bound, Progression
-
-Ints = npt.NDArray[np.int64]
-
 
 _NONE = np.empty(0, np.int64)
 FEW = 24  # window types that are not worth numpy's calls
@@ -37,7 +34,7 @@ class DueWindows(NamedTuple):
     need: Ints
     high: Ints
 
-    def take(self, index: npt.NDArray[np.int64] | npt.NDArray[np.bool_]) -> DueWindows:
+    def take(self, index: Ints | Mask) -> DueWindows:
         return DueWindows(*(column[index] for column in self))
 
     def over(self, ends: Ints) -> DueWindows:
@@ -241,7 +238,7 @@ class EdgeSet:
                 return None
             self._listed_before = n + n // 4  # batches ask for about as many
 
-    def covers(self, ends: Ints) -> npt.NDArray[np.bool_]:
+    def covers(self, ends: Ints) -> Mask:
         """Whether any window holds each slice."""
         if self.gapless:
             return np.ones(ends.size, np.bool_)
@@ -250,7 +247,7 @@ class EdgeSet:
             found |= bound.covers(ends)
         return found
 
-    def lives(self, ends: Ints, h: int) -> npt.NDArray[np.bool_]:
+    def lives(self, ends: Ints, h: int) -> Mask:
         """Whether a window that has not left (end > h) holds each slice."""
         # A slice that ends after h is in a live window (it is in one at all). One that ends before is in the live
         # windows that start before its end.
@@ -283,7 +280,7 @@ class EdgeSet:
                 first = min(first, int((((h - sizes - offsets) // steps + 1) * steps + offsets).min()))
         return first
 
-    def holds(self, ends: Ints, h: int) -> npt.NDArray[np.bool_]:
+    def holds(self, ends: Ints, h: int) -> Mask:
         """Whether a live window holds each slice, where slices may be in none at all."""
         if self.gapless:
             return self.lives(ends, h)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from slicing.cells import blocks as b
 from slicing.cells.blocks import Block
@@ -22,8 +21,8 @@ from slicing.columns.keys import KeyTable
 from slicing.kernels.combine import combine
 from slicing.query.plan import Plan
 from slicing.storage import tree as eager
+from slicing.system.arrays import Ints
 
-Ints = npt.NDArray[np.int64]
 _Stretch = tuple[Ints, Ints, Ordered]  # of windows: how many keys each has, these in order, their partials
 
 NODES = 8  # of trees that a window takes at least, or so

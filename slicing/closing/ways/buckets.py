@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from slicing.cells import blocks as b
 from slicing.cells.blocks import Block
@@ -25,8 +24,7 @@ from slicing.columns.keys import ranks_among
 from slicing.columns.order import order_by
 from slicing.kernels.combine import combine
 from slicing.query.plan import Plan
-
-Ints = npt.NDArray[np.int64]
+from slicing.system.arrays import Ints, Mask
 
 
 def can(plan: Plan) -> bool:
@@ -62,7 +60,7 @@ def offer(closing: Closing) -> Offer:
     return Offer(0 if plan.combine == BUCKETS else sum(int((last - first).sum()) for first, last in spans), answers)
 
 
-def _combined(closing: Closing, held: Sequence[Ints], order: Ints, new: npt.NDArray[np.bool_]) -> tuple[Block, ...]:
+def _combined(closing: Closing, held: Sequence[Ints], order: Ints, new: Mask) -> tuple[Block, ...]:
     """The cells of all runs, in an order in which those of a window and a key begin where ``new`` says so."""
     into = np.empty(order.size, np.int64)
     into[order] = np.cumsum(new) - 1

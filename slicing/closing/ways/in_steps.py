@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
 from slicing.cells.blocks import Block, width
 from slicing.cells.combining import AUTO
@@ -28,8 +27,7 @@ from slicing.kernels.cells import END
 from slicing.kernels.ranges import least_of, sums_of
 from slicing.kernels.windows import in_steps
 from slicing.query.plan import Plan
-
-Ints = npt.NDArray[np.int64]
+from slicing.system.arrays import Ints
 
 _ZERO = np.int64(0)
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from slicing.cells.table import Cells
 from slicing.closing.answers import Answers
@@ -16,9 +15,8 @@ from slicing.columns.lazy import lazy
 from slicing.columns.order import distinct
 from slicing.query.plan import Plan
 from slicing.storage.store import Store
+from slicing.system.arrays import Ints
 from slicing.windows.edges import DueWindows
-
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(eq=False)

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from slicing.cells import blocks as b
 from slicing.cells.blocks import Block
@@ -22,9 +21,9 @@ from slicing.columns.keys import KeyTable
 from slicing.kernels import combine as kinds
 from slicing.kernels.combine import combine
 from slicing.query.plan import Plan
+from slicing.system.arrays import Ints
 from slicing.windows.edges import DueWindows
 
-Ints = npt.NDArray[np.int64]
 Found = tuple[Ints, tuple[Block, ...]]  # codes in the order of their keys, and what each one's cells come to
 
 PIECE = 1 << 14  # cells that are added up at a time, lane by lane: they stay in cache

@@ -8,7 +8,6 @@ time on events have to stay rows; of those before it a slice is what lies betwee
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from slicing.cells.blocks import Block
 from slicing.closing.emit import answered as combined
@@ -21,8 +20,7 @@ from slicing.joins.slices import Slices, beside
 from slicing.kernels import combine as kinds
 from slicing.query.plan import Plan
 from slicing.reducing.reduce import lift_ranges
-
-Ints = npt.NDArray[np.int64]
+from slicing.system.arrays import Codes, Ints
 
 OLD = -1  # the arrival of rows of slices: before that of all rows, which are numbered from 0 on
 ARRIVAL = {kinds.FIRST: 3, kinds.LAST: 3, kinds.ARG: 4}  # the word that has it
@@ -69,7 +67,7 @@ def _merged(aggs: Plan, within: Ranges, tables: list[Slices], first: int) -> Sli
     return Slices(every.code[begin], every.time[begin], combined(aggs, aggs.lanes, every.blocks, begin, end))
 
 
-def _groups(code: npt.NDArray[np.int32], start: Ints) -> tuple[Ints, Ints]:
+def _groups(code: Codes, start: Ints) -> tuple[Ints, Ints]:
     """Between which rows those alike lie."""
     begin = np.flatnonzero(np.append(True, (code[1:] != code[:-1]) | (start[1:] != start[:-1])))
     return begin, np.append(begin[1:], code.size)

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from slicing.joins.features.spec import FeatureSpec
 from slicing.joins.within import LEAST, LEFT, MOST, PARTS, RIGHT, Band, Reach, behind
+from slicing.system.arrays import Ints
 from slicing.times.measure import Measure
-
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from slicing.columns.arrow_out import array_of
@@ -23,6 +22,7 @@ from slicing.joins.sides import NO_KEY, Done, Gone, Run, Side, not_done, run_of
 from slicing.joins.slices import Slices
 from slicing.joins.step import NO_MARKS, NOBODY, Task
 from slicing.joins.within import LEFT, MOST, RIGHT
+from slicing.system.arrays import Mask
 
 
 class FeatureStep:
@@ -129,7 +129,7 @@ class FeatureStep:
             both = Gone.of([self.keyless, Gone(code, rows.keyless_time, rows.keyless)])
             self.keyless = both.take(order_by(both.name, both.time))
 
-    def _still_reached(self, run: Run | Slices, until: int | None, done: Done | None) -> npt.NDArray[np.bool_] | None:
+    def _still_reached(self, run: Run | Slices, until: int | None, done: Done | None) -> Mask | None:
         """Which events a label to come may reach, later than a time or than that of their key, or one that waits does;
         None: all."""
         keep = not_done(run, until, done)

@@ -13,14 +13,11 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from slicing.system.arrays import Ints, Mask
 from slicing.windows.bounds import BEGIN, FOREVER
 from slicing.windows.rows.row_table import OF_ALL, OF_KEY
 from slicing.windows.rows.row_view import Found, View
-
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 
 class Fresh(NamedTuple):

@@ -9,18 +9,16 @@ from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from numba import njit, typeof, types
 from numba.core.errors import NumbaError
 
 from slicing.columns.row_values import in_form, number_form
 from slicing.kernels import walk
+from slicing.system.arrays import Array, Ints
 from slicing.system.user_functions import digest
 from slicing.windows.bounds import FOREVER
 from slicing.windows.rows.row_view import Context, Opened, View
-
-Ints = npt.NDArray[np.int64]
 
 _NUMBA = {"float64": types.float64, "int64": types.int64, "bool": types.boolean}
 _FORMS = {"f8": types.float64, "i8": types.int64, "?": types.boolean}
@@ -112,8 +110,8 @@ class CompiledWindow:
                 return Walked(self, found[:n], *kept, needed, wakes)
             room = n
 
-    def _values(self, view: View, values: Sequence[int]) -> list[npt.NDArray[Any]]:
-        out: list[npt.NDArray[Any]] = []
+    def _values(self, view: View, values: Sequence[int]) -> list[Array]:
+        out: list[Array] = []
         for at, (_, type) in zip(values, self.columns, strict=True):
             column = in_form(view.rows.values[at], number_form(type), type)
             out += [np.ascontiguousarray(column["value"]), np.ascontiguousarray(column["valid"])]

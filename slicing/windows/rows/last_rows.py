@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from slicing.kernels.rows import before_edges
 from slicing.system.arguments import says_arguments
+from slicing.system.arrays import Ints
 from slicing.times.durations import Duration, parse_span
 from slicing.windows.bounds import FOREVER
 from slicing.windows.builtin import Window
@@ -18,7 +18,6 @@ from slicing.windows.rows.row_table import SINCE
 from slicing.windows.rows.row_view import Found, View
 from slicing.windows.rows.row_windows import Binding, RowWindow, whole_number
 
-Ints = npt.NDArray[np.int64]
 Span = Duration | int
 
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow.compute as pc
 
 from slicing.kernels.rows import alike, frames
 from slicing.system.arguments import says_arguments
+from slicing.system.arrays import Ints, Mask
 from slicing.windows.bounds import BEGIN, FOREVER
 from slicing.windows.builtin import Window, flag_argument
 from slicing.windows.decide import Context
@@ -18,10 +18,6 @@ from slicing.windows.rows.bound_rows import BoundRows, Cuts, Fresh, OnAxis
 from slicing.windows.rows.row_table import SINCE
 from slicing.windows.rows.row_view import Found, View
 from slicing.windows.rows.row_windows import Binding, RowWindow, by_group, flag_column, nothing
-
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
-
 
 # --- marks ----------------------------------------------------------------------------------------------------------
 

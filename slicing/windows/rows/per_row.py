@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from slicing.columns.arrow_out import room
 from slicing.kernels.rows import around, recent
 from slicing.system.arguments import choice, says_arguments
+from slicing.system.arrays import Ints
 from slicing.times.durations import Duration, amount, not_negative, parse_span
 from slicing.times.measure import Measure
 from slicing.windows.bounds import BEGIN, FOREVER, LONGEST
@@ -20,7 +20,6 @@ from slicing.windows.rows.row_table import OF_KEY, RANK
 from slicing.windows.rows.row_view import Found, View
 from slicing.windows.rows.row_windows import Binding, RowWindow, order_argument, whole_number
 
-Ints = npt.NDArray[np.int64]
 Span = Duration | int
 
 

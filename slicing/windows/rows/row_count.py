@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import ClassVar, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from slicing.kernels.rows import counted, cuts_by_rank
 from slicing.system.arguments import says_arguments
+from slicing.system.arrays import Ints, Mask
 from slicing.windows.bounds import BEGIN, FOREVER, LONGEST
 from slicing.windows.builtin import Window, flag_argument
 from slicing.windows.decide import Context
@@ -19,8 +19,6 @@ from slicing.windows.rows.row_table import OF_ALL, OF_KEY, PLACE, RANK, SINCE
 from slicing.windows.rows.row_view import Found, View
 from slicing.windows.rows.row_windows import Binding, RowWindow, by_group, nothing, order_argument, whole_number
 
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 Made = TypeVar("Made")
 
 

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from slicing.cells.table import Cells, concatenated
 from slicing.columns.lazy import lazy
 from slicing.columns.order import begins, stable_order
 from slicing.columns.row_values import Values
 from slicing.kernels.cells import CODE
-
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
+from slicing.system.arrays import Array, Ints, Mask
 
 # what is kept of a row beside its cell
 SEQUENCE, ARRIVAL, FLAGS, OF_KEY, OF_ALL, PLACE, SINCE, RANK = FACTS = range(8)
@@ -38,7 +35,7 @@ class ShownRows:
         raise NotImplementedError
 
     @property
-    def code(self) -> npt.NDArray[Any]:
+    def code(self) -> Array:
         raise NotImplementedError
 
     @property

@@ -7,15 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from slicing.columns.lazy import lazy
 from slicing.columns.order import alike
 from slicing.kernels.rows import first_at
+from slicing.system.arrays import Ints, Mask
 from slicing.windows.rows.row_table import PLACE
-
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 
 class Found(NamedTuple):

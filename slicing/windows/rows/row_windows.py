@@ -6,19 +6,17 @@ from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from slicing.columns.expressions import column_or_derived
+from slicing.system.arrays import Ints
 from slicing.times.measure import Measure
 from slicing.windows.bounds import FOREVER
 from slicing.windows.decide import Context
 from slicing.windows.edges import ranges_of
 from slicing.windows.rows.bound_rows import BoundRows
 from slicing.windows.rows.row_view import Found, View
-
-Ints = npt.NDArray[np.int64]
 
 
 class Binding(NamedTuple):

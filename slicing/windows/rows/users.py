@@ -7,17 +7,15 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from slicing.columns.row_values import in_form, number_form
 from slicing.kernels.walk import CLOSE, CLOSE_BEFORE, OPEN
+from slicing.system.arrays import Ints, Mask
 from slicing.windows.bounds import BEGIN, FOREVER
 from slicing.windows.rows.bound_rows import BoundRows
 from slicing.windows.rows.compiled import Walked, compiled_window
 from slicing.windows.rows.row_view import Context, Found, Opened, View
 from slicing.windows.rows.row_windows import Binding, RowWindow
-
-Ints = npt.NDArray[np.int64]
 
 
 class Edge(NamedTuple):
@@ -144,7 +142,7 @@ class BoundContextAware(BoundRows):
     def needs(self, view: View, h: int) -> Ints:
         return self._walked(view, h).needed
 
-    def stirs(self, view: View, until: int) -> npt.NDArray[np.bool_]:
+    def stirs(self, view: View, until: int) -> Mask:
         walked = self._walked(view, until)
         stirred = walked.needed >= np.where(view.over, view.last, view.before(until))  # nothing is open
         stirred[walked.closed()] = True
