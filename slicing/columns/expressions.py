@@ -14,24 +14,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slicing.columns.expression_code import OPERATORS, call, literal
 from slicing.columns.values import plain
 
 Token = tuple[str, str]
-
-_OPERATORS = {
-    "add_checked": "+",
-    "subtract_checked": "-",
-    "multiply_checked": "*",
-    "divide_checked": "/",
-    "equal": "==",
-    "not_equal": "!=",
-    "less": "<",
-    "less_equal": "<=",
-    "greater": ">",
-    "greater_equal": ">=",
-    "and_kleene": "&",
-    "or_kleene": "|",
-}
 
 
 class Derived(str):
@@ -163,13 +149,13 @@ class _Tree:
         self.code = self._part(tokens, *next(tokens))
         if tokens_end := next(tokens, None):
             raise pa.ArrowInvalid(f"an expression goes on with {tokens_end!r}")
-        if self.code.startswith("(") and self._last in _OPERATORS:
+        if self.code.startswith("(") and self._last in OPERATORS:
             self.code = self.code[1:-1]
 
     def _part(self, tokens: Iterator[Token], kind: str, value: str) -> str:
         """The code of what begins with a token."""
         if kind == "literal":
-            return _literal(self._row.column(int(value))[0])
+            return literal(self._row.column(int(value))[0])
         if kind == "field_ref":
             self.fields.append(value)
             return f"sl.col({value!r})"
@@ -181,50 +167,20 @@ class _Tree:
             raise pa.ArrowInvalid(f"an expression has a part {kind!r}, which is not known")
         arguments: list[str] = []
         options: dict[str, pa.Scalar] = {}
+        kind = ""
         for inner, number in tokens:
             if inner == "end":
                 break
             if inner == "options":
                 found = self._row.column(int(number))[0]
-                options = {field.name: found[field.name] for field in found.type if field.name != "_type_name"}
+                options = {field.name: found[field.name] for field in found.type}
+                kind = options.pop("_type_name").as_py().decode()
             else:
                 arguments.append(self._part(tokens, inner, number))
         self._last = value
-        return _called(value, arguments, options)
+        return call(value, arguments, kind, options)
 
     _last = ""  # the call that was read last, which is the outermost in the end
-
-
-def _called(name: str, arguments: list[str], options: dict[str, pa.Scalar]) -> str:
-    if name in _OPERATORS and len(arguments) == 2:
-        left, right = arguments
-        return f"({left if 'sl.col(' in left else f'pc.scalar({left})'} {_OPERATORS[name]} {right})"
-    if name == "invert":
-        return f"~{arguments[0]}"
-    if name == "is_valid":
-        return f"{arguments[0]}.is_valid()"
-    if name == "is_in" and options["null_matching_behavior"].as_py() == 0:
-        return f"{arguments[0]}.isin({_literal(options['value_set'])})"
-    if name == "cast":
-        loose = {value.as_py() for field, value in options.items() if field != "to_type"}
-        if len(loose) == 1:
-            return f"{arguments[0]}.cast('{options['to_type'].type}'{', safe=False' if loose.pop() else ''})"
-    if name == "is_null":
-        return f"{arguments[0]}.is_null({'nan_is_null=True' if options['nan_is_null'].as_py() else ''})"
-    named = [f"{field}={_literal(value)}" for field, value in options.items() if value.is_valid or field == "to_type"]
-    return f"pc.{name}({', '.join([*arguments, *named])})"
-
-
-def _literal(value: pa.Scalar) -> str:
-    """A literal as Python says it, with its type where Arrow would take another one."""
-    if pa.types.is_temporal(value.type):
-        return f"pa.scalar({value.cast(pa.int64()).as_py() if value.is_valid else None}, '{value.type}')"
-    found = value.as_py()
-    shown = repr(found) if found == found and found not in _INFINITE else f"float('{found}')"
-    return shown if pa.scalar(found).type == value.type else f"pa.scalar({shown}, '{value.type}')"
-
-
-_INFINITE = (float("inf"), -float("inf"))
 
 
 class _CSchema(ctypes.Structure):

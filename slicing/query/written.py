@@ -52,6 +52,7 @@ _EXPRESSIONS: dict[str, Callable[..., Any]] = {"col": pc.field}
 _LITERALS: dict[str, Callable[..., Any]] = {
     "float": float,
     "Decimal": Decimal,
+    "pa.array": pa.array,
     "pa.scalar": pa.scalar,
     "pc.scalar": pc.scalar,
     "np.datetime64": np.datetime64,
@@ -62,6 +63,9 @@ _LITERALS: dict[str, Callable[..., Any]] = {
     "datetime.timezone": datetime.timezone,
     "zoneinfo.ZoneInfo": zoneinfo.ZoneInfo,
 }
+_TYPES: tuple[str, ...] = ("binary", "dictionary", "large_list", "list_", "timestamp", "type_for_alias")
+_TYPES += ("decimal32", "decimal64", "decimal128", "decimal256")  # the first two since pyarrow 19
+_LITERALS |= {f"pa.{name}": getattr(pa, name) for name in _TYPES if hasattr(pa, name)}
 _METHODS = ("where", "is_valid", "is_null", "is_nan", "isin", "cast")
 _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.Add: operator.add,

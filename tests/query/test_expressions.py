@@ -19,6 +19,7 @@ import slicing as sl
 from slicing.exchange import Collector, admit, packed, start, state_of
 
 CASES = int(os.environ.get("SLICING_CASES", "40"))
+BORN = 1_767_225_600_123_456_789  # ns since 1970
 SINCE = 1_700_000_000_000_000  # us since 1970
 
 # an expression, and the same of Polars
@@ -169,6 +170,30 @@ EXPRESSIONS = [
     pc.divide(sl.col("a"), sl.col("b")),
     pc.coalesce(sl.col("a"), 0),
     sl.col("a") == b"x",
+    sl.col("t") > pa.scalar(BORN, pa.timestamp("ns", "Europe/Berlin")),
+    sl.col("t").cast(pa.timestamp("us", "UTC")),
+    sl.col("t").isin(pa.array([BORN, None], pa.timestamp("ns"))),
+    sl.col("d") == pa.scalar(5, pa.time32("s")),
+    sl.col("d") == pa.scalar(Decimal("1.50"), pa.decimal128(20, 5)),
+    sl.col("d").cast(pa.decimal128(38, 2)),
+    sl.col("d").isin([Decimal("1.50"), Decimal("2.25")]),
+    sl.col("f").isin([1.0, float("inf"), None]),
+    sl.col("a").isin(pa.array([1, 2], "int8")),
+    sl.col("a").isin([]),
+    sl.col("a") == pa.scalar(b"abcd", pa.binary(4)),
+    sl.col("l").cast(pa.list_(pa.int8())),
+    sl.col("s").cast(pa.dictionary(pa.int8(), pa.string())),
+    pc.is_in(sl.col("a"), value_set=pa.array([1, None]), skip_nulls=True),
+    pc.index_in(sl.col("a"), value_set=pa.array([1, 2])),
+    pc.round_to_multiple(sl.col("a"), pa.scalar(5, "int32"), round_mode="half_up"),
+    pc.floor_temporal(sl.col("t"), 15, unit="minute"),
+    pc.strptime(sl.col("s"), format="%Y-%m-%d", unit="ns", error_is_null=True),
+    pc.day_of_week(sl.col("t"), count_from_zero=False, week_start=7),
+    pc.map_lookup(sl.col("m"), pa.scalar(3, "int8"), "all"),
+    pc.make_struct(sl.col("a"), sl.col("b"), field_names=["x", "y"]),
+    pc.struct_field(sl.col("s"), ["x", "y"]),
+    pc.struct_field(sl.col("s"), [0, 1]),
+    pc.utf8_slice_codeunits(sl.col("s"), 1, 3),
 ]
 
 
@@ -180,6 +205,36 @@ def test_expressions_print_as_code_and_are_known_by_it(expression):
         assert same == spec and hash(same) == hash(spec) and same.fingerprint() == spec.fingerprint()
     other = sl.Spec("t", {"w": sl.tumbling(1)}, {"x": sl.max(sl.col("a") + 7), "n": sl.count()})
     assert other != spec and other.fingerprint() != spec.fingerprint()
+
+
+ROUND = ["down", "up", "towards_zero", "towards_infinity", "half_down", "half_up", "half_towards_zero"]
+ROUND += ["half_towards_infinity", "half_to_even", "half_to_odd"]
+UNITS = ["nanosecond", "microsecond", "millisecond", "second", "minute", "hour", "day", "week", "month", "quarter"]
+WORDS = {
+    "round": (lambda word: pc.round(sl.col("a"), 1, round_mode=word), ROUND),
+    "round_to_multiple": (lambda word: pc.round_to_multiple(sl.col("a"), 5.0, round_mode=word), ROUND),
+    "round_binary": (lambda word: pc.round_binary(sl.col("a"), sl.col("b"), round_mode=word), ROUND),
+    "floor_temporal": (lambda word: pc.floor_temporal(sl.col("t"), unit=word), [*UNITS, "year"]),
+    "strptime": (lambda word: pc.strptime(sl.col("s"), format="%Y", unit=word), ["s", "ms", "us", "ns"]),
+    "ambiguous": (lambda word: pc.assume_timezone(sl.col("t"), "UTC", ambiguous=word), ["raise", "earliest", "latest"]),
+    "nonexistent": (lambda w: pc.assume_timezone(sl.col("t"), "UTC", nonexistent=w), ["raise", "earliest", "latest"]),
+    "utf8_normalize": (lambda word: pc.utf8_normalize(sl.col("s"), form=word), ["NFC", "NFKC", "NFD", "NFKD"]),
+    "join": (
+        lambda w: pc.binary_join_element_wise(sl.col("s"), "-", null_handling=w),
+        ["emit_null", "skip", "replace"],
+    ),
+    "map_lookup": (lambda word: pc.map_lookup(sl.col("m"), "k", word), ["first", "last", "all"]),
+}
+
+
+@pytest.mark.parametrize(("call", "words"), WORDS.values(), ids=WORDS)
+def test_options_are_printed_as_their_words(call, words):
+    for word in words:
+        expression = call(word)
+        aggregate = sl.max(expression)
+        assert repr(word) in repr(aggregate)
+        built = eval(repr(aggregate), {"sl": sl, "pc": pc, "pa": pa})
+        assert built == aggregate and built.columns()[0].expression.equals(expression)
 
 
 def test_expressions_are_told_apart_by_the_types_of_their_literals():

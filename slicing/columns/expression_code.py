@@ -1,0 +1,136 @@
+"""Parts of Arrow expressions as the Python that builds them: calls with their options, literals, types."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+OPERATORS = {
+    "add_checked": "+",
+    "subtract_checked": "-",
+    "multiply_checked": "*",
+    "divide_checked": "/",
+    "equal": "==",
+    "not_equal": "!=",
+    "less": "<",
+    "less_equal": "<=",
+    "greater": ">",
+    "greater_equal": ">=",
+    "and_kleene": "&",
+    "or_kleene": "|",
+}
+# Options that pyarrow takes as words and Arrow keeps as numbers.
+_ROUND: tuple[str, ...] = (
+    "down",
+    "up",
+    "towards_zero",
+    "towards_infinity",
+    "half_down",
+    "half_up",
+    "half_towards_zero",
+)
+_ROUND += ("half_towards_infinity", "half_to_even", "half_to_odd")
+_SPANS = ("nanosecond", "microsecond", "millisecond", "second", "minute", "hour", "day", "week", "month", "quarter")
+_WORDS = {
+    ("RoundOptions", "round_mode"): _ROUND,
+    ("RoundToMultipleOptions", "round_mode"): _ROUND,
+    ("RoundBinaryOptions", "round_mode"): _ROUND,
+    ("RoundTemporalOptions", "unit"): (*_SPANS, "year"),
+    ("StrptimeOptions", "unit"): ("s", "ms", "us", "ns"),
+    ("AssumeTimezoneOptions", "ambiguous"): ("raise", "earliest", "latest"),
+    ("AssumeTimezoneOptions", "nonexistent"): ("raise", "earliest", "latest"),
+    ("Utf8NormalizeOptions", "form"): ("NFC", "NFKC", "NFD", "NFKD"),
+    ("JoinOptions", "null_handling"): ("emit_null", "skip", "replace"),
+    ("MapLookupOptions", "occurrence"): ("first", "last", "all"),
+}
+_TYPED = (("RoundToMultipleOptions", "multiple"), ("MapLookupOptions", "query_key"))  # any value: its type counts
+_INFINITE = (float("inf"), -float("inf"))
+
+
+def call(name: str, arguments: Sequence[str], kind: str, options: Mapping[str, pa.Scalar]) -> str:
+    """The code that calls a function of Arrow on the code of its arguments; ``kind`` is that of its options."""
+    if name in OPERATORS and len(arguments) == 2:
+        left, right = arguments
+        return f"({left if 'sl.col(' in left else f'pc.scalar({left})'} {OPERATORS[name]} {right})"
+    if name == "invert":
+        return f"~{arguments[0]}"
+    if name == "is_valid":
+        return f"{arguments[0]}.is_valid()"
+    if name == "is_in" and options["null_matching_behavior"].as_py() == 0:
+        return f"{arguments[0]}.isin({_values(options['value_set'], plain=True)})"
+    if name == "cast":
+        loose = {value.as_py() for field, value in options.items() if field != "to_type"}
+        if len(loose) == 1:
+            return f"{arguments[0]}.cast({type_code(options['to_type'].type)}{', safe=False' if loose.pop() else ''})"
+    if name == "is_null":
+        return f"{arguments[0]}.is_null({'nan_is_null=True' if options['nan_is_null'].as_py() else ''})"
+    named = [_option(kind, *option) for option in options.items() if option[1].is_valid or option[0] == "to_type"]
+    return f"pc.{name}({', '.join([*arguments, *filter(None, named)])})"
+
+
+def _option(kind: str, field: str, value: pa.Scalar) -> str:
+    """A named argument of a function; nothing where it is what it is anyway."""
+    if words := _WORDS.get((kind, field)):
+        return f"{field}={words[value.as_py()]!r}"
+    if field == "value_set":
+        return f"{field}={_values(value)}"
+    if field == "null_matching_behavior" and value.as_py() < 2:
+        return "skip_nulls=True" if value.as_py() else ""
+    if field == "field_nullability" and all(value.as_py()):
+        return ""
+    if field == "field_metadata" and not any(value.as_py()):
+        return ""
+    if field == "field_ref":
+        path = value.as_py()
+        numbers = re.fullmatch(r"(\[\d+\])+", path)
+        return f"indices={[*map(int, re.findall(r'[0-9]+', path))] if numbers else path!r}"
+    if pa.types.is_integer(value.type) and (kind, field) not in _TYPED:
+        return f"{field}={value.as_py()}"  # a number of C, of whatever width
+    return f"{field}={literal(value)}"
+
+
+def literal(value: pa.Scalar) -> str:
+    """A literal as Python says it, with its type where Arrow would take another one."""
+    if pa.types.is_temporal(value.type):
+        return f"pa.scalar({_ticks(value)}, {type_code(value.type)})"
+    shown = _shown(value.as_py())
+    return shown if pa.scalar(value.as_py()).type == value.type else f"pa.scalar({shown}, {type_code(value.type)})"
+
+
+def _shown(found: Any) -> str:
+    return repr(found) if found == found and found not in _INFINITE else f"float('{found}')"
+
+
+def _values(value: pa.Scalar, plain: bool = False) -> str:
+    """Those of a list; plain: as a list of Python, where that has their type."""
+    inner: pa.DataType = value.type.value_type
+    if pa.types.is_temporal(inner):
+        return f"pa.array({[_ticks(one) for one in value.values]}, {type_code(inner)})"
+    shown = f"[{', '.join(_shown(one.as_py()) for one in value.values)}]"
+    return shown if plain and pa.array(value.as_py()).type == inner else f"pa.array({shown}, {type_code(inner)})"
+
+
+def _ticks(value: pa.Scalar) -> Any:
+    """A time as the number that Arrow keeps."""
+    return value.cast(pa.int32() if value.type.bit_width == 32 else pa.int64()).as_py() if value.is_valid else None
+
+
+def type_code(type: pa.DataType, inside: bool = False) -> str:
+    """A type's short name in quotes, or the call that makes it; ``inside`` of another type always a call."""
+    t = pa.types
+    if t.is_timestamp(type) and type.tz is not None:
+        return f"pa.timestamp({type.unit!r}, {type.tz!r})"
+    if t.is_decimal(type):
+        return f"pa.{str(type).partition('(')[0]}({type.precision}, {type.scale})"
+    if t.is_fixed_size_binary(type):
+        return f"pa.binary({type.byte_width})"
+    if t.is_fixed_size_list(type):
+        return f"pa.list_({type_code(type.value_type, True)}, {type.list_size})"
+    if t.is_list(type) or t.is_large_list(type):
+        return f"pa.{'list_' if t.is_list(type) else 'large_list'}({type_code(type.value_type, True)})"
+    if t.is_dictionary(type) and not type.ordered:
+        return f"pa.dictionary({type_code(type.index_type)}, {type_code(type.value_type)})"
+    return f"pa.type_for_alias({str(type)!r})" if inside else repr(str(type))
