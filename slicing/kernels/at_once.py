@@ -1,6 +1,10 @@
-"""A row into all words of its cell at once; some rows of one cell at once."""
+"""A row into all words of its cell at once; some rows of one cell at once, or of cells side by side."""
+
+from functools import partial
+from itertools import pairwise
 
 from llvmlite import ir
+from llvmlite.binding import get_host_cpu_features
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
@@ -11,6 +15,7 @@ _WORD = ir.IntType(64)
 _WORDS, _FLOATS, _PAIR = ir.VectorType(_WORD, 4), ir.VectorType(ir.DoubleType(), 4), ir.VectorType(_WORD, 2)
 _LINE, _FLOAT_LINE = ir.VectorType(_WORD, 8), ir.VectorType(ir.DoubleType(), 8)
 _TOP = (1 << 63) - 1
+_LANES = 8 if get_host_cpu_features().get("avx512f") else 4  # as a register has: twice as many take 1.4 times as long
 
 
 @intrinsic
@@ -118,3 +123,80 @@ def short_run(_, bits, first, size):
         return context.make_tuple(builder, signature.return_type, found)
 
     return types.Tuple((types.float64, types.int64, types.int64))(bits, types.int64, types.int64), build
+
+
+@intrinsic
+def rows_between(_, t, x, edges):
+    """For each edge and the next one the rows with edge <= t < next: how many, their sum, the keys of the least and the
+    largest, NaN left out (of none: those of inf and -inf). Which zero is the least or the largest, chance tells.
+
+    Floats are compared, as AVX2 has no smaller of two words: one slot 1.6 -> 0.4 ns a row.
+    """
+    words, values, lane = (ir.VectorType(kind, _LANES) for kind in (_WORD, ir.DoubleType(), ir.IntType(32)))
+    slot = types.Tuple((types.int64, types.float64, types.int64, types.int64))
+
+    def build(context, builder, signature, args):
+        def each(number, kind=values):
+            return ir.Constant(kind, [number] * _LANES)
+
+        def spread(word):
+            first = builder.insert_element(ir.Constant(words, ir.Undefined), word, ir.IntType(32)(0))
+            return builder.shuffle_vector(first, first, each(0, lane))
+
+        def called(name, result, *given, **flags):
+            kind = ir.FunctionType(result, [value.type for value in given])
+            return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), given, **flags)
+
+        def beyond(sign, one, other):  # NaN is never
+            return builder.select(builder.fcmp_ordered(sign, one, other), one, other)
+
+        arrays = [
+            context.make_array(kind)(context, builder, a) for kind, a in zip(signature.args[:2], args[:2], strict=True)
+        ]
+        size = cgutils.unpack_tuple(builder, arrays[0].shape)[0]
+        within(context, builder, arrays[1], _WORD(0), size)
+        bounds = [spread(edge) for edge in cgutils.unpack_tuple(builder, args[2])]
+        start = each(0, words), each(0.0), each(float("inf")), each(float("-inf"))
+        found = [[cgutils.alloca_once_value(builder, word) for word in start] for _ in bounds[1:]]
+
+        def add(at, some):
+            rows = []
+            for array, kind, name, none in zip(arrays, (words, values), ("i64", "f64"), (_TOP, 0.0), strict=True):
+                line = builder.bitcast(builder.gep(array.data, [at]), kind.as_pointer())
+                name = f"llvm.masked.load.v{_LANES}{name}.p0"
+                rows.append(called(name, kind, line, ir.IntType(32)(8), some, each(none, kind)))
+            after = [builder.icmp_signed("<=", bound, rows[0]) for bound in bounds]
+            for (count, total, low, high), (begun, over) in zip(found, pairwise(after), strict=True):
+                held = builder.and_(begun, builder.not_(over))
+                builder.store(builder.sub(builder.load(count), builder.sext(held, words)), count)
+                row = builder.select(held, rows[1], each(0.0))
+                builder.store(builder.fadd(builder.load(total), row), total)
+                row = builder.select(held, rows[1], each(float("nan")))
+                builder.store(beyond("<", row, builder.load(low)), low)
+                builder.store(beyond(">", row, builder.load(high)), high)
+
+        whole = builder.and_(size, _WORD(-_LANES))
+        with cgutils.for_range_slice(builder, _WORD(0), whole, _WORD(_LANES), _WORD) as (at, _):
+            add(at, each(1, ir.VectorType(ir.IntType(1), _LANES)))
+        with cgutils.if_unlikely(builder, builder.icmp_signed("<", whole, size)):
+            left = spread(builder.sub(size, whole))
+            add(whole, builder.icmp_signed(">", left, ir.Constant(words, list(range(_LANES)))))
+
+        def folded(vector, operation):
+            lanes = [builder.extract_element(builder.load(vector), ir.IntType(32)(i)) for i in range(_LANES)]
+            while len(lanes) > 1:
+                lanes = [operation(one, other) for one, other in zip(lanes[::2], lanes[1::2], strict=True)]
+            return lanes[0]
+
+        def key(sign, vector):
+            word = builder.bitcast(folded(vector, partial(beyond, sign)), _WORD)
+            return builder.xor(word, builder.and_(builder.ashr(word, _WORD(63)), _WORD(_TOP)))
+
+        each_slot = [
+            (folded(count, builder.add), folded(total, builder.fadd), key("<", low), key(">", high))
+            for count, total, low, high in found
+        ]
+        slots = [context.make_tuple(builder, slot, words) for words in each_slot]
+        return context.make_tuple(builder, signature.return_type, slots)
+
+    return types.UniTuple(slot, len(edges) - 1)(t, x, edges), build

@@ -8,7 +8,7 @@ get one place whatever the order of rows.
 import numpy as np
 from numba import njit
 
-from slicing.kernels.at_once import short_run
+from slicing.kernels.at_once import rows_between, short_run
 from slicing.kernels.combine import BOTTOM, EXTREME, LOW, SHIFT, TOP, summed
 from slicing.kernels.floats import INF_BITS, is_nan, order_key
 from slicing.kernels.kernel import helper, kernel
@@ -17,7 +17,7 @@ from slicing.kernels.prefetch import prefetch
 from slicing.kernels.wide import wide
 
 REORDER = {"reassoc", "nsz", "contract"}  # sums may be reordered; NaN and inf stay honest
-BLOCK = 4096  # rows that are added without compensation: on SIMD lanes, so that each adds 128 at most
+BLOCK = 512  # rows that are added without compensation: on SIMD lanes, so that each adds 128 at most
 SHORT = 64  # rows
 LINE = 8  # rows in a cache line
 AHEAD = 512  # rows that are on their way from memory
@@ -181,23 +181,34 @@ def masked_span(runs, t, first, last):
         last[c] = max(last[c], high)
 
 
-@helper(fastmath=REORDER)
-def with_row(held, x, low_key, high_key, n, total, low, high):
-    return (
-        n + np.int64(held),
-        total + (x if held else 0.0),
-        min(low, low_key if held else TOP),
-        max(high, high_key if held else BOTTOM),
-    )
+@helper
+def add_part(A, F, run, found, t, bits):
+    n, total, low, high = found
+    c = run[2]
+    A[c, 0] += n
+    F[c, 1], F[c, 2] = summed(F[c, 1], F[c, 2], total)
+    if A.shape[1] > EXTREME and low <= high:
+        if low == -1 or low == 0 or high == -1 or high == 0:
+            low, high = with_zeros(run, t, bits, low, high)
+        A[c, 3] = min(A[c, 3], low)
+        A[c, 4] = max(A[c, 4], high)
 
 
 @helper
-def add_part(A, F, c, n, total, low, high):
-    A[c, 0] += n
-    F[c, 1], F[c, 2] = summed(F[c, 1], F[c, 2], total)
-    if A.shape[1] > EXTREME:
-        A[c, 3] = min(A[c, 3], low)
-        A[c, 4] = max(A[c, 4], high)
+def with_zeros(run, t, bits, low, high):
+    """Extremes that may be zeros: -0.0 is below 0.0 where there is any."""
+    below = np.int64(0)
+    for i in range(bits.size):
+        below += bits[i] == BOTTOM
+    if below == 0:
+        return np.int64(0) if low == -1 else low, np.int64(0) if high == -1 else high
+    low, high = TOP, BOTTOM
+    for i in range(t.size):
+        key = order_key(bits[i])
+        held = (t[i] >= run[3]) & (t[i] < run[4]) & (not is_nan(bits[i]))
+        low = min(low, key if held else TOP)
+        high = max(high, key if held else BOTTOM)
+    return low, high
 
 
 @helper
@@ -206,47 +217,26 @@ def follows(run, next):
     return run[0] == next[0] and run[4] == next[3]
 
 
-@kernel(fastmath=REORDER)
+@kernel
 def masked_basic_f(runs, t, valid, x, bits, A, F):
-    """Up to three runs of the same rows that follow each other are one pass. Where each block of rows touches three
-    slots: from memory 1.6 -> 0.5 ns a row, in cache 0.48 -> 0.35 (four a pass: 0.6 and 0.43)."""
+    """Two runs of the same rows that follow each other are one pass: where each block touches two slots 1.5 -> 0.6 ns a
+    row, three 1.4 -> 1.2 (three in a pass: 1.3)."""
     wide()
     spare = on_stack(BLOCK, np.int64)
     p = np.int64(0)
     while p < runs.shape[0]:
-        more = np.int64(0)
-        while more < 2 and p + more + 1 < runs.shape[0] and follows(runs[p + more], runs[p + more + 1]):
-            more += 1
-        e0, e1 = runs[p, 3], runs[p, 4]
-        e2 = runs[p + 1, 4] if more > 0 else TOP
-        e3 = runs[p + 2, 4] if more > 1 else TOP
+        both = p + 1 < runs.shape[0] and follows(runs[p], runs[p + 1])
         for start in range(runs[p, 0], runs[p, 1], BLOCK):
             stop = min(start + BLOCK, runs[p, 1])
             w = times_of_valid(t[start:stop], valid[start:stop], spare)
-            y = x[start:stop]
-            z = bits[start:stop]
-            n0, n1, n2 = np.int64(0), np.int64(0), np.int64(0)
-            f0, f1, f2 = 0.0, 0.0, 0.0
-            l0, l1, l2 = TOP, TOP, TOP
-            h0, h1, h2 = BOTTOM, BOTTOM, BOTTOM
-            if more == 0:
-                for i in range(y.size):
-                    k, nan = order_key(z[i]), is_nan(z[i])
-                    u, v = TOP if nan else k, BOTTOM if nan else k
-                    n0, f0, l0, h0 = with_row((w[i] >= e0) & (w[i] < e1), y[i], u, v, n0, f0, l0, h0)
+            y, z = x[start:stop], bits[start:stop]
+            if both:
+                first, second = rows_between(w, y, (runs[p, 3], runs[p, 4], runs[p + 1, 4]))
+                add_part(A, F, runs[p], first, w, z)
+                add_part(A, F, runs[p + 1], second, w, z)
             else:
-                for i in range(y.size):
-                    k, nan = order_key(z[i]), is_nan(z[i])
-                    u, v = TOP if nan else k, BOTTOM if nan else k
-                    n0, f0, l0, h0 = with_row((w[i] >= e0) & (w[i] < e1), y[i], u, v, n0, f0, l0, h0)
-                    n1, f1, l1, h1 = with_row((w[i] >= e1) & (w[i] < e2), y[i], u, v, n1, f1, l1, h1)
-                    n2, f2, l2, h2 = with_row((w[i] >= e2) & (w[i] < e3), y[i], u, v, n2, f2, l2, h2)
-            add_part(A, F, runs[p, 2], n0, f0, l0, h0)
-            if more > 0:
-                add_part(A, F, runs[p + 1, 2], n1, f1, l1, h1)
-            if more > 1:
-                add_part(A, F, runs[p + 2, 2], n2, f2, l2, h2)
-        p += more + 1
+                add_part(A, F, runs[p], rows_between(w, y, (runs[p, 3], runs[p, 4]))[0], w, z)
+        p += 2 if both else 1
 
 
 @kernel

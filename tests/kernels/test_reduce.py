@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -297,6 +298,28 @@ def test_runs_of_the_same_rows_are_one_pass_and_come_to_what_each_does() -> None
         np.testing.assert_array_equal(together[:, [0, 3, 4]], alone[:, [0, 3, 4]])
         total, expected = (b.view(np.float64)[:, 1:3].sum(axis=1) for b in (together, alone))
         np.testing.assert_allclose(total, expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("size", [1, 3, 8, 29, 4096, 5000])
+def test_extremes_of_runs_tell_zeros_apart_and_leave_nan_out(size: int) -> None:
+    rng = np.random.default_rng(size)
+    odd = np.array([0.0, -0.0, math.nan, -math.nan, math.inf, -math.inf, 5e-324, -5e-324, 1.5, -1.5])
+    for _ in range(60):
+        x = rng.choice(odd, size, p=rng.dirichlet([0.3] * odd.size))
+        times = 1_700_000_000_000_000_000 + rng.integers(0, 40, size)
+        valid = rng.random(size) < 0.7
+        edges = [~TOP, *(1_700_000_000_000_000_000 + np.array([10, 20, 21, 30])).tolist(), TOP]
+        runs = np.array([(0, size, slot, *edges[slot : slot + 2]) for slot in range(5)])
+        block = kinds.identity(kinds.BASIC_F, 5)
+        masked_basic_f(runs, times, valid.view(np.uint8), x, x.view(np.int64), block, block.view(np.float64))
+        for slot, (low, high) in enumerate(itertools.pairwise(edges)):
+            held = x[valid & (times >= low) & (times < high)]
+            words = held[~np.isnan(held)].view(np.int64)
+            keys = np.where(words < 0, words ^ TOP, words)
+            expected = held.size, keys.min(initial=TOP), keys.max(initial=~TOP)
+            assert block[slot, [0, 3, 4]].tolist() == list(expected)
+            with np.errstate(invalid="ignore"):
+                np.testing.assert_allclose(block.view(np.float64)[slot, 1], held.sum(), atol=1e-9)
 
 
 @pytest.mark.parametrize("far", [0, 10**15, 4 * 10**18, -4 * 10**18])
