@@ -80,7 +80,7 @@ def _codes(keys: KeyTable | None) -> int:
 
 def _check_ranks(plan: Plan, state: State, tables: Iterable[Cells]) -> None:
     for name in plan.ranked:
-        size = len(state.pools[name])
+        size = max(len(state.pools[name]), 1)  # a null has rank 0, also where there are no values
 
         def check(words: Ints, complemented: bool, name: str = name, size: int = size) -> Ints:
             _check_within(~words if complemented else words, size, f"values of column {name!r}")

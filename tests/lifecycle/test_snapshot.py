@@ -309,6 +309,18 @@ def test_rows_that_are_kept_may_have_nulls_only():
     assert sl.Operator.restore(spec, op.snapshot()).flush().windows["last"].to_pylist() == [None, None]
 
 
+@pytest.mark.parametrize("return_", ["s", ["s", "i"]])
+def test_lists_of_values_that_are_all_null_are_read_again(return_: str | list[str]) -> None:
+    """``top_k`` keeps the rank of a null too, where no value of the column has come yet."""
+    spec = sl.Spec("t", {"w": sl.tumbling(10)}, {"top": sl.top_k("i", 2, return_)}, watermark=sl.bounded(5))
+    op = sl.Operator(spec)
+    op.push(pa.table({"t": [1, 2], "i": [2**62, 3], "s": pa.array([None, None], pa.string())}))
+    op = sl.Operator.restore(spec, op.snapshot())
+    op.push(pa.table({"t": [3, 3], "i": [7, 5], "s": ["b", "a"]}))
+    (top,) = sl.Operator.restore(spec, op.snapshot()).flush().windows["top"].to_pylist()
+    assert top == ([None, "b"] if return_ == "s" else [{"s": None, "i": 2**62}, {"s": "b", "i": 7}])
+
+
 def test_rows_whose_structs_are_null_are_read_again() -> None:
     values = pa.array([None], pa.struct({"x": pa.int64()}))
     windows = {"w": sl.punctuation("mark", per_key=False)}
