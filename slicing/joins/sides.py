@@ -18,7 +18,7 @@ from slicing.columns.arrow_out import array_of
 from slicing.columns.dictionaries import unified
 from slicing.columns.lazy import lazy
 from slicing.columns.order import order_by, order_of_most, stable_order
-from slicing.joins.slices import Slices
+from slicing.joins.slices import Coded, Slices
 from slicing.kernels.band import keep_rows, merge_runs, order_codes
 from slicing.system.arrays import Bytes, Codes, Ints, Mask
 
@@ -31,25 +31,12 @@ SPARE = 1 << 12  # rows of the payload that may have left, beside as many as are
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class Run(Coded):
     """Rows of one side by (code, time, name), or (code, time, sequence, name)."""
 
-    code: Codes
-    time: Ints
     name: Ints
-    sequence: Ints | None
-    slot: int  # the slice of time that all rows are in
-
-    def __len__(self) -> int:
-        return self.time.size
-
-    @lazy
-    def low(self) -> int:
-        return int(self.time.min())
-
-    @lazy
-    def high(self) -> int:
-        return int(self.time.max())
+    sequence: Ints | None = None
+    slot: int = 0  # the slice of time that all rows are in
 
     @lazy
     def oldest(self) -> int:
@@ -74,7 +61,7 @@ class Run:
         """The rows of several runs, one after the other, in the slot of the last one."""
         if not runs:
             empty = np.empty(0, np.int64)
-            return Run(np.empty(0, np.int32), empty, empty, None, 0)
+            return Run(np.empty(0, np.int32), empty, empty)
         code, time, name = (np.concatenate([getattr(run, word) for run in runs]) for word in ("code", "time", "name"))
         ordered = [run.sequence for run in runs if run.sequence is not None]
         return Run(code, time, name, np.concatenate(ordered) if ordered else None, runs[-1].slot)
@@ -98,23 +85,6 @@ def not_done(run: Run | Slices, until: int | None, done: Done | None) -> Mask | 
         return None
     keep: Mask = np.ones(len(run), np.bool_) if until is None else run.time > until
     return keep if done is None else keep & ~done.rows(run)
-
-
-@dataclass(frozen=True, eq=False)
-class Gone:
-    """Rows that have left: those of one run, in its order."""
-
-    code: Codes
-    time: Ints
-    name: Ints
-
-    @staticmethod
-    def of(parts: Sequence[Gone]) -> Gone:
-        """Rows of several runs, one after the other."""
-        return Gone(*(np.concatenate([getattr(part, word) for part in parts]) for word in ("code", "time", "name")))
-
-    def take(self, order: Ints) -> Gone:
-        return Gone(self.code.take(order), self.time.take(order), self.name.take(order))
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,7 +181,7 @@ class Side:
 
     # --- rows go ----------------------------------------------------------------------------------------------------
 
-    def purged(self, until: int | None) -> tuple[Side, list[Gone]]:
+    def purged(self, until: int | None) -> tuple[Side, list[Run]]:
         """Without the rows up to a time, and these."""
         if until is None or not self.runs:
             return self, []
@@ -227,7 +197,7 @@ class Side:
             left.append(lost)
         return replace(self, runs=tuple(kept), gone=gone), left
 
-    def purged_by(self, over: Done) -> tuple[Side, list[Gone]]:
+    def purged_by(self, over: Done) -> tuple[Side, list[Run]]:
         """Without the rows that are done by their code, and these."""
         kept, left, lost = [], [], 0
         for run in self.runs:
@@ -242,19 +212,18 @@ class Side:
             out = out.take(np.flatnonzero(here))
             if len(rest):
                 kept.append(rest)
-            left.append(Gone(out.code, out.time, out.name))
+            left.append(out)
         return replace(self, runs=tuple(kept), gone=self.gone - lost), left
 
-    def split(self, run: Run, until: int) -> tuple[Run, Gone]:
+    def split(self, run: Run, until: int) -> tuple[Run, Run]:
         """The rows of a run that are later, and the others; neither has those that had left before."""
         if run.high <= until and not self.gone:
-            return run.take(_NOTHING), Gone(run.code, run.time, run.name)
+            return run.take(_NOTHING), run
         gone = GONE if self.gone else 0
         if run.sequence is not None:
             alive = (self.flags[run.name - self.base] & gone) == 0
             late = run.time > until
-            rest, left = run.take(np.flatnonzero(alive & late)), run.take(np.flatnonzero(alive & ~late))
-            return rest, Gone(left.code, left.time, left.name)
+            return run.take(np.flatnonzero(alive & late)), run.take(np.flatnonzero(alive & ~late))
         size = len(run)
         kept, lost = _room(size), _room(size)
         words = run.code, run.time, run.name
@@ -263,7 +232,7 @@ class Side:
         rest = Run(code[:n], time[:n], name[:n], None, run.slot)
         if 2 * n < size:  # not to hold on to the memory of those that have left
             rest = Run(code[:n].copy(), time[:n].copy(), name[:n].copy(), None, run.slot)
-        return rest, Gone(lost_code[:m], lost_time[:m], lost_name[:m])
+        return rest, Run(lost_code[:m], lost_time[:m], lost_name[:m])
 
     def without(self, keep: Sequence[Mask | None]) -> Side:
         """The rows of each run that are to be kept; None: all of them."""
@@ -337,11 +306,11 @@ def run_of(code: Codes, time: Ints, name: Ints, sequence: Ints | None, codes: in
     """Rows in order of arrival as a run, and where in it each place comes from."""
     if sequence is not None:
         order = order_by(sequence, time, code.astype(np.int64))
-        return Run(code.take(order), time.take(order), name.take(order), sequence.take(order), 0), order
+        return Run(code.take(order), time.take(order), name.take(order), sequence.take(order)), order
     by_time = None if ascending else order_of_most(time)[0]
     if codes == 1:
         order = np.arange(code.size) if by_time is None else by_time
-        return Run(code, time if by_time is None else time.take(order), name.take(order), None, 0), order
+        return Run(code, time if by_time is None else time.take(order), name.take(order)), order
     ordered = code if by_time is None else code.take(by_time)
     if codes > 4 * code.size + 1024:
         order = stable_order(ordered)
@@ -354,7 +323,7 @@ def run_of(code: Codes, time: Ints, name: Ints, sequence: Ints | None, codes: in
     order = order if by_time is None else by_time.take(order)
     first = int(name[0]) if name.size else 0
     in_turn = name.size and int(name[-1]) - first == name.size - 1
-    return Run(ordered, time.take(order), order + first if in_turn else name.take(order), None, 0), order
+    return Run(ordered, time.take(order), order + first if in_turn else name.take(order)), order
 
 
 def _room(size: int) -> tuple[Codes, Ints, Ints]:
@@ -365,8 +334,7 @@ def merged(one: Run, other: Run) -> Run:
     """Two runs as one; all rows of the first came before those of the second."""
     if one.sequence is not None:
         return together([one, other])
-    size = len(one) + len(other)
-    code, time, name = np.empty(size, np.int32), np.empty(size, np.int64), np.empty(size, np.int64)
+    code, time, name = _room(len(one) + len(other))
     merge_runs(one.code, one.time, one.name, other.code, other.time, other.name, code, time, name)
     return Run(code, time, name, None, other.slot)
 

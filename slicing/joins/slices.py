@@ -15,15 +15,11 @@ from slicing.system.arrays import Codes, Ints, Mask
 
 
 @dataclass(frozen=True, eq=False)
-class Slices:
-    """A row a slice, by (code, time), where ``time`` is that of one of its rows; ``blocks``: the partials of each lane.
-
-    A label that reaches the time of a slice reaches all its rows.
-    """
+class Coded:
+    """Rows by the code of their key and by time."""
 
     code: Codes
     time: Ints
-    blocks: tuple[Block, ...]
 
     def __len__(self) -> int:
         return self.time.size
@@ -35,6 +31,16 @@ class Slices:
     @lazy
     def high(self) -> int:
         return int(self.time.max())
+
+
+@dataclass(frozen=True, eq=False)
+class Slices(Coded):
+    """A row a slice, by (code, time), where ``time`` is that of one of its rows; ``blocks``: the partials of each lane.
+
+    A label that reaches the time of a slice reaches all its rows.
+    """
+
+    blocks: tuple[Block, ...]
 
     @property
     def nbytes(self) -> int:

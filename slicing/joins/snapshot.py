@@ -20,7 +20,7 @@ from slicing.columns.keys import KeyTable
 from slicing.joins.arrivals import Rows
 from slicing.joins.plan import Asked, TwoSides
 from slicing.joins.progress import Marks
-from slicing.joins.sides import NO_KEY, Gone, Run, Side
+from slicing.joins.sides import NO_KEY, Run, Side
 from slicing.joins.slices import Slices
 from slicing.joins.state import JoinState, Marked
 from slicing.joins.step import Task
@@ -213,9 +213,9 @@ def _task(header: list[Any], take: Iterator[pa.Table]) -> Task:
     return Task(side, rows, None if marks is None else Marks(*marks))
 
 
-def _gone(table: pa.Table) -> Gone:
+def _gone(table: pa.Table) -> Run:
     time = _numbers(table, "time")
-    return Gone(np.full(time.size, NO_KEY, np.int32), time, _numbers(table, "name"))  # they have no partner any more
+    return Run(np.full(time.size, NO_KEY, np.int32), time, _numbers(table, "name"))  # they have no partner any more
 
 
 def _key_marks(table: pa.Table) -> KeyMarks:

@@ -13,7 +13,7 @@ from slicing.columns.order import distinct
 from slicing.joins.arrivals import Rows, unfit
 from slicing.joins.plan import TwoSides
 from slicing.joins.progress import Marks, effective
-from slicing.joins.sides import UNFIT, Gone, Run, Side
+from slicing.joins.sides import UNFIT, Run, Side
 from slicing.joins.step import NOBODY, Task
 from slicing.joins.within import LEAST, LEFT, MOST, RIGHT
 from slicing.query.watermark import Progress
@@ -36,7 +36,7 @@ class JoinState:
     own: Own = (None, None)  # watermarks in ticks of each side's own time column
     marks: Marks = field(default_factory=Marks)  # those that all of the rows that were joined have reached
     tasks: tuple[Task, ...] = ()  # rows that still wait to be joined
-    waiting: tuple[Gone, Gone] = (NOBODY, NOBODY)  # rows to be shown once the other side's columns are known
+    waiting: tuple[Run, Run] = (NOBODY, NOBODY)  # rows to be shown once the other side's columns are known
     by_key: tuple[KeyMarks, KeyMarks] = (KeyMarks(), KeyMarks())
 
     @staticmethod
@@ -96,14 +96,14 @@ def replanned(state: JoinState, plan: TwoSides) -> JoinState:
     for side, was in zip(plan.sides, state.sides, strict=True):
         new = replace(was, runs=(), least=plan.within.step, step=plan.within.step)
         for run in was.runs:
-            new = new.added(Run(run.code, _scaled(run.time, scale), run.name, run.sequence, 0))
+            new = new.added(replace(run, time=_scaled(run.time, scale), slot=0))
         chunks = tuple(chunk.select(side.kept) for chunk in was.chunks) if side.kept else ()
         sides.append(new.stored(chunks))
     right = sides[RIGHT]
     if right.chunks:
         sides[RIGHT] = right.flagged(unfit(plan, RIGHT, 0, right.table.combine_chunks().to_batches()[0]), UNFIT)
     tasks = tuple(_scaled_task(task, scale) for task in state.tasks)
-    waiting = [Gone(gone.code, _scaled(gone.time, scale), gone.name) for gone in state.waiting]
+    waiting = [replace(gone, time=_scaled(gone.time, scale)) for gone in state.waiting]
     marks = Marks(*(None if mark is None else clipped(mark * scale) for mark in state.marks))
     return replace(
         state, plan=plan, keys=keys, sides=(sides[LEFT], sides[RIGHT]), tasks=tasks, marks=marks,
@@ -132,7 +132,7 @@ def _scaled(time: Ints, scale: int) -> Ints:
     return time * scale
 
 
-def freed(sides: Sequence[Side], tasks: tuple[Task, ...], waiting: list[Gone]) -> tuple[Side, Side, tuple[Task, ...]]:
+def freed(sides: Sequence[Side], tasks: tuple[Task, ...], waiting: list[Run]) -> tuple[Side, Side, tuple[Task, ...]]:
     """Without payload that nobody needs; ``waiting`` gets the names that its rows have then."""
     found = []
     for number, side in enumerate(sides):

@@ -17,7 +17,7 @@ from slicing.joins.pairs import PIECE, Found, best_pairs, chosen, find
 from slicing.joins.plan import JoinPlan
 from slicing.joins.progress import Marks
 from slicing.joins.rows_out import Block, table_of, tested, times_at
-from slicing.joins.sides import GONE, MET, Gone, Run, Side, run_of
+from slicing.joins.sides import GONE, MET, Run, Side, run_of
 from slicing.joins.spec import LEFT_ALONE, RIGHT_ALONE
 from slicing.joins.within import LEFT, MOST, RIGHT, Band, Reach
 from slicing.kernels.band import last_in_order, none_before
@@ -56,7 +56,7 @@ class Step:
         self._alone: tuple[list[Ints], list[Ints]] = ([], [])  # names of rows without a partner
         self._alone_time: tuple[list[Ints], list[Ints]] = ([], [])
         self._matched: list[tuple[Ints, Ints, Ints]] = []  # time and name of left rows, and of their partner or -1
-        self.waiting: list[Gone] = [NOBODY, NOBODY]  # rows that cannot be shown yet, as a side is unknown
+        self.waiting: list[Run] = [NOBODY, NOBODY]  # rows that cannot be shown yet, as a side is unknown
         self.joined = 0
         self._ending = False
         spec = plan.spec
@@ -64,7 +64,7 @@ class Step:
 
     # --- the flow ---------------------------------------------------------------------------------------------------
 
-    def show(self, waiting: Sequence[Gone]) -> None:
+    def show(self, waiting: Sequence[Run]) -> None:
         """Rows that had to wait for the columns of the other side."""
         for side, rows in enumerate(waiting):
             self._tell(side, rows.name, rows.time)
@@ -289,7 +289,7 @@ class Step:
 
     # --- leaving ----------------------------------------------------------------------------------------------------
 
-    def _left(self, side: int, gone: Gone) -> None:
+    def _left(self, side: int, gone: Run) -> None:
         """Rows have left: give those that come alone, or of an as-of join with their partner."""
         if not gone.name.size:
             return
@@ -306,7 +306,7 @@ class Step:
             return
         if not self.plan.known[1 - side] and not self._ending:
             known = self.waiting[side]
-            self.waiting[side] = Gone(
+            self.waiting[side] = Run(
                 _NO_CODES, np.concatenate([known.time, times]), np.concatenate([known.name, names])
             )
         elif side == LEFT and self.plan.spec.matches:
@@ -315,13 +315,12 @@ class Step:
             self._alone[side].append(names)
             self._alone_time[side].append(times)
 
-    def _match(self, gone: Gone) -> None:
+    def _match(self, gone: Run) -> None:
         """Left rows with the one partner that each has."""
         spec, right = self.plan.spec, self.sides[RIGHT]
-        run = Run(gone.code, gone.time, gone.name, None, 0)
-        found = find(self.plan.within, LEFT, run, np.arange(len(run)), right.runs, self._threads)
-        partner = chosen(spec.match, run.time, found) if spec.where is None else self._best_true(run, found)
-        self._matches(run.time, run.name, partner)
+        found = find(self.plan.within, LEFT, gone, np.arange(len(gone)), right.runs, self._threads)
+        partner = chosen(spec.match, gone.time, found) if spec.where is None else self._best_true(gone, found)
+        self._matches(gone.time, gone.name, partner)
 
     def _matches(self, time: Ints, name: Ints, partner: Ints) -> None:
         has = partner >= 0
@@ -404,4 +403,4 @@ class Step:
 NO_MARKS = KeyMarks(), KeyMarks()
 _NONE = np.empty(0, np.int64)
 _NO_CODES = np.empty(0, np.int32)
-NOBODY = Gone(_NO_CODES, _NONE, _NONE)
+NOBODY = Run(_NO_CODES, _NONE, _NONE)

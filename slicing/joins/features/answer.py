@@ -22,7 +22,7 @@ from slicing.columns.order import ranges as row_ranges
 from slicing.columns.values import ranks
 from slicing.joins.features.plan import FeaturePlan
 from slicing.joins.features.ranges import Span
-from slicing.joins.sides import Gone, Run, Side, together
+from slicing.joins.sides import Run, Side, together
 from slicing.joins.slices import Slices
 from slicing.joins.within import MOST, Reach
 from slicing.kernels import combine as kinds
@@ -37,7 +37,7 @@ from slicing.system.threads import parts as parts_of
 RANGED = (kinds.COUNT, *kinds.FLOATS, *kinds.INTEGERS, kinds.EXTREMES)
 
 
-def answered(plan: FeaturePlan, labels: Gone, events: Side, order: Ints) -> list[pa.Array]:
+def answered(plan: FeaturePlan, labels: Run, events: Side, order: Ints) -> list[pa.Array]:
     """The aggregates of labels that are sorted by (code, time), range by range; the labels put in an ``order``."""
     if plan.aggs is None:
         none = plan.output.types[len(plan.output) - len(plan.spec.names()) :]
@@ -111,7 +111,7 @@ def _by_run(aggs: Plan) -> bool:
     return aggs.combine == AUTO and not aggs.ranked and all(lane.kind in RANGED for lane in aggs.lanes)
 
 
-def _of_runs(plan: FeaturePlan, aggs: Plan, labels: Gone, events: Side, order: Ints) -> list[pa.Array]:
+def _of_runs(plan: FeaturePlan, aggs: Plan, labels: Run, events: Side, order: Ints) -> list[pa.Array]:
     """Each label's events of each run reduced where they lie, with columns in the order of the run, which are kept with
     it; what the runs give of a label is combined. 600,000 events of 1000 keys by 10,000, a label for ten, three ranges:
     a push 7.0 ms, and 19 if the events of all runs are sorted together each time."""
@@ -204,12 +204,12 @@ class _Pieces(NamedTuple):
         return self.number[low:high] - begin, found
 
 
-def in_reach(span: Span, labels: Gone | Run, run: Run | Slices) -> tuple[Ints, Ints]:
+def in_reach(span: Span, labels: Run, run: Run | Slices) -> tuple[Ints, Ints]:
     """Where in a run the events of each label are: the first, and how many."""
     return _in_run(span.reach(labels.time), labels, run)
 
 
-def _in_run(reach: Reach, labels: Gone | Run, run: Run | Slices) -> tuple[Ints, Ints]:
+def _in_run(reach: Reach, labels: Run, run: Run | Slices) -> tuple[Ints, Ints]:
     low, high, back, forth = reach
     first, count = np.empty(low.size, np.int64), np.empty(low.size, np.int64)
     every = np.arange(low.size)
@@ -217,7 +217,7 @@ def _in_run(reach: Reach, labels: Gone | Run, run: Run | Slices) -> tuple[Ints, 
     return first, count
 
 
-def is_reached(plan: FeaturePlan, labels: Gone | Run, run: Run | Slices) -> Mask:
+def is_reached(plan: FeaturePlan, labels: Run, run: Run | Slices) -> Mask:
     """Which events of a run any of the labels reaches."""
     return _covered([in_reach(span, labels, run) for span in plan.within.spans], len(run))
 
@@ -233,7 +233,7 @@ def _covered(ranges: Sequence[tuple[Ints, Ints]], size: int) -> Mask:
 
 
 def _reached(
-    plan: FeaturePlan, aggs: Plan, labels: Gone, events: Side
+    plan: FeaturePlan, aggs: Plan, labels: Run, events: Side
 ) -> tuple[Rows, dict[str, pa.Array], list[tuple[Ints, Ints]]]:
     """The events that some labels reach, sorted by (code, time, arrival); values of columns without words; and for each
     range where the events of each label begin, and how many there are."""

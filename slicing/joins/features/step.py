@@ -18,7 +18,7 @@ from slicing.joins.features.fused import fused
 from slicing.joins.features.plan import FeaturePlan
 from slicing.joins.keep import done_by_key
 from slicing.joins.progress import Marks
-from slicing.joins.sides import NO_KEY, Done, Gone, Run, Side, not_done, run_of
+from slicing.joins.sides import NO_KEY, Done, Run, Side, not_done, run_of
 from slicing.joins.slices import Slices
 from slicing.joins.step import NO_MARKS, NOBODY, Task
 from slicing.joins.within import LEFT, MOST, RIGHT
@@ -34,7 +34,7 @@ class FeatureStep:
         sides: Sequence[Side],
         marks: Marks,
         codes: int,
-        waiting: Gone,
+        waiting: Run,
         whole: bool = False,
         by_key: tuple[KeyMarks, KeyMarks] | None = None,
     ) -> None:
@@ -45,7 +45,7 @@ class FeatureStep:
         self.keyless = replace(waiting, code=np.full(waiting.name.size, -1, np.int32))
         self.answered = 0
         self._whole = whole
-        self._leaving: list[Gone] = []
+        self._leaving: list[Run] = []
 
     def work(self, tasks: Sequence[Task], ended: bool = False) -> None:
         """Keep what came, and let go what is done at the watermarks after it."""
@@ -95,7 +95,7 @@ class FeatureStep:
             return self.plan.empty()
         gone = leaving[0]
         if len(leaving) > 1:
-            gone = Gone.of(leaving)
+            gone = Run.of(leaving)
             gone = gone.take(order_by(gone.name, gone.time, gone.code.astype(np.int64)))
         self.answered = gone.name.size
         order = stable_order(gone.name) if self._whole else order_by(gone.name, gone.time)
@@ -126,7 +126,7 @@ class FeatureStep:
         self.labels = self.labels.added(run)
         if rows.keyless.size:
             code = np.full(rows.keyless.size, NO_KEY, np.int32)
-            both = Gone.of([self.keyless, Gone(code, rows.keyless_time, rows.keyless)])
+            both = Run.of([self.keyless, Run(code, rows.keyless_time, rows.keyless)])
             self.keyless = both.take(order_by(both.name, both.time))
 
     def _still_reached(self, run: Run | Slices, until: int | None, done: Done | None) -> Mask | None:
