@@ -7,7 +7,6 @@ that integers and floats have.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +16,7 @@ from slicing.cells.blocks import Block, width
 from slicing.cells.combining import AUTO
 from slicing.cells.lanes import Feed, Lane
 from slicing.closing.emit import answered
-from slicing.closing.spans import Of, Ranges, Spans, differences, totals
+from slicing.closing.spans import DENSE, Column, Of, Ranges, Spans, differences, totals
 from slicing.columns.values import TOP
 from slicing.kernels import combine as kinds
 from slicing.kernels.ranges import least_of, sums_of
@@ -33,8 +32,8 @@ _ZERO = np.int64(0)
 def over_rows(plan: Plan, rows: Rows, spans: Spans, fewest: int = FEWEST) -> tuple[Block, ...] | Ranges:
     """Each lane's partials over ranges of these rows; ``fewest``: of them, on average, or cells are not worth it."""
     few = fewest * len(spans) <= len(rows) or plan.combine != AUTO
-    dense = [] if few else [lane for lane in plan.lanes if lane.kind in _FILL]
-    ranges = Ranges([_Column.of(plan, rows, lane) for lane in dense], spans, plan.policy.piece)
+    dense = [] if few else [lane for lane in plan.lanes if lane.kind in DENSE]
+    ranges = Ranges([_OfRows.of(plan, rows, lane) for lane in dense], spans, plan.policy.piece)
     if len(dense) == len(plan.lanes):
         return ranges
     others = [lane for lane in plan.lanes if lane not in dense]
@@ -62,26 +61,21 @@ def from_cells(plan: Plan, lanes: list[Lane], rows: Rows, first: Ints, last: Int
 
 
 @dataclass(frozen=True)
-class _Column:
-    """A lane's column: its values, which of them count, and the words of its partials that are read."""
+class _OfRows(Column):
+    """A column of rows: its values, and which of them count."""
 
-    lane: Lane
     rows: Rows
     feed: Feed | None  # None: it counts rows
     valid: Bytes
-    words: frozenset[int]
     whole: Any  # all values, as kernels take them; None: columns that are made wider are read piece by piece
     piece: dict[tuple[int, int], Any] = field(default_factory=dict)  # the last one
 
     @staticmethod
-    def of(plan: Plan, rows: Rows, lane: Lane) -> _Column:
+    def of(plan: Plan, rows: Rows, lane: Lane) -> _OfRows:
         feed = lane.feeds[0] if lane.feeds and lane.feeds[0].form != "valid" else None
         valid = rows.valid(lane.feeds[0].column if lane.feeds else None, lane.flag)
         whole = None if feed is None or lane in plan.widened else rows.feed(feed)
-        return _Column(lane, rows, feed, valid, plan.words_read(lane), whole)
-
-    def always(self, ranges: Of) -> bool:
-        return self.valid is ALL_VALID
+        return _OfRows(lane, plan.words_read(lane), rows, feed, valid, whole)
 
     def values(self, ranges: Of) -> Any:
         """Those of these rows."""
@@ -94,86 +88,43 @@ class _Column:
             self.piece[bottom, top] = self.rows.feed(self.feed, slice(bottom, top))
         return self.piece[bottom, top]
 
-    def partials(self, ranges: Of) -> Ints:
-        """Word by word; what nobody reads is left as it is."""
-        block = np.empty((width(self.lane.kind), ranges.first.size), np.int64)
-        if self.valid is not ALL_VALID:
-            block[0] = differences(self.valid[ranges.bottom : ranges.top].astype(np.int64), ranges)
-        elif 0 in self.words:
-            np.subtract(ranges.last, ranges.first, out=block[0])
-        else:
-            block[0] = 1  # at least
-        _FILL[self.lane.kind](self, ranges, block.T)
-        return block.T
-
-    def number(self, word: int, ranges: Of, out: Ints) -> None:
-        """An answer that is a word (``BoundAggregate.number``)."""
-        if word == 0:
-            np.subtract(ranges.last, ranges.first, out=out)
-        elif word in (kinds.TOTAL, kinds.MEAN):
-            totals(self.values(ranges), 0, -1, ranges, out)
-            if word == kinds.MEAN:
-                np.divide(out, ranges.last - ranges.first, out=out.view(np.float64))
-        else:
-            _extreme(self, word, ranges, out, True)
-
     def held(self, ranges: Of) -> Any:
         """The values of these rows; 0 where there is none."""
         x, valid = self.values(ranges), self.valid[ranges.bottom : ranges.top]
         return np.where(valid, x, x.dtype.type(0)) if valid.size else x
 
+    def always(self, ranges: Of) -> bool:
+        return self.valid is ALL_VALID
 
-def _counts(column: _Column, ranges: Of, block: Ints) -> None:
-    """They are there."""
+    def counts(self, ranges: Of, out: Ints) -> None:
+        if self.valid is not ALL_VALID:
+            out[:] = differences(self.valid[ranges.bottom : ranges.top].astype(np.int64), ranges)
+        elif 0 in self.words:
+            np.subtract(ranges.last, ranges.first, out=out)
+        else:
+            out[:] = 1  # at least
 
+    def sums_f(self, ranges: Of, block: Ints) -> None:
+        if 1 in self.words:
+            held, floats = self.held(ranges), block.view(np.float64)
+            bottom, _, first, last, *_ = ranges
+            sums_of(held, bottom, first, last, np.empty((2, held.size)), floats[:, 1], floats[:, 2])
 
-def _extremes(column: _Column, ranges: Of, block: Ints) -> None:
-    """The last two words of a block."""
-    for word in column.words & {block.shape[1] - 2, block.shape[1] - 1}:
-        _extreme(column, word, ranges, block[:, word], False)
+    def sums_i(self, ranges: Of, block: Ints) -> None:
+        if 1 in self.words:
+            held = self.held(ranges)
+            totals(held, 0, 0xFFFFFFFF, ranges, block[:, 1])  # of halves, which fit
+            totals(held, 32, -1, ranges, block[:, 2])
 
+    def total(self, ranges: Of, out: Ints) -> None:
+        totals(self.values(ranges), 0, -1, ranges, out)
 
-def _extreme(column: _Column, word: int, ranges: Of, out: Ints, as_numbers: bool) -> None:
-    """The last word of a block, the most, or the one before it, the least; floats ``as_numbers`` or as their keys."""
-    bottom, top, *found, _ = ranges
-    most, floats = word == width(column.lane.kind) - 1, column.lane.kind == kinds.BASIC_F
-    fold, flip = TOP if floats else _ZERO, ~_ZERO if most else _ZERO
-    x = column.values(ranges).view(np.int64)
-    if column.valid is not ALL_VALID:
-        x = np.where(column.valid[bottom:top], x, TOP if floats else TOP ^ flip)  # NaN, or what is last
-        x.setflags(write=False)  # as columns are: the kernel is compiled once
-    least_of(x, fold, flip, fold if as_numbers else _ZERO, bottom, *found, np.empty(x.size, np.int64), out)
-
-
-def _sum_i(column: _Column, ranges: Of, block: Ints) -> None:
-    if 1 in column.words:
-        held = column.held(ranges)
-        totals(held, 0, 0xFFFFFFFF, ranges, block[:, 1])  # of halves, which fit
-        totals(held, 32, -1, ranges, block[:, 2])
-
-
-def _basic_i(column: _Column, ranges: Of, block: Ints) -> None:
-    _sum_i(column, ranges, block)
-    _extremes(column, ranges, block)
-
-
-def _sum_f(column: _Column, ranges: Of, block: Ints) -> None:
-    if 1 in column.words:
-        held, floats = column.held(ranges), block.view(np.float64)
-        bottom, _, first, last, *_ = ranges
-        sums_of(held, bottom, first, last, np.empty((2, held.size)), floats[:, 1], floats[:, 2])
-
-
-def _basic_f(column: _Column, ranges: Of, block: Ints) -> None:
-    _sum_f(column, ranges, block)
-    _extremes(column, ranges, block)
-
-
-_FILL: dict[object, Callable[[_Column, Of, Ints], None]] = {
-    kinds.COUNT: _counts,
-    kinds.BASIC_F: _basic_f,
-    kinds.BASIC_I: _basic_i,
-    kinds.EXTREMES: _extremes,
-    kinds.SUM_F: _sum_f,
-    kinds.SUM_I: _sum_i,
-}
+    def extreme(self, word: int, ranges: Of, out: Ints, as_numbers: bool) -> None:
+        bottom, top, *found, _ = ranges
+        most, floats = word == width(self.lane.kind) - 1, self.lane.kind == kinds.BASIC_F
+        fold, flip = TOP if floats else _ZERO, ~_ZERO if most else _ZERO
+        x = self.values(ranges).view(np.int64)
+        if self.valid is not ALL_VALID:
+            x = np.where(self.valid[bottom:top], x, TOP if floats else TOP ^ flip)  # NaN, or what is last
+            x.setflags(write=False)  # as columns are: the kernel is compiled once
+        least_of(x, fold, flip, fold if as_numbers else _ZERO, bottom, *found, np.empty(x.size, np.int64), out)

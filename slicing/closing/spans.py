@@ -5,14 +5,16 @@ What a range is of, rows or slices, its columns know.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from slicing.cells.blocks import Block, together
+from slicing.cells.blocks import Block, together, width
+from slicing.cells.lanes import Lane
 from slicing.columns.arrow_out import room
+from slicing.kernels import combine as kinds
 from slicing.kernels.ranges import totals_of
 from slicing.kernels.rows import recent
 from slicing.system.arrays import Array, Ints
@@ -127,17 +129,69 @@ class Of(NamedTuple):
     step: int
 
 
-class Column(Protocol):
-    """A lane's column."""
+SUMS_F, SUMS_I = {kinds.BASIC_F, kinds.SUM_F}, {kinds.BASIC_I, kinds.SUM_I}
+EXTREMES = {kinds.BASIC_F, kinds.BASIC_I, kinds.EXTREMES}
+DENSE: Set[object] = {kinds.COUNT, *SUMS_F, *SUMS_I, *EXTREMES}  # lanes whose partials over ranges columns tell
+
+
+@dataclass(frozen=True)
+class Column:
+    """A lane's column, of rows or of partials."""
+
+    lane: Lane
+    words: frozenset[int]  # of its partials, that are read
 
     def always(self, ranges: Of) -> bool:
         """Whether each of these ranges has a value."""
+        raise NotImplementedError
+
+    def counts(self, ranges: Of, out: Ints) -> None:
+        """How many values each range has."""
+        raise NotImplementedError
+
+    def sums_f(self, ranges: Of, block: Ints) -> None:
+        """Sums of floats, the second and third word of a block."""
+        raise NotImplementedError
+
+    def sums_i(self, ranges: Of, block: Ints) -> None:
+        """Sums of integers, by halves, the second and third word of a block."""
+        raise NotImplementedError
+
+    def total(self, ranges: Of, out: Ints) -> None:
+        """Sums of integers that fit a word."""
+        raise NotImplementedError
+
+    def extreme(self, word: int, ranges: Of, out: Ints, as_numbers: bool) -> None:
+        """The last word of a block, the most, or the one before it, the least; floats ``as_numbers`` or as their
+        keys."""
+        raise NotImplementedError
 
     def partials(self, ranges: Of) -> Ints:
         """Word by word; what nobody reads is left as it is."""
+        kind = self.lane.kind
+        words = np.empty((width(kind), ranges.first.size), np.int64)
+        self.counts(ranges, words[0])
+        if kind in SUMS_F:
+            self.sums_f(ranges, words.T)
+        elif kind in SUMS_I:
+            self.sums_i(ranges, words.T)
+        if kind in EXTREMES:
+            for word in self.words & {len(words) - 2, len(words) - 1}:
+                self.extreme(word, ranges, words[word], False)
+        return words.T
 
     def number(self, word: int, ranges: Of, out: Ints) -> None:
         """An answer that is a word (``BoundAggregate.number``)."""
+        if word == 0:
+            self.counts(ranges, out)
+        elif word in (kinds.TOTAL, kinds.MEAN):
+            self.total(ranges, out)
+            if word == kinds.MEAN:
+                count = np.empty(out.size, np.int64)
+                self.counts(ranges, count)
+                np.divide(out, count, out=out.view(np.float64))
+        else:
+            self.extreme(word, ranges, out, True)
 
 
 @dataclass(frozen=True)

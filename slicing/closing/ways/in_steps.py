@@ -7,7 +7,7 @@ of them that move in steps (``kernels.ranges``). A window for each slice of 1024
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -15,10 +15,9 @@ import numpy as np
 
 from slicing.cells.blocks import Block, width
 from slicing.cells.combining import AUTO
-from slicing.cells.lanes import Lane
 from slicing.cells.table import Cells
 from slicing.closing.answers import Answers
-from slicing.closing.spans import Of, Ranges, Sliding, totals
+from slicing.closing.spans import DENSE, Column, Of, Ranges, Sliding, totals
 from slicing.closing.ways.interface import Closing, Offer, Way
 from slicing.columns.order import alike
 from slicing.columns.values import TOP
@@ -41,7 +40,7 @@ def can(plan: Plan) -> bool:
         return False
     size, every, _ = edges.bounds[0].periodic
     regular = size > every and size % every == 0 and edges.regular_width(0) is not None
-    return regular and all(lane.kind in _FILL for lane in plan.lanes)
+    return regular and all(lane.kind in DENSE for lane in plan.lanes)
 
 
 def offer(closing: Closing) -> Offer | None:
@@ -68,7 +67,7 @@ def offer(closing: Closing) -> Offer | None:
         lie = np.array([0, *map(len, runs)]).cumsum().tolist()
         columns = []
         for at, lane in enumerate(plan.lanes):
-            columns.append(_Words(lane, [run.blocks[at] for run in runs], lie, plan.words_read(lane)))
+            columns.append(_OfCells(lane, plan.words_read(lane), [run.blocks[at] for run in runs], lie))
         end = np.arange(oldest + first * every, oldest + (last + 1) * every, every)
         blocks = Ranges(columns, Sliding(most, slices, first + 1, windows), plan.policy.piece)
         number, code = alike(int(plan.numbered(np.zeros(1, np.int64))[0]), windows), alike(0, windows)
@@ -87,13 +86,11 @@ def _needed(runs: Sequence[Cells], closing: Closing, size: int) -> list[Cells]:
 
 
 @dataclass(frozen=True)
-class _Words:
+class _OfCells(Column):
     """The partials of a lane, of runs of cells side by side: run r has the cells from ``lie[r]`` on."""
 
-    lane: Lane
     blocks: Sequence[Block]
     lie: Sequence[int]
-    read: frozenset[int]
 
     def word(self, at: int, ranges: Of) -> Ints:
         """One of the words of these cells, side by side."""
@@ -108,71 +105,28 @@ class _Words:
     def always(self, ranges: Of) -> bool:
         return bool(self.word(0, ranges).min() > 0)
 
-    def partials(self, ranges: Of) -> Ints:
-        block = np.empty((width(self.lane.kind), ranges.first.size), np.int64)
-        totals(self.word(0, ranges), 0, -1, ranges, block[0])
-        _FILL[self.lane.kind](self, ranges, block.T)
-        return block.T
+    def counts(self, ranges: Of, out: Ints) -> None:
+        totals(self.word(0, ranges), 0, -1, ranges, out)
 
-    def number(self, word: int, ranges: Of, out: Ints) -> None:
-        if word == 0:
-            totals(self.word(0, ranges), 0, -1, ranges, out)
-        elif word in (kinds.TOTAL, kinds.MEAN):
-            totals((self.word(2, ranges) << 32) + self.word(1, ranges), 0, -1, ranges, out)
-            if word == kinds.MEAN:
-                count = np.empty(out.size, np.int64)
-                totals(self.word(0, ranges), 0, -1, ranges, count)
-                np.divide(out, count, out=out.view(np.float64))
-        else:
-            self.extreme(word, ranges, out, self.lane.kind == kinds.BASIC_F)
+    def sums_f(self, ranges: Of, block: Ints) -> None:
+        if 1 in self.words:
+            floats, lost, less = block.view(np.float64), *np.empty((2, len(block)))
+            bottom, _, first, last, *_ = ranges
+            for word, total, rest in ((1, floats[:, 1], floats[:, 2]), (2, lost, less)):
+                x = self.word(word, ranges).view(np.float64)
+                sums_of(x, bottom, first, last, np.empty((2, x.size)), total, rest)
+            floats[:, 2] += lost + less
 
-    def extreme(self, word: int, ranges: Of, out: Ints, as_floats: bool = False) -> None:
-        """The last word, the most, or the one before it, the least."""
+    def sums_i(self, ranges: Of, block: Ints) -> None:
+        for word in self.words & {1, 2}:  # the halves of sums, which fit
+            totals(self.word(word, ranges), 0, -1, ranges, block[:, word])
+
+    def total(self, ranges: Of, out: Ints) -> None:
+        totals((self.word(2, ranges) << 32) + self.word(1, ranges), 0, -1, ranges, out)
+
+    def extreme(self, word: int, ranges: Of, out: Ints, as_numbers: bool) -> None:
         bottom, _, *found, _ = ranges
         flip = ~_ZERO if word == width(self.lane.kind) - 1 else _ZERO
+        fold = TOP if as_numbers and self.lane.kind == kinds.BASIC_F else _ZERO
         x = self.word(word, ranges)
-        least_of(x, _ZERO, flip, TOP if as_floats else _ZERO, bottom, *found, np.empty(x.size, np.int64), out)
-
-
-def _counts(column: _Words, ranges: Of, block: Ints) -> None:
-    """They are there."""
-
-
-def _extremes(column: _Words, ranges: Of, block: Ints) -> None:
-    for word in column.read & {block.shape[1] - 2, block.shape[1] - 1}:
-        column.extreme(word, ranges, block[:, word])
-
-
-def _sum_i(column: _Words, ranges: Of, block: Ints) -> None:
-    for word in column.read & {1, 2}:  # the halves of sums, which fit
-        totals(column.word(word, ranges), 0, -1, ranges, block[:, word])
-
-
-def _basic_i(column: _Words, ranges: Of, block: Ints) -> None:
-    _sum_i(column, ranges, block)
-    _extremes(column, ranges, block)
-
-
-def _sum_f(column: _Words, ranges: Of, block: Ints) -> None:
-    if 1 in column.read:
-        floats, lost, less = block.view(np.float64), *np.empty((2, len(block)))
-        bottom, _, first, last, *_ = ranges
-        for word, total, rest in ((1, floats[:, 1], floats[:, 2]), (2, lost, less)):
-            x = column.word(word, ranges).view(np.float64)
-            sums_of(x, bottom, first, last, np.empty((2, x.size)), total, rest)
-        floats[:, 2] += lost + less
-
-
-def _basic_f(column: _Words, ranges: Of, block: Ints) -> None:
-    _sum_f(column, ranges, block)
-    _extremes(column, ranges, block)
-
-
-_FILL: dict[object, Callable[[_Words, Of, Ints], None]] = {
-    kinds.COUNT: _counts,
-    kinds.BASIC_F: _basic_f,
-    kinds.BASIC_I: _basic_i,
-    kinds.EXTREMES: _extremes,
-    kinds.SUM_F: _sum_f,
-    kinds.SUM_I: _sum_i,
-}
+        least_of(x, _ZERO, flip, fold, bottom, *found, np.empty(x.size, np.int64), out)
