@@ -22,7 +22,8 @@ from slicing.columns.sources import one_batch
 from slicing.lifecycle import snapshot
 from slicing.lifecycle.change import replanned, with_windows
 from slicing.lifecycle.state import State
-from slicing.push import NO_ROWS, Pushed, advance, fire_by_hand, flush, push, within
+from slicing.max_bytes import within
+from slicing.push import NO_ROWS, Pushed, advance, fire_by_hand, flush, push
 from slicing.query.plan import Plan
 from slicing.query.policy import DEFAULT, Policy, checked
 from slicing.query.spec import Spec

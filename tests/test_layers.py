@@ -27,7 +27,7 @@ LAYERS = [
     ["kept_rows"],
     ["lifecycle"],
     ["push"],
-    ["marked"],
+    ["marked", "max_bytes"],
     ["operator"],
     ["exchange", "joins"],
     ["api", "explain", "replay"],

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from slicing.cells.ranked import ranks_used, reranked
-from slicing.columns.lazy import but
 from slicing.kept_rows import of_stream, remembered, waiting
 from slicing.kept_rows.final import FinalRows, Run
 from slicing.kept_rows.of_stream import Stream
@@ -24,6 +23,7 @@ from slicing.kept_rows.remembered import Arrived, Contexts, Notes, Quiet
 from slicing.query.plan import Plan
 from slicing.reducing.batch import Rows
 from slicing.system.arrays import Ints, Mask
+from slicing.system.replace import but
 from slicing.windows.bounds import BEGIN, FOREVER
 from slicing.windows.rows.row_table import OF_ALL, OF_KEY, RANK, RowTable
 

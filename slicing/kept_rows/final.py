@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from slicing.columns.lazy import but
 from slicing.columns.order import none, ranges
 from slicing.kept_rows.plain import PlainRows, joined
 from slicing.kept_rows.remembered import grown, moved
 from slicing.system.arrays import Ints
+from slicing.system.replace import but
 from slicing.windows.bounds import FOREVER
 from slicing.windows.rows.row_table import RANK, RowTable
 

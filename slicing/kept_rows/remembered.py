@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slicing.columns.lazy import but
 from slicing.columns.order import begins, none, stable_order
 from slicing.query.plan import Plan
 from slicing.system.arrays import Ints, Mask
+from slicing.system.replace import but
 from slicing.windows.bounds import BEGIN
 from slicing.windows.rows.bound_rows import BoundRows
 from slicing.windows.rows.row_view import Context, View

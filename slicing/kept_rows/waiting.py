@@ -12,12 +12,12 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from slicing.columns.lazy import but
 from slicing.columns.order import order_by, order_of_most
 from slicing.columns.values import decoded, storable
 from slicing.query.plan import Plan
 from slicing.reducing.batch import Rows
 from slicing.system.arrays import Ints
+from slicing.system.replace import but
 from slicing.windows.rows.row_table import UNCOUNTED
 
 TINY = 16  # a run of a sixteenth of the one behind it is not worth moving that one's rows

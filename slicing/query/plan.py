@@ -122,7 +122,7 @@ class Plan:
     def of(spec: Spec, schema: pa.Schema, arrival: bool = True, policy: Policy = DEFAULT) -> Plan:
         """A plan of its own like one made before for an equal spec and the same types: 130 -> 12 us, and after other
         work 600 -> 60. The spec itself knows the one it was asked for last: 12 -> 3."""
-        asked: tuple[pa.Schema, bool, int, Plan] | None = spec.__dict__.get("_asked")
+        asked: tuple[pa.Schema, bool, int, Plan] | None = spec.memo.get("plan")
         if asked is None or asked[1] != arrival or asked[2] != policy.slice_rows or not asked[0].equals(schema):
             if not all(isinstance(window, Window) for window in spec.windows.values()):  # they may remember something
                 return Plan(spec, schema, arrival, policy=policy)
@@ -131,7 +131,7 @@ class Plan:
                 like = _like(spec, arrival, types, policy.slice_rows)
             except TypeError:  # refused once more, or an argument of an aggregate has no hash
                 return Plan(spec, schema, arrival, policy=policy)
-            spec.__dict__["_asked"] = asked = schema, arrival, policy.slice_rows, like
+            spec.memo["plan"] = asked = schema, arrival, policy.slice_rows, like
         return asked[3].another(spec, policy)
 
     def another(self, spec: Spec, policy: Policy) -> Plan:

@@ -194,8 +194,13 @@ class Spec:
         spec.__dict__.update({f: getattr(self, f) for f in self.__dataclass_fields__}, watermark=watermark)
         spec.__dict__["ranks_rows"] = self.ranks_rows
         if not self.watermark.columns():
-            spec.__dict__["_columns"] = self.columns()
+            spec.__dict__["_columns"] = self._columns
         return spec
+
+    @lazy
+    def memo(self) -> dict[str, Any]:
+        """What others have worked out of this query, by name; no part of it."""
+        return {}
 
     def unfired(self) -> Spec:
         """This query where all data is seen before a window closes: triggers of pushes do not fire, and those of
@@ -218,12 +223,10 @@ class Spec:
 
     def columns(self) -> tuple[str, ...]:
         """Every column of the data that the query reads, each once."""
-        known: tuple[str, ...] | None = self.__dict__.get("_columns")
-        if known is None:
-            known = self.__dict__["_columns"] = tuple(dict.fromkeys(self._all_columns()))
-        return known
+        return self._columns
 
-    def _all_columns(self) -> list[str]:
+    @lazy
+    def _columns(self) -> tuple[str, ...]:
         names = [self.time] if isinstance(self.time, str) else []
         names += [*self.by, *self.watermark.columns(), *([self.sequence] if self.sequence else [])]
         names += [self.op] if self.op else []
@@ -232,7 +235,8 @@ class Spec:
             if isinstance(window, RowWindow):
                 names += [field for flag in window.flag_columns() for field in fields_of(flag)]
                 names += window.columns()
-        return names + [field for name in self._asked_columns() for field in fields_of(name)]
+        names += [field for name in self._asked_columns() for field in fields_of(name)]
+        return tuple(dict.fromkeys(names))
 
     def parts(self) -> tuple[Aggregate, ...]:
         """The aggregates, those among which is arithmetic one by one."""
@@ -259,13 +263,14 @@ class Spec:
 
         ``on_overflow`` and ``on_unmatched`` are left out: they may be changed on a restored state.
         """
-        known: str | None = self.__dict__.get("_fingerprint")
-        if known is None:
-            told = [f.name for f in fields(self) if f.name not in _FREE]
-            told = [name for name in told if name not in _LATER or getattr(self, name) is not None]
-            parts = [f"{name}={stable(getattr(self, name))}" for name in told]
-            known = self.__dict__["_fingerprint"] = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
-        return known
+        return self._fingerprint
+
+    @lazy
+    def _fingerprint(self) -> str:
+        told = [f.name for f in fields(self) if f.name not in _FREE]
+        told = [name for name in told if name not in _LATER or getattr(self, name) is not None]
+        parts = [f"{name}={stable(getattr(self, name))}" for name in told]
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
 
     def to_toml(self) -> str:
         """Write the query as TOML text, one line a window and aggregate, to be reviewed and kept beside a job.

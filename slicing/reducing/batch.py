@@ -14,13 +14,14 @@ import pyarrow as pa
 from slicing.cells.lanes import Feed
 from slicing.cells.ranked import RANK_FORMS
 from slicing.columns.arrow_out import array_of
-from slicing.columns.lazy import but, lazy
+from slicing.columns.lazy import lazy
 from slicing.columns.order import alike
 from slicing.columns.row_values import Values, values_of
 from slicing.columns.values import SIGN_BIT, buffer
 from slicing.kernels.slice import cut, scan
 from slicing.query.plan import Plan
 from slicing.system.arrays import Bytes, Codes, Ints, Mask
+from slicing.system.replace import but
 from slicing.system.threads import parts, side_by_side
 from slicing.windows.bounds import LIMIT
 

@@ -21,7 +21,6 @@ from slicing.cells.lists import Lifting
 from slicing.cells.table import Cells, fused, merged, sorted_cells
 from slicing.columns.arrow_out import MANY_ROWS, table_room
 from slicing.columns.key_tables import numbered
-from slicing.columns.lazy import but
 from slicing.columns.order import begins, distinct, inverse, order_by, sorting
 from slicing.columns.values import TOP
 from slicing.kernels.cells import CODE, END, FIRST, LAST, LEVEL, ROWS, chain_rows
@@ -34,6 +33,7 @@ from slicing.reducing.batch import ALL_VALID, Rows
 from slicing.reducing.lift import MASKED, SEGMENTED, Lifted
 from slicing.reducing.places import Chained, Chunk, Grid, Pieces, Place, Scattered, Segments, fixed
 from slicing.system.arrays import Codes, Ints
+from slicing.system.replace import but
 from slicing.system.threads import side_by_side
 from slicing.windows.bounds import BEGIN
 

@@ -18,13 +18,13 @@ from slicing.cells.ranked import ranks_used, reranked
 from slicing.cells.sessions import chains, in_runs
 from slicing.cells.table import NEVER, Cells, fused, going_on, merged, sorted_cells, taken_up
 from slicing.cells.unread import Unread
-from slicing.columns.lazy import but
 from slicing.kernels.cells import CODE, END, LEVEL
 from slicing.query.plan import Plan
 from slicing.reducing.batch import Rows
 from slicing.storage.head import Head, edge_after
 from slicing.storage.open_sessions import ending, of_codes
 from slicing.system.arrays import Ints, Mask
+from slicing.system.replace import but
 from slicing.windows.bounds import BEGIN
 
 

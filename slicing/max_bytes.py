@@ -1,0 +1,50 @@
+"""Operators that may hold so many bytes: a push that would hold more is refused, or its rows come back."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from slicing import push as flow
+from slicing.closing import results
+from slicing.lifecycle.state import State
+from slicing.push import Pushed
+from slicing.windows.bounds import BEGIN
+
+
+def within(before: State, data: pa.RecordBatch, pushed: Pushed, known: int, upto: int | None) -> Pushed:
+    """A push that keeps to the bytes that the operator may hold: any other one is refused, or its rows are."""
+    policy, size = before.plan.policy, pushed.out.stats["bytes"]
+    if policy.max_bytes is None or size <= policy.max_bytes:
+        return pushed if policy.on_full == "error" else _with_full(pushed, 0)
+    if policy.on_full == "error":
+        raise MemoryError(
+            f"after this push of {data.num_rows} rows the operator would hold {size} bytes, and max_bytes is "
+            f"{policy.max_bytes}; close windows (advance), push fewer rows, raise max_bytes, or have the rows of "
+            "such a push come back with on_full='late'"
+        )
+    return _set_aside(before, data, known, upto)
+
+
+def _set_aside(before: State, data: pa.RecordBatch, known: int, upto: int | None) -> Pushed:
+    """A push whose rows are in no window; it tells how far the stream is, and closes windows, as late rows would."""
+    state, looked = State(**before.__dict__), State(**before.__dict__)
+    batch, reached = flow.read(looked, data), flow.reached_by(looked, upto)  # keys and values that are not to be held
+    if state.keys is not None:
+        state.keys = state.keys.compact(np.arange(known))
+    state.progress, state.newest, state.oldest = looked.progress, looked.newest, looked.oldest
+    state.arrived += batch.given.num_rows
+    state.given = batch.given.schema
+    state.store = state.store.whole(BEGIN if before.newest is None else before.newest).settled()
+    answers, change = flow.close(state, reached)
+    if state.plan.fires:
+        change = flow.fire(state, change, at_push=True)
+    refused = np.arange(batch.rows.time.size)
+    late = results.late_rows(batch.given, batch.null_time, refused, batch.ahead, "full")
+    counts = flow.NO_ROWS | {"rows": batch.given.num_rows, "null_time": batch.null_time.size, "ahead": batch.ahead.size}
+    return _with_full(Pushed(state, flow.output(state, answers, change, late, counts)), refused.size)
+
+
+def _with_full(pushed: Pushed, rows: int) -> Pushed:
+    pushed.out.stats["full"] = rows
+    return pushed
