@@ -157,8 +157,13 @@ class KeyTable:
             hash_words(column.hashes()[ids], hashed)
         return hashed
 
+    def table(self) -> pa.Table:
+        """All keys by code, a column each: of these ``of`` makes the same again."""
+        values = self.values(np.arange(len(self)))
+        return pa.table(values, names=list(map(str, range(len(values)))))
+
     def compact(self, live: Ints) -> KeyTable:
-        """A table of the ``live`` codes (ascending) alone, in which live[i] is i."""
+        """A table of the ``live`` codes alone, in which live[i] is i."""
         table = KeyTable(self._types)
         table.encode_values(self.values(live))
         return table

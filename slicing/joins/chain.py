@@ -48,7 +48,6 @@ class Chain:
 
     def __init__(self, links: Sequence[Link]) -> None:
         self._links = list(links)
-        self._flushed: list[Given] = []
 
     def push(self, *data: object) -> Any:
         """Rows for the first operator."""

@@ -98,8 +98,7 @@ def _part(state: JoinState, rows: Sequence[tuple[Run, pa.Table | None]], mine: M
     assert state.keys is not None
     codes = np.flatnonzero(mine)
     codes = codes[np.argsort(state.keys.ranks(codes))]
-    keys = KeyTable(state.plan.key_types)
-    keys.encode_values(state.keys.values(codes))
+    keys = state.keys.compact(codes)
     number = np.full(len(state.keys), -1, np.int32)
     number[codes] = np.arange(codes.size)
     sides = []

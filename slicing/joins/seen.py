@@ -49,9 +49,7 @@ class Seen:
             self._keys, self._end = self._keys.compact(live), self._end[live]
 
     def to_bytes(self) -> bytes:
-        values = self._keys.values(np.arange(len(self._keys)))
-        columns = {str(number): value for number, value in enumerate(values)}
-        return table_bytes(pa.table(columns | {"end": array_of(self._end)}))
+        return table_bytes(self._keys.table().append_column("end", array_of(self._end)))
 
     def read(self, blob: bytes | memoryview) -> None:
         """Go on from ``to_bytes``."""

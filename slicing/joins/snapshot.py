@@ -25,7 +25,7 @@ from slicing.joins.slices import Slices
 from slicing.joins.state import JoinState, Marked
 from slicing.joins.step import Task
 from slicing.joins.within import LEFT, RIGHT
-from slicing.lifecycle.errors import SnapshotError
+from slicing.lifecycle.errors import SnapshotError, check_fingerprint, viewed
 from slicing.query.watermark import Progress
 from slicing.system.arrays import Array, Ints
 from slicing.system.bundles import bundled, table_bytes, table_of, unbundled
@@ -60,11 +60,7 @@ def write(spec: Asked, state: JoinState | None, advanced: Marked, ended: bool) -
 def read(spec: Asked, plan_of: PlanOf, blob: bytes | memoryview) -> tuple[JoinState | None, Marked, bool]:
     """The state, watermarks given before a side's first rows, and whether the streams have ended."""
     header, content = _opened(MAGIC, FORMAT, blob, "the snapshot of a join")
-    if header["fingerprint"] != spec.fingerprint():
-        raise SnapshotError(
-            f"the snapshot was written for another spec (fingerprint {header['fingerprint']}, this one has "
-            f"{spec.fingerprint()}); it was {header['spec']}"
-        )
+    check_fingerprint(header, spec.fingerprint())
     left, right = (tuple(marks) for marks in header["advanced"])
     if "state" not in header:
         return None, (left, right), header["ended"]
@@ -92,10 +88,7 @@ def _opened(
     magic: bytes, version: int, blob: bytes | memoryview, what: str
 ) -> tuple[dict[str, Any], bytes | memoryview]:
     """The header and the content of a snapshot that is whole."""
-    try:
-        data = bytes(memoryview(blob))
-    except TypeError:
-        raise TypeError(f"a snapshot is bytes-like data, as snapshot() gives it; got {type(blob).__name__}") from None
+    data = bytes(viewed(blob))
     try:
         header, body = header_of(magic, version, data, what)
         return header, content_of(header, body, what)
@@ -127,8 +120,7 @@ def _tables(state: JoinState) -> Iterator[pa.Table]:
         if side.known:
             yield pa.Table.from_batches([empty(side.schema)])
     if state.keys is not None:
-        values = state.keys.values(np.arange(len(state.keys)))
-        yield pa.table(dict(zip(map(str, range(len(values))), values, strict=True)))
+        yield state.keys.table()
     for kept in state.sides:
         yield pa.table({"flags": kept.flags})
         if kept.chunks:
@@ -161,8 +153,7 @@ def _state(plan_of: PlanOf, header: dict[str, Any], take: Iterator[pa.Table]) ->
     plan = plan_of(schemas[LEFT], schemas[RIGHT])
     keys = None
     if plan.key_types:
-        keys = KeyTable(plan.key_types)
-        keys.encode_values([one_piece(column) for column in next(take).columns])
+        keys = KeyTable.of(plan.key_types, [one_piece(column) for column in next(take).columns])
     sides = [_side(plan, known, take) for known in header["sides"]]
     tasks = tuple(_task(known, take) for known in header["tasks"])
     waiting = [_gone(next(take)) for _ in range(2)]

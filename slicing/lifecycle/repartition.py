@@ -16,7 +16,6 @@ import numpy as np
 from slicing.cells.table import Cells
 from slicing.closing.fill import Filled
 from slicing.closing.revise import Revisions
-from slicing.columns.keys import KeyTable
 from slicing.columns.values import ranks
 from slicing.kept_rows.by_key import KeyRows
 from slicing.kept_rows.remembered import highest_of
@@ -45,8 +44,7 @@ def _some_keys(state: State, codes: Ints, rank: Ints) -> State:
     codes = codes[np.argsort(rank[codes])]
     number = np.full(len(state.keys), -1, np.int64)
     number[codes] = np.arange(codes.size)
-    keys = KeyTable(state.plan.key_types)
-    keys.encode_values(state.keys.values(codes))
+    keys = state.keys.compact(codes)
 
     def some_of(store: Store) -> Store:
         runs = (run.take(number[run.code] >= 0) for run in store.runs)

@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
 from slicing.cells.blocks import Block, identity, width
@@ -31,7 +30,7 @@ from slicing.columns.arrow_io import empty, one_piece, size_of
 from slicing.columns.key_marks import KeyMarks
 from slicing.columns.keys import KeyTable
 from slicing.lifecycle.cell_tables import cells_of, cells_table, columns_of, store_of, words_column, words_of
-from slicing.lifecycle.errors import SnapshotError
+from slicing.lifecycle.errors import SnapshotError, check_fingerprint, viewed
 from slicing.lifecycle.in_range import OutOfRange, check_state
 from slicing.lifecycle.row_tables import row_tables, rows_header, rows_of
 from slicing.lifecycle.state import State
@@ -86,11 +85,7 @@ def read(
 
     ``known`` is another state of the spec; where its columns are the same, its plan is not made again.
     """
-    try:
-        view = memoryview(blob)
-    except TypeError:
-        raise TypeError(f"a snapshot is bytes-like data, as snapshot() gives it; got {type(blob).__name__}") from None
-    return _read(spec, _sections(view), known, False, policy)
+    return _read(spec, _sections(viewed(blob)), known, False, policy)
 
 
 def unpack(spec: Spec, blob: bytes | memoryview, policy: Policy = DEFAULT) -> State:
@@ -105,11 +100,7 @@ def _read(
 ) -> tuple[State | None, tuple[object, ...], bool]:
     head, *sections = parts
     header = json.loads(bytes(head))
-    if header["fingerprint"] != spec.fingerprint():
-        raise SnapshotError(
-            f"the snapshot was written for another spec (fingerprint {header['fingerprint']}, this one has "
-            f"{spec.fingerprint()}); it was {header['spec']}"
-        )
+    check_fingerprint(header, spec.fingerprint())
     if "runs" not in header:
         return None, tuple(header["advanced"]), header["ended"]
     if known is not None:  # from another process of the same query
@@ -193,8 +184,7 @@ def _state_tables(state: State, packed: bool = False) -> list[pa.Table | Unread 
     assert state.given is not None
     tables: list[pa.Table | Unread | _Run] = [pa.Table.from_batches([empty(state.given)])]
     if state.keys is not None:
-        values = state.keys.values(np.arange(len(state.keys)))
-        tables.append(pa.table(dict(zip(map(str, range(len(values))), values, strict=True))))
+        tables.append(state.keys.table())
     tables += [pa.table({"value": pool}) for pool in state.pools.values()]
     tables += [pa.table({"end": last}) for last in state.filled.values()]
     tables.append(pa.table(asdict(state.revisions)))
