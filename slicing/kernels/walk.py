@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit
 
 OPEN, CLOSE, CLOSE_BEFORE = 1, 2, 4
+UNDEFINED = ~(OPEN | CLOSE | CLOSE_BEFORE)  # bits that stand for no edge
 FOREVER = 0x7FFFFFFFFFFFFFFF
 NONE = np.int64(-(2**63))  # no row: one that is not shown is before the others
 
@@ -33,7 +34,7 @@ EXPIRED = """answer = expired(me, {state})
     {states} = cast(answer[0])
     edges = answer[1]
     {end}
-    if edges & OPEN or (edges != 0 and row == NONE):
+    if edges & (OPEN | UNDEFINED) or (edges != 0 and row == NONE):
         return -1
     if edges != 0:
         n = put(found, n, g, row, i, start, end, due)
@@ -74,6 +75,8 @@ def walk(me, bounds, time, rank, settled, until, over, {columns}A, F, by, at, fo
             answer = see(me, {state}, now{row})
             {states} = cast(answer[0])
             edges = answer[1]
+            if edges & UNDEFINED:
+                return -1
             if edges & CLOSE_BEFORE:
                 if row == NONE or row >= i:
                     return -1
@@ -158,7 +161,7 @@ def compiled(
         wake=WAKE.format(**words) if "deadline" in methods else "pass",
     )
     space: dict[str, Any] = {"np": np, "put": _put, "OPEN": OPEN, "CLOSE": CLOSE, "CLOSE_BEFORE": CLOSE_BEFORE}
-    space |= {"FOREVER": FOREVER, "NONE": NONE, "nan": np.nan, "inf": np.inf, **methods}
+    space |= {"UNDEFINED": UNDEFINED, "FOREVER": FOREVER, "NONE": NONE, "nan": np.nan, "inf": np.inf, **methods}
     exec(text, space)
     for kind in set(states):  # with a signature, for what may be null is converted to arguments, and only so
         space[f"as_{kind}"] = njit(f"{_TYPES[kind]}({_TYPES[kind]})")(_same)

@@ -60,6 +60,7 @@ class Bound:
     periodic: tuple[int, int, int] | None = None
     irregular = False  # has edges that only ``next_live_edge`` knows
     known = (BEGIN, END)  # and it knows them from the one up to the other: a watermark may be outside, no row is
+    asks_rows = False  # wants to see rows whose edge is known (``row_edges``)
     gapless = True  # every time is in at least one window
     open_start = False  # window_start is null
     longest = 0  # the longest span its arithmetic adds to a time
@@ -68,6 +69,10 @@ class Bound:
 
     def next_live_edge(self, times: Ints, h: int) -> Ints:
         raise NotImplementedError
+
+    def row_edges(self, times: Ints) -> Ints:
+        """The next edge after each row's time; refuses windows that contradict the edges there."""
+        return self.next_live_edge(times, BEGIN)
 
     def listed(self, low: int, high: int, limit: int) -> Ints | None:
         """All edges after ``low`` up to the first one after ``high``; None: only rows tell them, or above ``limit``

@@ -10,11 +10,14 @@ import numpy as np
 from slicing.columns.order import order_by
 from slicing.system.arrays import Ints, Mask
 from slicing.times.measure import Measure
-from slicing.windows.bounds import BEGIN, Bound, Due, no_windows
+from slicing.windows.bounds import BEGIN, LIMIT, Bound, Due, no_windows
 
 _Windows = tuple[tuple[int, int], ...]
 
 MOST = 1 << 16  # slices whose windows are remembered
+FEW_ROWS = 256  # rows whose own windows are asked for: all of a first try; 1 us each
+MOST_SLICES = 1 << 12  # of a batch that are compared with a row of them
+_RULE = "every start and every end of a window must be an edge"
 
 
 class ContextFreeWindow:
@@ -26,7 +29,8 @@ class ContextFreeWindow:
     -------
     ``next_edge(times)``
         for an int64 array, the smallest edge strictly greater than each time. Every start and every end of a
-        window is an edge.
+        window is an edge, so that times without an edge between them have the same windows. A window that
+        contradicts the edges is refused where rows show it.
     ``containing(time)``
         the ``(start, end)`` of every window with ``start <= time < end``; none, one or many.
 
@@ -38,10 +42,10 @@ class ContextFreeWindow:
     >>> import numpy as np
     >>> class Squares(sl.ContextFreeWindow):  # [0, 1), [1, 4), [4, 9) ...
     ...     def next_edge(self, times):
-    ...         return (np.sqrt(np.maximum(times, 0)).astype(np.int64) + 1) ** 2
+    ...         return np.where(times < 0, 0, (np.sqrt(np.maximum(times, 0)).astype(np.int64) + 1) ** 2)
     ...     def containing(self, time):
-    ...         root = int(time**0.5)
-    ...         return [(root**2, (root + 1) ** 2)]
+    ...         root = int(max(time, 0) ** 0.5)
+    ...         return [] if time < 0 else [(root**2, (root + 1) ** 2)]
     >>> rows = pa.table({"t": [1, 2, 5]})
     >>> sl.aggregate(rows, sl.Spec("t", {"w": Squares()}, {"n": sl.count()}))["n"].to_pylist()
     [2, 1]
@@ -58,7 +62,7 @@ class ContextFreeWindow:
 
 
 class BoundUser(Bound):
-    """Any ``ContextFreeWindow`` of a user, asked once for each distinct slice."""
+    """Any ``ContextFreeWindow`` of a user, asked at the end of each distinct slice, and at few rows to compare."""
 
     irregular = True
     gapless = False
@@ -66,17 +70,89 @@ class BoundUser(Bound):
     def __init__(self, window: ContextFreeWindow) -> None:
         self.window = window
         self._held: dict[int, _Windows] = {}
+        self._sure: set[int] = set()  # ends of slices that were compared with a row of them
+        self._begins: dict[int, int] = {}  # by end of a slice: the start of a window within it, which is no edge
+        self._rows = 0  # how many rows were asked about
 
     def _containing(self, times: Sequence[int]) -> list[_Windows]:
         """The windows at each time, asked of the user once, and checked all together: 1500 slices 3.1 -> 1.3 ms."""
         held = self._held
-        new = [time for time in times if time not in held]
+        new = list(dict.fromkeys(time for time in times if time not in held))
         if new:
             if len(held) + len(new) > MOST:
-                held.clear()
+                for known in (held, self._sure, self._begins):
+                    known.clear()
                 new = list(times)
-            held.update(zip(new, self._asked(new), strict=True))
+            asked = self._asked(new)
+            self._check_edges(new, asked)
+            held.update(zip(new, asked, strict=True))
         return [held[time] for time in times]
+
+    def _check_edges(self, times: Sequence[int], given: list[_Windows]) -> None:
+        """Refuse windows that end where no edge is; where one begins so, no row may lie before it in its slice."""
+        found = np.array(list(chain.from_iterable(given)), np.int64).reshape(-1, 2)
+        bounds = np.unique(found)
+        bounds = bounds[(bounds > -LIMIT) & (bounds < LIMIT)]  # where rows may lie
+        edges = self._next_edge(bounds - 1) if bounds.size else bounds
+        ends = set(found[:, 1].tolist())
+        for bound, edge in zip(bounds[edges != bounds].tolist(), edges[edges != bounds].tolist(), strict=True):
+            if bound in ends:
+                time, window = next(
+                    (t, w) for t, windows in zip(times, given, strict=True) for w in windows if w[1] == bound
+                )
+                raise ValueError(
+                    f"{self.window!r}.containing({time}) gave the window [{window[0]}, {bound}), whose end is no edge: "
+                    f"next_edge of {bound - 1} is {edge}; {_RULE}"
+                )
+            self._begins[edge] = max(bound, self._begins.get(edge, bound))
+
+    @property
+    def asks_rows(self) -> bool:  # type: ignore[override]
+        return self._rows < FEW_ROWS
+
+    def row_edges(self, times: Ints) -> Ints:
+        edges = self.next_live_edge(times, BEGIN)
+        if not times.size:
+            return edges
+        some = np.flatnonzero(np.append(True, edges[1:] != edges[:-1]))[:MOST_SLICES]
+        some = np.union1d(some, np.arange(min(times.size, max(FEW_ROWS - self._rows, 0))))
+        self._compare(times[some].tolist(), edges[some].tolist())
+        if self._begins:
+            self._check_before(times, edges)
+        return edges
+
+    def _check_before(self, times: Ints, edges: Ints) -> None:
+        """Refuse rows before a window that begins within their slice, as they would count in it."""
+        ends = np.array(sorted(self._begins), np.int64)
+        starts = np.array([self._begins[end] for end in ends.tolist()], np.int64)
+        at = np.minimum(np.searchsorted(ends, edges), ends.size - 1)
+        before = (ends[at] == edges) & (times < starts[at])
+        if before.any():
+            row = int(before.argmax())
+            start = int(starts[at[row]])
+            raise ValueError(
+                f"{self.window!r} has a window that starts at {start}, which is no edge: next_edge of {start - 1} is "
+                f"{edges[row]}, so that the row at {times[row]} would count in it; {_RULE}"
+            )
+
+    def _compare(self, times: list[int], edges: list[int]) -> None:
+        """Refuse windows of a row that are others than those at the end of its slice."""
+        pairs = [
+            (t, e)
+            for t, e in dict(zip(times, edges, strict=True)).items()
+            if self._rows < FEW_ROWS or e not in self._sure
+        ]
+        if not pairs:
+            return
+        last = self._containing([edge - 1 for _, edge in pairs])
+        for (time, edge), own, others in zip(pairs, self._containing([time for time, _ in pairs]), last, strict=True):
+            if own != others and set(own) != set(others) and time >= self._begins.get(edge, time):
+                raise ValueError(
+                    f"{self.window!r}.containing({time}) gave {list(own)} and containing({edge - 1}) gave "
+                    f"{list(others)}, though next_edge of {time} is {edge}; {_RULE}"
+                )
+        self._rows += len(pairs)
+        self._sure.update(edge for _, edge in pairs)
 
     def _asked(self, times: Sequence[int]) -> list[_Windows]:
         try:

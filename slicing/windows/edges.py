@@ -163,7 +163,8 @@ class EdgeSet:
         Rows have to be looked at if there are more than ``limit`` edges, or if not all edges are known.
         """
         known_from, of_grid, edge = self._next
-        if edge.size and grid == of_grid and known_from <= low and high < edge[0]:
+        known = edge.size and grid == of_grid and known_from <= low and high < edge[0]
+        if known and not any(bound.asks_rows for bound in self.irregular):
             return edge
         edges: Ints | None
         regular = self.regular if not grid else self.regular_width(grid)
@@ -185,13 +186,13 @@ class EdgeSet:
         return self._up_to(low, high, known) if len(known) == len(parts) else None
 
     def _at_rows(self, low: int, high: int, times: Ints, grid: int, limit: int) -> Ints:
-        listed = self._periodic(low, high, grid, limit)
+        listed, own = self._periodic(low, high, grid, limit), [bound.row_edges(times) for bound in self.irregular]
         if listed is None:
             edges = self.next_live(times, BEGIN)
             if grid:
                 edges = np.minimum(edges, times // grid * grid + grid)
             return distinct(edges)
-        return self._up_to(low, high, [listed, *(bound.next_live_edge(times, BEGIN) for bound in self.irregular)])
+        return self._up_to(low, high, [listed, *own])
 
     def _periodic(self, low: int, high: int, grid: int, limit: int) -> Ints | None:
         """The edges of all progressions; None: above ``limit``."""

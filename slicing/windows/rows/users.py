@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from slicing.columns.row_values import in_form, number_form
-from slicing.kernels.walk import CLOSE, CLOSE_BEFORE, OPEN
+from slicing.kernels.walk import CLOSE, CLOSE_BEFORE, OPEN, UNDEFINED
 from slicing.system.arrays import Ints, Mask
 from slicing.windows.bounds import BEGIN, FOREVER
 from slicing.windows.rows.bound_rows import BoundRows
@@ -315,6 +315,11 @@ class _Walk:
             if edges is _ALL:
                 return context, [self.window.closes(i) for i in self.open]
             if isinstance(edges, int | np.integer):
+                if int(edges) & UNDEFINED:
+                    raise ValueError(
+                        f"{self.window!r}.{method} gave the edges {edges}; they must be 0 or a sum of different ones "
+                        f"of self.OPEN ({OPEN}), self.CLOSE ({CLOSE}) and self.CLOSE_BEFORE ({CLOSE_BEFORE})"
+                    )
                 return context, self._edges(int(edges), *end)
             if isinstance(edges, tuple | list) and not end and all(isinstance(e, Edge) for e in edges):
                 return context, edges

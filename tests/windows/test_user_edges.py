@@ -1,0 +1,131 @@
+"""Windows of the user's own that contradict their edges are refused: none gives a wrong count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import slicing as sl
+
+ORIGINS = (0, 1_700_000_000_000_000_000, -(2**62))
+
+
+@dataclass(frozen=True)
+class Between(sl.ContextFreeWindow):
+    """The windows ``extents``, and edges at ``edges`` alone, all from ``origin`` on."""
+
+    extents: tuple[tuple[int, int], ...]
+    edges: tuple[int, ...]
+    origin: int = 0
+
+    def next_edge(self, times: np.ndarray) -> np.ndarray:
+        edges = np.array([*(self.origin + edge for edge in self.edges), 2**63 - 1])
+        return edges[np.searchsorted(edges, times, "right")]
+
+    def containing(self, time: int) -> Iterable[tuple[int, int]]:
+        extents = [(self.origin + start, self.origin + end) for start, end in self.extents]
+        return [extent for extent in extents if extent[0] <= time < extent[1]]
+
+
+def counted(window: Between, times: list[int], batches: int = 1) -> list[int]:
+    rows = pa.table({"t": [window.origin + time for time in times]})
+    op = sl.Operator(sl.Spec("t", {"w": window}, {"n": sl.count()}, watermark=sl.manual()))
+    step = -(-len(times) // batches)
+    for first in range(0, len(times), step):
+        op.push(rows.slice(first, step))
+    return op.flush().windows["n"].to_pylist()
+
+
+@pytest.mark.parametrize("origin", ORIGINS)
+@pytest.mark.parametrize("batches", [1, 3])
+@pytest.mark.parametrize(
+    ("extents", "edges", "said"),
+    [
+        (
+            ((0, 15),),
+            (0, 10, 20),
+            r"containing\(9\) gave the window \[0, 15\), whose end is no edge: next_edge of 14 is 20",
+        ),
+        (((0, 5),), (0, 10, 20), r"containing\(2\) gave the window \[0, 5\), whose end is no edge"),
+        (((5, 20),), (0, 10, 20), r"starts at 5, which is no edge: next_edge of 4 is 10, so that the row at 2 would"),
+        (((5, 8),), (0, 10), r"containing\(6\) gave the window \[5, 8\), whose end is no edge"),
+    ],
+)
+def test_windows_that_contradict_their_edges_are_refused(
+    extents: tuple[tuple[int, int], ...], edges: tuple[int, ...], said: str, batches: int, origin: int
+) -> None:
+    window = Between(extents, edges, origin)
+    if origin:
+        said = ".*no edge"
+    with pytest.raises(ValueError, match=said + ".*every start and every end of a window must be an edge"):
+        counted(window, [2, 6, 12], batches)
+
+
+class Fickle(sl.ContextFreeWindow):
+    """Another window for odd times than for even ones, all between edges."""
+
+    def next_edge(self, times: np.ndarray) -> np.ndarray:
+        return times // 10 * 10 + 10
+
+    def containing(self, time: int) -> Iterable[tuple[int, int]]:
+        start = time // 10 * 10
+        return [(start - 10 * (time % 2), start + 10)]
+
+
+def test_times_without_an_edge_between_them_have_the_same_windows() -> None:
+    with pytest.raises(
+        ValueError, match=r"containing\(12\) gave \[\(10, 20\)\] and containing\(19\) gave \[\(0, 20\)\]"
+    ):
+        sl.aggregate(pa.table({"t": [12, 13]}), sl.Spec("t", {"w": Fickle()}, {"n": sl.count()}))
+
+
+def test_a_start_that_is_no_edge_is_right_as_long_as_no_row_lies_before_it() -> None:
+    window = Between(((5, 10), (12, 20)), (0, 10, 20))
+    assert counted(window, [5, 6, 12, 19]) == [2, 2]
+    assert counted(window, [19, 12, 6, 5], batches=2) == [2, 2]
+    with pytest.raises(ValueError, match="the row at 11 would count in it"):
+        counted(window, [5, 12, 11], batches=3)
+
+
+def test_windows_of_many_rows_and_slices_are_compared_at_few_of_them() -> None:
+    asked: list[int] = []
+
+    class Hours(sl.ContextFreeWindow):
+        def next_edge(self, times: np.ndarray) -> np.ndarray:
+            return times // 3600 * 3600 + 3600
+
+        def containing(self, time: int) -> Iterable[tuple[int, int]]:
+            asked.append(time)
+            return [(time // 3600 * 3600, time // 3600 * 3600 + 3600)]
+
+    op = sl.Operator(sl.Spec("t", {"w": Hours()}, {"n": sl.count()}, watermark=sl.manual()))
+    for first in range(0, 100_000, 10_000):
+        op.push(pa.table({"t": np.arange(first, first + 10_000)}))
+    assert sum(op.flush().windows["n"].to_pylist()) == 100_000
+    assert len(asked) < 256 + 3 * 29
+
+
+@dataclass(frozen=True)
+class Codes(sl.ContextAwareWindow):
+    """Gives the same edges for each row."""
+
+    edges: int
+    plain: bool = False
+
+    def start(self) -> object:
+        return None if self.plain else 0
+
+    def see(self, context: object, time: int) -> tuple[object, int]:
+        return context, self.edges
+
+
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize("edges", [8, -1, 255, 11])
+def test_edges_that_stand_for_nothing_are_refused(edges: int, plain: bool) -> None:
+    spec = sl.Spec("t", {"w": Codes(edges, plain)}, {"n": sl.count()})
+    with pytest.raises(ValueError, match=f"see gave the edges {edges}; they must be 0 or a sum of different ones"):
+        sl.aggregate(pa.table({"t": [1, 2]}), spec)
