@@ -100,7 +100,7 @@ def aggregate(
         raise TypeError(f"aggregate takes the data and a sl.Spec; got {type(spec).__name__}{swapped}")
     wide, kind = check_layout(layout, spec), check_returns(returns, data)
     windows = all_windows(data, spec, threads, between, flag_argument(progress, "progress"))
-    return given_back(widened(windows, spec) if wide else windows, kind)
+    return given_back(widened(windows, spec) if wide else windows, kind, data)
 
 
 def all_windows(

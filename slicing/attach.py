@@ -123,7 +123,7 @@ def attach(data: object, spec: Spec, *, threads: int = 1, returns: str = "arrow"
         at = rows.spread(found)
         for agg in spec.aggs:
             given = given.append_column(names[name, agg], some_of(answers[agg], at))
-    back = given_back(given, kind)
+    back = given_back(given, kind, data)
     if kind == "pandas" and returns == "same":
         back.index = data.index  # type: ignore[attr-defined]
     return back

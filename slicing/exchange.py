@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from slicing import push as flow
 from slicing.closing.output import Output
 from slicing.closing.results import late_rows, none_late
-from slicing.columns.arrow_io import size_of
+from slicing.columns.arrow_io import no_rows, size_of
 from slicing.columns.arrow_out import array_of
 from slicing.columns.keys import KeyTable
 from slicing.columns.sources import one_batch
@@ -379,7 +379,7 @@ def _merged(state: State, arrived: list[_Arrived]) -> tuple[State, Arrivals, lis
 def _in_one_order(state: State, tables: list[pa.Table]) -> pa.RecordBatch:
     """Rows of one batch by time, sequence and then whatever tells them apart."""
     assert state.given is not None
-    rows = pa.concat_tables(tables) if tables else state.given.empty_table()
+    rows = pa.concat_tables(tables) if tables else no_rows(state.given)
     batch = one_batch(rows)
     spec = state.plan.spec
     first = (spec.time, spec.sequence)

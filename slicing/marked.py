@@ -19,7 +19,7 @@ from slicing.columns.key_marks import MOST, KeyMarks
 from slicing.columns.order import distinct
 from slicing.columns.sources import one_batch
 from slicing.columns.typed import column_type
-from slicing.columns.values import NOWHERE, decoded, plain
+from slicing.columns.values import NOWHERE, compared, decoded, plain
 from slicing.lifecycle.by_key import ENDED, home_of, homes, parted, together, told, without_passed
 from slicing.lifecycle.state import State
 from slicing.push import Batch, Changed, Pushed
@@ -152,7 +152,7 @@ def marks_of(state: State, given: object) -> New:
     batch = one_batch(given)
     for name in (*spec.by, spec.time):
         found, allowed = column_type(batch.schema, name), plan.types[name]
-        if decoded(found) != decoded(allowed):
+        if compared(found) != compared(allowed):
             what = "time" if name == spec.time else "key"
             raise TypeError(f"marks: {what} column {name!r} has type {found}; it must be {allowed}, as in the rows")
     time = batch.column(batch.schema.names.index(spec.time))

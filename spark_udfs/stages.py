@@ -23,7 +23,7 @@ from pyspark.cloudpickle import dumps, loads
 
 from slicing import Operator, Output, Spec
 from slicing.closing.wide import widened
-from slicing.columns.arrow_io import together
+from slicing.columns.arrow_io import no_rows, together
 from slicing.exchange import Collector, admit, packed, start, state_of
 from slicing.system.filesystems import filesystem, publish
 from spark_udfs.engines import WINDOWS, engine
@@ -140,7 +140,7 @@ class Job:
         return sent(self)
 
     def rows_schema(self) -> pa.Schema:
-        return self._laid_out(state_of(self.fresh()).plan.result_schema.empty_table()).schema
+        return self._laid_out(no_rows(state_of(self.fresh()).plan.result_schema)).schema
 
     def time_type(self) -> pa.DataType:
         return state_of(self.fresh()).plan.measure.type

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from typing import Any
 
@@ -9,6 +10,7 @@ import pyarrow as pa
 
 from slicing.system.arguments import choice
 
+MANY = 1 << 16  # rows of a pandas frame that are worth threads, whose start takes 0.3 ms
 RETURNS = ("arrow", "same", "polars", "pandas")
 
 
@@ -27,15 +29,36 @@ def check_returns(returns: object, data: object) -> str:
 _FRAMES = (("polars", "DataFrame", "polars"), ("polars", "LazyFrame", "lazy"), ("pandas", "DataFrame", "pandas"))
 
 
-def given_back(table: pa.Table, kind: str) -> Any:
-    """A table as ``check_returns`` says."""
+def given_back(table: pa.Table, kind: str, like: object = None) -> Any:
+    """A table as ``check_returns`` says; ``like``: the data whose columns it has, for what Arrow does not tell."""
     if kind == "arrow":
         return table
     if kind == "pandas":
-        return table.to_pandas()
+        return table.to_pandas(use_threads=table.num_rows >= MANY)
     import polars
 
     # one struct, through the C interface: from_arrow hands even ten rows to Polars' threads, which takes 134 us at the
     # median of a busy machine, and this 80; types and chunks are the same
     frame: Any = polars.Series(table).struct.unnest()
+    if isinstance(like, polars.DataFrame | polars.LazyFrame) and polars.Categorical in frame.dtypes:
+        known = like.collect_schema()
+        enums = {n: known[n] for n, t in frame.schema.items() if t == polars.Categorical and n in known}
+        frame = frame.cast({name: type for name, type in enums.items() if isinstance(type, polars.Enum)})
     return frame.lazy() if kind == "lazy" else frame
+
+
+def with_index(table: pa.Table, given: pa.Schema) -> pa.Table:
+    """Rows of a pandas frame that was read with this schema, told which of their columns are its index."""
+    known = json.loads((given.metadata or {}).get(b"pandas", b"{}"))
+    known["index_columns"] = [name for name in known.get("index_columns", ()) if name in table.column_names]
+    if not known["index_columns"]:
+        return table
+    known["columns"] = [about for about in known["columns"] if about["field_name"] in known["index_columns"]]
+    return table.replace_schema_metadata({b"pandas": json.dumps(known).encode()})
+
+
+def without_index(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Without the columns of a pandas index that has no name."""
+    known = json.loads((batch.schema.metadata or {}).get(b"pandas", b"{}"))
+    unnamed = [about["field_name"] for about in known.get("columns", ()) if about["name"] is None]
+    return batch.select([name for name in batch.schema.names if name not in unnamed]) if unnamed else batch

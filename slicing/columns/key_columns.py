@@ -14,6 +14,7 @@ import pyarrow.types as t
 from slicing.columns.arrow_out import MOST_TEXT, array_of, is_short_decimal
 from slicing.columns.key_tables import NOTHING, ByteTable, WordTable
 from slicing.columns.order import inverse
+from slicing.columns.values import storage_advice
 from slicing.kernels.table import hash_bytes, hash_words, look_up, number_views
 from slicing.system.arrays import Array, Codes, Ints, Mask, Unsigned
 from slicing.system.threads import SHARE, Share
@@ -33,6 +34,7 @@ def check_key_type(name: str, type: pa.DataType) -> None:
         raise TypeError(
             f"by column {name!r} has type {type}, which cannot be a key; allowed are integers, floats, bool, "
             "decimals, dates, times, timestamps, durations, strings, binary and dictionaries of these"
+            + storage_advice(type)
         )
 
 

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slicing.columns import arrow_io
+from slicing.columns.from_frames import of_pandas, of_polars
 from slicing.columns.typed import not_once
 from slicing.columns.values import taken
 
@@ -69,8 +70,9 @@ def batches(data: object, wanted: Wanted = ALL) -> Iterator[pa.RecordBatch]:
         yield from _within(arrow_io.foreign(data), wanted)
 
 
-def one_batch(data: object) -> pa.RecordBatch:
-    """The data as a single batch with all of its columns: what is pushed together is judged together."""
+def one_batch(data: object, wanted: Wanted = ALL) -> pa.RecordBatch:
+    """The data as a single batch, with all of its columns or at least the wanted ones: what is pushed together is
+    judged together."""
     if isinstance(data, pa.RecordBatch):
         return data
     if _is_streamed(data):
@@ -78,7 +80,7 @@ def one_batch(data: object) -> pa.RecordBatch:
             f"push takes one batch of rows; got {type(data).__name__}: push each of its items, or give it to "
             "sl.aggregate as it is"
         )
-    found = list(batches(data))
+    found = list(batches(data, wanted))
     return found[0] if len(found) == 1 else arrow_io.together(found)
 
 
@@ -108,6 +110,10 @@ def _of_table(data: Any, wanted: Wanted) -> Iterator[pa.RecordBatch]:
 
 def _of_reader(data: Any, wanted: Wanted) -> Iterator[pa.RecordBatch]:
     return _within(arrow_io.read(data), wanted)
+
+
+def _of_file_reader(data: Any, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    return _within(_or_empty(map(data.get_batch, range(data.num_record_batches)), data.schema), wanted)
 
 
 def _of_scanner(data: Any, wanted: Wanted) -> Iterator[pa.RecordBatch]:
@@ -192,14 +198,11 @@ def _comparable(value: pa.Scalar) -> int:
 
 
 def _of_pandas(data: Any, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-    names = list(data.columns)
-    if wanted.columns and len(names) > len(wanted.columns) and all(names.count(name) == 1 for name in wanted.columns):
-        data = data[list(wanted.columns)]
-        data.index = range(len(data))
-    name = data.index.name
-    if isinstance(name, str) and name not in names and type(data.index).__name__ == "RangeIndex":
-        data = pa.Table.from_pandas(data, preserve_index=True)  # Arrow leaves this kind out, whatever its name
-    return _within(arrow_io.foreign(data), wanted)
+    return _within(of_pandas(data, wanted.columns), wanted)
+
+
+def _of_polars(data: Any, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    return _within(of_polars(data, wanted.columns), wanted)
 
 
 def _of_lazy_frame(data: Any, wanted: Wanted) -> Iterator[pa.RecordBatch]:
@@ -382,6 +385,8 @@ _SOURCES: list[tuple[Callable[[object], bool], _Open]] = [
     (lambda data: isinstance(data, pa.Table), _of_table),
     (lambda data: isinstance(data, pa.RecordBatchReader), _of_reader),
     (_of_library("pandas", "DataFrame"), _of_pandas),
+    (_of_library("polars", "DataFrame"), _of_polars),
+    (_of_library("pyarrow.ipc", "RecordBatchFileReader"), _of_file_reader),
     (_is_path, _of_path),
     (_of_library("pyarrow.dataset", "Dataset"), _of_dataset),
     (_of_library("pyarrow.dataset", "Scanner"), _of_scanner),

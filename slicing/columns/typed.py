@@ -6,9 +6,11 @@ import zlib
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from slicing.columns.expressions import CannotCompute, Derived, all_computed
 from slicing.columns.lazy import lazy
+from slicing.columns.values import given_out
 
 
 class Columns:
@@ -17,8 +19,15 @@ class Columns:
     Plans of one spec and types share one, in any thread: what it has seen is one value.
     """
 
-    def __init__(self, types: Mapping[str, pa.DataType], derived: Mapping[Derived, str] | None = None) -> None:
-        """``derived``: the columns among them that are computed from the others, and what for."""
+    def __init__(
+        self,
+        types: Mapping[str, pa.DataType],
+        derived: Mapping[Derived, str] | None = None,
+        decoded: Sequence[str] = (),
+    ) -> None:
+        """``derived``: the columns among them that are computed from the others, and what for; ``decoded``: those of
+        dictionaries that are read as their values."""
+        self._decoded = decoded
         self._derived = derived or {}
         self._types = {name: type for name, type in types.items() if name not in self._derived}
         self._seen: tuple[pa.Schema | None, list[int]] = None, []  # a schema, and their places in it
@@ -34,6 +43,8 @@ class Columns:
             places = [schema.get_field_index(name) for name in self._types]
             self._seen = schema, places
         columns = dict(zip(self._types, map(batch.column, places), strict=True))
+        for name in self._decoded:
+            columns[name] = columns[name].dictionary_decode()
         return batch, columns | self._computed(batch) if self._derived else columns
 
     def _computed(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:
@@ -86,6 +97,22 @@ def column_type(schema: pa.Schema, name: str) -> pa.DataType:
     if len(found) != 1:
         raise ValueError(not_once(name, schema.names))
     return schema.field(found[0]).type
+
+
+def in_result_types(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A batch whose columns have the types of results, each with a name of its own."""
+    fields, columns = [], []
+    for field, column in zip(batch.schema, batch.columns, strict=True):
+        type = column_type(batch.schema, field.name)
+        if pa.types.is_run_end_encoded(type):
+            column, type = pc.run_end_decode(column), type.value_type
+        type = given_out(type)
+        if column.type != type and pa.types.is_dictionary(type):
+            values = column.dictionary.cast(type.value_type)
+            column = pa.DictionaryArray.from_arrays(column.indices, values, ordered=type.ordered)
+        fields.append(field.with_type(type))
+        columns.append(column if column.type == type else column.cast(type))
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields, batch.schema.metadata))
 
 
 def not_once(name: str, names: Sequence[str]) -> str:

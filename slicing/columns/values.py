@@ -106,6 +106,22 @@ def taken(batch: pa.RecordBatch, rows: Ints) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([take(c) for c in batch.columns], schema=batch.schema)
 
 
+def compared(type: pa.DataType) -> pa.DataType:
+    """What values of a key are compared as: text and binary of any width, of dictionaries their values."""
+    value, t = decoded(type), pa.types
+    if t.is_string(value) or t.is_large_string(value) or t.is_string_view(value):
+        return pa.string()
+    binary = t.is_binary(value) or t.is_large_binary(value) or t.is_binary_view(value)
+    return pa.binary() if binary else value
+
+
+def storage_advice(type: pa.DataType) -> str:
+    """What to do with a column of an extension type, such as of UUIDs."""
+    if not isinstance(type, pa.BaseExtensionType):
+        return ""
+    return f"; its values are stored as {type.storage_type}: cast the column to that, or to text"
+
+
 def decoded(type: pa.DataType) -> pa.DataType:
     """The type of the values of a dictionary column; any other type itself."""
     return type.value_type if pa.types.is_dictionary(type) else type
@@ -145,6 +161,7 @@ class ValueType:
         raise TypeError(
             f"column {column!r} has type {type}, which cannot be aggregated; allowed are integers, floats, bool, "
             "decimals up to 38 digits, dates, times, timestamps, durations, strings, binary, structs and lists"
+            + storage_advice(type)
             + ("; where there are no values yet, cast it to the type they will have" if t.is_null(type) else "")
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from inspect import signature
 from typing import Any, TypeVar
 
-from slicing.columns.frames import check_returns, given_back
+from slicing.columns.frames import check_returns, given_back, with_index, without_index
 from slicing.columns.sources import one_batch
 from slicing.joins.operator import JoinOperator
 from slicing.joins.spec import JoinSpec
@@ -36,7 +36,8 @@ def join(
     threads : int
         Threads that share the work.
     returns : str
-        ``"arrow"``, ``"polars"``, ``"pandas"``, or ``"same"``: what the left data came in.
+        ``"arrow"``, ``"polars"``, ``"pandas"``, or ``"same"``: what the left data came in. An index of the left data in
+        pandas that is no mere range stays the index; the right one is left out, unless it has a name.
 
     Returns
     -------
@@ -55,7 +56,9 @@ def join(
     """
     patient = seeing_all("join", JoinSpec, spec, arguments)
     kind = check_returns(returns, left)
-    return given_back(JoinOperator(patient, threads=threads).whole(one_batch(left), one_batch(right)), kind)
+    first, second = one_batch(left), without_index(one_batch(right))
+    found = JoinOperator(patient, threads=threads).whole(first, second)
+    return given_back(with_index(found, first.schema), kind, left) if kind != "arrow" else found
 
 
 def seeing_all(function: str, kind: type[Asking], spec: Asking | None, arguments: dict[str, Any]) -> Asking:

@@ -10,7 +10,7 @@ from slicing.columns.key_marks import KeyMarks
 from slicing.columns.keys import KeyTable
 from slicing.columns.sources import one_batch
 from slicing.columns.typed import column_type
-from slicing.columns.values import plain
+from slicing.columns.values import compared, plain
 from slicing.joins.arrivals import Timed, comparable
 from slicing.joins.plan import SidePlan, TwoSides
 from slicing.joins.within import MOST
@@ -30,7 +30,7 @@ def marks_of(plan: TwoSides, side: SidePlan, keys: KeyTable | None, data: object
     batch = one_batch(data)
     time = batch.column(batch.schema.names.index(_checked(batch.schema, side, argument)))
     for name, type in zip(side.on, side.keys, strict=True):
-        if column_type(batch.schema, name) != type:
+        if compared(column_type(batch.schema, name)) != compared(type):
             found = batch.schema.field(name).type
             raise TypeError(f"{argument}: key column {name!r} has type {found}; it must be {type}, as in the rows")
     missing = time.is_null().to_numpy(zero_copy_only=False)

@@ -19,6 +19,7 @@ from slicing.columns.arrow_io import no_rows, one_piece
 from slicing.columns.arrow_out import array_of
 from slicing.columns.dictionaries import coded, unordered
 from slicing.columns.sources import one_batch
+from slicing.columns.typed import in_result_types
 from slicing.joins.seen import Seen, key_types
 from slicing.joins.snapshot import read_parts, write_parts
 from slicing.operator import Operator
@@ -171,7 +172,7 @@ class Distinct:
 
     def push(self, data: object) -> DistinctOutput:
         """Take rows; give those that are known to stay."""
-        given = one_batch(data)
+        given = in_result_types(one_batch(data))
         pushed = self._operator.push(_packed(self.spec, given, self._arrived))
         self._columns = self._columns or given.schema
         out = self._output(pushed)
@@ -274,7 +275,7 @@ def distinct(
     """
     spec = DistinctSpec(on, time, within, keep, sequence, manual())
     op = Distinct(spec)
-    given = one_batch(data)
+    given = in_result_types(one_batch(data))
     found = [out.rows for out in (op.push(given), op.flush()) if out.rows.num_rows]
     return found[0] if found else pa.Table.from_batches([given]).slice(0, 0)
 
@@ -298,8 +299,9 @@ def _unpacked(windows: pa.Table) -> pa.Table:
         return pa.table({})
     rows = windows[ROW]
     if LEAST in windows.column_names:  # a row that has no earlier one within the span; of equal ones the first
-        alone = pa.compute.equal(windows[LEAST], windows["window_end"])
-        rows = rows.filter(alone)
+        alone = pa.compute.equal(one_piece(windows[LEAST]), one_piece(windows["window_end"]))
+        # in one piece, as Arrow crashes on no pieces of structs that hold an extension type of structs
+        rows = pa.chunked_array([one_piece(rows).filter(alone)])
         place = _columns(rows, PLACE)[PLACE].to_numpy()
         rows = rows.take(array_of(np.sort(np.unique(place, return_index=True)[1])))
     return _columns(rows)

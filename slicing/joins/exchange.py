@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slicing.columns.arrow_io import size_of, together
+from slicing.columns.arrow_io import empty, size_of, together
 from slicing.columns.keys import KeyTable
 from slicing.columns.sources import one_batch
 from slicing.columns.values import taken
@@ -342,7 +342,7 @@ def _moved(state: JoinState, side: SidePlan, others: list[Progress], prompt: boo
 def _in_one_order(side: SidePlan, batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     """Rows of one batch by time, and where times are equal by whatever tells the rows apart."""
     if not batches:
-        return one_batch(side.schema.empty_table())
+        return empty(side.schema)
     batch = together(batches)
     batches.clear()  # they are no longer needed, and as large
     time = side.measure.words(batch.column(side.time))

@@ -11,6 +11,8 @@ import pyarrow as pa
 from slicing.columns.arrow_io import no_rows
 from slicing.columns.arrow_out import texts
 from slicing.columns.sources import one_batch
+from slicing.columns.typed import in_result_types
+from slicing.columns.values import compared
 from slicing.query.watermark import Progress, Seen, Watermark
 from slicing.system.arguments import says_arguments
 from slicing.times.durations import parse_span
@@ -93,9 +95,9 @@ class Union:
             If the union has no such source, columns are others than those of the first rows, or a time is null.
         """
         self._check_source(source)
-        batch = one_batch(data)
+        batch = in_result_types(one_batch(data))
         schema, measure = self._known(batch)
-        batch = batch.select(schema.names).cast(schema)
+        batch = _alike(batch, schema)
         column = batch.column(self.time)
         if column.null_count:
             raise ValueError(f"time column {self.time!r} of source {source!r} has null times; drop or fill them")
@@ -132,15 +134,10 @@ class Union:
         """The columns of all rows; their order does not matter."""
         names = batch.schema.names
         if self._schema is not None and self._measure is not None:
-            other = {
-                n
-                for n in self._schema.names
-                if n not in names or batch.schema.field(n).type != self._schema.field(n).type
-            }
-            other |= set(names) - set(self._schema.names)
+            other = _unlike(batch.schema, self._schema)
             if other:
                 raise ValueError(
-                    f"the sources of a union must have the same columns; {sorted(other)[0]!r} is not alike: "
+                    f"the sources of a union must have the same columns; {other[0]!r} is not alike: "
                     f"{dict(zip(names, map(str, batch.schema.types), strict=True))} after "
                     f"{dict(zip(self._schema.names, map(str, self._schema.types), strict=True))}"
                 )
@@ -181,7 +178,8 @@ def union(tables: Iterable[object]) -> pa.Table:
     Parameters
     ----------
     tables : iterable of tables
-        Anything with the Arrow C interface. The order of columns does not matter.
+        Anything with the Arrow C interface. The order of columns does not matter, nor the width of text:
+        frames of pandas and Polars go together.
 
     Examples
     --------
@@ -190,17 +188,30 @@ def union(tables: Iterable[object]) -> pa.Table:
     >>> sl.union([pa.table({"t": [1], "v": [2]}), pa.table({"v": [4], "t": [3]})]).to_pylist()
     [{'t': 1, 'v': 2}, {'t': 3, 'v': 4}]
     """
-    batches = [one_batch(data) for data in tables]
+    batches = [in_result_types(one_batch(data)) for data in tables]
     if not batches:
         raise ValueError("union takes at least one table; got none")
     first = batches[0].schema
     for position, batch in enumerate(batches):
-        if dict(zip(batch.schema.names, batch.schema.types, strict=True)) != dict(
-            zip(first.names, first.types, strict=True)
-        ):
+        if _unlike(batch.schema, first):
             raise ValueError(
                 f"the tables of a union must have the same columns; table {position} has "
                 f"{', '.join(f'{f.name} ({f.type})' for f in batch.schema)}, the first one "
                 f"{', '.join(f'{f.name} ({f.type})' for f in first)}"
             )
-    return pa.Table.from_batches([batch.select(first.names).cast(first) for batch in batches])
+    return pa.Table.from_batches([_alike(batch, first) for batch in batches])
+
+
+def _unlike(schema: pa.Schema, first: pa.Schema) -> list[str]:
+    """The columns that only one of them has, or that have other types; text of any width is of one type."""
+
+    def types(some: pa.Schema) -> set[tuple[str, pa.DataType]]:
+        alike = pa.string(), pa.binary()
+        found = ((field.name, field.type, compared(field.type)) for field in some)
+        return {(n, c if c in alike and not pa.types.is_dictionary(t) else t) for n, t, c in found}
+
+    return sorted({name for name, _ in types(schema) ^ types(first)})
+
+
+def _alike(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    return batch.select(schema.names).cast(schema)

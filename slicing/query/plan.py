@@ -84,15 +84,16 @@ class Plan:
         self._made_alike: dict[str, Any] = {}
         self.policy = policy
         self.arrival = arrival  # False: rows come in no order, and ties go to the smaller value
-        types = {name: column_type(schema, name) for name in spec.columns()}
+        given = {name: column_type(schema, name) for name in spec.columns()}
+        types = given | {name: pa.bool_() for name, type in given.items() if _is_flag(type) and name not in spec.by}
         self.derived = spec.derived()
-        types |= _derived_types(types, self.derived)
+        types |= _derived_types(given, self.derived)
         if isinstance(spec.time, ProcessingTime):
             self.measure = Measure.of(pa.timestamp("us", "UTC"), "processing time")
         else:
             self.measure = Measure.of(types[spec.time], spec.time)
         self.types = types
-        self.columns = Columns(types, self.derived)
+        self.columns = Columns(types | given, self.derived, [name for name in given if types[name] != given[name]])
         self.unlike = frozenset(name for name, type in types.items() if not is_plain(type))
         self.key_types = [types[name] for name in spec.by]
         for name in spec.by:
@@ -210,6 +211,7 @@ class Plan:
         """The aggregates, the partials they are read from, and the columns these are made of."""
         signed = self.spec.op is not None
         through = partial(changelog.taken_back, types=types) if signed else None
+        _check_categories(self.spec, types)
         self.aggs = _narrowed({n: a.bind(types, through) for n, a in self.spec.aggs.items()})
         if not self.arrival:
             _check_ties(self.spec, self.aggs)
@@ -644,6 +646,26 @@ def _like(spec: Spec, arrival: bool, types: tuple[tuple[str, pa.DataType], ...],
 
 T = TypeVar("T")
 P = ParamSpec("P")
+
+
+def _is_flag(type: pa.DataType) -> bool:
+    """Whether it is a dictionary of booleans, which is read as booleans."""
+    return pa.types.is_dictionary(type) and pa.types.is_boolean(type.value_type)
+
+
+BY_ORDER = frozenset({"min", "max", "min_count", "max_count", "argmin", "argmax", "top_k"})
+
+
+def _check_categories(spec: Spec, types: dict[str, pa.DataType]) -> None:
+    """Refuse to compare the values of categories that have an order of their own."""
+    for agg in spec.parts():
+        type = types.get(agg.column) if agg.column is not None and agg.function in BY_ORDER else None
+        if type is not None and pa.types.is_dictionary(type) and type.ordered:
+            raise TypeError(
+                f"{agg!r} compares values, and column {agg.column!r} has categories in an order of their own ({type}), "
+                "which results of several batches would not keep; give it as numbers (pandas: frame[column].cat.codes, "
+                "Polars: pl.col(column).to_physical()), or cast it to its values to compare these"
+            )
 
 
 def _derived_types(types: Mapping[str, pa.DataType], derived: Mapping[Derived, str]) -> dict[str, pa.DataType]:

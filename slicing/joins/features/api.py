@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from slicing.columns.frames import check_returns, given_back
-from slicing.columns.sources import one_batch
+import pyarrow as pa
+
+from slicing.columns.frames import check_returns, given_back, with_index
+from slicing.columns.sources import Wanted, one_batch
 from slicing.joins.api import seeing_all
 from slicing.joins.features.operator import FeatureOperator
+from slicing.joins.features.plan import over_events
 from slicing.joins.features.spec import FeatureSpec
 from slicing.system.arguments import says_arguments
 
@@ -31,7 +34,8 @@ def features(
     spec : FeatureSpec, optional
         The query; or give its arguments (``on=``, ``time=``, ``ranges=``, ``aggs=`` ...) instead.
     returns : str
-        ``"arrow"``, ``"polars"``, ``"pandas"``, or ``"same"``: what the labels came in.
+        ``"arrow"``, ``"polars"``, ``"pandas"``, or ``"same"``: what the labels came in. A frame of pandas keeps its
+        index.
     threads : int
         How many share the work.
 
@@ -57,4 +61,19 @@ def features(
     """
     patient = seeing_all("features", FeatureSpec, spec, arguments)
     kind = check_returns(returns, labels)
-    return given_back(FeatureOperator(patient, threads=threads).whole(one_batch(labels), one_batch(events)), kind)
+    asked = one_batch(labels)
+    found = FeatureOperator(patient, threads=threads).whole(asked, _read(events, patient))
+    if kind == "arrow":
+        return found
+    back = given_back(with_index(found, asked.schema), kind, labels)
+    if kind == "pandas" and returns == "same":
+        time = asked.column(patient.time[0])
+        back.index = labels.index[time.is_valid().to_numpy(zero_copy_only=False)]  # type: ignore[attr-defined]
+    return back
+
+
+def _read(events: object, spec: FeatureSpec) -> pa.RecordBatch:
+    """The columns of the events that the spec reads."""
+    names = tuple(dict.fromkeys([*(pair[1] for pair in spec.on), *over_events(spec).columns()]))
+    batch = one_batch(events, Wanted(names))
+    return batch.select(names) if all(batch.schema.names.count(name) == 1 for name in names) else batch

@@ -76,9 +76,7 @@ class FeaturePlan(TwoSides):
 
     def _aggregates(self, side: EventPlan) -> Plan:
         """The aggregates as those of a stream that is one window: their partials, and how they are read."""
-        spec = self.spec
-        aggs = dict(zip(map(str, range(len(spec.aggs))), spec.aggs.values(), strict=True))
-        asked = Spec(side.time, {"all": whole()}, aggs, sequence=spec.sequence, on_overflow=spec.on_overflow)
+        asked = over_events(self.spec)
         types = pa.schema([(name, given_back(column_type(side.schema, name))) for name in side.schema.names])
         plan = Plan.of(asked, types, policy=self.policy)
         side.asks(list(plan.row_columns), plan.derived)
@@ -98,6 +96,12 @@ class FeaturePlan(TwoSides):
                 )
             fields.append(pa.field(name, by_agg[agg]))
         return pa.schema(fields)
+
+
+def over_events(spec: FeatureSpec) -> Spec:
+    """The aggregates, numbered, as those of the events in one window."""
+    aggs = dict(zip(map(str, range(len(spec.aggs))), spec.aggs.values(), strict=True))
+    return Spec(spec.time[RIGHT], {"all": whole()}, aggs, sequence=spec.sequence, on_overflow=spec.on_overflow)
 
 
 def of_fixed_size(aggs: Plan) -> bool:
