@@ -115,7 +115,7 @@ def _as_it_is(b: list[Block], pools: Pools) -> Block:
 
 def _undone(kind: UserWords, b: list[Ints]) -> Ints:
     added, taken = np.array(b[0], order="C"), np.ascontiguousarray(b[1])
-    kind.functions.kernels(kind.forms).undone(added, added.view(np.float64), taken, taken.view(np.float64))
+    kind.functions.run("undone", kind.forms, added, added.view(np.float64), taken, taken.view(np.float64))
     return added
 
 

@@ -43,8 +43,8 @@ class UserWords:
 
     def lifted(self, lane: Lane, rows: Lifting) -> Ints:
         block = self.functions.empty(rows.cells)
-        kernels = self.functions.kernels(self.forms)
-        kernels.scatter(rows.cell(), rows.valid, *rows.feeds, block, block.view(np.float64))
+        feeds = rows.feeds
+        self.functions.run("scatter", self.forms, rows.cell(), rows.valid, *feeds, block, block.view(np.float64))
         return block
 
     def merged(self, lane: Lane, into: Ints, size: int, older: Ints, newer: Ints) -> Ints:
@@ -60,7 +60,7 @@ class UserWords:
             return self.ranges(block, combinations())
         answer = self.functions.empty(first.size)
         floats = answer.view(np.float64), block.view(np.float64)
-        self.functions.kernels(self.forms).slide(first, last, answer, floats[0], block, floats[1])
+        self.functions.run("slide", self.forms, first, last, answer, floats[0], block, floats[1])
         return answer
 
     def ranges(self, block: Ints, plan: Combinations) -> Ints:
@@ -75,7 +75,7 @@ class UserWords:
 
     def combine(self, into: Ints, source: Ints, out: Ints, cells: Ints, ordered: bool = False) -> None:
         floats = out.view(np.float64), cells.view(np.float64)
-        self.functions.kernels(self.forms).merge(into, source, ordered, out, floats[0], cells, floats[1])
+        self.functions.run("merge", self.forms, into, source, ordered, out, floats[0], cells, floats[1])
 
 
 def _folded(kind: UserWords, rows: Lists, keyed: Sequence[bool]) -> Ints:
@@ -86,8 +86,7 @@ def _folded(kind: UserWords, rows: Lists, keyed: Sequence[bool]) -> Ints:
         if is_key:
             items = items.copy() if items is rows.items else items
             items[:, 3 + k] = word_floats(np.ascontiguousarray(items[:, 3 + k])).view(np.int64)
-    kernels = kind.functions.kernels(kind.forms)
-    kernels.fold(rows.at, items, items.view(np.float64), block, block.view(np.float64))
+    kind.functions.run("fold", kind.forms, rows.at, items, items.view(np.float64), block, block.view(np.float64))
     return block
 
 
@@ -127,7 +126,7 @@ def _bind(agg: Aggregate, value: ValueType, columns: Mapping[str, pa.DataType]) 
     def lowered(block: Ints) -> Lowered:
         type = functions.result()
         out = np.zeros(len(block), type.to_pandas_dtype())
-        functions.kernels(forms).lowered(block, block.view(np.float64), out)
+        functions.run("lowered", forms, block, block.view(np.float64), out)
         empty = block[:, 0] == 0
         return Lowered(array_of(out, empty), None)
 

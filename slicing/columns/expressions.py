@@ -93,6 +93,9 @@ class CannotCompute(ValueError):
         self.derived = derived
         text = str(error).partition("\n")[0]
         cure = "; pc.divide(a, b) gives inf for floats" if "divide by zero" in text else ""
+        if text == "overflow":
+            wider = f"sl.col({derived.fields[0]!r}).cast('int64')"
+            cure = f": the type of its columns is too narrow; compute in a wider one, such as {wider}, or 'float64'"
         super().__init__(f"{derived} cannot be computed: {text}{cure}")
 
 

@@ -91,6 +91,9 @@ class DistinctSpec:
             )
         watermark = Bounded(0) if watermark is None else watermark
         given = (on,) if isinstance(on, str) else tuple(on)
+        for name in given:
+            if name in ("window", "window_start", "window_end"):
+                raise ValueError(f"on: column {name!r} has the name of a column that windows have; rename it")
         values = {"on": given, "time": time, "within": within, "keep": keep, "sequence": sequence}
         for name, value in {**values, "watermark": watermark}.items():
             object.__setattr__(self, name, value)

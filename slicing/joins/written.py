@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 from slicing.query.written import (
@@ -50,8 +49,6 @@ def feature_arguments(text: str | PathLike[str], known: Sequence[str]) -> dict[s
 
 
 def _arguments(text: str | PathLike[str], known: Sequence[str], needed: Sequence[str]) -> dict[str, Any]:
-    if not isinstance(text, str):
-        text = Path(text).read_text(encoding="utf-8")
     found = loaded(text, known)
     for name in needed:
         if name not in found:

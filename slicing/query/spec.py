@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 from slicing.aggregates.aggregate import Aggregate, Formula
@@ -335,8 +334,6 @@ class Spec:
         """  # noqa: E501
         from slicing.query.written import arguments
 
-        if not isinstance(text, str):
-            text = Path(text).read_text(encoding="utf-8")
         return cls(**{"time": processing_time(), **arguments(text)})
 
     def _values(self) -> dict[str, Any]:

@@ -15,6 +15,8 @@ import tomllib
 import zoneinfo
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
+from os import PathLike
+from pathlib import Path
 from types import EllipsisType, FunctionType, ModuleType
 from typing import Any
 
@@ -25,6 +27,7 @@ import pyarrow.compute as pc
 from slicing.aggregates import builtin, holistic, sketches
 from slicing.aggregates.aggregate import Formula
 from slicing.query import triggers, watermark
+from slicing.system.arguments import says_arguments
 from slicing.times.durations import Duration
 from slicing.windows import builtin as between_edges
 from slicing.windows.builtin import Window
@@ -144,15 +147,19 @@ class _Reader:
             case ast.Attribute() if ast.unparse(node) == "datetime.timezone.utc":
                 return datetime.UTC
             case ast.Call(func=function, args=args, keywords=keywords) if all(k.arg for k in keywords):
-                call = self._called(function)
-                return call(*map(self.read, args), **{str(k.arg): self.read(k.value) for k in keywords})
+                call, names = self._called(function), [str(k.arg) for k in keywords]
+                for name in names:
+                    if names.count(name) > 1:
+                        raise ValueError(f"{ast.unparse(function)} has got {name!r} twice")
+                values = [self.read(k.value) for k in keywords]
+                return call(*map(self.read, args), **dict(zip(names, values, strict=True)))
         raise ValueError(f"{ast.unparse(node)} is none of the calls, columns and values that a spec is written with")
 
     def _called(self, function: ast.expr) -> Callable[..., Any]:
         name = ast.unparse(function)
         plain = name.removeprefix("sl.")
         if plain in self.known:
-            return self.known[plain]
+            return says_arguments(self.known[plain])
         if name in _LITERALS:
             return _LITERALS[name]
         if name.startswith("pc.") and name[3:] in pc.list_functions() and hasattr(pc, name[3:]):
@@ -168,8 +175,12 @@ class _Reader:
         raise ValueError(f"{name} is not known; {hint}")
 
 
-def loaded(text: str, known: Sequence[str]) -> dict[str, Any]:
+def loaded(text: str | PathLike[str], known: Sequence[str]) -> dict[str, Any]:
     """What TOML says, of these keys."""
+    if isinstance(text, PathLike):
+        text = Path(text).read_text(encoding="utf-8")
+    if not isinstance(text, str):
+        raise TypeError(f"the spec must be TOML text, or the pathlib.Path of a file of it; got {text!r}")
     try:
         found = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -183,7 +194,7 @@ def loaded(text: str, known: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-def arguments(text: str) -> dict[str, Any]:
+def arguments(text: str | PathLike[str]) -> dict[str, Any]:
     """The arguments of the spec that TOML says."""
     found = loaded(text, _KEYS)
     for table, example in (("windows", "minute = \"tumbling('1m')\""), ("aggs", 'n = "count()"')):

@@ -85,6 +85,16 @@ class Functions:
             _KERNELS[key] = compiled(*self.jitted, forms, self.state, self.source)
         return _KERNELS[key]
 
+    def run(self, kernel: str, forms: str, *arguments: Any) -> None:
+        """Run a loop of ``kernels``; what the user's functions cannot do with the data says whose they are."""
+        try:
+            getattr(self.kernels(forms), kernel)(*arguments)
+        except (ArithmeticError, LookupError, ValueError) as error:
+            raise ValueError(
+                f"udaf {self.name!r}: {_CALLED[kernel]} cannot be computed of these rows: {error}; let it give a value "
+                "there, such as math.nan, or leave such rows out with .where"
+            ) from None
+
     @property
     def evicts(self) -> bool:
         """Whether what leaves a window is taken away again: floats would keep a trace of it."""
@@ -113,6 +123,15 @@ class Functions:
             (block.view(np.float64) if state == "float64" else block)[:, k + 1] = value
         return block
 
+
+_CALLED = {  # by which loop
+    "scatter": "lift or combine",
+    "merge": "combine",
+    "fold": "lift or combine",
+    "lowered": "lower",
+    "slide": "combine or invert",
+    "undone": "invert",
+}
 
 # Compiled and checked once a process, however often a spec is built or unpickled.
 _JITTED: dict[str, tuple[Any, Any, Any, Any]] = {}

@@ -191,6 +191,26 @@ def test_wrong_ones_are_refused(changed: dict, message: str) -> None:
     assert str(error.value).startswith(message), str(error.value)
 
 
+FAILS = {
+    "lift": ({"lift": lambda x: 1.0 / x, "commutative": True}, [2.0, 0.0], "lift or combine"),
+    "in order": ({"lift": lambda x: 1.0 / x}, [2.0, 0.0], "lift or combine"),
+    "lower": ({"lower": lambda s: 1.0 / s, "commutative": True}, [2.0, -2.0], "lower"),
+}
+
+
+@pytest.mark.parametrize(("changed", "values", "named"), FAILS.values(), ids=FAILS)
+def test_what_cannot_be_computed_of_the_data_names_the_aggregate(changed: dict, values: list, named: str) -> None:
+    agg = sl.udaf("u", **{**ADD, "state": ["float64"], **changed})
+    op = sl.Operator(sl.Spec("t", {"w": sl.tumbling(10)}, {"x": agg}))
+    op.push(pa.table({"t": [1], "v": [4.0]}))
+    before = op.snapshot()
+    with pytest.raises(
+        ValueError, match=f"^udaf 'u': {named} cannot be computed of these rows: division by zero; let "
+    ):
+        op.push(pa.table({"t": [12, 13, 40], "v": [*values, 1.0]}))
+    assert op.snapshot() == before
+
+
 def modular(**changed: Any) -> sl.Aggregate:
     given: dict[str, Any] = {
         "lift": lambda x: x,

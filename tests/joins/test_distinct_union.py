@@ -128,6 +128,8 @@ def test_columns_of_extension_types_come_along(keep: str, tags: pa.Array) -> Non
 
 
 def test_what_distinct_refuses() -> None:
+    with pytest.raises(ValueError, match="on: column 'window' has the name of a column that windows have; rename it"):
+        sl.DistinctSpec(["id", "window"], "t", sl.tumbling(5))
     with pytest.raises(ValueError, match="keep='last' needs a window"):
         sl.DistinctSpec("id", "t", 5, "last")
     with pytest.raises(ValueError, match="keep='any' needs a window"):

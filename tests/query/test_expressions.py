@@ -363,13 +363,20 @@ REFUSED = {
     "query(sl.sum(sl.col('none') * 2))": "ValueError: column 'none' is missing in the data; its columns are t, a, s",
     "query(sl.count().where(sl.col('a') + 1))": "TypeError: sl.count().where(sl.col('a') + 1): where takes a boolean",
     "query(sl.sum(sl.col('a') / 0))": "ValueError: sl.sum(sl.col('a') / 0): sl.col('a') / 0 cannot be computed: div",
+    "query(sl.sum(sl.col('i') * sl.col('i')))": (
+        "ValueError: sl.sum(sl.col('i') * sl.col('i')): sl.col('i') * sl.col('i') cannot be computed: overflow: the "
+        "type of its columns is too narrow; compute in a wider one, such as sl.col('i').cast('int64'), or 'float64'"
+    ),
     "query(sl.max('s') / 2)": "TypeError: sl.max('s') / 2: string / int64 is not defined; arithmetic takes aggregat",
     "query(sl.max('s') - sl.max('a'))": "TypeError: sl.max('s') - sl.max('a'): string - int64 is not defined; arithm",
 }
 
 
 def query(agg):
-    return sl.aggregate(pa.table({"t": [1], "a": [2], "s": ["x"]}), sl.Spec("t", {"w": sl.whole()}, {"x": agg}))
+    tiny = pa.array([100], pa.int8())
+    return sl.aggregate(
+        pa.table({"t": [1], "a": [2], "s": ["x"], "i": tiny}), sl.Spec("t", {"w": sl.whole()}, {"x": agg})
+    )
 
 
 @pytest.mark.parametrize("code", REFUSED)

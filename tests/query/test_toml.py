@@ -187,6 +187,11 @@ REFUSED = {
         "windows.w = \"tumbling('1m', 1, 2, 3)\": sl.tumbling takes at most 2 arguments without a name (size, offset)",
     ),
     "unknown argument": ({"w": "tumbling(sise='1m')"}, "sl.tumbling has no argument 'sise'; did you mean size?"),
+    "twice": (
+        {"a": "count().where(flag='x', flag='y')"},
+        "aggs.a = \"count().where(flag='x', flag='y')\": count().where has got 'flag' twice",
+    ),
+    "by place and name": ({"a": "sum('x', column='y')"}, "sl.sum has got 'column' twice, by its place and by its name"),
     "an aggregate": ({"w": "count()"}, "count is not known; known are calendar, col, cumulate"),
     "code": ({"a": "__import__('os').system('true')"}, "is not known"),
     "attribute": ({"a": "sum.__globals__"}, "is none of the calls, columns and values"),
@@ -206,6 +211,15 @@ def test_what_is_refused(change, said):
     with pytest.raises((TypeError, ValueError)) as refused:
         sl.Spec.from_toml(text)
     assert said in str(refused.value)
+
+
+@pytest.mark.parametrize("kind", [sl.Spec, sl.JoinSpec, sl.FeatureSpec])
+@pytest.mark.parametrize("given", [None, 5, b"x"])
+def test_what_is_no_text_is_refused(kind, given):
+    with pytest.raises(
+        TypeError, match=r"the spec must be TOML text, or the pathlib.Path of a file of it; got (N|5|b')"
+    ):
+        kind.from_toml(given)
 
 
 def test_tables_are_needed_and_entries_are_text():
