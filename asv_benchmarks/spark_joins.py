@@ -1,6 +1,6 @@
 """``python asv_benchmarks/spark_joins.py``: joins and features on Spark, beside Spark's own plans for them, in one run.
 
-Seconds of a batch query from a Parquet file to the sink ``noop``: the least of some rounds in which all ways take
+Seconds of a batch query from Parquet files to the sink ``noop``: the least of some rounds in which all ways take
 turns, after a first one that is not counted. All ways give the same rows. Spark's own are a join as one writes it, one
 by buckets of time (each left row in the two that its band reaches), and windows over the union of labels and events.
 """
@@ -53,9 +53,11 @@ class Input:
         return self.spark.read.parquet(self._written(side, self.rows if rows is None else rows))
 
     def _written(self, side: str, rows: int) -> str:
-        path = f"{self.base}/{side}-{rows}-{self.keys}.parquet"
+        """A folder with a file for each partition: of one file Spark would give a task three quarters."""
+        path = f"{self.base}/{side}-{rows}-{self.keys}"
         if os.path.exists(path):
             return path
+        os.mkdir(path)
         rng = np.random.default_rng([len(side), rows])
         times = BEGIN + np.sort(rng.integers(0, SPAN, rows))
         number, value = SIDES[side]
@@ -67,7 +69,9 @@ class Input:
                 value: rng.integers(0, 1000, rows),
             }
         )
-        pq.write_table(table, path, row_group_size=max(rows // 4, 1))
+        size = -(-rows // self.partitions)
+        for number in range(self.partitions):
+            pq.write_table(table.slice(number * size, size), f"{path}/{number}.parquet")
         return path
 
 
@@ -128,16 +132,27 @@ def features(data: Input) -> Ways:
         tables = data.frame("labels", data.rows // 10), data.frame("events")
         return window_features(*tables, spec, partitions=data.partitions, pieces=1).select(names)
 
-    def grouped() -> DataFrame:
-        labels, events = sides()
-        held = (sf.col("k") == sf.col("q")) & (sf.col("u") < sf.col("t"))
-        joined = labels.join(events, held & (sf.col("u") >= sf.col("t") - max(RANGES.values())), "left")
+    def held() -> Column:
+        before = (sf.col("k") == sf.col("q")) & (sf.col("u") < sf.col("t"))
+        return before & (sf.col("u") >= sf.col("t") - max(RANGES.values()))
+
+    def aggregates() -> list[Column]:
         found = []
         for name, span in RANGES.items():
             value = sf.when(sf.col("u") >= sf.col("t") - span, sf.col("b"))
             found += [sf.count(value).alias(f"n_{name}"), sf.sum(value).alias(f"total_{name}")]
             found += [sf.min(value).alias(f"low_{name}"), sf.max(value).alias(f"high_{name}")]
-        return joined.groupBy("a_id", "k", "t").agg(*found).select(names)
+        return found
+
+    def grouped() -> DataFrame:
+        labels, events = sides()
+        return labels.join(events, held(), "left").groupBy("a_id", "k", "t").agg(*aggregates()).select(names)
+
+    def broadcast() -> DataFrame:
+        labels, events = sides()
+        found = events.join(sf.broadcast(labels), held()).groupBy("a_id").agg(*aggregates())
+        none = {name: 0 for name in names if name.startswith("n_")}
+        return labels.select("a_id").join(found, "a_id", "left").fillna(none).select(names)
 
     def windowed() -> DataFrame:
         labels, events = sides()
@@ -152,7 +167,8 @@ def features(data: Input) -> Ways:
                 found.append(made("b").over(frame).alias(f"{agg}_{name}"))
         return asked.unionByName(told).select("a_id", *found).where("a_id is not null").select(names)
 
-    return {"slicing": ours, "spark, windows over the union": windowed, "spark, range join and group by": grouped}
+    ways = {"slicing": ours, "spark, range join and group by": grouped, "spark, the same, labels broadcast": broadcast}
+    return ways | {"spark, windows over the union": windowed}
 
 
 # --- the table -------------------------------------------------------------------------------------------------------
@@ -210,6 +226,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--partitions", type=int, default=2)
     parser.add_argument("--only", default="", help="part of a title")
+    parser.add_argument("--without", default="nothing", help="part of the name of a way that is left out")
     args = parser.parse_args()
     spark = session("local[2]", **{"spark.sql.shuffle.partitions": args.partitions, "spark.driver.memory": "4g"})
     print(f"{args.rows:,} rows a side, local[2], {args.partitions} partitions, least of {args.rounds}")
@@ -218,6 +235,7 @@ def main() -> int:
             if args.only not in title:
                 continue
             ways = make(Input(spark, base, args.rows, keys, band, args.partitions))
+            ways = {name: way for name, way in ways.items() if args.without not in name}
             agreed(ways)
             rows = args.rows + (args.rows // 10 if make is features else args.rows)
             print("\n".join(shown(title, rows, in_turns(ways, args.rounds))), flush=True)

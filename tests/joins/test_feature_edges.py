@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from dataclasses import replace
+from itertools import product
 
 import duckdb
 import numpy as np
@@ -14,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import slicing as sl
-from slicing.query.policy import Policy
+from slicing.query.policy import DEFAULT, Policy
 
 N = {"n": sl.count()}
 HOUR = 3600 * 10**9
@@ -386,6 +387,42 @@ def test_a_sum_forgets_what_has_left_its_range() -> None:
     asked = pa.table({"t": range(1, 9)})
     found = sl.features(asked, values, on=[], time="t", ranges={"r": 1}, aggs={"v": sl.sum("v")}, closed="right")
     assert str(found["v_r"].to_pylist()) == "[1e+300, 1.0, inf, 2.0, nan, 4.0, None, None]"
+
+
+FORGETS = {
+    "ranges in each other": ({"a": 1, "b": 3, "c": 9}, {}, 1),
+    "ranges beside each other": ({"a": (9, 3), "b": (3, 0)}, {}, 1),
+    "ranges of what they have in common": ({"a": 40, "b": 90}, {"long_ranges": 0}, 1),
+    "several runs": ({"a": 2, "b": 5}, {}, 4),
+    "several runs and long ranges": ({"a": 40, "b": 90}, {"long_ranges": 0}, 4),
+    "slices": ({"a": 8, "b": 40}, {}, 4),
+}
+
+
+@pytest.mark.parametrize("case", FORGETS)
+def test_nothing_is_subtracted_however_a_sum_is_made(case: str) -> None:
+    """The sums of the rows in reach, of floats whose sums are exact, beside some that no difference would forget."""
+    ranges, policy, pushes = FORGETS[case]
+    sliced = case == "slices"
+    values = np.random.default_rng(len(case)).integers(-8, 9, 400).astype(float)
+    values[17:360:43] = [1e300, np.inf, 1e300, np.nan, -np.inf, 1e300, 1e300, 2.0**40]
+    given = sl.FeatureSpec([], "t", ranges, {"v": sl.sum("v")}, tail=8 if sliced else "exact", watermark=sl.manual())
+    op, asked, outs = sl.FeatureOperator(given, policy=replace(DEFAULT, **policy)), np.arange(0, 460, 3), []
+    for part in range(pushes):
+        times = np.arange(part * 100, part * 100 + 100) if sliced else np.arange(part, 400, pushes)
+        op.push_events(pa.table({"t": times, "v": values[times]}))
+        if sliced:  # what lies behind is no longer rows
+            outs.append(op.push_labels(pa.table({"t": asked[asked // 100 == part]})))
+            outs.append(op.advance(labels=part * 100 + 100, events=part * 100 + 100))
+            assert outs[-1].stats.slices
+    outs.append(op.push_labels(pa.table({"t": asked[asked >= 400] if sliced else asked})))
+    found = pa.concat_tables(out.rows for out in [*outs, op.flush()] if out.rows.num_rows).to_pylist()
+    assert sorted(row["t"] for row in found) == asked.tolist()
+    for row, (name, ends) in product(found, ranges.items()):
+        far, near = ends if isinstance(ends, tuple) else (ends, 0)
+        low = (row["t"] - far) // 8 * 8 if sliced else row["t"] - far
+        reached = values[max(low, 0) : max(row["t"] - near, 0)].tolist()
+        assert str(row[f"v_{name}"]) == str(float(sum(reached)) if reached else None)
 
 
 def test_frames_come_back_as_they_came() -> None:

@@ -135,6 +135,8 @@ def test_a_backfill_holds_one_piece_at_a_time(spread: str | None, monkeypatch: p
 
 
 BACKFILL = """
+import resource
+
 import numpy as np
 import pyarrow as pa
 
@@ -149,10 +151,10 @@ spec = sl.FeatureSpec("k", "t", {"9": 9, "ever": None}, {"n": sl.count(), "v": s
 job = FeatureJob(with_schemas(spec, (LABELS, EVENTS)), 1)
 
 
-def most():
+def memory(what):
     # MB; ru_maxrss would begin with that of the process that began this one
     with open("/proc/self/status") as status:
-        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) // 1024
+        return next(int(line.split()[1]) for line in status if line.startswith(what)) // 1024
 
 
 def sent(pieces, rows=300_000):
@@ -166,20 +168,43 @@ def sent(pieces, rows=300_000):
                                    pa.array(reader.packed(), pa.binary())], schema=PIECES)
 
 
-for pieces, rows in (12, 1000), (12, 300_000), (1, 300_000):
+def answered(pieces, rows=300_000):
     count = sum(batch.num_rows for batch in answer(job, sent(pieces, rows)))
     assert count == 12 * (rows // 50)
-    print(most())
+    return memory("VmHWM")
+
+
 """
+MEASURED = "print(answered(12, 1000), answered(12), answered(1))"
+LIMITED = """
+answered(12, 1000), answered(12)
+resource.setrlimit(resource.RLIMIT_AS, (memory("VmSize") + 70 << 20, resource.RLIM_INFINITY))
+answered(12)
+try:
+    answered(1)
+except MemoryError:
+    print("refused")
+"""
+
+
+def told(code: str, **environment: str) -> list[str]:
+    """What a new process prints."""
+    given = os.environ | environment | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run([sys.executable, "-c", BACKFILL + code], capture_output=True, text=True, env=given)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
 
 
 def test_a_backfill_needs_the_memory_of_one_piece() -> None:
     """Twelve pieces of 7 MB, one after the other, and as one."""
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    done = subprocess.run([sys.executable, "-c", BACKFILL], capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, done.stderr
-    before, in_pieces, as_one = map(int, done.stdout.split())
+    before, in_pieces, as_one = map(int, told(MEASURED))
     assert in_pieces - before < 60 < 120 < as_one - before
+
+
+def test_a_backfill_is_larger_than_what_a_worker_may_have() -> None:
+    """With 70 MB left to it, which is how ``spark.executor.pyspark.memory`` sets limits, a worker has room for each of
+    the pieces, and none for the 88 MB of all of them. (Other memory pools reserve room in advance.)"""
+    assert told(LIMITED, ARROW_DEFAULT_MEMORY_POOL="system", MALLOC_ARENA_MAX="1") == ["refused"]
 
 
 @pytest.fixture(scope="module")
