@@ -447,7 +447,8 @@ def _may_close(state: State, after: int, until: int, flush: bool) -> bool:
     plan = state.plan
     if flush or plan.fill or state.watermark is None or plan.edges.any_between(after, until):
         return True
-    lasts = [r.earliest_last for r in state.store.runs] if plan.session_gaps else []
+    stores = (state.store, *(known.store for known in state.apart)) if plan.session_gaps else ()
+    lasts = [run.earliest_last for store in stores for run in store.runs]
     if lasts and min(lasts) + plan.session_gaps[0] < until:
         return True
     return plan.revises and plan.edges.any_between(after - plan.lateness, until - plan.lateness)
@@ -569,7 +570,8 @@ def output(
     if reached is None:
         return Output(windows, late, stats, None)
     told = reached if plan.measure.is_integer else plan.measure.value(reached)
-    return Output(windows, late, stats, told, Reach(plan, reached, store.runs if plan.session_gaps else ()))
+    runs = [run for store in state.stores for run in store.runs] if plan.session_gaps else []
+    return Output(windows, late, stats, told, Reach(plan, reached, runs))
 
 
 def _held_beside(state: State) -> tuple[int, int, int, int]:
@@ -577,9 +579,13 @@ def _held_beside(state: State) -> tuple[int, int, int, int]:
     plan, slices, cells, kept, size = state.plan, 0, 0, 0, state.marks.nbytes
     if state.postponed:
         size += held_beside(state.store, state.postponed)
+    seen = list(state.store.runs)
     for store in [*(known.store for known in state.apart), *(group.store for group in state.groups)]:
-        more = store.held()
-        slices, cells, size = slices + more[0], cells + more[1], size + more[2]
+        _, more, held = store.held()
+        cells, size = cells + more, size + held
+        for run in store.runs:  # a slice may have cells in several stores
+            slices += run.slices_beside(tuple(seen))
+            seen.append(run)
     for store in state.told.values():  # the slices of these runs are known
         more = store.held()
         cells, size = cells + more[1], size + more[2]

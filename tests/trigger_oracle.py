@@ -6,7 +6,7 @@ watermark that it came behind.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -236,7 +236,8 @@ class SessionOracle:
         for time, key, value in rows:
             self.newest = max(self.newest, time)
             if time + (self.gap or 0) > self.watermark if self.gap is not None else time >= self.watermark:
-                self.fresh.setdefault(key, []).append(Row(time, key, value, self.arrived))
+                row = Row(time, key, value, self.arrived, max(time, self.watermark))
+                self.fresh.setdefault(key, []).append(row)
             self.arrived += 1
         return [*self._moved(self.newest - self.delay), *self._reported(self.early.each_push or self._by_clock(now))]
 
@@ -257,8 +258,14 @@ class SessionOracle:
                 min(until, max(times) + max((d for d, _ in self.early.spans), default=0)),
             )
             cuts = {cut for d, o in self.early.spans for cut in range(low - (low - o) % d + d, high + 1, d)}
-            for self.watermark in sorted(cuts):
-                out += self._reported(True, self.watermark)
+            rows = [row for some in self.fresh.values() for row in some if self.early.marks and row.mark]
+            marks: dict[int, set[int]] = {}
+            for row in rows:
+                if row.place < until:
+                    marks.setdefault(row.place + 1, set()).add(row.number)
+            for self.watermark in sorted(cuts | marks.keys()):
+                at = self.watermark
+                out += self._reported(at in cuts, at, marks.get(at, set()))
         self.watermark = until
         return out
 
@@ -270,7 +277,8 @@ class SessionOracle:
             return not first
         return False
 
-    def _reported(self, fires: bool, cut: int = LAST) -> list[Result]:
+    def _reported(self, fires: bool, cut: int = LAST, marks: Collection[int] = ()) -> list[Result]:
+        """``marks``: the rows that report their own runs."""
         out: list[Result] = []
         for key in {*self.open, *self.fresh}:
             before, come = self.open.pop(key, []), self.fresh.pop(key, [])
@@ -282,8 +290,9 @@ class SessionOracle:
                 olds = [old for old in before if {row.number for row in old} & {row.number for row in run}]
                 end = max(row.time for row in run) + (self.gap or 0)
                 complete = self.watermark == LAST or (self.gap is not None and end < self.watermark)
-                inside = cut == LAST or self.gap is None or end > cut
-                told = complete or (fires and inside and any(row.number in new for row in run))
+                marked = any(row.number in marks for row in run)  # at the place before the cut
+                due = (fires or marked) if cut == LAST or self.gap is None else end > cut - marked and (fires or marked)
+                told = complete or (due and any(row.number in new for row in run))
                 if told:
                     out += [(*self._named(old, key), "early", "-") for old in olds]
                     out.append((*self._named(run, key), "on_time" if complete else "early", "+"))

@@ -298,7 +298,7 @@ def _by_ranges(plan: Plan, cells: Cells, after: int, until: int) -> Found:
         panes.append((np.full(held.size, k), *(column[held] for column in (start, end, cut, low, high))))
     type, start, end, cut, low, high = (np.concatenate(column) for column in zip(*panes, strict=True))
     starts = np.append(cells.slices(), len(cells))
-    if (high == low + 1).all():  # each pane's news are a slice, whose cells lie by key
+    if (high == low + 1).all() and not cells.fragments:  # each pane's news are a slice, whose cells lie by key
         count = starts[high] - starts[low]
         cell = ranges(starts[low], count)
         each = np.arange(cell.size + 1)

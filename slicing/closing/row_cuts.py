@@ -15,6 +15,7 @@ import numpy as np
 
 from slicing.cells.blocks import Block, identity, kind_of
 from slicing.cells.table import Cells, concatenated
+from slicing.closing import run_marks
 from slicing.closing.answers import Answers
 from slicing.closing.emit import combined
 from slicing.closing.panes import EARLY, ON_TIME, Panes
@@ -55,7 +56,7 @@ def arrived(plan: Plan, known: RowPanes, rows: Sequence[Rows], watermark: int) -
     if at_once:
         order = order_by(facts[:, ARRIVAL])
         known, panes = _in_steps(plan, known, at_once, facts[order], cells.take(order), BEGIN)
-    if any(cuts is not None and not cuts.at_once for cuts in plan.row_cuts):
+    if plan.run_marks or any(cuts is not None and not cuts.at_once for cuts in plan.row_cuts):
         known = known.waits(facts, cells)
     return known, panes
 
@@ -69,10 +70,10 @@ def _facts(plan: Plan, rows: Rows, watermark: int) -> Ints:
     return found
 
 
-def passed(plan: Plan, known: RowPanes, reached: int) -> tuple[RowPanes, list[Panes]]:
-    """The panes at rows, and at the cuts between them, that the watermark passes."""
+def passed(plan: Plan, known: RowPanes, after: int, reached: int) -> tuple[RowPanes, list[Panes]]:
+    """The panes at rows, and at the cuts between them, that the watermark passes on its way from ``after``."""
     waits = [k for k, cuts in enumerate(plan.row_cuts) if cuts is not None and not cuts.at_once]
-    if not waits:
+    if not (waits or plan.run_marks):
         return known, []
     gone = known.rows[:, PLACE] < reached
     which = np.flatnonzero(gone)
@@ -89,6 +90,9 @@ def passed(plan: Plan, known: RowPanes, reached: int) -> tuple[RowPanes, list[Pa
         )
         order = order_by(*keys)
         known, more = _in_steps(plan, known, types, facts.take(order, axis=0), cells.take(order), reached)
+        panes += more
+    if plan.run_marks:
+        known, more = run_marks.passed(plan, known, facts, cells, after, reached)
         panes += more
     return known, panes
 
@@ -310,12 +314,12 @@ def _left(plan: Plan, items: _Items, ends: Ints, windows: Ints) -> RowPanes:
 
 def completed(plan: Plan, known: RowPanes, until: int, told: bool) -> Answers:
     """Of windows that end by then the rows that panes have reported (``told``), or all others."""
-    ends = known.windows[known.parts[:, OF], END] <= until
+    windows = known.windows[known.parts[:, OF]]
+    ends = (windows[:, END] <= until) & ~np.isin(windows[:, WINDOW], list(plan.run_marks))
     which = np.flatnonzero(ends & (known.parts[:, TOLD] == told))
     if not which.size:
         return Answers.none(plan)
-    window = known.windows[known.parts[which, OF]]
-    return _as_answers(window, combined(plan, known.part_cells, which, which + 1))
+    return _as_answers(windows[which], combined(plan, known.part_cells, which, which + 1))
 
 
 def on_time(plan: Plan, known: RowPanes, until: int, order: int) -> Panes:

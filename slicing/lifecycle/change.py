@@ -138,7 +138,7 @@ def moved(state: State, spec: Spec, given: pa.Schema, since: Mapping[str, int], 
     store, apart = _store(state, plan, state.store), []
     for known in state.apart:
         moved_store = _store(state, plan, known.store)
-        if plan.fires or (plan.cut and known.judged > BEGIN):
+        if plan.fired_slices.any() or (plan.cut and known.judged > BEGIN):
             apart.append(known.but(moved_store))
         else:
             for run in moved_store.runs:

@@ -58,31 +58,30 @@ def _admit(state: State, cells: Cells, changing: Cells) -> list[Panes]:
     watermark = BEGIN if state.watermark is None else state.watermark
     if len(changing) and state.watermark is not None and plan.revises:
         late = _late(state, changing)
-    if plan.tells_runs or (plan.fires and plan.fragments):
+    if plan.fires_runs:
         fresh = news(plan, merged(cells, changing, plan.lanes, plan.gaps) if len(changing) else cells)
-        if plan.tells_runs:
-            state.store = state.store.going_on(fresh)
-        else:
-            _put_beside(state, fresh)
-        return late
-    if plan.fires:
+        state.pushed = _beside(state, fresh)
+        if not plan.keeps_apart:
+            state.store = state.pushed.kept.store()
+            return late
+    fires = plan.fired_slices.any()
+    if fires:
         _put_apart(state, cells, BEGIN)
     else:
-        state.store = state.store.going_on(cells)
-    if plan.fires or plan.cut:
+        state.store = state.store.going_on(news(plan, cells) if plan.tells_runs else cells)
+    if fires or plan.cut:
         _put_apart(state, changing, watermark if plan.cut else BEGIN)
     elif len(changing):
         state.store = state.store.add(changing)
     return late
 
 
-def _put_beside(state: State, cells: Cells) -> None:
-    """Cells into the store; what it was before is known until the push ends. Which sessions are over is seen by all
-    cells, so none of them can stay apart for longer."""
+def _beside(state: State, cells: Cells) -> PushedRuns:
+    """What each push reports of sessions and whole streams: all cells before it, and these beside them."""
     fresh = Apart(Store(state.plan).beside(cells), BEGIN, state.epoch)
-    kept = Kept(state.plan, state.store, (fresh,) if len(cells) else ())
-    state.pushed = PushedRuns(kept, BEGIN if state.watermark is None else state.watermark)
-    state.store = kept.store()
+    before = Kept(state.plan, state.store, state.apart).store() if state.apart else state.store
+    kept = Kept(state.plan, before, (fresh,) if len(cells) else ())
+    return PushedRuns(kept, BEGIN if state.watermark is None else state.watermark)
 
 
 def _put_apart(state: State, cells: Cells, judged: int) -> None:
@@ -117,7 +116,8 @@ def at_rows(state: State, reached: int, flush: bool) -> list[Panes]:
     """The panes at rows that the watermark passes."""
     if not state.plan.panes_of_rows:
         return []
-    state.row_panes, panes = row_cuts.passed(state.plan, state.row_panes, END if flush else reached)
+    after = BEGIN if state.watermark is None else state.watermark
+    state.row_panes, panes = row_cuts.passed(state.plan, state.row_panes, after, END if flush else reached)
     return panes
 
 
@@ -126,7 +126,8 @@ def close(state: State, reached: int, after: int, until: int, flush: bool) -> li
     plan = state.plan
     if not (state.store.runs or state.apart):
         return []
-    kept = Kept(plan, state.store, state.apart) if state.pushed is None else state.pushed.kept
+    known = None if plan.keeps_apart or state.pushed is None else state.pushed.kept
+    kept = Kept(plan, state.store, state.apart) if known is None else known
     closing = Closing(plan, kept.store(), state.keys, after, until)
     complete, state.filled = all_windows(closing, state.filled)
     if not kept.apart:
@@ -139,8 +140,9 @@ def close(state: State, reached: int, after: int, until: int, flush: bool) -> li
     if plan.tells_runs and state.told:
         state.told, more = open_runs.completed(plan, state.told, closing.store.table(), state.keys, until)
         panes += more
-    elif flush and plan.fragments and state.fired:
-        panes += reported(PushedRuns(kept, BEGIN if state.watermark is None else state.watermark), state.keys, None)
+    elif flush and plan.fires_runs and state.fired:
+        whole = Kept(plan, closing.store, ())
+        panes += reported(PushedRuns(whole, BEGIN if state.watermark is None else state.watermark), state.keys, None)
     _let_go(state, kept, reached, flush)
     return panes
 
@@ -256,15 +258,18 @@ def _let_go(state: State, kept: Kept, reached: int, flush: bool) -> None:
     """What no open window needs goes; what every trigger has reported goes into the store."""
     plan = state.plan
     horizon = END - 1 if flush else reached - plan.lateness
-    cells = kept.store() if plan.fragments else kept.main
-    state.store = Store(plan) if flush else cells.without(horizon)
+    if flush:
+        state.store, state.apart = Store(plan), ()
+    elif plan.fragments and state.apart:  # which runs are over is seen by all their cells
+        state.store, *left = kept.main.without_beside([known.store for known in kept.apart], horizon)
+        state.apart = tuple(known.but(store) for known, store in zip(kept.apart, left, strict=True))
+    else:
+        state.store = (kept.store() if plan.fragments else kept.main).without(horizon)
+        state.apart = tuple(known.but(known.store.without(horizon)) for known in kept.apart if plan.keeps_apart)
     if plan.panes_of_rows:
         state.row_panes = RowPanes.none(plan) if flush else state.row_panes.without(reached)
     if plan.spec.emit == "changes":  # otherwise what comes out now is counted first
         state.revisions = state.revisions.without(horizon)
-    if plan.fragments:
-        return
-    state.apart = () if flush else tuple(known.but(known.store.without(horizon)) for known in kept.apart)
     settle(state, reached)
 
 
@@ -330,12 +335,10 @@ def fire(state: State, windows: Mask) -> list[Panes]:
     """Report the open windows of these numbers that have rows since their triggers fired last."""
     plan, panes, pushed = state.plan, list[Panes](), state.pushed
     after = BEGIN if state.watermark is None else state.watermark
+    kept = Kept(plan, state.store, state.apart)
     if plan.tells_runs:
-        table = state.store.consolidated().table()
-        state.told, panes = open_runs.fired(plan, state.told, table, state.keys, windows, after)
-        return panes
-    kept = Kept(plan, state.store, state.apart) if pushed is None else pushed.kept
-    if pushed is not None:
+        state.told, panes = open_runs.fired(plan, state.told, kept.table(), state.keys, windows, after)
+    elif pushed is not None:
         panes, state.pushed = reported(pushed, state.keys, after), None
     if kept.apart:
         for group in _groups(state):
@@ -363,10 +366,10 @@ def _fired(state: State, kept: Kept, group: Group, pieces: Sequence[Cells], afte
 
 
 def _groups(state: State) -> list[Group]:
-    """The windows with triggers of pushes, by when they fired last."""
+    """The windows between edges with triggers of pushes, by when they fired last."""
     plan = state.plan
-    last = np.array([state.fired.get(name, -1) for name in plan.names], np.int64)
-    return [Group(plan.fired & (last == at), at) for at in distinct(last[plan.fired]).tolist()]
+    last, fired = np.array([state.fired.get(name, -1) for name in plan.names], np.int64), plan.fired_slices
+    return [Group(fired & (last == at), at) for at in distinct(last[fired]).tolist()]
 
 
 def _since(kept: Kept, group: Group) -> list[int]:

@@ -158,8 +158,10 @@ class Plan:
         self.cuts = [cuts if isinstance(cuts, Cuts) else None for cuts in found]
         self.row_cuts = [cuts if isinstance(cuts, RowCuts) else None for cuts in found]
         of_runs = [i for i, w in enumerate(windows) if isinstance(w, Session | Whole) and self.names[i] in triggers]
-        # where event-time triggers report sessions and whole streams, by number
-        self.run_cuts = {i: self._times(self.names[i], triggers[self.names[i]]) for i in of_runs}
+        # where event-time triggers report sessions and whole streams, by number: at times, or at rows too
+        cuts_of = {i: self._cuts(self.names[i], triggers[self.names[i]]) for i in of_runs}
+        self.run_cuts = {i: cuts for i, cuts in cuts_of.items() if isinstance(cuts, Cuts)}
+        self.run_marks = {i: cuts for i, cuts in cuts_of.items() if isinstance(cuts, RowCuts)}
         beside = [cuts.edges(bound) for cuts, bound in zip(self.cuts, self.bounds, strict=True) if cuts is not None]
         beside += [cuts.edges(Bound()) for cuts in self.run_cuts.values()]
         self.edges = EdgeSet(distinct, [edges for found in beside for edges in found])
@@ -435,6 +437,7 @@ class Plan:
         """The windows, by number, that are reported at rows."""
         found = np.zeros(len(self.names), np.bool_)
         found[[i for i, cuts in zip(self.timed, self.row_cuts, strict=True) if cuts is not None]] = True
+        found[list(self.run_marks)] = True
         return found
 
     @lazy
@@ -455,17 +458,35 @@ class Plan:
 
     @lazy
     def fires(self) -> bool:
-        """Whether any window is reported at the end of pushes: new rows are kept apart until then."""
+        """Whether any window is reported at the end of pushes."""
         return bool(self.fired.any())
+
+    @lazy
+    def fired_slices(self) -> npt.NDArray[np.bool_]:
+        """The windows between edges among these: new rows are kept apart until they are reported."""
+        found = np.zeros(len(self.names), np.bool_)
+        found[self.timed] = self.fired[self.timed]
+        return found
+
+    @lazy
+    def keeps_apart(self) -> bool:
+        """Whether rows are kept apart from the store until windows between edges are reported."""
+        return self.cut or bool(self.fired_slices.any())
 
     @lazy
     def tells_runs(self) -> bool:
         """Whether sessions and whole streams are reported otherwise than by each push: what was reported is kept."""
-        triggers = [self.spec.trigger_of(self.names[i]) for i in (*self.wholes, *(s.window for s in self.sessions))]
+        of_runs = {*self.wholes, *(session.window for session in self.sessions)} - self.run_marks.keys()
+        triggers = [self.spec.trigger_of(self.names[i]) for i in of_runs]
         return any(t is not None and t.parts() != (EachPush(),) and not isinstance(t, Unfired) for t in triggers)
 
+    @lazy
+    def fires_runs(self) -> bool:
+        """Whether each push reports sessions and whole streams: what they were before it is kept until its end."""
+        return not self.tells_runs and bool((self.fired & ~self.fired_slices).any())
+
     def tells_early(self, number: int) -> bool:
-        """Whether a session window, or a whole stream, is reported before it is complete."""
+        """Whether a session window, or a whole stream, is reported before it is complete, at times."""
         return bool(self.fired[number]) or number in self.run_cuts
 
     @lazy

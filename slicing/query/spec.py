@@ -13,7 +13,7 @@ from slicing.aggregates.changelog import refusal
 from slicing.columns.expressions import Derived, fields_of
 from slicing.columns.lazy import lazy
 from slicing.query.processing_time import ProcessingTime, processing_time
-from slicing.query.triggers import ARRIVAL, PUSH, AfterShare, EachPush, Every, Patient, Trigger, Unfired
+from slicing.query.triggers import ARRIVAL, PUSH, AfterCount, AfterShare, Patient, Trigger, Unfired
 from slicing.query.watermark import Bounded, Punctuated, Watermark, manual
 from slicing.system.arguments import choice, says_arguments
 from slicing.system.frozen_map import FrozenMap
@@ -507,30 +507,9 @@ class Spec:
                 f"idle={str(self.idle)!r} ends the windows of a quiet key, and trigger= takes none of these; use one "
                 "of the two"
             )
-        runs = [name for name, window in self.windows.items() if isinstance(window, Session | Whole)]
-        if runs:
-            self._check_beside(runs)
         for name, trigger in self.triggers().items():
             window = self.windows[name]
             self._check_trigger(f"windows[{name!r}], {window!r}, cannot have {trigger!r}:", window, trigger)
-
-    def _check_beside(self, runs: Sequence[str]) -> None:
-        """Refuse triggers that cells of sessions and whole streams cannot tell."""
-        other, triggers = f"windows[{runs[0]!r}], {self.windows[runs[0]]!r}", self.triggers()
-        each = all(t.parts() == (EachPush(),) or isinstance(t, Unfired) for t in triggers.values())
-        for name, trigger in triggers.items():
-            if trigger.kind != PUSH and not (name in runs and all(isinstance(t, Every) for t in trigger.parts())):
-                raise ValueError(
-                    f"windows[{name!r}] cannot have {trigger!r} beside {other}: a query with sessions or whole() takes "
-                    "sl.every(span) for these, and triggers of pushes (sl.each_push(), sl.by_hand(), "
-                    "sl.every_processing_time(span)); ask for the two in queries of their own"
-                )
-            if not each and name not in runs:
-                raise ValueError(
-                    f"windows[{name!r}] cannot have {trigger!r} beside {other}: with sessions or whole() windows "
-                    "between edges take a trigger only where all triggers are sl.each_push(); ask for the two in "
-                    "queries of their own"
-                )
 
     def _check_trigger(self, refused: str, window: ContextFreeWindow | RowWindow | Window, trigger: Trigger) -> None:
         by_name = "give triggers to the other windows by name, trigger={'name': ...}"
@@ -544,6 +523,12 @@ class Spec:
         if isinstance(window, Session | Whole) and self.emit != "changes":
             raise ValueError(
                 f"{refused} rows change where it begins and ends, which needs emit='changes'; got emit={self.emit!r}"
+            )
+        counts = any(isinstance(part, AfterCount) for part in trigger.parts())
+        if counts and isinstance(window, Session | Whole):
+            raise ValueError(
+                f"{refused} rows are counted in windows between edges alone; use sl.on_punctuation(column), "
+                "sl.every(span) or a trigger of pushes, such as sl.each_push()"
             )
         shares = [part for part in trigger.parts() if isinstance(part, AfterShare)]
         if shares and not (isinstance(window, Window) and isinstance(window, ContextFreeWindow)):

@@ -236,7 +236,7 @@ def on_punctuation(column: str) -> Trigger:
     """Report windows after each row that is a mark, with its key's rows of the same time.
 
     A pane comes when the watermark has passed the mark. A mark cuts the windows that it is in; one that arrives behind
-    the watermark counts as standing at the watermark. Not for sessions and ``whole()``.
+    the watermark counts as standing at the watermark.
 
     Parameters
     ----------

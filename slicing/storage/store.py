@@ -7,7 +7,7 @@ nothing to undo. Only its head is added to in place, by the last step of a push 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,8 +16,9 @@ import numpy as np
 from slicing.cells.packed import Packed
 from slicing.cells.ranked import ranks_used, reranked
 from slicing.cells.sessions import chains, in_runs
-from slicing.cells.table import NEVER, Cells, fused, going_on, merged, sorted_cells, taken_up
+from slicing.cells.table import NEVER, Cells, concatenated, fused, going_on, merged, sorted_cells, taken_up
 from slicing.cells.unread import Unread
+from slicing.columns.order import order_by
 from slicing.kernels.cells import CODE, END, LEVEL
 from slicing.query.plan import Plan
 from slicing.reducing.batch import Rows
@@ -209,11 +210,34 @@ class Store:
         fused = self.of(tuple(left for left in (self._left(run, h, all_live) for run in runs) if len(left)))
         return but(fused, coarse=fused._slices_at_most()) if self.plan.edges.coarsens else fused
 
-    def _left(self, table: Cells, h: int, all_live: bool) -> Cells:
-        """A run without the windows that end by ``h``; ``all_live``: an open window needs each of its cells."""
-        level, ends, starts = self._sealed(table, h), table.slice_ends, table.slices()
-        each = np.diff(np.append(starts, len(table)))
-        keep = None if all_live else self._needed(ends, each, level, h)
+    def without_beside(self, others: Sequence[Store], h: int) -> tuple[Store, ...]:
+        """As :meth:`without`, for stores of which the cells of a key are runs together: each has its own left."""
+        stores = [self.consolidated(), *(other.consolidated() for other in others)]
+        tables = [store.table() for store in stores]
+        every = concatenated(tables)
+        order = order_by(every.first, every.level, every.code, every.end)
+        table = every.only_meta(order)
+        level, keep = np.empty((2, len(table)), np.int64)
+        level[order], keep[order] = self._known(table, h)
+        bounds = np.cumsum([len(some) for some in tables])[:-1]
+        known = zip(np.split(level, bounds), np.split(keep.astype(np.bool_), bounds), strict=True)
+        left = (some._left(of, h, False, mine) for some, of, mine in zip(stores, tables, known, strict=True))
+        return tuple([some.of((cells,) if len(cells) else ()) for some, cells in zip(stores, left, strict=True)])
+
+    def _known(self, table: Cells, h: int) -> tuple[Ints | None, Mask]:
+        """The levels of cells once windows that end by ``h`` have left, and which an open window needs."""
+        level, ends = self._sealed(table, h), table.slice_ends
+        return level, self._needed(ends, np.diff(np.append(table.slices(), len(table))), level, h)
+
+    def _left(self, table: Cells, h: int, all_live: bool, known: tuple[Ints | None, Mask] | None = None) -> Cells:
+        """A run without the windows that end by ``h``; ``all_live``: an open window needs each of its cells; ``known``:
+        what is known of them with cells of other runs."""
+        ends, starts = table.slice_ends, table.slices()
+        each, keep = np.diff(np.append(starts, len(table))), None
+        if all_live:
+            level = self._sealed(table, h)
+        else:
+            level, keep = self._known(table, h) if known is None else known
         moved = ends.copy()
         first_new = int(np.searchsorted(ends, h, "right"))
         if self.plan.edges.coarsens or self.plan.fragments:  # sessions keep cells whose windows have left

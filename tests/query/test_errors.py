@@ -145,13 +145,9 @@ WHEN_BUILT = {
         "ValueError: windows['s'], sl.session(5), cannot have sl.each_push(): rows change where it begins and ends, "
         "which needs emit='changes'; got emit='parts'"
     ),
-    "spec(windows={'w': sl.tumbling(5), 's': sl.session(5)}, emit='changes', trigger={'w': sl.every(2)})": (
-        "ValueError: windows['w'] cannot have sl.every(2) beside windows['s'], sl.session(5): a query with sessions or "
-        "whole() takes sl.every(span) for these, and triggers of pushes (...); ask for the two in queries of their own"
-    ),
-    "spec(windows={'w': sl.tumbling(5), 's': sl.session(5)}, emit='changes', trigger=sl.by_hand())": (
-        "ValueError: windows['w'] cannot have sl.by_hand() beside windows['s'], sl.session(5): with sessions or "
-        "whole() windows between edges take a trigger only where all triggers are sl.each_push(); ask for ..."
+    "spec(windows={'w': sl.tumbling(5), 's': sl.session(5)}, emit='changes', trigger={'s': sl.after_count(2)})": (
+        "ValueError: windows['s'], sl.session(5), cannot have sl.after_count(2): rows are counted in windows between "
+        "edges alone; use sl.on_punctuation(column), sl.every(span) or a trigger of pushes, such as sl.each_push()"
     ),
     "sl.every(2) | sl.each_push()": (
         "ValueError: a trigger is united with | with others of its kind; sl.every(2) is of the event-time kind and "

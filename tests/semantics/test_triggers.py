@@ -435,7 +435,7 @@ MUTANTS: dict[str, tuple[Any, str, Any]] = {
     "rows counted before the watermark has passed them": (
         row_cuts,
         "passed",
-        lambda passed: lambda plan, known, reached: passed(plan, known, reached + 1),
+        lambda passed: lambda plan, known, after, reached: passed(plan, known, after, reached + 1),
     ),
     "a part on time that is told twice": (
         row_cuts,
@@ -477,9 +477,13 @@ def test_sessions_and_whole_streams_are_taken_back(seed: int) -> None:
             (sl.by_hand() | sl.each_push(), Early(by_hand=True, each_push=True)),
             (sl.every(4, offset=1), Early([(4, 1)])),
             (sl.every(3) | sl.every(10), Early([(3, 0), (10, 0)])),
+            (sl.on_punctuation("m"), Early(marks=True)),
+            (sl.on_punctuation("m") | sl.every(4, offset=1), Early([(4, 1)], marks=True)),
         ]
     )
-    for_all = trigger == sl.each_push() and rng.random() < 0.7
+    for_all = rng.random() < 0.4
+    if "a" in windows and for_all:
+        beside = beside[0], {"a": early_}
     spec = sl.Spec(
         *("t", windows, AGGS, ["k"], sl.bounded(delay)),
         emit="changes",
@@ -488,21 +492,66 @@ def test_sessions_and_whole_streams_are_taken_back(seed: int) -> None:
     oracle, others, Clock.now = SessionOracle(gap, answer, delay, early_), None, 0
     if "a" in windows:
         others = Oracle({"a": beside[0]}, beside[1] if spec.trigger_of("a") else {}, answer, "changes", delay)
-    op, time = sl.Operator(spec), origin
+    op, time, held = sl.Operator(spec), origin, list[Result]()
     for _ in range(rng.randint(1, 12)):
         rows = []
         for _ in range(rng.choice([1, 1, 4, 20])):
             time += rng.choice([0, 0, 1, 3, 10])
             rows.append((time - rng.choice([0, 0, 2, 9]), rng.choice([None, *"xy"]), rng.choice([None, *range(5)])))
         Clock.now += rng.choice([0, 1, 3, 7])
-        wanted = oracle.push(rows, Clock.now) + ([] if others is None else others.push(rows))
-        assert unordered(plain(op.push(batch(rows)).windows)) == unordered(wanted), spec
+        wanted = oracle.push(rows, Clock.now) + ([] if others is None else others.push(rows, Clock.now))
+        found = plain(op.push(batch(rows)).windows)
+        assert unordered(found) == unordered(wanted), spec
+        apply(held, found)
         if rng.random() < 0.3:
             op = sl.Operator.restore(spec, op.snapshot())
         if early_.by_hand and rng.random() < 0.5:
-            assert unordered(plain(op.fire().windows)) == unordered(oracle.fire()), spec
+            wanted = oracle.fire() + (others.fire(["a"]) if others is not None and for_all else [])
+            found = plain(op.fire().windows)
+            assert unordered(found) == unordered(wanted), spec
+            apply(held, found)
     wanted = oracle.flush() + ([] if others is None else others.flush())
-    assert unordered(plain(op.flush().windows)) == unordered(wanted), spec
+    found = plain(op.flush().windows)
+    assert unordered(found) == unordered(wanted), spec
+    apply(held, found)
+
+
+def apply(held: list[Result], changes: list[Result]) -> None:
+    """What a sink holds that takes changes in their order: a row is there before it is taken back, and is taken back
+    before the one that replaces it."""
+    for *row, sign in changes:
+        if sign == "-":
+            held.remove(tuple(row))
+            continue
+        overlapping = [r for r in held if r[1] == row[1] and r[3] == row[3] and r[2] <= row[0] and row[2] <= r[0]]
+        assert row[1] != "s" or not [r for r in overlapping if r[2] < row[0] and row[2] < r[0]], (row, overlapping)
+        held.append(tuple(row))
+
+
+def test_a_row_that_is_taken_back_stands_before_the_one_that_replaces_it() -> None:
+    """A late row moves the start of a session, whose end stays: rows are sorted by end, and then by start."""
+    begin = 1_700_000_000_000_000_000
+    for window, beyond in (sl.session(5), 5), (sl.whole(), 0):
+        spec = sl.Spec(
+            "t", {"s": window}, {"n": sl.count()}, "k", sl.bounded(100), emit="changes", trigger=sl.each_push()
+        )
+        op = sl.Operator(spec)
+        op.push(batch([(begin + 3, "x", 1), (begin + 3, "y", 1)]))
+        found = op.push(batch([(begin, "x", 2), (begin, "y", 2)])).windows
+        rows = [tuple(row.values()) for row in found.select(["window_start", "window_end", "k", "n", "op"]).to_pylist()]
+        end = begin + 3 + beyond
+        wanted = [(begin + 3, end, "-", 1), (begin, end, "+", 2)]
+        assert rows == [(start, at, key, n, sign) for key in "xy" for start, at, sign, n in wanted]
+
+
+def test_a_slice_with_cells_apart_is_counted_once() -> None:
+    spec = sl.Spec(
+        "t", {"w": sl.tumbling(100)}, {"n": sl.count()}, "k", sl.bounded(1), emit="parts", trigger=sl.every(50)
+    )
+    op = sl.Operator(spec)
+    assert op.push(batch([(10, "x", 1), (20, "x", 1)])).stats.slices == 1
+    out = op.push(batch([(15, "x", 2)]))  # behind the watermark, in the same slice
+    assert (out.stats.slices, out.stats.cells) == (1, 2)
 
 
 @pytest.mark.parametrize("trigger", [sl.each_push(), sl.by_hand(), Clock.trigger], ids=repr)
@@ -528,7 +577,14 @@ def test_a_row_between_reported_sessions_takes_back_each_of_them(trigger: sl.Tri
 def test_cuts_of_sessions_are_the_same_for_every_split_and_order(seed: int) -> None:
     rng = random.Random(seed)
     gap, origin, jitter = rng.choice([None, 1, 2, 7]), rng.choice(ORIGINS), rng.choice([0, 4, 11])
-    trigger, early_ = rng.choice([(sl.every(4, offset=1), Early([(4, 1)])), (sl.every(1), Early([(1, 0)]))])
+    trigger, early_ = rng.choice(
+        [
+            (sl.every(4, offset=1), Early([(4, 1)])),
+            (sl.every(1), Early([(1, 0)])),
+            (sl.on_punctuation("m"), Early(marks=True)),
+            (sl.on_punctuation("m") | sl.every(9), Early([(9, 0)], marks=True)),
+        ]
+    )
     windows = {"s": sl.whole() if gap is None else sl.session(gap)}
     spec = sl.Spec("t", windows, AGGS, ["k"], sl.bounded(jitter), emit="changes", trigger=trigger, sequence="v")
     times = [origin + at for at in sorted(rng.sample(range(150), 40))]
@@ -536,13 +592,12 @@ def test_cuts_of_sessions_are_the_same_for_every_split_and_order(seed: int) -> N
     oracle = SessionOracle(gap, answer, jitter, early_)
     wanted = unordered([*oracle.push(rows), *oracle.flush()])
     assert unordered(plain(sl.aggregate(batch(rows), spec))) == wanted, spec
-    for _ in range(2):
+    for prompt in (True, False):
         late = sorted(rows, key=lambda row: row[0] + rng.randint(0, jitter))
         places, found = Places(spec, batch([]).schema, rng.choice([1, 2]), rng, prompt=True), list[Result]()
-        prompt = rng.random() < 0.5
         op = sl.Operator(spec)
         while late:
-            some, late = late[: (size := rng.choice([1, 3, 10]))], late[size:]
+            some, late = late[: (size := rng.choice([1, 3, 10] if prompt else [5, 20]))], late[size:]
             if prompt:
                 found += plain(op.push(batch(some)).windows)
                 continue
@@ -553,6 +608,59 @@ def test_cuts_of_sessions_are_the_same_for_every_split_and_order(seed: int) -> N
         for operator in [op] if prompt else places.operators:
             found += plain(operator.flush().windows)
         assert unordered(found) == wanted, spec
+
+
+@pytest.mark.parametrize("seed", range(CASES // 2))
+def test_windows_beside_sessions_are_reported_as_if_alone(seed: int) -> None:
+    """Windows between edges with any trigger, beside sessions and whole streams with any or none."""
+    rng = random.Random(seed)
+    case = a_case(rng)
+    emit, gap, keyed = case.spec.emit, rng.choice([None, 1, 3, 7]), ["k"] if case.spec.by else []
+    beside: dict[str, Any] = {"s": sl.whole() if gap is None else sl.session(gap)}
+    if rng.random() < 0.3:
+        beside["u"] = sl.session(12)
+    asked: dict[str, sl.Trigger] = {}
+    for name in beside if emit == "changes" else ():
+        several = [sl.each_push(), sl.by_hand(), sl.every(4), sl.on_punctuation("m"), Clock.trigger, None]
+        trigger = rng.choice(several)
+        asked |= {} if trigger is None else {name: trigger}
+    lateness = case.spec.allowed_lateness if emit == "changes" else 0
+    spec = replace(case.spec, allowed_lateness=lateness, by=keyed)
+    timed = spec.triggers()
+    both = replace(spec, windows={**spec.windows, **beside}, trigger=timed | asked)
+    alone = [spec, replace(spec, windows=beside, trigger=asked or None)]
+    ops, rows, Clock.now = [sl.Operator(one) for one in (both, *alone)], list(case.rows), 0
+    hand = [name for name, trigger in (timed | asked).items() if sl.by_hand() in trigger.parts()]
+
+    def check_outs(outs: list[Any]) -> None:
+        found = [[] if out is None else unordered(plain(_timed(out.windows))) for out in outs]
+        assert found[0] == sorted(found[1] + found[2]), both
+
+    reached = case.rows[0][0] - 20
+    while rows:
+        Clock.now += rng.choice([0, 1, 3, 7])
+        some, rows = rows[: (size := rng.choice([1, 3, 10, 60]))], rows[size:]
+        check_outs([op.push(batch(some)) for op in ops])
+        act = rng.random()
+        if hand and act < 0.4:
+            names = rng.sample(hand, rng.randint(1, len(hand)))
+            mine = [[name for name in names if name in op.spec.windows] for op in ops]
+            check_outs([op.fire(*some) if some else None for op, some in zip(ops, mine, strict=True)])
+        if act > 0.8 or (case.oracle.delay is None and act > 0.3):
+            reached += rng.randint(0, 25)
+            check_outs([op.advance(reached) for op in ops])
+        if 0.3 < act < 0.5:
+            ops = [sl.Operator.restore(op.spec, op.snapshot()) for op in ops]
+    check_outs([op.flush() for op in ops])
+
+
+def _timed(table: pa.Table) -> pa.Table:
+    """Results of a query without triggers have no timing: all are on time, or late."""
+    if "timing" in table.column_names:
+        return table
+    late = [revision != 0 for revision in table["revision"].to_pylist()] if "revision" in table.column_names else None
+    timing = ["late" if is_late else "on_time" for is_late in late or [False] * len(table)]
+    return table.append_column("timing", pa.array(timing, pa.string()))
 
 
 @pytest.mark.parametrize("seed", range(CASES // 4))
