@@ -447,8 +447,7 @@ def _may_close(state: State, after: int, until: int, flush: bool) -> bool:
     plan = state.plan
     if flush or plan.fill or state.watermark is None or plan.edges.any_between(after, until):
         return True
-    stores = (state.store, *(known.store for known in state.apart)) if plan.session_gaps else ()
-    lasts = [run.earliest_last for store in stores for run in store.runs]
+    lasts = [run.earliest_last for store in state.stores for run in store.runs] if plan.session_gaps else []
     if lasts and min(lasts) + plan.session_gaps[0] < until:
         return True
     return plan.revises and plan.edges.any_between(after - plan.lateness, until - plan.lateness)
@@ -581,8 +580,8 @@ def _held_beside(state: State) -> tuple[int, int, int, int]:
         size += held_beside(state.store, state.postponed)
     seen = list(state.store.runs)
     for store in [*(known.store for known in state.apart), *(group.store for group in state.groups)]:
-        _, more, held = store.held()
-        cells, size = cells + more, size + held
+        more = store.held()
+        cells, size = cells + more[1], size + more[2]
         for run in store.runs:  # a slice may have cells in several stores
             slices += run.slices_beside(tuple(seen))
             seen.append(run)

@@ -19,7 +19,7 @@ from slicing.cells.blocks import Block, identity
 from slicing.cells.table import Cells, concatenated
 from slicing.closing.answers import Answers
 from slicing.closing.emit import combined
-from slicing.columns.order import inverse, none, order_by, ranges, stable_order
+from slicing.columns.order import alike, inverse, none, order_by, ranges, stable_order
 from slicing.kernels.combine import combine
 from slicing.query.plan import Plan
 from slicing.storage.apart import Apart
@@ -49,7 +49,8 @@ class Panes(NamedTuple):
     @staticmethod
     def of(answers: Answers, order: int | Ints, timing: int) -> Panes:
         size = len(answers)
-        return Panes(answers, np.broadcast_to(np.asarray(order, np.int64), size), np.full(size, timing, np.int64))
+        order = order if isinstance(order, np.ndarray) else alike(order, size)
+        return Panes(answers, order, alike(timing, size))
 
 
 class Kept:
@@ -115,7 +116,12 @@ class Found(NamedTuple):
 
     def parts(self, plan: Plan, pieces: Sequence[Cells]) -> Answers:
         """The news alone."""
-        cells = (pieces[0] if len(pieces) == 1 else concatenated(pieces)).take(self.cell)
+        cells = pieces[0] if len(pieces) == 1 else concatenated(pieces)
+        size = self.cell.size
+        if self.first.size == size and (self.first == np.arange(size)).all() and (self.last == self.first + 1).all():
+            whole = size == len(cells) and bool((self.cell[1:] > self.cell[:-1]).all())
+            return self.answers(plan, cells.blocks if whole else [b.take(self.cell, axis=0) for b in cells.blocks])
+        cells = cells.take(self.cell)
         return self.answers(plan, combined(plan, cells, self.first, self.last))
 
     def up_to(self, plan: Plan, table: Cells, upto: Ints) -> tuple[Answers, Mask]:
@@ -141,6 +147,9 @@ def _added(found: Found, plan: Plan, table: Cells, upto: Ints) -> tuple[Mask, Se
     at = np.append(new.nonzero()[0], new.size).tolist()
     if len(at) - 1 > FEW:
         return None
+    alone = _of_one_slice(found, table, upto) if len(at) == 2 else None
+    if alone is not None:
+        return alone
     blocks = tuple([identity(lane, found.code.size) for lane in plan.lanes])
     held = np.zeros(found.code.size, np.bool_)
     place = np.full(int(max(table.code.max(initial=0), found.code.max())) + 1, -1)
@@ -155,6 +164,21 @@ def _added(found: Found, plan: Plan, table: Cells, upto: Ints) -> tuple[Mask, Se
         for lane, block, partials in zip(plan.lanes, blocks, cells.blocks, strict=True):
             combine(lane.kind, into, source, block, partials)
     return held, blocks if held.all() else tuple([block[held] for block in blocks])
+
+
+def _of_one_slice(found: Found, table: Cells, upto: Ints) -> tuple[Mask, Sequence[Block]] | None:
+    """Of one pane whose keys have their cells in one slice, where they lie by key: these as they are."""
+    cells, code = table.ending(int(found.start[found.pane[0]]), int(upto[0])), found.code
+    ends = cells.end
+    if not ends.size or ends[0] != ends[-1] or table.fragments:
+        return None
+    place = cells.code.searchsorted(code)
+    held = cells.code.take(place, mode="clip") == code
+    every = bool(held.all())
+    if every and code.size == ends.size:
+        return held, cells.blocks
+    place = place if every else place[held]
+    return held, tuple([block.take(place, axis=0) for block in cells.blocks])
 
 
 def _combined(plan: Plan, cells: Cells, first: Ints, last: Ints) -> Sequence[Block]:
@@ -333,10 +357,24 @@ def news_by_push(plan: Plan, pieces: Sequence[Cells], types: Mask, after: int, u
     """The windows of these types with ``after < end <= until`` that have cells of the pieces; the cut is the end."""
     found = []
     for piece, cells in enumerate(pieces):
-        due = plan.edges.due(cells.slice_ends, after, until)
-        mine = due.take(types[due.type])
+        ends = cells.slice_ends
+        due = plan.edges.due(ends, after, until)
+        mine = due if types.all() else due.take(types[due.type])
+        if ends.size == 1 and len(pieces) == 1 and not cells.fragments:
+            return _of_slice(cells, mine)
         found.append(_news(piece, cells, mine, mine.low, mine.high, partial(_end_of, mine)))
     return _together(pieces, found)
+
+
+def _of_slice(cells: Cells, due: DueWindows) -> Found:
+    """All cells of one slice are news of all windows that hold it; they lie by key."""
+    size, windows, code = len(cells), due.type.size, np.ascontiguousarray(cells.code)
+    each, cell = np.arange(size * windows + 1), np.arange(size)
+    if windows == 1:
+        pane = np.zeros(size, np.int64)
+    else:
+        pane, cell, code = np.repeat(np.arange(windows), size), np.tile(cell, windows), np.tile(code, windows)
+    return Found(due.type, due.start, due.end, due.end, pane, code, each[:-1], each[1:], cell)
 
 
 def _end_of(due: DueWindows, window: Ints, slot: Ints) -> Ints:

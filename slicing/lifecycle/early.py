@@ -367,9 +367,11 @@ def _fired(state: State, kept: Kept, group: Group, pieces: Sequence[Cells], afte
 
 def _groups(state: State) -> list[Group]:
     """The windows between edges with triggers of pushes, by when they fired last."""
-    plan = state.plan
-    last, fired = np.array([state.fired.get(name, -1) for name in plan.names], np.int64), plan.fired_slices
-    return [Group(fired & (last == at), at) for at in distinct(last[fired]).tolist()]
+    plan, found = state.plan, dict[int, Mask]()
+    for number in plan.fired_numbers:
+        at = state.fired.get(plan.names[number], -1)
+        found.setdefault(at, np.zeros(len(plan.names), np.bool_))[number] = True
+    return [Group(found[at], at) for at in sorted(found)]
 
 
 def _since(kept: Kept, group: Group) -> list[int]:

@@ -462,10 +462,16 @@ class Plan:
         return bool(self.fired.any())
 
     @lazy
-    def fired_slices(self) -> npt.NDArray[np.bool_]:
+    def fired_slices(self) -> Mask:
         """The windows between edges among these: new rows are kept apart until they are reported."""
         found = np.zeros(len(self.names), np.bool_)
         found[self.timed] = self.fired[self.timed]
+        return found
+
+    @lazy
+    def fired_numbers(self) -> list[int]:
+        """Their numbers."""
+        found: list[int] = np.flatnonzero(self.fired_slices).tolist()
         return found
 
     @lazy

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -27,6 +29,17 @@ from slicing.storage.open_sessions import ending, of_codes
 from slicing.system.arrays import Ints, Mask
 from slicing.system.replace import but
 from slicing.windows.bounds import BEGIN
+
+FEW_PIECES = 4  # sorted pieces that are sooner merged than sorted: 20 k cells and 10 k 1.9 -> 0.9 ms
+
+
+def in_pieces(cells: Cells) -> list[Cells]:
+    """A table without fragments as pieces that are each in its order; none where these are many."""
+    end, code = cells.end, cells.code
+    falls = ((end[1:] < end[:-1]) | ((end[1:] == end[:-1]) & (code[1:] <= code[:-1]))).nonzero()[0]
+    if falls.size >= FEW_PIECES:
+        return []
+    return [cells.take(slice(first, last)) for first, last in pairwise([0, *(falls + 1).tolist(), len(cells)])]
 
 
 @dataclass(eq=False)
@@ -217,10 +230,12 @@ class Store:
         every = concatenated(tables)
         order = order_by(every.first, every.level, every.code, every.end)
         table = every.only_meta(order)
-        level, keep = np.empty((2, len(table)), np.int64)
-        level[order], keep[order] = self._known(table, h)
+        raised, needed = self._known(table, h)
+        assert raised is not None  # stores without runs go each on its own
+        level, keep = np.empty(len(table), np.int64), np.empty(len(table), np.bool_)
+        level[order], keep[order] = raised, needed
         bounds = np.cumsum([len(some) for some in tables])[:-1]
-        known = zip(np.split(level, bounds), np.split(keep.astype(np.bool_), bounds), strict=True)
+        known = zip(np.split(level, bounds), np.split(keep, bounds), strict=True)
         left = (some._left(of, h, False, mine) for some, of, mine in zip(stores, tables, known, strict=True))
         return tuple([some.of((cells,) if len(cells) else ()) for some, cells in zip(stores, left, strict=True)])
 
@@ -261,6 +276,9 @@ class Store:
         lanes, gaps = self.plan.lanes, self.plan.gaps
         first = in_runs(cells.take(slice(0, moved)), lanes, gaps) if self.plan.fragments and moved else None
         if first is None:
+            pieces = [] if self.plan.fragments else in_pieces(cells)
+            if pieces:
+                return reduce(lambda one, other: merged(one, other, lanes, gaps), pieces)
             return fused(sorted_cells(cells, in_time=True), lanes, gaps)
         others = fused(sorted_cells(cells.take(slice(moved, None)), in_time=True), lanes, gaps)
         return merged(first, others, lanes, gaps)

@@ -523,8 +523,8 @@ def apply(held: list[Result], changes: list[Result]) -> None:
         if sign == "-":
             held.remove(tuple(row))
             continue
-        overlapping = [r for r in held if r[1] == row[1] and r[3] == row[3] and r[2] <= row[0] and row[2] <= r[0]]
-        assert row[1] != "s" or not [r for r in overlapping if r[2] < row[0] and row[2] < r[0]], (row, overlapping)
+        others = [r for r in held if r[1] == row[1] == "s" and r[3] == row[3] and r[5] == "early"]
+        assert not [r for r in others if r[2] < row[0] and row[2] < r[0]], (row, others)
         held.append(tuple(row))
 
 
