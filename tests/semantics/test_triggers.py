@@ -20,13 +20,14 @@ from places import Places
 from trigger_oracle import Early, Oracle, Result, Row, SessionOracle, is_mark
 
 import slicing as sl
-from slicing.closing import row_cuts
+from slicing.closing import row_cuts, run_marks
 from slicing.closing.panes import Kept
 from slicing.closing.revise import Revisions
 from slicing.exchange import start
 from slicing.lifecycle import early, snapshot
 from slicing.push import reached_by
 from slicing.query.policy import Policy
+from slicing.storage.store import Store
 from slicing.windows.bounds import BEGIN
 
 CASES = int(os.environ.get("SLICING_CASES", "60"))
@@ -597,7 +598,7 @@ def test_cuts_of_sessions_are_the_same_for_every_split_and_order(seed: int) -> N
         places, found = Places(spec, batch([]).schema, rng.choice([1, 2]), rng, prompt=True), list[Result]()
         op = sl.Operator(spec)
         while late:
-            some, late = late[: (size := rng.choice([1, 3, 10] if prompt else [5, 20]))], late[size:]
+            some, late = late[: (size := rng.choice([1, 3, 10] if prompt else [10, 40]))], late[size:]
             if prompt:
                 found += plain(op.push(batch(some)).windows)
                 continue
@@ -652,6 +653,35 @@ def test_windows_beside_sessions_are_reported_as_if_alone(seed: int) -> None:
         if 0.3 < act < 0.5:
             ops = [sl.Operator.restore(op.spec, op.snapshot()) for op in ops]
     check_outs([op.flush() for op in ops])
+
+
+RUN_MUTANTS: dict[str, tuple[Any, str, Any, Any]] = {
+    "a reported session that is not taken back when it is complete": (
+        *(
+            run_marks,
+            "_completed",
+            lambda of: lambda plan, kind, known, reached: (known, of(plan, kind, known, BEGIN)[1]),
+        ),
+        test_sessions_and_whole_streams_are_taken_back,
+    ),
+    "rows that are not kept from a report to the next": (
+        *(run_marks, "_left", lambda left: lambda plan, kind, items, ends: left(plan, kind, items, ends[:0])),
+        test_sessions_and_whole_streams_are_taken_back,
+    ),
+    "sessions that are over by the cells of one store alone": (
+        *(Store, "without_beside", lambda _: lambda self, others, h: [one.without(h) for one in (self, *others)]),
+        test_windows_beside_sessions_are_reported_as_if_alone,
+    ),
+}
+
+
+@pytest.mark.parametrize("mutant", RUN_MUTANTS)
+def test_a_mutant_of_sessions_is_found(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner, name, changed, test = RUN_MUTANTS[mutant]
+    monkeypatch.setattr(owner, name, changed(getattr(owner, name)))
+    with pytest.raises(AssertionError):
+        for seed in range(200):
+            test(seed)
 
 
 def _timed(table: pa.Table) -> pa.Table:
