@@ -27,6 +27,7 @@ from slicing.system.arrays import Ints, Mask, Unsigned
 Gaps = Unsigned  # by level
 
 _NBYTES = attrgetter("nbytes")
+_WRITEABLE = attrgetter("flags.writeable")
 NEVER = (1 << 63) - 1
 MANY = 1 << 16  # cells whose slices are found by leaps
 
@@ -324,7 +325,7 @@ def _beside(older: Block, newer: Block) -> Block:
 def _may_change(cells: Cells) -> bool:
     """What came as bytes from another process cannot be written into."""
     arrays = (cells.meta, *cells.blocks)
-    return set(map(type, arrays)) == {np.ndarray} and all([array.flags.writeable for array in arrays])
+    return set(map(type, arrays)) == {np.ndarray} and all(map(_WRITEABLE, arrays))
 
 
 def going_on(one: Cells, fresh: Cells, lanes: Sequence[Lane], gaps: Gaps) -> Cells | None:
