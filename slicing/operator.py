@@ -7,6 +7,7 @@ was.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -284,6 +285,23 @@ class Operator:
         if state.store.head is not None:
             state.store.head.torn = False  # an interrupt before this leaves rows in the head, but not the state
         return self._shown(out) if self._wide else out
+
+    def _held(self) -> Callable[[], None]:
+        """What puts everything back to how it is now: for a chain, of which a later operator may refuse."""
+        state = self._state
+        keys = None if state is None else state.keys
+        known, as_it_is = 0 if keys is None else len(keys), self.__dict__.copy()
+
+        def put_back() -> None:
+            self.__dict__.update(as_it_is)
+            if state is not None and keys is not None and len(keys) > known:  # they change in place
+                self._now = state.but(keys=keys.compact(np.arange(known)))
+
+        return put_back
+
+    def _unmoved(self) -> Output:
+        """The output of a call that tells nothing new."""
+        return self._nothing() if self._now is None else self._advance(BEGIN)
 
     def _over(self) -> RuntimeError:
         return RuntimeError("the operator was flushed, which ends its stream; build a new Operator to go on")

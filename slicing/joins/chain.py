@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -29,7 +29,8 @@ class Chain:
     """Operators one behind the other; made by :func:`chain`.
 
     ``push`` (``push_left`` and ``push_right`` if the first one joins, ``push_labels`` and ``push_events`` if it is of
-    features), ``advance`` and ``flush`` are those of the first operator, and return the output of the last one.
+    features), ``advance`` and ``flush`` are those of the first operator, and return the output of the last one. A call
+    that fails in any of the operators leaves all of them as they were.
 
     Examples
     --------
@@ -51,35 +52,35 @@ class Chain:
 
     def push(self, *data: object) -> Any:
         """Rows for the first operator."""
-        return self._passed(self._links[0].push(*data))
+        return self._passed(lambda: self._links[0].push(*data))
 
     def push_left(self, data: object) -> Any:
         """Rows for the left side of the first operator, which joins."""
-        return self._passed(self._first(JoinOperator, "push_left")(data))
+        push = self._first(JoinOperator, "push_left")
+        return self._passed(lambda: push(data))
 
     def push_right(self, data: object) -> Any:
         """Rows for the right side of the first operator, which joins."""
-        return self._passed(self._first(JoinOperator, "push_right")(data))
+        push = self._first(JoinOperator, "push_right")
+        return self._passed(lambda: push(data))
 
     def push_labels(self, data: object) -> Any:
         """Labels for the first operator, which is of features."""
-        return self._passed(self._first(FeatureOperator, "push_labels")(data))
+        push = self._first(FeatureOperator, "push_labels")
+        return self._passed(lambda: push(data))
 
     def push_events(self, data: object) -> Any:
         """Events for the first operator, which is of features."""
-        return self._passed(self._first(FeatureOperator, "push_events")(data))
+        push = self._first(FeatureOperator, "push_events")
+        return self._passed(lambda: push(data))
 
     def advance(self, *watermark: object, **watermarks: object) -> Any:
         """The watermark of the first operator."""
-        return self._passed(self._links[0].advance(*watermark, **watermarks))
+        return self._passed(lambda: self._links[0].advance(*watermark, **watermarks))
 
     def flush(self) -> Any:
         """End of the streams: every operator gives what it has left."""
-        given: Given = self._links[0].flush()
-        for link in self._links[1:]:
-            outs: list[Given] = [link.push(_rows(given))] if _rows(given).num_rows else []  # type: ignore[call-arg]
-            given = _together([*outs, link.flush()])
-        return given
+        return self._passed(lambda: self._links[0].flush(), _flushed)
 
     def snapshot(self) -> bytes:
         """The state of all operators as bytes."""
@@ -93,14 +94,19 @@ class Chain:
         kinds = {Spec: Operator, JoinSpec: JoinOperator, FeatureSpec: FeatureOperator, DistinctSpec: Distinct}
         return chain(*(kinds[type(spec)].restore(spec, part) for spec, part in zip(specs, parts, strict=True)))  # type: ignore[attr-defined]
 
-    def _passed(self, given: Given) -> Given:
-        for link in self._links[1:]:
-            reached = _reached(given, _time(link))
-            rows = _rows(given)
-            outs: list[Given] = [link.push(rows)] if rows.num_rows else []  # type: ignore[call-arg]
-            if reached is not None or not outs:
-                outs.append(link.advance(reached) if reached is not None else _nothing(link))
-            given = _together(outs)
+    def _passed(self, first: Callable[[], Given], then: Callable[[Link, Given], list[Given]] | None = None) -> Given:
+        """What comes out behind; where an operator refuses, those before it did not take anything either."""
+        changed = []
+        try:
+            changed.append(self._links[0]._held())
+            given = first()
+            for link in self._links[1:]:
+                changed.append(link._held())
+                given = _together((then or _told)(link, given))
+        except BaseException:
+            for put_back in changed:
+                put_back()
+            raise
         return given
 
     def _first(self, kind: type[Link], method: str) -> Any:
@@ -190,6 +196,23 @@ def _time(link: Link) -> str:
     return str(link.spec.time)
 
 
+def _told(link: Link, given: Given) -> list[Given]:
+    """What an operator makes of the results of the one before, and of how far they reach."""
+    reached, rows = _reached(given, _time(link)), _rows(given)
+    outs: list[Given] = [link.push(rows)] if rows.num_rows else []  # type: ignore[call-arg]
+    if reached is not None or not outs:
+        assert not isinstance(link, TWO_SIDED)
+        outs.append(link.advance(reached) if reached is not None else link._unmoved())
+    return outs
+
+
+def _flushed(link: Link, given: Given) -> list[Given]:
+    """What an operator makes of the last results of the one before."""
+    rows = _rows(given)
+    outs: list[Given] = [link.push(rows)] if rows.num_rows else []  # type: ignore[call-arg]
+    return [*outs, link.flush()]
+
+
 def _rows(given: Given) -> pa.Table:
     return given.windows if isinstance(given, Output) else given.rows
 
@@ -197,13 +220,6 @@ def _rows(given: Given) -> pa.Table:
 def _reached(given: Given, time: str) -> Any:
     """The watermark of results along a column of theirs."""
     return given.progress.get(time) if isinstance(given, Output) else given.watermark
-
-
-def _nothing(link: Link) -> Any:
-    """The output of an operator that was told nothing."""
-    if isinstance(link, Distinct):
-        return DistinctOutput(pa.table({}), pa.table({}), Stats(), None)
-    return Output(pa.table({}), pa.table({}), Stats(), None)
 
 
 ADDED = ("rows", "windowed", "late", "outside", "null_time", "windows")

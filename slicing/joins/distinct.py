@@ -7,6 +7,7 @@ of its key within a span is the first of the range of time up to it.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -194,6 +195,23 @@ class Distinct:
     def flush(self) -> DistinctOutput:
         """End of the stream."""
         return self._output(self._operator.flush())
+
+    def _held(self) -> Callable[[], None]:
+        """What puts everything back to how it is now: for a chain, of which a later operator may refuse."""
+        as_it_is, put_rows_back = self.__dict__.copy(), self._operator._held()
+        put_keys_back = None if self._seen is None else self._seen.held()
+
+        def put_back() -> None:
+            self.__dict__.update(as_it_is)
+            put_rows_back()
+            if put_keys_back is not None:
+                put_keys_back()
+
+        return put_back
+
+    def _unmoved(self) -> DistinctOutput:
+        """The output of a call that tells nothing new."""
+        return self._output(self._operator._unmoved())
 
     def snapshot(self) -> bytes:
         """The state as bytes, for :meth:`restore`."""

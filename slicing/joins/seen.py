@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,15 @@ class Seen:
         live = np.flatnonzero(self._end > mark)
         if 2 * live.size < self._end.size:
             self._keys, self._end = self._keys.compact(live), self._end[live]
+
+    def held(self) -> Callable[[], None]:
+        """What puts the keys back to those of now."""
+        keys, known, end = self._keys, len(self._keys), self._end
+
+        def put_back() -> None:
+            self._keys, self._end = keys if len(keys) == known else keys.compact(np.arange(known)), end
+
+        return put_back
 
     def to_bytes(self) -> bytes:
         return table_bytes(self._keys.table().append_column("end", array_of(self._end)))

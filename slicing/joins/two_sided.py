@@ -7,6 +7,7 @@ fails leaves the operator as it was.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Generic, TypeVar
 
@@ -155,6 +156,19 @@ class TwoSided(Generic[Out]):
         state = replace(state, progress=(progress[LEFT], progress[RIGHT]), own=(own[LEFT], own[RIGHT]))
         tasks[-1] = replace(tasks[-1], marks=state.judge())
         return self._worked(replace(state, tasks=tuple(tasks)), counts, late)
+
+    def _held(self) -> Callable[[], None]:
+        """What puts everything back to how it is now: for a chain, of which a later operator may refuse."""
+        state = self._state
+        keys = None if state is None else state.keys
+        known, as_it_is = 0 if keys is None else len(keys), self.__dict__.copy()
+
+        def put_back() -> None:
+            self.__dict__.update(as_it_is)
+            if state is not None and keys is not None and len(keys) > known:  # they change in place
+                self._state = replace(state, keys=keys.compact(np.arange(known)))
+
+        return put_back
 
     # --- snapshots --------------------------------------------------------------------------------------------------
 

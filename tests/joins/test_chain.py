@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
@@ -160,3 +161,80 @@ def test_snapshots_of_others_are_refused_by_name() -> None:
         sl.Distinct.restore(distinct_of("any").spec, distinct_of().snapshot())
     with pytest.raises(TypeError, match=r"a snapshot is bytes-like data, .* got int"):
         sl.Chain.restore([counts], 5)
+
+
+HALF = 2**62
+TOTALS = sl.Spec("t", {"h": sl.tumbling(100)}, {"s": sl.sum("v")}, by="k", watermark=sl.manual())
+LEFT = pa.table({"t": [1, 2], "k": ["a", "a"], "v": [HALF, 1]})
+MORE = pa.table({"t": [3, 250, 251], "k": ["a", "b", "new"], "v": [HALF, 1, 2]})
+
+
+def of_windows() -> sl.Chain:
+    first = sl.Spec("t", {"w": sl.tumbling(1)}, {"v": sl.sum("v")}, by="k", watermark=sl.bounded(0))
+    second = sl.Spec("window_start", {"h": sl.tumbling(100)}, {"s": sl.sum("v")}, by="k", watermark=sl.manual())
+    return sl.chain(sl.Operator(first), sl.Operator(second))
+
+
+def of_a_join() -> sl.Chain:
+    join = sl.JoinSpec(on="k", time="t", within=(0, 0), how="left", watermark=(sl.bounded(0), sl.manual()))
+    chained = sl.chain(sl.JoinOperator(join), sl.Operator(TOTALS))
+    chained.advance(right=10**6)
+    chained.push_right(pa.table({"t": pa.array([], pa.int64()), "k": pa.array([], pa.string())}))
+    return chained
+
+
+def of_features() -> sl.Chain:
+    asked = sl.FeatureSpec(on="k", time="t", ranges={"r": 5}, aggs={"n": sl.count()}, watermark=sl.bounded(0))
+    chained = sl.chain(sl.FeatureOperator(asked), sl.Operator(TOTALS))
+    chained.push_events(pa.table({"t": [10**6], "k": ["a"]}))
+    return chained
+
+
+def of_distinct(keep: str) -> sl.Chain:
+    asked = sl.DistinctSpec(on=["k", "v"], time="t", within=sl.tumbling(1), keep=keep, watermark=sl.bounded(0))
+    return sl.chain(sl.Distinct(asked), sl.Operator(TOTALS))
+
+
+@pytest.mark.parametrize(
+    ("begin", "push"),
+    [
+        (of_windows, "push"),
+        (of_a_join, "push_left"),
+        (of_features, "push_labels"),
+        (lambda: of_distinct("first"), "push"),
+        (lambda: of_distinct("any"), "push"),
+    ],
+    ids=["windows", "join", "features", "distinct", "any"],
+)
+def test_a_chain_of_which_one_operator_refuses_is_as_it_was(begin: Callable[[], sl.Chain], push: str) -> None:
+    """The first operator has taken the rows, and closed windows, when the sums of the second one overflow."""
+    op, other = begin(), begin()
+    for chained in (op, other):
+        getattr(chained, push)(LEFT)
+    before = op.snapshot()
+    for _ in range(2):
+        with pytest.raises(OverflowError, match="'s'"):
+            getattr(op, push)(MORE)
+        assert op.snapshot() == before
+    rows = []
+    for chained in (op, other):
+        given = getattr(chained, push)(MORE.slice(1))
+        rows.append([given.windows.to_pylist(), chained.flush().windows.to_pylist()])
+    assert rows[0] == rows[1]
+    assert [row["s"] for table in rows[0] for row in table] == [HALF + 1, 1, 2]
+
+
+def test_a_flush_that_an_operator_refuses_can_be_asked_for_again() -> None:
+    op = of_windows()
+    op.push(pa.table({"t": [1, 2], "k": ["a", "a"], "v": [HALF, HALF]}))
+    before = op.snapshot()
+    with pytest.raises(OverflowError, match="'s'"):
+        op.flush()
+    assert op.snapshot() == before
+
+
+def test_results_have_their_columns_before_there_are_any() -> None:
+    op, names = of_windows(), ["window", "window_start", "window_end", "k", "s"]
+    none = pa.table({"t": pa.array([], pa.int64()), "k": pa.array([], pa.string()), "v": pa.array([], pa.int64())})
+    for out in op.push(none), op.push(LEFT), op.push(none), op.flush():
+        assert out.windows.column_names == names
