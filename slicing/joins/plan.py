@@ -288,10 +288,20 @@ def both_known(
 
 def _alike(spec: Asked, other: pa.Schema, side: int) -> pa.Schema:
     """The columns that a join needs of a side that is unknown, like those of the other one."""
-    names = {spec.time[side]: column_type(other, spec.time[1 - side])}
+    names = {spec.time[side]: _told_apart(spec, column_type(other, spec.time[1 - side]))}
     for pair in spec.on:
         names.setdefault(pair[side], column_type(other, pair[1 - side]))
     return pa.schema(list(names.items()))
+
+
+def _told_apart(spec: Asked, type: pa.DataType) -> pa.DataType:
+    """The type, or in place of its unit one of which all spans are a whole number: the unknown side may have it."""
+    if not t.is_timestamp(type):
+        return type
+    spans = [span.ns for _, span in spec.spans() if isinstance(span, Duration)]
+    units = (unit for unit in ("s", "ms", "us", "ns") if NS[unit] <= NS[type.unit])
+    unit = next((unit for unit in units if not any(span % NS[unit] for span in spans)), type.unit)
+    return pa.timestamp(unit, type.tz)
 
 
 def _common(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:

@@ -319,7 +319,8 @@ class Step:
         """Left rows with the one partner that each has."""
         spec, right = self.plan.spec, self.sides[RIGHT]
         found = find(self.plan.within, LEFT, gone, np.arange(len(gone)), right.runs, self._threads)
-        partner = chosen(spec.match, gone.time, found) if spec.where is None else self._best_true(gone, found)
+        tests = spec.where is not None and bool(found.hits)  # none: also while no right columns are known
+        partner = self._best_true(gone, found) if tests else chosen(spec.match, gone.time, found)
         self._matches(gone.time, gone.name, partner)
 
     def _matches(self, time: Ints, name: Ints, partner: Ints) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 from datetime import UTC, datetime, timedelta
 
@@ -333,6 +334,38 @@ def test_times_of_two_units_are_compared_exactly_in_the_finer_one(first: int) ->
     assert again.snapshot() == op.snapshot()
 
 
+@pytest.mark.parametrize("unit", ["us", "ns"])
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_band_may_be_finer_than_the_unit_of_the_side_that_comes_first(first: int, unit: str) -> None:
+    """1.2 ms is no whole number of milliseconds, and need not be one where the other side has microseconds."""
+    spec = sl.JoinSpec(on=[], time="t", within=("0s", "1200us"), how="left", watermark=sl.manual())
+    base, step = 1_774_747_200_000, {"us": 1, "ns": 1000}[unit]
+    coarse = pa.table({"t": pa.array([base, base + 5], pa.timestamp("ms"))})
+    fine = [(base * 1000 + 1200) * step, (base * 1000 + 6201) * step]
+    pushes = [("push_left", coarse), ("push_right", pa.table({"u": pa.array(fine, pa.timestamp(unit))}))]
+    spec = dataclasses.replace(spec, time=("t", "u"))
+    op = sl.JoinOperator(spec)
+    for push, rows in pushes if first == 0 else reversed(pushes):
+        getattr(op, push)(rows)
+        op = sl.JoinOperator.restore(spec, op.snapshot())
+    found = sl.join(coarse, pushes[1][1], spec).cast(pa.schema([("t", pa.int64()), ("u", pa.int64())]))
+    assert found["u"].to_pylist() == [fine[0], None]
+    op = sl.JoinOperator(spec)
+    given = [rows_of(getattr(op, push)(rows)) for push, rows in (pushes if first == 0 else reversed(pushes))]
+    assert [len(rows) for rows in [*given, rows_of(op.flush())]] == [0, 1, 1]
+
+
+def test_a_band_finer_than_both_units_is_refused_when_these_are_known() -> None:
+    spec = sl.JoinSpec(on=[], time="t", within=("0s", "1200us"), watermark=sl.manual())
+    rows = pa.table({"t": pa.array([1], pa.timestamp("ms"))})
+    op = sl.JoinOperator(spec)
+    op.push_left(rows)
+    before = op.snapshot()
+    with pytest.raises(ValueError, match="whole number of milliseconds"):
+        op.push_right(rows)
+    assert op.snapshot() == before
+
+
 def test_times_that_do_not_fit_the_finer_unit_are_refused() -> None:
     lefts = pa.table({"t": pa.array([1 << 40], pa.timestamp("s"))})
     rights = pa.table({"u": pa.array([5], pa.timestamp("ns"))})
@@ -499,6 +532,16 @@ def test_at_flush_an_unknown_side_has_no_columns() -> None:
     assert rows_of(op.flush()) == [{"t": 10, "a": 0, "k": "x"}, {"t": 20, "a": 1, "k": None}]
     op = sl.JoinOperator(sl.JoinSpec(on=["k"], time="t", within=(0, 5), how="full"))
     assert op.flush().rows.num_columns == 0
+
+
+@pytest.mark.parametrize("match", ["last", "first", "nearest"])
+def test_a_condition_is_asked_of_no_pair_while_a_side_is_unknown(match: str) -> None:
+    where = pc.field("a") < pc.field("b")
+    spec = sl.JoinSpec(on="k", time="t", within=(5, 5), how="left", match=match, where=where, watermark=sl.manual())
+    op = sl.JoinOperator(spec)
+    op.push_left(pa.table({"t": [1, 2**62], "k": ["x", "y"], "a": [1, 2]}))
+    assert op.advance(left=10, right=10).rows.num_rows == 0
+    assert op.flush().rows["a"].to_pylist() == [1, 2]
 
 
 def test_inner_joins_let_go_what_an_unknown_side_cannot_meet() -> None:
