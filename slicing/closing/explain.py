@@ -75,6 +75,7 @@ def likely_schema(spec: Spec) -> pa.Schema:
     for window in spec.windows.values():
         for flag in window.flag_columns() if isinstance(window, RowWindow) else ():
             types |= likely_type(flag, pa.bool_())
+    types |= dict.fromkeys([name for trigger in spec.triggers().values() for name in trigger.columns()], pa.bool_())
     if isinstance(spec.watermark, Punctuated):
         types[spec.watermark.column] = time
     if not isinstance(spec.time, ProcessingTime):

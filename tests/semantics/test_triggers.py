@@ -655,6 +655,35 @@ def test_windows_beside_sessions_are_reported_as_if_alone(seed: int) -> None:
     check_outs([op.flush() for op in ops])
 
 
+@pytest.mark.parametrize("seed", range(CASES // 8))
+def test_places_report_windows_beside_sessions_as_if_alone(seed: int) -> None:
+    """As on Spark, with places that are split and put together between batches."""
+    rng = random.Random(seed)
+    case = a_case(rng, jitter=rng.choice([0, 5]), kinds=rng.choice(["event-time", "push"]))
+    while case.by_hand or any(Clock.trigger in trigger.parts() for trigger in case.spec.triggers().values()):
+        case = a_case(rng, jitter=rng.choice([0, 5]), kinds=rng.choice(["event-time", "push"]))
+    beside: dict[str, Any] = {"s": rng.choice([sl.whole(), sl.session(1), sl.session(7)])}
+    early_ = rng.choice([sl.each_push(), sl.every(4), sl.on_punctuation("m"), None])
+    asked = {"s": early_} if case.spec.emit == "changes" and early_ is not None else {}
+    spec = replace(case.spec, allowed_lateness=case.spec.allowed_lateness if case.spec.emit == "changes" else 0)
+    both = replace(spec, windows={**spec.windows, **beside}, trigger=spec.triggers() | asked)
+    specs = [both, spec, replace(spec, windows=beside, trigger=asked or None)]
+    stages, rows = [Places(one, batch([]).schema, 2, rng, prompt=True) for one in specs], list(case.rows)
+    while True:
+        some, rows = rows[: (size := rng.choice([5, 20]))], rows[size:]
+        found = [
+            unordered([row for out in outs for row in plain(_timed(out.windows))])
+            for outs in (stage.push(batch(some).combine_chunks().to_batches()[0]) for stage in stages)
+        ]
+        assert found[0] == sorted(found[1] + found[2]), both
+        if not rows:
+            break
+        for stage in stages:
+            stage.rescale(rng.choice([1, 2, 3]))
+    found = [unordered([r for op in s.operators for r in plain(_timed(op.flush().windows))]) for s in stages]
+    assert found[0] == sorted(found[1] + found[2]), both
+
+
 RUN_MUTANTS: dict[str, tuple[Any, str, Any, Any]] = {
     "a reported session that is not taken back when it is complete": (
         *(
@@ -835,6 +864,15 @@ def test_aggregate_counts_rows_in_the_order_of_the_data(seed: int) -> None:
     chunks = [batch(case.rows[at : at + size]) for at in range(0, len(case.rows), size)]
     assert plain(sl.aggregate(chunks, case.spec)) == wanted, case.spec
     assert pickle.loads(pickle.dumps(case.spec.unfired())) == case.spec.unfired()
+
+
+def test_explain_says_what_triggers_cost_without_the_types_of_columns() -> None:
+    windows, triggers = {"s": sl.session(5), "w": sl.tumbling(60)}, {"s": sl.on_punctuation("m"), "w": sl.every(20)}
+    told = sl.explain(sl.Spec("t", windows, {"n": sl.count()}, "k", emit="changes", trigger=triggers))
+    of_session, of_window = told["early results"].split("\n")
+    assert "at most 1 rows for each mark; rows are kept one by one" in of_session
+    assert "at most 50 rows in 1000 units of 't' for each key with new rows" in of_window
+    assert "a row waits for its trigger" in told["rows kept"]
 
 
 def test_marks_must_be_boolean() -> None:
