@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import io
 
+import pyarrow as pa
+
 from slicing.query.written import AGGREGATES, WINDOWS
 
 DATA = """\
@@ -88,24 +90,29 @@ def page(name: str, code: str, picture: str = "") -> str:
     )
 
 
-def pages() -> dict[str, tuple[str, str | None]]:
-    """Pages by path, and for windows the SVG beside each."""
-    found: dict[str, tuple[str, str | None]] = {}
+def pages() -> dict[str, str]:
+    """Pages by path; a picture is beside each."""
+    found: dict[str, str] = {}
     for name in WINDOWS:
-        found[f"windows/{name}.md"] = page(name, window_code(name), f"![Windows of {name}]({name}.svg)\n\n"), name
+        found[f"windows/{name}.md"] = page(name, window_code(name), f"![Windows of {name}]({name}.svg)\n\n")
     for name in AGGREGATES:
-        found[f"aggregates/{name}.md"] = page(name, aggregate_code(name)), None
+        found[f"aggregates/{name}.md"] = page(name, aggregate_code(name), f"![Windows of the example]({name}.svg)\n\n")
     return found
 
 
 def picture(name: str) -> str:
-    """The SVG of a window's example."""
+    """The SVG of an example: its windows, or the numbers that an aggregate gives for each."""
     import vl_convert
 
     import slicing as sl
 
-    _, names = run(DATA)
-    window = eval(f"sl.{name}({ARGUMENTS.get(name, '')})", {"sl": sl})
-    chart = sl.plot.timeline(names["readings"], sl.Spec("ts", {name: window}, {"n": sl.count()}))
+    _, names = run(DATA + (window_code(name) if name in WINDOWS else aggregate_code(name)))
+    data, spec = names["readings"], names["spec"]
+    assert isinstance(spec, sl.Spec)
+    found = sl.aggregate(data, spec)
+    numbers = "x" in found.column_names and (
+        pa.types.is_integer(found["x"].type) or pa.types.is_floating(found["x"].type)
+    )
+    chart = sl.plot.results(found, y="x") if numbers else sl.plot.timeline(data, spec)
     svg: str = vl_convert.vegalite_to_svg(chart.to_dict())
     return svg.replace("<svg ", '<svg style="background:#fff" ', 1)

@@ -1,4 +1,5 @@
-"""What mkdocs builds beside the pages of docs/: the start page, a page a window and aggregate, tables that were run."""
+"""What mkdocs builds beside the pages of docs/: the start page, a page a window, aggregate and notebook, tables that
+were run."""
 
 from __future__ import annotations
 
@@ -12,17 +13,19 @@ sys.path.insert(0, str(ROOT))
 
 from mkdocs.structure.files import File  # noqa: E402
 
-from website import coming, examples, releases  # noqa: E402
+from website import coming, examples, notebooks, releases  # noqa: E402
 
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\((?!https?:|#|mailto:)([^)#\s]+)[^)]*\)")
 
 
 def on_files(files: Any, config: Any) -> Any:
     pages = examples.pages()
-    for path, (text, window) in pages.items():
+    for path, text in pages.items():
         files.append(File.generated(config, path, content=text))
-        if window is not None:
-            files.append(File.generated(config, path.replace(".md", ".svg"), content=examples.picture(window)))
+        picture = examples.picture(Path(path).stem)
+        files.append(File.generated(config, path.replace(".md", ".svg"), content=picture))
+    for path, content in notebooks.pages().items():
+        files.append(File.generated(config, path, content=content))
     for folder in ("windows", "aggregates"):
         names = sorted(path for path in pages if path.startswith(folder))
         lines = "".join(f"- [`{Path(path).stem}`]({Path(path).name})\n" for path in names)

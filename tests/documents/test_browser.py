@@ -77,6 +77,7 @@ def test_the_site_has_a_page_for_each_window_aggregate_and_neighbour(site: Path)
     pages = {path.relative_to(site).as_posix() for path in site.rglob("*.html")}
     assert pages >= {"index.html", "concepts.html", "guide.html", "releases.html", "reference.html"}
     assert pages >= {f"windows/{name}.html" for name in WINDOWS} | {f"aggregates/{name}.html" for name in AGGREGATES}
+    assert pages >= {f"notebooks/{path.stem}.html" for path in (ROOT / "notebooks").glob("*.ipynb")}
     assert pages >= {f"coming/{name.lower()}.html" for name in (*coming.RUN, *coming.SHOWN)}
 
 
