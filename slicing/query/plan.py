@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -213,7 +214,7 @@ class Plan:
         """The aggregates, the partials they are read from, and the columns these are made of."""
         signed = self.spec.op is not None
         through = partial(changelog.taken_back, types=types) if signed else None
-        _check_categories(self.spec, types)
+        _warn_of_categories(self.spec, types)
         self.aggs = _narrowed({n: a.bind(types, through) for n, a in self.spec.aggs.items()})
         if not self.arrival:
             _check_ties(self.spec, self.aggs)
@@ -683,15 +684,16 @@ def _is_flag(type: pa.DataType) -> bool:
 BY_ORDER = frozenset({"min", "max", "min_count", "max_count", "argmin", "argmax", "top_k"})
 
 
-def _check_categories(spec: Spec, types: dict[str, pa.DataType]) -> None:
-    """Refuse to compare the values of categories that have an order of their own."""
+def _warn_of_categories(spec: Spec, types: dict[str, pa.DataType]) -> None:
+    """Say so where categories that have an order of their own are compared by their values."""
     for agg in spec.parts():
         type = types.get(agg.column) if agg.column is not None and agg.function in BY_ORDER else None
         if type is not None and pa.types.is_dictionary(type) and type.ordered:
-            raise TypeError(
-                f"{agg!r} compares values, and column {agg.column!r} has categories in an order of their own ({type}), "
-                "which results of several batches would not keep; give it as numbers (pandas: frame[column].cat.codes, "
-                "Polars: pl.col(column).to_physical()), or cast it to its values to compare these"
+            warnings.warn(
+                f"{agg!r} compares the values of column {agg.column!r}, text by its letters, and not by the order of "
+                "its categories. To compare by that order give the column as numbers (pandas: frame[column].cat.codes, "
+                "Polars: pl.col(column).to_physical()); cast it to its values if these are meant",
+                stacklevel=2,
             )
 
 

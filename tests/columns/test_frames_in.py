@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -124,16 +125,20 @@ def test_enums_of_polars_come_back_as_enums() -> None:
     assert sl.aggregate(frame.lazy(), spec, returns="same").collect().equals(found)
 
 
-def test_orders_of_categories_are_not_compared_as_text() -> None:
+def test_categories_are_compared_by_their_values_and_a_warning_says_so() -> None:
     sizes = pd.Categorical(["large", "small", "medium"] * 2, ["small", "medium", "large"], ordered=True)
     enum = pl.Series(list(sizes), dtype=pl.Enum(["small", "medium", "large"]))
-    for agg in (sl.max("c"), sl.min("c"), sl.argmax("c", "v"), sl.top_k("c", 2), sl.max_count("c")):
-        for frame in (FRAME.assign(c=sizes), pl.from_pandas(FRAME).with_columns(c=enum)):
-            with pytest.raises(TypeError, match=r"'c' has categories in an order of their own .* give it as numbers"):
-                sl.aggregate(frame, sl.Spec("t", {"w": sl.whole()}, {"x": agg}))
-    spec = sl.Spec("t", {"w": sl.whole()}, {"x": sl.max("c"), "n": sl.count()})
-    assert sl.aggregate(FRAME.assign(c=sizes.as_unordered()), spec)["x"].to_pylist() == ["small"]
-    assert sl.aggregate(FRAME.assign(c=sizes.codes), spec)["x"].to_pylist() == [2]
+    windows = {"w": sl.whole()}
+    for frame in (FRAME.assign(c=sizes), pl.from_pandas(FRAME).with_columns(c=enum)):
+        for agg, wanted in ((sl.max("c"), "small"), (sl.min("c"), "large"), (sl.max_count("c"), 2)):
+            spec = sl.Spec("t", windows, {"x": agg, str(id(frame)): sl.count()})
+            with pytest.warns(UserWarning, match="values of column 'c', text by its letters, and not by the order of"):
+                assert sl.aggregate(frame, spec)["x"].to_pylist() == [wanted]
+    spec = sl.Spec("t", windows, {"x": sl.max("c"), "first": sl.first("c")})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert sl.aggregate(FRAME.assign(c=sizes.as_unordered()), spec)["x"].to_pylist() == ["small"]
+        assert sl.aggregate(FRAME.assign(c=sizes.codes), spec)["x"].to_pylist() == [2]
 
 
 def test_unions_of_pandas_and_polars() -> None:
