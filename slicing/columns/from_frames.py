@@ -12,12 +12,7 @@ import pyarrow as pa
 from slicing.columns import arrow_io
 from slicing.columns.typed import not_once
 
-FAILS = (
-    pa.ArrowException,
-    TypeError,
-    ValueError,
-    OverflowError,
-)  # what Arrow makes of a column that it has no type for
+FAILS = (pa.ArrowException, TypeError, ValueError, OverflowError)  # where Arrow has no type for a column
 
 
 def of_pandas(frame: Any, wanted: Sequence[str]) -> Iterator[pa.RecordBatch]:
