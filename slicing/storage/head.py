@@ -24,6 +24,8 @@ from slicing.reducing.lift import Lifted, Quads
 from slicing.reducing.places import Grid
 from slicing.system.arrays import Ints, Mask
 
+_EXACT = (kinds.COUNT, kinds.EXTREMES, *kinds.INTEGERS)
+
 
 class Head:
     """Cells slot * room + code."""
@@ -49,6 +51,27 @@ class Head:
         if (high - low) // width >= slots:
             return None
         return Head(plan, progression(low, high, width), rows.codes + rows.codes // 4 + 64)
+
+    def takes_in(self, run: Cells) -> bool:
+        """Take the cells of a run into a head that no push has added rows to: otherwise a key has two of a slice.
+
+        Only of numbers that are exact in any order, and where no other run has brought cells."""
+        exact = [lane.counts_all or lane.kind in _EXACT for lane in self.plan.lanes]
+        if type(run) is not Cells or not all(exact):
+            return False
+        slot = self.ends.searchsorted(run.slice_ends)
+        if slot[-1] == self.ends.size or (self.ends[slot] != run.slice_ends).any():
+            return False
+        place = np.repeat(slot * self.room, np.diff(run.slices(), append=len(run))) + run.code
+        if self._rows[place].any():
+            return False
+        self._rows[place, 0] = run.rows
+        for lane, block, partials in zip(self.plan.lanes, self._blocks, run.blocks, strict=True):
+            if not (lane.counts_all or isinstance(block, Quads)):
+                block[place] = partials
+        self._begun[slot] = True
+        self.used += len(run)
+        return True
 
     @property
     def nbytes(self) -> int:

@@ -99,7 +99,8 @@ class Store:
             head = Head.begun(self.plan, rows, horizon) if store.fill >= policy.head_filled else None
             if head is None:
                 return None
-            store = Store(store.plan, store.runs, store.coarse, store.fill, head)
+            runs = tuple([run for run in store.runs if not head.takes_in(run)])
+            store = Store(store.plan, runs, store.coarse, store.fill, head)
         return Addition(store, *head.prepare(rows))
 
     def whole(self, newest: int) -> Store:

@@ -243,3 +243,26 @@ def test_more_cells_than_a_cache_has_room_for() -> None:
         expected = np.full(number.size, np.nan)
         extreme.at(expected, key, x)
         assert np.array_equal(found[name].to_numpy(), expected[held], equal_nan=True)
+
+
+@pytest.mark.parametrize("keys", [500, 4000])
+def test_a_cell_of_exact_numbers_is_held_once(keys: int) -> None:
+    """The first push of a window makes a run, which the head of the next ones takes in: 117 -> 40 bytes a cell."""
+    rows, origin = 2 * keys, 1_700_000_000_000_000_000
+    aggs = {"n": sl.count(), "total": sl.sum("v")}
+    spec = sl.Spec("t", {"w": sl.tumbling("20us")}, aggs, "k", sl.bounded("0s"))
+    plain = sl.Operator(spec, policy=Policy(head_rows=0))  # which has no head
+    op, rng, hot = sl.Operator(spec), np.random.default_rng(3), 0
+    for at in range(60):
+        times = origin + at * 1000 + np.sort(rng.integers(0, 1000, rows))
+        values = rng.integers(-(2**63), 2**63 - 1, rows, endpoint=True)
+        columns = {"t": pa.array(times, pa.timestamp("ns")), "k": rng.integers(0, keys, rows), "v": values // rows}
+        out, other = op.push(pa.table(columns)), plain.push(pa.table(columns))
+        assert out.windows.equals(other.windows) and out.stats.slices == other.stats.slices
+        if op._now.store.head is None:
+            continue
+        hot += 1
+        assert out.stats.cells == other.stats.cells <= keys
+        state = out.stats.bytes - op._now.keys.nbytes
+        assert state <= 44 * out.stats.cells + 3000 or out.stats.cells < 0.93 * keys
+    assert hot > 40
