@@ -112,6 +112,8 @@ class Operator:
             at_least_one(max_bytes, "max_bytes", ", or None")
         if on_full not in ("error", "late"):
             raise ValueError(f"on_full must be 'error' or 'late'; got {on_full!r}")
+        if not isinstance(policy, Policy | None):
+            raise TypeError(f"policy must be a slicing.query.policy.Policy, or None; got {policy!r}")
         self._policy = (DEFAULT if policy is None else policy).told(**told)
         checked(self._policy.combine, spec)
         self._carries_marks = isinstance(spec.watermark, Punctuated) and bool(spec.watermark.by)

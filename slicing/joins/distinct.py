@@ -26,7 +26,7 @@ from slicing.joins.snapshot import read_parts, write_parts
 from slicing.operator import Operator
 from slicing.query.spec import Spec
 from slicing.query.watermark import Bounded, Watermark, manual
-from slicing.system.arguments import says_arguments
+from slicing.system.arguments import column_name, says_arguments
 from slicing.times.durations import Duration, parse_span, shown
 from slicing.windows.builtin import Calendar, Tumbling
 from slicing.windows.rows.per_row import per_row
@@ -91,7 +91,11 @@ class DistinctSpec:
                 "rows that have no earlier one"
             )
         watermark = Bounded(0) if watermark is None else watermark
-        given = (on,) if isinstance(on, str) else tuple(on)
+        column_name(time, "time")
+        given = (on,) if isinstance(on, str) else on
+        if not isinstance(given, list | tuple):
+            raise TypeError(f"on must be a list of column names; got {on!r}")
+        given = tuple(column_name(name, "on") for name in given)
         for name in given:
             if name in ("window", "window_start", "window_end"):
                 raise ValueError(f"on: column {name!r} has the name of a column that windows have; rename it")

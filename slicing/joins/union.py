@@ -11,10 +11,10 @@ import pyarrow as pa
 from slicing.columns.arrow_io import no_rows
 from slicing.columns.arrow_out import texts
 from slicing.columns.sources import one_batch
-from slicing.columns.typed import in_result_types
+from slicing.columns.typed import column_type, in_result_types
 from slicing.columns.values import compared
-from slicing.query.watermark import Progress, Seen, Watermark
-from slicing.system.arguments import says_arguments
+from slicing.query.watermark import Bounded, Progress, Seen, Watermark
+from slicing.system.arguments import column_name, says_arguments
 from slicing.times.durations import parse_span
 from slicing.times.measure import Measure
 
@@ -76,6 +76,12 @@ class Union:
         for name, policy in sources.items():
             if not isinstance(name, str) or not isinstance(policy, Watermark):
                 raise TypeError(f"sources[{name!r}] must be a watermark, such as sl.bounded('1s'); got {policy!r}")
+            if isinstance(policy, Bounded) and policy.at_most_ahead is not None:
+                raise ValueError(
+                    f"sources[{name!r}] takes no at_most_ahead; leave rows with wrong clocks out before; got {policy!r}"
+                )
+        column_name(time, "time")
+        column_name(source, "source")
         if source == time:
             raise ValueError(f"source={source!r} is the time column; give the column of sources another name")
         self.sources, self.time, self.source = dict(sources), time, source
@@ -146,7 +152,11 @@ class Union:
             raise ValueError(f"time column {self.time!r} is missing in the data; its columns are {', '.join(names)}")
         if self.source in names:
             raise ValueError(f"the data has a column {self.source!r} already; name the column of sources by source=")
-        return batch.schema, Measure.of(batch.schema.field(self.time).type, self.time)
+        measure = Measure.of(batch.schema.field(self.time).type, self.time)
+        for policy in self.sources.values():
+            policy.check({name: column_type(batch.schema, name) for name in policy.columns()}, measure)
+            policy.delays(measure)
+        return batch.schema, measure
 
     def _least(self) -> Any:
         """The least watermark of the sources that are not silent; it never goes back."""
@@ -188,6 +198,8 @@ def union(tables: Iterable[object]) -> pa.Table:
     >>> sl.union([pa.table({"t": [1], "v": [2]}), pa.table({"v": [4], "t": [3]})]).to_pylist()
     [{'t': 1, 'v': 2}, {'t': 3, 'v': 4}]
     """
+    if isinstance(tables, str) or not isinstance(tables, Iterable) or hasattr(tables, "__arrow_c_stream__"):
+        raise TypeError(f"tables must be a list of tables; got {type(tables).__name__}")
     batches = [in_result_types(one_batch(data)) for data in tables]
     if not batches:
         raise ValueError("union takes at least one table; got none")

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slicing.system.arguments import says_arguments
+from slicing.system.arguments import column_name, says_arguments
 from slicing.system.arrays import Ints
 from slicing.times.durations import MAX_WORD, Duration, amount, not_negative, parse_span, shown
 from slicing.times.measure import Measure
@@ -385,7 +385,7 @@ def per_source(column: str, delay: object, idle: object = None) -> PerSource:
     10
     """
     span = None if idle is None else parse_span(idle, "per_source's idle", positive=True)
-    return PerSource(_name(column, "per_source"), not_negative(delay, "per_source's delay"), span)
+    return PerSource(column_name(column, "per_source's column"), not_negative(delay, "per_source's delay"), span)
 
 
 @says_arguments
@@ -412,7 +412,7 @@ def punctuated(column: str, by: Sequence[str] | str = ()) -> Punctuated:
     names = (by,) if isinstance(by, str) else by
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) and name for name in names):
         raise TypeError(f"punctuated's by must be a list of column names; got {by!r}")
-    return Punctuated(_name(column, "punctuated"), tuple(names))
+    return Punctuated(column_name(column, "punctuated's column"), tuple(names))
 
 
 def later(one: int | None, other: int | None) -> int | None:
@@ -424,9 +424,3 @@ def later(one: int | None, other: int | None) -> int | None:
 
 def _largest(times: Ints) -> int | None:
     return int(times.max()) if times.size else None
-
-
-def _name(column: object, function: str) -> str:
-    if not isinstance(column, str) or not column:
-        raise TypeError(f"{function}'s column must be the name of a column; got {column!r}")
-    return column

@@ -18,6 +18,13 @@ def choice(value: object, argument: str, allowed: Sequence[str]) -> str:
     return value
 
 
+def column_name(value: object, argument: str) -> str:
+    """The name of a column."""
+    if not isinstance(value, str) or not value:
+        raise TypeError(f"{argument} must be the name of a column; got {value!r}")
+    return value
+
+
 def at_least_one(value: object, argument: str, other: str = "") -> int:
     """A whole number of at least 1; ``other``: what else is allowed."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:

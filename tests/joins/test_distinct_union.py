@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
+from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
@@ -180,3 +181,31 @@ def test_what_a_union_refuses() -> None:
     with pytest.raises(ValueError, match="must have the same columns; table 1 has t"):
         sl.union([pa.table({"t": [1], "v": [2]}), pa.table({"t": [1]})])
     assert union.push("b", pa.table({"t": [4], "v": [1]})).watermark == 4
+
+
+@pytest.mark.parametrize(
+    ("build", "sentence"),
+    [
+        (lambda: sl.Union({"a": sl.bounded(0)}, time=1), "time must be the name of a column; got 1"),
+        (lambda: sl.Union({"a": sl.bounded(0)}, "t", source=""), "source must be the name of a column; got ''"),
+        (lambda: sl.Union({"a": sl.bounded(0, at_most_ahead=5)}, "t"), r"sources\['a'\] takes no at_most_ahead"),
+        (lambda: sl.union(None), "tables must be a list of tables; got NoneType"),
+        (lambda: sl.union(pa.table({"t": [1]})), "tables must be a list of tables; got Table"),
+        (lambda: sl.DistinctSpec(1, "t", 5), "on must be a list of column names; got 1"),
+        (lambda: sl.DistinctSpec([None], "t", 5), "on must be the name of a column; got None"),
+        (lambda: sl.DistinctSpec("id", None, 5), "time must be the name of a column; got None"),
+    ],
+)
+def test_wrong_arguments_are_named(build: Callable[[], object], sentence: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=sentence):
+        build()
+
+
+@pytest.mark.parametrize("policy", [sl.per_source("x", 1), sl.punctuated("x")])
+def test_a_union_reads_the_columns_of_its_watermarks(policy: object) -> None:
+    union = sl.Union({"a": sl.manual(), "b": policy}, "t")
+    with pytest.raises(ValueError, match="column 'x' is missing in the data; its columns are t"):
+        union.push("a", pa.table({"t": [5]}))
+    with pytest.raises(TypeError, match="'x' has type double"):
+        union.push("b", pa.table({"t": [5], "x": [1.5]}))
+    assert union.push("b", pa.table({"t": [5], "x": [4]})).rows.num_rows == 1
