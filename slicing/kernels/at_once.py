@@ -13,9 +13,9 @@ from slicing.kernels.guard import within
 
 _WORD = ir.IntType(64)
 _WORDS, _FLOATS, _PAIR = ir.VectorType(_WORD, 4), ir.VectorType(ir.DoubleType(), 4), ir.VectorType(_WORD, 2)
-_LINE, _FLOAT_LINE = ir.VectorType(_WORD, 8), ir.VectorType(ir.DoubleType(), 8)
 _TOP = (1 << 63) - 1
 _LANES = 8 if get_host_cpu_features().get("avx512f") else 4  # as a register has: twice as many take 1.4 times as long
+_TIMES, _ROWS = ir.VectorType(_WORD, _LANES), ir.VectorType(ir.DoubleType(), _LANES)
 
 
 @intrinsic
@@ -76,127 +76,122 @@ def widen_span(_, spans, c, time):
     return types.void(spans, types.uint64, types.int64), build
 
 
-@intrinsic
-def short_run(_, bits, first, size):
-    """Sum, smallest and largest key of the floats ``bits[first : first + size]``, a cache line at a time.
+def _each(number, kind=_ROWS):
+    return ir.Constant(kind, [number] * _LANES)
 
-    Lanes that are no rows are masked, as in no plain loop: 20 rows 0.50 -> 0.35 ns each, 5 rows 1.5 -> 0.86.
+
+def _beyond(builder, sign, one, other):  # NaN is never
+    return builder.select(builder.fcmp_ordered(sign, one, other), one, other)
+
+
+def _spread(builder, word):
+    first = builder.insert_element(ir.Constant(_TIMES, ir.Undefined), word, ir.IntType(32)(0))
+    return builder.shuffle_vector(first, first, _each(0, ir.VectorType(ir.IntType(32), _LANES)))
+
+
+def _folded(builder, lanes, operation):
+    lanes, half = builder.load(lanes), _LANES // 2
+    while half:
+        parts = [ir.Constant(ir.VectorType(ir.IntType(32), half), list(range(i, i + half))) for i in (0, half)]
+        lanes = operation(*(builder.shuffle_vector(lanes, lanes, part) for part in parts))
+        half //= 2
+    return builder.extract_element(lanes, ir.IntType(32)(0))
+
+
+class _Found:
+    """Count, sum, least and largest of rows in the making, lane by lane: of floats, NaN left out of the latter two.
+
+    Floats are compared, as AVX2 has no smaller of two words: one slot 1.6 -> 0.4 ns a row, runs of 20 0.8 -> 0.47.
     """
 
+    def __init__(self, builder):
+        start = _each(0, _TIMES), _each(0.0), _each(float("inf")), _each(float("-inf"))
+        self._words = [cgutils.alloca_once_value(builder, word) for word in start]
+
+    def add(self, builder, row, held=None):
+        count, total, low, high = self._words
+        compared = row
+        if held is not None:
+            builder.store(builder.sub(builder.load(count), builder.sext(held, _TIMES)), count)
+            row, compared = (builder.select(held, row, _each(none)) for none in (0.0, float("nan")))
+        builder.store(builder.fadd(builder.load(total), row), total)
+        for extreme, sign in (low, "<"), (high, ">"):
+            builder.store(_beyond(builder, sign, compared, builder.load(extreme)), extreme)
+
+    def together(self, builder):
+        """How many, their sum, the keys of the least and the largest (of none: those of inf and -inf)."""
+        operations = builder.add, builder.fadd, partial(_beyond, builder, "<"), partial(_beyond, builder, ">")
+        words = [_folded(builder, *each) for each in zip(self._words, operations, strict=True)]
+        for i in 2, 3:
+            word = builder.bitcast(words[i], _WORD)
+            words[i] = builder.xor(word, builder.and_(builder.ashr(word, _WORD(63)), _WORD(_TOP)))
+        return words
+
+
+def _by_lanes(builder, size, add):
+    """``add(at, held)`` rows by lanes; ``held``: which of the last ones are rows, None for whole lanes."""
+    whole = builder.and_(size, _WORD(-_LANES))
+    with cgutils.for_range_slice(builder, _WORD(0), whole, _WORD(_LANES), _WORD) as (at, _):
+        add(at, None)
+    with cgutils.if_unlikely(builder, builder.icmp_signed("<", whole, size)):  # always: masks 0.95 -> 1.5 ns a row
+        left = _spread(builder, builder.sub(size, whole))
+        add(whole, builder.icmp_signed(">", left, ir.Constant(_TIMES, list(range(_LANES)))))
+
+
+def _loaded(builder, data, at, kind, held, none):
+    line = builder.bitcast(builder.gep(data, [at]), kind.as_pointer())
+    if held is None:
+        return builder.load(line, align=8)
+    given = line, ir.IntType(32)(8), held, _each(none, kind)
+    name = f"llvm.masked.load.v{_LANES}{'i64' if kind is _TIMES else 'f64'}.p0"
+    load = ir.FunctionType(kind, [value.type for value in given])
+    return builder.call(cgutils.get_or_insert_function(builder.module, load, name), given)
+
+
+@intrinsic
+def float_run(_, x, first, size):
+    """Sum, keys of the least and the largest of the floats ``x[first : first + size]``, NaN left out of the latter (of
+    none: the keys of inf and -inf), and whether none has a sign. If one has, chance tells which zero is an extreme."""
+
     def build(context, builder, signature, args):
-        def each(*words):
-            return ir.Constant(_LINE, list(words) * (8 // len(words)))
+        array = context.make_array(signature.args[0])(context, builder, args[0])
+        within(context, builder, array, args[1], args[2])
+        data, found = builder.gep(array.data, [args[1]]), _Found(builder)
+        signs = cgutils.alloca_once_value(builder, _each(0, _TIMES))
 
-        def called(name, result, *given, **flags):
-            kind = ir.FunctionType(result, [value.type for value in given])
-            return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), given, **flags)
+        def add(at, held):
+            row = _loaded(builder, data, at, _ROWS, held, 0.0)
+            found.add(builder, row, held)
+            builder.store(builder.or_(builder.load(signs), builder.bitcast(row, _TIMES)), signs)
 
-        def spread(word):
-            lane = builder.insert_element(ir.Constant(_LINE, ir.Undefined), word, ir.IntType(32)(0))
-            return builder.shuffle_vector(lane, lane, ir.Constant(ir.VectorType(ir.IntType(32), 8), [0] * 8))
+        _by_lanes(builder, args[2], add)
+        unsigned = builder.icmp_signed(">=", _folded(builder, signs, builder.or_), _WORD(0))
+        return context.make_tuple(builder, signature.return_type, [*found.together(builder)[1:], unsigned])
 
-        array, size = context.make_array(signature.args[0])(context, builder, args[0]), args[2]
-        within(context, builder, array, args[1], size)
-        run, sizes = builder.gep(array.data, [args[1]]), spread(size)
-        start = ir.Constant(_FLOAT_LINE, [0.0] * 8), each(_TOP), each(~_TOP)
-        total, low, high = (cgutils.alloca_once_value(builder, value) for value in start)
-        with cgutils.for_range_slice(builder, _WORD(0), size, _WORD(8), _WORD) as (at, _):
-            held = builder.icmp_signed("<", builder.add(spread(at), each(*range(8))), sizes)
-            line = builder.bitcast(builder.gep(run, [at]), _LINE.as_pointer())
-            row = called("llvm.masked.load.v8i64.p0", _LINE, line, ir.IntType(32)(8), held, each(0))
-            key = builder.xor(row, builder.and_(builder.ashr(row, each(63)), each(_TOP)))
-            builder.store(builder.fadd(builder.load(total), builder.bitcast(row, _FLOAT_LINE)), total)
-            for extreme, name, none in (low, "smin", _TOP), (high, "smax", ~_TOP):
-                rows = builder.select(held, key, each(none))
-                builder.store(called(f"llvm.{name}.v8i64", _LINE, builder.load(extreme), rows), extreme)
-        found = [
-            called(
-                "llvm.vector.reduce.fadd.v8f64",
-                ir.DoubleType(),
-                ir.DoubleType()(0.0),
-                builder.load(total),
-                fastmath=("reassoc",),
-            ),
-            called("llvm.vector.reduce.smin.v8i64", _WORD, builder.load(low)),
-            called("llvm.vector.reduce.smax.v8i64", _WORD, builder.load(high)),
-        ]
-        return context.make_tuple(builder, signature.return_type, found)
-
-    return types.Tuple((types.float64, types.int64, types.int64))(bits, types.int64, types.int64), build
+    return types.Tuple((types.float64, types.int64, types.int64, types.boolean))(x, types.int64, types.int64), build
 
 
 @intrinsic
 def rows_between(_, t, x, edges):
-    """For each edge and the next one the rows with edge <= t < next: how many, their sum, the keys of the least and the
-    largest, NaN left out (of none: those of inf and -inf). Which zero is the least or the largest, chance tells.
-
-    Floats are compared, as AVX2 has no smaller of two words: one slot 1.6 -> 0.4 ns a row.
-    """
-    words, values, lane = (ir.VectorType(kind, _LANES) for kind in (_WORD, ir.DoubleType(), ir.IntType(32)))
+    """For each edge and the next one the rows with edge <= t < next: how many, and as ``float_run``."""
     slot = types.Tuple((types.int64, types.float64, types.int64, types.int64))
 
     def build(context, builder, signature, args):
-        def each(number, kind=values):
-            return ir.Constant(kind, [number] * _LANES)
+        times, floats = (context.make_array(signature.args[i])(context, builder, args[i]) for i in (0, 1))
+        size = cgutils.unpack_tuple(builder, times.shape)[0]
+        within(context, builder, floats, _WORD(0), size)
+        bounds = [_spread(builder, edge) for edge in cgutils.unpack_tuple(builder, args[2])]
+        found = [_Found(builder) for _ in bounds[1:]]
 
-        def spread(word):
-            first = builder.insert_element(ir.Constant(words, ir.Undefined), word, ir.IntType(32)(0))
-            return builder.shuffle_vector(first, first, each(0, lane))
+        def add(at, held):
+            time = _loaded(builder, times.data, at, _TIMES, held, _TOP)
+            row = _loaded(builder, floats.data, at, _ROWS, held, 0.0)
+            after = [builder.icmp_signed("<=", bound, time) for bound in bounds]
+            for each, (begun, over) in zip(found, pairwise(after), strict=True):
+                each.add(builder, row, builder.and_(begun, builder.not_(over)))
 
-        def called(name, result, *given, **flags):
-            kind = ir.FunctionType(result, [value.type for value in given])
-            return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), given, **flags)
-
-        def beyond(sign, one, other):  # NaN is never
-            return builder.select(builder.fcmp_ordered(sign, one, other), one, other)
-
-        arrays = [
-            context.make_array(kind)(context, builder, a) for kind, a in zip(signature.args[:2], args[:2], strict=True)
-        ]
-        size = cgutils.unpack_tuple(builder, arrays[0].shape)[0]
-        within(context, builder, arrays[1], _WORD(0), size)
-        bounds = [spread(edge) for edge in cgutils.unpack_tuple(builder, args[2])]
-        start = each(0, words), each(0.0), each(float("inf")), each(float("-inf"))
-        found = [[cgutils.alloca_once_value(builder, word) for word in start] for _ in bounds[1:]]
-
-        def add(at, some):
-            rows = []
-            for array, kind, name, none in zip(arrays, (words, values), ("i64", "f64"), (_TOP, 0.0), strict=True):
-                line = builder.bitcast(builder.gep(array.data, [at]), kind.as_pointer())
-                name = f"llvm.masked.load.v{_LANES}{name}.p0"
-                rows.append(called(name, kind, line, ir.IntType(32)(8), some, each(none, kind)))
-            after = [builder.icmp_signed("<=", bound, rows[0]) for bound in bounds]
-            for (count, total, low, high), (begun, over) in zip(found, pairwise(after), strict=True):
-                held = builder.and_(begun, builder.not_(over))
-                builder.store(builder.sub(builder.load(count), builder.sext(held, words)), count)
-                row = builder.select(held, rows[1], each(0.0))
-                builder.store(builder.fadd(builder.load(total), row), total)
-                row = builder.select(held, rows[1], each(float("nan")))
-                builder.store(beyond("<", row, builder.load(low)), low)
-                builder.store(beyond(">", row, builder.load(high)), high)
-
-        whole = builder.and_(size, _WORD(-_LANES))
-        with cgutils.for_range_slice(builder, _WORD(0), whole, _WORD(_LANES), _WORD) as (at, _):
-            add(at, each(1, ir.VectorType(ir.IntType(1), _LANES)))
-        with cgutils.if_unlikely(builder, builder.icmp_signed("<", whole, size)):
-            left = spread(builder.sub(size, whole))
-            add(whole, builder.icmp_signed(">", left, ir.Constant(words, list(range(_LANES)))))
-
-        def folded(vector, operation):
-            lanes = [builder.extract_element(builder.load(vector), ir.IntType(32)(i)) for i in range(_LANES)]
-            while len(lanes) > 1:
-                lanes = [operation(one, other) for one, other in zip(lanes[::2], lanes[1::2], strict=True)]
-            return lanes[0]
-
-        def key(sign, vector):
-            word = builder.bitcast(folded(vector, partial(beyond, sign)), _WORD)
-            return builder.xor(word, builder.and_(builder.ashr(word, _WORD(63)), _WORD(_TOP)))
-
-        each_slot = [
-            (folded(count, builder.add), folded(total, builder.fadd), key("<", low), key(">", high))
-            for count, total, low, high in found
-        ]
-        slots = [context.make_tuple(builder, slot, words) for words in each_slot]
+        _by_lanes(builder, size, add)
+        slots = [context.make_tuple(builder, slot, each.together(builder)) for each in found]
         return context.make_tuple(builder, signature.return_type, slots)
 
     return types.UniTuple(slot, len(edges) - 1)(t, x, edges), build

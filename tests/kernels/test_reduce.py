@@ -312,14 +312,17 @@ def test_extremes_of_runs_tell_zeros_apart_and_leave_nan_out(size: int) -> None:
         runs = np.array([(0, size, slot, *edges[slot : slot + 2]) for slot in range(5)])
         block = kinds.identity(kinds.BASIC_F, 5)
         masked_basic_f(runs, times, valid.view(np.uint8), x, x.view(np.int64), block, block.view(np.float64))
-        for slot, (low, high) in enumerate(itertools.pairwise(edges)):
-            held = x[valid & (times >= low) & (times < high)]
+        masked = [x[valid & (times >= low) & (times < high)] for low, high in itertools.pairwise(edges)]
+        whole = np.empty((2, 5), np.int64)
+        segment_basic_f(
+            np.array([0, size // 2]), np.array([size, size]), x, x.view(np.int64), whole, whole.view(np.float64)
+        )
+        for held, partial in zip([*masked, x, x[size // 2 :]], [*block, *whole], strict=True):
             words = held[~np.isnan(held)].view(np.int64)
             keys = np.where(words < 0, words ^ TOP, words)
-            expected = held.size, keys.min(initial=TOP), keys.max(initial=~TOP)
-            assert block[slot, [0, 3, 4]].tolist() == list(expected)
+            assert partial[[0, 3, 4]].tolist() == [held.size, keys.min(initial=TOP), keys.max(initial=~TOP)]
             with np.errstate(invalid="ignore"):
-                np.testing.assert_allclose(block.view(np.float64)[slot, 1], held.sum(), atol=1e-9)
+                np.testing.assert_allclose(partial.view(np.float64)[1], held.sum(), atol=1e-9)
 
 
 @pytest.mark.parametrize("far", [0, 10**15, 4 * 10**18, -4 * 10**18])
