@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -36,7 +36,8 @@ from slicing.times.measure import Measure
 from slicing.windows.bounds import BEGIN, LIMIT
 from slicing.windows.builtin import flag_argument
 
-DENSE = 8  # rows a cell: where there are more, few cells are held, and pieces cost more than they save
+NEAR = 3  # times as many rows as a piece has may come to the end of a slice
+DENSE = 16  # rows a cell: where there are more, few cells are held, and pieces cost more than they save
 FIRST_ROWS = 1 << 14  # that tell whether pieces may pay; to push more of them apart costs 7 % of 20 rows a slice
 
 
@@ -146,7 +147,7 @@ def _in_turn(operator: Operator, held: Sequence[pa.RecordBatch], rows: int) -> l
     rows kept for windows of 1000, 20 % of them late: 14 -> 34 M rows/s; in order by 1000 keys, windows of 100: 8 -> 27.
     """
     if _may_pay(operator, held[0].slice(0, FIRST_ROWS)):
-        pieces = [b.slice(at, rows) for b in held for at in range(0, b.num_rows, rows)]
+        pieces = list(_pieces(Plan.of(operator.spec, held[0].schema, policy=operator._policy), held, rows))
         operator.push(pieces[0])
         state = operator._state
         assert state is not None
@@ -158,10 +159,28 @@ def _in_turn(operator: Operator, held: Sequence[pa.RecordBatch], rows: int) -> l
                 operator._upto = int(upto)
                 closed.append(operator.push(piece).windows)
             return closed
-        held = [held[0].slice(rows), *held[1:]]
+        held = [held[0].slice(pieces[0].num_rows), *held[1:]]
     for batch in held:
         operator.push(batch)
     return []
+
+
+def _pieces(plan: Plan, held: Sequence[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """So many rows at a time, and on to the end of a slice where it is near, as two pieces of a slice both have cells
+    of its keys: 100 k keys, a million rows a slice, 27 -> 17 ns a row."""
+    for batch in held:
+        times = _times(plan, batch) if plan.keeps_slices else None
+        size, at = batch.num_rows, 0
+        while at < size:
+            end = min(at + rows, size)
+            if times is not None and times.size == size and end < size:
+                come = times[end : at + NEAR * rows] >= plan.edges.next_live(times[end - 1 : end], BEGIN)
+                if come.any():
+                    end += int(come.argmax())
+                elif end + come.size == size:
+                    end = size
+            yield batch.slice(at, end - at)
+            at = end
 
 
 def _may_pay(operator: Operator, first: pa.RecordBatch) -> bool:

@@ -94,13 +94,18 @@ def gathered(block: Ints, order: Ints) -> Ints:
     return columns.T
 
 
-def by_column(block: Block) -> Block:
-    """The block with each word's column in one piece, to be read out: words by 3 passes each, or all at once."""
-    if not isinstance(block, np.ndarray) or len(block) < FEW or block.shape[1] == 1 or block.flags.f_contiguous:
-        return block
-    columns = np.empty(block.shape[::-1], block.dtype)
-    for at in range(0, len(block), 4096):  # by pieces that stay in cache: 4 against 8 ns a partial
-        columns[:, at : at + 4096] = block[at : at + 4096].T
+def by_column(*parts: Block) -> Block:
+    """Blocks of a lane, one after the other, with each word's column in one piece, to be read out: words by 3 passes
+    each, or all at once."""
+    first, size = parts[0], sum(map(len, parts))
+    if not isinstance(first, np.ndarray) or size < FEW or first.shape[1] == 1 or first.flags.f_contiguous:
+        return together(parts)
+    columns, place = np.empty((first.shape[1], size), first.dtype), 0
+    for part in parts:
+        for at in range(0, len(part), 4096):  # by pieces that stay in cache: 4 against 8 ns a partial
+            piece = part[at : at + 4096]
+            columns[:, place : place + len(piece)] = piece.T
+            place += len(piece)
     return columns.T
 
 

@@ -328,13 +328,14 @@ def _may_change(cells: Cells) -> bool:
     return set(map(type, arrays)) == {np.ndarray} and all(map(_WRITEABLE, arrays))
 
 
-def going_on(one: Cells, fresh: Cells, lanes: Sequence[Lane], gaps: Gaps) -> Cells | None:
-    """A single cell, which most pushes leave open, and cells that nobody else has yet; None where they do not follow.
+def going_on(one: Cells, fresh: Cells, lanes: Sequence[Lane], gaps: Gaps, apart: bool) -> Cells | None:
+    """A single cell, which most pushes leave open, and cells that nobody else has yet; None where they do not follow,
+    or if many are better left ``apart`` from one that is none of them.
 
     The first of them takes it up in place: to copy all others behind it took 0.14 of 1.5 ms (20 rows each).
     """
     shared = _follows(one.meta[0].tolist(), fresh.meta[0].tolist(), gaps)
-    if shared is None:
+    if shared is None or (not shared and apart and len(fresh.meta) > b.FEW):
         return None
     if not shared or not _may_change(fresh):
         return _appended(one, fresh, shared, lanes)

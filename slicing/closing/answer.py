@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import repeat
+from itertools import repeat, starmap
 from operator import attrgetter
 
 import numpy as np
 
-from slicing.cells.blocks import gathered
+from slicing.cells.blocks import by_column, gathered
 from slicing.cells.sessions import chains, runs
 from slicing.cells.table import Cells, concatenated
 from slicing.closing import emit, ways
@@ -66,10 +66,16 @@ def _as_they_are(closing: Closing, quiet: bool) -> Answers | None:
     every = plan.edges.cuts[0].every
     if keys is not None and size > plan.policy.piece:
         return _many_as_they_are(plan, keys, due, every)
-    table = due[0] if len(due) == 1 else concatenated(due)
-    end, blocks = np.ascontiguousarray(table.meta[:, END]), table.blocks
-    code = np.zeros(end.size, np.int64) if keys is None else np.ascontiguousarray(table.meta[:, CODE])
-    if keys is not None:
+    if keys is None and len(due) > 1:
+        end = np.concatenate([cells.meta[:, END] for cells in due])
+        blocks = tuple(starmap(by_column, zip(*(cells.blocks for cells in due), strict=True)))
+    else:
+        table = due[0] if len(due) == 1 else concatenated(due)
+        end, blocks = np.ascontiguousarray(table.meta[:, END]), table.blocks
+    if keys is None:
+        code = np.zeros(end.size, np.int64)
+    else:
+        code = np.ascontiguousarray(table.meta[:, CODE])
         if end[0] == end[-1]:
             order = keys.order(code)
         else:

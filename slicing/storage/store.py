@@ -132,7 +132,7 @@ class Store:
         if older:  # the words of tables of other types may have to be made
             one = len(older[-1].meta if type(older[-1]) is Cells else older[-1]) == 1
         if one:
-            both = going_on(older[-1], fresh, self.plan.lanes, self.plan.gaps)
+            both = going_on(older[-1], fresh, self.plan.lanes, self.plan.gaps, self.plan.may_be_windows)
         elif older and not self.plan.fragments:
             both = taken_up(older[-1], fresh, self.plan.lanes)
         runs = (*older, fresh) if both is None else (*older[:-1], both)

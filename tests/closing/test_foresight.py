@@ -1,6 +1,7 @@
 """Tables that are all at hand: windows are given out as their rows have come, and are those of a flush."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -8,8 +9,9 @@ import pyarrow.compute as pc
 import pytest
 
 import slicing as sl
-from slicing.api import all_windows
+from slicing.api import _pieces, all_windows
 from slicing.closing.wide import widened
+from slicing.query.plan import Plan
 from slicing.query.policy import Policy
 
 ROWS, PIECE = 4000, 256
@@ -85,6 +87,46 @@ def test_rows_that_have_to_be_sorted_are_let_go_on_the_way():
         assert in_pieces(rows(0, 300_000), plain)["n"].num_chunks > 10
         assert in_pieces(rows(0, 0), plain)["n"].num_chunks == 1
         assert in_pieces(rows(0, 10**9), by_key)["n"].num_chunks == 1
+
+
+def test_pieces_end_where_slices_do_if_that_is_near():
+    for width, aligned in (("10s", True), ("1h", False)):
+        plan = Plan.of(sl.Spec("t", {"w": sl.tumbling(width)}, AGGS, by="k"), rows(0, 0).schema, policy=POLICY)
+        for late in (0, 300_000):
+            data = rows(0, late).combine_chunks().to_batches()
+            pieces = list(_pieces(plan, data, PIECE))
+            assert pa.Table.from_batches(pieces).equals(pa.Table.from_batches(data))
+            sizes = np.array([piece.num_rows for piece in pieces])
+            assert (sizes <= 3 * PIECE).all() and (sizes[:-1] >= PIECE).all()
+            assert aligned or (sizes[:-1] == PIECE).all()
+            slices = [piece["t"].cast(pa.int64()).to_numpy() // 10**7 for piece in pieces]
+            if aligned and not late:
+                assert all(before[-1] < after[0] for before, after in pairwise(slices))
+
+
+@pytest.mark.parametrize("delay", [0, 10**6, 10**12])
+def test_pushes_of_many_windows_that_begin_with_a_slice(delay):
+    begun, each, size = 1_700_000_000_000_000_000, 10, 30_000
+    time = begun + np.arange(size) * 10**8  # ten rows a second
+    value = np.random.default_rng(1).normal(0, 1, size)
+    spec = sl.Spec(
+        "t",
+        {"w": sl.tumbling(10**9)},
+        {"s": sl.sum("v"), "lo": sl.min("v"), "hi": sl.max("v"), "n": sl.count()},
+        watermark=sl.bounded(delay),
+    )
+    data = pa.table({"t": time, "v": value})
+    for cuts in ((15_000,), (10, 15_000), (15_000, 29_990), (12_000, 24_003)):
+        operator = sl.Operator(spec)
+        pieces = [data.slice(a, b - a) for a, b in zip((0, *cuts), (*cuts, size), strict=True)]
+        outputs = [operator.push(piece) for piece in pieces]
+        found = pa.concat_tables([*(out.windows for out in outputs), operator.flush().windows])
+        assert found["window_start"].to_numpy().tolist() == (begun + np.arange(size // each) * 10**9).tolist()
+        expected = value.reshape(-1, each)
+        np.testing.assert_allclose(found["s"].to_numpy(), expected.sum(axis=1), rtol=1e-12)
+        assert (found["lo"].to_numpy() == expected.min(axis=1)).all()
+        assert (found["hi"].to_numpy() == expected.max(axis=1)).all()
+        assert (found["n"].to_numpy() == each).all()
 
 
 def test_what_is_over_is_given_out():
