@@ -20,7 +20,7 @@ from slicing.columns.arrow_io import no_rows, one_piece
 from slicing.columns.arrow_out import array_of
 from slicing.columns.dictionaries import coded, unordered
 from slicing.columns.sources import one_batch
-from slicing.columns.typed import in_result_types
+from slicing.columns.typed import Columns, in_result_types
 from slicing.joins.seen import Seen, key_types
 from slicing.joins.snapshot import read_parts, write_parts
 from slicing.operator import Operator
@@ -180,7 +180,7 @@ class Distinct:
 
     def push(self, data: object) -> DistinctOutput:
         """Take rows; give those that are known to stay."""
-        given = in_result_types(one_batch(data))
+        given = self._of_the_same_columns(in_result_types(one_batch(data)))
         pushed = self._operator.push(_packed(self.spec, given, self._arrived))
         self._columns = self._columns or given.schema
         out = self._output(pushed)
@@ -250,6 +250,13 @@ class Distinct:
         if out.watermark is not None:
             seen.let_go(out.watermark)
         return rows
+
+    def _of_the_same_columns(self, given: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch with the columns of the first one, in their order; refuses other types."""
+        if self._columns is None or given.schema.equals(self._columns):
+            return given
+        _, columns = Columns({field.name: field.type for field in self._columns}).of(given)
+        return pa.RecordBatch.from_arrays(list(columns.values()), schema=self._columns)
 
     def _know(self, schema: pa.Schema) -> Seen:
         """Rows of these columns will come."""

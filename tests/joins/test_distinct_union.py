@@ -209,3 +209,23 @@ def test_a_union_reads_the_columns_of_its_watermarks(policy: object) -> None:
     with pytest.raises(TypeError, match="'x' has type double"):
         union.push("b", pa.table({"t": [5], "x": [1.5]}))
     assert union.push("b", pa.table({"t": [5], "x": [4]})).rows.num_rows == 1
+
+
+@pytest.mark.parametrize("keep", ["first", "last", "any"])
+def test_all_batches_of_distinct_rows_have_the_columns_of_the_first(keep: str) -> None:
+    rows = pa.table({"t": [2**62, 2**62 + 1], "id": ["a", "b"], "v": [1, 2]})
+    spec = sl.DistinctSpec("id", "t", sl.tumbling(10), keep, watermark=sl.bounded(2))
+    op = sl.Distinct(spec)
+    found = [op.push(rows)]
+    op = sl.Distinct.restore(spec, op.snapshot())
+    before = op.snapshot()
+    with pytest.raises(TypeError, match="column 'v' was int64 in the first batch; this one has string: cast it"):
+        op.push(rows.set_column(2, "v", pa.array(["x", "y"])))
+    with pytest.raises(TypeError, match="column 'v' was int64 in the first batch"):
+        op.push(rows.drop(["v"]))
+    assert op.snapshot() == before
+    other = pa.table({"v": pa.nulls(2), "more": [1, 2], "id": ["c", "d"], "t": [2**62 - 9, 2**62 + 30]})
+    found += [op.push(other), op.flush()]
+    assert {str(table.schema) for out in found for table in [out.rows]} == {str(rows.schema)}
+    assert [out.late["id"].to_pylist() for out in found if out.late.num_rows] == [["c"]]
+    assert sorted(i for out in found for i in out.rows["id"].to_pylist()) == ["a", "b", "d"]
