@@ -8,6 +8,8 @@ OLDEST := .venv-oldest/bin/python
 CASES ?= 20000
 SUITES ?= $(filter-out tests/spark/% %/test_checked.py, $(shell grep -l SLICING_CASES tests/*/test_*.py))
 ASV := $(PY) -m asv --config asv_benchmarks/asv.conf.json
+ASV_RUN := $(ASV) run --show-stderr --environment existing:$(CURDIR)/$(PY)
+MACHINE ?= $(shell uname -n)
 BENCH ?= .
 A ?= HEAD~1
 B ?= HEAD
@@ -23,7 +25,7 @@ help:
 	@echo "make fuzz      CASES=$(CASES) random cases a test against the oracles (hours); SUITES=tests/joins/test_*_random.py for some"
 	@echo "make fuzz-checked  the same with kernels that check bounds (slower; CASES=1000 for fewer)"
 	@echo "make bench     the benchmarks (asv); BENCH=push: those whose name matches. Figures are kept by commit"
-	@echo "make compare   the figures of two commits, A=$(A) B=$(B)"
+	@echo "make compare   the figures of two commits, A=$(A) B=$(B); MACHINE=$(MACHINE)"
 	@echo "make docs      the documentation as a site in build/site; make docs-serve shows it, make docs-look tests it in Chromium"
 	@echo "make lint      ruff and mypy alone; make format rewrites"
 	@echo "make clean     removes caches and builds; make distclean also .venv"
@@ -52,12 +54,12 @@ fuzz-checked: .venv/.test
 	@SLICING_CHECK=1 SLICING_CASES=$(CASES) $(PY) -m pytest -n auto --dist worksteal $(SUITES)
 
 bench: .venv/.bench
-	@$(ASV) machine --yes >/dev/null
-	@$(ASV) run --show-stderr --environment existing:$(CURDIR)/$(PY) \
-		--bench '$(BENCH)' --set-commit-hash $$(git rev-parse HEAD)
+	@$(ASV) machine --machine $(MACHINE) --yes >/dev/null
+	@$(ASV_RUN) --machine $(MACHINE) --bench '$(BENCH)' --set-commit-hash $$(git rev-parse HEAD)
 
 compare: .venv/.bench
-	@$(ASV) compare $(A) $(B)
+	@$(ASV_RUN) --machine $(MACHINE) --bench just-discover --set-commit-hash $$(git rev-parse HEAD) >/dev/null
+	@$(ASV) compare --machine $(MACHINE) $(A) $(B)
 
 lint: .venv/.test
 	@$(PY) -m ruff check .
