@@ -4,7 +4,8 @@
 a hash of their keys, as bytes for each place. ``admit`` is the reduce side: they enter an operator, which then closes
 what its watermark has reached.
 
-A spec that keeps rows has them sent as they are, and judged where they are admitted.
+A spec that keeps rows has them sent as they are, and judged where they are admitted; so has any spec whose watermark
+is not known where rows are read.
 
 Nothing here depends on the order in which rows or parts arrive: there is no arrival where several processes read a
 stream, so ties go to the smaller value, and what is merged is first put in the order of its bytes.
@@ -145,12 +146,14 @@ class Collector:
     """Rows of one batch of a stream, wherever they are read, as partial slices.
 
     ``watermark`` (in ticks, None while nothing is known) judges all of them; rows in time and rows late for some window
-    never meet in one partial.
+    never meet in one partial. ``judged=False``: nobody here knows it; rows are sent as they are, and judged where they
+    are admitted.
     """
 
-    def __init__(self, spec: Spec, schema: pa.Schema, watermark: int | None = None) -> None:
+    def __init__(self, spec: Spec, schema: pa.Schema, watermark: int | None = None, judged: bool = True) -> None:
         self._schema = schema
         self._fresh = state_of(start(spec, schema, watermark))
+        self._as_rows = self._fresh.plan.asks_rows or not judged
         self._progress = Progress()
         self._newest: int | None = None
         self._oldest: int | None = None
@@ -175,7 +178,7 @@ class Collector:
         self._progress = state.progress
         self._newest = latest([self._newest, state.newest])
         self._oldest = earliest([self._oldest, state.oldest])
-        if state.plan.asks_rows:
+        if self._as_rows:
             timed = np.delete(np.arange(given.num_rows), batch.aside)
             self._rows.append(taken(given, timed) if batch.aside.size else given)
             rows = rows.take(np.empty(0, np.int64))
@@ -194,7 +197,7 @@ class Collector:
         """What the rows have come to."""
         fresh = self._fresh
         counts = dict(self._counts)
-        if not fresh.plan.asks_rows:  # otherwise it is known where they are admitted
+        if not self._as_rows:  # otherwise it is known where they are admitted
             counts["windowed"] = 2 * counts["rows"] - sum(counts.values())
         late = pa.concat_tables(self._late) if self._late else none_late(self._schema)
         parts, changing = _one(fresh, self._parts), _one(fresh, self._changing)
@@ -343,8 +346,9 @@ def admit(operator: Operator, blobs: Iterable[bytes], prompt: bool = True, quiet
         reached = reached_by(state)
     state, new, late = _merged(state, arrived)
     counts = {name: sum(a.header.get("counts", {}).get(name, 0) for a in arrived) for name in COUNTS}
-    if plan.asks_rows:
-        given = _in_one_order(state, [a.sections["rows"] for a in arrived if "rows" in a.sections])
+    tables = [a.sections["rows"] for a in arrived if "rows" in a.sections]
+    if tables or plan.asks_rows:
+        given = _in_one_order(state, tables) if plan.asks_rows else one_batch(pa.concat_tables(tables))
         _, columns = plan.columns.of(given)
         rows = encoded(state, columns, plan.measure.words(columns[str(plan.spec.time)]))
         new = collect(state, rows)

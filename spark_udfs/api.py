@@ -13,12 +13,13 @@ from slicing.closing.wide import check_layout
 from slicing.columns.typed import column_type
 from slicing.exchange import check
 from slicing.query.watermark import Manual
-from slicing.system.arguments import at_least_one
+from slicing.system.arguments import at_least_one, choice
 from slicing.system.filesystems import absolute
-from spark_udfs import plans, stages
+from spark_udfs import in_spark, plans, stages
 from spark_udfs.files import FileRows
 from spark_udfs.held import HOLD_BYTES
 from spark_udfs.native import check_plan, native_windows, refuse_arguments
+from spark_udfs.policy import IN_SPARK
 from spark_udfs.progress import watch
 from spark_udfs.stages import PACKED, Job, told
 from spark_udfs.types import check_types, spark_schema
@@ -37,6 +38,7 @@ def window_aggregate(
     max_bytes: int | None = None,
     hold_bytes: int = HOLD_BYTES,
     plan: str = "slices",
+    store: str = "files",
 ) -> DataFrame:
     """The windows of a DataFrame's rows, as a DataFrame: the columns of :class:`slicing.Output`'s ``windows``.
 
@@ -76,6 +78,10 @@ def window_aggregate(
     plan : str
         ``"native"``: Spark's own windows, for specs that these can express (:func:`explain` says which, and where they
         are best). Late rows are dropped, state is kept in the checkpoint, and a stream needs ``progress="native"``.
+    store : str
+        ``"spark"``: a stream keeps its state in Spark's own store, in the checkpoint, and takes no ``state``. For
+        workers that reach no storage. Answers are the same; a batch is slower, and the query cannot be looked into,
+        drained, rescaled or changed. It needs Spark 4.1, its RocksDB store, and protobuf.
 
     Returns
     -------
@@ -93,10 +99,12 @@ def window_aggregate(
     if not isinstance(spec, Spec):
         raise TypeError(f"window_aggregate takes a DataFrame and a sl.Spec; got {plans.type_of(spec)}")
     wide = check_layout(layout, spec)
+    choice(store, "store", ("files", "spark"))
     frame = plans.frame_of(data, "window_aggregate")
     spark = frame.sparkSession
     if check_plan(plan):
         only_slices = {"state": state, "partitions": partitions, "late_path": late_path, "max_bytes": max_bytes}
+        only_slices |= {"store": None if store == "files" else store}
         only_slices |= {"read_files": data.format if isinstance(data, FileRows) else None}
         refuse_arguments(frame.isStreaming, only_slices | {"layout": layout if wide else None}, progress)
         check_types(frame.schema, spec.columns())
@@ -120,7 +128,10 @@ def window_aggregate(
     job = Job(spec, schema, count, prompt=progress == "prompt", **laid_out)
     if frame.isStreaming:
         watch(spark)
-        files = plans.files_of(state, name, count, spec.fingerprint(), keep_versions, hold=hold_bytes)
+        if store == "spark":
+            in_spark.check(spark, spec, state)
+            job = replace(job, policy=IN_SPARK)
+        files = plans.files_of(state, name, count, spec.fingerprint(), keep_versions, hold=hold_bytes, store=store)
         job = replace(job, files=files)
     else:
         job = replace(job, spec=_seeing_all(spec))

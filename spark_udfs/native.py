@@ -24,6 +24,7 @@ from slicing.columns.expressions import Derived
 from slicing.query.watermark import Bounded
 from slicing.times.durations import Duration
 from slicing.windows.builtin import Session, Sliding, Tumbling
+from spark_udfs import in_spark
 from spark_udfs.plans import check_names, numbered
 from spark_udfs.stages import Job
 from spark_udfs.types import spark_schema
@@ -92,7 +93,7 @@ def explain(spec: Spec, schema: pa.Schema | None = None, *, streaming: bool = Tr
     Returns
     -------
     Explanation
-        With the facts ``"plan on Spark"`` and ``"plan='native'"``.
+        With the facts ``"plan on Spark"``, ``"plan='native'"``, and of streams ``"store='spark'"``.
 
     Examples
     --------
@@ -107,7 +108,15 @@ def explain(spec: Spec, schema: pa.Schema | None = None, *, streaming: bool = Tr
     wrong = cannot(spec, schema, streaming)
     can = f"cannot express {wrong}" if wrong else "; ".join(_shape(n, w, spec, schema) for n, w in spec.windows.items())
     best = ("plan on Spark", _best(spec, wrong, streaming, files))
-    return Explanation(told.title, (*told.facts, best, ("plan='native'", can)))
+    stored = [("store='spark'", _stored(spec))] if streaming else []
+    return Explanation(told.title, (*told.facts, best, ("plan='native'", can), *stored))
+
+
+def _stored(spec: Spec) -> str:
+    wrong = in_spark.cannot(spec)
+    if wrong is not None:
+        return f"cannot have {wrong}"
+    return "only where workers reach no storage: rows are shuffled as they are, the state goes through the JVM"
 
 
 def _best(spec: Spec, wrong: str | None, streaming: bool, files: bool) -> str:

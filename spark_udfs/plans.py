@@ -11,7 +11,7 @@ from pyspark.sql import functions as sf
 
 from slicing.system.arguments import at_least_one
 from slicing.system.filesystems import absolute
-from spark_udfs import stages
+from spark_udfs import in_spark, stages
 from spark_udfs.files import FileRows
 from spark_udfs.held import HOLD_BYTES
 from spark_udfs.placed import by_place
@@ -60,8 +60,11 @@ def files_of(
     keep: int,
     spread: str | None = None,
     hold: int = HOLD_BYTES,
+    store: str = "files",
 ) -> Files:
     """Where a stream keeps its state."""
+    if store == "spark":
+        return Files("", name, count, fingerprint, keep, hold=hold, in_spark=True)
     if state is None:
         raise ValueError("a streaming query needs state=, a path or URI that all executors reach; got None")
     return Files(absolute(state), name, count, fingerprint, keep, spread=spread, hold=hold)
@@ -80,6 +83,8 @@ def answered(collected: DataFrame, job: Query) -> DataFrame:
     if job.files is not None and classic(spark):
         collected = collected.unionByName(all_places(spark, job.partitions))
         job = replace(job, files=job.files.announce())  # nothing is refused from here on
+    if job.files is not None and job.files.in_spark:
+        return observed(in_spark.merged(collected, job), job)
     rows = by_place(collected, job.partitions).mapInArrow(told(stages.merge, job), spark_schema(result))
     return rows if job.files is None else observed(rows, job)
 

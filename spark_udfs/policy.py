@@ -20,3 +20,5 @@ class Policy:
 
 
 DEFAULT = Policy()
+# a value of Spark's store is copied through the JVM: 1.6 s a batch for 13 MB, 18 ms to add a change to its list
+IN_SPARK = Policy(large=1 << 20)

@@ -10,7 +10,7 @@ import hashlib
 import io
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple, Protocol
@@ -30,7 +30,7 @@ from spark_udfs.engines import WINDOWS, engine
 from spark_udfs.files import read
 from spark_udfs.policy import DEFAULT, Policy
 from spark_udfs.progress import Step, judged_by
-from spark_udfs.state import Files, Place, StateError
+from spark_udfs.state import Files, Place, StateError, Written
 from spark_udfs.types import conformed
 
 LIVELY = 10_000  # Python objects that garbage collection goes over in about a millisecond
@@ -40,6 +40,19 @@ LARGEST = ("largest_cells", "restore_ms", "publish_ms", "lag_ms")  # of the plac
 
 PACKED = pa.schema([pa.field("place", pa.int32()), pa.field("slices", pa.binary()), pa.field("error", pa.string())])
 Batches = Iterable[pa.RecordBatch]
+Taken = tuple[dict[str, Any] | None, Any, bool]  # a version's header, its operator, whether this worker held it
+
+
+class Storage(Protocol):
+    """Where one place keeps its state: a batch takes it once, and puts it back once."""
+
+    def taken(self, job: Query) -> Taken:
+        """The state that the batch before has left. The operator is the batch's own."""
+
+    def put(
+        self, operator: Any, before: dict[str, Any] | None, blobs: Sequence[bytes], size: int, job: Query
+    ) -> Written:
+        """Keep the operator of so many bytes as the state after this batch, which has admitted the blobs."""
 
 
 class Answered(NamedTuple):
@@ -248,17 +261,17 @@ def _in_the_accounting(job: Query, error: str) -> Iterator[pa.RecordBatch]:
 def collect(job: Job, batches: Iterable[pa.RecordBatch], step: Step | None = None) -> Iterator[pa.RecordBatch]:
     """Rows (or paths of files with rows) to what each place has to admit."""
     settle()
-    watermark = None
-    if job.files is not None:
+    watermark, judged = None, job.files is None or not job.files.in_spark
+    if job.files is not None and judged:
         known = judged_by(job.files, step or Step.current())
         watermark = known if isinstance(known, int) else None
     rows = batches if job.format is None else read(batches, job.schema, job.format)
-    collector = Collector(job.spec, job.schema, watermark)
+    collector = Collector(job.spec, job.schema, watermark, judged)
     for some in gathered(rows, job.schema, job.policy):
         collector.push(some)
         if collector.nbytes > job.policy.bytes_at_once:
             yield from _sent(job, collector)
-            collector = Collector(job.spec, job.schema, watermark)
+            collector = Collector(job.spec, job.schema, watermark, judged)
     yield from _sent(job, collector)
 
 
@@ -313,16 +326,20 @@ def merge(job: Query, batches: Iterable[pa.RecordBatch], step: Step | None = Non
         return
     received = list(_received(batches))
     step = _placed(job, step or Step.current(), {place for place, _ in received})
-    place = job.files.place(step.query, step.partition)
-    begun = time.perf_counter()
-    before, operator, held = _state_before(job, place, step)
-    restored = time.perf_counter()
     blobs = [blob for _, blob in received if blob is not None]
+    yield from _batches(entered(job, InFiles(job.files.place(step.query, step.partition), step), blobs, step))
+
+
+def entered(job: Query, storage: Storage, blobs: list[bytes], step: Step) -> pa.Table:
+    """One batch of one place: its results, with the accounting as a last row."""
+    begun = time.perf_counter()
+    before, operator, held = storage.taken(job)
+    restored = time.perf_counter()
     out = job.answered(engine(job.spec).admit(operator, blobs, job.prompt), operator)
     check_bytes(job, out.counts, step.partition)
     _write_late(job, out.late, step)
     merged = time.perf_counter()
-    written = place.write(operator, step.batch, before, blobs, job.prompt, out.counts["bytes"], job.policy)
+    written = storage.put(operator, before, blobs, out.counts["bytes"], job)
     figures = {
         "state_bytes": written.bytes,
         "held": int(held),
@@ -330,7 +347,7 @@ def merge(job: Query, batches: Iterable[pa.RecordBatch], step: Step | None = Non
         "restore_ms": round((restored - begun) * 1e3),
         "publish_ms": round((time.perf_counter() - merged) * 1e3),
     }
-    yield from _batches(_with_stats(job, out, figures))
+    return _with_stats(job, out, figures)
 
 
 def check_bytes(job: Query, stats: Mapping[str, Any], partition: int) -> None:
@@ -368,15 +385,25 @@ def _received(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, bytes | 
         yield from zip(places, blobs, strict=True)
 
 
-def _state_before(job: Query, place: Place, step: Step) -> tuple[dict[str, Any] | None, Any, bool]:
-    ended = place.drained()
-    if ended is not None and step.batch > ended:
-        raise StateError(
-            f"the query was drained after batch {ended}, which ended its stream; start anew with another checkpoint "
-            "and another state= or name="
-        )
-    if step.batch > 0:
-        before, operator, held = place.restore(job.spec, step.batch - 1)
+@dataclass(frozen=True)
+class InFiles:
+    """A place that keeps its state in files."""
+
+    place: Place
+    step: Step
+
+    def taken(self, job: Query) -> Taken:
+        place, batch = self.place, self.step.batch
+        ended = place.drained()
+        if ended is not None and batch > ended:
+            raise StateError(
+                f"the query was drained after batch {ended}, which ended its stream; start anew with another "
+                "checkpoint and another state= or name="
+            )
+        if batch == 0:
+            place.files.begin(self.step.partition)
+            return None, job.fresh(), False
+        before, operator, held = place.restore(job.spec, batch - 1)
         if before.get("spread") != place.files.spread:
             raise StateError(
                 f"the query began with spread={before.get('spread')!r} and has {place.files.spread!r} now, so that its "
@@ -384,8 +411,11 @@ def _state_before(job: Query, place: Place, step: Step) -> tuple[dict[str, Any] 
             )
         job.check(operator)
         return before, operator, held
-    place.files.begin(step.partition)
-    return None, job.fresh(), False
+
+    def put(
+        self, operator: Any, before: dict[str, Any] | None, blobs: Sequence[bytes], size: int, job: Query
+    ) -> Written:
+        return self.place.write(operator, self.step.batch, before, blobs, job.prompt, size, job.policy)
 
 
 def _write_late(job: Query, tables: Mapping[str, pa.Table], step: Step) -> None:

@@ -44,7 +44,7 @@ _NAME = re.compile(r"(\d{12,})(?:-(\d+))?\.([0-9a-f]{16})\.((?:-?\d+|none)(?:_(?
 _DRAINED = re.compile(r"(\d{12,})\.drained")
 _PRUNE_EVERY = 16
 
-_held = Held()  # of this worker
+HELD = Held()  # of this worker
 
 
 class StateError(RuntimeError):
@@ -72,6 +72,7 @@ class Files:
     token: str | None = None  # of the driver's marker, which all places have to see
     spread: str | None = None  # the span of time after which a key has another place
     hold: int = HOLD_BYTES  # bytes of state that a worker keeps between batches
+    in_spark: bool = False  # there are none: Spark's own store has the state
 
     def place(self, query: str, partition: int) -> Place:
         """One partition's files as they are now: one listing."""
@@ -79,6 +80,8 @@ class Files:
 
     def announce(self) -> Files:
         """These files, with the driver's marker in their folder: it is there already, or is written now."""
+        if self.in_spark:
+            return self
         system, root = opened(self.root)
         markers = (f.base_name for f in listed(system, f"{root}/{self.name}"))
         known = min((m for m in markers if m.startswith("driver.")), default=None)
@@ -121,11 +124,74 @@ class Written(NamedTuple):
     known: bool
 
 
+class Sealed(NamedTuple):
+    """A version as bytes."""
+
+    data: bytearray
+    mark: str
+    few: bool  # what the batch brought, not the state
+    header: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Owner:
+    """Whose state it is: one partition of one query."""
+
+    files: Files
+    query: str
+    partition: int
+
+    def sealed(
+        self,
+        operator: Any,
+        batch: int,
+        before: dict[str, Any] | None,
+        blobs: Sequence[bytes],
+        prompt: bool,
+        policy: Policy,
+    ) -> Sealed:
+        """The operator's state as a version: whole, or where that is large what was admitted since the one before."""
+        header: dict[str, Any] = {
+            "query": self.query,
+            "name": self.files.name,
+            "fingerprint": self.files.fingerprint,
+            "partitions": self.files.partitions,
+            "partition": self.partition,
+            "batch": batch,
+            "prompt": prompt,
+            **engine(operator.spec).figures(operator),
+        }
+        if self.files.spread is not None:
+            header["spread"] = self.files.spread
+        changed = 0 if before is None else before["changed"] + sum(map(len, blobs))
+        few = before is not None and _few(before, changed, batch + self.partition, policy)
+        if before is not None and few:
+            content: Sequence[bytes | memoryview] = side_by_side(sorted(blobs))
+            header |= {"base": before["base"], "snapshot": before["snapshot"], "after": before["mark"]}
+            header |= {"changed": changed, "beside": before["beside"] + before["packed"]}
+        else:
+            content, unpacked = engine(operator.spec).saved(operator)
+            header |= {"base": batch, "snapshot": unpacked, "changed": 0, "beside": 0}
+        data, mark = sealed(MAGIC, FORMAT, header, content, packed=not few)
+        return Sealed(data, mark, few, header)
+
+    def check(self, header: dict[str, Any], what: str, cure: str) -> None:
+        """Refuse the header of a version of another query or spec."""
+        if header["query"] != self.query:
+            raise StateError(f"{what} belongs to query {header['query']}, and this is query {self.query}")
+        if header["fingerprint"] != self.files.fingerprint:
+            raise StateError(
+                f"{what} was written for another spec (fingerprint {header['fingerprint']}, this one has "
+                f"{self.files.fingerprint}): give the changed query {cure}"
+            )
+
+
 class Place:
     """The state files of one partition of one query, as they were when it was asked for."""
 
     def __init__(self, files: Files, query: str, partition: int) -> None:
         self.files, self.query, self.partition = files, query, partition
+        self.owner = Owner(files, query, partition)
         self.system, root = opened(files.root)
         self.folder = f"{root}/{files.name}/{query}/{files.partitions}/{partition:05}"
 
@@ -176,15 +242,15 @@ class Place:
         first: dict[str, Any] | None = None
         changes: list[tuple[list[bytes], bool]] = []
         while True:
-            held = _held.take(self.folder, version.mark, spec)
+            held = HELD.take(self.folder, version.mark, spec)
             if held is not None:
                 header, operator = held
                 break
             header, content = self._read(version)
             first = first or header
             if header["base"] == header["batch"]:
-                _held.drop(self.folder)  # of another version
-                _held.make_room(self.files.hold - header["snapshot"])
+                HELD.drop(self.folder)  # of another version
+                HELD.make_room(self.files.hold - header["snapshot"])
                 operator = self._restored(spec, content, version)
                 break
             changes.append((list(map(bytes, unbundled(content))), header["prompt"]))
@@ -261,13 +327,7 @@ class Place:
                 raise StateError(f"state file {path} was written for {what} {header[what]}, not {value}: it was moved")
         if not header["mark"].startswith(version.mark):
             raise StateError(f"state file {path} is damaged: its content is not what its name says")
-        if header["query"] != self.query:
-            raise StateError(f"state file {path} belongs to query {header['query']}, and this is query {self.query}")
-        if header["fingerprint"] != self.files.fingerprint:
-            raise StateError(
-                f"state file {path} was written for another spec (fingerprint {header['fingerprint']}, this one has "
-                f"{self.files.fingerprint}): give the changed query another state= or name=, or see spark_udfs.change"
-            )
+        self.owner.check(header, f"state file {path}", "another state= or name=, or see spark_udfs.change")
 
     # --- write -------------------------------------------------------------------------------------------------------
 
@@ -286,32 +346,11 @@ class Place:
         Given the header of the version before and what was admitted since, a large state is not written anew. Given
         its size in memory, a large state is held by this worker for the next batch.
         """
-        header: dict[str, Any] = {
-            "query": self.query,
-            "name": self.files.name,
-            "fingerprint": self.files.fingerprint,
-            "partitions": self.files.partitions,
-            "partition": self.partition,
-            "batch": batch,
-            "prompt": prompt,
-            **engine(operator.spec).figures(operator),
-        }
-        if self.files.spread is not None:
-            header["spread"] = self.files.spread
-        changed = 0 if before is None else before["changed"] + sum(map(len, blobs))
-        few = before is not None and _few(before, changed, batch + self.partition, policy)
-        if before is not None and few:
-            content: Sequence[bytes | memoryview] = side_by_side(sorted(blobs))
-            header |= {"base": before["base"], "snapshot": before["snapshot"], "after": before["mark"]}
-            header |= {"changed": changed, "beside": before["beside"] + before["packed"]}
-        else:
-            content, unpacked = engine(operator.spec).saved(operator)
-            header |= {"base": batch, "snapshot": unpacked, "changed": 0, "beside": 0}
-        data, mark = sealed(MAGIC, FORMAT, header, content, packed=not few)
+        data, mark, _, header = self.owner.sealed(operator, batch, before, blobs, prompt, policy)
         known = self._publish(data, batch, mark, header["watermark"])
         if size is not None and header["snapshot"] >= policy.large:
             told = header_of(MAGIC, FORMAT, memoryview(data), "")[0]
-            _held.put(self.folder, mark[:16], told, operator, size, self.files.hold)
+            HELD.put(self.folder, mark[:16], told, operator, size, self.files.hold)
         if (batch + self.partition) % _PRUNE_EVERY == 0:
             self.prune(batch)
         return Written(int(header["beside"]) + len(data), known)

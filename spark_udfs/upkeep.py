@@ -385,8 +385,13 @@ def _going_on(place: Place) -> Place:
     return place
 
 
-def _files(spec: Asked, state: str, partitions: int | None, name: str | None, stand: Stand) -> Files:
+def _files(spec: Asked, state: str | None, partitions: int | None, name: str | None, stand: Stand) -> Files:
     """The state files of a query; where it was rescaled, of the number that has its last complete batch."""
+    if state is None:
+        raise StateError(
+            "state= is None: only state files can be looked into, drained, rescaled or changed; a query with "
+            "store='spark' has its state in Spark's own store"
+        )
     if name is None:
         name = "windows" if isinstance(spec, Spec) else FEATURED if isinstance(spec, FeatureSpec) else JOINED
     files = Files(absolute(state), name, 0, spec.fingerprint())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import doctest
 import inspect
@@ -26,6 +27,7 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
+from pyspark.sql.pandas.group_ops import PandasGroupedOpsMixin
 from pyspark.sql.streaming.listener import QueryProgressEvent
 
 import spark_udfs
@@ -505,6 +507,20 @@ def test_what_cannot_be_is_refused_where_it_is_asked(
         with pytest.raises(ValueError, match="keep_versions must be at least 2; got 1"):
             window_aggregate(data, SPEC, "state", keep_versions=1)
     assert window_aggregate(whole, SPEC, "state", 2).count()
+    ahead = dataclasses.replace(SPEC, watermark=sl.bounded("4s", at_most_ahead="1d"))
+    full = dataclasses.replace(SPEC, windows={"w": sl.sliding("4s", "2s", full=True)})
+    for spec, given, refused in (
+        (SPEC, {"store": "disk"}, "store must be one of 'files', 'spark'; got 'disk'"),
+        (SPEC, {"store": "spark", "state": "state"}, "keeps the state in the query's checkpoint: leave state out; got"),
+        (SPEC, {"store": "spark"}, "store='spark' needs the state store that .*RocksDBStateStoreProvider'. before"),
+        (ahead, {"store": "spark"}, "cannot have watermark=.*: readers do not know which rows are too far ahead; give"),
+        (full, {"store": "spark"}, r"cannot have windows\['w'\] with full=True: readers do not know where the stream"),
+    ):
+        with pytest.raises(ValueError, match=refused):
+            window_aggregate(frame, spec, partitions=2, **given)
+    with monkeypatch.context() as older, pytest.raises(ValueError, match="transformWithState, which PySpark has since"):
+        older.delattr(PandasGroupedOpsMixin, "transformWithState", raising=False)
+        window_aggregate(frame, SPEC, partitions=2, store="spark")
     with pytest.raises(ValueError, match=r"sl.ordered\(\) needs rows in the order they arrived"):
         ordered = sl.Spec("ts", {"t": sl.tumbling("1s")}, {"n": sl.count()}, watermark=sl.ordered())
         window_aggregate(frame, ordered, "state", 2)
@@ -527,6 +543,8 @@ def test_what_cannot_be_is_refused_where_it_is_asked(
     assert not (tmp_path / "state").exists()  # what is refused leaves nothing behind
     query = run(window_aggregate(frame, SPEC, str(tmp_path / "state"), 2), tmp_path)
     at = {"checkpoint": str(tmp_path / "checkpoint")}
+    with pytest.raises(StateError, match="a query with store='spark' has its state in Spark's own store"):
+        peek(spark, SPEC, None, **at)  # type: ignore[arg-type]
     with pytest.raises(StateError, match="nothing/windows holds no state of query " + str(query.id)):
         drain(spark, SPEC, str(tmp_path / "nothing"), **at)
     with pytest.raises(StateError, match="state/windows holds state for partitions= 2: say which; got 3"):

@@ -165,7 +165,7 @@ def test_a_repeated_batch_writes_the_same_bytes(changes: bool, tmp_path: Path) -
             if again and not changes:
                 order = pa.array(np.random.default_rng(batch).permutation(60))
                 sides = [table.take(order) for table in sides]
-            state._held.clear()
+            state.HELD.clear()
             answers.append(plain(found(run(query, batch, *sides))))
     assert answers[:4] == answers[4:]
     assert len(list(tmp_path.rglob("*.slices"))) == 12  # a version a batch and place

@@ -220,6 +220,7 @@ def test_refusals_of_the_function(spark: SparkSession, tmp_path: Path) -> None:
     for given, told in (
         ({"plan": "spark"}, "plan must be 'slices' or 'native'; got 'spark'"),
         ({"state": "/x"}, "plan='native' takes no state, which only plan='slices' has .*; got state='/x'"),
+        ({"store": "spark"}, "plan='native' takes no store"),
         ({"layout": "wide"}, "plan='native' takes no layout"),
     ):
         with pytest.raises(ValueError, match=told):
@@ -255,5 +256,11 @@ def test_explain_says_which_plan_is_best_and_why() -> None:
     moments = of(windows={"hop": sl.sliding("60s", every="1s")}, aggs={"v": sl.var("plain")})
     assert explain(moments)["plan='native'"] == "hop: one groupBy(window(...))"
     assert explain(CANNOT["emit='updates': it gives a window once"])["plan on Spark"].startswith("slices: Spark's own")
+    assert "store='spark'" not in [name for name, _ in explain(of(), streaming=False).facts]
+    assert explain(of())["store='spark'"].startswith("only where workers reach no storage: rows are shuffled")
+    ahead = dataclasses.replace(of(), watermark=sl.bounded("10s", at_most_ahead="1d"))
+    assert explain(ahead)["store='spark'"].startswith(
+        "cannot have watermark=sl.bounded('10s', at_most_ahead='1d'): rea"
+    )
     with pytest.raises(TypeError, match=r"spark_udfs.explain takes a sl.Spec; got str"):
         explain("spec")  # type: ignore[arg-type]

@@ -30,10 +30,11 @@ from slicing.system.filesystems import filesystem, listed
 from slicing.system.sealed import _checksum_of_many as checksum
 from spark_udfs import files, plans, stages, state, upkeep
 from spark_udfs.engines import WINDOWS
+from spark_udfs.in_spark import InSpark
 from spark_udfs.policy import Policy
 from spark_udfs.progress import Step
 from spark_udfs.stages import Job
-from spark_udfs.state import Files, Place, StateError
+from spark_udfs.state import Files, Owner, Place, StateError
 from spark_udfs.types import conformed, given_schema
 
 SECOND = 1_000_000
@@ -531,7 +532,7 @@ def test_a_folder_may_come_while_it_is_looked_for(tmp_path: Path) -> None:
 
 def forget() -> None:
     """As in a worker that has not had this partition yet."""
-    state._held.clear()
+    state.HELD.clear()
 
 
 def snapshots(query: Job, batches: int) -> list[bytes]:
@@ -595,6 +596,92 @@ def test_workers_that_hold_the_state_write_the_same_bytes(tmp_path: Path, restar
     assert given > 40
     files = [sorted(path.rglob("*.slices")) for path in (tmp_path / "one", tmp_path / "other")]
     assert [f.read_bytes() for f in files[0]] == [f.read_bytes() for f in files[1]]
+
+
+class Slot:
+    """A value, and a list, of Spark's store."""
+
+    def __init__(self) -> None:
+        self.kept: list[tuple] = []
+
+    def get(self) -> Any:
+        return self.kept[-1] if self.kept else None
+
+    def update(self, value: tuple) -> None:
+        self.kept = [value]
+
+    def appendValue(self, value: tuple) -> None:  # noqa: N802
+        self.kept.append(value)
+
+    def clear(self) -> None:
+        self.kept = []
+
+
+class Listed(Slot):
+    def get(self) -> Any:
+        return iter(self.kept)
+
+
+def run_in_spark(job: Job, batch: int, data: pa.RecordBatch, slots: list[tuple[Slot, Slot, Listed]]) -> pa.Table:
+    """As ``run``, with the state of each place in slots of Spark's store."""
+    assert job.files is not None
+    mine = [data.take(pa.array(range(reader, data.num_rows, 2), pa.int64())) for reader in range(2)]
+    sent = [b for reader, some in enumerate(mine) for b in stages.collect(job, iter([some]), Step("q", batch, reader))]
+    out = []
+    for p, kept in enumerate(slots):
+        blobs = [blob for b in sent for blob in of_place(b, p).column(1).to_pylist()]
+        storage = InSpark(Owner(job.files, "q", p), batch, *kept)
+        out.append(stages.entered(job, storage, blobs, Step("q", batch, p)))
+    return pa.concat_tables(out)
+
+
+REVISED = replace(SPEC, allowed_lateness="8s", emit="changes")
+BY_ROWS = sl.Spec(
+    "ts", {"three": sl.rows(3, partial=True)}, {"n": sl.count()}, ["k", "s"], watermark=sl.bounded("2s"), sequence="v"
+)
+
+
+@pytest.mark.parametrize(
+    ("spec", "prompt"), [(SPEC, False), (REVISED, True), (BY_ROWS, True)], ids=["native", "changes", "rows"]
+)
+def test_a_state_in_sparks_store_gives_what_files_give(tmp_path: Path, spec: sl.Spec, prompt: bool) -> None:
+    """Readers do not judge; versions are changes, held or read; a batch that failed is given again."""
+    in_files = replace(job(tmp_path, 3, spec), prompt=prompt)
+    files = Files("", "windows", 3, spec.fingerprint(), in_spark=True)
+    policy = Policy(large=1, share=100, most_changes=4)
+    stored = replace(in_files, files=files, policy=policy)
+    slots = [(Slot(), Slot(), Listed()) for _ in range(3)]
+    changes = set()
+    for batch in range(9):
+        expected = run(in_files, batch, rows(batch))
+        if batch % 3 == 2:
+            state.HELD.clear()
+        before = [[list(slot.kept) for slot in kept] for kept in slots]
+        found = run_in_spark(stored, batch, rows(batch), slots)
+        held = sum(row["held"] for row in found[stages.STATS].drop_null().to_pylist())
+        assert held == (0 if batch == 0 or batch % 3 == 2 else 3)
+        assert told(found) == told(expected)
+        if batch % 4 == 1:
+            for kept, were in zip(slots, before, strict=True):
+                for slot, was in zip(kept, were, strict=True):
+                    slot.kept = was
+            assert told(run_in_spark(stored, batch, rows(batch), slots)) == told(expected)
+        changes.add(max(len(kept[2].kept) for kept in slots))
+    assert changes == {0, 1, 2, 3}
+    for kept in slots:
+        kept[1].kept = [(kept[1].kept[0][0][:-1] + b"?",)]
+    state.HELD.clear()
+    with pytest.raises(StateError, match="the state of partition 0 in Spark's store is damaged"):
+        run_in_spark(stored, 9, rows(9), slots)
+    with pytest.raises(StateError, match="is missing before batch 9: the query began with another store= or part"):
+        run_in_spark(stored, 9, rows(9), [(Slot(), Slot(), Listed())])
+
+
+def told(table: pa.Table) -> tuple[list[dict], dict[str, int], Any]:
+    """Windows, what is counted but for how the state lies, in all places, and the watermark."""
+    names = [n for n in stages.COUNTED if n not in ("held", "cold", "state_bytes")]
+    places = table[stages.STATS].drop_null().to_pylist()
+    return windows(table), {n: sum(row[n] for row in places) for n in names}, places[0]["watermark"]
 
 
 @pytest.mark.parametrize("spec", [NUMBERS, WINDOW])
@@ -685,11 +772,11 @@ def test_a_state_held_of_an_older_version_goes_on_from_there(tmp_path: Path) -> 
     query = in_changes(tmp_path / "one", 1)
     run(query, 0, rows(0))
     run(query, 1, rows(1))
-    before = dict(state._held._kept)
+    before = dict(state.HELD._kept)
     for batch in range(2, 4):
         run(query, batch, rows(batch))  # elsewhere
     expected = restored(query, 0, 3).snapshot()
-    state._held._kept = {folder: kept._replace(operator=restored(query, 0, 1)) for folder, kept in before.items()}
+    state.HELD._kept = {folder: kept._replace(operator=restored(query, 0, 1)) for folder, kept in before.items()}
     _, operator, held = place(query).restore(SPEC, 3)
     assert held
     assert operator.snapshot() == expected
@@ -710,14 +797,14 @@ def test_what_is_held_stays_within_its_bytes(tmp_path: Path) -> None:
         some = replace(query, files=replace(query.files, hold=budget))
         for batch in range(2):
             run(some, batch, rows(batch))
-        assert len(state._held) == kept
-    sizes = [kept.size for kept in state._held._kept.values()]
+        assert len(state.HELD) == kept
+    sizes = [kept.size for kept in state.HELD._kept.values()]
     assert all(size > 0 for size in sizes)
     two = replace(query, files=replace(query.files, hold=sizes[1] + sizes[2]))
     forget()
     run(two, 1, rows(1))
-    assert [folder[-1] for folder in state._held._kept] == ["1", "2"]  # the place written longest ago went
-    assert state._held.nbytes <= sizes[1] + sizes[2]
+    assert [folder[-1] for folder in state.HELD._kept] == ["1", "2"]  # the place written longest ago went
+    assert state.HELD.nbytes <= sizes[1] + sizes[2]
 
 
 def test_versions_are_kept_that_others_build_on(tmp_path: Path) -> None:
