@@ -223,8 +223,9 @@ def packed(parts: Parts, count: int) -> list[bytes]:
     """
     given = parts.state.given
     assert given is not None
+    fits = wire.fits(parts.state.plan)
     sections = {
-        "words" if wire.fits(parts.state.plan) else "cells": _cells_by_key(parts.state, count),
+        "words" if fits else "cells": wire.cut(parts.state, count) if fits else _snapshots(parts.state, count),
         "changing": _snapshots(parts.changing, count) if len(parts.changing.store) else [],
         "late": _rows_by_key(parts.state, parts.late, count),
         "rows": _rows_by_key(parts.state, pa.Table.from_batches(parts.rows, given), count),
@@ -268,11 +269,6 @@ def _told(header: memoryview) -> dict[str, Any]:
     names = [name for at, name in enumerate(_SECTIONS) if which & 1 << at]
     told: dict[str, Any] = {"progress": {"largest": largest, "sources": []}, "newest": newest, "oldest": oldest}
     return told | {"sections": names, "types": None, "mark": mark}
-
-
-def _cells_by_key(state: State, count: int) -> list[bytes]:
-    """The partial slices of each place."""
-    return wire.cut(state, count) if wire.fits(state.plan) else _snapshots(state, count)
 
 
 def _snapshots(state: State, count: int) -> list[bytes]:

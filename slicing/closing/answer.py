@@ -20,7 +20,6 @@ from slicing.closing.ways import Closing, Way
 from slicing.columns.keys import KeyTable
 from slicing.kernels.cells import CODE, END
 from slicing.query.plan import ENDLESS, Plan
-from slicing.system.arrays import Ints
 from slicing.windows.bounds import FOREVER
 
 _ENDS = attrgetter("slice_ends")
@@ -86,16 +85,11 @@ def _as_they_are(closing: Closing, quiet: bool) -> Answers | None:
     return Answers(window if len(plan.names) == 1 else plan.numbered(window), end - every, end, code, blocks, True)
 
 
-def _cells_of_slices(tables: Sequence[Cells]) -> Ints:
-    """How many cells each slice has, of tables one after the other."""
-    return np.concatenate([np.diff(cells.slices(), append=len(cells)) for cells in tables])
-
-
 def _many_as_they_are(plan: Plan, keys: KeyTable, due: Sequence[Cells], every: int) -> Answers:
     """Cells as the answers of their windows, in the order of the keys; they stay where they are until they are read."""
     codes, parts = [], []
     for cells in due:
-        code, each = np.ascontiguousarray(cells.meta[:, CODE]), _cells_of_slices([cells])
+        code, each = np.ascontiguousarray(cells.meta[:, CODE]), np.diff(cells.slices(), append=len(cells))
         order = keys.order(code) if each.size == 1 else keys.order_of_groups(code, each)
         codes.append(code.take(order))
         parts.append((cells.blocks, order))

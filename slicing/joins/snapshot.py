@@ -157,7 +157,7 @@ def _state(plan_of: PlanOf, header: dict[str, Any], take: Iterator[pa.Table]) ->
     sides = [_side(plan, known, take) for known in header["sides"]]
     tasks = tuple(_task(known, take) for known in header["tasks"])
     waiting = [_gone(next(take)) for _ in range(2)]
-    by_key = [_key_marks(next(take)) for _ in range(2)]
+    by_key = [KeyMarks(*(_numbers(table, n) for n in ("code", "mark"))) for table in (next(take), next(take))]
     left, right = (Progress.from_json(progress) for progress in header["progress"])
     return JoinState(
         plan,
@@ -207,10 +207,6 @@ def _task(header: list[Any], take: Iterator[pa.Table]) -> Task:
 def _gone(table: pa.Table) -> Run:
     time = _numbers(table, "time")
     return Run(np.full(time.size, NO_KEY, np.int32), time, _numbers(table, "name"))  # they have no partner any more
-
-
-def _key_marks(table: pa.Table) -> KeyMarks:
-    return KeyMarks(_numbers(table, "code"), _numbers(table, "mark"))
 
 
 def _sequence(table: pa.Table) -> Ints | None:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from slicing.aggregates import changelog, sketches
-from slicing.aggregates.aggregate import Aggregate, BoundAggregate
+from slicing.aggregates.aggregate import BoundAggregate
 from slicing.aggregates.changelog import SIGN, Side
 from slicing.cells.blocks import Words, kind_of, width
 from slicing.cells.combining import AUTO, BUCKETS, EAGER
@@ -22,7 +21,6 @@ from slicing.cells.ranked import RANK_FORMS
 from slicing.cells.table import Cells
 from slicing.columns.arrow_io import no_rows
 from slicing.columns.arrow_out import Names
-from slicing.columns.expressions import CannotCompute, Derived, types_of
 from slicing.columns.key_columns import check_key_type
 from slicing.columns.lazy import lazy
 from slicing.columns.signs import check_signs, signs
@@ -37,10 +35,19 @@ from slicing.query.processing_time import ProcessingTime
 from slicing.query.rollup import written_in
 from slicing.query.spec import Spec
 from slicing.query.triggers import EVENT, PUSH, AfterCount, AfterShare, EachPush, Every, Patient, Trigger, Unfired
+from slicing.query.type_checks import (
+    check_flags,
+    check_sequence,
+    check_span,
+    check_ties,
+    derived_types,
+    of_window,
+    warn_of_categories,
+)
 from slicing.query.watermark import Ordered
 from slicing.system.arrays import Array, Ints, Mask
 from slicing.times.measure import Measure
-from slicing.windows.bounds import BEGIN, LONGEST, Bound, BoundDays
+from slicing.windows.bounds import BEGIN, Bound, BoundDays
 from slicing.windows.builtin import Session, Whole, Window
 from slicing.windows.context_free import ContextFreeWindow
 from slicing.windows.cuts import Cuts, RowCuts
@@ -88,7 +95,7 @@ class Plan:
         given = {name: column_type(schema, name) for name in spec.columns()}
         types = given | {name: pa.bool_() for name, type in given.items() if _is_flag(type) and name not in spec.by}
         self.derived = spec.derived()
-        types |= _derived_types(given, self.derived)
+        types |= derived_types(given, self.derived)
         if isinstance(spec.time, ProcessingTime):
             self.measure = Measure.of(pa.timestamp("us", "UTC"), "processing time")
         else:
@@ -99,11 +106,11 @@ class Plan:
         self.key_types = [types[name] for name in spec.by]
         for name in spec.by:
             check_key_type(name, types[name])
-        self._check_flags(types)
+        check_flags(spec, types)
         if spec.op is not None:
             check_signs(types[spec.op], spec.op)
         if spec.sequence is not None:
-            _check_sequence(spec.sequence, types[spec.sequence])
+            check_sequence(spec.sequence, types[spec.sequence])
 
         ticks = self.measure.ticks
         self.lateness = ticks(spec.allowed_lateness, "allowed_lateness")
@@ -146,9 +153,9 @@ class Plan:
     def _bind_edges(self, windows: Sequence[ContextFreeWindow | RowWindow | Window]) -> None:
         """The windows between edges: types of them, and all their edges."""
         self.timed = [i for i, w in enumerate(windows) if isinstance(w, ContextFreeWindow)]
-        self.bounds = [_named(self.names[i], _bind, windows[i], self.measure) for i in self.timed]
+        self.bounds = [of_window(self.names[i], _bind, windows[i], self.measure) for i in self.timed]
         for i, bound in zip(self.timed, self.bounds, strict=True):
-            _check_span(self.names[i], bound.longest)
+            check_span(self.names[i], bound.longest)
         self.fill = [k for k, i in enumerate(self.timed) if getattr(windows[i], "fill", False)]
         self.full = [i for i in self.timed if getattr(windows[i], "full", False)]
         alone = bool(self.fill) or self.spec.trigger is not None
@@ -186,18 +193,18 @@ class Plan:
         ticks, spans = self.measure.ticks, []
         for part in trigger.parts():
             if isinstance(part, Every):
-                span = _named(name, ticks, part.span, "the trigger's span")
-                _check_span(name, span)
-                spans.append((span, _named(name, ticks, part.offset, "the trigger's offset") % span))
+                span = of_window(name, ticks, part.span, "the trigger's span")
+                check_span(name, span)
+                spans.append((span, of_window(name, ticks, part.offset, "the trigger's offset") % span))
         return Cuts(spans, [part.exact for part in trigger.parts() if isinstance(part, AfterShare)])
 
     def _bind_sessions(self, windows: Sequence[ContextFreeWindow | RowWindow | Window]) -> None:
         """Sessions and whole streams: the gaps that end them, and where a key's cells of a slice stay apart."""
         self.wholes = [i for i, w in enumerate(windows) if isinstance(w, Whole)]
         sessions = {i: w for i, w in enumerate(windows) if isinstance(w, Session)}
-        gap_of = {i: _named(self.names[i], self.measure.ticks, w.gap, "gap") for i, w in sessions.items()}
+        gap_of = {i: of_window(self.names[i], self.measure.ticks, w.gap, "gap") for i, w in sessions.items()}
         for i, gap in gap_of.items():
-            _check_span(self.names[i], gap)
+            check_span(self.names[i], gap)
         # a quiet key ends all its windows, so no session reaches over idle
         capped = {i: gap if self.idle is None else min(gap, self.idle) for i, gap in gap_of.items()}
         gaps = sorted({*capped.values(), *([] if self.idle is None else [self.idle])})
@@ -214,10 +221,10 @@ class Plan:
         """The aggregates, the partials they are read from, and the columns these are made of."""
         signed = self.spec.op is not None
         through = partial(changelog.taken_back, types=types) if signed else None
-        _warn_of_categories(self.spec, types)
+        warn_of_categories(self.spec, types)
         self.aggs = _narrowed({n: a.bind(types, through) for n, a in self.spec.aggs.items()})
         if not self.arrival:
-            _check_ties(self.spec, self.aggs)
+            check_ties(self.spec, self.aggs)
         asked = [lane for a in self.aggs.values() for lane in a.lanes]
         if signed:
             asked += [changelog.ROWS, *([changelog.times_of(str(self.spec.time))] if self.wholes else [])]
@@ -237,12 +244,6 @@ class Plan:
     ) -> None:
         """The windows that rows decide, and what is kept of a row for them."""
         of_rows = [(i, w) for i, w in enumerate(windows) if isinstance(w, RowWindow)]
-        for i, window in of_rows:
-            for name in window.flag_columns():
-                if not pa.types.is_boolean(types[name]):
-                    raise TypeError(
-                        f"windows[{self.names[i]!r}]: {window!r} takes boolean columns; {name!r} has type {types[name]}"
-                    )
         # what is asked of rows: of a slice of several an argument of a window asks another row than another one
         self.row_flags = list(dict.fromkeys(f for _, w in of_rows for f in zip(w.flags, w.flag_columns(), strict=True)))
         seen = list(dict.fromkeys(name for _, w in of_rows for name in w.columns()))
@@ -250,7 +251,7 @@ class Plan:
         keyed, revises = bool(self.spec.by), self.spec.revises
         in_turn = self.spec.watermark == Ordered() and self.spec.sequence is None
         bound: list[BoundRows] = [
-            _named(
+            of_window(
                 self.names[i],
                 w.bind_rows,
                 Binding(
@@ -652,15 +653,6 @@ class Plan:
         """Every time is in at least one window that slices answer."""
         return bool(self.sessions or self.wholes) or (bool(self.timed) and self.edges.gapless)
 
-    def _check_flags(self, types: dict[str, pa.DataType]) -> None:
-        for agg in self.spec.parts():
-            if agg.flag is not None and not pa.types.is_boolean(types[agg.flag]):
-                raise TypeError(f"{agg!r}: where takes a boolean column; {agg.flag!r} has type {types[agg.flag]}")
-        for trigger in self.spec.triggers().values():
-            for name in trigger.columns():
-                if not pa.types.is_boolean(types[name]):
-                    raise TypeError(f"{trigger!r} takes a boolean column; {name!r} has type {types[name]}")
-
 
 @lru_cache(64)
 def _like(spec: Spec, arrival: bool, types: tuple[tuple[str, pa.DataType], ...], slice_rows: int) -> Plan:
@@ -672,41 +664,9 @@ def _like(spec: Spec, arrival: bool, types: tuple[tuple[str, pa.DataType], ...],
     return plan
 
 
-T = TypeVar("T")
-P = ParamSpec("P")
-
-
 def _is_flag(type: pa.DataType) -> bool:
     """Whether it is a dictionary of booleans, which is read as booleans."""
     return pa.types.is_dictionary(type) and pa.types.is_boolean(type.value_type)
-
-
-BY_ORDER = frozenset({"min", "max", "min_count", "max_count", "argmin", "argmax", "top_k"})
-
-
-def _warn_of_categories(spec: Spec, types: dict[str, pa.DataType]) -> None:
-    """Say so where categories that have an order of their own are compared by their values."""
-    for agg in spec.parts():
-        type = types.get(agg.column) if agg.column is not None and agg.function in BY_ORDER else None
-        if type is not None and pa.types.is_dictionary(type) and type.ordered:
-            warnings.warn(
-                f"{agg!r} compares the values of column {agg.column!r}, text by its letters, and not by the order of "
-                "its categories. To compare by that order give the column as numbers (pandas: frame[column].cat.codes, "
-                "Polars: pl.col(column).to_physical()); cast it to its values if these are meant",
-                stacklevel=2,
-            )
-
-
-def _derived_types(types: Mapping[str, pa.DataType], derived: Mapping[Derived, str]) -> dict[str, pa.DataType]:
-    """The types of columns that expressions compute; refuses those that columns of these types do not have."""
-    for name, aggregate in derived.items():
-        if name in types:
-            raise ValueError(f"{aggregate}: the data has a column whose name is this expression; rename it")
-    try:
-        return types_of(types, list(derived)) if derived else {}
-    except CannotCompute as error:
-        shown = ", ".join(f"{name!r} of type {types[name]}" for name in error.derived.fields)
-        raise TypeError(f"{derived[error.derived]}: {error} (columns {shown})") from None
 
 
 def _bind(window: ContextFreeWindow | RowWindow | Window, measure: Measure) -> Bound:
@@ -724,14 +684,6 @@ def _fused(bounds: Sequence[Bound], windows: Sequence[object], fill: bool) -> tu
     if fill or len(bounds) < FEWEST_NAMES * len(known):
         return np.arange(len(bounds)), list(bounds)
     return np.array(types, np.int64), [bounds[types.index(t)] for t in range(len(known))]
-
-
-def _named(name: str, resolve: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Resolve a window in ticks; what is wrong with it is said with its name."""
-    try:
-        return resolve(*args, **kwargs)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"windows[{name!r}]: {error}") from None
 
 
 def _reader(value: ValueType, types: Mapping[str, pa.DataType], feed: Feed) -> Callable[[pa.Array], Array]:
@@ -762,20 +714,6 @@ def _narrowed(aggs: dict[str, BoundAggregate]) -> dict[str, BoundAggregate]:
 _PLAIN = (*kinds.FLOATS, *kinds.INTEGERS, kinds.EXTREMES, kinds.MOMENTS)
 
 
-def _check_span(name: str, ticks: int) -> None:
-    if ticks > LONGEST:
-        raise ValueError(
-            f"windows[{name!r}] spans {ticks} units of the time column; at most {LONGEST} are allowed (a coarser unit "
-            "reaches further)"
-        )
-
-
-def _check_sequence(name: str, type: pa.DataType) -> None:
-    t = pa.types
-    if not (t.is_integer(type) or t.is_timestamp(type) or t.is_date(type) or t.is_time(type) or t.is_duration(type)):
-        raise TypeError(f"sequence column {name!r} has type {type}; it must be an integer or a time")
-
-
 def check_types(name: str, plan: Plan) -> None:
     """Refuse what ``policy.checked`` could not know of: a strategy that removes needs exact sums."""
     if name in _ADDS_UP and not plan.adds_up:
@@ -795,21 +733,3 @@ _ADDS_UP = {
     EAGER: "keeps coarser partials of slices",
     BUCKETS: "puts the partials of slices into all windows that hold them",
 }
-
-
-def _check_ties(spec: Spec, aggs: Mapping[str, BoundAggregate]) -> None:
-    """Refuse aggregates that would have to order structs and lists, where rows have no order of arrival."""
-    for name, agg in spec.aggs.items():
-        if not isinstance(agg, Aggregate):  # arithmetic, which takes neither
-            continue
-        type = aggs[name].type.value_type if agg.function == "collect" else aggs[name].type
-        several = isinstance(agg.return_, tuple) or (agg.function == "top_k" and agg.return_ is not None)
-        if several or (agg.function in _BY_ORDER and pa.types.is_nested(type)):
-            what = "other columns of rows" if several else "structs or lists"
-            raise ValueError(
-                f"aggs[{name!r}]: {agg!r} returns {what}, which needs rows in an order of arrival, and rows that come "
-                "from several places have none; ask for single columns of numbers, times or text"
-            )
-
-
-_BY_ORDER = ("first", "last", "argmin", "argmax", "collect")
