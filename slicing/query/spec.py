@@ -17,6 +17,7 @@ from slicing.query.triggers import ARRIVAL, PUSH, AfterCount, AfterShare, Patien
 from slicing.query.watermark import Bounded, Punctuated, Watermark, manual
 from slicing.system.arguments import choice, says_arguments
 from slicing.system.frozen_map import FrozenMap
+from slicing.system.replace import but
 from slicing.times.durations import Duration, amount, check_alike, not_negative, parse_span, shown
 from slicing.windows.builtin import Calendar, Cumulate, Landmark, Session, Whole, Window
 from slicing.windows.context_free import ContextFreeWindow
@@ -189,12 +190,8 @@ class Spec:
 
     def watched_by(self, watermark: Watermark) -> Spec:
         """This query with another watermark, which must have no spans and no columns: nothing is checked again."""
-        spec = object.__new__(Spec)
-        spec.__dict__.update({f: getattr(self, f) for f in self.__dataclass_fields__}, watermark=watermark)
-        spec.__dict__["ranks_rows"] = self.ranks_rows
-        if not self.watermark.columns():
-            spec.__dict__["_columns"] = self._columns
-        return spec
+        known = {} if self.watermark.columns() else {"_columns": self._columns}
+        return but(self, watermark=watermark, ranks_rows=self.ranks_rows, **known)
 
     @lazy
     def memo(self) -> dict[str, Any]:
@@ -212,13 +209,9 @@ class Spec:
 
         if self.trigger is None:
             return self
-        told = self.trigger
-        spec = object.__new__(Spec)
-        spec.__dict__.update({f: getattr(self, f) for f in self.__dataclass_fields__})
-        spec.__dict__["trigger"] = (
-            FrozenMap({name: quiet(of) for name, of in told.items()}) if isinstance(told, FrozenMap) else quiet(told)
-        )
-        return spec
+        if isinstance(self.trigger, FrozenMap):
+            return but(self, trigger=FrozenMap({name: quiet(of) for name, of in self.trigger.items()}))
+        return but(self, trigger=quiet(self.trigger))
 
     def columns(self) -> tuple[str, ...]:
         """Every column of the data that the query reads, each once."""
