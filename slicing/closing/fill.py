@@ -17,6 +17,7 @@ from slicing.closing import emit
 from slicing.closing.answers import Answers
 from slicing.closing.results import among
 from slicing.closing.too_many import check_filled
+from slicing.columns.order import changes
 from slicing.kernels.cells import CODE
 from slicing.query.plan import Plan
 from slicing.system.arrays import Ints
@@ -79,7 +80,7 @@ def by_instance(plan: Plan, instances: Runs, filled: Filled, after: int, until: 
         instances.last,
     )
     # only the first run of a key can go on with windows given out before
-    first_of_key = np.append(True, code_of[1:] != code_of[:-1])[: runs.size]
+    first_of_key = changes(code_of)
     by_run = {}
     for k, last in filled.items():
         by_run[k] = np.where(first_of_key, _resized(last, int(code_of.max(initial=0)) + 1)[code_of], BEGIN)

@@ -19,7 +19,7 @@ from slicing.cells.blocks import Block, identity
 from slicing.cells.table import Cells, concatenated
 from slicing.closing.answers import Answers
 from slicing.closing.emit import combined
-from slicing.columns.order import alike, inverse, none, order_by, ranges, stable_order
+from slicing.columns.order import alike, begins, changes, inverse, none, order_by, ranges, stable_order
 from slicing.kernels.combine import combine
 from slicing.query.plan import Plan
 from slicing.storage.apart import Apart
@@ -143,7 +143,7 @@ def _added(found: Found, plan: Plan, table: Cells, upto: Ints) -> tuple[Mask, Se
     """
     if not found.code.size or not plan.adds_up:
         return None
-    new = np.append(True, (found.pane[1:] != found.pane[:-1]) | (upto[1:] != upto[:-1]))[: found.pane.size]
+    new = changes(found.pane, upto)
     at = np.append(new.nonzero()[0], new.size).tolist()
     if len(at) - 1 > FEW:
         return None
@@ -237,7 +237,7 @@ def _news(
     told = cut > BEGIN
     if not told.all():
         window, slot, cut = window[told], slot[told], cut[told]
-    new = np.append(True, (window[1:] != window[:-1]) | (cut[1:] != cut[:-1]))[: window.size]
+    new = changes(window, cut)
     pane, at = np.cumsum(new) - 1, np.flatnonzero(new)
     starts = np.append(cells.slices(), len(cells))
     each = starts[slot + 1] - starts[slot]
@@ -265,13 +265,13 @@ def _together(pieces: Sequence[Cells], news: Sequence[_News]) -> Found:
     cell = np.concatenate([n.cell + before[n.piece] for n in news])
     order = order_by(cut, start, type, end)
     columns = [c[order] for c in (type, start, end, cut)]
-    new = np.append(True, np.logical_or.reduce([c[1:] != c[:-1] for c in columns]))[: order.size]
+    new = changes(*columns)
     pane = (np.cumsum(new) - 1)[inverse(order)][pane]
     code = pieces[0].code if len(pieces) == 1 else np.concatenate([piece.code for piece in pieces])
     code = code[cell]
     by = order_by(code, pane)
     pane, code, cell = pane[by], code[by], cell[by]
-    first = np.flatnonzero(np.append(True, (pane[1:] != pane[:-1]) | (code[1:] != code[:-1]))[: pane.size])
+    first = np.flatnonzero(changes(pane, code))
     last = np.append(first[1:], pane.size)[: first.size]
     type, start, end, cut = (c[new] for c in columns)
     return Found(type, start, end, cut, pane[first], code[first], first, last, cell)
@@ -331,7 +331,7 @@ def _by_ranges(plan: Plan, cells: Cells, after: int, until: int) -> Found:
     slot = np.repeat(np.arange(ends.size), np.diff(starts))
     order = stable_order(cells.code)
     code, slot = cells.code[order], slot[order]
-    first = np.append(np.flatnonzero(np.append(True, code[1:] != code[:-1])), code.size)
+    first = np.append(begins(code), code.size)
     before = np.cumsum([0, *(part[0].size for part in panes)]).tolist()
     found = [_ranges_of(part[4], part[5], first, slot) for part in panes]
     pane = np.concatenate([of[0] + at for of, at in zip(found, before, strict=False)])

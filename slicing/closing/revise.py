@@ -19,7 +19,7 @@ from slicing.closing.results import among
 from slicing.closing.settle import news
 from slicing.closing.too_many import check_due
 from slicing.columns.keys import KeyTable
-from slicing.columns.order import distinct, none, order_by
+from slicing.columns.order import changes, distinct, none, order_by
 from slicing.kernels.again import number_again
 from slicing.query.plan import Plan
 from slicing.storage.store import Store
@@ -83,7 +83,7 @@ class Revisions:
         columns = [np.concatenate([getattr(self, name), getattr(answers, name)]) for name in names]
         by = order_by(np.append(np.full(size, -1), order), *columns)
         columns = [column[by] for column in columns]
-        new = np.append(True, np.logical_or.reduce([c[1:] != c[:-1] for c in columns]))[: by.size]
+        new = changes(*columns)
         first = np.flatnonzero(new)
         known = by[first] < size  # the first of its run says how often it came before
         before = np.append(self.count, np.zeros(len(answers), np.int64))[by[first]]

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from slicing.kernels.rows import interleave, stragglers
-from slicing.system.arrays import Array, Codes, Ints
+from slicing.system.arrays import Array, Codes, Ints, Mask
 
 MANY, SAMPLE = 1 << 12, 64  # of so many rows, a key may be all different if so many of them are
 
@@ -80,7 +80,16 @@ def distinct(values: Ints) -> Ints:
 
 def begins(ordered: Ints | Codes) -> Ints:
     """Where each run of equal values begins."""
-    return np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])[: ordered.size])
+    return np.flatnonzero(changes(ordered))
+
+
+def changes(column: Array, *others: Array) -> Mask:
+    """Which rows differ in any of these columns from the row before; the first row does."""
+    new = np.ones(column.size, np.bool_)
+    np.not_equal(column[1:], column[:-1], out=new[1:])
+    for other in others:
+        new[1:] |= other[1:] != other[:-1]
+    return new
 
 
 def alike(number: int, count: int) -> Ints:

@@ -10,6 +10,7 @@ import numpy as np
 
 from slicing.cells.blocks import identity, kind_of
 from slicing.cells.table import Cells
+from slicing.columns.order import changes
 from slicing.kept_rows.final import Run
 from slicing.kept_rows.plain import groups_of
 from slicing.kept_rows.remembered import Quiet, grown
@@ -62,7 +63,7 @@ def fused(plan: Plan, run: Run) -> Run:
     if not isinstance(run, RowTable) or len(run) < 2:
         return run
     code, flags = run.codes, run.facts[:, FLAGS]
-    begins = np.append(True, code[1:] != code[:-1]) | (flags & BEGINS != 0)
+    begins = changes(code) | (flags & BEGINS != 0)
     if begins.all():
         return run
     first = np.flatnonzero(begins)

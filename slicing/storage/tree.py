@@ -20,7 +20,7 @@ import numpy as np
 from slicing.cells import blocks as b
 from slicing.cells.lanes import Lane
 from slicing.cells.table import Cells
-from slicing.columns.order import stable_order
+from slicing.columns.order import changes, stable_order
 from slicing.system.arrays import Ints
 
 Part = tuple[Cells, Ints, Ints]  # for each window the cells first : last of a table, often none
@@ -92,7 +92,7 @@ def _coarser(lanes: Sequence[Lane], cells: Cells, starts: Ints, fanout: int) -> 
     else:
         number = node * codes + cells.code
         order = stable_order(number)
-        change = np.append(True, np.diff(number[order]) != 0)
+        change = changes(number[order])
         into = np.empty(number.size, np.int64)
         into[order] = np.cumsum(change) - 1
         held = number[order[change]]

@@ -7,7 +7,7 @@ from itertools import chain
 
 import numpy as np
 
-from slicing.columns.order import order_by
+from slicing.columns.order import changes, order_by
 from slicing.system.arrays import Ints, Mask
 from slicing.times.measure import Measure
 from slicing.windows.bounds import BEGIN, LIMIT, Bound, Due, no_windows
@@ -214,7 +214,7 @@ class BoundUser(Bound):
             return no_windows()
         order = order_by(start, end)
         start, end = start[order], end[order]
-        first = np.append(True, (start[1:] != start[:-1]) | (end[1:] != end[:-1]))
+        first = changes(start, end)
         start, end = start[first], end[first]
         return Due(start, end, start)
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slicing.columns.order import distinct, order_by, ranges
+from slicing.columns.order import changes, distinct, order_by, ranges
 from slicing.system.arrays import Ints
 from slicing.windows.bounds import (
     BEGIN,
@@ -68,7 +68,7 @@ class Cuts:
         window, cut = window[told], cut[told]
         order = order_by(window, start[window], cut)
         window, cut = window[order], cut[order]
-        new = np.append(True, (window[1:] != window[:-1]) | (cut[1:] != cut[:-1]))[: cut.size]
+        new = changes(window, cut)
         return window[new], cut[new]
 
     def passed(self, slices: Ints, after: int, until: int) -> list[int]:

@@ -18,6 +18,7 @@ from slicing.closing.answers import Answers
 from slicing.closing.gathered import Ordered, in_order
 from slicing.closing.ways.interface import WINDOW, Closing, Offer, Way
 from slicing.columns.keys import KeyTable
+from slicing.columns.order import changes
 from slicing.kernels.combine import combine
 from slicing.query.plan import Plan
 from slicing.storage import tree as eager
@@ -82,7 +83,7 @@ def _due_of_runs(closing: Closing) -> tuple[Ints, Ints, Ints] | None:
     dues = (edges.due(ends, closing.after, closing.until) for ends in slices)
     together = np.concatenate([np.stack([due.end, due.type, due.start]) for due in dues], axis=1)
     together = together[:, np.lexsort(together[::-1])]
-    new = np.append(True, (together[:, 1:] != together[:, :-1]).any(axis=0))[: together.shape[1]]
+    new = changes(*together)
     end, type, start = together[:, new]
     return type, start, end
 

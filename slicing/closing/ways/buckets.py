@@ -21,7 +21,7 @@ from slicing.cells.combining import AUTO, BUCKETS
 from slicing.closing.answers import Answers
 from slicing.closing.ways.interface import Closing, Offer, Way
 from slicing.columns.keys import ranks_among
-from slicing.columns.order import order_by
+from slicing.columns.order import changes, order_by
 from slicing.kernels.combine import combine
 from slicing.query.plan import Plan
 from slicing.system.arrays import Ints, Mask
@@ -44,7 +44,7 @@ def offer(closing: Closing) -> Offer:
         code = np.concatenate([run.code[cell] for run, (_, cell) in zip(runs, held, strict=True)])
         order = order_by(ranks_among(code, keys), window)
         window, code = window[order], code[order]
-        new = np.append(True, (window[1:] != window[:-1]) | (code[1:] != code[:-1]))
+        new = changes(window, code)
         first = new.nonzero()[0]
         if len(runs) == 1 and first.size == order.size:  # a cell each: nothing is combined
             blocks = tuple(b.gathered(block, held[0][1][order]) for block in runs[0].blocks)

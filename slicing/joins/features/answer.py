@@ -17,7 +17,7 @@ from slicing.closing.over_rows import from_cells, over_rows
 from slicing.closing.spans import Known
 from slicing.columns.arrow_io import one_piece
 from slicing.columns.arrow_out import array_of
-from slicing.columns.order import distinct, stable_order
+from slicing.columns.order import begins, distinct, stable_order
 from slicing.columns.order import ranges as row_ranges
 from slicing.columns.values import ranks
 from slicing.joins.features.plan import FeaturePlan
@@ -189,7 +189,7 @@ class _Pieces(NamedTuple):
         number = np.concatenate(numbers)
         order = stable_order(number)
         number = number.take(order)
-        first = np.flatnonzero(np.append(True, number[1:] != number[:-1]))
+        first = begins(number)
         blocks = [b.together(lane).take(order, axis=0) for lane in zip(*parts, strict=True)]
         return _Pieces(aggs, number[first], np.append(first, number.size), blocks)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from slicing.cells.blocks import Block
 from slicing.closing.emit import answered as combined
-from slicing.columns.order import order_by
+from slicing.columns.order import changes, order_by
 from slicing.joins.features.answer import rows_of
 from slicing.joins.features.plan import FeaturePlan
 from slicing.joins.features.ranges import Ranges
@@ -69,7 +69,7 @@ def _merged(aggs: Plan, within: Ranges, tables: list[Slices], first: int) -> Sli
 
 def _groups(code: Codes, start: Ints) -> tuple[Ints, Ints]:
     """Between which rows those alike lie."""
-    begin = np.flatnonzero(np.append(True, (code[1:] != code[:-1]) | (start[1:] != start[:-1])))
+    begin = np.flatnonzero(changes(code, start))
     return begin, np.append(begin[1:], code.size)
 
 

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow.compute as pc
 
+from slicing.columns.order import changes
 from slicing.kernels.rows import alike, frames
 from slicing.system.arguments import says_arguments
 from slicing.system.arrays import Ints, Mask
@@ -122,7 +123,7 @@ class KeyMarks(BoundPunctuation):
     def _marked(self, view: View) -> Mask:
         """The first row of those of a group that are as late as a mark."""
         time, group = view.time, view.group
-        marked = np.append(True, (time[1:] != time[:-1]) | (group[1:] != group[:-1]))
+        marked = changes(time, group)
         at = np.flatnonzero(marked)
         marked[at] = np.logical_or.reduceat(view.flagged(self.flag), at)
         return marked
