@@ -440,3 +440,18 @@ def _free(name: str, known: set[str]) -> str:
     while name in known:
         name += "_"
     return name
+
+
+class Methods:
+    """``frame.slicing``, once ``slicing.pandas`` or ``slicing.polars`` is imported."""
+
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+
+    def aggregate(self, spec: Spec, **options: Any) -> Any:
+        """Compute the windows of the frame's rows: :func:`slicing.aggregate`, as a frame of the same kind."""
+        return aggregate(self._frame, spec, **{"returns": "same"} | options)
+
+    def attach(self, spec: Spec, **options: Any) -> Any:
+        """Add the aggregates of each row's window: :func:`slicing.attach`, as a frame with the same index."""
+        return attach(self._frame, spec, **{"returns": "same"} | options)

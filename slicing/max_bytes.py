@@ -9,7 +9,6 @@ from slicing import push as flow
 from slicing.closing import results
 from slicing.lifecycle.state import State
 from slicing.push import Pushed
-from slicing.windows.bounds import BEGIN
 
 
 def within(before: State, data: pa.RecordBatch, pushed: Pushed, known: int, upto: int | None) -> Pushed:
@@ -35,7 +34,7 @@ def _set_aside(before: State, data: pa.RecordBatch, known: int, upto: int | None
     state.progress, state.newest, state.oldest = looked.progress, looked.newest, looked.oldest
     state.arrived += batch.given.num_rows
     state.given = batch.given.schema
-    state.store = state.store.whole(BEGIN if before.newest is None else before.newest).settled()
+    state.store = state.store.whole(before.newest).settled()
     answers, change = flow.close(state, reached)
     if state.plan.fires:
         change = flow.fire(state, change, at_push=True)

@@ -321,7 +321,7 @@ class Operator:
         """Everything, as values: pushes begin a new head of the store after this was asked for."""
         now = self._now
         if now is not None and now.store.head is not None:
-            self._now = now.but(store=now.store.whole(BEGIN if now.newest is None else now.newest).settled())
+            self._now = now.but(store=now.store.whole(now.newest).settled())
         return self._now
 
     @_state.setter

@@ -112,7 +112,7 @@ def push(before: State, data: pa.RecordBatch, upto: int | None = None) -> Pushed
             state.watermark = reached
             return Pushed(state, output_of(state, batch, [waited], coming=addition.slots), addition.commit, rows)
     if state.store.head is not None:
-        state.store = state.store.whole(BEGIN if state.newest is None else state.newest)
+        state.store = state.store.whole(state.newest)
     arrivals = collect(state, rows)
     answers, change = close(state, reached, admit(state, arrivals))
     if plan.fires:
@@ -485,7 +485,7 @@ def advance(before: State, reached: int) -> Pushed:
             answers = [give_waiting(state)]
             state.watermark = reached
             return Pushed(state, output(state, answers))
-        state.store = state.store.whole(BEGIN if state.newest is None else state.newest).settled()
+        state.store = state.store.whole(state.newest).settled()
     answers, change = close(state, reached)
     if state.plan.fires:
         change = fire(state, change)
@@ -502,7 +502,7 @@ def fire_by_hand(before: State, names: Sequence[str]) -> Pushed:
 def flush(before: State) -> Pushed:
     """Everything that is still open."""
     state = before.draft()
-    state.store = state.store.whole(BEGIN if state.newest is None else state.newest)
+    state.store = state.store.whole(state.newest)
     answers, change = close(state, END, flush=True)
     return Pushed(state, output(state, answers, change, all_of_them=True))
 

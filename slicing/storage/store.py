@@ -103,11 +103,11 @@ class Store:
             store = Store(store.plan, runs, store.coarse, store.fill, head)
         return Addition(store, *head.prepare(rows))
 
-    def whole(self, newest: int) -> Store:
+    def whole(self, newest: int | None) -> Store:
         """All cells in runs; how full the slots were that time has passed by ``newest`` is known then."""
         if self.head is None:
             return self
-        fill = self.head.fullest(newest)
+        fill = self.head.fullest(BEGIN if newest is None else newest)
         return Store(self.plan, self.beside(self.head.cells()).runs, self.coarse, self.fill if fill is None else fill)
 
     def add(self, cells: Cells) -> Store:
