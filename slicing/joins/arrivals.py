@@ -13,7 +13,9 @@ from slicing.columns.keys import KeyTable
 from slicing.columns.values import NOWHERE, SIGN_BIT, ValueType, decoded, plain, taken
 from slicing.joins.plan import JoinPlan, SidePlan, TwoSides, is_binary, is_text
 from slicing.joins.within import LEAST, MOST, RIGHT
+from slicing.query.watermark import Seen
 from slicing.system.arrays import Codes, Ints, Mask
+from slicing.times.measure import Measure
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,8 +67,10 @@ class Timed:
     time: Ints
     null_time: Ints  # positions in what was given
 
-    def columns(self) -> dict[str, pa.Array]:
-        return dict(zip(self.batch.schema.names, self.batch.columns, strict=True))
+    def seen(self, measure: Measure) -> Seen:
+        """What a watermark's policy observes; there is a row."""
+        columns = dict(zip(self.batch.schema.names, self.batch.columns, strict=True))
+        return Seen.of(self.time, columns, measure, self.null_time)
 
 
 def timed(plan: TwoSides, side: SidePlan, given: pa.RecordBatch) -> Timed:

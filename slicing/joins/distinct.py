@@ -21,7 +21,7 @@ from slicing.columns.arrow_out import array_of
 from slicing.columns.dictionaries import coded, unordered
 from slicing.columns.sources import one_batch
 from slicing.columns.typed import Columns, in_result_types
-from slicing.joins.seen import Seen, key_types
+from slicing.joins.first_rows import FirstRows, key_types
 from slicing.joins.snapshot import read_parts, write_parts
 from slicing.operator import Operator
 from slicing.query.spec import Spec
@@ -175,7 +175,7 @@ class Distinct:
         self.spec = spec
         self._operator = Operator(spec.query())
         self._arrived = 0
-        self._seen: Seen | None = None  # with keep="any"
+        self._seen: FirstRows | None = None  # with keep="any"
         self._columns: pa.Schema | None = None  # of the rows that came
 
     def push(self, data: object) -> DistinctOutput:
@@ -258,9 +258,9 @@ class Distinct:
         _, columns = Columns({field.name: field.type for field in self._columns}).of(given)
         return pa.RecordBatch.from_arrays(list(columns.values()), schema=self._columns)
 
-    def _know(self, schema: pa.Schema) -> Seen:
+    def _know(self, schema: pa.Schema) -> FirstRows:
         """Rows of these columns will come."""
-        self._seen = Seen(self.spec.within, schema.field(self.spec.time), key_types(schema, self.spec.on))
+        self._seen = FirstRows(self.spec.within, schema.field(self.spec.time), key_types(schema, self.spec.on))
         return self._seen
 
     def _output(self, out: Output) -> DistinctOutput:

@@ -33,7 +33,7 @@ from slicing.joins.progress import Marks
 from slicing.joins.spec import RIGHT_ALONE, JoinSpec
 from slicing.joins.state import JoinState, clipped
 from slicing.joins.step import Task
-from slicing.joins.two_sided import Out, TwoSided, seen
+from slicing.joins.two_sided import Out, TwoSided
 from slicing.joins.within import LEAST, LEFT, MOST, RIGHT
 from slicing.kernels.table import hash_words
 from slicing.query.spec import Spec
@@ -204,7 +204,7 @@ class Reader:
         if late.size or arrived.null_time.size:
             self._late.append(late_rows(arrived, late))
         if arrived.time.size:
-            self._progress = side.policy.observe(self._progress, seen(side, arrived))
+            self._progress = side.policy.observe(self._progress, arrived.seen(side.measure))
         self._counts[name] += arrived.given.num_rows
         self._counts[f"late_{name}"] += late.size
         self._counts["null_time"] += arrived.null_time.size

@@ -23,7 +23,7 @@ from slicing.joins.state import JoinState, Marked, clipped, replanned
 from slicing.joins.step import Task
 from slicing.joins.within import LEFT, RIGHT
 from slicing.query.policy import Policy
-from slicing.query.watermark import Seen, later
+from slicing.query.watermark import later
 from slicing.system.heap import keep_freed_memory
 from slicing.times.measure import plain_moment
 
@@ -144,7 +144,7 @@ class TwoSided(Generic[Out]):
             state, rows = self._stored(state, side, in_time)
             tasks.append(Task(side, rows))
             if batch.time.size:
-                progress[side] = side_plan.policy.observe(progress[side], seen(side_plan, batch))
+                progress[side] = side_plan.policy.observe(progress[side], batch.seen(side_plan.measure))
                 reached_now = side_plan.policy.reached(progress[side], side_plan.policy.delays(side_plan.measure))
                 own[side] = clipped(later(own[side], reached_now))
             counts[plan.asked.sides[side]] = batch.given.num_rows
@@ -215,12 +215,6 @@ class TwoSided(Generic[Out]):
             for mark in self._advanced[side]:
                 own[side] = later(own[side], _advanced(plan.sides[side], mark))
         return replace(state, own=(own[LEFT], own[RIGHT]))
-
-
-def seen(side: SidePlan, arrived: Timed) -> Seen:
-    time = arrived.time
-    ascending = bool((time[1:] >= time[:-1]).all())
-    return Seen(time, int(time.min()), int(time.max()), ascending, arrived.columns(), side.measure, arrived.null_time)
 
 
 def _schema(side: SidePlan) -> pa.Schema:

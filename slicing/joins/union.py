@@ -111,9 +111,7 @@ class Union:
         times = measure.words(column)
         if times.size:
             columns = dict(zip(schema.names, batch.columns, strict=True))
-            ascending = bool((times[1:] >= times[:-1]).all())
-            seen = Seen(times, int(times.min()), int(times.max()), ascending, columns, measure, times[:0])
-            progress = policy.observe(progress, seen)
+            progress = policy.observe(progress, Seen.of(times, columns, measure, times[:0]))
         reached = policy.reached(progress, policy.delays(measure))
         self._schema, self._measure, self._progress[source] = schema, measure, progress
         if reached is not None:

@@ -63,6 +63,11 @@ class Seen(NamedTuple):
     measure: Measure
     null_time: Ints
 
+    @staticmethod
+    def of(times: Ints, columns: Mapping[str, pa.Array], measure: Measure, null_time: Ints) -> Seen:
+        ascending = bool((times[1:] >= times[:-1]).all())
+        return Seen(times, int(times.min()), int(times.max()), ascending, columns, measure, null_time)
+
     def position(self, row: int) -> int:
         """Where the row is in the batch as it was pushed."""
         present = np.delete(np.arange(self.times.size + self.null_time.size), self.null_time)

@@ -19,7 +19,7 @@ from slicing.times.measure import Measure
 from slicing.windows.builtin import Calendar, Tumbling
 
 
-class Seen:
+class FirstRows:
     """Keys and windows that have had a row, as codes of a key table; a window's start is the last of its columns."""
 
     def __init__(self, within: object, time: pa.Field, keys: list[pa.DataType]) -> None:
