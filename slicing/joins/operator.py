@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
@@ -14,7 +13,7 @@ from slicing.joins.output import JoinOutput
 from slicing.joins.plan import JoinPlan
 from slicing.joins.progress import Marks, reached
 from slicing.joins.spec import JoinSpec
-from slicing.joins.state import JoinState, forgotten, freed
+from slicing.joins.state import JoinState, settled
 from slicing.joins.step import Step, Task
 from slicing.joins.two_sided import Counts, Late, TwoSided
 from slicing.joins.within import LEFT, RIGHT
@@ -138,10 +137,7 @@ class JoinOperator(TwoSided[JoinOutput]):
         if flush:
             step.flush()
         rows = step.rows()
-        left, right, tasks = freed(step.sides, tasks, step.waiting)
-        waiting = step.waiting[LEFT], step.waiting[RIGHT]
-        state = replace(state, sides=(left, right), marks=step.marks, tasks=tasks, waiting=waiting)
-        state = forgotten(state.without_marks())
+        state = settled(state, step.sides, step.marks, step.waiting, tasks)
         held = {"held": state.held, "pending": state.pending, "bytes": state.nbytes}
         stats = Stats(counts | {"joined": step.joined} | held)
         mark = None if step.holds_back else reached(plan, state.marks)

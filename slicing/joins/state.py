@@ -132,21 +132,24 @@ def _scaled(time: Ints, scale: int) -> Ints:
     return time * scale
 
 
-def freed(sides: Sequence[Side], tasks: tuple[Task, ...], waiting: list[Run]) -> tuple[Side, Side, tuple[Task, ...]]:
-    """Without payload that nobody needs; ``waiting`` gets the names that its rows have then."""
-    found = []
+def settled(
+    state: JoinState, sides: Sequence[Side], marks: Marks, waiting: Sequence[Run], tasks: tuple[Task, ...] = ()
+) -> JoinState:
+    """The state after a push: without payload, marks and keys that nobody needs."""
+    kept, shown = [], []
     for number, side in enumerate(sides):
         mine = [at for at, task in enumerate(tasks) if task.side == number and task.rows is not None]
-        names = [_rows(tasks[at]).names() for at in mine] + [waiting[number].name]
-        side, names = side.freed(names)
+        side, names = side.freed([_rows(tasks[at]).names() for at in mine] + [waiting[number].name])
         renamed = dict(zip(mine, names, strict=False))
         tasks = tuple(
             replace(task, rows=_rows(task).renamed(renamed[at])) if at in renamed else task
             for at, task in enumerate(tasks)
         )
-        waiting[number] = replace(waiting[number], name=names[-1])
-        found.append(side)
-    return found[LEFT], found[RIGHT], tasks
+        shown.append(replace(waiting[number], name=names[-1]))
+        kept.append(side)
+    left, right = kept
+    state = replace(state, sides=(left, right), marks=marks, tasks=tasks, waiting=(shown[LEFT], shown[RIGHT]))
+    return _forgotten(state.without_marks())
 
 
 def _rows(task: Task) -> Rows:
@@ -154,7 +157,7 @@ def _rows(task: Task) -> Rows:
     return task.rows
 
 
-def forgotten(state: JoinState) -> JoinState:
+def _forgotten(state: JoinState) -> JoinState:
     """Without the codes of keys that have no rows, where these are many."""
     keys = state.keys
     marked = [marks.code for marks in state.by_key]

@@ -15,7 +15,7 @@ from slicing.joins.features.plan import FeaturePlan
 from slicing.joins.features.spec import FeatureSpec
 from slicing.joins.features.step import FeatureStep
 from slicing.joins.progress import Marks
-from slicing.joins.state import JoinState, clipped, forgotten, freed
+from slicing.joins.state import JoinState, clipped, settled
 from slicing.joins.step import NOBODY, Task
 from slicing.joins.two_sided import Counts, Late, TwoSided
 from slicing.joins.within import LEFT, RIGHT
@@ -127,12 +127,9 @@ class FeatureOperator(TwoSided[FeatureOutput]):
         step.work(state.tasks, flush)
         rows = step.rows()
         step.let_go(flush)
-        waiting = [step.keyless, NOBODY]
-        left, right, _ = freed((step.labels, step.events), (), waiting)
-        gone = waiting[LEFT], waiting[RIGHT]
-        state = replace(state, sides=(left, right), marks=step.marks, tasks=(), waiting=gone)
-        state = forgotten(state.without_marks())
-        held = {"waiting": left.held + gone[LEFT].name.size, "kept": right.held}
+        state = settled(state, (step.labels, step.events), step.marks, (step.keyless, NOBODY))
+        left, right = state.sides
+        held = {"waiting": left.held + len(state.waiting[LEFT]), "kept": right.held}
         held |= {"slices": sum(map(len, right.slices)), "bytes": state.nbytes}
         stats = Stats(counts | {"answered": step.answered} | held)
         mark = _reached(plan, state.marks)
