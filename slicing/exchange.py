@@ -39,7 +39,7 @@ from slicing.push import Arrivals, close, collect, encoded, reached_by, read
 from slicing.query.processing_time import ProcessingTime
 from slicing.query.spec import Spec
 from slicing.query.triggers import ARRIVAL, ByHand, EveryProcessingTime
-from slicing.query.watermark import Ordered, Progress, Punctuated
+from slicing.query.watermark import Progress, check_places
 from slicing.storage.store import Store
 from slicing.system.bundles import bundled, table_bytes, table_of, unbundled
 from slicing.windows.rows.row_windows import RowWindow
@@ -78,16 +78,7 @@ def check(spec: Spec, places: int = 1) -> None:
             )
         if window.whole_stream and places > 1:
             raise ValueError(f"windows[{name!r}] needs the rows of all keys in one place: partitions=1; got {places}")
-    if isinstance(spec.watermark, Ordered) and spec.watermark.on_disorder == "error":
-        raise ValueError(
-            "watermark=sl.ordered() needs rows in the order they arrived, and here they come from several places; use "
-            "sl.bounded(delay) or sl.ordered(on_disorder='late')"
-        )
-    if isinstance(spec.watermark, Punctuated) and spec.watermark.by:
-        raise ValueError(
-            f"watermark={spec.watermark!r} marks keys one by one, which readers of other rows do not know; use "
-            f"sl.punctuated({spec.watermark.column!r}) or sl.bounded(delay)"
-        )
+    check_places(spec.watermark, f"watermark={spec.watermark!r}")
 
 
 def start(spec: Spec, schema: pa.Schema, watermark: int | None = None) -> Operator:

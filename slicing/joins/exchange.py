@@ -37,7 +37,7 @@ from slicing.joins.two_sided import Out, TwoSided
 from slicing.joins.within import LEAST, LEFT, MOST, RIGHT
 from slicing.kernels.table import hash_words
 from slicing.query.spec import Spec
-from slicing.query.watermark import Manual, Ordered, Progress, Punctuated, later
+from slicing.query.watermark import Manual, Progress, check_places, later
 from slicing.system.arrays import Ints, Unsigned
 from slicing.system.bundles import bundled, table_bytes, table_of, unbundled
 from slicing.times.durations import parse_span
@@ -53,16 +53,7 @@ Asked = JoinSpec | FeatureSpec
 def check(spec: Asked) -> None:
     """Refuse a spec whose answers need an order of arrival."""
     for side, policy in zip(spec.sides, spec.watermark, strict=True):
-        if isinstance(policy, Ordered) and policy.on_disorder == "error":
-            raise ValueError(
-                f"the watermark=sl.ordered() of {side} needs rows in the order they arrived, and here they come "
-                "from several places; use sl.bounded(delay) or sl.ordered(on_disorder='late')"
-            )
-        if isinstance(policy, Punctuated) and policy.by:
-            raise ValueError(
-                f"the watermark={policy!r} of {side} marks keys one by one, which readers of other rows do not know; "
-                "use sl.punctuated(column) or sl.bounded(delay)"
-            )
+        check_places(policy, f"the watermark={policy!r} of {side}")
 
 
 def manual_side(spec: Asked) -> str | None:

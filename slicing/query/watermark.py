@@ -429,3 +429,17 @@ def later(one: int | None, other: int | None) -> int | None:
 
 def _largest(times: Ints) -> int | None:
     return int(times.max()) if times.size else None
+
+
+def check_places(policy: Watermark, what: str) -> None:
+    """Refuse what readers of other rows do not know: an order of arrival, marks of keys."""
+    if isinstance(policy, Ordered) and policy.on_disorder == "error":
+        raise ValueError(
+            f"{what} needs rows in the order they arrived, and here they come from several places; use "
+            "sl.bounded(delay) or sl.ordered(on_disorder='late')"
+        )
+    if isinstance(policy, Punctuated) and policy.by:
+        raise ValueError(
+            f"{what} marks keys one by one, which readers of other rows do not know; use "
+            f"sl.punctuated({policy.column!r}) or sl.bounded(delay)"
+        )
