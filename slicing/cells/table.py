@@ -30,6 +30,7 @@ _NBYTES = attrgetter("nbytes")
 _WRITEABLE = attrgetter("flags.writeable")
 NEVER = (1 << 63) - 1
 MANY = 1 << 16  # cells whose slices are found by leaps
+OF_SLICE, OF_SESSION = 3, 6  # words of meta: END, CODE and ROWS; with LEVEL, FIRST and LAST, too
 
 
 @dataclass(eq=False)
@@ -40,10 +41,6 @@ class Cells:
     blocks: tuple[Block, ...]
     ends: Ints | None = None  # of its slices, once they are known
     starts: Ints | None = None  # likewise, the first cell of each
-
-    @staticmethod
-    def empty(lanes: Sequence[Lane], fragments: bool) -> Cells:
-        return Cells(np.empty((0, 6 if fragments else 3), np.int64), tuple(b.identity(lane, 0) for lane in lanes))
 
     def __len__(self) -> int:
         return len(self.meta)
@@ -74,7 +71,7 @@ class Cells:
 
     @property
     def fragments(self) -> bool:
-        return self.meta.shape[1] > 3
+        return self.meta.shape[1] == OF_SESSION
 
     @lazy
     def earliest_last(self) -> int:

@@ -40,7 +40,6 @@ _UNBOUNDED = (
     (Punctuation, "punctuation() keeps a key's rows since its last mark"),
     (Frame, "frame() keeps the rows of a key's open frame"),
 )
-META_WORDS = {False: 3, True: 6}
 
 
 def facts(spec: Spec, schema: pa.Schema | None, combine: str) -> tuple[tuple[str, str], ...]:
@@ -249,7 +248,7 @@ def _cheapest(due: DueWindows, cells: int, removes: bool) -> str:
 
 
 def _bytes(plan: Plan) -> str:
-    meta = META_WORDS[plan.fragments] * 8
+    meta = plan.meta_words * 8
     lists = [lane.kind for lane in plan.lanes if isinstance(lane.kind, ListKind)]
     partials = sum(identity(lane, 1).nbytes for lane in plan.lanes) - 8 * len(lists)
     cell = meta + partials

@@ -277,7 +277,7 @@ def _store(state: State, plan: Plan, store: Store) -> Store:
 
 def _cells(state: State, plan: Plan, cells: Cells) -> Cells:
     old, newest = state.plan, END if state.newest is None else state.newest
-    meta = np.zeros((len(cells), 6 if plan.fragments else 3), np.int64)
+    meta = np.zeros((len(cells), plan.meta_words), np.int64)
     shared = min(meta.shape[1], cells.meta.shape[1])
     meta[:, :shared] = cells.meta[:, :shared]
     if plan.bounds:  # a slice ends where the new plan has an edge: behind all its rows, at or before the old end

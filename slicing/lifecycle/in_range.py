@@ -38,7 +38,7 @@ def check_state(state: State) -> None:
     runs = [run for store in stores for run in store.runs]
     for cells in runs:
         _check_cells(cells, plan.lanes, codes)
-        if cells.fragments != plan.fragments:
+        if cells.meta.shape[1] != plan.meta_words:
             raise OutOfRange(f"cells have {cells.meta.shape[1]} numbers each, and the spec's windows need other ones")
         if plan.fragments:
             _check_within(cells.level, plan.gaps.size, "levels of cells")

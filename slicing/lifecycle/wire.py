@@ -133,9 +133,8 @@ def joined(state: State, pieces: Sequence[Bytes]) -> Cells:
     """The cells that several senders have cut for a place, in the codes of the state, whose key table learns keys."""
     plan, keys = state.plan, state.keys
     if not pieces:
-        return Cells.empty(plan.lanes, plan.fragments)
-    empty = Cells.empty(plan.lanes, plan.fragments)
-    widths = [empty.meta.shape[1], *(block.shape[1] for block in empty.blocks)]
+        return plan.no_cells
+    widths = [plan.meta_words, *(block.shape[1] for block in plan.no_cells.blocks)]
     types = [] if keys is None else [array.type for array in keys.values(np.empty(0, np.int64))]
     head = struct.Struct("<II" + len(types) * "Q")
     cells, counts = [], []

@@ -14,11 +14,11 @@ import pyarrow.compute as pc
 from slicing.aggregates import changelog, sketches
 from slicing.aggregates.aggregate import BoundAggregate
 from slicing.aggregates.changelog import SIGN, Side
-from slicing.cells.blocks import Words, kind_of, width
+from slicing.cells.blocks import Words, identity, kind_of, width
 from slicing.cells.combining import AUTO, BUCKETS, EAGER
 from slicing.cells.lanes import Feed, Lane
 from slicing.cells.ranked import RANK_FORMS
-from slicing.cells.table import Cells
+from slicing.cells.table import OF_SESSION, OF_SLICE, Cells
 from slicing.columns.arrow_io import no_rows
 from slicing.columns.arrow_out import Names
 from slicing.columns.key_columns import check_key_type
@@ -216,6 +216,7 @@ class Plan:
         # a key's rows of a slot are of one session: between edges, or where these are further apart, edges and a grid
         self.grid = gaps[0] + 1 if gaps and gaps[0] + 1 < self.edges.longest else 0
         self.fragments = bool(gaps) or bool(self.wholes)
+        self.meta_words = OF_SESSION if self.fragments else OF_SLICE
 
     def _bind_aggregates(self, types: dict[str, pa.DataType]) -> None:
         """The aggregates, the partials they are read from, and the columns these are made of."""
@@ -562,7 +563,7 @@ class Plan:
 
     @lazy
     def no_cells(self) -> Cells:
-        return Cells.empty(self.lanes, self.fragments)
+        return Cells(np.empty((0, self.meta_words), np.int64), tuple(identity(lane, 0) for lane in self.lanes))
 
     @lazy
     def has_head(self) -> bool:

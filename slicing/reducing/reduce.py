@@ -305,7 +305,7 @@ def _lift(
         held = counts.nonzero()[0]
         if held.size == size:
             held = None
-    meta = _meta(ends, code, counts, held, plan.fragments)
+    meta = _meta(ends, code, counts, held, plan.meta_words)
     if span is not None:
         meta[:, LEVEL] = 0
         meta[:, FIRST], meta[:, LAST] = span if held is None else (span[0][held], span[1][held])
@@ -369,10 +369,9 @@ def _scatter(rows: Rows, place: Place, waiting: Sequence[Lifted], counted: Ints 
     side_by_side(scattered, [place.chunks(size, together, share) for share in place.shares])
 
 
-def _meta(ends: Ints, code: Ints | Codes, counts: Ints, held: Ints | None, fragments: bool) -> Ints:
+def _meta(ends: Ints, code: Ints | Codes, counts: Ints, held: Ints | None, words: int) -> Ints:
     """Of all cells, or of those that are held, which are made alone where they are few (100 k cells 1.5 ms); else it is
     quicker to make all and drop the others (1 M cells of 10 slots 8.8 -> 4.7 ms)."""
-    words = 6 if fragments else 3
     if held is None or 2 * held.size > counts.size:
         meta = np.empty((counts.size, words), np.int64) if counts.size < MANY_ROWS else table_room(counts.size, words)
         cells = meta if ends.shape == code.shape else meta.reshape(len(ends), len(code), words)

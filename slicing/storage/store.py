@@ -177,7 +177,7 @@ class Store:
     def table(self) -> Cells:
         """All cells of a consolidated store."""
         assert len(self.runs) <= 1
-        return self.runs[0] if self.runs else Cells.empty(self.plan.lanes, self.plan.fragments)
+        return self.runs[0] if self.runs else self.plan.no_cells
 
     def of_codes(self, codes: Ints) -> Store:
         """The cells of these codes, which ascend."""
