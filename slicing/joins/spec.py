@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from os import PathLike
 from typing import Any, ClassVar
@@ -12,9 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slicing.columns.expressions import Derived, as_derived
+from slicing.joins.arguments import SpecOfTwo, chosen, on_columns, pair_of, schemas_of, shown_spans, watermarks_of
 from slicing.query.watermark import Bounded, Watermark
 from slicing.system.arguments import choice, says_arguments
-from slicing.times.durations import Duration, amount, check_alike, parse_span, shown
+from slicing.times.durations import Duration, amount, check_alike, parse_span
 from slicing.windows.builtin import Calendar, Tumbling
 
 Span = Duration | int
@@ -28,7 +29,7 @@ RIGHT_ALONE = ("right", "full")
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class JoinSpec:
+class JoinSpec(SpecOfTwo):
     """A join of two streams or tables: equal keys, and times that lie in a band or in the same window.
 
     Parameters
@@ -230,15 +231,7 @@ class JoinSpec:
         return cls(**join_arguments(text, known), schemas=schemas)
 
     def _chosen(self) -> dict[str, Any]:
-        """The arguments without those that are as they are by default."""
         return chosen(self, _DEFAULTS)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        arguments = {f.name: getattr(self, f.name) for f in fields(self)}
-        return _rebuild, (arguments,)
-
-    def __repr__(self) -> str:
-        return code_of(self, self._chosen())
 
     def _check_spans(self) -> None:
         check_alike(self.spans(), [("within", self.within)] if isinstance(self.within, Calendar) else [])
@@ -250,9 +243,7 @@ class JoinSpec:
             found += [(n, s) for n, s in zip(("before", "after"), self.within, strict=True) if s is not None]
         elif isinstance(self.within, Tumbling):
             found += [("within's size", self.within.size), ("within's offset", self.within.offset)]
-        for side, policy in zip(("left", "right"), self.watermark, strict=True):
-            found += [(f"{side} {name}", span) for name, span in policy.spans().items()]
-        return found + ([("idle", self.idle)] if self.idle is not None else [])
+        return found + self._spans_of_progress()
 
     def _check_band(self) -> None:
         if not isinstance(self.within, tuple):
@@ -315,55 +306,6 @@ _DEFAULTS |= {"watermark": (Bounded(0), Bounded(0)), "event_time": None, "closed
 _DEFAULTS |= {"suffix": "_right", "sequence": None, "on_null_time": "error"}
 
 
-def chosen(spec: Any, defaults: Mapping[str, object]) -> dict[str, Any]:
-    """The arguments of a spec of two streams without those that are as they are by default, and without ``schemas``."""
-    on = [left if left == right else (left, right) for left, right in spec.on]
-    time = spec.time[0] if spec.time[0] == spec.time[1] else spec.time
-    told = {f.name: getattr(spec, f.name) for f in fields(spec) if f.name not in ("on", "time", "schemas")}
-    return {"on": on, "time": time} | {n: v for n, v in told.items() if n not in defaults or v != defaults[n]}
-
-
-def code_of(spec: Any, told: Mapping[str, object]) -> str:
-    """The code that builds a spec of two streams, of the arguments that are told."""
-    given = [
-        f"{name}={shown_pair(value) if name == 'watermark' else shown_spans(value)}" for name, value in told.items()
-    ]
-    given += [] if spec.schemas is None else ["schemas=(...)"]
-    return f"sl.{type(spec).__name__}({', '.join(given)})"
-
-
-def _rebuild(arguments: dict[str, Any]) -> JoinSpec:
-    return JoinSpec(**arguments)
-
-
-def on_columns(on: object, sides: tuple[str, str]) -> tuple[tuple[str, str], ...]:
-    """Key columns of both sides, in pairs."""
-    names = [on] if isinstance(on, str) else on
-    if not isinstance(names, list | tuple):
-        raise TypeError(f"on must be a list of column names or of pairs of them ([]: only time decides); got {on!r}")
-    pairs = tuple(pair_of(name, "on's columns", sides) for name in names)
-    for side, columns in zip(sides, zip(*pairs, strict=True), strict=False):
-        twice = [name for name in columns if columns.count(name) > 1]
-        if twice:
-            raise ValueError(f"on names the {side} column {twice[0]!r} twice; each key column is named once")
-    return pairs
-
-
-def pair_of(value: object, argument: str, sides: tuple[str, str]) -> tuple[str, str]:
-    """A column of each side."""
-    pair = (value, value) if isinstance(value, str) else value
-    if isinstance(pair, list | tuple) and len(pair) == 2:
-        left, right = pair
-        if isinstance(left, str) and isinstance(right, str) and left and right:
-            return left, right
-    left, right = map(_whose, sides)
-    raise TypeError(f"{argument} must be the name of a column, or the {left} and the {right} as a pair; got {value!r}")
-
-
-def _whose(side: str) -> str:
-    return f"{side}'" if side.endswith("s") else f"{side}'s"
-
-
 def _within(value: object) -> tuple[Span | None, Span | None] | Tumbling | Calendar:
     if isinstance(value, Tumbling | Calendar):
         if value.fill:
@@ -390,44 +332,3 @@ def _where(value: object) -> Derived | None:
             f"pyarrow.compute.field('limit'); got {value!r}"
         )
     return as_derived(value, "where")
-
-
-def watermarks_of(value: object, what: str) -> tuple[Watermark, Watermark]:
-    """The policy of each side."""
-    pair = value if isinstance(value, list | tuple) else (value, value)
-    if len(pair) == 2:
-        left, right = (Bounded(0) if policy is None else policy for policy in pair)
-        if isinstance(left, Watermark) and isinstance(right, Watermark):
-            if any(isinstance(policy, Bounded) and policy.at_most_ahead is not None for policy in (left, right)):
-                raise ValueError(
-                    f"watermark of {what} takes no at_most_ahead; leave rows with wrong clocks out before; got "
-                    f"{left!r} and {right!r}"
-                )
-            return left, right
-    raise TypeError(
-        "watermark must be sl.bounded(delay), sl.ordered(), sl.manual(), sl.per_source(column, delay) or "
-        f"sl.punctuated(column), one for both sides or a pair; got {value!r}"
-    )
-
-
-def schemas_of(value: object, sides: tuple[str, str]) -> tuple[pa.Schema, pa.Schema] | None:
-    """The columns of both sides, or None."""
-    if value is None:
-        return None
-    if isinstance(value, list | tuple) and len(value) == 2 and all(isinstance(s, pa.Schema) for s in value):
-        return value[0], value[1]
-    left, right = map(_whose, sides)
-    raise TypeError(f"schemas must be a pair of pyarrow schemas, the {left} and the {right}; got {value!r}")
-
-
-def shown_spans(value: object) -> str:
-    """Spans, in pairs or by name, and other arguments as code."""
-    if isinstance(value, tuple):
-        return f"({', '.join(map(shown, value))})"
-    if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{name!r}: {shown_spans(one)}' for name, one in value.items())}}}"
-    return shown(value)
-
-
-def shown_pair(pair: Any) -> str:
-    return repr(pair[0]) if pair[0] == pair[1] else repr(pair)

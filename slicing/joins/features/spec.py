@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from slicing.aggregates.aggregate import Formula
-from slicing.joins.spec import chosen, code_of, on_columns, pair_of, schemas_of, shown_spans, watermarks_of
+from slicing.joins.arguments import SpecOfTwo, chosen, on_columns, pair_of, schemas_of, shown_spans, watermarks_of
 from slicing.query.spec import stable
 from slicing.query.watermark import Bounded, Watermark
 from slicing.system.arguments import choice, says_arguments
@@ -25,7 +25,7 @@ EXACT = "exact"
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class FeatureSpec:
+class FeatureSpec(SpecOfTwo):
     """Aggregates of an events table as of each row of another table, the labels.
 
     Parameters
@@ -141,9 +141,7 @@ class FeatureSpec:
             ends = (("far", far), ("near", near))
             found += [(f"ranges[{name!r}]'s {end}", span) for end, span in ends if span is not None]
         found += [("delay", self.delay), *((f"tail of {name!r}", span) for name, span in self.tail.items())]
-        for side, policy in zip(self.sides, self.watermark, strict=True):
-            found += [(f"{side} {name}", span) for name, span in policy.spans().items()]
-        return found + ([("idle", self.idle)] if self.idle is not None else [])
+        return found + self._spans_of_progress()
 
     def fingerprint(self) -> str:
         """A short name of the query's meaning, stable between processes; ``schemas`` and ``on_overflow`` are no part
@@ -219,16 +217,8 @@ class FeatureSpec:
         return cls(**feature_arguments(text, known), schemas=schemas)
 
     def _chosen(self) -> dict[str, Any]:
-        """The arguments without those that are as they are by default."""
         ranges = {name: _as_given(span) for name, span in self.ranges.items()}
         return chosen(self, _DEFAULTS) | {"ranges": ranges}
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        arguments = {f.name: getattr(self, f.name) for f in fields(self)}
-        return _rebuild, ({n: dict(v) if isinstance(v, FrozenMap) else v for n, v in arguments.items()},)
-
-    def __repr__(self) -> str:
-        return code_of(self, self._chosen())
 
     def _check_names(self) -> None:
         seen: dict[str, tuple[str, str]] = {}
@@ -244,10 +234,6 @@ class FeatureSpec:
 
 _DEFAULTS: dict[str, object] = {"closed": "left", "wait": True, "watermark": (Bounded(0), Bounded(0)), "delay": 0}
 _DEFAULTS |= {"idle": None, "sequence": None, "on_null_time": "error", "on_overflow": "error", "tail": FrozenMap({})}
-
-
-def _rebuild(arguments: dict[str, Any]) -> FeatureSpec:
-    return FeatureSpec(**arguments)
 
 
 def _ranges(value: object) -> FrozenMap[Range]:
