@@ -164,7 +164,7 @@ class EdgeSet:
         """
         known_from, of_grid, edge = self._next
         known = edge.size and grid == of_grid and known_from <= low and high < edge[0]
-        if known and not any(bound.asks_rows for bound in self.irregular):
+        if known and not (self.irregular and any(bound.asks_rows for bound in self.irregular)):
             return edge
         edges: Ints | None
         regular = self.regular if not grid else self.regular_width(grid)
