@@ -238,6 +238,12 @@ class Aggregate(Formula):
     options: tuple[tuple[str, Any], ...] = ()  # other arguments, in their order
     user: Any = None  # a user's functions: slicing.aggregates.udaf
 
+    @property
+    def value_column(self) -> str:
+        """The column, of an aggregate that has one."""
+        assert self.column is not None
+        return self.column
+
     def parts(self) -> tuple[Aggregate, ...]:
         return (self,)
 

@@ -40,21 +40,19 @@ def _lane(agg: Aggregate, kind: int, *feeds: Feed) -> Lane:
 
 def _values(agg: Aggregate, value: ValueType) -> Lane:
     """The shared lane of a column: count, sum where it has one, min and max."""
-    assert agg.column is not None
     if value.family == FLOAT:
-        return _lane(agg, kinds.BASIC_F, Feed(agg.column, "float"))
+        return _lane(agg, kinds.BASIC_F, Feed(agg.value_column, "float"))
     if value.family in (TIME, DURATION, RANKED) or value.ranked:
-        return _lane(agg, kinds.EXTREMES, Feed(agg.column, "word"))
-    return _lane(agg, kinds.BASIC_I, Feed(agg.column, "int"))
+        return _lane(agg, kinds.EXTREMES, Feed(agg.value_column, "word"))
+    return _lane(agg, kinds.BASIC_I, Feed(agg.value_column, "int"))
 
 
 def _sums(agg: Aggregate, value: ValueType) -> tuple[Lane, ...]:
     """The lanes that hold a column's sum: two for a decimal too wide for a word."""
-    assert agg.column is not None
     if value.family == DECIMAL and value.ranked:
-        return tuple(_lane(agg, kinds.BASIC_I, Feed(agg.column, f"limb{k}")) for k in (0, 1))
+        return tuple(_lane(agg, kinds.BASIC_I, Feed(agg.value_column, f"limb{k}")) for k in (0, 1))
     if value.family == DURATION:
-        return (_lane(agg, kinds.BASIC_I, Feed(agg.column, "int")),)
+        return (_lane(agg, kinds.BASIC_I, Feed(agg.value_column, "int")),)
     return (_values(agg, value),)
 
 
@@ -67,7 +65,7 @@ TOTAL = frozenset({0, 1, 2})  # the words of a BASIC partial that are its count 
 
 
 def _count(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> BoundAggregate:
-    feeds = () if agg.column is None else (Feed(agg.column, "valid"),)
+    feeds = () if agg.column is None else (Feed(agg.value_column, "valid"),)
     return BoundAggregate(
         (_lane(agg, kinds.COUNT, *feeds),),
         pa.int64(),
@@ -149,14 +147,14 @@ def _extreme(pick: str) -> Callable[[Aggregate, ValueType, Mapping[str, pa.DataT
     def build(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> BoundAggregate:
         lane = _values(agg, value)
         word = width(lane.kind) - (2 if pick == "min" else 1)
-        array = value.picked if value.coded else value.array
+        array, column = value.picked if value.coded else value.array, agg.value_column
 
         def lower(b: list[Ints], pools: Pools) -> Lowered:
             empty = _empty(b[0])
             words = b[0][:, word]  # of floats that are all NaN it still is the identity: NaN
             if lane.kind != kinds.BASIC_F and empty is not None:
                 words = np.where(empty, 0, words)
-            return Lowered(array(words, empty, pools.get(agg.column or "")), None)
+            return Lowered(array(words, empty, pools.get(column)), None)
 
         return BoundAggregate((lane,), value.type, lower, frozenset({word}), word if value.as_numbers else None)
 
@@ -165,7 +163,6 @@ def _extreme(pick: str) -> Callable[[Aggregate, ValueType, Mapping[str, pa.DataT
 
 def _moment(root: bool) -> Callable[[Aggregate, ValueType, Mapping[str, pa.DataType]], BoundAggregate]:
     def build(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> BoundAggregate:
-        assert agg.column is not None
         ddof = agg.ddof or 0
 
         def lower(b: list[Ints], pools: Pools) -> Lowered:
@@ -176,18 +173,19 @@ def _moment(root: bool) -> Callable[[Aggregate, ValueType, Mapping[str, pa.DataT
             enough = count > ddof
             return Lowered(array_of(numbers, ~enough), None)
 
-        return BoundAggregate((_lane(agg, kinds.MOMENTS, Feed(agg.column, "float")),), pa.float64(), lower)
+        return BoundAggregate((_lane(agg, kinds.MOMENTS, Feed(agg.value_column, "float")),), pa.float64(), lower)
 
     return build
 
 
 def _product(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> BoundAggregate:
-    assert agg.column is not None
     if value.family in (FLOAT, DECIMAL):
-        lane = _lane(agg, kinds.PRODUCT_F, Feed(agg.column, "float"))
+        lane = _lane(agg, kinds.PRODUCT_F, Feed(agg.value_column, "float"))
         return BoundAggregate((lane,), pa.float64(), lambda b, pools: _floats(b[0], b[0].view(np.float64)[:, 1]))
     unsigned = value.family == UNSIGNED
-    lane = _lane(agg, kinds.PRODUCT_I, Feed(agg.column, "unsigned" if unsigned else "int"), Feed(agg.column, "float"))
+    lane = _lane(
+        agg, kinds.PRODUCT_I, Feed(agg.value_column, "unsigned" if unsigned else "int"), Feed(agg.value_column, "float")
+    )
 
     def lower(b: list[Ints], pools: Pools) -> Lowered:
         words, approximate = b[0][:, 1], b[0].view(np.float64)[:, 2]
@@ -207,29 +205,27 @@ def _product(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType])
 
 
 def _geometric_mean(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> BoundAggregate:
-    assert agg.column is not None
-
     def lower(b: list[Ints], pools: Pools) -> Lowered:
         return _floats(b[0], np.exp(_divide(_float_sum(b[0]), b[0][:, 0])))
 
-    return BoundAggregate((_lane(agg, kinds.BASIC_F, Feed(agg.column, "log")),), pa.float64(), lower, TOTAL)
+    return BoundAggregate((_lane(agg, kinds.BASIC_F, Feed(agg.value_column, "log")),), pa.float64(), lower, TOTAL)
 
 
 def _edge(kind: int) -> Callable[[Aggregate, ValueType, Mapping[str, pa.DataType]], BoundAggregate]:
     def build(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> BoundAggregate:
-        assert agg.column is not None
+        column = agg.value_column
 
         def lower(b: list[Ints], pools: Pools) -> Lowered:
-            return Lowered(value.picked(b[0][:, 4], _empty(b[0]), pools.get(agg.column or "")), None)
+            return Lowered(value.picked(b[0][:, 4], _empty(b[0]), pools.get(column)), None)
 
-        return BoundAggregate((_lane(agg, kind, Feed(agg.column, "word")),), value.type, lower)
+        return BoundAggregate((_lane(agg, kind, Feed(agg.value_column, "word")),), value.type, lower)
 
     return build
 
 
 def _arg(pick: str) -> Callable[[Aggregate, ValueType, Mapping[str, pa.DataType]], BoundAggregate]:
     def build(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> BoundAggregate:
-        assert agg.column is not None and agg.return_ is not None
+        assert agg.return_ is not None
         if not isinstance(agg.return_, str):
             return _struct(value, types, [replace(agg, return_=name) for name in agg.return_], build)
         result, returned = ValueType.of(types[agg.return_], agg.return_), agg.return_
@@ -238,7 +234,7 @@ def _arg(pick: str) -> Callable[[Aggregate, ValueType, Mapping[str, pa.DataType]
             null = (b[0][:, 0] == 0) | (b[0][:, 6] == 0)
             return Lowered(result.picked(b[0][:, 5], null, pools.get(returned)), None)
 
-        lane = _lane(agg, kinds.ARG, Feed(agg.column, pick), Feed(returned, "word"))
+        lane = _lane(agg, kinds.ARG, Feed(agg.value_column, pick), Feed(returned, "word"))
         return BoundAggregate((lane,), result.type, lower)
 
     return build
@@ -266,8 +262,7 @@ def _struct(
 
 def _extreme_count(pick: str) -> Callable[[Aggregate, ValueType, Mapping[str, pa.DataType]], BoundAggregate]:
     def build(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> BoundAggregate:
-        assert agg.column is not None
-        lane = _lane(agg, kinds.EXTREME_COUNT, Feed(agg.column, pick))
+        lane = _lane(agg, kinds.EXTREME_COUNT, Feed(agg.value_column, pick))
         return BoundAggregate((lane,), pa.int64(), lambda b, pools: Lowered(array_of(b[0][:, 2]), None))
 
     return build

@@ -47,8 +47,7 @@ Types = Mapping[str, pa.DataType]
 
 
 def _lane(agg: Aggregate, kind: ListKind, form: str = "low") -> Lane:
-    assert agg.column is not None
-    return Lane(kind, (Feed(agg.column, form),), agg.flag)
+    return Lane(kind, (Feed(agg.value_column, form),), agg.flag)
 
 
 def quantiles(block: Block, q: float | None, floats: Callable[[Ints, Windows], Floats], has_nan: bool) -> Lowered:
@@ -70,7 +69,7 @@ def quantiles(block: Block, q: float | None, floats: Callable[[Ints, Windows], F
 
 def _quantile(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
     def lower(b: list[Block], pools: Pools) -> Lowered:
-        pool = pools.get(agg.column or "")
+        pool = pools.get(agg.value_column)
         q, has_nan = dict(agg.options).get("q"), value.family == FLOAT
         return quantiles(b[0], q, lambda words, _: value.floats(value.array(words, None, pool)), has_nan)
 
@@ -113,7 +112,7 @@ def _mode(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
         lists = windows.at, number, windows.items, begins
         k.modes(windows.first, windows.last, *lists, np.zeros(n, np.int64), having, out)
         words = windows.spread(windows.value[out])
-        return Lowered(value.picked(words, ~windows.filled, pools.get(agg.column or "")), None)
+        return Lowered(value.picked(words, ~windows.filled, pools.get(agg.value_column)), None)
 
     return BoundAggregate((_lane(agg, EARLIEST),), value.type, lower)
 
@@ -131,7 +130,7 @@ def _heavy_hitters(agg: Aggregate, value: ValueType, types: Types) -> BoundAggre
         k.heavy(windows.first, windows.last, *lists, share, np.zeros(n, np.int64), seen, at, out, count)
         words, count = windows.value[out[: at[-1]]], count[: at[-1]]
         order = np.lexsort((words, -count, np.repeat(np.arange(at.size - 1), np.diff(at))))
-        return Lowered(windows.lists(at, words[order], value, pools.get(agg.column or "")), None)
+        return Lowered(windows.lists(at, words[order], value, pools.get(agg.value_column)), None)
 
     return BoundAggregate((_lane(agg, COUNTED),), pa.list_(value.type), lower)
 
@@ -147,14 +146,14 @@ def _top_k(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
         out = np.empty(int(np.minimum(windows.count, wanted).sum()), np.int64)
         ends = windows.first, windows.last, windows.at
         k.largest(*ends, windows.value, windows.before, np.int64(wanted), value.family == FLOAT, at, out)
-        return Lowered(windows.lists(at, out, value, pools.get(agg.column or "")), None)
+        return Lowered(windows.lists(at, out, value, pools.get(agg.value_column)), None)
 
     return BoundAggregate((_lane(agg, COUNTED),), pa.list_(value.type), lower)
 
 
 def _top_rows(agg: Aggregate, wanted: int, types: Types) -> BoundAggregate:
     """Other columns of the rows with the largest values."""
-    assert agg.column is not None and agg.return_ is not None
+    assert agg.return_ is not None
     names = (agg.return_,) if isinstance(agg.return_, str) else agg.return_
     found = [ValueType.of(types[name], name) for name in names]
     kind = best(wanted, len(names))
@@ -172,7 +171,7 @@ def _top_rows(agg: Aggregate, wanted: int, types: Types) -> BoundAggregate:
         values = arrays[0] if isinstance(agg.return_, str) else pa.StructArray.from_arrays(arrays, fields=list(type))
         return Lowered(list_array(rows.at, values, rows.at[1:] == rows.at[:-1]), None)
 
-    return BoundAggregate((Lane(kind, (Feed(agg.column, "high"), *feeds), agg.flag),), pa.list_(type), lower)
+    return BoundAggregate((Lane(kind, (Feed(agg.value_column, "high"), *feeds), agg.flag),), pa.list_(type), lower)
 
 
 def _first_rows(agg: Aggregate, value: ValueType, kind: Bounded, feeds: tuple[Feed, ...]) -> BoundAggregate:
@@ -181,22 +180,21 @@ def _first_rows(agg: Aggregate, value: ValueType, kind: Bounded, feeds: tuple[Fe
     def lower(b: list[Block], pools: Pools) -> Lowered:
         rows = kind.cut(rows_of(b[0], kind))
         words = np.ascontiguousarray(rows.items[:, -1])
-        values = value.array(words, None, pools.get(agg.column or ""))
+        values = value.array(words, None, pools.get(agg.value_column))
         return Lowered(list_array(rows.at, values, rows.at[1:] == rows.at[:-1]), None)
 
     return BoundAggregate((Lane(kind, feeds, agg.flag),), pa.list_(value.type), lower)
 
 
 def _sample(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
-    assert agg.column is not None
-    feeds = Feed(agg.column, "mix:"), Feed(agg.column, "word")
+    feeds = Feed(agg.value_column, "mix:"), Feed(agg.value_column, "word")
     return _first_rows(agg, value, sampled(int(dict(agg.options)["k"])), feeds)
 
 
 def _collect(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
     most = dict(agg.options).get("at_most")
     if most is not None:
-        return _first_rows(agg, value, earliest(most), (Feed(agg.column or "", "word"),))
+        return _first_rows(agg, value, earliest(most), (Feed(agg.value_column, "word"),))
     kind, is_float = in_order(1), value.type == pa.float64()
 
     def given(rows: Lists) -> Ints:
@@ -215,7 +213,7 @@ def _collect(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
         if tangled.any():
             rows = rows_of(picked[tangled], kind)
             copied(given(rows), rows.at[:-1], rows.at[1:], starts[:-1][tangled], words)
-        pool = pools.get(agg.column or "")
+        pool = pools.get(agg.value_column)
         values = array_of(words.view(np.float64)) if is_float else value.array(words, None, pool)
         return Lowered(list_array(starts, values, starts[1:] == starts[:-1]), None)
 

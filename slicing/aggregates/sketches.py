@@ -145,7 +145,6 @@ _NONE = np.zeros(1, np.int64)
 
 
 def _approx_quantile(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> BoundAggregate:
-    assert agg.column is not None
     q, error = (float(x) for _, x in agg.options)
 
     def lower(b: list[Block], pools: Pools) -> Lowered:
@@ -155,20 +154,18 @@ def _approx_quantile(agg: Aggregate, value: ValueType, types: Mapping[str, pa.Da
         return holistic.quantiles(b[0], q, read, value.family == FLOAT)
 
     kind = Buckets.of(error)
-    lane = Lane(kind, (Feed(agg.column, f"bucket:{error!r}"),), agg.flag)
+    lane = Lane(kind, (Feed(agg.value_column, f"bucket:{error!r}"),), agg.flag)
     return BoundAggregate((lane,), pa.float64(), lower)
 
 
 def _approx_count_distinct(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> BoundAggregate:
-    assert agg.column is not None
-
     def lower(b: list[Block], pools: Pools) -> Lowered:
         picked = Picked.of(b[0])
         out = np.empty(len(picked), np.float64)
         k.estimates(picked.first, picked.last, picked.lists.at, picked.lists.items, out)
         return Lowered(array_of(np.rint(out).astype(np.int64)), None)
 
-    return BoundAggregate((Lane(REGISTERS, (Feed(agg.column, "hash:"),), agg.flag),), pa.int64(), lower)
+    return BoundAggregate((Lane(REGISTERS, (Feed(agg.value_column, "hash:"),), agg.flag),), pa.int64(), lower)
 
 
 define("approx_quantile", NUMERIC, _approx_quantile)
