@@ -25,7 +25,7 @@ from slicing.columns.order import inverse, sorting, stable_order
 from slicing.kernels.strategies import STRATEGIES, Combinations
 from slicing.kernels.strategies.recompute import recompute
 from slicing.query.plan import Plan
-from slicing.system.arrays import Ints
+from slicing.system.arrays import NONE, Ints
 from slicing.windows.edges import DueWindows, ranges_of
 
 
@@ -83,7 +83,7 @@ def instance_answers(plan: Plan, instances: Runs, after: int, until: int) -> Ans
     due = plan.edges.due(ends, after, until)
     if not due.type.size:
         return Answers.none(plan)
-    scope = _Scope(plan, instances.cells, _NONE, _NONE, due)
+    scope = _Scope(plan, instances.cells, NONE, NONE, due)
     found = scope.grouped(
         instances.cells, np.searchsorted(ends, instances.cells.end), np.append(instances.first, instances.last[-1])
     )
@@ -145,7 +145,7 @@ def answered(plan: Plan, lanes: Sequence[Lane], blocks: Sequence[Block], first: 
     if cells * first.size <= policy.recomputed and plan.combine == combining.AUTO and not plan.edges.tumbles:
         shared = recompute(first, last, cells)  # as is chosen for so few
     elif int(np.add.reduce(last - first)) == first.size:
-        shared = Combinations(None, _NONE, _NONE, first, _NONE, _NONE)
+        shared = Combinations(None, NONE, NONE, first, NONE, NONE)
     if shared is not None:
         return tuple([b.kind_of(lane).answered(lane, block, first, last, lambda: shared) for lane, block in pairs])
 
@@ -165,6 +165,3 @@ def answered(plan: Plan, lanes: Sequence[Lane], blocks: Sequence[Block], first: 
         b.kind_of(lane).answered(lane, block, first, last, partial(combinations, lane in plan.subtracted))
         for lane, block in pairs
     )
-
-
-_NONE = np.empty(0, np.int64)

@@ -12,7 +12,7 @@ from slicing.columns.order import order_by
 from slicing.joins.sides import Run
 from slicing.joins.within import Band, Windows
 from slicing.kernels.band import claim, count_partners, fill_partners, fill_times, nearest, settle
-from slicing.system.arrays import Bytes, Ints, Mask, Unsigned
+from slicing.system.arrays import NONE, Bytes, Ints, Mask, Unsigned
 from slicing.system.threads import parts, side_by_side
 
 PIECE = 1 << 18  # pairs that `where` tests at a time
@@ -89,14 +89,14 @@ class Found:
             rows.append(row[:n])
             partners.append(partner[:n])
             times.append(_times_of(hit.run, partner[:n] + base))
-        row, partner, time = (np.concatenate(found) if found else _NONE for found in (rows, partners, times))
+        row, partner, time = (np.concatenate(found) if found else NONE for found in (rows, partners, times))
         order = order_by(partner, time, row)
         return row.take(order), partner.take(order)
 
 
 def _times_of(run: Run, names: Ints) -> Ints:
     order = np.argsort(run.name)
-    return run.time[order[np.searchsorted(run.name, names, sorter=order)]] if names.size else _NONE
+    return run.time[order[np.searchsorted(run.name, names, sorter=order)]] if names.size else NONE
 
 
 def find(within: Band | Windows, side: int, rows: Run, place: Ints, runs: Sequence[Run], threads: int = 1) -> Found:
@@ -201,6 +201,3 @@ def best_pairs(match: str, row: Ints, time: Ints, key: Key) -> Ints:
 def _in_turn(runs: Sequence[Run]) -> bool:
     """Whether the runs, one after the other, are in order of (time, name)."""
     return all(a.high < b.low or (a.high == b.low and a.newest < b.oldest) for a, b in pairwise(runs))
-
-
-_NONE = np.empty(0, np.int64)

@@ -20,7 +20,7 @@ from slicing.columns.lazy import lazy
 from slicing.columns.order import order_by, order_of_most, stable_order
 from slicing.joins.slices import Coded, Slices
 from slicing.kernels.band import keep_rows, merge_runs, order_codes
-from slicing.system.arrays import Bytes, Codes, Ints, Mask
+from slicing.system.arrays import NONE, Bytes, Codes, Ints, Mask
 
 MET, GONE, UNFIT = 1, 2, 4  # flags of a row: had a partner; has left before its time; fails `where` with any row
 NO_KEY = -1  # the code of a row whose key has a null: it has no partner
@@ -218,7 +218,7 @@ class Side:
     def split(self, run: Run, until: int) -> tuple[Run, Run]:
         """The rows of a run that are later, and the others; neither has those that had left before."""
         if run.high <= until and not self.gone:
-            return run.take(_NOTHING), run
+            return run.take(NONE), run
         gone = GONE if self.gone else 0
         if run.sequence is not None:
             alive = (self.flags[run.name - self.base] & gone) == 0
@@ -367,6 +367,3 @@ def _settled(runs: list[Run]) -> list[Run]:
         if one.slot == other.slot < runs[-1].slot and 8 * len(other) >= len(one):
             return [*runs[: at - 1], merged(one, other), *runs[at + 1 :]]
     return runs
-
-
-_NOTHING = np.empty(0, np.int64)

@@ -21,7 +21,7 @@ from slicing.joins.sides import GONE, MET, Run, Side, run_of
 from slicing.joins.spec import LEFT_ALONE, RIGHT_ALONE
 from slicing.joins.within import LEFT, MOST, RIGHT, Band, Reach
 from slicing.kernels.band import last_in_order, none_before
-from slicing.system.arrays import Bytes, Ints, Mask
+from slicing.system.arrays import NONE, Bytes, Ints, Mask
 
 
 @dataclass(frozen=True, eq=False)
@@ -285,7 +285,7 @@ class Step:
             places = partner[true][np.sort(at)]
             gone[places] = True
             given.append(places)
-        return np.concatenate(given) if given else _NONE
+        return np.concatenate(given) if given else NONE
 
     # --- leaving ----------------------------------------------------------------------------------------------------
 
@@ -395,13 +395,12 @@ class Step:
         """Of tables: left rows without a partner stand among the others, in the order of the data."""
         if self.plan.spec.left_only:
             return Block(lonely, None)
-        left = np.concatenate([block.left for block in blocks if block.left is not None] or [_NONE])
-        right = np.concatenate([block.right for block in blocks if block.right is not None] or [_NONE])
+        left = np.concatenate([block.left for block in blocks if block.left is not None] or [NONE])
+        right = np.concatenate([block.right for block in blocks if block.right is not None] or [NONE])
         at = np.searchsorted(left, lonely)
         return Block(np.insert(left, at, lonely), np.insert(right, at, -1))
 
 
 NO_MARKS = KeyMarks(), KeyMarks()
-_NONE = np.empty(0, np.int64)
 _NO_CODES = np.empty(0, np.int32)
-NOBODY = Run(_NO_CODES, _NONE, _NONE)
+NOBODY = Run(_NO_CODES, NONE, NONE)

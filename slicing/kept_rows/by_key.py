@@ -22,7 +22,7 @@ from slicing.kept_rows.plain import PlainRows
 from slicing.kept_rows.remembered import Arrived, Contexts, Notes, Quiet
 from slicing.query.plan import Plan
 from slicing.reducing.batch import Rows
-from slicing.system.arrays import Ints, Mask
+from slicing.system.arrays import NONE, Ints, Mask
 from slicing.system.replace import but
 from slicing.windows.bounds import BEGIN, FOREVER
 from slicing.windows.rows.row_table import OF_ALL, OF_KEY, RANK, RowTable
@@ -103,7 +103,7 @@ class KeyRows:
             used[list(contexts)] = True
         for window in self.plan.row_windows:
             if window.notes and window.by_key:
-                known = self.notes.get(window.number, _NONE)[:codes]
+                known = self.notes.get(window.number, NONE)[:codes]
                 used[: known.size] |= known != 0
         return used
 
@@ -156,7 +156,7 @@ class KeyRows:
         """The rows by key for a plan with one window more or less; ``runs``: the final rows for that plan."""
         final = self.final
         wakes = np.where(final.gone < final.ranked, BEGIN, FOREVER)  # a new window has a look at what there is
-        arrived = self.arrived if OF_KEY in plan.stamps else but(self.arrived, of_key=_NONE)
+        arrived = self.arrived if OF_KEY in plan.stamps else but(self.arrived, of_key=NONE)
         return but(
             self,
             plan=plan,
@@ -177,6 +177,3 @@ class KeyRows:
         for run in (*self.waiting, *(run.rows for run in self.final.runs if isinstance(run, PlainRows))):
             used[run.ranks[column] if size else slice(0)] = True
         return np.flatnonzero(used)
-
-
-_NONE = np.empty(0, np.int64)

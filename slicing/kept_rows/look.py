@@ -23,7 +23,7 @@ from slicing.kept_rows.final_slices import fused, slices_of
 from slicing.kept_rows.plain import PlainRows
 from slicing.kept_rows.remembered import Quiet, Seen
 from slicing.reducing.batch import Rows
-from slicing.system.arrays import Ints
+from slicing.system.arrays import NONE, Ints
 from slicing.system.replace import but
 from slicing.windows.bounds import BEGIN, FOREVER
 from slicing.windows.rows.bound_rows import BoundRows
@@ -32,8 +32,6 @@ from slicing.windows.rows.row_view import View
 from slicing.windows.rows.users import BoundContextAware
 
 Windows = Sequence[tuple[BoundRows, Seen]]
-
-_NONE = np.empty(0, np.int64)
 
 
 def look_at(store: KeyRows, until: int, flush: bool, also: View | None = None) -> KeyLook | None:
@@ -45,17 +43,17 @@ def look_at(store: KeyRows, until: int, flush: bool, also: View | None = None) -
         runs = [waiting.in_order(waiting.joined(runs))]
     waits = flush or any(stream.closed < stream.reached for stream in store.streams)
     if not plan.row_windows:
-        return KeyLook(store, None, None, until, runs, rest, _NONE, _NONE) if runs or waits else None
+        return KeyLook(store, None, None, until, runs, rest, NONE, NONE) if runs or waits else None
     final = final.known(max((run.codes for run in runs), default=0))
     fresh = _lifted(store, runs, final.ranked) if runs else []
-    awake = np.flatnonzero(final.wakes < until) if any(w.wakes for w in plan.row_windows) else _NONE
-    over = _NONE if plan.idle is None else store.quiet.over(plan.idle, until)
+    awake = np.flatnonzero(final.wakes < until) if any(w.wakes for w in plan.row_windows) else NONE
+    over = NONE if plan.idle is None else store.quiet.over(plan.idle, until)
     asked = [codes for codes in (awake, over) if codes.size]
     if also is not None:
         asked.append(also.code)
     if not asked and not fresh and not waits:
         return None
-    codes = np.unique(np.concatenate(asked)) if asked else _NONE
+    codes = np.unique(np.concatenate(asked)) if asked else NONE
     final = final.known(int(codes[-1]) + 1 if codes.size else 0)
     calm: View | None = None
     few = len(final) > plan.policy.alone_rows * sum(map(len, fresh))
@@ -254,7 +252,7 @@ class KeyLook:
                 at = np.arange(len(mine.rows)) if seen.rows is None else seen.rows
                 gone = at < cut[view.group[at]]
                 left = np.bincount(mine.group, mine.rows.sizes * gone, mine.first.size).astype(np.int64)
-                known = notes.get(window.number, _NONE)
+                known = notes.get(window.number, NONE)
                 notes[window.number] = remembered.noted(window, mine, known, window.note(mine, h, left))
         return but(store, contexts=contexts, notes=notes)
 

@@ -16,9 +16,7 @@ from slicing.cells.table import Cells
 from slicing.columns.lazy import lazy
 from slicing.columns.order import distinct, ranges
 from slicing.query.plan import Plan
-from slicing.system.arrays import Ints, Mask
-
-_NONE = np.empty(0, np.int64)
+from slicing.system.arrays import NONE, Ints, Mask
 
 
 class Thinned(Cells):
@@ -100,7 +98,7 @@ def touched(run: Cells, lasts: Iterable[tuple[int, int]], slices: Iterable[tuple
     for low, high in slices:
         first, last = np.append(whole.slices(), len(whole))[whole.slice_ends.searchsorted((low, high), "right")]
         found.append(np.arange(first, last))
-    places = np.concatenate(found) if found else _NONE
+    places = np.concatenate(found) if found else NONE
     return whole.code[places if gone is None else places[~gone[places]]]
 
 

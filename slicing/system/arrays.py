@@ -1,4 +1,4 @@
-"""Types of arrays, by name."""
+"""Types of arrays, by name, and one without numbers."""
 
 from typing import Any
 
@@ -12,3 +12,5 @@ Codes = npt.NDArray[np.int32]  # of keys: there are never 2**31 of them
 Bytes = npt.NDArray[np.uint8]
 Unsigned = npt.NDArray[np.uint64]
 Array = npt.NDArray[Any]
+
+NONE: Ints = np.empty(0, np.int64)

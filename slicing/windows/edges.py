@@ -14,10 +14,9 @@ import numpy as np
 from slicing.columns.order import distinct, order_by
 from slicing.kernels.slice import list_edges, next_edges
 from slicing.kernels.windows import by_end, index_of, periodic_due, positions_after, window_ranges
-from slicing.system.arrays import Ints, Mask
+from slicing.system.arrays import NONE, Ints, Mask
 from slicing.windows.bounds import BEGIN, END, LONGEST, Bound, Progression
 
-_NONE = np.empty(0, np.int64)
 FEW = 24  # window types that are not worth numpy's calls
 LARGE = 64  # of many types those with the largest windows, which most often tell where the earliest live one starts
 LISTED = 2048
@@ -86,8 +85,8 @@ class EdgeSet:
         often = sum(1 / p.every for p in self.cuts)
         # so many ticks have about as many edges as are listed ahead; 0 where some are of other kinds
         self._ahead = min(int(listed / often), LONGEST) if often and not self.marks and not self.irregular else 0
-        self._coming = (0, _NONE)  # all edges after this time, so far
-        self._next = (0, 0, _NONE)  # the only edge after any time from the one up to the other, with this grid
+        self._coming = (0, NONE)  # all edges after this time, so far
+        self._next = (0, 0, NONE)  # the only edge after any time from the one up to the other, with this grid
         self.periodic = all(b.periodic is not None for b in bounds)
         only = bounds[0].periodic if len(self.bounds) == 1 else None
         self.tumbles = only is not None and only[0] == only[1] and not beside  # windows side by side, of one type
@@ -199,7 +198,7 @@ class EdgeSet:
         every, phase = self._cuts
         if grid:
             every, phase = np.append(every, grid), np.append(phase, 0)
-        return self._listed(every, phase, np.full(every.size, low), high, limit) if every.size else _NONE
+        return self._listed(every, phase, np.full(every.size, low), high, limit) if every.size else NONE
 
     def _up_to(self, low: int, high: int, parts: list[Ints]) -> Ints:
         """With single edges, in order, up to the first one after ``high``."""
@@ -309,7 +308,7 @@ class EdgeSet:
             low, high, need = positions.reshape(3, -1)
             parts.append(DueWindows(np.full(end.size, i, np.int64), start, end, low, need, high))
         if not parts:
-            return DueWindows(*[_NONE] * 6)
+            return DueWindows(*[NONE] * 6)
         due = parts[0] if len(parts) == 1 else DueWindows(*map(np.concatenate, zip(*parts, strict=True)))
         if len(parts) == 1 and in_order:
             return due
@@ -333,7 +332,7 @@ class EdgeSet:
     def _periodic_due(self, ends: Ints, after: int, until: int) -> tuple[Ints, bool]:
         room = np.empty(self._sizes.size, np.int64)
         capacity = self._due_before + self._due_before // 4  # a stream closes about as many windows in each push
-        near, shift = _NONE, 0
+        near, shift = NONE, 0
         if self._due_before > max(ends.size // 2, INDEXED):  # 15,000 windows of 16,000 slices: 0.7 -> 0.3 ms
             near = np.empty(2 * ends.size, np.int64)
             shift = index_of(ends, near)

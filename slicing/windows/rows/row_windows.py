@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slicing.columns.expressions import column_or_derived
-from slicing.system.arrays import Ints
+from slicing.system.arrays import NONE, Ints
 from slicing.times.measure import Measure
 from slicing.windows.bounds import FOREVER
 from slicing.windows.decide import Context
@@ -86,10 +86,7 @@ def by_group(view: View, value: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints
 
 
 def nothing() -> Found:
-    return Found(None, _NONE, _NONE, _NONE, _NONE, _NONE, _NONE)
-
-
-_NONE = np.empty(0, np.int64)
+    return Found(None, NONE, NONE, NONE, NONE, NONE, NONE)
 
 
 def whole_number(value: object, argument: str) -> int:
