@@ -668,6 +668,12 @@ def test_a_state_in_sparks_store_gives_what_files_give(tmp_path: Path, spec: sl.
             assert told(run_in_spark(stored, batch, rows(batch), slots)) == told(expected)
         changes.add(max(len(kept[2].kept) for kept in slots))
     assert changes == {0, 1, 2, 3}
+    for wrong, refused in (
+        ({"partitions": 2}, "was written for partitions=3, and this query has 2: keep the number"),
+        ({"fingerprint": "other"}, "was written for another spec .* give the changed query another checkpoint; store="),
+    ):
+        with pytest.raises(StateError, match=refused):
+            run_in_spark(replace(stored, files=replace(files, **wrong)), 9, rows(9), slots)
     for kept in slots:
         kept[1].kept = [(kept[1].kept[0][0][:-1] + b"?",)]
     state.HELD.clear()
