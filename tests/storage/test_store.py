@@ -417,7 +417,7 @@ def test_cells_that_go_on_with_a_single_one_are_merged():
             fresh, before = Cells(rest.meta.copy(), tuple(b.copy() for b in rest.blocks)), one.meta.tolist()
             assert one.slice_ends.size and fresh.slice_ends.size  # are known of both together, too
             wanted = merged(one, rest, plan.lanes, plan.gaps)
-            found = going_on(one, fresh, plan.lanes, plan.gaps)
+            found = going_on(one, fresh, plan.lanes, plan.gaps, apart=False)
             taken, behind = taken + (found is fresh), behind + (found not in (fresh, None))
             assert one.meta.tolist() == before
             if found is None:
