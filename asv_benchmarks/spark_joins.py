@@ -146,6 +146,7 @@ def features(data: Input) -> Ways:
 
     def grouped() -> DataFrame:
         labels, events = sides()
+        events = events.hint("merge")  # near the size of a broadcast, which takes three times as long; so do hashes
         return labels.join(events, held(), "left").groupBy("a_id", "k", "t").agg(*aggregates()).select(names)
 
     def broadcast() -> DataFrame:
