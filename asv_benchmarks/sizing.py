@@ -237,15 +237,15 @@ class ByHand:
 
 def measured(load: Load, batches: int = TURNS) -> Sizes:
     """Means over some batches; before each of them workers have all states, or none (``held=0``)."""
-    from spark_udfs import state
+    from spark_udfs.state import HELD
 
-    state._held.clear()
+    HELD.clear()
     found = []
     with tempfile.TemporaryDirectory() as folder:
         query = ByHand(load, folder)
         for _ in range(batches):
             if not load.held:
-                state._held.clear()
+                HELD.clear()
             found.append(query.run(load.seconds))
     return Sizes(*(float(np.mean([getattr(one, field.name) for one in found])) for field in fields(Sizes)))
 

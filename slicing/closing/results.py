@@ -17,7 +17,7 @@ from slicing.columns.arrow_io import no_rows
 from slicing.columns.arrow_out import Names, Pieces, array_of, repeated, texts
 from slicing.columns.dictionaries import coded
 from slicing.columns.keys import KeyTable, ranks_among
-from slicing.columns.order import inverse, order_by, sorting
+from slicing.columns.order import order_by, sorting
 from slicing.columns.values import NOWHERE, taken
 from slicing.query.plan import Plan
 from slicing.system.arrays import Ints, Mask
@@ -26,57 +26,22 @@ from slicing.windows.bounds import BEGIN
 TIMINGS = ["early", "on_time", "late"]
 
 
-def in_order(
-    answers: Answers, keys: KeyTable | None, last: Ints | None = None, moves: tuple[Ints, Ints] | None = None
-) -> Ints | None:
-    """The order of rows: end, window, start, keys (null first), rank, then ``last``; None where they are in it.
-    ``moves``: other starts and ends to go by."""
-    start, end = (answers.start, answers.end) if moves is None else moves
-    if keys is not None and answers.ranks is None and _of_one_window(answers, start, end):
+def in_order(answers: Answers, keys: KeyTable | None, last: Ints | None = None) -> Ints | None:
+    """The order of rows: end, window, start, keys (null first), rank, then ``last``; None where they are in it."""
+    if keys is not None and answers.ranks is None and _of_one_window(answers):
         return keys.order(answers.code)
     before = [] if last is None else [last]
     before += [] if answers.ranks is None else [answers.ranks[:, 0]]
     before += [] if keys is None else [ranks_among(answers.code, keys)]
-    return sorting(*before, start, answers.window, end)
+    return sorting(*before, answers.start, answers.window, answers.end)
 
 
-def _of_one_window(answers: Answers, start: Ints, end: Ints) -> bool:
+def _of_one_window(answers: Answers) -> bool:
     """Whether rows are those of one window, a row a key: keys are sorted alone then (10,000 rows 0.40 -> 0.15 ms)."""
-    columns = start, end, answers.window
+    columns = answers.start, answers.end, answers.window
     alone = all(column.size and column[0] == column[-1] for column in columns)
     alone = alone and all(bool((column == column[0]).all()) for column in columns)
     return alone and bool((answers.code[1:] > answers.code[:-1]).all())
-
-
-def _with_replaced(plan: Plan, answers: Answers, mark: Ints) -> tuple[Ints, Ints] | None:
-    """The bounds that order changes of sessions and whole streams, whose rows move them: a row that is taken back
-    stands before the one that replaces it, though that may begin earlier or, of a changelog, end earlier."""
-    runs = [*plan.wholes, *(session.window for session in plan.sessions)]
-    if plan.spec.emit != "changes" or not runs:
-        return None
-    which = np.flatnonzero(np.isin(answers.window, runs))
-    if not which.size:
-        return None
-    columns = answers.start, answers.end, answers.window, answers.code
-    start, end, window, code = (column[which] for column in columns)
-    if plan.spec.op is not None:  # each ends no later than what follows it
-        order = order_by(-mark[which], code, window)
-        group = _groups(window[order], code[order])
-        rank = inverse(order_by(end[order], -group))
-        at = np.minimum.accumulate(rank)
-        end[order] = end[order][inverse(rank)[at]]
-    order = order_by(start, code, window, end)
-    group = _groups(end[order], window[order], code[order])
-    start[order] = start[order][np.flatnonzero(np.append(True, group[1:] != group[:-1]))[group]]
-    moved = answers.start.copy(), answers.end.copy()
-    moved[0][which], moved[1][which] = start, end
-    return moved
-
-
-def _groups(*columns: Ints) -> Ints:
-    """The number of each row's group, of sorted columns."""
-    new = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
-    return np.append(0, np.cumsum(new))
 
 
 def to_table(
@@ -98,8 +63,7 @@ def to_table(
         if kept is not None:
             mark, timing = (None if c is None else c[kept] for c in (mark, timing))
     ordered = answers.ordered or not plan.policy.ordered
-    moves = None if mark is None else _with_replaced(plan, answers, mark)
-    order = None if ordered and mark is None else in_order(answers, keys, mark, moves)
+    order = None if ordered and mark is None else in_order(answers, keys, mark)
     if order is not None:
         answers = answers.take(order)
         mark, timing = (None if c is None else c[order] for c in (mark, timing))

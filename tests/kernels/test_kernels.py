@@ -136,7 +136,7 @@ def test_words_are_seen_as_floats() -> None:
 
 CHECKED = """
 import numpy as np
-from slicing.kernels.at_once import add_basic_f, short_run, widen_span
+from slicing.kernels.at_once import add_basic_f, widen_span
 from slicing.kernels.guard import inside
 from slicing.kernels.kernel import kernel
 from slicing.kernels.scatter import scatter_basic_f, scatter_count, scatter_span

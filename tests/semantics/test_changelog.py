@@ -304,7 +304,7 @@ def test_rows_that_cancel_within_a_push_are_no_news_of_a_whole_stream(early: sl.
     assert op.push(rows_of("-9 a 8, +9 a 8")).stats.rows == 2
     if early != sl.every(1):
         assert seen == [
-            [("+", 1, 1, 5)], [("-", 1, 1, 5), ("+", 5, 2, 7)], [], [], [("-", 5, 2, 7), ("+", 1, 1, 5)],
+            [("+", 1, 1, 5)], [("-", 1, 1, 5), ("+", 5, 2, 7)], [], [], [("+", 1, 1, 5), ("-", 5, 2, 7)],
         ]  # fmt: skip
     left = found(plain_rows(op.flush().windows)[-1:], [], N | MAX)
     assert left == {("w", 1, 1, ()): {"n": 1, "m": 5}}

@@ -26,7 +26,8 @@ CHECKED = "org.apache.hadoop.fs.LocalFileSystem"  # RocksDB takes no other one
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
     conf = {"spark.sql.timestampType": "TIMESTAMP_NTZ", "spark.sql.codegen.wholeStage": "false"}
-    running = session("local[2]", **conf, **{"spark.hadoop.fs.file.impl": CHECKED, PROVIDER: ROCKSDB})
+    file = {"spark.hadoop.fs.file.impl": CHECKED, "spark.hadoop.fs.file.impl.disable.cache": "true"}
+    running = session("local[2]", **conf, **file, **{PROVIDER: ROCKSDB})
     yield running
     running.stop()
 
