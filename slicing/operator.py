@@ -128,6 +128,7 @@ class Operator:
         self._moved: Moved | None = None  # the push that moved the watermark last
         self._since = 0, 0  # rows since then, and late ones that would not be without its latest time
         self._watches = isinstance(spec.watermark, Bounded | Ordered) and isinstance(spec.time, str)
+        self._waiting: list[Callable[[], int]] | None = None  # rows for the head, of a push that may be taken back
 
     def __repr__(self) -> str:
         return f"<sl.Operator of {self.spec!r}>"
@@ -278,21 +279,28 @@ class Operator:
     def _commit(self, pushed: Pushed) -> Output:
         """The only change: what a push has worked out is what the operator knows from now on."""
         state, out, add, _ = pushed
-        if add is not None:
+        if add is not None and self._waiting is not None:
+            self._waiting.append(add)
+        elif add is not None:
             cells = add()
             if out.stats:
                 out.stats["cells"] += cells
         self._now = state
         self._by_marks = self._carries_marks or state.marks.code.size > 0
-        if state.store.head is not None:
+        if state.store.head is not None and not self._waiting:
             state.store.head.torn = False  # an interrupt before this leaves rows in the head, but not the state
         return self._shown(out) if self._wide else out
 
-    def _held(self) -> Callable[[], None]:
-        """What puts everything back to how it is now: for a chain, of which a later operator may refuse."""
-        state = self._state
+    def _held(self, one_call: bool = False) -> Callable[[], None]:
+        """What puts everything back to how it is now: for a chain, of which a later operator may refuse.
+
+        Rows of a single call wait to go into the head of the store until :meth:`_kept`; several calls build on each
+        other, so the head is taken in beforehand, which costs as much as it has cells.
+        """
+        state = self._now if one_call else self._state
         keys = None if state is None else state.keys
         known, as_it_is = 0 if keys is None else len(keys), self.__dict__.copy()
+        self._waiting = [] if one_call else None
 
         def put_back() -> None:
             self.__dict__.update(as_it_is)
@@ -300,6 +308,14 @@ class Operator:
                 self._now = state.but(keys=keys.compact(np.arange(known)))
 
         return put_back
+
+    def _kept(self) -> None:
+        """No later operator has refused the one call."""
+        waiting, self._waiting = self._waiting or [], None
+        for add in waiting:
+            add()
+        if waiting and self._now is not None and self._now.store.head is not None:
+            self._now.store.head.torn = False
 
     def _unmoved(self) -> Output:
         """The output of a call that tells nothing new."""

@@ -96,9 +96,9 @@ class Chain:
 
     def _passed(self, first: Callable[[], Given], then: Callable[[Link, Given], list[Given]] | None = None) -> Given:
         """What comes out behind; where an operator refuses, those before it did not take anything either."""
-        changed = []
+        changed, begin = [], self._links[0]
         try:
-            changed.append(self._links[0]._held())
+            changed.append(begin._held(one_call=True) if isinstance(begin, Operator) else begin._held())
             given = first()
             for link in self._links[1:]:
                 changed.append(link._held())
@@ -107,6 +107,8 @@ class Chain:
             for put_back in changed:
                 put_back()
             raise
+        if isinstance(begin, Operator):
+            begin._kept()
         return given
 
     def _first(self, kind: type[Link], method: str) -> Any:
