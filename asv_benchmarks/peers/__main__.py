@@ -138,10 +138,10 @@ def compare_threads(workloads: Mapping[str, Workload], rows: int, runs: int) -> 
         print(f"{aggregate:11.1f}{aggregate_2:11.1f}{aggregate_2 / aggregate:6.2f}x", flush=True)
 
 
-def show_memory(rows: int) -> None:
+def show_memory(workloads: Mapping[str, Workload], rows: int) -> None:
     """The most memory that each engine has from files to answers, in a process of its own."""
     print(f"\n{'peak memory, MB (beyond what it had before)':50}" + "".join(f"{engine:>22}" for engine in ENGINES))
-    for title, workload in FROM_PARQUET.items():
+    for title, workload in workloads.items():
         data = workload.data(rows)
         assert isinstance(data, Files)
         found = peaks(data.folder, tuple(workload.spec.by), SECOND, THREADS)
@@ -172,7 +172,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"no workload's name holds {given.only!r}; there are: {'; '.join(EVERY)}")
     pa.set_cpu_count(THREADS)
     if given.memory:
-        show_memory(rows)
+        show_memory({title: w for title, w in FROM_PARQUET.items() if given.only in title}, rows)
         return 0
     if given.threads:
         if not given.only:
