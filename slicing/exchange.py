@@ -345,7 +345,7 @@ def admit(operator: Operator, blobs: Iterable[bytes], prompt: bool = True, quiet
         counts["outside"] += new.outside
         counts["windowed"] += len(rows) - new.late.size - new.outside
     answers, change = close(state, reached, flow.admit(state, new), quiet=quiet)
-    if plan.fires:
+    if plan.early.fires:
         change = flow.fire(state, change, at_push=True)
     state.store = state.store.settled()
     state.newest = latest([state.newest, *(a.header["newest"] for a in arrived)])

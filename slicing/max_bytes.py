@@ -36,7 +36,7 @@ def _set_aside(before: State, data: pa.RecordBatch, known: int, upto: int | None
     state.given = batch.given.schema
     state.store = state.store.whole(before.newest).settled()
     answers, change = flow.close(state, reached)
-    if state.plan.fires:
+    if state.plan.early.fires:
         change = flow.fire(state, change, at_push=True)
     refused = np.arange(batch.rows.time.size)
     late = results.late_rows(batch.given, batch.null_time, refused, batch.ahead, "full")

@@ -115,7 +115,7 @@ def push(before: State, data: pa.RecordBatch, upto: int | None = None) -> Pushed
         state.store = state.store.whole(state.newest)
     arrivals = collect(state, rows)
     answers, change = close(state, reached, admit(state, arrivals))
-    if plan.fires:
+    if plan.early.fires:
         change = fire(state, change, at_push=True)
     if len(state.store.runs) > 1:
         state.store = state.store.settled()
@@ -285,7 +285,7 @@ def collect(state: State, rows: Rows) -> Arrivals:
     in_time, changing, reached = current, plan.no_cells, state.watermark
     if not plan.keeps_slices:
         return Arrivals(plan.no_cells, plan.no_cells, late, 0, in_time)
-    if plan.revises or plan.cut:
+    if plan.revises or plan.early.cut:
         changing, suspects = suspects, plan.no_cells
         if reached is not None and len(current) and current.span[0] < reached:
             behind = current.time < reached
@@ -340,7 +340,7 @@ def _judge(plan: Plan, rows: Rows, h: int) -> tuple[Cells, Mask, int, Rows]:
 def admit(state: State, new: Arrivals) -> Changed:
     """Cells into the store, rows to those that are kept; what late ones change of the windows given out."""
     revised = waited = older = None
-    if state.plan.paned:
+    if state.plan.early.paned:
         rows = [rows for rows in (new.in_time, new.tardy) if rows is not None]
         panes = early.admit(state, new.cells, new.changing, rows)
         if state.plan.keeps_rows and new.in_time is not None:
@@ -379,7 +379,7 @@ def close(
             again, mark = change.revised or (Answers.none(state.plan), NOWHERE)
             again, mark = Answers.all_of(state.plan, [again, gone]), np.append(mark, np.zeros(len(gone), np.int64))
             change = change._replace(revised=(again, mark))
-    if plan.paned:
+    if plan.early.paned:
         change = change._replace(panes=[*change.panes, *_close_panes(state, reached, after, until, flush)])
     else:
         found = _close_slices(state, reached, after, until, flush, quiet)
@@ -487,7 +487,7 @@ def advance(before: State, reached: int) -> Pushed:
             return Pushed(state, output(state, answers))
         state.store = state.store.whole(state.newest).settled()
     answers, change = close(state, reached)
-    if state.plan.fires:
+    if state.plan.early.fires:
         change = fire(state, change)
     return Pushed(state, output(state, answers, change))
 
@@ -527,11 +527,11 @@ def output(
     if answers or change is not UNCHANGED:
         if plan.full and not whole:
             answers = in_full(state, answers)
-        if plan.paned:
+        if plan.early.paned:
             windows = early.table(state, answers, change.revised, change.panes)
         else:
             windows = results.windows(plan, state.keys, state.pools, answers, change.revised, change.waited)
-    if plan.paned:
+    if plan.early.paned:
         most = None if all_of_them else plan.policy.max_windows_per_push
         windows, state.held = rows_given_out(state.held, windows, most)
         state.shown = state.watermark if state.held is None else state.shown
@@ -547,7 +547,7 @@ def output(
     for pool in state.pools.values():
         size += pool.nbytes
     kept = 0
-    if plan.keeps_rows or plan.paned or state.postponed or state.marks.code.size or state.groups:
+    if plan.keeps_rows or plan.early.paned or state.postponed or state.marks.code.size or state.groups:
         more = _held_beside(state)
         slices, cells, kept, size = slices + more[0], cells + more[1], kept + more[2], size + more[3]
     held = {
@@ -588,7 +588,7 @@ def _held_beside(state: State) -> tuple[int, int, int, int]:
     for store in state.told.values():  # the slices of these runs are known
         more = store.held()
         cells, size = cells + more[1], size + more[2]
-    if plan.panes_of_rows:
+    if plan.early.panes_of_rows:
         cells, size = cells + state.row_panes.size, size + state.row_panes.nbytes
     size += 0 if state.held is None else state.held.nbytes
     for rows in [state.rows, *(group.rows for group in state.groups)] if plan.keeps_rows else []:
@@ -624,7 +624,7 @@ def output_of(
     """Of a push: with its late rows, and what became of all."""
     plan = state.plan
     if not plan.policy.accounts:
-        if not plan.paned and not any(map(len, answers)):
+        if not plan.early.paned and not any(map(len, answers)):
             return Output(plan.no_windows, plan.no_windows, Stats(), None)
         return output(state, answers, change, whole=whole)
     rows, missing, ahead = None, batch.null_time.size, batch.ahead.size

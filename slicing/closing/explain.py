@@ -138,7 +138,7 @@ def _fragments(plan: Plan) -> str:
 
 
 def _rows_kept(plan: Plan) -> str:
-    if plan.run_marks or not all(cuts is None or cuts.at_once for cuts in plan.row_cuts):
+    if plan.early.run_marks or not all(cuts is None or cuts.at_once for cuts in plan.early.row_cuts):
         return "yes, beside slices: a row waits for its trigger until the watermark has passed it"
     if plan.keeps_rows:
         beside = " beside slices" if plan.keeps_slices else ""
@@ -312,8 +312,8 @@ def _early(plan: Plan) -> list[tuple[str, str]]:
         i = plan.names.index(name)
         bound = plan.bounds[plan.timed.index(i)] if i in plan.timed else None
         open_ = 1 if bound is None else bound.overlap
-        at_rows = plan.row_cuts[plan.timed.index(i)] if i in plan.timed else plan.run_marks.get(i)
-        cuts = plan.cuts[plan.timed.index(i)] if i in plan.timed else plan.run_cuts.get(i)
+        at_rows = plan.early.row_cuts[plan.timed.index(i)] if i in plan.timed else plan.early.run_marks.get(i)
+        cuts = plan.early.cuts[plan.timed.index(i)] if i in plan.timed else plan.early.run_cuts.get(i)
         if at_rows is not None:
             often = _at_rows(at_rows, open_)
         elif cuts is None:

@@ -42,14 +42,14 @@ def reported(pushed: PushedRuns, keys: KeyTable | None, until: int | None) -> li
     tables = kept.main.table(), kept.table(), fresh
     panes = []
     for session in plan.sessions:
-        if plan.fired[session.window]:
+        if plan.early.fired[session.window]:
             gap = plan.session_gaps[session.level]
             was, now, by = (runs(c, keys, chains(c, gap, c.level % plan.levels <= session.level)) for c in tables)
             complete = np.ones(now.first.size, np.bool_) if until is None else now.end() + gap < until
             before = [some.end() + gap >= pushed.watermark for some in (was, now)]
             panes += _panes(pushed, session.window, session.gap, (was, now, by), complete, before)
     for window in plan.wholes:
-        if plan.fired[window]:
+        if plan.early.fired[window]:
             was, now, by = (_streams(plan.levels, c, keys) for c in tables)
             complete = np.full(now.first.size, until is None)
             before = [np.ones(some.first.size, np.bool_) for some in (was, now)]
@@ -101,10 +101,10 @@ def _kinds(plan: Plan, keys: KeyTable | None) -> Iterator[_Kind]:
         def of(cells: Cells, gap: int = plan.session_gaps[session.level], level: int = session.level) -> Runs:
             return runs(cells, keys, chains(cells, gap, cells.level % plan.levels <= level))
 
-        if plan.tells_early(session.window):
+        if plan.early.tells_run(session.window):
             yield _Kind(session.window, session.gap, False, of)
     for window in plan.wholes:
-        if plan.tells_early(window):
+        if plan.early.tells_run(window):
             yield _Kind(window, 0, True, lambda cells: _streams(plan.levels, cells, keys))
 
 
@@ -128,7 +128,7 @@ def at_cuts(
 ) -> tuple[Told, list[Panes]]:
     """The runs that event-time triggers report as the watermark goes on, as if it stopped at each cut."""
     panes, left = list[Panes](), dict(told)
-    for number, cuts in plan.run_cuts.items():
+    for number, cuts in plan.early.run_cuts.items():
         name, only = plan.names[number], np.arange(len(plan.names)) == number
         mine: Told = {name: told[name]} if name in told else {}
         for place, cut in enumerate(cuts.passed(table.slice_ends, after, until)):

@@ -289,7 +289,7 @@ def news_by_time(plan: Plan, pieces: Sequence[tuple[Cells, int]], after: int, un
     for piece, (cells, judged) in enumerate(pieces):
         ends = cells.slice_ends
         due = plan.edges.due(ends, after, FOREVER) if ends.size else None
-        for k, cuts in enumerate(plan.cuts):
+        for k, cuts in enumerate(plan.early.cuts):
             if cuts is None or due is None:
                 continue
             mine = due.take((due.type == k) & (due.start < until))
@@ -311,7 +311,7 @@ def _by_ranges(plan: Plan, cells: Cells, after: int, until: int) -> Found:
         return Found(*[none()] * 9)
     due = plan.edges.due(ends, after, FOREVER)
     panes = []
-    for k, cuts in enumerate(plan.cuts):
+    for k, cuts in enumerate(plan.early.cuts):
         if cuts is None:
             continue
         mine = due.take((due.type == k) & (due.start < until))

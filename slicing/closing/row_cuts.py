@@ -51,12 +51,12 @@ def arrived(plan: Plan, known: RowPanes, rows: Sequence[Rows], watermark: int) -
         return known, []
     facts = np.concatenate([_facts(plan, part, watermark) for part in some])
     cells = concatenated([lift_rows(part) for part in some])
-    at_once = [k for k, cuts in enumerate(plan.row_cuts) if cuts is not None and cuts.at_once]
+    at_once = [k for k, cuts in enumerate(plan.early.row_cuts) if cuts is not None and cuts.at_once]
     panes = list[Panes]()
     if at_once:
         order = order_by(facts[:, ARRIVAL])
         known, panes = _in_steps(plan, known, at_once, facts[order], cells.take(order), BEGIN)
-    if plan.run_marks or any(cuts is not None and not cuts.at_once for cuts in plan.row_cuts):
+    if plan.early.run_marks or any(cuts is not None and not cuts.at_once for cuts in plan.early.row_cuts):
         known = known.waits(facts, cells)
     return known, panes
 
@@ -65,15 +65,15 @@ def _facts(plan: Plan, rows: Rows, watermark: int) -> Ints:
     found = np.zeros((len(rows), 4), np.int64)
     found[:, PLACE] = np.maximum(rows.time, watermark)
     found[:, SEQUENCE], found[:, ARRIVAL] = rows.sequence(), rows.arrivals()
-    for bit, name in enumerate(plan.marks):
+    for bit, name in enumerate(plan.early.marks):
         found[:, MARKS] |= rows.flag(name).astype(np.int64) << bit
     return found
 
 
 def passed(plan: Plan, known: RowPanes, after: int, reached: int) -> tuple[RowPanes, list[Panes]]:
     """The panes at rows, and at the cuts between them, that the watermark passes on its way from ``after``."""
-    waits = [k for k, cuts in enumerate(plan.row_cuts) if cuts is not None and not cuts.at_once]
-    if not (waits or plan.run_marks):
+    waits = [k for k, cuts in enumerate(plan.early.row_cuts) if cuts is not None and not cuts.at_once]
+    if not (waits or plan.early.run_marks):
         return known, []
     gone = known.rows[:, PLACE] < reached
     which = np.flatnonzero(gone)
@@ -91,14 +91,14 @@ def passed(plan: Plan, known: RowPanes, after: int, reached: int) -> tuple[RowPa
         order = order_by(*keys)
         known, more = _in_steps(plan, known, types, facts.take(order, axis=0), cells.take(order), reached)
         panes += more
-    if plan.run_marks:
+    if plan.early.run_marks:
         known, more = run_marks.passed(plan, known, facts, cells, after, reached)
         panes += more
     return known, panes
 
 
 def _cuts(plan: Plan, type: int) -> RowCuts:
-    cuts = plan.row_cuts[type]
+    cuts = plan.early.row_cuts[type]
     assert cuts is not None
     return cuts
 
@@ -315,7 +315,7 @@ def _left(plan: Plan, items: _Items, ends: Ints, windows: Ints) -> RowPanes:
 def completed(plan: Plan, known: RowPanes, until: int, told: bool) -> Answers:
     """Of windows that end by then the rows that panes have reported (``told``), or all others."""
     windows = known.windows[known.parts[:, OF]]
-    ends = (windows[:, END] <= until) & ~np.isin(windows[:, WINDOW], list(plan.run_marks))
+    ends = (windows[:, END] <= until) & ~np.isin(windows[:, WINDOW], list(plan.early.run_marks))
     which = np.flatnonzero(ends & (known.parts[:, TOLD] == told))
     if not which.size:
         return Answers.none(plan)

@@ -50,7 +50,7 @@ def passed(
     """
     panes = []
     gap_of = {session.window: session.gap for session in plan.sessions}
-    for number, cuts in plan.run_marks.items():
+    for number, cuts in plan.early.run_marks.items():
         kind = _Kind(number, gap_of.get(number), cuts)
         known, more = _reported(plan, kind, known, *_in_time(plan, kind, facts, cells), after, reached)
         known, gone = _completed(plan, kind, known, reached)

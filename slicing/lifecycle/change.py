@@ -138,7 +138,7 @@ def moved(state: State, spec: Spec, given: pa.Schema, since: Mapping[str, int], 
     store, apart = _store(state, plan, state.store), []
     for known in state.apart:
         moved_store = _store(state, plan, known.store)
-        if plan.fired_slices.any() or (plan.cut and known.judged > BEGIN):
+        if plan.early.fired_slices.any() or (plan.early.cut and known.judged > BEGIN):
             apart.append(known.but(moved_store))
         else:
             for run in moved_store.runs:
@@ -164,7 +164,9 @@ def moved(state: State, spec: Spec, given: pa.Schema, since: Mapping[str, int], 
 def _passed(state: State, plan: Plan, number: Ints) -> RowPanes | None:
     """The rows and windows of panes at rows; a window that is added to a running stream has no such panes."""
     fresh = [
-        name for name, new in zip(plan.names, plan.cut_by_rows, strict=True) if new and name not in state.plan.names
+        name
+        for name, new in zip(plan.names, plan.early.cut_by_rows, strict=True)
+        if new and name not in state.plan.names
     ]
     if fresh and state.newest is not None:
         raise ValueError(
@@ -172,7 +174,7 @@ def _passed(state: State, plan: Plan, number: Ints) -> RowPanes | None:
             "would count from some row on; give triggers to windows by name, trigger={'name': ...}"
         )
     known = state.passed
-    if known is None or not plan.panes_of_rows:
+    if known is None or not plan.early.panes_of_rows:
         return None
     window = number[known.windows[:, WINDOW]]
     known = known.of(window >= 0).waits(known.rows, known.row_cells)
@@ -187,9 +189,9 @@ def _marks(old: Plan, plan: Plan, rows: Ints) -> Ints:
     """Facts of rows, whose marks are numbered by the columns that are read."""
     moved = rows.copy()
     moved[:, MARKS] = 0
-    for bit, column in enumerate(plan.marks):
-        if column in old.marks:
-            moved[:, MARKS] |= (rows[:, MARKS] >> old.marks.index(column) & 1) << bit
+    for bit, column in enumerate(plan.early.marks):
+        if column in old.early.marks:
+            moved[:, MARKS] |= (rows[:, MARKS] >> old.early.marks.index(column) & 1) << bit
     return moved
 
 

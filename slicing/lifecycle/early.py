@@ -46,7 +46,7 @@ def admit(state: State, cells: Cells, changing: Cells, rows: Sequence[Rows]) -> 
     """Cells into the store or beside it; the complete windows that late rows change, and the panes at rows that need
     not wait."""
     panes = _admit(state, cells, changing)
-    if state.plan.panes_of_rows:
+    if state.plan.early.panes_of_rows:
         watermark = BEGIN if state.watermark is None else state.watermark
         state.row_panes, more = row_cuts.arrived(state.plan, state.row_panes, rows, watermark)
         panes += more
@@ -58,19 +58,19 @@ def _admit(state: State, cells: Cells, changing: Cells) -> list[Panes]:
     watermark = BEGIN if state.watermark is None else state.watermark
     if len(changing) and state.watermark is not None and plan.revises:
         late = _late(state, changing)
-    if plan.fires_runs:
+    if plan.early.fires_runs:
         fresh = news(plan, merged(cells, changing, plan.lanes, plan.gaps) if len(changing) else cells)
         state.pushed = _beside(state, fresh)
-        if not plan.keeps_apart:
+        if not plan.early.keeps_apart:
             state.store = state.pushed.kept.store()
             return late
-    fires = plan.fired_slices.any()
+    fires = plan.early.fired_slices.any()
     if fires:
         _put_apart(state, cells, BEGIN)
     else:
-        state.store = state.store.going_on(news(plan, cells) if plan.tells_runs else cells)
-    if fires or plan.cut:
-        _put_apart(state, changing, watermark if plan.cut else BEGIN)
+        state.store = state.store.going_on(news(plan, cells) if plan.early.tells_runs else cells)
+    if fires or plan.early.cut:
+        _put_apart(state, changing, watermark if plan.early.cut else BEGIN)
     elif len(changing):
         state.store = state.store.add(changing)
     return late
@@ -114,7 +114,7 @@ def _late(state: State, changing: Cells) -> list[Panes]:
 
 def at_rows(state: State, reached: int, flush: bool) -> list[Panes]:
     """The panes at rows that the watermark passes."""
-    if not state.plan.panes_of_rows:
+    if not state.plan.early.panes_of_rows:
         return []
     after = BEGIN if state.watermark is None else state.watermark
     state.row_panes, panes = row_cuts.passed(state.plan, state.row_panes, after, END if flush else reached)
@@ -126,21 +126,21 @@ def close(state: State, reached: int, after: int, until: int, flush: bool) -> li
     plan = state.plan
     if not (state.store.runs or state.apart):
         return []
-    known = None if plan.keeps_apart or state.pushed is None else state.pushed.kept
+    known = None if plan.early.keeps_apart or state.pushed is None else state.pushed.kept
     kept = Kept(plan, state.store, state.apart) if known is None else known
     closing = Closing(plan, kept.store(), state.keys, after, until)
     complete, state.filled = all_windows(closing, state.filled)
     if not kept.apart:
         kept.main = closing.store.consolidated()
-    panes = _at_cuts(state, kept, after, until) if plan.cut else []  # as they come, of each window
+    panes = _at_cuts(state, kept, after, until) if plan.early.cut else []  # as they come, of each window
     panes += _complete(state, kept, complete, after, until)
-    if plan.run_cuts:
+    if plan.early.run_cuts:
         state.told, panes_of_runs = open_runs.at_cuts(plan, state.told, closing.store.table(), state.keys, after, until)
         panes += panes_of_runs
-    if plan.tells_runs and state.told:
+    if plan.early.tells_runs and state.told:
         state.told, more = open_runs.completed(plan, state.told, closing.store.table(), state.keys, until)
         panes += more
-    elif flush and plan.fires_runs and state.fired:
+    elif flush and plan.early.fires_runs and state.fired:
         whole = Kept(plan, closing.store, ())
         panes += reported(PushedRuns(whole, BEGIN if state.watermark is None else state.watermark), state.keys, None)
     _let_go(state, kept, reached, flush)
@@ -154,8 +154,8 @@ def _complete(state: State, kept: Kept, complete: Answers, after: int, until: in
         return [Panes.of(complete, LAST, ON_TIME)]
     if emit == "changes":
         return [*_replaced(state, kept, complete, until), Panes.of(complete, 2 * LAST + 1, ON_TIME)]
-    told = plan.cut_windows | plan.fired | plan.cut_by_rows
-    panes = [row_cuts.on_time(plan, state.row_panes, until, LAST)] if plan.panes_of_rows else []
+    told = plan.early.cut_windows | plan.early.fired | plan.early.cut_by_rows
+    panes = [row_cuts.on_time(plan, state.row_panes, until, LAST)] if plan.early.panes_of_rows else []
     panes += [Panes.of(complete.take(~told[complete.window]), LAST, ON_TIME)]
     for group in _groups(state):
         pieces = [kept.table_of(at) for at in _since(kept, group)]
@@ -169,14 +169,14 @@ def _replaced(state: State, kept: Kept, complete: Answers, until: int) -> list[P
     """What complete windows were, when they were reported last."""
     plan, panes = state.plan, []
     type = np.searchsorted(np.array(plan.timed, np.int64), complete.window)
-    for k, cuts in enumerate(plan.cuts):
-        mine = np.flatnonzero(plan.cut_windows[complete.window] & (type == k))
+    for k, cuts in enumerate(plan.early.cuts):
+        mine = np.flatnonzero(plan.early.cut_windows[complete.window] & (type == k))
         if cuts is None or not mine.size:
             continue
         found = Found.whole(complete, mine, k)
         before = cuts.before(found.start, found.end, found.end)
         panes += [Panes.of(was, 2 * LAST, EARLY) for was in _were(kept, found, before)]
-    if plan.panes_of_rows:
+    if plan.early.panes_of_rows:
         was = row_cuts.completed(plan, state.row_panes, until, told=True)
         panes.append(Panes.of(was, 2 * LAST, EARLY))
     for group in _groups(state):
@@ -221,7 +221,7 @@ def _of_cuts(state: State, kept: Kept, pieces: Sequence[Cells], found: Found, pa
         return [Panes.of(now, order, EARLY)]
     panes = [Panes.of(now, 2 * order + 1, EARLY)]
     before = np.empty(found.cut.size, np.int64)
-    for k, cuts in enumerate(plan.cuts):
+    for k, cuts in enumerate(plan.early.cuts):
         if cuts is not None:
             mine = found.type == k
             before[mine] = cuts.before(found.start[mine], found.end[mine], found.cut[mine])
@@ -265,8 +265,8 @@ def _let_go(state: State, kept: Kept, reached: int, flush: bool) -> None:
         state.apart = tuple(known.but(store) for known, store in zip(kept.apart, left, strict=True))
     else:
         state.store = (kept.store() if plan.fragments else kept.main).without(horizon)
-        state.apart = tuple(known.but(known.store.without(horizon)) for known in kept.apart if plan.keeps_apart)
-    if plan.panes_of_rows:
+        state.apart = tuple(known.but(known.store.without(horizon)) for known in kept.apart if plan.early.keeps_apart)
+    if plan.early.panes_of_rows:
         state.row_panes = RowPanes.none(plan) if flush else state.row_panes.without(reached)
     if plan.spec.emit == "changes":  # otherwise what comes out now is counted first
         state.revisions = state.revisions.without(horizon)
@@ -298,7 +298,7 @@ def settle(state: State, reached: int, kept: Kept | None = None) -> None:
 
 def _all_passed(plan: Plan, known: Apart, reached: int) -> bool:
     """Whether the watermark has passed a cut of every window that holds rows judged before."""
-    for cuts, bound in zip(plan.cuts, plan.bounds, strict=True):
+    for cuts, bound in zip(plan.early.cuts, plan.bounds, strict=True):
         if cuts is None or any((reached - o) // d > (known.judged - o) // d for d, o in cuts.spans):
             continue
         if any((bound.latest_end(run.slice_ends) > reached) for run in known.store.runs):
@@ -336,7 +336,7 @@ def fire(state: State, windows: Mask) -> list[Panes]:
     plan, panes, pushed = state.plan, list[Panes](), state.pushed
     after = BEGIN if state.watermark is None else state.watermark
     kept = Kept(plan, state.store, state.apart)
-    if plan.tells_runs:
+    if plan.early.tells_runs:
         state.told, panes = open_runs.fired(plan, state.told, kept.table(), state.keys, windows, after)
     elif pushed is not None:
         panes, state.pushed = reported(pushed, state.keys, after), None
@@ -368,7 +368,7 @@ def _fired(state: State, kept: Kept, group: Group, pieces: Sequence[Cells], afte
 def _groups(state: State) -> list[Group]:
     """The windows between edges with triggers of pushes, by when they fired last."""
     plan, found = state.plan, dict[int, Mask]()
-    for number in plan.fired_numbers:
+    for number in plan.early.fired_numbers:
         at = state.fired.get(plan.names[number], -1)
         found.setdefault(at, np.zeros(len(plan.names), np.bool_))[number] = True
     return [Group(found[at], at) for at in sorted(found)]

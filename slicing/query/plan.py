@@ -29,12 +29,12 @@ from slicing.columns.values import FLOAT, INTEGER, UNSIGNED, ValueType, given_ou
 from slicing.kernels import combine as kinds
 from slicing.kernels.combine import REMOVABLE
 from slicing.kernels.strategies import STRATEGIES
+from slicing.query.early import Early
 from slicing.query.keep import Form, Kept, kept_for
 from slicing.query.policy import ADDED, DEFAULT, Policy, refusal
 from slicing.query.processing_time import ProcessingTime
 from slicing.query.rollup import written_in
 from slicing.query.spec import Spec
-from slicing.query.triggers import EVENT, PUSH, AfterCount, AfterShare, EachPush, Every, Patient, Trigger, Unfired
 from slicing.query.type_checks import (
     check_flags,
     check_sequence,
@@ -50,7 +50,6 @@ from slicing.times.measure import Measure
 from slicing.windows.bounds import BEGIN, Bound, BoundDays
 from slicing.windows.builtin import Session, Whole, Window
 from slicing.windows.context_free import ContextFreeWindow
-from slicing.windows.cuts import Cuts, RowCuts
 from slicing.windows.edges import EdgeSet
 from slicing.windows.rows.bound_rows import BoundRows, OnAxis
 from slicing.windows.rows.per_row import PerRow
@@ -122,6 +121,7 @@ class Plan:
         # windows are numbered by name, so that their number orders results
         self.names = sorted(spec.windows)
         windows = [spec.windows[name] for name in self.names]
+        self.early = Early(spec, self.names, self.measure)
         self._bind_edges(windows)
         self._bind_sessions(windows)
         self._bind_rows(windows, types)
@@ -160,43 +160,9 @@ class Plan:
         self.full = [i for i in self.timed if getattr(windows[i], "full", False)]
         alone = bool(self.fill) or self.spec.trigger is not None
         self.types_of, distinct = _fused(self.bounds, [windows[i] for i in self.timed], alone)
-        triggers = {name: trigger for name, trigger in self.spec.triggers().items() if trigger.kind != PUSH}
-        self.marks = tuple(dict.fromkeys(column for trigger in triggers.values() for column in trigger.columns()))
-        found = [self._cuts(self.names[i], triggers.get(self.names[i])) for i in self.timed]
-        self.cuts = [cuts if isinstance(cuts, Cuts) else None for cuts in found]
-        self.row_cuts = [cuts if isinstance(cuts, RowCuts) else None for cuts in found]
-        of_runs = [i for i, w in enumerate(windows) if isinstance(w, Session | Whole) and self.names[i] in triggers]
-        # where event-time triggers report sessions and whole streams, by number: at times, or at rows too
-        cuts_of = {i: self._cuts(self.names[i], triggers[self.names[i]]) for i in of_runs}
-        self.run_cuts = {i: cuts for i, cuts in cuts_of.items() if isinstance(cuts, Cuts)}
-        self.run_marks = {i: cuts for i, cuts in cuts_of.items() if isinstance(cuts, RowCuts)}
-        beside = [cuts.edges(bound) for cuts, bound in zip(self.cuts, self.bounds, strict=True) if cuts is not None]
-        beside += [cuts.edges(Bound()) for cuts in self.run_cuts.values()]
-        self.edges = EdgeSet(distinct, [edges for found in beside for edges in found])
+        self.edges = EdgeSet(distinct, self.early.edges(self.bounds))
         self.open_start = any(bound.open_start for bound in self.bounds)
         self.days = [bound for bound in self.bounds if isinstance(bound, BoundDays)]
-
-    def _cuts(self, name: str, trigger: Trigger | None) -> Cuts | RowCuts | None:
-        """Where triggers of event time and of arrivals report a window: at times, or at rows too."""
-        if trigger is None:
-            return None
-        times, parts = self._times(name, trigger), trigger.parts()
-        counts = tuple((part.n, part.times) for part in parts if isinstance(part, AfterCount))
-        marks = sum(1 << self.marks.index(column) for column in trigger.columns())
-        if not (counts or marks):
-            return times
-        by_arrival = trigger.kind != EVENT
-        at_once = by_arrival and not isinstance(trigger, Patient)
-        return RowCuts(counts, marks, times if times.spans or times.shares else None, by_arrival, at_once)
-
-    def _times(self, name: str, trigger: Trigger) -> Cuts:
-        ticks, spans = self.measure.ticks, []
-        for part in trigger.parts():
-            if isinstance(part, Every):
-                span = of_window(name, ticks, part.span, "the trigger's span")
-                check_span(name, span)
-                spans.append((span, of_window(name, ticks, part.offset, "the trigger's offset") % span))
-        return Cuts(spans, [part.exact for part in trigger.parts() if isinstance(part, AfterShare)])
 
     def _bind_sessions(self, windows: Sequence[ContextFreeWindow | RowWindow | Window]) -> None:
         """Sessions and whole streams: the gaps that end them, and where a key's cells of a slice stay apart."""
@@ -349,7 +315,7 @@ class Plan:
         flags = [lane.flag for lane in self.lanes]
         row_flags = (name for _, name in self.row_flags)
         flags = [flag.flag if isinstance(flag, Side) else flag for flag in flags]
-        names = (*feeds, *flags, *row_flags, *self.row_values, *self.marks, self.spec.sequence, self.spec.op)
+        names = (*feeds, *flags, *row_flags, *self.row_values, *self.early.marks, self.spec.sequence, self.spec.op)
         return tuple(dict.fromkeys(name for name in names if name not in (None, SIGN.column)))
 
     def with_signs(self, columns: dict[str, pa.Array]) -> dict[str, pa.Array]:
@@ -419,84 +385,9 @@ class Plan:
         return self.spec.revises
 
     @lazy
-    def paned(self) -> bool:
-        """Whether a window may be reported several times, beside revisions of whole windows."""
-        return self.spec.trigger is not None or self.spec.emit == "parts"
-
-    @lazy
-    def cut(self) -> bool:
-        """Whether event-time triggers cut windows: rows behind the watermark are kept apart until they are reported."""
-        return any(cuts is not None for cuts in self.cuts)
-
-    @lazy
-    def cut_windows(self) -> Mask:
-        """The windows, by number, that event-time triggers cut."""
-        found = np.zeros(len(self.names), np.bool_)
-        found[[i for i, cuts in zip(self.timed, self.cuts, strict=True) if cuts is not None]] = True
-        return found
-
-    @lazy
-    def cut_by_rows(self) -> Mask:
-        """The windows, by number, that are reported at rows."""
-        found = np.zeros(len(self.names), np.bool_)
-        found[[i for i, cuts in zip(self.timed, self.row_cuts, strict=True) if cuts is not None]] = True
-        found[list(self.run_marks)] = True
-        return found
-
-    @lazy
-    def panes_of_rows(self) -> bool:
-        """Whether windows are reported at rows, each of which waits until it has passed."""
-        return bool(self.cut_by_rows.any())
-
-    @lazy
     def asks_rows(self) -> bool:
         """Whether rows are looked at one by one where their keys are, beside slices or instead of them."""
-        return self.keeps_rows or self.panes_of_rows
-
-    @lazy
-    def fired(self) -> Mask:
-        """The windows, by number, that triggers report at the end of pushes."""
-        triggers = map(self.spec.trigger_of, self.names)
-        return np.array([trigger is not None and trigger.kind == PUSH for trigger in triggers], np.bool_)
-
-    @lazy
-    def fires(self) -> bool:
-        """Whether any window is reported at the end of pushes."""
-        return bool(self.fired.any())
-
-    @lazy
-    def fired_slices(self) -> Mask:
-        """The windows between edges among these: new rows are kept apart until they are reported."""
-        found = np.zeros(len(self.names), np.bool_)
-        found[self.timed] = self.fired[self.timed]
-        return found
-
-    @lazy
-    def fired_numbers(self) -> list[int]:
-        """Their numbers."""
-        found: list[int] = np.flatnonzero(self.fired_slices).tolist()
-        return found
-
-    @lazy
-    def keeps_apart(self) -> bool:
-        """Whether rows are kept apart from the store until windows between edges are reported."""
-        return self.cut or bool(self.fired_slices.any())
-
-    @lazy
-    def tells_runs(self) -> bool:
-        """Whether sessions and whole streams are reported otherwise than by each push: what was reported is kept."""
-        of_runs = {*self.wholes, *(session.window for session in self.sessions)} - self.run_marks.keys()
-        triggers = [self.spec.trigger_of(self.names[i]) for i in of_runs]
-        return any(t is not None and t.parts() != (EachPush(),) and not isinstance(t, Unfired) for t in triggers)
-
-    @lazy
-    def fires_runs(self) -> bool:
-        """Whether each push reports sessions and whole streams: what they were before it is kept until its end."""
-        return not self.tells_runs and bool((self.fired & ~self.fired_slices).any())
-
-    def tells_early(self, number: int) -> bool:
-        """Whether a session window, or a whole stream, is reported before it is complete, at times."""
-        return bool(self.fired[number]) or number in self.run_cuts
+        return self.keeps_rows or self.early.panes_of_rows
 
     @lazy
     def patience(self) -> int:
@@ -569,7 +460,7 @@ class Plan:
     def has_head(self) -> bool:
         """Whether the store may have a head: all that is asked are cells added up by code, of slots of one width."""
         plain = bool(self.spec.by) and self.adds_up and self.gapless
-        plain = plain and not (self.keeps_rows or self.ranked or self.spec.revises or self.paned)
+        plain = plain and not (self.keeps_rows or self.ranked or self.spec.revises or self.early.paned)
         return plain and self.edges.regular_width(0) is not None
 
     @lazy
