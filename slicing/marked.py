@@ -20,6 +20,7 @@ from slicing.columns.order import distinct
 from slicing.columns.sources import one_batch
 from slicing.columns.typed import column_type
 from slicing.columns.values import NOWHERE, compared, decoded, plain
+from slicing.lifecycle import early
 from slicing.lifecycle.by_key import ENDED, home_of, homes, parted, together, told, without_passed
 from slicing.lifecycle.state import State
 from slicing.push import Batch, Changed, Pushed
@@ -46,7 +47,9 @@ def push(before: State, data: pa.RecordBatch, upto: int | None = None) -> Pushed
     state.store = state.store.whole(state.newest)
     found = homes(state)
     number = home_of(state, found)[rows.code]
-    late, outside, changes = [np.flatnonzero(number < 0)], 0, [flow.UNCHANGED] * len(found)
+    ended = np.flatnonzero(number < 0)
+    belongs = flow.belong(state.plan, rows.take(ended))
+    late, outside, changes = [ended[belongs]], int((~belongs).sum()), [flow.UNCHANGED] * len(found)
     for place in distinct(number[number >= 0]).tolist():
         mine = np.flatnonzero(number == place)
         arrivals = flow.collect(found[place], rows if mine.size == len(rows) else rows.take(mine))
@@ -74,11 +77,11 @@ def flush(before: State) -> Pushed:
     state = before.draft()
     state.store = state.store.whole(state.newest)
     answers: list[Answers] = []
-    found = homes(state)
+    found, changed = homes(state), []
     for home in found:
-        answers += flow.in_full(home, flow.close(home, ENDED, flush=True)[0])
+        changed.append(_close(home, ENDED, answers, flush=True))
     state.groups = tuple(found[1:])
-    return Pushed(state, flow.output(state, answers, whole=True))
+    return Pushed(state, flow.output(state, answers, _together(state.plan, changed), whole=True))
 
 
 def _moved(
@@ -88,9 +91,7 @@ def _moved(
     answers: list[Answers] = []
     number, changed = home_of(state, found), []
     for home, change in zip(found, changes, strict=True):
-        some, after = flow.close(home, later(reached, home.watermark), change)
-        answers += flow.in_full(home, some)
-        changed.append(after)
+        changed.append(_close(home, later(reached, home.watermark), answers, change))
     marks = without_passed(state.plan, state.marks.raised(*new), reached)
     stream = BEGIN if reached is None else reached
     target = np.full(number.size, stream)
@@ -99,12 +100,24 @@ def _moved(
     for place, home in enumerate(found):
         for until, part in _parts(home, number == place, target):
             if part is not home and until > _of(part):
-                answers += flow.in_full(part, flow.close(part, until, flush=until == ENDED)[0])
+                changed.append(_close(part, until, answers, flush=until == ENDED))
             parts.setdefault(until, []).append(part)
     parts.pop(ENDED, None)
     state = together(parts.pop(stream))
     state.marks, state.groups = marks, tuple(together(parts[until]) for until in sorted(parts))
-    return state, answers, _both(state.plan, changed)
+    return state, answers, _together(state.plan, changed)
+
+
+def _close(
+    home: State, until: int | None, answers: list[Answers], change: Changed = flow.UNCHANGED, flush: bool = False
+) -> Changed:
+    """Move a watermark. Windows that come once go to the answers; panes are numbered where their revisions are."""
+    some, change = flow.close(home, until, change, flush)
+    some = flow.in_full(home, some)
+    if home.plan.early.paned:
+        return Changed(panes=[early.numbered(home, some, change.revised, change.panes)], numbered=True)
+    answers += some
+    return change
 
 
 def _parts(home: State, mine: Mask, target: Ints) -> Iterator[tuple[int, State]]:
@@ -122,8 +135,10 @@ def _of(home: State) -> int:
     return BEGIN if home.watermark is None else home.watermark
 
 
-def _both(plan: Plan, changes: Sequence[Changed]) -> Changed:
-    """What late rows have changed of all keys."""
+def _together(plan: Plan, changes: Sequence[Changed]) -> Changed:
+    """What late rows have changed of all keys, and the panes of all."""
+    if plan.early.paned:
+        return Changed(panes=[pane for change in changes for pane in change.panes], numbered=True)
     revised = [change.revised for change in changes if change.revised is not None]
     if not revised:
         return flow.UNCHANGED

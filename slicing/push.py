@@ -82,6 +82,7 @@ class Changed(NamedTuple):
     waited: Answers | None = None  # those that had to be given out first
     older: KeyRows | None = None  # the rows that were kept before, where windows of rows may have changed
     panes: Sequence[Panes] = ()  # of plans with triggers: windows that are reported early, on time and late
+    numbered: bool = False  # the panes have their revisions, and all answers are among them
 
 
 class Pushed(NamedTuple):
@@ -315,14 +316,13 @@ def _judge(plan: Plan, rows: Rows, h: int) -> tuple[Cells, Mask, int, Rows]:
 
     They are too late for every window that rows decide.
     """
-    own_end = plan.edges.next_live(rows.time, BEGIN)
     level = np.searchsorted(np.array(plan.session_gaps, np.int64), _behind(rows.time, h), "right").astype(np.int64)
     takes = plan.in_session(level)
     if plan.bounds:
-        takes |= plan.edges.holds(own_end, h)
+        takes |= plan.edges.holds(plan.edges.next_live(rows.time, BEGIN), h)
     if plan.idle is not None:
         takes &= level < len(plan.session_gaps)
-    belongs = np.ones(len(rows), np.bool_) if plan.gapless else plan.edges.covers(own_end)
+    belongs = _in_slices(plan, rows)
     takes &= belongs
     if plan.keeps_rows:
         belongs[:] = True
@@ -332,6 +332,18 @@ def _judge(plan: Plan, rows: Rows, h: int) -> tuple[Cells, Mask, int, Rows]:
     some = rows.take(chosen)
     cells = reduce_suspects(some, plan.edges.next_live(some.time, h), level[chosen])
     return cells, belongs & ~takes, int((~belongs).sum()), some
+
+
+def _in_slices(plan: Plan, rows: Rows) -> Mask:
+    """Which rows are in a window of slices by definition."""
+    if plan.gapless:
+        return np.ones(len(rows), np.bool_)
+    return plan.edges.covers(plan.edges.next_live(rows.time, BEGIN))
+
+
+def belong(plan: Plan, rows: Rows) -> Mask:
+    """Which rows are in a window by definition: those of other windows are decided by rows."""
+    return np.ones(len(rows), np.bool_) if plan.keeps_rows else _in_slices(plan, rows)
 
 
 # --- admit ------------------------------------------------------------------------------------------------------------
@@ -527,7 +539,9 @@ def output(
     if answers or change is not UNCHANGED:
         if plan.full and not whole:
             answers = in_full(state, answers)
-        if plan.early.paned:
+        if change.numbered:
+            windows = early.rows_of(state, change.panes)
+        elif plan.early.paned:
             windows = early.table(state, answers, change.revised, change.panes)
         else:
             windows = results.windows(plan, state.keys, state.pools, answers, change.revised, change.waited)

@@ -23,7 +23,7 @@ from slicing.closing.panes import EARLY, LAST, LATE, ON_TIME, Found, Kept, Panes
 from slicing.closing.revise import windows_changed
 from slicing.closing.settle import news
 from slicing.closing.ways import Closing
-from slicing.columns.order import distinct
+from slicing.columns.order import distinct, none
 from slicing.lifecycle.state import State
 from slicing.query.plan import Plan
 from slicing.query.triggers import EachPush, EveryProcessingTime, Trigger
@@ -396,19 +396,37 @@ def table(
     state: State, answers: Sequence[Answers], revised: tuple[Answers, Ints] | None, panes: Sequence[Panes]
 ) -> pa.Table:
     """All panes of a push as rows, numbered where they have revisions; beside them windows that rows decide."""
+    return rows_of(state, [numbered(state, answers, revised, panes)])
+
+
+def numbered(
+    state: State, answers: Sequence[Answers], revised: tuple[Answers, Ints] | None, panes: Sequence[Panes]
+) -> Panes:
+    """All panes of a push, with their revisions in place of their order; beside them windows that rows decide."""
     plan = state.plan
     last = LAST if plan.spec.emit != "changes" else 2 * LAST + 1
     panes = [*panes, *(Panes.of(some, last, ON_TIME) for some in answers)]
     if revised is not None:
         again, mark = revised
         panes.append(Panes(again, mark, np.where(mark == 0, ON_TIME, LATE)))
-    panes = [some for some in panes if len(some.answers)]
-    if not panes:
+    found = _together(plan, panes)
+    if plan.spec.emit != "changes" and len(found.answers):
+        state.revisions, order = state.revisions.numbered(found.answers, found.order, state.horizon)
+        found = found._replace(order=order)
+    return found
+
+
+def rows_of(state: State, panes: Sequence[Panes]) -> pa.Table:
+    """Panes that are numbered."""
+    plan, found = state.plan, _together(state.plan, panes)
+    if not len(found.answers):
         return plan.no_windows
-    found = Answers.together([some.answers for some in panes])
-    order, timing = panes[0].order, panes[0].timing
-    if len(panes) > 1:
-        order, timing = (np.concatenate([getattr(some, name) for some in panes]) for name in ("order", "timing"))
-    if plan.spec.emit != "changes":
-        state.revisions, order = state.revisions.numbered(found, order, state.horizon)
-    return results.of_panes(plan, state.keys, state.pools, found, order, timing)
+    return results.of_panes(plan, state.keys, state.pools, *found)
+
+
+def _together(plan: Plan, panes: Sequence[Panes]) -> Panes:
+    some = [found for found in panes if len(found.answers)]
+    if len(some) <= 1:
+        return some[0] if some else Panes(Answers.none(plan), none(), none())
+    order, timing = (np.concatenate([getattr(found, name) for found in some]) for name in ("order", "timing"))
+    return Panes(Answers.together([found.answers for found in some]), order, timing)

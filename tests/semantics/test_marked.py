@@ -319,3 +319,62 @@ def test_what_is_refused() -> None:
     with pytest.raises(ValueError, match="build the operator without max_windows_per_push=5"):
         sl.Operator(spec, max_windows_per_push=5)
     assert sl.aggregate(rows(1, 2).append_column("mark", [[None, 1]]), spec)["n"].to_pylist() == [2]
+
+
+def test_an_ended_keys_rows_in_no_window_are_outside_not_late() -> None:
+    op = operator(windows={"w": sl.sliding(5, 8)})
+    op.push(rows(1))
+    op.advance(marks=rows(None))
+    out = op.push(rows(2, 6, 12, 14, 6, k="aaaab"))
+    assert out.late["t"].to_pylist() == [2, 12] and (out.stats.late, out.stats.outside) == (2, 3)
+
+
+class Parts:
+    """What each step reports of tumbling windows of 10, key by key: a part a step, of rows that none had before."""
+
+    def __init__(self, lateness: int) -> None:
+        self.lateness, self.reached, self.marks, self.keys = lateness, -inf, {}, {}
+
+    def step(self, given: list[tuple] = (), reached: float = -inf, marks: list[tuple] = ()) -> list[tuple]:
+        for t, k in given:
+            if t // 10 * 10 + 10 + self.lateness > max(self.reached, self.marks.get(k, -inf)):
+                self.keys.setdefault((t // 10 * 10, k), [0, []])[1].append(t)
+        self.reached = max(self.reached, reached)
+        for t, k in marks:
+            self.marks[k] = max(inf if t is None else t, self.marks.get(k, -inf))
+        out = []
+        for (start, k), window in sorted(self.keys.items()):
+            if window[1] and start + 10 <= max(self.reached, self.marks.get(k, -inf)):
+                out.append((k, start, sorted(window[1]), window[0]))
+                window[:] = window[0] + 1, []
+        return out
+
+
+@pytest.mark.parametrize("seed", range(max(4, harness.CASES // 10)))
+def test_parts_of_marked_keys_are_numbered_by_key(seed: int) -> None:
+    rng, origin = random.Random(seed), random.Random(seed).choice([0, 1_772_323_200_000_000_000, -(2**62)])
+    origin -= origin % 10
+    lateness = rng.choice([0, 25])
+    op = operator(emit="parts", allowed_lateness=lateness, aggs={"v": sl.collect("t")})
+    wanted, told = Parts(lateness), 0
+    for step in range(30):
+        kind, near = rng.choice(["push", "push", "push", "advance", "marks"]), origin + 5 * step
+        times = [near + rng.randint(-30, 30) for _ in range(rng.randint(1, 6))]
+        keys = rng.choices("abc", k=len(times))
+        if kind == "push" or not step:
+            out, expected = op.push(rows(*times, k=keys)), wanted.step(list(zip(times, keys, strict=True)))
+        elif kind == "advance":
+            out, expected = op.advance(near - 10), wanted.step(reached=near - 10)
+        else:
+            times = [None if rng.random() < 0.03 else t for t in times]
+            out, expected = (
+                op.advance(marks=rows(*times, k=keys)),
+                wanted.step(marks=list(zip(times, keys, strict=True))),
+            )
+        got = [(row["k"], row["window_start"], sorted(row["v"]), row["revision"]) for row in out.windows.to_pylist()]
+        assert got == sorted(expected, key=lambda row: (row[1], row[0])), (seed, step)
+        told += len(got)
+        if rng.random() < 0.2:
+            op = sl.Operator.restore(op.spec, bytes(op.snapshot()))
+    got = [(row["k"], row["window_start"], sorted(row["v"]), row["revision"]) for row in op.flush().windows.to_pylist()]
+    assert got == sorted(wanted.step(reached=inf), key=lambda row: (row[1], row[0])) and told
