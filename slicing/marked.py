@@ -112,8 +112,8 @@ def _close(
     home: State, until: int | None, answers: list[Answers], change: Changed = flow.UNCHANGED, flush: bool = False
 ) -> Changed:
     """Move a watermark. Windows that come once go to the answers; panes are numbered where their revisions are."""
-    some, change = flow.close(home, until, change, flush)
-    some = flow.in_full(home, some)
+    found, change = flow.close(home, until, change, flush)
+    some = flow.in_full(home, found)
     if home.plan.early.paned:
         return Changed(panes=[early.numbered(home, some, change.revised, change.panes)], numbered=True)
     answers += some

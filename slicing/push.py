@@ -583,7 +583,9 @@ def output(
     if reached is None:
         return Output(windows, late, stats, None)
     told = reached if plan.measure.is_integer else plan.measure.value(reached)
-    runs = [run for store in state.stores for run in store.runs] if plan.session_gaps else []
+    runs: list[Cells] = []
+    if plan.session_gaps:
+        runs = [run for some in (state, *state.groups) for store in some.stores for run in store.runs]
     return Output(windows, late, stats, told, Reach(plan, reached, runs))
 
 

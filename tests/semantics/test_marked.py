@@ -329,6 +329,14 @@ def test_an_ended_keys_rows_in_no_window_are_outside_not_late() -> None:
     assert out.late["t"].to_pylist() == [2, 12] and (out.stats.late, out.stats.outside) == (2, 3)
 
 
+def test_progress_knows_the_open_sessions_of_marked_keys() -> None:
+    op = operator(windows={"s": sl.session(2)}, watermark=sl.bounded(0))
+    op.push(rows(1, 3, 5, 7))
+    assert op.advance(marks=rows(8)).progress["window_start"] == 1
+    assert op.push(rows(9, k="b")).progress["window_start"] == 1
+    assert op.advance(marks=rows(10)).progress["window_start"] == 7
+
+
 class Parts:
     """What each step reports of tumbling windows of 10, key by key: a part a step, of rows that none had before."""
 
