@@ -190,8 +190,13 @@ def test_dictionaries_of_booleans_are_booleans() -> None:
 def test_uuids_as_keys_are_refused_with_what_to_do() -> None:
     ids = [uuid.UUID(int=i % 2) for i in range(6)]
     frame = FRAME.assign(k=ids)
+    said = r"stored as fixed_size_binary\[16\]: cast the column to that, or to text"
+    try:
+        pa.array(ids)
+    except pa.ArrowInvalid:  # an older pyarrow makes no column of them
+        said = r"such as with frame\['k'\]\.astype\(str\)"
     for ask in (sl.aggregate, sl.attach):
-        with pytest.raises(TypeError, match=r"stored as fixed_size_binary\[16\]: cast the column to that, or to text"):
+        with pytest.raises(TypeError, match=said):
             ask(frame, SPEC)
     assert sl.aggregate(frame.assign(k=frame["k"].astype(str)), SPEC)["s"].equals(sl.aggregate(FRAME, SPEC)["s"])
 

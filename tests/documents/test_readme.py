@@ -16,11 +16,11 @@ BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def run_blocks(page: Path, names: dict[str, object]) -> int:
-    """Run a page's Python blocks with these names known; how many there are."""
+    """Run a page's Python blocks with these names known, those for Spark if there is one; how many ran."""
     blocks = BLOCK.findall(page.read_text(encoding="utf-8"))
     ran = 0
     for (language, source), (shown, expected) in zip(blocks, [*blocks[1:], ("", "")], strict=True):
-        if language != "python":
+        if language != "python" or ("spark_udfs" in source and "spark" not in names):
             continue
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
