@@ -172,7 +172,7 @@ class Union:
         heard = {name: self._heard(name) for name in self.sources}
         newest = max((time for time in heard.values() if time is not None), default=None)
         own = heard[source]
-        return newest is not None and own is not None and (own < newest - self._measure.ticks(self._idle, "idle"))
+        return newest is not None and own is not None and own <= newest - self._measure.ticks(self._idle, "idle")
 
     def _heard(self, source: str) -> int | None:
         """The newest time that a source has spoken of."""

@@ -165,6 +165,7 @@ def test_a_silent_source_does_not_hold_a_union_back() -> None:
     assert union.push("a", pa.table({"t": [5]})).watermark is None
     assert union.push("b", pa.table({"t": [6]})).watermark == 5
     assert union.push("a", pa.table({"t": [15]})).watermark == 6
+    assert union.push("a", pa.table({"t": [16]})).watermark == 16  # "b" is as far behind as idle says: it is silent
     assert union.push("a", pa.table({"t": [17]})).watermark == 17
     assert union.push("b", pa.table({"t": [12]})).watermark == 17
 
