@@ -336,3 +336,21 @@ def test_offsets_of_integers_are_taken_by_their_rest():
             for o in (offset, near)
         )
         assert table.equals(expected)
+
+
+def test_a_source_is_silent_once_it_is_as_far_behind_as_idle_says():
+    """A tick earlier it still holds the others back; its next row counts again."""
+    at = 1_772_323_200_000_000_000
+    spec = sl.Spec("t", {"w": sl.tumbling(10)}, {"n": sl.count()}, watermark=sl.per_source("from", 3, idle=10))
+    op = sl.Operator(spec)
+    for times, sources, reached in [
+        ([0, 2], "ab", -3),
+        ([9], "b", -3),
+        ([10], "b", 7),
+        ([8], "a", 7),
+        ([17], "b", 7),
+        ([18], "b", 15),
+    ]:
+        out = op.push(pa.table({"t": [at + t for t in times], "from": list(sources)}))
+        assert out.watermark == at + reached, times
+        op = sl.Operator.restore(spec, op.snapshot())
