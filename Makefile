@@ -14,7 +14,7 @@ BENCH ?= .
 A ?= HEAD~1
 B ?= HEAD
 
-.PHONY: help docs docs-look docs-serve demo demo-here test test-oldest fuzz fuzz-checked bench compare lint format clean distclean
+.PHONY: help docs docs-links docs-look docs-serve demo demo-here test test-oldest fuzz fuzz-checked bench compare lint format clean distclean
 .DELETE_ON_ERROR:
 
 help:
@@ -27,6 +27,7 @@ help:
 	@echo "make bench     the benchmarks (asv); BENCH=push: those whose name matches. Figures are kept by commit"
 	@echo "make compare   the figures of two commits, A=$(A) B=$(B); MACHINE=$(MACHINE)"
 	@echo "make docs      the documentation as a site in build/site; make docs-serve shows it, make docs-look tests it in Chromium"
+	@echo "make docs-links  asks every address on the internet that pages name (mkdocs checks links between pages)"
 	@echo "make lint      ruff and mypy alone; make format rewrites"
 	@echo "make clean     removes caches and builds; make distclean also .venv"
 
@@ -92,6 +93,9 @@ format: .venv/.test
 
 docs: .venv/.docs
 	@$(PY) -m mkdocs build --strict
+
+docs-links: .venv/.core
+	@$(PY) -m website.links
 
 docs-look: .venv/.test
 	@$(PY) -m pytest tests/documents/test_browser.py tests/documents/test_website.py

@@ -33,8 +33,16 @@ def _joined(pieces: Sequence[pa.Array]) -> pa.Array:
     type = pieces[0].type
     if not has_halves(type):
         return pa.concat_arrays(pieces)
-    whole = pa.concat_arrays([piece.dictionary_decode() for piece in pieces]).dictionary_encode()
+    whole = encoded(pa.concat_arrays([piece.dictionary_decode() for piece in pieces]))
     return pa.DictionaryArray.from_arrays(whole.indices.cast(type.index_type), whole.dictionary)
+
+
+def encoded(values: pa.Array) -> pa.DictionaryArray:
+    """Values as a dictionary: of float16 by their bits, as pyarrow 18 has no kernel for them."""
+    if not pa.types.is_float16(values.type):
+        return values.dictionary_encode()
+    bits = values.view(pa.uint16()).dictionary_encode()
+    return pa.DictionaryArray.from_arrays(bits.indices, bits.dictionary.view(pa.float16()))
 
 
 class TooManyValues(ValueError):

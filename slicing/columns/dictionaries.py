@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from slicing.columns.arrow_io import has_halves, one_piece
+from slicing.columns.arrow_io import encoded, has_halves, one_piece
 from slicing.columns.arrow_out import is_short_decimal
 from slicing.columns.values import given_out
 
@@ -30,9 +30,9 @@ def coded(values: pa.Array | pa.ChunkedArray, type: pa.DictionaryType) -> pa.Arr
 def _pieces(values: pa.Array, type: pa.DictionaryType) -> list[pa.Array]:
     if is_short_decimal(values.type):  # Arrow encodes none
         values = values.cast(pa.decimal128(values.type.precision, values.type.scale))
-    found, room = values.dictionary_encode(), room_of(type)  # one that is a dictionary stays as it is
+    found, room = encoded(values), room_of(type)  # one that is a dictionary stays as it is
     if len(found.dictionary) > min(room, 2 * len(values)) and pa.types.is_dictionary(values.type):
-        found = values.cast(values.type.value_type).dictionary_encode()
+        found = encoded(values.cast(values.type.value_type))
     if len(found.dictionary) > room:
         return [one for at in range(0, len(values), room) for one in _pieces(values[at : at + room], type)]
     dictionary = found.dictionary.cast(type.value_type)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
 import pytest
 
 from slicing.query.written import AGGREGATES, WINDOWS
-from website import coming, examples, releases
+from website import coming, examples, links, releases
 
 
 def test_every_window_has_an_example_that_prints() -> None:
@@ -39,3 +43,34 @@ def test_notes_of_a_release_are_its_part_of_the_changelog() -> None:
     assert releases.notes("0.1.0", text) == "- one\n- two\n"
     with pytest.raises(SystemExit, match=r"CHANGELOG.md has no part \[0.2.0\]; it has Unreleased, 0.1.0"):
         releases.notes("0.2.0", text)
+
+
+def test_addresses_are_those_of_a_sentence() -> None:
+    text = (
+        "[a](https://a.org/x), (see https://b.org/y_(z)) and `https://c.org`. https://d.org/?q=1; http://example.com/"
+    )
+    assert links.addresses(text) == {"https://a.org/x", "https://b.org/y_(z)", "https://c.org", "https://d.org/?q=1"}
+
+
+class Site(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(int(self.path.strip("/")))
+        self.end_headers()
+
+    def log_message(self, *said: object) -> None:
+        pass
+
+
+def test_addresses_without_an_answer_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    server = HTTPServer(("127.0.0.1", 0), Site)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    at = f"http://127.0.0.1:{server.server_port}"
+    (tmp_path / "page.md").write_text(f"[a]({at}/200) and [b]({at}/403)", encoding="utf-8")
+    assert links.main(tmp_path, ["*.md"]) == 0
+    (tmp_path / "other.md").write_text(f"[a]({at}/200) and [c]({at}/404).", encoding="utf-8")
+    assert links.main(tmp_path, ["*.md"]) == 1
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == "2 addresses, 0 without an answer"
+    assert said[1].startswith(f"{at}/404 (other.md): 404 ") and said[2] == "3 addresses, 1 without an answer"
+    server.shutdown()
+    server.server_close()
