@@ -31,7 +31,7 @@ from slicing.system.arguments import says_arguments
 from slicing.system.arrays import Ints
 from slicing.system.frozen_map import FrozenMap
 from slicing.system.progress import counted
-from slicing.system.threads import cores
+from slicing.system.threads import MOST, cores
 from slicing.times.measure import Measure
 from slicing.windows.bounds import BEGIN, LIMIT
 from slicing.windows.builtin import flag_argument
@@ -98,7 +98,7 @@ def aggregate(
     """
     if not isinstance(spec, Spec):
         swapped = " (the data comes first)" if isinstance(data, Spec) else ""
-        raise TypeError(f"aggregate takes the data and a sl.Spec; got {type(spec).__name__}{swapped}")
+        raise TypeError(f"aggregate takes the data and, as spec, a sl.Spec; got {type(spec).__name__}{swapped}")
     wide, kind = check_layout(layout, spec), check_returns(returns, data)
     windows = all_windows(data, spec, threads, between, flag_argument(progress, "progress"))
     return given_back(widened(windows, spec) if wide else windows, kind, data)
@@ -113,7 +113,7 @@ def all_windows(
     policy: Policy = DEFAULT,
 ) -> pa.Table:
     """What :func:`aggregate` gives in Arrow's long layout, run as a policy says."""
-    threads = cores() if threads is None else threads
+    threads = min(cores(), MOST) if threads is None else threads
     operator = Operator(spec.patient, threads=threads, policy=policy.told(accounts=False))
     found = batches(data, Wanted(spec.columns(), _time_of(spec), _bounds(spec, between), threads))
     closed: list[pa.Table] = []
@@ -317,7 +317,7 @@ def rollup(
         raise TypeError(
             f"windows must be a dict of the larger windows, such as {{'h': sl.tumbling('1h')}}; got {windows!r}"
         )
-    held = list(batches(tables_of(parts)))
+    held = list(batches(tables_of(parts), Wanted(argument="parts")))
     if not held:
         raise ValueError("rollup needs the results of the spec, with their columns; got no batches")
     spec = spec_of(held[0].schema) if spec is None else spec

@@ -92,7 +92,7 @@ def attach(data: object, spec: Spec, *, threads: int = 1, returns: str = "arrow"
     [5, 7, 9, 9]
     """
     if not isinstance(spec, Spec):
-        raise TypeError(f"attach takes the data and a sl.Spec; got {type(spec).__name__}")
+        raise TypeError(f"attach takes the data and, as spec, a sl.Spec; got {type(spec).__name__}")
     if isinstance(spec.time, ProcessingTime):
         raise ValueError("attach needs the rows' own times; got time=sl.processing_time()")
     if spec.idle is not None:

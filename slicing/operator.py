@@ -33,6 +33,7 @@ from slicing.query.watermark import Bounded, Moved, Ordered, Punctuated
 from slicing.reducing.batch import Rows
 from slicing.system.arguments import at_least_one, says_arguments
 from slicing.system.heap import keep_freed_memory
+from slicing.system.threads import thread_count
 from slicing.times.measure import plain_moment
 from slicing.windows.bounds import BEGIN, LIMIT
 from slicing.windows.builtin import Window
@@ -105,7 +106,7 @@ class Operator:
         self.spec = spec
         if max_windows_per_push is not None:
             at_least_one(max_windows_per_push, "max_windows_per_push", ", or None")
-        at_least_one(threads, "threads")
+        thread_count(threads)
         told: dict[str, Any] = {"combine": combine, "threads": threads, "max_windows_per_push": max_windows_per_push}
         told |= {"max_bytes": max_bytes, "on_full": on_full}
         if max_bytes is not None:

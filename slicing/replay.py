@@ -14,7 +14,7 @@ from slicing.columns.arrow_io import one_piece, together
 from slicing.columns.dictionaries import unified
 from slicing.columns.frames import check_returns, given_back
 from slicing.columns.keys import KeyTable
-from slicing.columns.sources import batches
+from slicing.columns.sources import Wanted, batches
 from slicing.columns.values import taken
 from slicing.operator import Operator
 from slicing.query.spec import Spec
@@ -63,7 +63,7 @@ def replay(data: object, spec: Spec, *, rows: int | None = None, layout: str = "
     """
     if not isinstance(spec, Spec):
         swapped = " (the data comes first)" if isinstance(data, Spec) else ""
-        raise TypeError(f"replay takes the data and a sl.Spec; got {type(spec).__name__}{swapped}")
+        raise TypeError(f"replay takes the data and, as spec, a sl.Spec; got {type(spec).__name__}{swapped}")
     if rows is not None:
         at_least_one(rows, "rows", ", or None")
     operator = Operator(spec, layout=layout)
@@ -144,7 +144,7 @@ def latest(results: object, spec: Spec, *, returns: str = "arrow") -> Any:
     [2, 1]
     """
     if not isinstance(spec, Spec):
-        raise TypeError(f"latest takes results and the sl.Spec that gave them; got {type(spec).__name__}")
+        raise TypeError(f"latest takes results and, as spec, the sl.Spec that gave them; got {type(spec).__name__}")
     if spec.emit == "parts":
         raise ValueError("latest keeps the last result of each window, and those of emit='parts' add up: use sl.rollup")
     if spec.idle is not None:
@@ -175,7 +175,7 @@ def _together(results: object) -> pa.Table:
     tables = tables_of(results)
     if isinstance(tables, list):
         tables = [table for table in tables if getattr(table, "num_rows", 1)] or tables[:1]
-    return unified(pa.Table.from_batches(list(batches(tables))))
+    return unified(pa.Table.from_batches(list(batches(tables, Wanted(argument="results")))))
 
 
 def _last_of_each(columns: list[pa.Array]) -> np.ndarray[Any, np.dtype[np.int64]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import itertools
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -42,6 +43,7 @@ class Wanted:
         None  # rows from one time to before another one, as the column has
     )
     threads: int = 1
+    argument: str = "data"  # which holds the data, as errors name it
 
     def check(self, names: Sequence[str]) -> None:
         """Refuse data in which a column is missing or there twice."""
@@ -62,6 +64,17 @@ ALL = Wanted()
 
 def batches(data: object, wanted: Wanted = ALL) -> Iterator[pa.RecordBatch]:
     """The data's record batches; at least one, as long as there is a schema."""
+    try:
+        yield from _opened(data, wanted)
+    except (TypeError, ValueError) as error:
+        if wanted.argument == "data" or not str(error).startswith("data"):
+            raise
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        whose = wanted.argument + ("'" if wanted.argument.endswith("s") else "'s")
+        raise kind(re.sub("^data(?!'s)", wanted.argument, re.sub("^data's", whose, str(error)))) from None
+
+
+def _opened(data: object, wanted: Wanted) -> Iterator[pa.RecordBatch]:
     opened = next((open for fits, open in _SOURCES if fits(data)), None)
     if opened is not None:
         yield from opened(data, wanted)
@@ -266,7 +279,7 @@ def _of_items(data: Iterable[object], wanted: Wanted) -> Iterator[pa.RecordBatch
         if isinstance(item, Iterator | list | tuple) and not isinstance(item, pa.RecordBatchReader):
             raise TypeError(f"data's item {at} is {type(item).__name__}; each must be a frame, a batch or a path")
         try:
-            for batch in batches(item, wanted):
+            for batch in _opened(item, wanted):
                 types = _alike(batch.schema, types, wanted)
                 yield batch
         except (TypeError, ValueError, OSError) as error:

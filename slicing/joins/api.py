@@ -6,7 +6,7 @@ from inspect import signature
 from typing import Any, TypeVar
 
 from slicing.columns.frames import check_returns, given_back, with_index, without_index
-from slicing.columns.sources import one_batch
+from slicing.columns.sources import Wanted, one_batch
 from slicing.joins.operator import JoinOperator
 from slicing.joins.spec import JoinSpec
 from slicing.query.watermark import manual
@@ -56,7 +56,8 @@ def join(
     """
     patient = seeing_all("join", JoinSpec, spec, arguments)
     kind = check_returns(returns, left)
-    first, second = one_batch(left), without_index(one_batch(right))
+    first = one_batch(left, Wanted(argument="left"))
+    second = without_index(one_batch(right, Wanted(argument="right")))
     found = JoinOperator(patient, threads=threads).whole(first, second)
     return given_back(with_index(found, first.schema), kind, left) if kind != "arrow" else found
 
@@ -66,9 +67,8 @@ def seeing_all(function: str, kind: type[Asking], spec: Asking | None, arguments
     if spec is None:
         spec = kind(**arguments)
     elif not isinstance(spec, kind):
-        raise TypeError(
-            f"{function} takes two tables and a sl.{kind.__name__}, or its arguments; got {type(spec).__name__}"
-        )
+        wanted, got = f"sl.{kind.__name__}", type(spec).__name__
+        raise TypeError(f"{function} takes two tables and, as spec, a {wanted}, or its arguments; got {got}")
     elif arguments:
         raise TypeError(f"{function} takes a spec or its arguments, not both; got a spec and {', '.join(arguments)}")
     given = {name: getattr(spec, name) for name in signature(kind).parameters}

@@ -19,6 +19,7 @@ from slicing.joins.two_sided import Counts, Late, TwoSided
 from slicing.joins.within import LEFT, RIGHT
 from slicing.query.policy import Policy
 from slicing.system.arguments import at_least_one, says_arguments
+from slicing.system.threads import thread_count
 
 
 class JoinOperator(TwoSided[JoinOutput]):
@@ -57,7 +58,7 @@ class JoinOperator(TwoSided[JoinOutput]):
         self._most = None
         if max_rows_per_push is not None:
             self._most = at_least_one(max_rows_per_push, "max_rows_per_push", ", or None")
-        super().__init__(spec, Policy(threads=at_least_one(threads, "threads")))
+        super().__init__(spec, Policy(threads=thread_count(threads)))
 
     # --- the flow ---------------------------------------------------------------------------------------------------
 

@@ -46,7 +46,7 @@ def timeline(data: object, spec: Spec) -> Chart:
     """
     alt = altair()
     if not isinstance(spec, Spec) or isinstance(spec.time, ProcessingTime):
-        raise TypeError(f"timeline takes the data and a sl.Spec with a time column; got {spec!r}")
+        raise TypeError(f"timeline takes the data and, as spec, a sl.Spec with a time column; got {spec!r}")
     rows = pa.Table.from_batches(list(batches(data)))
     if rows.num_rows > MOST:
         raise ValueError(

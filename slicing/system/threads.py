@@ -19,10 +19,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 from slicing.kernels.waiting import await_change
+from slicing.system.arguments import at_least_one
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
 
+MOST = 1024  # threads: more are a mistake, and an interpreter cannot start them
 LOOKS = 2_000_000  # 1 ms
 AFTER = np.int64(80_000)
 
@@ -115,6 +117,14 @@ class _Team:
             job, known = self._jobs.get()
             job.run()
             del job  # and with it the rows
+
+
+def thread_count(threads: object) -> int:
+    """A number of threads to work with."""
+    count = at_least_one(threads, "threads")
+    if count > MOST:
+        raise ValueError(f"threads must be a whole number from 1 to {MOST}; got {count:,}")
+    return count
 
 
 def cores() -> int:

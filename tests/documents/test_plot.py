@@ -210,7 +210,10 @@ def test_without_altair_it_is_said_how_to_get_it(monkeypatch):
 
 
 REFUSED = {
-    "spec": (lambda: sl.plot.timeline(READINGS, "ts"), "timeline takes the data and a sl.Spec with a time column"),
+    "spec": (
+        lambda: sl.plot.timeline(READINGS, "ts"),
+        "timeline takes the data and, as spec, a sl.Spec with",
+    ),
     "many": (
         lambda: sl.plot.timeline(pa.table({"t": range(3000)}), sl.Spec("t", {"w": sl.whole()}, {"n": sl.count()})),
         "timeline shows at most 2000 rows, one by one; got 3,000: give a part of them",

@@ -106,7 +106,7 @@ REFUSED = {
     "rows": (lambda: sl.replay(stream(0), spec("final", sl.whole()), rows=0), "rows must be a whole number"),
     "latest's spec": (
         lambda: sl.latest(stream(0), "spec"),
-        "latest takes results and the sl.Spec that gave them; got str",
+        "latest takes results and, as spec, the sl.Spec that gave them; got str",
     ),
     "parts": (
         lambda: sl.latest([], spec("parts", sl.tumbling("1m"), trigger=sl.each_push())),

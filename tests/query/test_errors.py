@@ -203,8 +203,8 @@ WHEN_BUILT = {
     "sl.sum('v') ** 2": "TypeError: sl.sum('v') has no power: aggregates take + - * /; write a * a, or compute it ...",
     "sl.sum(pl.col('v'))": "TypeError: sum's column must be the name of a column or an expression; got ...; "
     "expressions are pyarrow's here: sl.col('x') > 3",
-    "sl.aggregate(spec(), rows())": "TypeError: aggregate takes the data and a sl.Spec; got RecordBatch (the data "
-    "comes first)",
+    "sl.aggregate(spec(), rows())": "TypeError: aggregate takes the data and, as spec, a sl.Spec; got RecordBatch "
+    "(the data comes first)",
     "sl.Spec.from_toml('query.toml')": "ValueError: the spec is no TOML: ...; a file is given as pathlib.Path(...)",
     "sl.punctuation(3)": "TypeError: punctuation's column must be the name of a boolean column, or an expression; "
     "got 3",
@@ -276,7 +276,7 @@ WHEN_BUILT = {
     "sl.processing_time(clock=5)": "TypeError: clock must be a function that gives microseconds since 1970; got 5",
     "sl.Operator('1m')": "TypeError: Operator takes a sl.Spec; got str",
     "sl.Operator.restore('1m', b'')": "TypeError: Operator takes a sl.Spec; got str",
-    "sl.aggregate([], '1m')": "TypeError: aggregate takes the data and a sl.Spec; got str",
+    "sl.aggregate([], '1m')": "TypeError: aggregate takes the data and, as spec, a sl.Spec; got str",
     "sl.explain('1m')": "TypeError: explain takes a sl.Spec, a sl.JoinSpec or a sl.FeatureSpec; got str",
     "sl.tumbling(0)": "ValueError: size must be a positive duration ... whole number; got 0",
     "sl.tumbling('-1m')": "ValueError: size must be a positive duration ... whole number; got '-1m'",
@@ -736,6 +736,16 @@ ONCE_WRONG = {
     "push(spec(windows={'w': Odd(held=lambda t: [t])})).flush()": "TypeError: ...Odd().containing(1) gave...",
     "sl.Operator.restore(spec(), 'x')": "TypeError: ...snapshot...",
     "sl.Operator(spec(), threads=None)": "ValueError: threads must be a whole number of at least 1; got None",
+    "sl.aggregate(rows(), spec(), threads=1025)": "ValueError: threads must be ... from 1 to 1024; got 1,025",
+    "sl.attach(rows(), spec(), threads=10**30)": "ValueError: threads must be ... from 1 to 1024; got 1,000,...",
+    "sl.join(rows(), rows(), on='k', time='t', within=(0, 1), threads=2000)": "ValueError: ...1024; got 2,000",
+    "sl.latest(5, spec())": "TypeError: results must be a table ... got int",
+    "sl.latest([5], spec())": "TypeError: results' item 0 must be a table ... got int",
+    "sl.latest([], spec())": "ValueError: results is a list without items...",
+    "sl.rollup(5, spec(), {'w': sl.tumbling(9)})": "TypeError: parts must be a table ... got int",
+    "sl.join(rows(), 5, on='k', time='t', within=(0, 1))": "TypeError: right must be a table ... got int",
+    "sl.features(5, rows(), on='k', time='t', ranges={'a': 1}, aggs={'n': sl.count()})": "TypeError: labels must ...",
+    "sl.join(rows(), rows(), 5)": "TypeError: join takes two tables and, as spec, a sl.JoinSpec, or ...; got int",
     "push(spec(windows={'w': sl.tumbling(1, fill=True)}), rows(t=[0, 1 << 40])).flush()": (
         "ValueError: windows['w'] has fill=True, and there are 1,099,511,627,775 windows between..."
     ),

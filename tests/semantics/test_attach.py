@@ -361,7 +361,7 @@ def test_what_only_a_stream_has_is_refused_or_ignored():
         sl.attach(table, sl.Spec("t", {"w": sl.whole()}, {"n": sl.count()}, idle=3))
     with pytest.raises(ValueError, match=r"attach needs the rows' own times; got time=sl.processing_time\(\)"):
         sl.attach(table, sl.Spec(sl.processing_time(), {"w": sl.whole()}, {"n": sl.count()}))
-    with pytest.raises(TypeError, match=r"attach takes the data and a sl.Spec; got dict"):
+    with pytest.raises(TypeError, match=r"attach takes the data and, as spec, a sl.Spec; got dict"):
         sl.attach(table, {})
 
 

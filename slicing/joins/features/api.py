@@ -61,7 +61,7 @@ def features(
     """
     patient = seeing_all("features", FeatureSpec, spec, arguments)
     kind = check_returns(returns, labels)
-    asked = one_batch(labels)
+    asked = one_batch(labels, Wanted(argument="labels"))
     found = FeatureOperator(patient, threads=threads).whole(asked, _read(events, patient))
     if kind == "arrow":
         return found
@@ -75,5 +75,5 @@ def features(
 def _read(events: object, spec: FeatureSpec) -> pa.RecordBatch:
     """The columns of the events that the spec reads."""
     names = tuple(dict.fromkeys([*(pair[1] for pair in spec.on), *over_events(spec).columns()]))
-    batch = one_batch(events, Wanted(names))
+    batch = one_batch(events, Wanted(names, argument="events"))
     return batch.select(names) if all(batch.schema.names.count(name) == 1 for name in names) else batch

@@ -20,7 +20,8 @@ from slicing.joins.step import NOBODY, Task
 from slicing.joins.two_sided import Counts, Late, TwoSided
 from slicing.joins.within import LEFT, RIGHT
 from slicing.query.policy import DEFAULT, Policy
-from slicing.system.arguments import at_least_one, says_arguments
+from slicing.system.arguments import says_arguments
+from slicing.system.threads import thread_count
 
 
 class FeatureOperator(TwoSided[FeatureOutput]):
@@ -56,7 +57,7 @@ class FeatureOperator(TwoSided[FeatureOutput]):
         if not isinstance(spec, FeatureSpec):
             raise TypeError(f"FeatureOperator takes a sl.FeatureSpec; got {type(spec).__name__}")
         self.spec = spec
-        super().__init__(spec, replace(policy, threads=at_least_one(threads, "threads")))
+        super().__init__(spec, replace(policy, threads=thread_count(threads)))
 
     # --- the flow ---------------------------------------------------------------------------------------------------
 
