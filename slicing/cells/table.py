@@ -30,6 +30,7 @@ _NBYTES = attrgetter("nbytes")
 _WRITEABLE = attrgetter("flags.writeable")
 NEVER = (1 << 63) - 1
 MANY = 1 << 16  # cells whose slices are found by leaps
+DENSE = 8  # places a cell, for a table of where each code is
 OF_SLICE, OF_SESSION = 3, 6  # words of meta: END, CODE and ROWS; with LEVEL, FIRST and LAST, too
 
 
@@ -273,6 +274,9 @@ def merged(older: Cells, newer: Cells, lanes: Sequence[Lane], gaps: Gaps) -> Cel
         shared = _follows(older.meta[-1].tolist(), newer.meta[0].tolist(), gaps)
         if shared is not None:
             return _appended(older, newer, shared, lanes)
+        place = _inside(older, newer, lanes)
+        if place is not None:
+            return _taken_in(older, newer, place, lanes)
     table = np.concatenate([older.meta, newer.meta])
     size = len(table)
     meta, into = np.empty_like(table), np.empty(size, np.int64)
@@ -294,6 +298,46 @@ def _follows(last: list[int], first: list[int], gaps: Gaps) -> bool | None:
         return False if last[LEVEL] < first[LEVEL] else None
     # from the last time on: what the newer table keeps apart stays apart
     return first[FIRST] - last[LAST] <= int(gaps[first[LEVEL]]) if first[FIRST] >= last[LAST] else None
+
+
+def _inside(older: Cells, newer: Cells, lanes: Sequence[Lane]) -> Ints | None:
+    """Where the cells of one slice are among those of another table's newest slice, if all are there, as in most pushes
+    into an open window. None where they are not."""
+    end = newer.meta[0, END]
+    if older.fragments or end != newer.meta[-1, END] or end != older.meta[-1, END]:
+        return None
+    if not all([isinstance(lane.kind, int) for lane in lanes]):
+        return None
+    first, asked = int(older.meta[:, END].searchsorted(end)), np.ascontiguousarray(newer.meta[:, CODE])
+    place = places_among(older.meta[first:, CODE], asked)
+    return place + first if place.min() >= 0 else None
+
+
+def places_among(code: Ints, asked: Ints) -> Ints:
+    """Where codes are among some that ascend; -1 where they are not."""
+    most = int(code[-1]) + 1
+    if code.size == most > asked.max():  # all there are
+        return asked
+    if most > DENSE * (code.size + asked.size):
+        found = code.searchsorted(asked)
+        found[code.take(found, mode="clip") != asked] = -1
+        return found
+    place = np.full(max(most, int(asked.max()) + 1), -1)
+    place[code] = np.arange(code.size)
+    return place.take(asked)
+
+
+def _taken_in(older: Cells, newer: Cells, place: Ints, lanes: Sequence[Lane]) -> Cells:
+    """As ``merged`` where the newer cells are some of the older ones (8000 into 20,000: 0.51 -> 0.1 ms)."""
+    meta, every = older.meta.copy(), np.arange(place.size)
+    meta[place, ROWS] += newer.meta[:, ROWS]
+    blocks: list[b.Block] = []
+    for lane, one, other in zip(lanes, older.blocks, newer.blocks, strict=True):
+        block = meta[:, ROWS:].copy() if lane.counts_all else one.copy()
+        if not lane.counts_all:
+            combine(lane.kind, place, every, block, other)
+        blocks.append(block)
+    return Cells(meta, tuple(blocks), older.ends, older.starts)
 
 
 def _appended(older: Cells, newer: Cells, shared: bool, lanes: Sequence[Lane]) -> Cells:

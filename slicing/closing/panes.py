@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from slicing.cells.blocks import Block, identity
-from slicing.cells.table import Cells, concatenated
+from slicing.cells.table import Cells, concatenated, places_among
 from slicing.closing.answers import Answers
 from slicing.closing.emit import combined
 from slicing.columns.order import alike, begins, changes, inverse, none, order_by, ranges, stable_order
@@ -172,12 +172,11 @@ def _of_one_slice(found: Found, table: Cells, upto: Ints) -> tuple[Mask, Sequenc
     ends = cells.end
     if not ends.size or ends[0] != ends[-1] or table.fragments:
         return None
-    place = cells.code.searchsorted(code)
-    held = cells.code.take(place, mode="clip") == code
-    every = bool(held.all())
-    if every and code.size == ends.size:
-        return held, cells.blocks
-    place = place if every else place[held]
+    if code.size == ends.size and bool((cells.code == code).all()):
+        return np.ones(code.size, np.bool_), cells.blocks
+    place = places_among(cells.code, code)
+    held = place >= 0
+    place = place if held.all() else place[held]
     return held, tuple([block.take(place, axis=0) for block in cells.blocks])
 
 

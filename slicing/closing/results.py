@@ -17,19 +17,25 @@ from slicing.columns.arrow_io import no_rows
 from slicing.columns.arrow_out import Names, Pieces, array_of, repeated, texts
 from slicing.columns.dictionaries import coded
 from slicing.columns.keys import KeyTable, ranks_among
-from slicing.columns.order import order_by, sorting
+from slicing.columns.order import order_by, sorting, stable_order
 from slicing.columns.values import NOWHERE, taken
 from slicing.query.plan import Plan
 from slicing.system.arrays import Ints, Mask
 from slicing.windows.bounds import BEGIN
 
+FEW_MARKS = 1 << 16  # of a window's rows that are sorted as one number with their keys
 TIMINGS = ["early", "on_time", "late"]
 
 
 def in_order(answers: Answers, keys: KeyTable | None, last: Ints | None = None) -> Ints | None:
     """The order of rows: end, window, start, keys (null first), rank, then ``last``; None where they are in it."""
     if keys is not None and answers.ranks is None and _of_one_window(answers):
-        return keys.order(answers.code)
+        if bool((answers.code[1:] > answers.code[:-1]).all()):  # a row a key
+            return keys.order(answers.code)
+        first, marks = (0, 1) if last is None else (int(last.min()), int(last.max() - last.min()) + 1)
+        if marks <= FEW_MARKS:
+            number = keys.places(answers.code) * marks
+            return stable_order(number if last is None else number + (last - first))
     before = [] if last is None else [last]
     before += [] if answers.ranks is None else [answers.ranks[:, 0]]
     before += [] if keys is None else [ranks_among(answers.code, keys)]
@@ -37,11 +43,10 @@ def in_order(answers: Answers, keys: KeyTable | None, last: Ints | None = None) 
 
 
 def _of_one_window(answers: Answers) -> bool:
-    """Whether rows are those of one window, a row a key: keys are sorted alone then (10,000 rows 0.40 -> 0.15 ms)."""
+    """Whether rows are those of one window: keys are sorted alone then (10,000 rows 0.40 -> 0.15 ms)."""
     columns = answers.start, answers.end, answers.window
     alone = all(column.size and column[0] == column[-1] for column in columns)
-    alone = alone and all(bool((column == column[0]).all()) for column in columns)
-    return alone and bool((answers.code[1:] > answers.code[:-1]).all())
+    return alone and all(bool((column == column[0]).all()) for column in columns)
 
 
 def to_table(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,11 +20,12 @@ from slicing.closing.results import among
 from slicing.closing.settle import news
 from slicing.closing.too_many import check_due
 from slicing.columns.keys import KeyTable
-from slicing.columns.order import changes, distinct, none, order_by
+from slicing.columns.lazy import lazy
+from slicing.columns.order import alike, changes, distinct, none, order_by
 from slicing.kernels.again import number_again
 from slicing.query.plan import Plan
 from slicing.storage.store import Store
-from slicing.system.arrays import Ints, Mask
+from slicing.system.arrays import Codes, Ints, Mask
 
 PLACES, FEWEST_PLACES = 8, 1024  # of a table of where each window of a key is counted: as many as there are of these
 MOST_SOUGHT = 64  # windows of any keys that are looked for one by one
@@ -96,29 +98,61 @@ class Revisions:
 
     def _by_table(self, answers: Answers, order: Ints) -> tuple[Revisions, Ints] | None:
         """As :meth:`numbered`, of few windows that come in their order: nothing is sorted. None where they do not."""
-        size, asked = self.count.size, len(answers)
-        codes = int(max(self.code.max(initial=0), answers.code.max(initial=0))) + 1
-        known = np.stack([self.window, self.start, self.end])
-        new = np.stack([answers.window, answers.start, answers.end])
-        where, heads = np.zeros(PLACES * (size + asked + FEWEST_PLACES), np.int64), np.empty((3, MOST_SOUGHT), np.int64)
-        count, latest, (number, fresh, more) = (
-            self.count.copy(),
-            np.full(size + asked, -1),
-            np.empty((3, asked), np.int64),
-        )
-        told = (known, self.code, count, new, answers.code, np.ascontiguousarray(order), codes)
-        n = number_again(*told, heads, where, latest, number, fresh, more)
-        if n < 0:
+        found = None if self._places is None else self._places.numbered(self.count, answers, order)
+        if found is None:
             return None
-        if n == 0:
-            return replace(self, count=count), number
-        some = fresh[:n]
-        window, start, end = np.concatenate([known, new[:, some]], axis=1)
-        code, count = np.concatenate([self.code, answers.code[some]]), np.concatenate([count, more[:n]])
-        return Revisions(window, start, end, code, count), number
+        places, count, number, fresh = found
+        if fresh.size:
+            known, more = ((of.window, of.start, of.end, of.code) for of in (self, answers))
+            pairs = zip(known, more, strict=True)
+            window, start, end, code = (np.concatenate([one, other.take(fresh)]) for one, other in pairs)
+            counted = Revisions(window, start, end, code, count)
+        else:
+            counted = replace(self, count=count)
+        counted.__dict__["_places"] = places
+        return counted, number
+
+    @lazy
+    def _places(self) -> _Places | None:
+        """Where each window of a key is counted; None of too many windows."""
+        found = _NOWHERE.numbered(none(), self, alike(0, self.count.size))
+        return None if found is None else found[0]
 
     def _take(self, index: Mask | Ints) -> Revisions:
         return Revisions(self.window[index], self.start[index], self.end[index], self.code[index], self.count[index])
+
+
+class _Places(NamedTuple):
+    """Where windows are counted, if these are few: a row each, and in it for each key a place among all numbers."""
+
+    heads: Ints  # window, start and end of each
+    windows: int
+    where: Codes  # from 1; 0 where there is none
+
+    def numbered(self, count: Ints, asked: Answers | Revisions, order: Ints) -> tuple[_Places, Ints, Ints, Ints] | None:
+        """With these counted once more, and all numbers then; how often each one was counted before; and which are new.
+        None where they are too many, or do not come in their order."""
+        new, size, rows = np.stack([asked.window, asked.start, asked.end]), asked.code.size, self.windows
+        codes = max(int(asked.code.max(initial=-1)) + 1, self.where.shape[1])
+        codes += codes // 4 if codes > self.where.shape[1] else 0  # room for some new keys
+        most = PLACES * (count.size + size + FEWEST_PLACES) // max(codes, 1)
+        most = min(most, rows + int(np.count_nonzero(changes(*new))), MOST_SOUGHT)
+        if most < rows:
+            return None
+        heads, where = self.heads.copy(), np.zeros((most, codes), np.int32)
+        where[:rows, : self.where.shape[1]] = self.where
+        latest, (number, fresh, more) = np.full(count.size + size, -1), np.empty((3, size), np.int64)
+        count = count.copy()
+        told = heads, rows, where, new, asked.code, np.ascontiguousarray(order)
+        found, windows = number_again(*told, count, latest, number, fresh, more)
+        if found < 0:
+            return None
+        if found:
+            count = np.concatenate([count, more[:found]])
+        return _Places(heads, int(windows), where[:windows]), count, number, fresh[:found]
+
+
+_NOWHERE = _Places(np.empty((3, MOST_SOUGHT), np.int64), 0, np.empty((0, 0), np.int32))
 
 
 def revise(

@@ -26,6 +26,7 @@ from slicing.system.threads import SHARE, Share
 FEW = 4096  # cells that are not worth a kernel
 SPARSE = 4  # times fewer codes than keys have all groups together, or more, are sorted
 FEWER = 16  # times fewer codes than keys are sorted, and not counted
+GROWN = 2  # times as many keys as were in order, or more, are all sorted again
 _UNKNOWN = np.empty(0, np.int64), np.empty(0, np.int32)
 _TYPE = attrgetter("type")
 _LOW_HALF = np.int64(0xFFFFFFFF)
@@ -119,8 +120,8 @@ class KeyTable:
             return in_order
         place = np.full(size, -1)
         place[codes] = np.arange(codes.size)
-        place = place[in_order]
-        return place[place >= 0]
+        place = place.take(in_order)
+        return place.take((place >= 0).nonzero()[0])
 
     def order_of_groups(self, codes: Ints, each: Ints) -> Ints:
         """Positions in ``codes``, group by group (``each``: how many each has), and in each in the order of the keys.
@@ -143,10 +144,18 @@ class KeyTable:
         by_rank(codes, each, rank, np.zeros(size, np.int64), out)
         return out[:-1]
 
+    def places(self, codes: Ints) -> Ints:
+        """Numbers in the order of the keys of codes, which may come several times."""
+        if SPARSE * codes.size < len(self):
+            return ranks_among(codes, self)
+        return self._whole_order()[1].take(codes).astype(np.int64)
+
     def _whole_order(self) -> tuple[Ints, Codes]:
         """All codes in the order of their keys, and the place of each in it."""
         if self._ordered[0].size != len(self):
-            order = _order(self._sort_keys(np.arange(len(self))))
+            keys, known = self._sort_keys(np.arange(len(self))), self._ordered[0]
+            few = len(keys) == 1 and GROWN * known.size > len(self)
+            order = _with_more(keys[0], known) if few else _order(keys)
             self._ordered = order, inverse(order).astype(np.int32)
         return self._ordered
 
@@ -220,6 +229,12 @@ def ranks_among(code: Ints, keys: KeyTable | None) -> Ints:
     rank = np.zeros(len(keys), np.int64)
     rank[present] = keys.ranks(present)
     return rank[code]
+
+
+def _with_more(key: Array, known: Ints) -> Ints:
+    """The order of all keys, where that of the first ones is ``known``: few new ones of 20,000 0.5 -> 0.15 ms."""
+    more = known.size + np.argsort(key[known.size :])
+    return np.insert(known, key.take(known).searchsorted(key.take(more), "right"), more)
 
 
 def _order(keys: list[Array]) -> Ints:
