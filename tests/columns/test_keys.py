@@ -417,6 +417,20 @@ def test_ranks_follow_new_keys() -> None:
     assert table.ranks(np.array([4, 2])).tolist() == [1, 0]
 
 
+@pytest.mark.parametrize("type", [pa.int64(), pa.uint64(), pa.float64(), pa.string()])
+def test_new_keys_are_put_among_those_in_order(type: pa.DataType) -> None:
+    rng, table = np.random.default_rng(3), KeyTable([type])
+    for count in (40, 3, 1, 0, 17):
+        table.encode([pa.array(rng.integers(0, 1000, count)).cast(type)])
+        codes, values = np.arange(len(table)), table.values(np.arange(len(table)))[0].to_pylist()
+        wanted = sorted(codes.tolist(), key=lambda code: values[code])
+        assert table.order(codes).tolist() == wanted
+        some = rng.integers(0, len(table), 2 * len(table))
+        assert codes[some][np.argsort(table.places(some), kind="stable")].tolist() == sorted(
+            some.tolist(), key=lambda code: values[code]
+        )
+
+
 def test_no_rows() -> None:
     table = KeyTable([pa.string(), pa.int64()])
     assert table.encode([pa.array([], pa.string()), pa.array([], pa.int64())]).size == 0

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import slicing as sl
+from slicing.cells import table
 from slicing.cells.table import Cells, going_on, merged, taken_up
 from slicing.lifecycle.state import State
 from slicing.query.plan import Plan
@@ -406,6 +407,30 @@ def test_merging_is_associative_and_commutative(seed):
         assert found.meta.tolist() == wanted.meta.tolist()
         for mine, its in zip(found.blocks, wanted.blocks, strict=True):
             assert mine.tolist() == its.tolist()
+
+
+@pytest.mark.parametrize(("first", "far"), [(0, 1), (7, 1), (7, 100)])  # all codes there are, some, some far apart
+def test_cells_that_a_table_has_are_added_to_these(monkeypatch, first, far):
+    spec = sl.Spec("t", {"w": sl.tumbling(10)}, {"s": sl.sum("v"), "l": sl.last("v"), "m": sl.max("v")}, by=["k"])
+    rng, tables = np.random.default_rng(first + far), []
+    for times, codes in (
+        (20, np.arange(50)),
+        (10, first + far * np.arange(50)),
+        (10, first + far * np.arange(0, 50, 7)),
+    ):
+        time, value = 20 - times + rng.integers(0, times, codes.size), rng.normal(size=codes.size)
+        columns = {"t": pa.array(time), "k": pa.array(codes), "v": pa.array(value)}
+        plan = State.fresh(spec, pa.RecordBatch.from_pydict(columns).schema).plan
+        tables.append(reduce_rows(Rows(plan, columns, time, codes, int(codes.max()) + 1, 0, {})))
+    older = merged(*tables[:2], plan.lanes, plan.gaps)
+    before = older.meta.tolist()
+    found = merged(older, tables[2], plan.lanes, plan.gaps)
+    assert older.meta.tolist() == before and len(found) == len(older)
+    monkeypatch.setattr(table, "_inside", lambda *args: None)
+    wanted = merged(older, tables[2], plan.lanes, plan.gaps)
+    assert found.meta.tolist() == wanted.meta.tolist() and found.slice_ends.tolist() == wanted.slice_ends.tolist()
+    for mine, its in zip(found.blocks, wanted.blocks, strict=True):
+        assert mine.tolist() == its.tolist()
 
 
 def test_cells_that_go_on_with_a_single_one_are_merged():
