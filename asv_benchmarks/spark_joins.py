@@ -1,8 +1,9 @@
-"""``python asv_benchmarks/spark_joins.py``: joins and features on Spark, beside Spark's own plans for them, in one run.
+"""``python -m asv_benchmarks.spark_joins``: joins and features on Spark, beside Spark's own plans for them, in one run.
 
-Seconds of a batch query from Parquet files to the sink ``noop``: the least of some rounds in which all ways take
-turns, after a first one that is not counted. All ways give the same rows. Spark's own are a join as one writes it, one
-by buckets of time (each left row in the two that its band reaches), and windows over the union of labels and events.
+Seconds of a batch query from Parquet files to the sink ``noop``, and CPU seconds of all processes (which a busy machine
+changes less): the least of some rounds in which all ways take turns, after a first one that is not counted. All ways
+give the same rows. Spark's own are a join as one writes it, one by buckets of time (each left row in the two that its
+band reaches; sorted or hashed), and windows over the union of labels and events.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -99,14 +103,15 @@ def band_joins(data: Input) -> Ways:
         left, right = sides()
         return left.join(right, near()).select("a_id", "b_id", "a", "b")
 
-    def buckets() -> DataFrame:
+    def buckets(by: str = "merge") -> DataFrame:
         left, right = sides()
         bucket = sf.floor(sf.col("t") / data.band)
         left = left.withColumn("bucket", sf.explode(sf.array(bucket, bucket + 1)))
-        right = right.withColumn("other", sf.floor(sf.col("u") / data.band))
+        right = right.withColumn("other", sf.floor(sf.col("u") / data.band)).hint(by)
         return left.join(right, near(bucketed=True)).select("a_id", "b_id", "a", "b")
 
     ways = {"slicing": ours, "spark, by buckets": buckets}
+    ways["spark, by buckets, hashed"] = partial(buckets, "shuffle_hash")
     return ways | ({"spark, as written": written} if data.keys >= MANY else {})  # else it looks at all pairs of a key
 
 
@@ -194,24 +199,45 @@ def agreed(ways: Ways) -> None:
             raise Disagreement(f"{name} gives {answer}, {first} {found[first]}")
 
 
-def once(frame: DataFrame) -> float:
-    """Seconds of a batch query."""
-    start = time.perf_counter()
+class Took(NamedTuple):
+    """What a batch query takes."""
+
+    seconds: float
+    cpu: float
+
+
+def busy() -> float:
+    """CPU seconds of this process and of all that come from it; of those that have ended, with who started them."""
+    parents, ticks = {}, {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with suppress(OSError), open(f"/proc/{pid}/stat") as file:
+            words = file.read().rpartition(")")[2].split()
+            parents[pid], ticks[pid] = words[1], sum(map(int, words[11:15]))
+    mine = {str(os.getpid())}
+    while more := {pid for pid, parent in parents.items() if parent in mine} - mine:
+        mine |= more
+    return sum(ticks[pid] for pid in mine) / os.sysconf("SC_CLK_TCK")
+
+
+def once(frame: DataFrame) -> Took:
+    """A batch query."""
+    start, used = time.perf_counter(), busy()
     frame.write.format("noop").mode("overwrite").save()
-    return time.perf_counter() - start
+    return Took(time.perf_counter() - start, busy() - used)
 
 
-def in_turns(ways: Ways, rounds: int) -> dict[str, float]:
+def in_turns(ways: Ways, rounds: int) -> dict[str, Took]:
     """The least of what each way takes in so many rounds, after one that is not counted."""
     taken = [{name: once(make()) for name, make in ways.items()} for _ in range(rounds + 1)][1:]
-    return {name: min(one[name] for one in taken) for name in ways}
+    return {name: Took(*map(min, zip(*(one[name] for one in taken), strict=True))) for name in ways}
 
 
-def shown(title: str, rows: int, took: Mapping[str, float]) -> Iterable[str]:
-    best = min(seconds for name, seconds in took.items() if name != "slicing")
-    yield f"\n{title}\n  {'':34}{'seconds':>10}{'M rows/s':>10}{'of the best':>13}"
-    for name, seconds in sorted(took.items(), key=lambda item: item[1]):
-        yield f"  {name:34}{seconds:10.2f}{rows / seconds / 1e6:10.2f}{best / seconds:13.2f}"
+def shown(title: str, rows: int, took: Mapping[str, Took]) -> Iterable[str]:
+    best = Took(*map(min, zip(*(each for name, each in took.items() if name != "slicing"), strict=True)))
+    yield f"\n{title}\n  {'':34}{'seconds':>10}{'M rows/s':>10}{'of the best':>13}{'CPU s':>8}{'of the best':>13}"
+    for name, (seconds, cpu) in sorted(took.items(), key=lambda item: item[1]):
+        ratios = f"{best.seconds / seconds:13.2f}{cpu:8.2f}{best.cpu / cpu:13.2f}"
+        yield f"  {name:34}{seconds:10.2f}{rows / seconds / 1e6:10.2f}{ratios}"
 
 
 CASES = {

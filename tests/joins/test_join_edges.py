@@ -485,6 +485,20 @@ def test_where_that_is_never_true_leaves_rows_alone(how: str) -> None:
         assert found.num_rows == {"inner": 0, "left": 2, "right": 3, "full": 5, "semi": 0, "anti": 2}[how]
 
 
+@pytest.mark.parametrize("how", ["semi", "anti"])
+@pytest.mark.parametrize("piece", [1, 4, 1 << 18])
+def test_a_left_row_leaves_with_its_first_true_partner(how: str, piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("slicing.joins.step.PIECE", piece)
+    op = sl.JoinOperator(sl.JoinSpec([], "t", (5, 5), how=how, where=pc.field("b") > 2, watermark=sl.manual()))
+    op.push_left(left(1, 2, 30))
+    assert op.push_right(right(1, 2, 3)).rows.num_rows == 0, "b is 0 to 2: where is true for none"
+    out = op.push_right(right(1, 1, 1, 2, 3, 3))
+    assert out.rows["a"].to_pylist() == ([0, 1] if how == "semi" else [])
+    assert out.stats.held == 10, "a left row, and all of the right"
+    assert op.push_right(right(1, 1, 1, 2, 3)).rows.num_rows == 0, "each left row once"
+    assert op.flush().rows["a"].to_pylist() == ([] if how == "semi" else [2])
+
+
 def test_where_may_read_right_columns_of_a_semi_join() -> None:
     found = sl.join(left(1, 9), right(1, 9), on=[], time="t", within=(0, 0), how="semi", where=pc.field("b") == 1)
     assert found.to_pylist() == [{"t": 9, "a": 1}]

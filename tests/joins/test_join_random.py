@@ -262,6 +262,8 @@ def test_every_step_is_as_the_definition_says(part: int, monkeypatch: pytest.Mon
             with monkeypatch.context() as patch:
                 if seed % 3 == 0:
                     patch.setattr(joined_pairs, "parts", partial(threads.parts, share=threads.Share(2)))
+                if case.where and seed % 2:
+                    patch.setattr("slicing.joins.step.PIECE", 3)
                 both = walked(case, threads=2 if seed % 3 == 0 else 1)
                 whole = sl.join(*both.in_time(), case.spec(watermark=sl.manual(), idle=None))
             assert Counter(pairs(whole)) == both.all
