@@ -278,13 +278,15 @@ def test_results_may_wait_for_later_pushes(seed: int) -> None:
     rng, most = random.Random(seed), random.Random(seed).choice([1, 3, 10])
     case, Clock.now = a_case(rng), 0
     op, slow = sl.Operator(case.spec), sl.Operator(case.spec, max_windows_per_push=most)
-    rows, wanted, found = list(case.rows), list[Result](), list[Result]()
+    rows, wanted, found, reached = list(case.rows), list[Result](), list[Result](), None
     while rows:
         Clock.now += rng.choice([0, 3, 7])
         some, rows = rows[: (size := rng.choice([1, 3, 10, 60]))], rows[size:]
         wanted += plain(op.push(batch(some)).windows)
         out = slow.push(batch(some))
         found += plain(out.windows)
+        assert reached is None or out.watermark >= reached, case.spec  # also while results wait over a restart
+        reached = out.watermark
         assert out.windows.num_rows <= most + 1
         assert found == wanted[: len(found)]
         if len(found) < len(wanted) and out.watermark is not None:
