@@ -327,8 +327,8 @@ def _packed(spec: DistinctSpec, given: pa.RecordBatch, arrived: int) -> pa.Recor
 
 
 def _unpacked(windows: pa.Table) -> pa.Table:
-    if ROW not in windows.column_names:  # none, or with keep="any" how many rows windows had
-        return pa.table({})
+    if ROW not in windows.column_names or pa.types.is_null(windows[ROW].type):
+        return pa.table({})  # with keep="any" windows have none; before the first push nobody knows their columns
     rows = windows[ROW]
     if LEAST in windows.column_names:  # a row that has no earlier one within the span; of equal ones the first
         alone = pa.compute.equal(one_piece(windows[LEAST]), one_piece(windows["window_end"]))

@@ -131,7 +131,7 @@ class Union:
         return UnionOutput(empty.append_column(self.source, pa.array([], pa.string())), self._least())
 
     def _check_source(self, source: object) -> None:
-        if source not in self.sources:
+        if not isinstance(source, str) or source not in self.sources:
             raise ValueError(f"source {source!r} is none of the union's: {', '.join(map(repr, self.sources))}")
 
     def _known(self, batch: pa.RecordBatch) -> tuple[pa.Schema, Measure]:

@@ -170,9 +170,24 @@ def test_a_silent_source_does_not_hold_a_union_back() -> None:
     assert union.push("b", pa.table({"t": [12]})).watermark == 17
 
 
+@pytest.mark.parametrize("keep", ["first", "last", "any", "span"])
+def test_a_watermark_may_come_before_the_first_rows_of_a_distinct(keep: str) -> None:
+    asked = {"within": 10} if keep == "span" else {"within": sl.tumbling(10), "keep": keep}
+    spec = sl.DistinctSpec("k", "t", watermark=sl.manual(), **asked)
+    op = sl.Distinct(spec)
+    assert op.advance(10).rows.num_rows == 0
+    op = sl.Distinct.restore(spec, op.snapshot())
+    out = op.push(pa.table({"t": [5, 12], "k": ["a", "a"]}))
+    assert out.late["t"].to_pylist() == [5] and out.watermark == 10
+    assert op.flush().rows["t"].to_pylist() == ([] if keep == "any" else [12])
+    assert sl.Distinct(spec).flush().rows.num_rows == 0
+
+
 def test_what_a_union_refuses() -> None:
     union = sl.Union({"a": sl.bounded(0), "b": sl.bounded(0)}, "t")
     union.push("a", pa.table({"t": [5], "v": [1]}))
+    with pytest.raises(ValueError, match=r"source \['a'\] is none of the union's: 'a', 'b'"):
+        union.push(["a"], pa.table({"t": [5], "v": [1]}))
     with pytest.raises(ValueError, match="source 'c' is none of the union's: 'a', 'b'"):
         union.push("c", pa.table({"t": [5], "v": [1]}))
     with pytest.raises(ValueError, match="must have the same columns; 'v' is not alike"):
