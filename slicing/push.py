@@ -585,7 +585,9 @@ def output(
     told = reached if plan.measure.is_integer else plan.measure.value(reached)
     runs: list[Cells] = []
     if plan.session_gaps:
-        runs = [run for some in (state, *state.groups) for store in some.stores for run in store.runs]
+        waiting = [waits.store for waits in state.postponed]
+        stores = [*waiting, *state.stores, *(store for group in state.groups for store in group.stores)]
+        runs = [run for store in stores for run in store.runs]
     return Output(windows, late, stats, told, Reach(plan, reached, runs))
 
 

@@ -140,9 +140,9 @@ def close(state: State, reached: int, after: int, until: int, flush: bool) -> li
     if plan.early.tells_runs and state.told:
         state.told, more = open_runs.completed(plan, state.told, closing.store.table(), state.keys, until)
         panes += more
-    elif flush and plan.early.fires_runs and state.fired:
-        whole = Kept(plan, closing.store, ())
-        panes += reported(PushedRuns(whole, BEGIN if state.watermark is None else state.watermark), state.keys, None)
+    elif plan.early.fires_runs and state.fired and (flush or state.pushed is None):  # no push will tell what goes
+        before = PushedRuns(Kept(plan, closing.store, ()), BEGIN if state.watermark is None else state.watermark)
+        panes += reported(before, state.keys, None if flush else reached)
     _let_go(state, kept, reached, flush)
     return panes
 

@@ -203,3 +203,15 @@ def test_where_nothing_is_due_nothing_waits_for_it():
     op = sl.Operator.restore(spec, op.snapshot(), max_windows_per_push=1)
     given += [op.advance(21), op.advance(22), op.flush()]
     assert [out.windows["window_end"].to_pylist() for out in given] == [[10], [10], [10], [], [30]]
+
+
+def test_progress_knows_the_sessions_that_wait() -> None:
+    spec = sl.Spec("t", {"s": sl.session(2)}, {"n": sl.count()}, by="k", watermark=sl.bounded(0))
+    op = sl.Operator(spec, max_windows_per_push=1)
+    op.push(pa.table({"t": [1, 3, 5] * 3, "k": list("aaabbbccc")}))
+    out = op.push(pa.table({"t": [40], "k": ["a"]}))
+    assert out.stats.windows == 1 and out.progress["window_start"] == 1
+    while out.stats.windows:
+        told = out.progress.get("window_start")
+        out = op.advance(40)
+        assert told is None or all(start >= told for start in out.windows["window_start"].to_pylist())

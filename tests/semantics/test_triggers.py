@@ -905,3 +905,28 @@ def test_aggregate_gives_panes_on_time_of_pushes(emit: str, trigger: sl.Trigger)
     assert set(found.columns[-1].to_pylist()) == ({"+"} if emit == "changes" else {0})
     if trigger is not Clock.trigger:  # a clock of a test is no function of a module
         assert pickle.loads(pickle.dumps(spec.unfired())) == spec.unfired()
+
+
+def test_an_advance_takes_back_the_early_rows_of_the_sessions_that_it_completes() -> None:
+    at = 1_772_323_200_000_000_000
+    spec = sl.Spec(
+        "t",
+        {"s": sl.session(3)},
+        {"n": sl.count()},
+        by="k",
+        emit="changes",
+        watermark=sl.manual(),
+        trigger=sl.each_push(),
+    )
+    op = sl.Operator(spec)
+    op.push(pa.table({"t": [at, at + 2, at, at + 20], "k": list("aabb")}))
+    op = sl.Operator.restore(spec, op.snapshot())
+    out = op.advance(at + 4)
+    found = [(w["op"], w["k"], w["n"], w["timing"]) for w in out.windows.to_pylist()]
+    assert found == [("-", "b", 1, "early"), ("+", "b", 1, "on_time")]
+    out = op.advance(at + 6)
+    found = [(w["op"], w["k"], w["n"], w["timing"]) for w in out.windows.to_pylist()]
+    assert found == [("-", "a", 2, "early"), ("+", "a", 2, "on_time")]
+    assert op.advance(at + 7).windows.num_rows == 0
+    found = [(w["op"], w["k"], w["n"], w["timing"]) for w in op.flush().windows.to_pylist()]
+    assert found == [("-", "b", 1, "early"), ("+", "b", 1, "on_time")]
