@@ -123,13 +123,15 @@ def test_a_stream_gives_what_its_table_gives(stream, threads, tmp_path):
 
 
 @pytest.mark.parametrize("stream", STREAMS)
-def test_rows_between_two_times(stream, tmp_path):
+@pytest.mark.parametrize("threads", [1, 2])
+def test_rows_between_two_times(stream, threads, tmp_path):
     """Times as they were given; the same as a filter of the table."""
     start, end = "2023-12-01T06:30:00.000000001", datetime(2024, 2, 3)
     low, high = (pa.scalar(np.datetime64(time).astype("M8[ns]"), pa.timestamp("ns")) for time in (start, end))
     inside = TABLE.filter((pc.field("t") >= low) & (pc.field("t") < high))
     assert 0 < inside.num_rows < ROWS
-    same(sl.aggregate(STREAMS[stream](tmp_path), SPEC, between=(start, end)), sl.aggregate(inside, SPEC))
+    found = sl.aggregate(STREAMS[stream](tmp_path), SPEC, between=(start, end), threads=threads)
+    same(found, sl.aggregate(inside, SPEC))
 
 
 def test_one_end_of_between_may_be_open():
@@ -325,9 +327,10 @@ def test_row_groups_outside_are_not_read(tmp_path, monkeypatch):
     start = TABLE["t"][70_000].as_py()
     expected = sl.aggregate(TABLE.slice(70_000), SPEC)
     for given in (path, ds.dataset(path), pq.ParquetFile(path), polars.scan_parquet(path)):
-        same(sl.aggregate(given, SPEC, between=(start, None)), expected)
-        with pytest.raises(Exception, match=r".+"):
-            sl.aggregate(given, SPEC)
+        for threads in (1, 2):
+            same(sl.aggregate(given, SPEC, between=(start, None), threads=threads), expected)
+            with pytest.raises(Exception, match=r".+"):
+                sl.aggregate(given, SPEC, threads=threads)
     read = [len(batch) for batch in columns_pushed(monkeypatch, pq.ParquetFile(path), (start, None))]
     assert sum(read) == ROWS - 70_000
 
@@ -336,11 +339,38 @@ def test_options_of_a_dataset_are_kept(tmp_path):
     """Its own filter; how it wants to be read."""
     parquet(tmp_path)
     oslo = ds.dataset(tmp_path).filter(pc.field("k") == "oslo")
-    same(sl.aggregate(oslo, SPEC), sl.aggregate(TABLE.filter(pc.field("k") == "oslo"), SPEC))
+    for threads in (1, 2):
+        same(sl.aggregate(oslo, SPEC, threads=threads), sl.aggregate(TABLE.filter(pc.field("k") == "oslo"), SPEC))
     own = ds.dataset(tmp_path, format=ds.ParquetFileFormat(use_buffered_stream=True))
     assert not sources._reads_local_parquet(own)
     assert sources._reads_local_parquet(ds.dataset(tmp_path))
+    assert not sources._is_whole(oslo)
     same(sl.aggregate(own, SPEC))
+
+
+def test_files_whose_columns_are_not_as_the_first_one_has_them(tmp_path):
+    """Their types, whether there are nulls, a column that is missing, or in a folder's name; in another order."""
+    first, second, third, fourth = PARTS
+    nullable = second.schema.set(1, pa.field("k", pa.string(), nullable=False))
+    parts = [first, second.cast(nullable), third.set_column(2, "v", third["v"].cast(pa.decimal128(20))), fourth]
+    schema = first.schema.append(pa.field("none", pa.int8()))
+    parts[3] = fourth.select(["more", "v", "t", "unused", "k"])
+    parquet(tmp_path, parts)
+    found = ds.dataset(tmp_path, schema=schema)
+    for threads in (1, 2):
+        same(sl.aggregate(found, SPEC, threads=threads))
+        none = sl.Spec("t", {"day": sl.tumbling("1d")}, {"n": sl.count("none"), "all": sl.count()})
+        windows = sl.aggregate(found, none, threads=threads)
+        assert (sum(windows["n"].to_pylist()), sum(windows["all"].to_pylist())) == (0, ROWS)
+
+
+def test_chosen_row_groups_of_a_dataset_are_all_that_is_read(tmp_path):
+    parquet(tmp_path, [TABLE])
+    (file,) = ds.dataset(tmp_path).get_fragments()
+    some = ds.FileSystemDataset([file.subset(row_group_ids=[1, 3])], TABLE.schema, ds.ParquetFileFormat())
+    expected = sl.aggregate(pa.concat_tables([TABLE.slice(7000, 7000), TABLE.slice(21_000, 7000)]), SPEC)
+    for threads in (1, 2):
+        same(sl.aggregate(some, SPEC, threads=threads), expected)
 
 
 def test_wide_rows_are_decoded_a_few_at_a_time():
