@@ -68,7 +68,8 @@ def _admit(state: State, cells: Cells, changing: Cells) -> list[Panes]:
     if fires:
         _put_apart(state, cells, BEGIN)
     else:
-        state.store = state.store.going_on(news(plan, cells) if plan.early.tells_runs else cells)
+        by_push = plan.early.tells_runs and not plan.early.run_cuts  # at times any row is news, however they are split
+        state.store = state.store.going_on(news(plan, cells) if by_push else cells)
     if fires or plan.early.cut:
         _put_apart(state, changing, watermark if plan.early.cut else BEGIN)
     elif len(changing):

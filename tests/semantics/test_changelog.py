@@ -237,7 +237,7 @@ def test_a_changelog_is_the_rows_that_are_left(case: int) -> None:
 def test_early_results_are_the_same_for_any_split_and_withheld_where_they_could_not_be(case: int) -> None:
     rng = np.random.default_rng(2000 + case)
     log, asked = Log(rng, 50, 1, 0), questions(rng)
-    windows = {name: window(WINDOWS[name], 1, 0) for name in ("six", "over", "gaps")}
+    windows = {name: window(WINDOWS[name], 1, 0) for name in ("six", "over", "gaps", "all")}
     aggs = {name: built(one) for name, one in asked.items()}
     told = {"on_overflow": "null", "emit": "changes", "trigger": sl.every(2), "watermark": sl.bounded(8)}
     spec = sl.Spec("t", windows, aggs, by=["k"], op="op", allowed_lateness=60, on_unmatched="null", **told)  # type: ignore[arg-type]
@@ -308,6 +308,22 @@ def test_rows_that_cancel_within_a_push_are_no_news_of_a_whole_stream(early: sl.
         ]  # fmt: skip
     left = found(plain_rows(op.flush().windows)[-1:], [], N | MAX)
     assert left == {("w", 1, 1, ()): {"n": 1, "m": 5}}
+
+
+@pytest.mark.parametrize("early", [sl.every(1), sl.on_punctuation("b")], ids=repr)
+@pytest.mark.parametrize("window", [sl.whole(), sl.tumbling(50)], ids=repr)
+def test_rows_that_cancel_are_news_of_a_cut_in_every_split(window: sl.Window, early: sl.Trigger) -> None:
+    spec = sl.Spec("t", {"w": window}, N | MAX, op="op", emit="changes", watermark=sl.bounded(1), trigger=early)
+    seen = []
+    for pushes in (["+1 a 5", "+3 a 7", "-3 a 7", "+9 a 1"], ["+1 a 5", "+3 a 7, -3 a 7", "+9 a 1"]):
+        op, rows = sl.Operator(spec), list[Row]()
+        for text in pushes:
+            given = rows_of(text)
+            marked = pa.array([time < 9 for time in given["t"].to_pylist()])
+            rows += plain_rows(op.push(given.append_column("b", marked)).windows)
+        seen.append([(row["op"], row["n"], row["m"], row["timing"]) for row in rows])
+    assert seen[0] == seen[1]
+    assert [(sign, n) for sign, n, _, _ in seen[0]] == [("+", 1), ("-", 1), ("+", 1)]
 
 
 @pytest.mark.parametrize("early", [sl.each_push(), sl.by_hand()], ids=repr)

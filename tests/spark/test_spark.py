@@ -509,10 +509,12 @@ def test_what_cannot_be_is_refused_where_it_is_asked(
     assert window_aggregate(whole, SPEC, "state", 2).count()
     ahead = dataclasses.replace(SPEC, watermark=sl.bounded("4s", at_most_ahead="1d"))
     full = dataclasses.replace(SPEC, windows={"w": sl.sliding("4s", "2s", full=True)})
+    keeps_state = hasattr(PandasGroupedOpsMixin, "transformWithState")
+    needs = "the state store that .*RocksDBStateStoreProvider'. before" if keeps_state else "transformWithState"
     for spec, given, refused in (
         (SPEC, {"store": "disk"}, "store must be one of 'files', 'spark'; got 'disk'"),
         (SPEC, {"store": "spark", "state": "state"}, "keeps the state in the query's checkpoint: leave state out; got"),
-        (SPEC, {"store": "spark"}, "store='spark' needs the state store that .*RocksDBStateStoreProvider'. before"),
+        (SPEC, {"store": "spark"}, f"store='spark' needs {needs}"),
         (ahead, {"store": "spark"}, "cannot have watermark=.*: readers do not know which rows are too far ahead; give"),
         (full, {"store": "spark"}, r"cannot have windows\['w'\] with full=True: readers do not know where the stream"),
     ):
