@@ -468,6 +468,11 @@ def var(column: str, ddof: int = 1) -> Aggregate:
     ddof
         Degrees of freedom that are taken off the number of values.
 
+    Notes
+    -----
+    Values are read as 64-bit floats. Of whole numbers beyond ``2**53`` this drops the last digits: where these matter,
+    subtract a constant first (``sl.var(sl.col("v") - base)``).
+
     Examples
     --------
     >>> rows = pa.table({"t": [1, 2, 12], "v": [2.5, 4.0, 3.0]})
@@ -487,6 +492,11 @@ def std(column: str, ddof: int = 1) -> Aggregate:
         The column, or an expression; nulls are left out.
     ddof
         Degrees of freedom that are taken off the number of values.
+
+    Notes
+    -----
+    Values are read as 64-bit floats. Of whole numbers beyond ``2**53`` this drops the last digits: where these matter,
+    subtract a constant first (``sl.std(sl.col("v") - base)``).
 
     Examples
     --------
