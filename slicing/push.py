@@ -316,13 +316,14 @@ def _judge(plan: Plan, rows: Rows, h: int) -> tuple[Cells, Mask, int, Rows]:
 
     They are too late for every window that rows decide.
     """
+    own_end = plan.edges.next_live(rows.time, BEGIN)
     level = np.searchsorted(np.array(plan.session_gaps, np.int64), _behind(rows.time, h), "right").astype(np.int64)
     takes = plan.in_session(level)
     if plan.bounds:
-        takes |= plan.edges.holds(plan.edges.next_live(rows.time, BEGIN), h)
+        takes |= plan.edges.holds(own_end, h)
     if plan.idle is not None:
         takes &= level < len(plan.session_gaps)
-    belongs = _in_slices(plan, rows)
+    belongs = _in_slices(plan, own_end)
     takes &= belongs
     if plan.keeps_rows:
         belongs[:] = True
@@ -334,16 +335,16 @@ def _judge(plan: Plan, rows: Rows, h: int) -> tuple[Cells, Mask, int, Rows]:
     return cells, belongs & ~takes, int((~belongs).sum()), some
 
 
-def _in_slices(plan: Plan, rows: Rows) -> Mask:
-    """Which rows are in a window of slices by definition."""
-    if plan.gapless:
-        return np.ones(len(rows), np.bool_)
-    return plan.edges.covers(plan.edges.next_live(rows.time, BEGIN))
+def _in_slices(plan: Plan, own_end: Ints) -> Mask:
+    """Which rows are in a window of slices by definition; ``own_end``: the ends of the slices that they are in."""
+    return np.ones(own_end.size, np.bool_) if plan.gapless else plan.edges.covers(own_end)
 
 
 def belong(plan: Plan, rows: Rows) -> Mask:
     """Which rows are in a window by definition: those of other windows are decided by rows."""
-    return np.ones(len(rows), np.bool_) if plan.keeps_rows else _in_slices(plan, rows)
+    if plan.keeps_rows:
+        return np.ones(len(rows), np.bool_)
+    return _in_slices(plan, plan.edges.next_live(rows.time, BEGIN))
 
 
 # --- admit ------------------------------------------------------------------------------------------------------------

@@ -64,7 +64,7 @@ def _admit(state: State, cells: Cells, changing: Cells) -> list[Panes]:
         if not plan.early.keeps_apart:
             state.store = state.pushed.kept.store()
             return late
-    fires = plan.early.fired_slices.any()
+    fires = bool(plan.early.fired_numbers)
     if fires:
         _put_apart(state, cells, BEGIN)
     else:

@@ -106,12 +106,12 @@ class Early:
 
     @lazy
     def fired_numbers(self) -> list[int]:
-        """Those between edges among these: new rows are kept apart until they are reported."""
+        """The windows between edges that triggers report at the end of pushes: new rows are kept apart until then."""
         return [i for i in self._timed if self.fired[i]]
 
     @lazy
     def fired_slices(self) -> Mask:
-        """The same as a mask."""
+        """The windows of ``fired_numbers``, as a mask of all windows."""
         return self._among(self.fired_numbers)
 
     @lazy
