@@ -27,14 +27,13 @@ from slicing.query.policy import DEFAULT, Policy
 from slicing.query.processing_time import ProcessingTime
 from slicing.query.rollup import over_parts, part_name, spec_of
 from slicing.query.spec import Spec
-from slicing.system.arguments import says_arguments
+from slicing.system.arguments import says_arguments, yes_or_no
 from slicing.system.arrays import Ints
 from slicing.system.frozen_map import FrozenMap
 from slicing.system.progress import counted
 from slicing.system.threads import MOST, cores
 from slicing.times.measure import Measure
 from slicing.windows.bounds import BEGIN, LIMIT
-from slicing.windows.builtin import flag_argument
 
 NEAR = 3  # times as many rows as a piece has may come to the end of a slice
 DENSE = 16  # rows a cell: where there are more, few cells are held, and pieces cost more than they save
@@ -100,7 +99,7 @@ def aggregate(
         swapped = " (the data comes first)" if isinstance(data, Spec) else ""
         raise TypeError(f"aggregate takes the data and, as spec, a sl.Spec; got {type(spec).__name__}{swapped}")
     wide, kind = check_layout(layout, spec), check_returns(returns, data)
-    windows = all_windows(data, spec, threads, between, flag_argument(progress, "progress"))
+    windows = all_windows(data, spec, threads, between, yes_or_no(progress, "progress"))
     return given_back(widened(windows, spec) if wide else windows, kind, data)
 
 

@@ -31,7 +31,7 @@ from slicing.query.spec import Spec
 from slicing.query.triggers import ByHand
 from slicing.query.watermark import Bounded, Moved, Ordered, Punctuated
 from slicing.reducing.batch import Rows
-from slicing.system.arguments import at_least_one, says_arguments
+from slicing.system.arguments import at_least_one, choice, says_arguments
 from slicing.system.heap import keep_freed_memory
 from slicing.system.threads import thread_count
 from slicing.times.measure import plain_moment
@@ -111,8 +111,7 @@ class Operator:
         told |= {"max_bytes": max_bytes, "on_full": on_full}
         if max_bytes is not None:
             at_least_one(max_bytes, "max_bytes", ", or None")
-        if on_full not in ("error", "late"):
-            raise ValueError(f"on_full must be 'error' or 'late'; got {on_full!r}")
+        choice(on_full, "on_full", ("error", "late"))
         if not isinstance(policy, Policy | None):
             raise TypeError(f"policy must be a slicing.query.policy.Policy, or None; got {policy!r}")
         self._policy = (DEFAULT if policy is None else policy).told(**told)
@@ -356,23 +355,27 @@ class Operator:
         ``last_rows`` gives a key its windows once they have ``n`` rows.
         Types none of whose windows could be whole are refused: ``whole``, a ``landmark`` or ``fixed`` from before now.
         """
+        if not isinstance(name, str):
+            raise TypeError(f"add_window: the name of a window must be a string; got {name!r}")
         self._changed({**self.spec.windows, name: window}, name)
 
     def remove_window(self, name: str) -> None:
         """Drop a window type; what is open of it is forgotten."""
-        if name not in self.spec.windows:
-            raise ValueError(f"remove_window: no window is named {name!r}; there are {', '.join(self.spec.windows)}")
+        self._check_named(name, "remove_window")
         if len(self.spec.windows) == 1:
             raise ValueError(f"remove_window: {name!r} is the only window; add another one first")
         self._changed({n: w for n, w in self.spec.windows.items() if n != name})
 
     def complete_from(self, name: str) -> Any:
         """Windows that start here or later (``per_row``: end) are whole; None where all are."""
-        if name not in self.spec.windows:
-            raise ValueError(f"complete_from: no window is named {name!r}; there are {', '.join(self.spec.windows)}")
+        self._check_named(name, "complete_from")
         if self._now is None or self._now.plan.since.get(name, BEGIN) == BEGIN:
             return None
         return self._now.plan.measure.value(self._now.plan.since[name])
+
+    def _check_named(self, name: object, function: str) -> None:
+        if not isinstance(name, str) or name not in self.spec.windows:
+            raise ValueError(f"{function}: no window is named {name!r}; there are {', '.join(self.spec.windows)}")
 
     def _changed(self, windows: dict[str, ContextFreeWindow | RowWindow | Window], added: str | None = None) -> None:
         if self._ended:

@@ -24,7 +24,7 @@ from slicing.cells.lists import Lifting, Lists, Picked, in_order, interleaved, r
 from slicing.columns.arrow_out import array_of
 from slicing.columns.values import DECIMAL, DURATION, FLOAT, NUMERIC, TIME, UNSIGNED, ValueType, word_floats
 from slicing.kernels.strategies import STRATEGIES, Combinations
-from slicing.system.arguments import says_arguments
+from slicing.system.arguments import says_arguments, yes_or_no
 from slicing.system.arrays import Ints
 from slicing.system.user_functions import STATES, Functions, check, digest, lift_takes
 
@@ -216,7 +216,7 @@ def udaf(
         state=_states(name, state),
         identity=_identity(name, identity, _states(name, state)),
         inputs=_inputs(name, inputs),
-        commutative=_flag(name, commutative),
+        commutative=yes_or_no(commutative, f"udaf {name!r}: commutative"),
         digest=digest(*map(_plain, (lift, combine, lower, invert))),
     )
     check(functions)
@@ -266,9 +266,3 @@ def _inputs(name: str, inputs: object) -> tuple[str, ...]:
     if not isinstance(given, list | tuple) or not given:
         raise TypeError(f"udaf {name!r}: inputs must be a list of at least one column; got {inputs!r}")
     return tuple(_column(c, f"each of the inputs of udaf {name!r}") for c in given)
-
-
-def _flag(name: str, commutative: object) -> bool:
-    if not isinstance(commutative, bool):
-        raise TypeError(f"udaf {name!r}: commutative must be True or False; got {commutative!r}")
-    return commutative

@@ -12,6 +12,7 @@ from slicing.columns.dictionaries import some_of
 from slicing.columns.keys import KeyTable
 from slicing.columns.order import inverse
 from slicing.query.spec import Spec
+from slicing.system.arguments import choice
 from slicing.windows.builtin import Window
 from slicing.windows.rows.marked import Frame
 from slicing.windows.rows.per_row import PerRow
@@ -22,9 +23,7 @@ LAYOUTS = ("long", "wide")
 
 def check_layout(layout: object, spec: Spec) -> bool:
     """Whether results are wide; refuses a layout that there is not, or that the spec cannot have."""
-    if layout not in LAYOUTS:
-        raise ValueError(f"layout must be 'long' or 'wide'; got {layout!r}")
-    if layout == "long":
+    if choice(layout, "layout", LAYOUTS) == "long":
         return False
     if spec.emit == "changes":
         raise ValueError("layout='wide' has one row a key and window end, and emit='changes' two; use emit='updates'")

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from slicing.columns.expressions import Derived, as_derived
 from slicing.joins.arguments import SpecOfTwo, chosen, on_columns, pair_of, schemas_of, shown_spans, watermarks_of
 from slicing.query.watermark import Bounded, Watermark
-from slicing.system.arguments import choice, says_arguments
+from slicing.system.arguments import choice, says_arguments, yes_or_no
 from slicing.times.durations import Duration, amount, check_alike, parse_span
 from slicing.windows.builtin import Calendar, Tumbling
 
@@ -131,9 +131,7 @@ class JoinSpec(SpecOfTwo):
         put("progress", choice(progress, "progress", ("each", "least")))
         put("event_time", None if event_time is None else choice(event_time, "event_time", EVENT_TIMES))
         put("closed", choice(closed, "closed", CLOSED))
-        if not isinstance(nulls_equal, bool):
-            raise TypeError(f"nulls_equal must be True or False; got {nulls_equal!r}")
-        put("nulls_equal", nulls_equal)
+        put("nulls_equal", yes_or_no(nulls_equal, "nulls_equal"))
         if not isinstance(suffix, str):
             raise TypeError(f"suffix must be a string; got {suffix!r}")
         put("suffix", suffix)

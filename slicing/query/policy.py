@@ -91,7 +91,7 @@ class Policy:
 
     def told(self, **arguments: Any) -> Policy:
         """This one, with those of an operator's arguments that are not what they would be anyway."""
-        others = [(name, value) for name, value in arguments.items() if value != getattr(Policy, name)]
+        others = [(name, value) for name, value in arguments.items() if value is not getattr(Policy, name)]
         try:
             return _but(self, tuple(others)) if others else self
         except TypeError:  # what has no hash is refused by name later

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
-from slicing.system.arguments import says_arguments
+from slicing.system.arguments import choice, says_arguments
 from slicing.times.durations import Duration, parse_span, shown
 
 Span = Duration | int
@@ -288,9 +288,7 @@ def after_count(n: int, times: int | None = None, order: str = "time") -> Trigge
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < 1 << 62:
             allowed = " or None" if name == "times" else ""
             raise ValueError(f"after_count's {name} must be a whole number of at least 1{allowed}; got {value!r}")
-    if order not in ("time", "arrival"):
-        raise ValueError(f"after_count's order must be 'time' or 'arrival'; got {order!r}")
-    return AfterCount(n, times, order)
+    return AfterCount(n, times, choice(order, "after_count's order", ("time", "arrival")))
 
 
 def each_push() -> Trigger:

@@ -12,9 +12,15 @@ T = TypeVar("T")
 
 def choice(value: object, argument: str, allowed: Sequence[str]) -> str:
     """One of the values that an argument may have."""
-    if value not in allowed:
+    if not isinstance(value, str) or value not in allowed:
         raise ValueError(f"{argument} must be one of {', '.join(map(repr, allowed))}; got {value!r}")
-    assert isinstance(value, str)
+    return value
+
+
+def yes_or_no(value: object, argument: str) -> bool:
+    """Yes or no."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{argument} must be True or False; got {value!r}")
     return value
 
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from slicing.system.arguments import says_arguments
+from slicing.system.arguments import says_arguments, yes_or_no
 from slicing.system.arrays import Ints
 from slicing.times.calendars import UTC_NAMES, CalendarEdges, calendar_unit, check_zone, clock_step, steady_step
 from slicing.times.durations import SECOND, Duration, amount, parse_span, shown
@@ -202,7 +202,7 @@ def tumbling(size: object, offset: object = 0, *, fill: bool = False, full: bool
     >>> sl.tumbling("1w", offset="4d")  # weeks from Monday, of UTC
     sl.tumbling('7d', offset='4d')
     """
-    arguments = parse_span(offset, "offset"), flag_argument(fill, "fill"), flag_argument(full, "full")
+    arguments = parse_span(offset, "offset"), yes_or_no(fill, "fill"), yes_or_no(full, "full")
     return Tumbling(_positive(size, "size"), *arguments)
 
 
@@ -236,7 +236,7 @@ def sliding(size: object, every: object, offset: object = 0, *, fill: bool = Fal
     """
     size, every = _positive(size, "size"), _positive(every, "every")
     _same_kind(size, every)
-    arguments = parse_span(offset, "offset"), flag_argument(fill, "fill"), flag_argument(full, "full")
+    arguments = parse_span(offset, "offset"), yes_or_no(fill, "fill"), yes_or_no(full, "full")
     return Sliding(size, every, *arguments)
 
 
@@ -264,7 +264,7 @@ def cumulate(size: object, every: object, offset: object = 0, *, fill: bool = Fa
     _same_kind(size, every)
     if amount(size) % amount(every):
         raise ValueError(f"cumulate's size must be a whole multiple of every; got size={size}, every={every}")
-    return Cumulate(size, every, parse_span(offset, "offset"), flag_argument(fill, "fill"))
+    return Cumulate(size, every, parse_span(offset, "offset"), yes_or_no(fill, "fill"))
 
 
 @says_arguments
@@ -343,9 +343,9 @@ def calendar(unit: str, tz: str = "UTC", *, fill: bool = False, local: bool = Fa
     """
     unit = calendar_unit(unit)
     check_zone(tz)
-    if flag_argument(local, "local") and tz not in UTC_NAMES:
+    if yes_or_no(local, "local") and tz not in UTC_NAMES:
         raise ValueError(f"calendar takes tz= (for times with a zone) or local=True, not both; got tz={tz!r}")
-    return Calendar(unit, tz, flag_argument(fill, "fill"), local)
+    return Calendar(unit, tz, yes_or_no(fill, "fill"), local)
 
 
 @says_arguments
@@ -389,12 +389,6 @@ def _point(value: object, argument: str) -> object:
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
         return int(value)
     Measure.of(pa.timestamp("ns", "UTC"), "time").moment_ns(value, argument)  # refuses what is no moment at all
-    return value
-
-
-def flag_argument(value: object, argument: str) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError(f"{argument} must be True or False; got {value!r}")
     return value
 
 

@@ -116,7 +116,7 @@ def test_rows_without_a_time_keep_their_reason() -> None:
     [
         ({"max_bytes": 0}, "max_bytes must be a whole number of at least 1, or None; got 0"),
         ({"max_bytes": 1.5}, r"max_bytes must be a whole number of at least 1, or None; got 1.5"),
-        ({"max_bytes": 1, "on_full": "drop"}, "on_full must be 'error' or 'late'; got 'drop'"),
+        ({"max_bytes": 1, "on_full": "drop"}, "on_full must be one of 'error', 'late'; got 'drop'"),
     ],
 )
 def test_wrong_bounds_are_refused(told: dict[str, Any], what: str) -> None:

@@ -158,7 +158,7 @@ WHEN_BUILT = {
     "sl.after_share(1.0)": ("ValueError: after_share's share must be a number between 0 and 1, such as 0.5; got 1.0"),
     "sl.after_count(0)": "ValueError: after_count's n must be a whole number of at least 1; got 0",
     "sl.after_count(2, times=0)": "ValueError: after_count's times must be a whole number of at least 1 or None; got 0",
-    "sl.after_count(2, order='time ')": "ValueError: after_count's order must be 'time' or 'arrival'; got 'time '",
+    "sl.after_count(2, order='time ')": "ValueError: after_count's order must be one of 'time', 'arrival'; got 'time '",
     "sl.on_punctuation(3)": "TypeError: on_punctuation's column must be the name of a boolean column; got 3",
     "sl.every_processing_time(5)": (
         "TypeError: every_processing_time's span is time of the clock, a duration such as '10s'; got 5"
@@ -193,7 +193,15 @@ WHEN_BUILT = {
     "sl.top_k('v', 2**63)": "ValueError: top_k's k must be a whole number below 2**62; got ...",
     "sl.explain(spec(), 5)": "TypeError: explain's schema must be a pyarrow Schema ... or None; got int",
     "sl.rows(5, True)": "ValueError: rows' every must be a whole number of rows, at least 1; got True",
-    "sl.rows(5, order='rank')": "ValueError: the order of rows must be 'time' or 'arrival'; got 'rank'",
+    "sl.rows(5, order=np.array(['time', 'arrival']))": (
+        "ValueError: the order of rows must be one of 'time', 'arrival'; got array(['time', 'arrival'], dtype='<U7')"
+    ),
+    "sl.Operator(spec()).add_window(['x'], sl.tumbling(3))": (
+        "TypeError: add_window: the name of a window must be a string; got ['x']"
+    ),
+    "sl.Operator(spec()).remove_window(['w'])": "ValueError: remove_window: no window is named ['w']; there are w",
+    "sl.Operator(spec(), combine=np.arange(2))": "ValueError: combine must be ...; got array([0, 1])",
+    "sl.rows(5, order='rank')": "ValueError: the order of rows must be one of 'time', 'arrival'; got 'rank'",
     "sl.rows(5, per_key=1)": "TypeError: per_key must be True or False; got 1",
     "sl.rows(5, partial=None)": "TypeError: partial must be True or False; got None",
     "sl.avg": "AttributeError: module 'slicing' has no attribute 'avg'; did you mean sl.mean?",
@@ -212,7 +220,7 @@ WHEN_BUILT = {
     "sl.frame('a', None)": "TypeError: frame's leave must be the name of a boolean column, or an expression; got None",
     "sl.per_row(0)": "ValueError: per_row's range must be a positive duration ... whole number; got 0",
     "sl.per_row(5, every=0)": "ValueError: per_row's every must be a whole number of rows, at least 1; got 0",
-    "sl.per_row(5, order=None)": "ValueError: the order of per_row must be 'time' or 'arrival'; got None",
+    "sl.per_row(5, order=None)": "ValueError: the order of per_row must be one of 'time', 'arrival'; got None",
     "sl.per_row()": "TypeError: per_row takes a range, or before and after in its place; got neither",
     "sl.per_row(5, after=2)": (
         "TypeError: per_row takes a range, or before and after in its place; got range=5, before=None, after=2"

@@ -87,7 +87,7 @@ def test_updates_are_of_the_windows_that_changed():
 
 
 REFUSED = {
-    "dict(layout='tall')": "layout must be 'long' or 'wide'; got 'tall'",
+    "dict(layout='tall')": "layout must be one of 'long', 'wide'; got 'tall'",
     "dict(windows={'r': sl.rows(3)})": (
         "layout='wide' has one row a key and window end, and several of sl.rows(3, every=3) (windows['r']) may end "
         "together; use layout='long', or sl.attach"

@@ -326,7 +326,7 @@ def test_results_may_be_wide(spark: SparkSession, tmp_path: Path) -> None:
     folder = write(tmp_path / "in", [*tables, closing(0), closing(1)])
     run(window_aggregate(stream(spark, folder), spec, str(tmp_path / "state"), 2, layout="wide"), tmp_path)
     assert [row for row in written(spark, tmp_path) if row["k"] != "end"] == expected
-    with pytest.raises(ValueError, match="layout must be 'long' or 'wide'; got 'broad'"):
+    with pytest.raises(ValueError, match="layout must be one of 'long', 'wide'; got 'broad'"):
         window_aggregate(batch, spec, layout="broad")
 
 

@@ -14,7 +14,7 @@ from slicing.aggregates.aggregate import Formula
 from slicing.joins.arguments import SpecOfTwo, chosen, on_columns, pair_of, schemas_of, shown_spans, watermarks_of
 from slicing.query.spec import stable
 from slicing.query.watermark import Bounded, Watermark
-from slicing.system.arguments import choice, says_arguments
+from slicing.system.arguments import choice, says_arguments, yes_or_no
 from slicing.system.frozen_map import FrozenMap
 from slicing.times.durations import Duration, amount, check_alike, parse_span
 
@@ -116,9 +116,7 @@ class FeatureSpec(SpecOfTwo):
         put("closed", choice(closed, "closed", ("left", "right")))
         put("delay", _delay(delay))
         put("tail", _tails(tail, self.ranges))
-        if not isinstance(wait, bool):
-            raise TypeError(f"wait must be True or False; got {wait!r}")
-        put("wait", wait)
+        put("wait", yes_or_no(wait, "wait"))
         put("watermark", watermarks_of(watermark, "features"))
         put("idle", None if idle is None else parse_span(idle, "idle", positive=True))
         if sequence is not None and (not isinstance(sequence, str) or not sequence):

@@ -10,10 +10,10 @@ import pyarrow.compute as pc
 
 from slicing.columns.order import changes
 from slicing.kernels.rows import alike, frames
-from slicing.system.arguments import says_arguments
+from slicing.system.arguments import says_arguments, yes_or_no
 from slicing.system.arrays import Ints, Mask
 from slicing.windows.bounds import BEGIN, FOREVER
-from slicing.windows.builtin import Window, flag_argument
+from slicing.windows.builtin import Window
 from slicing.windows.decide import Context
 from slicing.windows.rows.bound_rows import BoundRows, Cuts, Fresh, OnAxis
 from slicing.windows.rows.row_table import SINCE
@@ -60,7 +60,7 @@ def punctuation(column: str | pc.Expression, *, per_key: bool = True) -> Punctua
     >>> sl.aggregate(rows, spec).select(["window_start", "window_end", "n"]).to_pylist()
     [{'window_start': 1, 'window_end': 3, 'n': 2}, {'window_start': 3, 'window_end': 4, 'n': 2}]
     """
-    return Punctuation(flag_column(column, "punctuation's column"), flag_argument(per_key, "per_key"))
+    return Punctuation(flag_column(column, "punctuation's column"), yes_or_no(per_key, "per_key"))
 
 
 class BoundPunctuation(BoundRows):
@@ -200,7 +200,7 @@ def frame(enter: str | pc.Expression, leave: str | pc.Expression, *, partial: bo
     [{'window_start': 2, 'window_end': 4, 'n': 3}]
     """
     columns = flag_column(enter, "frame's enter"), flag_column(leave, "frame's leave")
-    return Frame(*columns, flag_argument(partial, "partial"))
+    return Frame(*columns, yes_or_no(partial, "partial"))
 
 
 class BoundFrame(BoundRows):

@@ -18,7 +18,7 @@ from slicing.windows.builtin import Window
 from slicing.windows.rows.bound_rows import BoundRows
 from slicing.windows.rows.row_table import OF_KEY, RANK
 from slicing.windows.rows.row_view import Found, View
-from slicing.windows.rows.row_windows import Binding, RowWindow, order_argument, whole_number
+from slicing.windows.rows.row_windows import ORDERS, Binding, RowWindow, whole_number
 
 Span = Duration | int
 
@@ -130,7 +130,7 @@ def per_row(
     return PerRow(
         None if range is None else parse_span(range, "per_row's range", positive=True),
         whole_number(every, "per_row's every"),
-        order_argument(order, "per_row"),
+        choice(order, "the order of per_row", ORDERS),
         spans["delay"] or 0,
         spans["before"],
         spans["after"],

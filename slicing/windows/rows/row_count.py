@@ -9,15 +9,15 @@ from typing import ClassVar, TypeVar
 import numpy as np
 
 from slicing.kernels.rows import counted, cuts_by_rank
-from slicing.system.arguments import says_arguments
+from slicing.system.arguments import choice, says_arguments, yes_or_no
 from slicing.system.arrays import Ints, Mask
 from slicing.windows.bounds import BEGIN, FOREVER, LONGEST
-from slicing.windows.builtin import Window, flag_argument
+from slicing.windows.builtin import Window
 from slicing.windows.decide import Context
 from slicing.windows.rows.bound_rows import BoundRows, Cuts, Fresh, OnAxis
 from slicing.windows.rows.row_table import OF_ALL, OF_KEY, PLACE, RANK, SINCE
 from slicing.windows.rows.row_view import Found, View
-from slicing.windows.rows.row_windows import Binding, RowWindow, by_group, nothing, order_argument, whole_number
+from slicing.windows.rows.row_windows import ORDERS, Binding, RowWindow, by_group, nothing, whole_number
 
 Made = TypeVar("Made")
 
@@ -71,9 +71,9 @@ def rows(
     return RowCount(
         n,
         n if every is None else whole_number(every, "rows' every"),
-        order_argument(order, "rows"),
-        flag_argument(per_key, "per_key"),
-        flag_argument(partial, "partial"),
+        choice(order, "the order of rows", ORDERS),
+        yes_or_no(per_key, "per_key"),
+        yes_or_no(partial, "partial"),
     )
 
 
