@@ -146,19 +146,20 @@ def _in_turn(operator: Operator, held: Sequence[pa.RecordBatch], rows: int) -> l
     rows kept for windows of 1000, 20 % of them late: 14 -> 34 M rows/s; in order by 1000 keys, windows of 100: 8 -> 27.
     """
     if _may_pay(operator, held[0].slice(0, FIRST_ROWS)):
-        pieces = list(_pieces(Plan.of(operator.spec, held[0].schema, policy=operator._policy), held, rows))
-        operator.push(pieces[0])
-        state = operator._state
-        assert state is not None
-        pays = state.plan.keeps_rows or _many_results(state, pieces[0].num_rows)
-        until = _least_to_come(state.plan, pieces) if pays else None
+        plan = Plan.of(operator.spec, held[0].schema, policy=operator._policy)
+        pieces = list(_pieces(plan, held, rows))
+        until = _least_to_come(plan, pieces)
         if until is not None:
-            closed = [operator._advance(int(until[0])).windows]
-            for piece, upto in zip(pieces[1:], until[1:], strict=True):
-                operator._upto = int(upto)
-                closed.append(operator.push(piece).windows)
-            return closed
-        held = [held[0].slice(pieces[0].num_rows), *held[1:]]
+            operator.push(pieces[0])
+            state = operator._state
+            assert state is not None
+            if plan.keeps_rows or _many_results(state, pieces[0].num_rows):
+                closed = [operator._advance(int(until[0])).windows]
+                for piece, upto in zip(pieces[1:], until[1:], strict=True):
+                    operator._upto = int(upto)
+                    closed.append(operator.push(piece).windows)
+                return closed
+            held = [held[0].slice(pieces[0].num_rows), *held[1:]]
     for batch in held:
         operator.push(batch)
     return []
@@ -225,7 +226,8 @@ def _times(plan: Plan, piece: pa.RecordBatch) -> Ints | None:
 
 
 def _least_to_come(plan: Plan, pieces: Sequence[pa.RecordBatch]) -> Ints | None:
-    """What no row after each piece comes before; None where rows are in no order."""
+    """What no row after each piece comes before; None where rows are in no order, or most pieces end no slice: cells of
+    a slice are then merged with those of the next piece, again and again (1 M keys: 7 -> 15 M rows/s without)."""
     low, high = np.full((2, len(pieces) + 1), LIMIT)
     for i, piece in enumerate(pieces):
         times = _times(plan, piece)
@@ -233,9 +235,16 @@ def _least_to_come(plan: Plan, pieces: Sequence[pa.RecordBatch]) -> Ints | None:
             return None
         if times.size:
             low[i], high[i] = times.min(), times.max()
-    to_come = np.minimum.accumulate(low[::-1])[::-1][1:]
-    near = to_come[1:] >= high[:-2]  # no further behind than the piece before
-    return to_come if 2 * np.count_nonzero(near) >= near.size else None
+    to_come = np.minimum.accumulate(low[::-1])[::-1]
+    near = to_come[2:] >= high[:-2]  # no further behind than the piece before
+    if 2 * np.count_nonzero(near) < near.size:
+        return None
+    begun = to_come[to_come < LIMIT]
+    if plan.keeps_slices and begun.size:
+        over = plan.edges.next_live(begun[:-1], BEGIN) <= begun[1:]
+        if 2 * np.count_nonzero(over) < over.size:
+            return None
+    return to_come[1:]
 
 
 def _time_of(spec: Spec) -> str:

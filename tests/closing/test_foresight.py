@@ -135,6 +135,9 @@ def test_what_is_over_is_given_out():
     assert in_pieces(rows(0, 300_000), spec)["n"].num_chunks > 10
     assert in_pieces(rows(0, 10**9), spec)["n"].num_chunks == 1  # in no order
     assert in_pieces(rows(0, 0), sl.Spec("t", {"w": sl.tumbling("1h")}, AGGS))["n"].num_chunks == 1  # few results
+    minutes, many_keys = sl.Spec("t", {"w": sl.tumbling("1m")}, AGGS, by="k"), rows(0, 0, keys=ROWS)
+    assert in_pieces(many_keys, minutes)["n"].num_chunks == 1  # slices of many pieces
+    assert in_pieces(many_keys, minutes).equals(at_once(many_keys, minutes))
 
 
 @pytest.mark.parametrize(
