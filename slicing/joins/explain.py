@@ -98,7 +98,7 @@ def _right_kept(plan: JoinPlan, reads_right: bool) -> str:
     else:
         until = f"until the left watermark > {spec.time[1]}{moved(plan, within.before)}{waiting}"
     if spec.match == "last" and reads_right:
-        return f"{until}, or until a later row of its key is near enough to every left row waiting or still to come"
+        return f"{until}, or until a later row of its key is near enough to every left row of it, waiting or to come"
     return until
 
 

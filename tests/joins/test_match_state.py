@@ -1,0 +1,109 @@
+"""What is kept of the right side with ``match="last"``: not a row that a left row may still choose leaves, not one that
+later rows of its key stand before stays."""
+
+from __future__ import annotations
+
+import os
+
+import pyarrow as pa
+import pytest
+from naive import Row
+from test_join_random import Both, Case, walked
+
+import slicing as sl
+
+CASES = int(os.environ.get("SLICING_CASES", 300))
+
+
+def times_of_choice(both: Both, right: Row, mark: int | None) -> list[int]:
+    """Times of left rows of the key that may still choose: those that wait, and of all from the mark on one between
+    each two at which a right row comes into reach, or leaves it."""
+    model, key = both.model, right.key
+    turns = [r.time - model.after for r in model.rows[1] if r.key == key and model.after is not None]
+    turns += [r.time + model.before + 1 for r in model.rows[1] if r.key == key and model.before is not None]
+    turns.append(min(turns, default=0) - 1)
+    mark = turns[-1] if mark is None else mark
+    return [r.time for r in model.rows[0] if not r.left and r.key == key] + [max(mark, turn) for turn in turns]
+
+
+def check_chosen_by_nobody(both: Both) -> None:
+    model = both.model
+    for right in model.rows[1]:
+        if not right.left or (right.key is None and not model.nulls_equal):
+            continue
+        for time in times_of_choice(both, right, model.mark(0, right.key)):
+            best = model.best(Row(0, time, right.key, 0, -1, 0))
+            assert best is not right, f"{right} has left, and a left row at {time} would choose it"
+
+
+@pytest.mark.parametrize("part", range(3))
+def test_no_left_row_would_choose_a_row_that_has_left(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tried with every time that a left row may still have, at each step at which the operator keeps as many rows."""
+    checked = Both.check
+
+    def check(both: Both, out: sl.JoinOutput, expected: list) -> None:
+        checked(both, out, expected)
+        check_chosen_by_nobody(both)
+
+    monkeypatch.setattr(Both, "check", check)
+    for seed in range(20_000 + part, 20_000 + CASES, 3):
+        case = Case(seed)
+        if case.match == "last":
+            try:
+                walked(case)
+            except Exception as error:
+                raise AssertionError(f"seed {seed}: {case.spec()}") from error
+
+
+def rows(key: str, *times: int) -> pa.Table:
+    return pa.table({"k": pa.array([key] * len(times), pa.string()), "t": pa.array(times, pa.int64())})
+
+
+def operator(sequence: str | None = None) -> sl.JoinOperator:
+    marks = sl.manual(), sl.manual()
+    return sl.JoinOperator(sl.JoinSpec("k", "t", (None, 0), match="last", watermark=marks, sequence=sequence))
+
+
+def test_of_rows_of_one_time_the_last_is_kept() -> None:
+    """The last by (time, sequence, arrival) is the one that left rows choose; the others would never leave."""
+    op = operator()
+    op.push_left(rows("a"))
+    op.push_right(rows("a", 5, 5, 5))
+    assert op.advance(left=5).stats.held == 1
+    assert op.push_right(rows("a", 5)).stats.held == 1, "a later one of the same time"
+
+
+def test_of_rows_of_one_time_the_largest_sequence_is_kept() -> None:
+    op = operator(sequence="s")
+    op.push_left(rows("a"))
+    op.push_right(rows("a", 5, 5).append_column("s", pa.array([2, 1])))
+    op.advance(left=5)
+    assert op.push_left(rows("a", 7)).stats.held == 2
+    assert op.advance(right=8).rows["s"].to_pylist() == [2]
+
+
+def test_a_waiting_row_of_another_key_keeps_nothing() -> None:
+    op = operator()
+    op.push_left(rows("b", 1))
+    op.push_right(rows("a", 2, 3, 4))
+    assert op.advance(left=4).stats.held == 2, "the left row, and the last of the other key"
+    assert op.push_left(rows("a", 4)).stats.held == 3
+
+
+def test_a_waiting_row_that_reaches_two_keeps_the_later_one() -> None:
+    """It can choose one only: the earlier one is of no use to it, nor to rows still to come."""
+    op = operator()
+    op.push_right(rows("a", 2, 3))
+    op.push_left(rows("a", 3))
+    assert op.advance(left=9).stats.held == 2
+    out = op.advance(right=9)
+    assert out.rows["t_right"].to_pylist() == [3] and out.stats.held == 1
+
+
+def test_a_waiting_row_keeps_what_comes_before_a_row_it_does_not_reach() -> None:
+    op = operator()
+    op.push_right(rows("a", 2, 6))
+    op.push_left(rows("a", 3))
+    assert op.advance(left=9).stats.held == 3, "3 takes 2, rows from 9 on take 6"
+    out = op.advance(right=4)
+    assert out.rows["t_right"].to_pylist() == [2] and out.stats.held == 1
