@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -44,6 +44,7 @@ from slicing.storage.store import Store
 from slicing.system.bundles import bundled, table_bytes, table_of, unbundled
 from slicing.windows.rows.row_windows import RowWindow
 
+_NO_PROGRESS = Progress()
 COUNTS = ("rows", "windowed", "late", "outside", "null_time", "ahead")
 
 
@@ -234,6 +235,7 @@ def packed(parts: Parts, count: int) -> list[bytes]:
 
 
 _SECTIONS = ("words", "cells", "changing", "late", "rows")
+_SOME = [tuple(name for at, name in enumerate(_SECTIONS) if which & 1 << at) for which in range(1 << len(_SECTIONS))]
 # Nothing, which begins no JSON; which sections; which times are known; the mark of the columns' types; these times.
 _PLAIN = struct.Struct("<BBBIqqq")
 
@@ -251,15 +253,26 @@ def _header(parts: Parts, names: tuple[str, ...], counts: dict[str, int] | None 
     return json.dumps(told | ({} if counts is None else {"counts": counts})).encode()
 
 
-def _told(header: memoryview) -> dict[str, Any]:
+class _Told(NamedTuple):
+    """What a header says of one reader."""
+
+    sections: Sequence[str]
+    progress: Progress
+    newest: int | None
+    oldest: int | None
+    mark: int
+    types: Mapping[str, str] | None = None
+    counts: Mapping[str, int] | None = None
+
+
+def _told(header: memoryview) -> _Told:
     """What ``_header`` has written."""
     if header[0]:
-        return dict(json.loads(bytes(header)))
-    _, which, known, mark, *times = _PLAIN.unpack(header)
-    largest, newest, oldest = (time if known & 1 << at else None for at, time in enumerate(times))
-    names = [name for at, name in enumerate(_SECTIONS) if which & 1 << at]
-    told: dict[str, Any] = {"progress": {"largest": largest, "sources": []}, "newest": newest, "oldest": oldest}
-    return told | {"sections": names, "types": None, "mark": mark}
+        told = json.loads(bytes(header))
+        return _Told(progress=Progress.from_json(told.pop("progress")), **told)
+    _, which, known, mark, largest, newest, oldest = _PLAIN.unpack(header)
+    progress = Progress(largest) if known & 1 else _NO_PROGRESS
+    return _Told(_SOME[which], progress, newest if known & 2 else None, oldest if known & 4 else None, mark)
 
 
 def _snapshots(state: State, count: int) -> list[bytes]:
@@ -289,27 +302,27 @@ def _by_key(state: State, rows: pa.Table, count: int) -> list[pa.Table]:
 class _Arrived:
     """One process's partial slices, as they came."""
 
-    header: dict[str, Any]
+    told: _Told
     sections: dict[str, Any]
 
 
 def _unpacked(state: State, blob: bytes) -> _Arrived:
     found = unbundled(blob)
-    header = _told(found[0])
+    told = _told(found[0])
     sections: dict[str, Any] = {}
-    for name, section in zip(header["sections"], found[1:], strict=True):
+    for name, section in zip(told.sections, found[1:], strict=True):
         if name in ("late", "rows"):
             rows = sections[name] = table_of(section)
             state.plan.columns.check(rows.schema)
         elif name == "words":
-            state.plan.columns.check_told(header["types"], header["mark"])
+            state.plan.columns.check_told(told.types, told.mark)
             sections[name] = section
         else:
             part, _, _ = snapshot.read(state.plan.spec, section, state)
             assert part is not None
             state.plan.columns.check(part.given)
             sections[name] = part
-    return _Arrived(header, sections)
+    return _Arrived(told, sections)
 
 
 # --- the reduce side --------------------------------------------------------------------------------------------------
@@ -326,13 +339,14 @@ def admit(operator: Operator, blobs: Iterable[bytes], prompt: bool = True, quiet
     state = state_of(operator).draft()
     plan, arrived = state.plan, [_unpacked(state, blob) for blob in sorted(blobs)]
     reached = reached_by(state)
-    for a in arrived:
-        progress = Progress.from_json(a.header["progress"])
+    told = [a.told for a in arrived]
+    for progress in _joined(told):
         state.progress = plan.spec.watermark.joined(state.progress, progress, plan.measure)
     if prompt:
         reached = reached_by(state)
     state, new, late = _merged(state, arrived)
-    counts = {name: sum(a.header.get("counts", {}).get(name, 0) for a in arrived) for name in COUNTS}
+    counted = [one.counts for one in told if one.counts is not None]
+    counts = {name: sum(counts[name] for counts in counted) for name in COUNTS}
     tables = [a.sections["rows"] for a in arrived if "rows" in a.sections]
     if tables or plan.asks_rows:
         given = _in_one_order(state, tables) if plan.asks_rows else one_batch(pa.concat_tables(tables))
@@ -348,10 +362,16 @@ def admit(operator: Operator, blobs: Iterable[bytes], prompt: bool = True, quiet
     if plan.early.fires:
         change = flow.fire(state, change, at_push=True)
     state.store = state.store.settled()
-    state.newest = latest([state.newest, *(a.header["newest"] for a in arrived)])
-    state.oldest = earliest([state.oldest, *(a.header["oldest"] for a in arrived)])
+    state.newest = latest([state.newest, *(one.newest for one in told)])
+    state.oldest = earliest([state.oldest, *(one.oldest for one in told)])
     out = flow.output(state, answers, change, pa.concat_tables(late) if late else None, counts)
     return operator._commit(flow.Pushed(state, out))
+
+
+def _joined(told: Sequence[_Told]) -> list[Progress]:
+    """What the readers say of progress; those that know no sources say it together."""
+    by_source = [one.progress for one in told if one.progress.sources]
+    return [*by_source, Progress(latest([one.progress.largest for one in told]))]
 
 
 def _merged(state: State, arrived: list[_Arrived]) -> tuple[State, Arrivals, list[pa.Table]]:
