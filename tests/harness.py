@@ -574,6 +574,12 @@ def share(percent: int) -> Callable:
     return decorate
 
 
+def seeds(percent: int, total: int) -> range:
+    """Numbers of the cases of a test: its part of all those of its file, and others when a seed is given."""
+    first = int(SEED or 0)
+    return range(first, first + max(total * percent // 100, 1))
+
+
 # --- the properties -----------------------------------------------------------------------------------------
 
 

@@ -37,12 +37,14 @@ class Places:
         return found
 
     def push(self, data: pa.RecordBatch) -> list[Any]:
-        outs = []
-        for place, blobs in enumerate(self.blobs(data)):
-            other = sl.Operator.restore(self.spec, self.operators[place].snapshot())
-            outs.append(admit(self.operators[place], blobs, self.prompt))
-            admit(other, self.chance.sample(blobs, len(blobs)), self.prompt)
-            assert self.operators[place].snapshot() == other.snapshot()
+        """What each place gives; at one of them, another each time, it is admitted a second time from a snapshot."""
+        received, outs = self.blobs(data), []
+        again = self.chance.randrange(len(received))
+        other = sl.Operator.restore(self.spec, self.operators[again].snapshot())
+        for operator, blobs in zip(self.operators, received, strict=True):
+            outs.append(admit(operator, blobs, self.prompt))
+        admit(other, self.chance.sample(received[again], len(received[again])), self.prompt)
+        assert self.operators[again].snapshot() == other.snapshot()
         return outs
 
     @property

@@ -62,7 +62,7 @@ class Lists:
 
     def grouped(self, members: Ints, bounds: Ints, keys: int, fuse: int) -> Lists:
         """The lists of ``members[bounds[g] : bounds[g + 1]]`` as one, for each g."""
-        at, most = np.empty(bounds.size, np.int64), int(np.diff(self.at)[members].sum())
+        at, most = np.empty(bounds.size, np.int64), int((self.at[members + 1] - self.at[members]).sum())
         items = np.empty((most, self.items.shape[1]), np.int64)
         n = k.merge_lists(members, bounds, self.at, self.items, np.int64(keys), np.int64(fuse), at, items)
         return Lists(at, items if n == most else items[:n].copy())
@@ -329,14 +329,14 @@ def _sorted_within(values: Ints, start: Ints) -> Ints:
     values, size = values.copy(), np.diff(start)
     for c in np.flatnonzero(size > SORTED_ALONE):  # each takes longer than its turn of this loop
         values[start[c] : start[c + 1]].sort()
-    width = np.frexp(np.maximum(size - 1, 0).astype(np.float64))[1]  # bits
-    for bits in range(1, SORTED_ALONE.bit_length()):
-        chosen = np.flatnonzero((width == bits) & (size > 1) & (size <= SORTED_ALONE))
-        if chosen.size:
-            matrix = np.empty((chosen.size, 1 << bits), np.int64)
-            k.spread(values, start[chosen], size[chosen], matrix)
-            matrix.sort(axis=1)
-            k.gathered(matrix, start[chosen], size[chosen], values)
+    several = np.flatnonzero((size > 1) & (size <= SORTED_ALONE))
+    width = np.frexp((size[several] - 1).astype(np.float64))[1]  # bits
+    for bits in np.flatnonzero(np.bincount(width)):
+        chosen = several[width == bits]
+        matrix = np.empty((chosen.size, 1 << bits), np.int64)
+        k.spread(values, start[chosen], size[chosen], matrix)
+        matrix.sort(axis=1)
+        k.gathered(matrix, start[chosen], size[chosen], values)
     return values
 
 

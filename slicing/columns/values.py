@@ -314,19 +314,34 @@ def ranks(arrays: list[pa.Array], pool: pa.Array, used: Ints) -> tuple[list[Ints
     """
     if pa.types.is_nested(pool.type):
         return _places(arrays, pool, used)
-    kept = pool.take(array_of(used))
     encoded = [a.dictionary_encode() if not pa.types.is_dictionary(a.type) else a for a in arrays]
-    fresh = [e.dictionary.cast(pool.type) for e in encoded]
+    fresh = [e.dictionary if e.dictionary.type == pool.type else e.dictionary.cast(pool.type) for e in encoded]
+    if used.size == len(pool):
+        known = [_if_known(e, values, pool) for e, values in zip(encoded, fresh, strict=True)]
+        told = [at for at in known if at is not None]
+        if len(told) == len(known):
+            return told, pool, used
+    kept = pool.take(array_of(used))
     merged = pc.unique(pa.concat_arrays([kept, *fresh])).drop_null()
     merged = merged.take(pc.sort_indices(merged))
     moved = np.full(len(pool), -1, np.int64)
     moved[used] = _positions(kept, merged)
-    found = []
-    for e, values in zip(encoded, fresh, strict=True):
-        at = _positions(values, merged)
-        codes = e.indices.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-        found.append(at[codes] if at.size else np.zeros(len(e), np.int64))
+    found = [_placed(e, _positions(values, merged)) for e, values in zip(encoded, fresh, strict=True)]
     return found, merged, moved
+
+
+def _if_known(column: pa.DictionaryArray, values: pa.Array, pool: pa.Array) -> Ints | None:
+    """The ranks of a column none of whose values is new, so that no rank moves: the pool is not sorted again (50,000
+    words in it and 1000 rows in a push: 13 -> 2.5 ms; 10 words: 0.29 -> 0.07)."""
+    at = pc.index_in(values, value_set=pool)
+    if at.null_count > values.null_count:
+        return None
+    return _placed(column, at.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64))
+
+
+def _placed(column: pa.DictionaryArray, at: Ints) -> Ints:
+    codes = column.indices.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    return at[codes] if at.size else np.zeros(len(column), np.int64)
 
 
 def _places(arrays: list[pa.Array], pool: pa.Array, used: Ints) -> tuple[list[Ints], pa.Array, Ints]:

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from harness import agree, arrow_array, plain_rows
+from harness import agree, arrow_array, plain_rows, seeds
 from oracle import Row, Values, aggregate, extents, rank, tally
 from places import Places
 
 import slicing as sl
 
-CASES = int(os.environ.get("SLICING_CASES", "40"))
+CASES = int(os.environ.get("SLICING_CASES", "75"))  # of all random tests of this file together
 TYPES = {
     "t": "int64", "k": "string", "v": "int64", "u": "uint64", "f": "float64", "d": "decimal(9, 2)",
     "wide": "decimal(30, 2)", "s": "string", "b": "bool", "span": "duration[us]", "x": "float32",
@@ -192,7 +192,7 @@ def magnitude(rng: np.random.Generator) -> tuple[int, int]:
     return unit, since - since % (60 * unit)
 
 
-@pytest.mark.parametrize("case", range(CASES))
+@pytest.mark.parametrize("case", seeds(53, CASES))
 def test_a_changelog_is_the_rows_that_are_left(case: int) -> None:
     rng = np.random.default_rng(case)
     unit, since = magnitude(rng)
@@ -233,7 +233,7 @@ def test_a_changelog_is_the_rows_that_are_left(case: int) -> None:
     compare(wanted, found(plain_rows(whole), by, asked), (case, "aggregate", spec))
 
 
-@pytest.mark.parametrize("case", range(0, CASES, 8))
+@pytest.mark.parametrize("case", seeds(7, CASES))
 def test_early_results_are_the_same_for_any_split_and_withheld_where_they_could_not_be(case: int) -> None:
     rng = np.random.default_rng(2000 + case)
     log, asked = Log(rng, 50, 1, 0), questions(rng)
@@ -257,7 +257,7 @@ def test_early_results_are_the_same_for_any_split_and_withheld_where_they_could_
     assert seen[0] == seen[1] == seen[2] and len(seen[0]) > 20
 
 
-@pytest.mark.parametrize("case", range(0, CASES, 2))
+@pytest.mark.parametrize("case", seeds(27, CASES))
 def test_whole_streams_are_reported_early_and_taken_back(case: int) -> None:
     """After each firing what was reported, and not taken back, is what is left of the rows so far; with ``every`` once
     the stream is over."""
@@ -340,7 +340,7 @@ def test_rows_that_cancel_within_a_push_are_no_news_of_a_window(aggs: dict[str, 
     assert seen == [["+"], ["-", "+"], [], [], ["-", "+"]]
 
 
-@pytest.mark.parametrize("case", range(0, CASES, 4))
+@pytest.mark.parametrize("case", seeds(13, CASES))
 def test_readers_and_places_give_the_same(case: int) -> None:
     """What Spark does, without it: rows read here and there, merged where their keys are."""
     rng = np.random.default_rng(1000 + case)

@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pytest
+from harness import seeds
 from places import Places
 from trigger_oracle import Early, Oracle, Result, Row, SessionOracle, is_mark
 
@@ -30,7 +31,7 @@ from slicing.query.policy import Policy
 from slicing.storage.store import Store
 from slicing.windows.bounds import BEGIN
 
-CASES = int(os.environ.get("SLICING_CASES", "60"))
+CASES = int(os.environ.get("SLICING_CASES", "320"))  # of all random tests of this file together
 pytestmark = pytest.mark.filterwarnings("ignore:one row of time")  # streams of a test may well be late
 AGGS = {
     "n": sl.count(),
@@ -197,7 +198,7 @@ def batch(rows: list[tuple[int, Any, Any]]) -> pa.Table:
     return pa.table(list(arrays), list(columns))
 
 
-@pytest.mark.parametrize("seed", range(CASES))
+@pytest.mark.parametrize("seed", seeds(20, CASES))
 def test_every_push_is_as_the_oracle_says(seed: int) -> None:
     check(seed)
 
@@ -239,7 +240,7 @@ def test_windows_with_triggers_of_different_kinds_are_each_as_if_alone(emit: str
         assert "early" in {row[-2] for row in alone}
 
 
-@pytest.mark.parametrize("seed", range(CASES // 4))
+@pytest.mark.parametrize("seed", seeds(4, CASES))
 def test_a_long_way_is_taken_in_steps(seed: int) -> None:
     check(-1 - seed, pane_looks=random.Random(seed).choice([1, 5]))
 
@@ -273,7 +274,7 @@ def check(seed: int, **told: int) -> None:
     assert plain(op.flush().windows) == case.oracle.flush(), case.spec
 
 
-@pytest.mark.parametrize("seed", range(CASES // 4))
+@pytest.mark.parametrize("seed", seeds(4, CASES))
 def test_results_may_wait_for_later_pushes(seed: int) -> None:
     rng, most = random.Random(seed), random.Random(seed).choice([1, 3, 10])
     case, Clock.now = a_case(rng), 0
@@ -304,7 +305,7 @@ def unordered(rows: list[Result]) -> list[str]:
     return sorted(repr((*r[:4], *r[4][:3], sorted(r[4][3]), *r[4][4:], *r[5:])) for r in rows)
 
 
-@pytest.mark.parametrize("seed", range(CASES // 2))
+@pytest.mark.parametrize("seed", seeds(10, CASES))
 def test_event_time_panes_are_the_same_for_every_split_and_order(seed: int) -> None:
     rng = random.Random(seed)
     case = a_case(rng, jitter=(jitter := rng.choice([0, 3, 12])), kinds="event-time")
@@ -318,7 +319,7 @@ def test_event_time_panes_are_the_same_for_every_split_and_order(seed: int) -> N
         assert unordered([*found, *plain(op.flush().windows)]) == asked, case.spec
 
 
-@pytest.mark.parametrize("seed", range(CASES // 2))
+@pytest.mark.parametrize("seed", seeds(10, CASES))
 def test_what_pushes_report_adds_up_to_the_final_windows(seed: int) -> None:
     rng = random.Random(seed)
     case = a_case(rng, kinds="push")
@@ -361,7 +362,7 @@ def added_up(emit: str, panes: list[Result]) -> Result:
     return sum(pane[0][0] for pane in some), sum(values) if values else None, min(values, default=None), sorted(values)
 
 
-@pytest.mark.parametrize("seed", range(CASES // 4))
+@pytest.mark.parametrize("seed", seeds(4, CASES))
 def test_places_of_a_stage_report_what_the_oracle_says(seed: int) -> None:
     """As on Spark, prompt or native: readers reduce rows, places report; a batch that is repeated gives the same."""
     rng = random.Random(seed)
@@ -463,7 +464,7 @@ def test_a_mutant_is_found(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None
             check(seed)
 
 
-@pytest.mark.parametrize("seed", range(CASES // 2))
+@pytest.mark.parametrize("seed", seeds(10, CASES))
 def test_sessions_and_whole_streams_are_taken_back(seed: int) -> None:
     rng = random.Random(seed)
     gap, delay, origin = rng.choice([None, 1, 2, 7]), rng.choice([0, 3, 20]), rng.choice(ORIGINS)
@@ -573,7 +574,7 @@ def test_a_row_between_reported_sessions_takes_back_each_of_them(trigger: sl.Tri
     ]
 
 
-@pytest.mark.parametrize("seed", range(CASES // 4))
+@pytest.mark.parametrize("seed", seeds(4, CASES))
 def test_cuts_of_sessions_are_the_same_for_every_split_and_order(seed: int) -> None:
     rng = random.Random(seed)
     gap, origin, jitter = rng.choice([None, 1, 2, 7]), rng.choice(ORIGINS), rng.choice([0, 4, 11])
@@ -610,7 +611,7 @@ def test_cuts_of_sessions_are_the_same_for_every_split_and_order(seed: int) -> N
         assert unordered(found) == wanted, spec
 
 
-@pytest.mark.parametrize("seed", range(CASES // 2))
+@pytest.mark.parametrize("seed", seeds(10, CASES))
 def test_windows_beside_sessions_are_reported_as_if_alone(seed: int) -> None:
     """Windows between edges with any trigger, beside sessions and whole streams with any or none."""
     rng = random.Random(seed)
@@ -654,7 +655,7 @@ def test_windows_beside_sessions_are_reported_as_if_alone(seed: int) -> None:
     check_outs([op.flush() for op in ops])
 
 
-@pytest.mark.parametrize("seed", range(CASES // 8))
+@pytest.mark.parametrize("seed", seeds(2, CASES))
 def test_places_report_windows_beside_sessions_as_if_alone(seed: int) -> None:
     """As on Spark, with places that are split and put together between batches."""
     rng = random.Random(seed)
@@ -721,7 +722,7 @@ def _timed(table: pa.Table) -> pa.Table:
     return table.append_column("timing", pa.array(timing, pa.string()))
 
 
-@pytest.mark.parametrize("seed", range(CASES // 4))
+@pytest.mark.parametrize("seed", seeds(4, CASES))
 def test_changes_of_sessions_with_late_rows_leave_the_final_ones(seed: int) -> None:
     rng = random.Random(seed)
     gap, delay, lateness = rng.choice([None, 1, 4]), rng.choice([0, 3]), rng.choice([2, 10])
@@ -784,7 +785,7 @@ def test_calendar_windows_are_cut_too() -> None:
             assert plain(plain_times) == oracle.push(rows), spec
 
 
-@pytest.mark.parametrize("seed", range(CASES // 4))
+@pytest.mark.parametrize("seed", seeds(4, CASES))
 def test_a_window_that_is_added_is_reported_early_too(seed: int) -> None:
     rng = random.Random(seed)
     window, extents = sl.tumbling(9), {"a": periodic(9, 9, 0), "b": periodic(14, 7, 2)}
@@ -841,7 +842,7 @@ def test_windows_beside_those_that_rows_cut_come_and_go() -> None:
 
 
 def test_rows_are_counted_the_same_whatever_is_looked_at_together() -> None:
-    for seed in range(CASES // 2):
+    for seed in seeds(10, CASES):
         check(-1000 - seed, cut_rows=3)
 
 
@@ -851,7 +852,7 @@ def test_rows_by_arrival_are_refused_by_several_processes() -> None:
         start(spec, batch([]).schema)
 
 
-@pytest.mark.parametrize("seed", range(CASES // 4))
+@pytest.mark.parametrize("seed", seeds(4, CASES))
 def test_aggregate_counts_rows_in_the_order_of_the_data(seed: int) -> None:
     rng = random.Random(seed)
     case = a_case(rng, jitter=0, kinds="arrival")
