@@ -20,19 +20,19 @@ from slicing.aggregates.aggregate import Formula
 from slicing.api import aggregate, all_windows
 from slicing.columns.arrow_io import one_piece
 from slicing.columns.arrow_out import array_of
+from slicing.columns.bits import present
 from slicing.columns.dictionaries import some_of
 from slicing.columns.frames import check_returns, given_back
 from slicing.columns.keys import KeyTable
 from slicing.columns.order import alike, inverse, order_by
 from slicing.columns.sources import batches
-from slicing.columns.values import taken
+from slicing.columns.values import ordering, taken
 from slicing.kernels.attach import last_begun
 from slicing.query.plan import Plan
 from slicing.query.policy import Policy
 from slicing.query.processing_time import ProcessingTime
 from slicing.query.spec import Spec
 from slicing.query.watermark import manual
-from slicing.reducing.batch import sequence_words
 from slicing.system.arguments import says_arguments
 from slicing.system.arrays import Ints
 from slicing.times.durations import amount
@@ -186,7 +186,7 @@ class _Rows:
             self.codes = len(keys)
         self._sequence: list[Ints] = []
         if spec.sequence is not None:
-            self._sequence = [np.concatenate([sequence_words(columns[spec.sequence]) for columns in read])]
+            self._sequence = [np.concatenate([ordering(columns[spec.sequence], spec.sequence) for columns in read])]
 
     @staticmethod
     def of(question: _Question, given: list[pa.RecordBatch]) -> _Rows:
@@ -413,7 +413,7 @@ def _with_time(spec: Spec, batch: pa.RecordBatch, before: int) -> Ints:
     time = batch.column(str(spec.time))
     if not time.null_count:
         return np.arange(len(batch))
-    valid = time.is_valid().to_numpy(zero_copy_only=False)
+    valid = present(time)
     if spec.on_null_time == "error":
         raise ValueError(
             f"time column {spec.time!r} is null in row {before + int(np.argmin(valid))} of the data; fill or drop "

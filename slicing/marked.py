@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from slicing import push as flow
 from slicing.closing.answers import Answers
+from slicing.columns.bits import present, true
 from slicing.columns.key_marks import MOST, KeyMarks
 from slicing.columns.order import distinct
 from slicing.columns.sources import one_batch
@@ -171,7 +172,7 @@ def marks_of(state: State, given: object) -> New:
             what = "time" if name == spec.time else "key"
             raise TypeError(f"marks: {what} column {name!r} has type {found}; it must be {allowed}, as in the rows")
     time = batch.column(batch.schema.names.index(spec.time))
-    missing = time.is_null().to_numpy(zero_copy_only=False)
+    missing = ~present(time)
     mark = np.full(batch.num_rows, MOST)
     mark[~missing] = _words(plan, time.drop_null())
     columns = [plain(batch.column(batch.schema.names.index(name))) for name in spec.by]
@@ -187,10 +188,10 @@ def _in_rows(state: State, batch: Batch) -> New:
     assert batch.rows.code is not None
     column = batch.columns[policy.column]
     if pa.types.is_boolean(column.type):
-        rows = np.flatnonzero(column.fill_null(False).to_numpy(zero_copy_only=False))
+        rows = np.flatnonzero(true(column))
         mark = batch.rows.time[rows]
     else:
-        rows = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
+        rows = np.flatnonzero(present(column))
         mark = _words(state.plan, column.drop_null())
     return batch.rows.code[rows].astype(np.int64), mark
 

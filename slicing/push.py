@@ -34,6 +34,7 @@ from slicing.closing.reach import Reach
 from slicing.closing.revise import revise
 from slicing.closing.too_many import MOST, check_due
 from slicing.closing.ways import Closing
+from slicing.columns.bits import present
 from slicing.columns.values import NOWHERE, plain, ranks, taken
 from slicing.kept_rows.by_key import KeyRows
 from slicing.kept_rows.close import changed, closed, kept
@@ -206,14 +207,14 @@ def _timed(state: State, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, dict[st
         return batch, columns, np.full(batch.num_rows, now, np.int64), NOWHERE
     column, missing = columns[spec.time], NOWHERE
     if column.null_count:
-        missing = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))
+        valid = present(column)
+        missing = np.flatnonzero(~valid)
         if spec.on_null_time == "error":
             raise ValueError(
                 f"time column {spec.time!r} is null in row {missing[0]} of the batch; fill or "
                 "drop nulls, or use on_null_time='late' to have such rows among the late ones"
             )
-        timed = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
-        _, columns = plan.columns.of(taken(batch, timed))
+        _, columns = plan.columns.of(taken(batch, np.flatnonzero(valid)))
         column = columns[spec.time]
     if plan.measure.is_uint64 and len(column) and pc.max(column).as_py() > LIMIT:
         raise ValueError(too_far(plan, pc.max(column).as_py()))

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.types as t
 
 from slicing.columns.arrow_out import MOST_TEXT, array_of, is_short_decimal
+from slicing.columns.bits import VALUES, bits, present
 from slicing.columns.key_tables import NOTHING, ByteTable, WordTable
 from slicing.columns.order import inverse
 from slicing.columns.values import storage_advice
@@ -115,7 +116,7 @@ class WordColumn(_Column):
         if buffer is None:
             return np.zeros(len(array), np.int64)
         if t.is_boolean(self.type):
-            return _bits(buffer, array).astype(np.int64)
+            return bits(array, VALUES).astype(np.int64)
         raw = np.frombuffer(buffer, self.dtype, len(array), array.offset * self.dtype.itemsize)
         if self.dtype.kind != "f":
             return raw.view(np.int64) if self.dtype == np.uint64 else raw.astype(np.int64, copy=False)
@@ -342,16 +343,7 @@ def _some_views(array: pa.Array, views: Ints, rows: Codes) -> pa.Array:
 
 
 def _valid(array: pa.Array) -> Mask | None:
-    if array.null_count == 0:
-        return None
-    buffer = array.buffers()[0]
-    return np.zeros(len(array), np.bool_) if buffer is None else _bits(buffer, array)
-
-
-def _bits(buffer: pa.Buffer, array: pa.Array) -> Mask:
-    first, skip = divmod(array.offset, 8)
-    packed = np.frombuffer(buffer, np.uint8, (skip + len(array) + 7) // 8, first)
-    return np.unpackbits(packed, bitorder="little")[skip : skip + len(array)].view(np.bool_)
+    return present(array) if array.null_count else None
 
 
 def _decoded(type: pa.DataType) -> pa.DataType:

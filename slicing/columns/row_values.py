@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from slicing.columns.bits import present
 from slicing.columns.values import decoded
 from slicing.system.arrays import Array
 
@@ -31,7 +32,7 @@ def values_of(column: pa.Array, form: str | None) -> Values:
         return objects
     column = column.cast(decoded(column.type))
     out = np.empty(len(column), NUMBERS[form])
-    out["valid"] = column.is_valid().to_numpy(zero_copy_only=False)
+    out["valid"] = present(column)
     out["value"] = (column.fill_null(pa.scalar(0).cast(column.type)) if column.null_count else column).to_numpy(
         zero_copy_only=False
     )

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slicing.columns.arrow_out import array_of, is_short_decimal
+from slicing.columns.bits import VALUES, bits, present
 from slicing.columns.lazy import lazy
 from slicing.kernels.ranges import floats_of_keys, keys_of_floats
 from slicing.system.arrays import Array, Floats, Ints, Mask
@@ -168,7 +169,7 @@ class ValueType:
     def reader(self, form: str) -> Callable[[pa.Array], Array]:
         """How a column of this type is read in a form that kernels take (``slicing.cells.lanes.Feed``)."""
         if form == "null":
-            return lambda array: array.is_null().to_numpy(zero_copy_only=False).astype(np.int64)
+            return lambda array: (~present(array)).astype(np.int64)
         if form == "float":
             return partial(buffer, dtype=self._raw) if self.type == pa.float64() else self.floats
         if form == "log":
@@ -186,7 +187,7 @@ class ValueType:
         if self.family == FLOAT:
             return float_words(self.floats(array))
         if self.family == BOOL:
-            return array.fill_null(False).to_numpy(zero_copy_only=False).astype(np.int64)
+            return bits(array, VALUES).astype(np.int64)
         if pa.types.is_decimal128(self.type):
             return np.ascontiguousarray(buffer(array, self._raw, 2)[::2])
         raw = buffer(array, self._raw)
@@ -265,6 +266,12 @@ def _extreme_words(x: Floats, form: str) -> Ints:
     """Words the wanted extreme of which is the smallest, NaN the largest."""
     words = float_words(x)
     return words if form == "low" else np.where(words == TOP, TOP, ~words)
+
+
+def ordering(array: pa.Array, column: str) -> Ints:
+    """Words that order rows by a column, null first."""
+    words = ValueType.of(array.type, column).words(array)
+    return np.where(present(array), words, SIGN_BIT) if array.null_count else words
 
 
 def float_words(x: Floats) -> Ints:
@@ -353,7 +360,7 @@ def _places(arrays: list[pa.Array], pool: pa.Array, used: Ints) -> tuple[list[In
     for array in arrays:
         valid = np.ones(len(array), np.int64)
         if array.null_count:
-            valid = array.is_valid().to_numpy(zero_copy_only=False).astype(np.int64)
+            valid = present(array).astype(np.int64)
             array = array.drop_null()
         found.append(np.maximum(np.cumsum(valid) - 1 + size, 0))  # nulls before any value have rank 0
         parts.append(array if array.type == pool.type else array.cast(pool.type))

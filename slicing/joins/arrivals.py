@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slicing.columns.arrow_out import array_of, texts
+from slicing.columns.bits import present
 from slicing.columns.keys import KeyTable
-from slicing.columns.values import NOWHERE, SIGN_BIT, ValueType, decoded, plain, taken
+from slicing.columns.values import NOWHERE, decoded, ordering, plain, taken
 from slicing.joins.plan import JoinPlan, SidePlan, TwoSides, is_binary, is_text
 from slicing.joins.within import LEAST, MOST, RIGHT
 from slicing.query.watermark import Seen
@@ -80,13 +81,14 @@ def timed(plan: TwoSides, side: SidePlan, given: pa.RecordBatch) -> Timed:
         given = given.select(side.schema.names)
     column, missing, batch = given.column(side.time), NOWHERE, given
     if column.null_count:
-        missing = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))
+        valid = present(column)
+        missing = np.flatnonzero(~valid)
         if plan.asked.on_null_time == "error":
             raise ValueError(
                 f"time column {side.time!r} of the {side.called} is null in row {missing[0]} of the batch; "
                 "fill or drop nulls, or use on_null_time='late' to have such rows among the late ones"
             )
-        batch = taken(given, np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False)))
+        batch = taken(given, np.flatnonzero(valid))
         column = batch.column(side.time)
     if side.measure.is_uint64 and len(column) and pc.max(column).as_py() > MOST:
         raise ValueError(f"time column {side.time!r} holds {pc.max(column).as_py()}; times must be below 2**63")
@@ -155,7 +157,7 @@ def encoded(plan: TwoSides, side: SidePlan, keys: KeyTable | None, arrived: Time
     keyless = keyless_time = NOWHERE
     columns = [comparable(arrived.batch.column(n), type) for n, type in zip(side.on, plan.key_types, strict=True)]
     if keys is not None and not plan.asked.nulls_equal and any(column.null_count for column in columns):
-        valid = np.logical_and.reduce([c.is_valid().to_numpy(zero_copy_only=False) for c in columns])
+        valid = np.logical_and.reduce(list(map(present, columns)))
         rows, others = np.flatnonzero(valid), np.flatnonzero(~valid)
         keyless, keyless_time = name[others], time[others]
         name, time = name[rows], time[rows]
@@ -184,10 +186,7 @@ def _sequence(plan: TwoSides, side: SidePlan, arrived: Timed) -> Ints | None:
     if plan.sequence is None or side.side != RIGHT or not side.known:
         return None
     column = arrived.batch.column(plan.sequence)
-    words = ValueType.of(column.type, plan.sequence).words(column)
-    if column.null_count:
-        words = np.where(column.is_null().to_numpy(zero_copy_only=False), SIGN_BIT, words)
-    return words
+    return ordering(column, plan.sequence)
 
 
 def unfit(plan: TwoSides, side: int, first: int, batch: pa.RecordBatch) -> Ints:

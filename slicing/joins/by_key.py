@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from slicing.columns.arrow_out import array_of
+from slicing.columns.bits import present, true
 from slicing.columns.key_marks import KeyMarks
 from slicing.columns.keys import KeyTable
 from slicing.columns.sources import one_batch
@@ -33,7 +34,7 @@ def marks_of(plan: TwoSides, side: SidePlan, keys: KeyTable | None, data: object
         if compared(column_type(batch.schema, name)) != compared(type):
             found = batch.schema.field(name).type
             raise TypeError(f"{argument}: key column {name!r} has type {found}; it must be {type}, as in the rows")
-    missing = time.is_null().to_numpy(zero_copy_only=False)
+    missing = ~present(time)
     mark = _common(side, side.measure.words(time.fill_null(_zero(time)) if missing.any() else time))
     mark[missing] = MOST
     return _coded(plan, side, keys, batch, mark)
@@ -46,10 +47,10 @@ def marks_in(plan: TwoSides, side: SidePlan, keys: KeyTable | None, arrived: Tim
         return None
     column = arrived.batch.column(policy.column)
     if pa.types.is_boolean(column.type):
-        rows = np.flatnonzero(column.fill_null(False).to_numpy(zero_copy_only=False))
+        rows = np.flatnonzero(true(column))
         mark = arrived.time[rows]
     else:
-        rows = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
+        rows = np.flatnonzero(present(column))
         mark = side.measure.words(column.take(array_of(rows)))
     batch = arrived.batch.take(array_of(rows)) if rows.size else arrived.batch.slice(0, 0)
     return _coded(plan, side, keys, batch, _common(side, mark))
@@ -79,7 +80,7 @@ def _key_columns(plan: TwoSides, side: SidePlan, batch: pa.RecordBatch) -> tuple
     columns = [comparable(plain(batch.column(n)), type) for n, type in zip(side.on, plan.key_types, strict=True)]
     valid = np.ones(batch.num_rows, np.bool_)
     for column in () if plan.asked.nulls_equal else columns:
-        valid &= column.is_valid().to_numpy(zero_copy_only=False)
+        valid &= present(column)
     return columns, valid
 
 

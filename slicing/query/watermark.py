@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slicing.columns.bits import true
 from slicing.system.arguments import column_name, says_arguments
 from slicing.system.arrays import Ints
 from slicing.times.durations import MAX_WORD, Duration, amount, not_negative, parse_span, shown
@@ -260,7 +261,7 @@ class Punctuated(Watermark):
             return before
         marks, measure = seen.columns[self.column], seen.measure
         if pa.types.is_boolean(marks.type):
-            return before.grown(_largest(seen.times[marks.fill_null(False).to_numpy(zero_copy_only=False)]))
+            return before.grown(_largest(seen.times[true(marks)]))
         if measure.is_uint64:  # of times that do not fit int64 any is beyond all rows
             marks = pc.min_element_wise(marks, pa.scalar(MAX_WORD, pa.uint64()), skip_nulls=False)
         return before.grown(_largest(measure.words(pc.drop_null(marks))))

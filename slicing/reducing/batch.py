@@ -14,10 +14,11 @@ import pyarrow as pa
 from slicing.cells.lanes import Feed
 from slicing.cells.ranked import RANK_FORMS
 from slicing.columns.arrow_out import array_of
+from slicing.columns.bits import VALID, VALUES, bits, true
 from slicing.columns.lazy import lazy
 from slicing.columns.order import alike
 from slicing.columns.row_values import Values, values_of
-from slicing.columns.values import SIGN_BIT, buffer
+from slicing.columns.values import buffer, ordering
 from slicing.kernels.slice import cut, scan
 from slicing.query.plan import Plan
 from slicing.system.arrays import Bytes, Codes, Ints, Mask
@@ -237,7 +238,7 @@ class Rows:
     def sequence(self) -> Ints:
         """The tie-breaking column, null first; all alike where the spec has none."""
         name = self.plan.spec.sequence
-        return np.zeros(len(self), np.int64) if name is None else sequence_words(self.columns[name])
+        return np.zeros(len(self), np.int64) if name is None else ordering(self.columns[name], name).copy()
 
     @lazy
     def order(self) -> tuple[Ints, Ints, Ints]:
@@ -260,7 +261,7 @@ class Rows:
         known = self._valid.get((column, flag))
         if known is None:
             masks = [] if column is None else _not_null(self.columns[column])
-            masks += [] if flag is None else [*_not_null(self.columns[flag]), _bytes(self.columns[flag], 1)]
+            masks += [] if flag is None else [*_not_null(self.columns[flag]), bits(self.columns[flag], VALUES)]
             known = reduce(np.bitwise_and, masks) if masks else ALL_VALID
             self._valid[column, flag] = known
         return known
@@ -274,9 +275,8 @@ class Rows:
         return values_of(self.columns[name], self.plan.row_values[name])
 
     def flag(self, name: str) -> Mask:
-        """A boolean column; null is false. By its bits: 0.1 ns a row, 0.8 by Arrow."""
-        column = self.columns[name]
-        return reduce(np.bitwise_and, [_bytes(column, 1), *_not_null(column)]).view(np.bool_)
+        """A boolean column; null is false."""
+        return true(self.columns[name])
 
     def feed(self, feed: Feed, some: slice = slice(None)) -> npt.NDArray[np.generic]:
         """A column in the form a kernel wants; not writeable, as Arrow's buffers are: a kernel is compiled once."""
@@ -300,31 +300,8 @@ class Rows:
         return values
 
 
-def sequence_words(column: pa.Array) -> Ints:
-    """A tie-breaking column as words to be compared, null first."""
-    if column.type == pa.uint64():
-        words = column.fill_null(0).to_numpy(zero_copy_only=False).view(np.int64) ^ SIGN_BIT
-    else:
-        storage = pa.int64() if column.type.bit_width == 64 else pa.int32()
-        integer = column if pa.types.is_integer(column.type) else column.view(storage)
-        words = integer.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-    if column.null_count:
-        words = np.where(column.is_null().to_numpy(zero_copy_only=False), SIGN_BIT, words)
-    return words
-
-
 def _not_null(column: pa.Array) -> list[Bytes]:
     """A byte a value that is there; none where all are."""
     if isinstance(column, pa.DictionaryArray):
         column = column.cast(column.type.value_type)
-    return [_bytes(column, 0)] if column.null_count else []
-
-
-def _bytes(column: pa.Array, number: int) -> Bytes:
-    """A bitmap of a column, a byte a bit; one that is not there has no rows."""
-    bits = column.buffers()[number]
-    if bits is None:
-        return np.zeros(len(column), np.uint8)
-    start, stop = column.offset, column.offset + len(column)
-    packed = np.frombuffer(bits, np.uint8)[start // 8 : (stop + 7) // 8]
-    return np.unpackbits(packed, bitorder="little")[start % 8 : start % 8 + len(column)]
+    return [bits(column, VALID)] if column.null_count else []
