@@ -553,7 +553,8 @@ def output(
         state.shown = state.watermark if state.held is None else state.shown
     keys = state.keys
     if keys is not None and state.store.head is None and len(keys) >= state.crowded:
-        keys = forget(state, keys)  # that answers have named
+        # after answers have named them; those of a table that is all at hand most likely come again
+        keys = forget(state, keys, () if plan.policy.accounts else answers)
     if not plan.policy.accounts:
         return Output(windows, plan.no_windows, Stats(), None)
     given, size = (0, 0) if keys is None else (len(keys), keys.nbytes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from slicing.closing.answers import Answers
 from slicing.closing.fill import Filled
 from slicing.closing.open_runs import PushedRuns, Told
 from slicing.closing.postpone import Postponed
@@ -147,12 +148,14 @@ class State:
         return None if after == BEGIN else after + self.plan.patience
 
 
-def forget(state: State, keys: KeyTable) -> KeyTable:
-    """Give up the codes of keys that have no cell left, once they are half of the table.
+def forget(state: State, keys: KeyTable, just_out: Sequence[Answers] = ()) -> KeyTable:
+    """Give up the codes of keys that have no cell left, nor windows ``just_out``, once they are half of the table.
 
     Looking costs a pass over all cells: it waits until a quarter of the keys are new since the last time.
     """
     used = np.zeros(len(keys), np.bool_)
+    for answers in just_out:
+        used[answers.code] = True
     used[state.marks.code] = True
     for part in (state, *state.groups):
         _use(part, used)

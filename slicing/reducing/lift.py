@@ -105,10 +105,9 @@ class Lifted:
             self._piecewise = False
             self._feeds = [self._rows.feed(feed) for feed in self._lane.feeds]
 
-    def counts(self) -> Ints:
-        """How many rows are in each cell."""
-        counts: Ints = (self.quads.words if "quads" in self.__dict__ else self.block)[:, 0]
-        return counts
+    def counted(self) -> Ints:
+        """Words of each cell, the first of which is how many rows it has."""
+        return self.quads.words if "quads" in self.__dict__ else self.block
 
     @property
     def counts_rows(self) -> bool:

@@ -9,8 +9,10 @@ import pyarrow.compute as pc
 import pytest
 
 import slicing as sl
+from slicing import push
 from slicing.api import _pieces, all_windows
 from slicing.closing.wide import widened
+from slicing.lifecycle.state import forget
 from slicing.query.plan import Plan
 from slicing.query.policy import Policy
 
@@ -102,6 +104,26 @@ def test_pieces_end_where_slices_do_if_that_is_near():
             slices = [piece["t"].cast(pa.int64()).to_numpy() // 10**7 for piece in pieces]
             if aligned and not late:
                 assert all(before[-1] < after[0] for before, after in pairwise(slices))
+
+
+def test_keys_of_the_piece_before_are_kept(monkeypatch):
+    looks = []
+
+    def looked(state, keys, *others):
+        left = forget(state, keys, *others)
+        looks.append((len(keys), len(left)))
+        return left
+
+    monkeypatch.setattr(push, "forget", looked)
+    spec = sl.Spec("t", {"w": sl.tumbling("10s")}, AGGS, by="k")
+    again = rows(0, 0, keys=300)
+    assert in_pieces(again, spec).equals(at_once(again, spec))
+    assert len(looks) > 1 and all(before == after for before, after in looks)
+    once = again.set_column(1, "k", pa.array(np.arange(ROWS)))
+    expected = at_once(once, spec)
+    looks.clear()
+    assert in_pieces(once, spec).equals(expected)
+    assert max(after for _, after in looks) < ROWS // 2
 
 
 @pytest.mark.parametrize("delay", [0, 10**6, 10**12])
