@@ -142,7 +142,11 @@ def _rows_in(system: fs.FileSystem, path: str, schema: pa.Schema, format: str) -
     """Text is read in the types wanted; a file that has types is read in its own and cast, which is checked."""
     if format == "json":  # a dataset loses the only line of a file, if it does not end
         with system.open_input_stream(path) as stream:
-            for batch in json.open_json(stream, parse_options=_parsed(schema)):
+            if hasattr(json, "open_json"):
+                batches = json.open_json(stream, parse_options=_parsed(schema))
+            else:  # pyarrow 18 holds a whole file
+                batches = json.read_json(stream, parse_options=_parsed(schema)).to_batches()
+            for batch in batches:
                 yield batch.select(schema.names)
         return
     given = {"format": _CSV, "schema": schema} if format == "csv" else {"format": format}

@@ -29,7 +29,7 @@ def filesystem(path: str) -> tuple[fs.FileSystem, str]:
         local = path.removeprefix("file:")
         return fs.LocalFileSystem(), os.path.abspath("/" + local.lstrip("/") if local != path else local)
     try:
-        system, inside = fs.FileSystem.from_uri(_in_one_put(path))
+        system, inside = _of_arrow(path)
         return system, inside.rstrip("/")
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         hint = _HINTS.get(path.partition(":")[0].lower())
@@ -40,7 +40,7 @@ def filesystem(path: str) -> tuple[fs.FileSystem, str]:
         except ImportError:
             raise ValueError(f"{path}: {what}, and fsspec is not installed{to_do}") from None
         try:
-            other, inside = fsspec.core.url_to_fs(path)
+            other, inside = fsspec.core.url_to_fs(path.removeprefix("fsspec+"))  # which pyarrow 18 does not know
         except (ImportError, ValueError) as other_error:
             raise ValueError(f"{path}: {what}, nor can fsspec ({other_error}){to_do}") from None
         return fs.PyFileSystem(fs.FSSpecHandler(other)), inside.rstrip("/")
@@ -56,11 +56,16 @@ def _check_scheme(path: str) -> None:
     raise ValueError(f"{path} has a scheme and one slash, which would be a local folder named '{scheme}:'; {hint}")
 
 
-def _in_one_put(uri: str) -> str:
-    """S3 otherwise begins an upload of parts before the first byte: three requests a file."""
-    if not uri.startswith("s3:") or "allow_delayed_open=" in uri:
-        return uri
-    return f"{uri}{'&' if '?' in uri else '?'}allow_delayed_open=true"
+def _of_arrow(uri: str) -> tuple[fs.FileSystem, str]:
+    """S3 with one put a file, where pyarrow can: it otherwise begins an upload of parts before the first byte, which
+    takes three requests."""
+    if uri.startswith("s3:") and "allow_delayed_open=" not in uri:
+        try:
+            return fs.FileSystem.from_uri(f"{uri}{'&' if '?' in uri else '?'}allow_delayed_open=true")
+        except pa.ArrowInvalid as error:
+            if "query parameter" not in str(error):  # pyarrow 18 has no such option
+                raise
+    return fs.FileSystem.from_uri(uri)
 
 
 def absolute(path: str) -> str:

@@ -21,6 +21,7 @@ class S3Server:
 
     def __init__(self, prefix: str) -> None:
         self.prefix, self.objects = prefix, dict[str, bytes]()
+        self.parts: dict[str, dict[int, bytes]] = {}
         self.requests: list[tuple[str, str]] = []
         self.refused: list[tuple[str, str]] = []
         self.faults: list[int] = []
@@ -64,7 +65,16 @@ class S3Server:
             return 403, b"<Error><Code>AccessDenied</Code><Message>outside of the prefix</Message></Error>"
         if "list-type" in asked:
             return 200, self._listed(touched, asked.get("delimiter", ""))
-        if method == "PUT":
+        if "uploads" in asked:  # in parts, as pyarrow 18 writes each file
+            return 200, b"<InitiateMultipartUploadResult><UploadId>1</UploadId></InitiateMultipartUploadResult>"
+        if "partNumber" in asked:
+            self.parts.setdefault(key, {})[int(asked["partNumber"])] = body
+        elif "uploadId" in asked:
+            parts = self.parts.pop(key, {})
+            if method == "POST":  # complete; a DELETE gives it up
+                self.objects[key] = b"".join(parts[number] for number in sorted(parts))
+            return 200, b"<CompleteMultipartUploadResult><ETag>x</ETag></CompleteMultipartUploadResult>"
+        elif method == "PUT":
             self.objects[key] = body
         elif method == "DELETE":
             self.objects.pop(key, None)

@@ -25,6 +25,7 @@ pytest.importorskip("pyspark")
 
 from slicing import exchange
 from slicing.cells.unread import Unread
+from slicing.columns.arrow_io import together
 from slicing.exchange import COUNTS
 from slicing.system.filesystems import filesystem, listed
 from slicing.system.sealed import _checksum_of_many as checksum
@@ -1066,7 +1067,7 @@ def test_a_partition_over_its_bound_stops_the_query_before_its_state_is_publishe
     free, bound = job(tmp_path / "free"), job(tmp_path / "bound", max_bytes=400_000)
     for batch in range(3):
         assert same(run(free, batch, rows(batch)), run(bound, batch, rows(batch)))
-    many = pa.concat_batches([rows(3, 20_000).set_column(1, "k", pa.array(range(20_000))), rows(3)])
+    many = together([rows(3, 20_000).set_column(1, "k", pa.array(range(20_000))), rows(3)])
     said = r"partition \d would hold \d+ bytes after this batch, and max_bytes is 400000; the state is as it was before"
     with pytest.raises(StateError, match=said):
         run(bound, 3, many)
