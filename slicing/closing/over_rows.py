@@ -22,7 +22,7 @@ from slicing.kernels import combine as kinds
 from slicing.kernels.ranges import least_of, sums_of
 from slicing.query.plan import Plan
 from slicing.reducing.batch import ALL_VALID, Rows
-from slicing.reducing.reduce import lift_ranges
+from slicing.reducing.reduce import range_partials
 from slicing.system.arrays import Bytes, Ints
 
 FEWEST = 4  # rows a window on average, or cells are not worth it
@@ -56,8 +56,7 @@ def from_cells(plan: Plan, lanes: list[Lane], rows: Rows, first: Ints, last: Int
         begin, left, number = cuts[:-1][seen], np.append(0, np.cumsum(sizes[seen])), np.append(0, np.cumsum(seen))
         rows = rows.take(np.repeat(begin - left[:-1], sizes[seen]) + np.arange(left[-1]))
         first, last, cuts = number[first], number[last], left
-    cells = lift_ranges(rows, cuts[:-1], cuts[1:], lanes)
-    return answered(plan, lanes, cells.blocks, first, last)
+    return answered(plan, lanes, range_partials(rows, cuts[:-1], cuts[1:], lanes), first, last)
 
 
 @dataclass(frozen=True)

@@ -228,11 +228,35 @@ def lift_rows(rows: Rows) -> Cells:
     return but(cells, meta=np.ascontiguousarray(cells.meta[:, : ROWS + 1]))
 
 
-def lift_ranges(rows: Rows, first: Ints, last: Ints, lanes: Sequence[Lane] | None = None) -> Cells:
-    """Rows in order, each range of a key alone, as cells side by side (END: the last time), of some lanes or all."""
+def lift_ranges(rows: Rows, first: Ints, last: Ints) -> Cells:
+    """Rows in order, each range of a key alone, as cells side by side (END: the last time)."""
     code = np.zeros(first.size, np.int64) if rows.code is None else rows.code[first]
-    cells = _lift(rows, rows.time[last - 1], code, Segments(first, last), lanes)
+    cells = _lift(rows, rows.time[last - 1], code, Segments(first, last))
     return but(cells, meta=np.ascontiguousarray(cells.meta[:, : ROWS + 1]))
+
+
+def range_partials(rows: Rows, first: Ints, last: Ints, lanes: Sequence[Lane] | None = None) -> tuple[Block, ...]:
+    """The partials of ranges of rows in order, of some lanes or all: as ``lift_ranges``, without where cells lie."""
+    place, counts = Segments(first, last), last - first
+    made = _begun(rows, rows.plan.lanes if lanes is None else lanes, place, first.size)
+    waiting = [one for one in made if isinstance(one, Lifted) and not one.by_runs(place)]
+    if waiting:
+        _scatter(rows, place, waiting, None, None)
+    blocks = (one.partials(counts, None) if isinstance(one, Lifted) else one for one in made)
+    return tuple([counts.copy().reshape(-1, 1) if block is None else block for block in blocks])
+
+
+def _begun(rows: Rows, asked: Sequence[Lane], place: Place, size: int) -> list[Lifted | Block | None]:
+    """What becomes the block of each lane; None: the number of rows."""
+    made: list[Lifted | Block | None] = []
+    for lane in asked:
+        if lane.kind == COUNT and lane == COUNTS_ALL:
+            made.append(None)
+        elif isinstance(lane.kind, int):
+            made.append(Lifted(rows, lane, size))
+        else:
+            made.append(lane.kind.lifted(lane, _lifting(rows, lane, place, size)))
+    return made
 
 
 def _assemble(rows: Rows, ends: Ints, code: Ints, place: Place) -> Cells:
@@ -249,27 +273,12 @@ def _by_slice(plan: Plan, cells: Cells) -> Cells:
     return cells
 
 
-def _lift(
-    rows: Rows,
-    ends: Ints,
-    code: Ints | Codes,
-    place: Place,
-    chosen: Sequence[Lane] | None = None,
-    whole: bool = False,
-) -> Cells:
+def _lift(rows: Rows, ends: Ints, code: Ints | Codes, place: Place, whole: bool = False) -> Cells:
     """Without a grid's cells that stayed empty, unless it is to be whole. Ends and codes may be given as its sides."""
     plan = rows.plan
     size = ends.size if ends.shape == code.shape else len(ends) * len(code)
-    made: list[Lifted | Block | None] = []  # what becomes the lane's block; None: the number of rows
-    lanes: list[Lifted] = []
-    for lane in plan.lanes if chosen is None else chosen:
-        if lane.kind == COUNT and lane == COUNTS_ALL:
-            made.append(None)
-        elif isinstance(lane.kind, int):
-            lanes.append(Lifted(rows, lane, size))
-            made.append(lanes[-1])
-        else:
-            made.append(lane.kind.lifted(lane, _lifting(rows, lane, place, size)))
+    made = _begun(rows, plan.lanes, place, size)
+    lanes = [one for one in made if isinstance(one, Lifted)]
     counts: Ints | None = None  # where the place knows them
     table = np.empty((0, 1), np.int64)  # else the first word of this
     if isinstance(place, Segments):

@@ -659,8 +659,8 @@ def test_a_batch_in_order_is_not_copied():
 
 def test_rows_that_no_window_sees_are_not_aggregated(monkeypatch):
     aggregated = []
-    lift = over_rows.lift_ranges
-    monkeypatch.setattr(over_rows, "lift_ranges", lambda rows, *rest: aggregated.append(len(rows)) or lift(rows, *rest))
+    made = over_rows.range_partials
+    monkeypatch.setattr(over_rows, "range_partials", lambda rows, *of: aggregated.append(len(rows)) or made(rows, *of))
     spec = sl.Spec("t", {"w": sl.last_rows(5, 1000)}, {"low": sl.min("v"), "seen": sl.collect("v")})
     time = np.arange(10_000)
     found = sl.aggregate(pa.table({"t": time, "v": time * 7919 % 1000}), spec)

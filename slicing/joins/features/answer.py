@@ -29,7 +29,7 @@ from slicing.kernels import combine as kinds
 from slicing.kernels.band import count_partners
 from slicing.query.plan import Plan
 from slicing.reducing.batch import Rows
-from slicing.reducing.reduce import lift_ranges
+from slicing.reducing.reduce import range_partials
 from slicing.system.arrays import Ints, Mask
 from slicing.system.threads import Share, side_by_side
 from slicing.system.threads import parts as parts_of
@@ -81,28 +81,35 @@ def _of_nested(
     order: Ints,
 ) -> list[pa.Array]:
     """Each range from the one within it and the events before that: an event of three ranges is looked at once."""
-    every = np.arange(order.size)
+    shares = parts_of(order.size, plan.policy.threads, Share(plan.policy.thread_labels))
 
-    def lowered(part: slice) -> dict[int, list[pa.Array]]:
-        blocks = [b.identity(lane, every[part].size) for lane in aggs.lanes]
-        made = {}
+    def reduced(part: slice) -> list[Sequence[Block]]:
+        blocks: Sequence[Block] = [b.identity(lane, part.stop - part.start) for lane in aggs.lanes]
+        found: list[Sequence[Block]] = [()] * len(answers)
         for number, begin, end in nested:
             more = np.flatnonzero(begin[part] < end[part])
-            blocks = [block.copy() for block in blocks]
             if more.size:
-                added = lift_ranges(rows, begin[part][more], end[part][more]).blocks
+                added = range_partials(rows, begin[part][more], end[part][more])
+                blocks = [block.copy() for block in blocks]
                 for lane, block, piece in zip(aggs.lanes, blocks, added, strict=True):
                     kinds.combine(lane.kind, more, np.arange(more.size), block, piece)
-            made[number] = answers[number].lowered(blocks, every[part])
-        return made
+            found[number] = blocks
+        return found
 
-    made = side_by_side(lowered, parts_of(order.size, plan.policy.threads, Share(plan.policy.thread_labels)))
-    taken = array_of(order)
-    return [
-        pa.concat_arrays(arrays).take(taken)
-        for number in range(len(answers))
-        for arrays in zip(*(share[number] for share in made), strict=True)
+    made = [
+        [b.together(lane) for lane in zip(*of_range, strict=True)]
+        for of_range in zip(*side_by_side(reduced, shares), strict=True)
     ]
+
+    def lowered(part: slice) -> list[pa.Array]:
+        labels = order[part]  # a label's partials lie side by side: taken together they cost less than column by column
+        return [
+            array
+            for answer, blocks in zip(answers, made, strict=True)
+            for array in answer.lowered([b.gathered(block, labels) for block in blocks], labels)
+        ]
+
+    return [pa.concat_arrays(arrays) for arrays in zip(*side_by_side(lowered, shares), strict=True)]
 
 
 def _by_run(aggs: Plan) -> bool:
@@ -157,7 +164,7 @@ def _reduced(aggs: Plan, rows: Rows, first: Ints, last: Ints) -> Sequence[Block]
     """Partials of ranges of rows: straight from the rows, or where ranges are long from what they have in common."""
     if not _by_run(aggs) or int((last - first).sum()) > aggs.policy.long_ranges * len(rows):
         return from_cells(aggs, list(aggs.lanes), rows, first, last)
-    return lift_ranges(rows, first, last).blocks
+    return range_partials(rows, first, last)
 
 
 def rows_of(aggs: Plan, run: Run, events: Side) -> Rows:
@@ -168,8 +175,7 @@ def rows_of(aggs: Plan, run: Run, events: Side) -> Rows:
             name: one_piece(events.table.column(name).take(array_of(run.name - events.base)))
             for name in aggs.row_columns
         }
-        # kernels of rows that do not all count take no time that is the last of 64 bits
-        time, instant = (run.time, None) if _by_run(aggs) and run.high < MOST else (_moments(run), run.time)
+        time, instant = _times(aggs, run)
         known = run.__dict__["rows"] = aggs, Rows(aggs, columns, time, None, 1, run.name, {}, instant=instant)
     return known[1]
 
@@ -274,7 +280,16 @@ def _rows(plan: Plan, run: Run, events: Side) -> tuple[Rows, dict[str, pa.Array]
     for name in plan.ranked:
         pool = pa.nulls(0, plan.value_types[name].type)
         (ranked[name],), pools[name], _ = ranks([columns[name]], pool, np.empty(0, np.int64))
-    return Rows(plan, columns, _moments(run), None, 1, run.name, ranked), pools
+    time, instant = _times(plan, run)
+    return Rows(plan, columns, time, None, 1, run.name, ranked, instant=instant), pools
+
+
+def _times(aggs: Plan, run: Run) -> tuple[Ints, Ints | None]:
+    """Times as kernels of rows take them, and what they stand for where that is something else: kernels of rows that do
+    not all count take no time that is the last of 64 bits."""
+    if _by_run(aggs) and len(run) and run.high < MOST:
+        return run.time, None
+    return _moments(run), run.time
 
 
 def _moments(run: Run) -> Ints:
@@ -355,7 +370,7 @@ class _Answers:
 def _partials(aggs: Plan, rows: Rows, begin: Ints, end: Ints) -> Iterator[tuple[slice, Sequence[Block]]]:
     """Each lane's partials over ranges of rows, none of them empty, some ranges at a time."""
     if _by_run(aggs) and int((end - begin).sum()) <= aggs.policy.long_ranges * len(rows):
-        yield slice(None), lift_ranges(rows, begin, end).blocks
+        yield slice(None), range_partials(rows, begin, end)
         return
     in_order = bool((begin[1:] >= begin[:-1]).all() and (end[1:] >= end[:-1]).all())
     found = over_rows(aggs, rows, Known(begin, end, in_order), aggs.policy.fewest_events)

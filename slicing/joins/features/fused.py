@@ -19,7 +19,7 @@ from slicing.joins.sides import Run, Side
 from slicing.joins.slices import Slices, beside
 from slicing.kernels import combine as kinds
 from slicing.query.plan import Plan
-from slicing.reducing.reduce import lift_ranges
+from slicing.reducing.reduce import range_partials
 from slicing.system.arrays import Codes, Ints
 
 OLD = -1  # the arrival of rows of slices: before that of all rows, which are numbered from 0 on
@@ -52,7 +52,7 @@ def fused(plan: FeaturePlan, events: Side, first: int) -> Side:
 def _lifted(aggs: Plan, within: Ranges, run: Run, events: Side, first: int) -> Slices:
     """The rows of a run as slices."""
     begin, end = _groups(run.code, within.slices(run.time, first))
-    return Slices(run.code[begin], run.time[begin], lift_ranges(rows_of(aggs, run, events), begin, end).blocks)
+    return Slices(run.code[begin], run.time[begin], range_partials(rows_of(aggs, run, events), begin, end))
 
 
 def _merged(aggs: Plan, within: Ranges, tables: list[Slices], first: int) -> Slices:
