@@ -799,6 +799,18 @@ def test_one_huge_key_comes_in_pieces() -> None:
     assert found + late.rows.num_rows == n * n and out.stats.held == 0 and out.watermark == 5 * 10**6
 
 
+def test_rows_that_wait_stay_themselves_while_many_others_leave() -> None:
+    """The rows that are left of a large push are numbered anew, those that are still to be joined with them."""
+    op = sl.JoinOperator(sl.JoinSpec([], "t", (0, 0), watermark=sl.manual()), max_rows_per_push=4)
+    op.push_right(right(50_000, 50_000, 50_000))
+    op.push_left(left(*range(10_000), 50_000, 50_000, 50_000))
+    assert op.advance(right=20_000).stats.pending == 1, "a row is joined at a time, and the mark waits for them all"
+    out = op.push_left(pa.table({"t": [50_000] * 2, "a": [20_000, 20_001]}))
+    assert (out.stats.pending, out.stats.held) == (1, 8) and out.stats.bytes < 2000, "the ten thousand have left"
+    rows = [*rows_of(out), *rows_of(op.advance())]
+    assert [(row["a"], row["b"]) for row in rows] == [(a, b) for a in (10_002, 20_000, 20_001) for b in range(3)]
+
+
 def test_semi_of_one_huge_key_looks_at_each_row_once() -> None:
     n = 200_000
     spec = sl.JoinSpec(on=[], time="t", within=(n, n), how="semi", watermark=sl.manual())
