@@ -34,6 +34,7 @@ from slicing.reducing.batch import Rows
 from slicing.system.arguments import at_least_one, choice, says_arguments
 from slicing.system.heap import keep_freed_memory
 from slicing.system.threads import thread_count
+from slicing.system.turns import TakesTurns, in_turn
 from slicing.times.measure import plain_moment
 from slicing.windows.bounds import BEGIN, LIMIT
 from slicing.windows.builtin import Window
@@ -43,7 +44,7 @@ from slicing.windows.rows.row_windows import RowWindow
 keep_freed_memory()
 
 
-class Operator:
+class Operator(TakesTurns):
     """A window query over a stream, in one process.
 
     ``push`` takes anything with the Arrow C interface; the first push fixes the types of the columns, and only a column
@@ -137,6 +138,7 @@ class Operator:
         state = "ended" if self._ended else "no rows yet" if self._now is None else "in the middle of a stream"
         return f"<p>An operator ({state}) of the query:</p>{self.spec._repr_html_()}"
 
+    @in_turn
     def push(self, data: object) -> Output:
         """Take rows; give the windows they close.
 
@@ -191,6 +193,7 @@ class Operator:
         if now.watermark != before.watermark and pushed is not None and pushed.time.size:
             self._moved, self._since = Moved(*pushed.latest(), before.watermark), (0, 0)
 
+    @in_turn
     def advance(self, watermark: object = None, *, marks: object = None) -> Output:
         """Say that no row before ``watermark`` will come (a punctuation), or none of some keys; neither goes back.
 
@@ -232,6 +235,7 @@ class Operator:
             return self._commit(marked.advance(self._now, upto, None))
         return self._commit(advance(self._now, upto))
 
+    @in_turn
     def fire(self, *names: str) -> Output:
         """Report the open windows that have rows since they were reported last: those with ``sl.by_hand()``.
 
@@ -267,6 +271,7 @@ class Operator:
             return self._nothing()
         return self._commit(fire_by_hand(self._now, fired))
 
+    @in_turn
     def flush(self) -> Output:
         """End of the stream: close everything that is still open."""
         if self._now is None:
@@ -345,6 +350,7 @@ class Operator:
         self._now = state if state is None else state.but(plan=state.plan.run_by(self._policy))
         self._by_marks = self._carries_marks or (state is not None and state.marks.code.size > 0)
 
+    @in_turn
     def add_window(self, name: str, window: ContextFreeWindow | RowWindow | Window) -> None:
         """Ask for one more window type from now on; ``spec`` has it then.
 
@@ -359,6 +365,7 @@ class Operator:
             raise TypeError(f"add_window: the name of a window must be a string; got {name!r}")
         self._changed({**self.spec.windows, name: window}, name)
 
+    @in_turn
     def remove_window(self, name: str) -> None:
         """Drop a window type; what is open of it is forgotten."""
         self._check_named(name, "remove_window")
@@ -392,6 +399,7 @@ class Operator:
         state = None if self._state is None else replanned(self._state, spec, added)
         self.spec, self._state = spec, state
 
+    @in_turn
     def snapshot(self) -> bytes:
         """The whole state, versioned and checksummed: ``restore`` goes on where it stands."""
         return snapshot.write(self.spec, self._state, self._advanced, self._ended)

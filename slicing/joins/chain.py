@@ -19,13 +19,14 @@ from slicing.joins.spec import JoinSpec
 from slicing.operator import Operator
 from slicing.query.spec import Spec
 from slicing.query.watermark import Manual
+from slicing.system.turns import TakesTurns, in_turn
 
 Link = Operator | JoinOperator | FeatureOperator | Distinct
 Given = Output | JoinOutput | FeatureOutput | DistinctOutput
 TWO_SIDED = (JoinOperator, FeatureOperator)  # they take two streams
 
 
-class Chain:
+class Chain(TakesTurns):
     """Operators one behind the other; made by :func:`chain`.
 
     ``push`` (``push_left`` and ``push_right`` if the first one joins, ``push_labels`` and ``push_events`` if it is of
@@ -50,38 +51,46 @@ class Chain:
     def __init__(self, links: Sequence[Link]) -> None:
         self._links = list(links)
 
+    @in_turn
     def push(self, *data: object) -> Any:
         """Rows for the first operator."""
         return self._passed(lambda: self._links[0].push(*data))
 
+    @in_turn
     def push_left(self, data: object) -> Any:
         """Rows for the left side of the first operator, which joins."""
         push = self._first(JoinOperator, "push_left")
         return self._passed(lambda: push(data))
 
+    @in_turn
     def push_right(self, data: object) -> Any:
         """Rows for the right side of the first operator, which joins."""
         push = self._first(JoinOperator, "push_right")
         return self._passed(lambda: push(data))
 
+    @in_turn
     def push_labels(self, data: object) -> Any:
         """Labels for the first operator, which is of features."""
         push = self._first(FeatureOperator, "push_labels")
         return self._passed(lambda: push(data))
 
+    @in_turn
     def push_events(self, data: object) -> Any:
         """Events for the first operator, which is of features."""
         push = self._first(FeatureOperator, "push_events")
         return self._passed(lambda: push(data))
 
-    def advance(self, *watermark: object, **watermarks: object) -> Any:
+    @in_turn
+    def advance(self, /, *watermark: object, **watermarks: object) -> Any:
         """The watermark of the first operator."""
         return self._passed(lambda: self._links[0].advance(*watermark, **watermarks))
 
+    @in_turn
     def flush(self) -> Any:
         """End of the streams: every operator gives what it has left."""
         return self._passed(lambda: self._links[0].flush(), _flushed)
 
+    @in_turn
     def snapshot(self) -> bytes:
         """The state of all operators as bytes."""
         specs = [link.spec for link in self._links]

@@ -27,6 +27,7 @@ from slicing.operator import Operator
 from slicing.query.spec import Spec
 from slicing.query.watermark import Bounded, Watermark, manual
 from slicing.system.arguments import column_name, says_arguments
+from slicing.system.turns import TakesTurns, in_turn
 from slicing.times.durations import Duration, parse_span, shown
 from slicing.windows.builtin import Calendar, Tumbling
 from slicing.windows.rows.per_row import per_row
@@ -150,7 +151,7 @@ class DistinctOutput:
         return f"<sl.DistinctOutput: {self.rows.num_rows} rows, {self.late.num_rows} late, watermark {self.watermark}>"
 
 
-class Distinct:
+class Distinct(TakesTurns):
     """Duplicate elimination in a stream (Li's DupElim).
 
     Parameters
@@ -178,6 +179,7 @@ class Distinct:
         self._seen: FirstRows | None = None  # with keep="any"
         self._columns: pa.Schema | None = None  # of the rows that came
 
+    @in_turn
     def push(self, data: object) -> DistinctOutput:
         """Take rows; give those that are known to stay."""
         given = self._of_the_same_columns(in_result_types(one_batch(data)))
@@ -189,6 +191,7 @@ class Distinct:
         self._arrived += given.num_rows
         return out
 
+    @in_turn
     def advance(self, watermark: object) -> DistinctOutput:
         """Say that no row before ``watermark`` will come."""
         out = self._output(self._operator.advance(watermark))
@@ -196,6 +199,7 @@ class Distinct:
             self._seen.let_go(out.watermark)
         return out
 
+    @in_turn
     def flush(self) -> DistinctOutput:
         """End of the stream."""
         return self._output(self._operator.flush())
@@ -217,6 +221,7 @@ class Distinct:
         """The output of a call that tells nothing new."""
         return self._output(self._operator._unmoved())
 
+    @in_turn
     def snapshot(self) -> bytes:
         """The state as bytes, for :meth:`restore`."""
         parts = [self._arrived.to_bytes(8, "little"), bytes(self._operator.snapshot())]

@@ -20,6 +20,7 @@ from slicing.joins.within import LEFT, RIGHT
 from slicing.query.policy import Policy
 from slicing.system.arguments import at_least_one, says_arguments
 from slicing.system.threads import thread_count
+from slicing.system.turns import in_turn
 
 
 class JoinOperator(TwoSided[JoinOutput]):
@@ -62,6 +63,7 @@ class JoinOperator(TwoSided[JoinOutput]):
 
     # --- the flow ---------------------------------------------------------------------------------------------------
 
+    @in_turn
     def push_left(self, data: object) -> JoinOutput:
         """Take rows of the left side; give what they complete.
 
@@ -78,14 +80,17 @@ class JoinOperator(TwoSided[JoinOutput]):
         """
         return self._push({LEFT: one_batch(data)})
 
+    @in_turn
     def push_right(self, data: object) -> JoinOutput:
         """Take rows of the right side; give what they complete (as :meth:`push_left`)."""
         return self._push({RIGHT: one_batch(data)})
 
+    @in_turn
     def push(self, left: object, right: object) -> JoinOutput:
         """Take rows of both sides, all judged by the watermarks before the push; give what they complete."""
         return self._push({LEFT: one_batch(left), RIGHT: one_batch(right)})
 
+    @in_turn
     def advance(
         self, left: object = None, right: object = None, *, left_marks: object = None, right_marks: object = None
     ) -> JoinOutput:

@@ -25,6 +25,7 @@ from slicing.joins.within import LEFT, RIGHT
 from slicing.query.policy import Policy
 from slicing.query.watermark import later
 from slicing.system.heap import keep_freed_memory
+from slicing.system.turns import TakesTurns, in_turn
 from slicing.times.measure import plain_moment
 
 Out = TypeVar("Out")  # what an operator gives
@@ -34,7 +35,7 @@ Counts = dict[str, int]
 keep_freed_memory()
 
 
-class TwoSided(Generic[Out]):
+class TwoSided(TakesTurns, Generic[Out]):
     """An operator of two streams; ``_worked`` and ``_nothing`` make its outputs."""
 
     def __init__(self, spec: Asked, policy: Policy) -> None:
@@ -64,6 +65,7 @@ class TwoSided(Generic[Out]):
 
     # --- the flow ---------------------------------------------------------------------------------------------------
 
+    @in_turn
     def flush(self) -> Out:
         """End of both streams: give everything that is still to come."""
         self._check_open()
@@ -172,6 +174,7 @@ class TwoSided(Generic[Out]):
 
     # --- snapshots --------------------------------------------------------------------------------------------------
 
+    @in_turn
     def snapshot(self) -> bytes:
         """The whole state, versioned and checksummed: ``restore`` goes on where it stands."""
         return snapshot.write(self._asked, self._state, self._advanced, self._ended)

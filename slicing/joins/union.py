@@ -15,6 +15,7 @@ from slicing.columns.typed import column_type, in_result_types
 from slicing.columns.values import compared
 from slicing.query.watermark import Bounded, Progress, Seen, Watermark
 from slicing.system.arguments import column_name, says_arguments
+from slicing.system.turns import TakesTurns, in_turn
 from slicing.times.durations import parse_span
 from slicing.times.measure import Measure
 
@@ -38,7 +39,7 @@ class UnionOutput:
         return f"<sl.UnionOutput: {self.rows.num_rows} rows, watermark {self.watermark}>"
 
 
-class Union:
+class Union(TakesTurns):
     """Several streams as one, each with its own progress.
 
     Rows pass on at once. The watermark is the least over the sources, and never goes back.
@@ -92,6 +93,7 @@ class Union:
         self._marks: dict[str, int] = {}
         self._reached: int | None = None
 
+    @in_turn
     def push(self, source: str, data: object) -> UnionOutput:
         """Take rows of one source; give them on.
 
@@ -120,6 +122,7 @@ class Union:
         rows = pa.Table.from_batches([batch]).append_column(self.source, named)
         return UnionOutput(rows, self._least())
 
+    @in_turn
     def advance(self, source: str, watermark: object) -> UnionOutput:
         """Say that no row of a source before ``watermark`` will come."""
         self._check_source(source)

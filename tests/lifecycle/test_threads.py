@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -231,3 +233,91 @@ def test_few_rows_stay_on_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     for by in ((), "key"):
         found = sl.aggregate(data, sl.Spec("ts", {"w": sl.tumbling(100)}, {"s": sl.sum("x")}, by=by))
         assert sum(found["s"].to_pylist()) == 200_000
+
+
+def _by_two_threads(push: Callable[[pa.Table], object], batches: list[pa.Table]) -> None:
+    errors: list[BaseException] = []
+
+    def some(of: list[pa.Table]) -> None:
+        try:
+            for batch in of:
+                push(batch)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=some, args=(batches[i::2],)) for i in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+
+
+def _growing(batches: int = 24) -> list[pa.Table]:
+    """With new keys in each batch."""
+    rows = np.arange(2000)
+    return [pa.table({"t": rows + i * 500, "k": rows % (7 + i)}) for i in range(batches)]
+
+
+WHOLE = sl.Spec("t", {"w": sl.whole()}, {"n": sl.count()}, by="k", watermark=sl.manual())
+
+
+def test_pushes_of_two_threads_into_one_operator_lose_nothing() -> None:
+    batches = _growing()
+    op = sl.Operator(WHOLE)
+    _by_two_threads(op.push, batches)
+    found = op.flush().windows.sort_by("k").select(["k", "n"])
+    wanted = sl.aggregate(pa.concat_tables(batches), WHOLE).sort_by("k").select(["k", "n"])
+    assert found.equals(wanted)
+
+
+def test_pushes_of_two_threads_into_joins_distincts_and_chains_lose_nothing() -> None:
+    batches = _growing()
+    join = sl.JoinOperator(sl.JoinSpec(on="k", time="t", within=(0, 0), watermark=sl.manual()))
+    join.push_left(pa.table({"t": [0], "k": [0]}))
+    counted: list[int] = []
+    _by_two_threads(lambda batch: counted.append(join.push_right(batch).stats.right), batches)
+    assert sum(counted) == 2000 * len(batches) == join.advance().stats.held - 1
+    distinct = sl.Distinct(sl.DistinctSpec("k", "t", sl.tumbling(10**9), keep="any", watermark=sl.manual()))
+    counted.clear()
+    _by_two_threads(lambda batch: counted.append(distinct.push(batch).rows.num_rows), batches)
+    assert sum(counted) == 7 + len(batches) - 1
+    first = sl.Operator(sl.Spec("t", {"w": sl.tumbling(10)}, {"n": sl.count()}, by="k", watermark=sl.manual()))
+    last = sl.Spec("window_start", {"w": sl.whole()}, {"n": sl.sum("n")}, watermark=sl.manual())
+    chain = sl.chain(first, sl.Operator(last))
+    _by_two_threads(chain.push, batches)
+    assert chain.flush().windows["n"].to_pylist() == [2000 * len(batches)]
+
+
+def test_a_push_in_the_middle_of_a_push_is_refused() -> None:
+    op = sl.Operator(WHOLE)
+    batch = _growing(1)[0]
+
+    def batches() -> Any:
+        op.push(batch)
+        yield from batch.to_batches()
+
+    with pytest.raises(RuntimeError, match="push was called in the middle of another call of the same Operator"):
+        op.push(pa.RecordBatchReader.from_batches(batch.schema, batches()))
+    assert op.push(batch).stats.rows == 2000
+    assert sum(op.flush().windows["n"].to_pylist()) == 2000
+
+
+def test_a_copy_goes_on_by_itself() -> None:
+    rows, more = pa.table({"t": [1, 2], "k": ["a", "b"]}), pa.table({"t": [3], "k": ["c"]})
+    first = sl.Operator(sl.Spec("t", {"w": sl.tumbling(10)}, {"n": sl.count()}))
+    last = sl.Spec("window_start", {"w": sl.whole()}, {"n": sl.sum("n")}, watermark=sl.manual())
+    chain = sl.chain(first, sl.Operator(last))
+    chain.push(rows)
+    other = copy.copy(chain)
+    chain.push(more)
+    assert [op.flush().windows["n"].to_pylist() for op in (chain, other)] == [[3], [2]]
+    distinct = sl.Distinct(sl.DistinctSpec("k", "t", sl.tumbling(10), keep="any", watermark=sl.manual()))
+    distinct.push(rows)
+    copied = copy.copy(distinct)
+    assert [op.push(more).rows.num_rows for op in (distinct, copied)] == [1, 1]
+    union = sl.Union({"a": sl.bounded(0)}, "t")
+    union.push("a", rows)
+    others = copy.copy(union)
+    union.push("a", more)
+    assert others.push("a", rows).watermark == 2

@@ -22,6 +22,7 @@ from slicing.joins.within import LEFT, RIGHT
 from slicing.query.policy import DEFAULT, Policy
 from slicing.system.arguments import says_arguments
 from slicing.system.threads import thread_count
+from slicing.system.turns import in_turn
 
 
 class FeatureOperator(TwoSided[FeatureOutput]):
@@ -61,6 +62,7 @@ class FeatureOperator(TwoSided[FeatureOutput]):
 
     # --- the flow ---------------------------------------------------------------------------------------------------
 
+    @in_turn
     def push_labels(self, data: object) -> FeatureOutput:
         """Take labels; give those of them that are complete.
 
@@ -76,14 +78,17 @@ class FeatureOperator(TwoSided[FeatureOutput]):
         """
         return self._push({LEFT: one_batch(data)})
 
+    @in_turn
     def push_events(self, data: object) -> FeatureOutput:
         """Take events; give the labels that they complete (as :meth:`push_labels`)."""
         return self._push({RIGHT: one_batch(data)})
 
+    @in_turn
     def push(self, labels: object, events: object) -> FeatureOutput:
         """Take labels and events, all judged by the watermarks before the push; give the labels that are complete."""
         return self._push({LEFT: one_batch(labels), RIGHT: one_batch(events)})
 
+    @in_turn
     def advance(
         self, labels: object = None, events: object = None, labels_marks: object = None, events_marks: object = None
     ) -> FeatureOutput:
