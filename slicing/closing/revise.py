@@ -175,8 +175,9 @@ def revise(
 def windows_changed(
     store: Store, keys: KeyTable | None, changing: Cells, horizon: int, until: int
 ) -> tuple[Answers, Answers, Answers]:
-    """The windows with ``horizon < end <= until`` that cells change: as they were, as they are now, and these cells'
-    part of those between edges."""
+    """The windows with ``horizon < end <= until`` that cells change: as they were, as they are now, and, of those
+    between edges, what is new: these cells' part, or all of a window that there was not (a landmark's, at an edge that
+    had no row since the one before)."""
     plan = store.plan
     check_due(plan, (*store.runs, changing), horizon, until)
     old = store.of_codes(distinct(changing.code)).consolidated().table()
@@ -186,10 +187,11 @@ def windows_changed(
     hit = emit.time_answers(plan, news(plan, changing), keys, horizon, until, windows_of=new)
     was[0] = was[0].take(among(was[0], hit))
     now[0] = now[0].take(among(now[0], hit))
+    new_part = Answers.together([hit.take(among(hit, was[0])), now[0].take(~among(now[0], was[0]))])
     for answers_was, answers_now in _sessions(plan, keys, old, new, changing, until):
         was.append(answers_was)
         now.append(answers_now)
-    return Answers.together(was), Answers.together(now), hit
+    return Answers.together(was), Answers.together(now), new_part
 
 
 def _sessions(

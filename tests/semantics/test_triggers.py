@@ -931,3 +931,21 @@ def test_an_advance_takes_back_the_early_rows_of_the_sessions_that_it_completes(
     assert op.advance(at + 7).windows.num_rows == 0
     found = [(w["op"], w["k"], w["n"], w["timing"]) for w in op.flush().windows.to_pylist()]
     assert found == [("-", "b", 1, "early"), ("+", "b", 1, "on_time")]
+
+
+@pytest.mark.parametrize("seed", range(max(CASES // 10, 1)))
+def test_parts_of_a_landmark_with_late_rows_add_up(seed: int) -> None:
+    """A late row may be the first one before an edge, and then all rows before that are news."""
+    rng = random.Random(seed)
+    rows = [(rng.randrange(40), rng.randrange(2), 2**i) for i in range(30)]
+    data = pa.table(dict(zip("tkv", map(list, zip(*rows, strict=True)), strict=True)))
+    windows = {"so far": sl.landmark(3, start=0), "ten": sl.tumbling(10)}
+    more = {"by": "k", "watermark": sl.bounded(0), "allowed_lateness": 12}
+    final = sl.Spec("t", windows, {"s": sl.sum("v")}, **more)
+    wanted = sorted((*row.values(),) for out in sl.replay(data, final, rows=2) for row in out.windows.to_pylist())
+    found: dict[tuple[object, ...], int] = {}
+    for out in sl.replay(data, sl.Spec("t", windows, {"s": sl.sum("v")}, emit="parts", **more), rows=2):
+        for row in out.windows.to_pylist():
+            *window, part, _ = row.values()
+            found[*window] = found.get((*window,), 0) + part
+    assert sorted((*window, total) for window, total in found.items()) == wanted
