@@ -19,6 +19,7 @@ from slicing.columns.values import taken
 from slicing.operator import Operator
 from slicing.query.spec import Spec
 from slicing.system.arguments import at_least_one, says_arguments
+from slicing.system.arrays import Ints, Mask
 
 
 @says_arguments
@@ -163,9 +164,10 @@ def latest(results: object, spec: Spec, *, returns: str = "arrow") -> Any:
                 "Results of this spec in its long layout are needed"
             )
     batch = pa.RecordBatch.from_arrays([one_piece(column) for column in table.columns], schema=table.schema)
-    last = _last_of_each([batch.column(name) for name in names])
-    if spec.emit == "changes":
-        last = last[pc.equal(batch.column("op"), "+").to_numpy(zero_copy_only=False)[last]]
+    came = pc.equal(batch.column("op"), "+") if spec.emit == "changes" else pc.equal(batch.column("revision"), 0)
+    came = came.to_numpy(zero_copy_only=False)
+    gone = ~came if spec.emit == "changes" else np.zeros_like(came)
+    last = _standing([batch.column(name) for name in names], came, gone)
     table = pa.Table.from_batches([taken(batch, last)])
     return given_back(table.drop_columns("op") if spec.emit == "changes" else table, kind)
 
@@ -178,10 +180,16 @@ def _together(results: object) -> pa.Table:
     return unified(pa.Table.from_batches(list(batches(tables, Wanted(argument="results")))))
 
 
-def _last_of_each(columns: list[pa.Array]) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Where each different row of these columns is for the last time, in order."""
+def _standing(columns: list[pa.Array], came: Mask, gone: Mask) -> Ints:
+    """Where results are that stand, in order. Rows that are alike in the columns are one window, or as many as have
+    come and not gone (rows of equal time have equal windows of ``per_row``): so many of the last ones that stay."""
     keys = KeyTable([column.type for column in columns])
     code = keys.encode(columns)
-    at = np.empty(len(keys), np.int64)
-    at[code] = np.arange(code.size)
-    return np.sort(at)
+    count = np.bincount(code[came], minlength=len(keys)) - np.bincount(code[gone], minlength=len(keys))
+    last = np.empty(len(keys), np.int64)
+    last[code] = np.arange(code.size)
+    count = np.maximum(count, ~gone[last])  # the results may begin in the middle of a stream
+    at = np.flatnonzero(~gone)
+    at = at[np.argsort(code[at], kind="stable")]
+    after = np.searchsorted(code[at], code[at], side="right") - np.arange(at.size)  # this one, and those that follow
+    return np.sort(at[after <= count[code[at]]])

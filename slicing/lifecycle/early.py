@@ -412,7 +412,12 @@ def numbered(
         panes.append(Panes(again, mark, np.where(mark == 0, ON_TIME, LATE)))
     found = _together(plan, panes)
     if plan.spec.emit != "changes" and len(found.answers):
-        state.revisions, order = state.revisions.numbered(found.answers, found.order, state.horizon)
+        counted = np.ones(len(found.answers), np.bool_)
+        if plan.bound_rows:  # windows that rows decide come once; several may be alike
+            counted = ~np.isin(found.answers.window, [window.number for window in plan.bound_rows.values()])
+        order = np.zeros(len(found.answers), np.int64)
+        some = found.answers if counted.all() else found.answers.take(counted)
+        state.revisions, order[counted] = state.revisions.numbered(some, found.order[counted], state.horizon)
         found = found._replace(order=order)
     return found
 

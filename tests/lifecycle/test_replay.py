@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import defaultdict
 from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import slicing as sl
@@ -128,3 +130,22 @@ def test_what_is_refused(call, said) -> None:
     with pytest.raises((TypeError, ValueError)) as refused:
         call()
     assert said in str(refused.value)
+
+
+@pytest.mark.parametrize("emit", ["updates", "changes"])
+def test_windows_that_are_alike_are_all_kept(emit: str) -> None:
+    """Rows of equal time make equal windows, and frames may begin and end at one time."""
+    data = pa.table({"t": [5, 5, 5, 6, 6, 7, 30], "v": [1, 2, 4, 8, 16, 32, 64], "go": [True] * 7})
+    windows = {"past": sl.per_row(3), "two": sl.rows(2), "each": sl.frame("go", "go"), "ten": sl.tumbling(10)}
+    asked = sl.Spec("t", windows, {"s": sl.sum("v")}, emit=emit, watermark=sl.bounded(0))
+    wanted = sl.aggregate(data, dataclasses.replace(asked, emit="final")).to_pylist()
+    for trigger in (None, {"ten": sl.every(2)}):
+        spec = dataclasses.replace(asked, trigger=trigger)
+        outputs = list(sl.replay(data, spec, rows=2))
+        found = sl.latest(outputs, spec).select(["window", "window_start", "window_end", "rank_start", "rank_end", "s"])
+        assert sorted(found.to_pylist(), key=str) == sorted(wanted, key=str)
+        if emit == "updates":
+            told = {w["revision"] for out in outputs for w in out.windows.to_pylist() if w["window"] != "ten"}
+            assert told == {0}
+            again = sl.latest([out.windows.filter(pc.equal(out.windows["revision"], 1)) for out in outputs], spec)
+            assert again.num_rows == (0 if trigger is None else 2)  # the results may begin in the middle of a stream
