@@ -6,7 +6,7 @@ same column share lanes: ``sum``, ``min``, ``max`` and ``mean`` of a column are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, NamedTuple, NoReturn
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from slicing.aggregates.arithmetic import Lowered, calculated
 from slicing.cells.lanes import Lane
 from slicing.columns.dictionaries import unordered
-from slicing.columns.expressions import column_or_derived, likely_type
+from slicing.columns.expressions import column_or_derived
 from slicing.columns.values import BOOL, DURATION, FLOAT, INTEGER, NESTED, NUMERIC, RANKED, TIME, ValueType
 from slicing.kernels.combine import EXTREME
 
@@ -340,16 +340,15 @@ def _column(name: object, argument: str) -> str:
     return name
 
 
-def likely_types(asked: Iterable[Aggregate]) -> dict[str, pa.DataType]:
-    """Types that the columns which aggregates read may have: floats, where these are taken."""
-    types: dict[str, pa.DataType] = {}
+def likely_reads(asked: Iterable[Aggregate]) -> Iterator[tuple[str, pa.DataType]]:
+    """What columns and expressions aggregates read, and as what: floats, where these are taken."""
     for agg in asked:
         families = _TABLE[agg.function].families or NUMERIC
         type = pa.float64() if FLOAT in families else pa.bool_() if BOOL in families else pa.int64()
-        for name in agg.columns():
-            types |= likely_type(name, type)
-        types |= likely_type(agg.flag, pa.bool_()) if agg.flag else {}
-    return types
+        for place, name in enumerate(agg.columns()):
+            yield name, pa.float64() if place and agg.return_ is not None else type  # what is returned may be any
+        if agg.flag:
+            yield agg.flag, pa.bool_()
 
 
 def columns_of(names: object, argument: str) -> str | tuple[str, ...]:

@@ -8,12 +8,12 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 
-from slicing.aggregates.aggregate import likely_types
+from slicing.aggregates.aggregate import likely_reads
 from slicing.cells.blocks import identity
 from slicing.cells.combining import AUTO, BUCKETS, EAGER, costs
 from slicing.cells.lists import NETTED, Bounded, ListKind
 from slicing.closing.ways import in_steps, stacks
-from slicing.columns.expressions import likely_type
+from slicing.columns.expressions import likely_columns
 from slicing.kernels.strategies import STRATEGIES
 from slicing.query.plan import Plan
 from slicing.query.policy import Policy, checked
@@ -69,16 +69,16 @@ def likely_schema(spec: Spec) -> pa.Schema:
     calendars = any(isinstance(w, Calendar) for w in spec.windows.values())
     local = any(isinstance(w, Calendar) and w.local for w in spec.windows.values())
     time = pa.int64() if numbers and not calendars else pa.timestamp("us", None if local else "UTC")
-    types: dict[str, pa.DataType] = {name: pa.int64() for name in spec.columns()}
-    types |= likely_types(spec.parts())
-    for window in spec.windows.values():
-        for flag in window.flag_columns() if isinstance(window, RowWindow) else ():
-            types |= likely_type(flag, pa.bool_())
-    types |= dict.fromkeys([name for trigger in spec.triggers().values() for name in trigger.columns()], pa.bool_())
+    fixed = dict.fromkeys([name for trigger in spec.triggers().values() for name in trigger.columns()], pa.bool_())
+    if spec.sequence is not None:
+        fixed[spec.sequence] = pa.int64()
     if isinstance(spec.watermark, Punctuated):
-        types[spec.watermark.column] = time
+        fixed[spec.watermark.column] = time
     if not isinstance(spec.time, ProcessingTime):
-        types[spec.time] = time
+        fixed[spec.time] = time
+    rows = [window for window in spec.windows.values() if isinstance(window, RowWindow)]
+    reads = [*likely_reads(spec.parts()), *((flag, pa.bool_()) for window in rows for flag in window.flag_columns())]
+    types = dict.fromkeys(spec.columns(), pa.int64()) | likely_columns(reads, fixed)
     return pa.schema(list(types.items()))
 
 

@@ -7,8 +7,9 @@ calls, fields and literals in turn, and a row that holds the literals and the op
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain, islice, product
 from typing import Any
 
 import pyarrow as pa
@@ -81,11 +82,6 @@ def fields_of(name: str) -> tuple[str, ...]:
     return name.fields if isinstance(name, Derived) else (name,)
 
 
-def likely_type(name: str, plain: pa.DataType) -> dict[str, pa.DataType]:
-    """A column, which may be of this type; those of an expression are floats."""
-    return dict.fromkeys(fields_of(name), pa.float64() if isinstance(name, Derived) else plain)
-
-
 class CannotCompute(ValueError):
     """An expression and why it has no value."""
 
@@ -116,6 +112,51 @@ def types_of(types: Mapping[str, pa.DataType], wanted: Sequence[Derived]) -> dic
     """The types of the columns that expressions compute from columns of these types."""
     none = pa.RecordBatch.from_arrays([pa.nulls(0, type) for type in types.values()], names=list(types))
     return {name: column.type for name, column in zip(wanted, all_computed(none, wanted), strict=True)}
+
+
+_LOOSE = pa.float64(), pa.int64(), pa.bool_()  # from what most is read as, to what only one type can be
+_LIKELY = pa.float64(), pa.string(), pa.bool_()
+_POSSIBLE = (*_LIKELY, pa.int64(), pa.timestamp("us", "UTC"), pa.timestamp("us"), pa.date32(), pa.binary())
+_MOST_TRIED = 5000  # a tenth of a millisecond each
+
+
+def likely_columns(
+    wanted: Iterable[tuple[str, pa.DataType]], fixed: Mapping[str, pa.DataType]
+) -> dict[str, pa.DataType]:
+    """Types that the columns of data may have if they, or what expressions compute from them, are read as these.
+
+    ``fixed`` are those that are known. Of a column that is read as several the strictest is taken.
+    """
+    types, expressions = dict(fixed), []
+    for name, type in wanted:
+        if isinstance(name, Derived):
+            expressions.append((name, type))
+        elif name not in fixed and _LOOSE.index(type) >= _LOOSE.index(types.get(name, _LOOSE[0])):
+            types[name] = type
+    for derived, type in expressions:
+        types |= _fitting(derived, type, types, fixed)
+    return types
+
+
+def _fitting(
+    derived: Derived, wanted: pa.DataType, known: Mapping[str, pa.DataType], fixed: Mapping[str, pa.DataType]
+) -> dict[str, pa.DataType]:
+    """Types of its columns with which an expression has a value, a boolean one if that is wanted."""
+    first = {name: known.get(name, _LOOSE[0]) for name in derived.fields}
+    free = {name for name, type in first.items() if name not in fixed and not pa.types.is_boolean(type)}
+
+    def tried(others: Sequence[pa.DataType]) -> Iterator[tuple[pa.DataType, ...]]:
+        return product(*[dict.fromkeys((type, *others)) if name in free else (type,) for name, type in first.items()])
+
+    for found in islice(chain(tried(_LIKELY), tried(_POSSIBLE)), _MOST_TRIED):
+        types = dict(zip(derived.fields, found, strict=True))
+        try:
+            (type,) = types_of(types, [derived]).values()
+        except CannotCompute:
+            continue
+        if pa.types.is_boolean(type) or not pa.types.is_boolean(wanted):
+            return types
+    return first
 
 
 def _numbered(count: int) -> list[str]:

@@ -3,6 +3,7 @@
 from itertools import product
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from harness import FastVisit, Squares, user_defined
 
@@ -162,3 +163,24 @@ def test_what_is_exact_and_has_an_inverse_may_be_subtracted(agg, removal):
     spec = sl.Spec(time="t", windows={"r": sl.rows(3)}, aggs=aggs, watermark=sl.bounded(3))
     schema = pa.schema({"t": pa.int64(), "v": pa.float64(), "i": pa.int64(), "flag": pa.bool_()})
     assert Plan(spec, schema).kept["r"].asked.removal == removal
+
+
+@pytest.mark.parametrize(
+    "aggs",
+    [
+        {"n": sl.count().where("ok"), "share": sl.mean("ok")},
+        {"any": sl.any("ok"), "last": sl.last("ok")},
+        {"s": sl.sum("v").where(~sl.col("ok") & sl.col("well"))},
+        {"s": sl.sum("v").where(sl.col("name") == "a"), "names": sl.count_distinct("name")},
+        {"s": sl.sum("v").where(sl.col("a").isin(["x"]) & (sl.col("b") == "y") & sl.col("c") & ~sl.col("d"))},
+        {"long": sl.max(pc.utf8_length(sl.col("name"))), "s": sl.sum(sl.col("v") * 2).where(sl.col("t").is_valid())},
+        {"latest": sl.argmax("v", "at").where(pc.hour(sl.col("at")) > 3), "first": sl.first("seq")},
+    ],
+    ids=str,
+)
+def test_types_that_the_spec_does_not_tell_are_found_for_its_expressions(aggs):
+    windows = {"m": sl.tumbling("1m"), "on": sl.frame(sl.col("state") == "on", sl.col("v") < 0)}
+    spec = sl.Spec("t", windows, aggs, by="name", sequence="seq", watermark=sl.bounded("5s"))
+    assert sl.explain(spec)["edges"].startswith("every 1m")
+    asked = sl.FeatureSpec(on="k", time="at", ranges={"hour": "1h"}, aggs={"s": sl.sum("v").where(sl.col("w") == "a")})
+    assert "hour" in sl.explain(asked)["ranges"]

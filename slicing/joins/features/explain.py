@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from slicing.aggregates.aggregate import likely_types
+from slicing.aggregates.aggregate import likely_reads
+from slicing.columns.expressions import likely_columns
 from slicing.joins.explain import INDEX_BYTES, Facts, likely, moved
 from slicing.joins.features.plan import FeaturePlan
 from slicing.joins.features.spec import FeatureSpec
@@ -13,7 +14,7 @@ from slicing.joins.within import RIGHT
 
 def facts(spec: FeatureSpec, schemas: tuple[pa.Schema, pa.Schema] | None = None) -> Facts:
     """Of a spec, bound to these columns or, where they are not known, to likely ones."""
-    read = likely_types(part for agg in spec.aggs.values() for part in agg.parts())
+    read = likely_columns(likely_reads(part for agg in spec.aggs.values() for part in agg.parts()), {})
     plan = FeaturePlan.of(spec, *(schemas or spec.schemas or likely(spec, read)))
     return (
         ("ranges", "\n".join(_ranges(plan))),
