@@ -175,7 +175,7 @@ class Side:
         for run in self.runs:
             run = replace(run, slot=run.low // step)
             while runs and runs[-1].slot == run.slot:
-                run = merged(runs.pop(), run) if runs[-1].newest < run.oldest else together([runs.pop(), run])
+                run = merged(runs.pop(), run)  # rows alike were in one slice, whose runs are as they came
             runs.append(run)
         return replace(self, runs=tuple(runs), step=step)
 
@@ -331,7 +331,7 @@ def _room(size: int) -> tuple[Codes, Ints, Ints]:
 
 
 def merged(one: Run, other: Run) -> Run:
-    """Two runs as one; all rows of the first came before those of the second."""
+    """Two runs as one; of rows of one key and time those of the first came before those of the second."""
     if one.sequence is not None:
         return together([one, other])
     code, time, name = _room(len(one) + len(other))

@@ -38,6 +38,15 @@ def test_a_mark_frees_the_other_sides_rows_of_that_key() -> None:
     assert op.flush().rows.num_rows == 0
 
 
+def test_a_row_that_had_left_does_not_leave_again_by_the_mark_of_its_key() -> None:
+    """Rows with a partner stay in their run for a while, as they are few."""
+    op = sl.JoinOperator(spec(how="anti"))
+    op.push(left(*range(100, 108), 200, k=["a"] * 8 + ["b"]), right(90))
+    assert op.push_right(right(100)).stats.held == 10, "the left row at 100 has left, and both right rows are kept"
+    out = op.advance(right_marks=right(None))
+    assert out.rows["t"].to_pylist() == list(range(101, 108)) and out.stats.held == 3
+
+
 def test_rows_before_the_mark_of_their_key_are_late() -> None:
     op = sl.JoinOperator(spec())
     op.push(left(1)[:0], right(1)[:0])

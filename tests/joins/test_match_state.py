@@ -107,3 +107,15 @@ def test_a_waiting_row_keeps_what_comes_before_a_row_it_does_not_reach() -> None
     assert op.advance(left=9).stats.held == 3, "3 takes 2, rows from 9 on take 6"
     out = op.advance(right=4)
     assert out.rows["t_right"].to_pylist() == [2] and out.stats.held == 1
+
+
+@pytest.mark.parametrize(("within", "expected"), [((-5, 10), 95), ((5, 10), 85)])
+def test_the_partners_of_left_rows_are_as_far_from_these_as_the_band_begins(within: tuple, expected: int) -> None:
+    """Left rows from 90 on are still to come, so right rows from 95, or 85, on: both are reached."""
+    marks = sl.manual(), sl.manual()
+    op = sl.JoinOperator(sl.JoinSpec("k", "t", within, match="last", watermark=marks, event_time="right"))
+    op.push_left(rows("a", 90))
+    op.push_right(rows("a", expected))
+    out = op.advance(left=90, right=100)
+    assert out.watermark == expected and out.rows.num_rows == 0
+    assert op.advance(right=101).rows["t_right"].to_pylist() == [expected]
