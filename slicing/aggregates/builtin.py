@@ -77,7 +77,7 @@ def _count(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -
 def _sum(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> BoundAggregate:
     lanes = _sums(agg, value)
     if value.family == FLOAT:
-        return BoundAggregate(lanes, pa.float64(), lambda b, pools: _floats(b[0], _float_sum(b[0])), TOTAL)
+        return BoundAggregate(lanes, pa.float64(), lambda b, pools: _floats(b[0], _float_sum(b[0])), TOTAL, kinds.TOTAL)
     if value.family == DECIMAL:
         type = pa.decimal128(builtins.min(value.type.precision + 10, 38), value.type.scale)
 
@@ -104,9 +104,11 @@ def _sum(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> 
 def _mean(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> BoundAggregate:
     lanes = _sums(agg, value)
     if value.family == FLOAT:
-        return BoundAggregate(
-            lanes, pa.float64(), lambda b, pools: _floats(b[0], _divide(_float_sum(b[0]), b[0][:, 0])), TOTAL
-        )
+
+        def lower_float(b: list[Ints], pools: Pools) -> Lowered:
+            return _floats(b[0], _divide(_float_sum(b[0]), b[0][:, 0]))
+
+        return BoundAggregate(lanes, pa.float64(), lower_float, TOTAL, kinds.MEAN)
     if value.family == DECIMAL:
         p, s = value.type.precision, value.type.scale
         scale = builtins.min(s + 4, 38)

@@ -94,7 +94,7 @@ def _many_as_they_are(plan: Plan, keys: KeyTable, due: Sequence[Cells], every: i
         codes.append(code.take(order))
         parts.append((cells.blocks, order))
     end = np.concatenate([cells.meta[:, END] for cells in due])
-    window, blocks = plan.numbered(np.zeros(end.size, np.int64)), in_order(parts, plan.policy.piece)
+    window, blocks = plan.numbered(np.zeros(end.size, np.int64)), in_order(plan.lanes, parts, plan.policy.piece)
     return Answers(window, end - every, end, np.concatenate(codes), blocks, True)
 
 

@@ -185,11 +185,17 @@ class Column:
         if word == 0:
             self.counts(ranges, out)
         elif word in (kinds.TOTAL, kinds.MEAN):
-            self.total(ranges, out)
+            total = out
+            if self.lane.kind in SUMS_F:
+                sums, total = np.empty((3, out.size)), out.view(np.float64)
+                self.sums_f(ranges, sums.view(np.int64).T)
+                np.add(sums[1], sums[2], out=total)
+            else:
+                self.total(ranges, out)
             if word == kinds.MEAN:
                 count = np.empty(out.size, np.int64)
                 self.counts(ranges, count)
-                np.divide(out, count, out=out.view(np.float64))
+                np.divide(total, count, out=out.view(np.float64))
         else:
             self.extreme(word, ranges, out, True)
 

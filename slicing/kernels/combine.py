@@ -38,7 +38,7 @@ FLOATS, INTEGERS = (BASIC_F, SUM_F), (BASIC_I, SUM_I)
 SUMS = {BASIC_F: SUM_F, BASIC_I: SUM_I}
 EXTREME = 3  # the words of a basic partial that a sum has
 
-# answers that ranges of rows are told at once, beside the words of their partials: of integers that never overflow
+# answers that are told at once, beside the words of partials: of floats, and of integers that never overflow
 TOTAL, MEAN = -1, -2
 
 TOP = np.int64(0x7FFFFFFFFFFFFFFF)

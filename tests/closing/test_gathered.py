@@ -1,5 +1,6 @@
 """Many results by key, which are put in order when they are read: the same as of one table, whatever gives them."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -7,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 import slicing as sl
+from slicing.api import all_windows
 from slicing.closing import gathered
 from slicing.columns.keys import FEW, SPARSE, KeyTable
 from slicing.query.policy import Policy
@@ -79,6 +81,50 @@ def test_windows_of_cells_as_they_lie(names: tuple[str, ...], every: int, read: 
     found = pushed(data, windows, Policy(piece=200, way="as they lie"), 5000)
     assert read
     assert same(found, pushed(data, windows, Policy(way="one table"), 5000))
+
+
+NUMBERS = {
+    "all": {
+        "n": sl.count(),
+        "some": sl.count("v"),
+        "s": sl.sum("w"),
+        "m": sl.mean("w"),
+        "lo": sl.min("w"),
+        "hi": sl.max("w"),
+        "si": sl.sum("i"),
+        "mi": sl.mean("i"),
+        "least": sl.min("i"),
+        "most": sl.max("t"),
+    },
+    "sums": {"s": sl.sum("w"), "m": sl.mean("w"), "mi": sl.mean("i"), "si": sl.sum("i")},
+    "of some": {"s": sl.sum("w"), "few": sl.mean("i").where("flag")},
+}
+
+
+@pytest.mark.parametrize("aggs", NUMBERS)
+@pytest.mark.parametrize("missing", [False, True])
+def test_answers_that_are_numbers_are_written_once(aggs: str, missing: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As they are read out of partials; a window without a value is null, and then all are read so."""
+    rng, data = np.random.default_rng(3), stream(KEYS, 1)
+    i = pa.array(rng.integers(-(2**31), 2**31, ROWS).astype(np.int32), mask=(rng.random(ROWS) < 0.5) & missing)
+    data = data.append_column("i", i).append_column("flag", pa.array(rng.random(ROWS) < 0.1))
+    told: list[bool] = []
+    numbers = gathered.Gathered.numbers
+
+    def known(self: gathered.Gathered, asked: Sequence) -> list | None:
+        found = numbers(self, asked)
+        told.append(found is not None)
+        return found
+
+    monkeypatch.setattr(gathered.Gathered, "numbers", known)
+
+    def answers(policy: Policy) -> pa.Table:
+        return all_windows(data, sl.Spec("t", {"w": sl.tumbling(60)}, NUMBERS[aggs], by="k"), 1, policy=policy)
+
+    found = answers(Policy(piece=300))
+    assert told == [not missing and aggs != "of some"]
+    assert same(found, answers(Policy(way="one table")))
+    assert found.schema.equals(answers(Policy()).schema)
 
 
 def test_more_keys_than_cells() -> None:

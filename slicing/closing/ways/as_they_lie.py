@@ -61,7 +61,7 @@ def offer(closing: Closing) -> Offer | None:
         if keys is None:
             return Answers.of_types(plan, due, None, np.zeros_like(end), _added_up_at_once(plan, parts, end.size))
         each, code, cells = zip(*_by_key(plan, keys, parts, end.size), strict=True)
-        blocks = in_order(cells, plan.policy.piece)
+        blocks = in_order(plan.lanes, cells, plan.policy.piece)
         return Answers.of_types(plan, due, np.concatenate(each), np.concatenate(code), blocks)
 
     if plan.combine == EAGER:
