@@ -139,7 +139,8 @@ class DistinctOutput:
     stats : Stats
         The accounting, as :attr:`Output.stats`.
     watermark : object
-        What the results have reached.
+        What the results have reached: no later output has a row before it. With windows it is where the earliest one
+        begins that is still open.
     """
 
     rows: pa.Table
@@ -194,10 +195,10 @@ class Distinct(TakesTurns):
     @in_turn
     def advance(self, watermark: object) -> DistinctOutput:
         """Say that no row before ``watermark`` will come."""
-        out = self._output(self._operator.advance(watermark))
-        if self._seen is not None and out.watermark is not None:
-            self._seen.let_go(out.watermark)
-        return out
+        advanced = self._operator.advance(watermark)
+        if self._seen is not None and advanced.watermark is not None:
+            self._seen.let_go(advanced.watermark)
+        return self._output(advanced)
 
     @in_turn
     def flush(self) -> DistinctOutput:
@@ -276,7 +277,9 @@ class Distinct(TakesTurns):
         if ROW in late.column_names:
             whole = self._typed(_columns(late[ROW]))
             late = whole.append_column(late.schema.field(late.num_columns - 1), late[late.num_columns - 1])
-        return DistinctOutput(rows, late, out.stats, out.watermark)
+        spans = not isinstance(self.spec.within, Tumbling | Calendar)
+        reached = out.watermark if spans else out.progress.get("window_start")  # windows give any of their rows' times
+        return DistinctOutput(rows, late, out.stats, reached)
 
     def _typed(self, rows: pa.Table) -> pa.Table:
         """Rows with their dictionaries, which structs in an operator have not."""

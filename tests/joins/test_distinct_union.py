@@ -101,7 +101,8 @@ def test_any_row_comes_at_once_and_is_forgotten_with_its_window() -> None:
     assert out.rows["v"].to_pylist() == [1, 3] and out.late.num_rows == 0
     assert op.push(pa.table({"t": [2, 4], "id": ["a", "b"], "v": [4, 5]})).rows["v"].to_pylist() == [5]
     out = op.push(pa.table({"t": [16, 9, 17], "id": ["a", "c", "c"], "v": [6, 7, 8]}))
-    assert out.rows["v"].to_pylist() == [7, 8] and out.watermark == 12  # the window was open before the push
+    assert out.rows["v"].to_pylist() == [7, 8]  # the window was open before the push
+    assert out.watermark == 10  # rows of the open window from 10 on may still come, and are new
     out = op.push(pa.table({"t": [9, 14], "id": ["d", "d"], "v": [9, 10]}))
     assert out.rows["v"].to_pylist() == [10] and out.late["v"].to_pylist() == [9]
     sizes = []
@@ -110,6 +111,32 @@ def test_any_row_comes_at_once_and_is_forgotten_with_its_window() -> None:
         op.push(pa.table({"t": [10 * step] * 500, "id": keys, "v": range(500)}))
         sizes.append(len(op.snapshot()))
     assert max(sizes[20:]) < 2 * max(sizes[3:8]) and op.flush().rows.num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("within", "keep"), [(7, "first"), (sl.tumbling(10), "first"), (sl.tumbling(10), "last"), (sl.tumbling(10), "any")]
+)
+def test_no_row_comes_before_the_watermark_of_the_results_and_none_is_late_in_a_chain(
+    within: object, keep: str
+) -> None:
+    for seed in range(25):
+        rng = random.Random(seed)
+        rows = sorted(stream(rng, 30), key=lambda row: row["t"] + rng.randint(0, 4 if keep != "any" else 0))
+        spec = sl.DistinctSpec(["k"], "t", within, keep, watermark=sl.bounded(4))
+        windows = sl.Spec("t", {"three": sl.tumbling(3)}, {"n": sl.count(), "all": sl.sum("v")}, watermark=sl.manual())
+        op, chain = sl.Distinct(spec), sl.chain(sl.Distinct(spec), sl.Operator(windows))
+        reached, found, results = None, [], []
+        for at in range(0, 30, 3):
+            out = op.push(table(rows[at : at + 3]))
+            assert not out.rows.num_rows or reached is None or min(out.rows["t"].to_pylist()) >= reached, seed
+            reached = out.watermark
+            found.append(out.rows)
+            results.append(chain.push(table(rows[at : at + 3])).windows)
+        found.append(op.flush().rows)
+        results.append(chain.flush().windows)
+        given = pa.concat_tables([some for some in results if some.num_rows])
+        wanted = sl.aggregate(pa.concat_tables([some for some in found if some.num_rows]), windows)
+        assert given.sort_by("window_start").equals(wanted), seed
 
 
 @pytest.mark.parametrize("keep", ["first", "last", "any"])
