@@ -54,6 +54,14 @@ def test_ends_may_be_negative(within: tuple[int, int], expected: list[int]) -> N
     assert found["t_right"].to_pylist() == expected
 
 
+def test_an_output_watermark_before_all_times_is_none() -> None:
+    op = sl.JoinOperator(sl.JoinSpec([], "t", (5, 10), event_time="left", watermark=sl.manual()))
+    op.push(left(-BIG + 20), right(-BIG + 20))
+    assert op.advance(left=-BIG + 15, right=-BIG + 8).watermark is None
+    assert op.advance(right=-BIG + 9).watermark == -BIG - 1
+    assert op.advance(right=-BIG + 11).watermark == -BIG + 1
+
+
 @pytest.mark.parametrize("within", [(10, 10), (-5, 10), (10, -5), (1 << 59, 1 << 59)])
 def test_bands_that_reach_beyond_64_bits(within: tuple[int, int]) -> None:
     times = [-BIG - 1, -BIG, -BIG + 7, 0, BIG - 7, BIG - 1, BIG]
