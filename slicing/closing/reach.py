@@ -40,6 +40,9 @@ class Reach(Mapping[str, Any]):
     def __repr__(self) -> str:
         return repr(dict(self))
 
+    def __reduce__(self) -> tuple[type[dict[str, Any]], tuple[dict[str, Any]]]:
+        return dict, (dict(self),)  # an output may go to another process, or to a file
+
     def _first_start(self) -> int | None:
         plan, h = self.plan, self.reached - self.plan.lateness
         if not all(isinstance(window, TOLD) for window in plan.spec.windows.values()):

@@ -354,3 +354,11 @@ def test_a_source_is_silent_once_it_is_as_far_behind_as_idle_says():
         out = op.push(pa.table({"t": [at + t for t in times], "from": list(sources)}))
         assert out.watermark == at + reached, times
         op = sl.Operator.restore(spec, op.snapshot())
+
+
+def test_an_output_can_be_sent_to_another_process() -> None:
+    op = sl.Operator(sl.Spec("t", {"ten": sl.tumbling(10), "visit": sl.session(3)}, {"n": sl.count()}, by="k"))
+    out = op.push(pa.table({"t": [1, 2, 25], "k": ["a", "b", "a"]}))
+    sent = pickle.loads(pickle.dumps(out))
+    assert sent.windows.equals(out.windows) and sent.stats == out.stats and sent.watermark == out.watermark == 25
+    assert sent.progress == dict(out.progress) == {"window_start": 20, "window_end": 25}
