@@ -19,7 +19,7 @@ from slicing.closing import run_marks
 from slicing.closing.answers import Answers
 from slicing.closing.emit import combined
 from slicing.closing.panes import EARLY, ON_TIME, Panes
-from slicing.columns.order import begins, distinct, order_by, ranges, stable_order
+from slicing.columns.order import begins, changes, distinct, order_by, ranges, sorting
 from slicing.kernels import cells as meta
 from slicing.query.plan import Plan
 from slicing.reducing.batch import Rows
@@ -77,7 +77,8 @@ def passed(plan: Plan, known: RowPanes, after: int, reached: int) -> tuple[RowPa
         return known, []
     gone = known.rows[:, PLACE] < reached
     which = np.flatnonzero(gone)
-    facts, cells = known.rows.take(which, axis=0), known.row_cells.take(which)
+    some = slice(which.size) if which.size and which[-1] == which.size - 1 else which  # most often they came in order
+    facts, cells = known.rows[some], known.row_cells.take(some)
     if which.size:
         known = known.without_rows(gone)
     panes = list[Panes]()
@@ -88,8 +89,9 @@ def passed(plan: Plan, known: RowPanes, after: int, reached: int) -> tuple[RowPa
         keys = (
             (facts[:, ARRIVAL],) if by_arrival else (facts[:, ARRIVAL], facts[:, SEQUENCE], cells.end, facts[:, PLACE])
         )
-        order = order_by(*keys)
-        known, more = _in_steps(plan, known, types, facts.take(order, axis=0), cells.take(order), reached)
+        order = sorting(*map(np.ascontiguousarray, keys))
+        ordered = (facts, cells) if order is None else (facts.take(order, axis=0), cells.take(order))
+        known, more = _in_steps(plan, known, types, *ordered, reached)
         panes += more
     if plan.early.run_marks:
         known, more = run_marks.passed(plan, known, facts, cells, after, reached)
@@ -125,8 +127,8 @@ def _in_steps(
 class _Items(NamedTuple):
     """What windows have, sorted by window and key: cells of earlier rows, then rows in their order."""
 
-    window: Ints  # facts of the window that each belongs to, WINDOW to KEY
-    group: Ints  # the window and key, by number
+    windows: Ints  # facts of windows
+    group: Ints  # the window of each, by number
     first: Ints  # of each group the first item
     passed: Ints  # how many rows of the window have passed with it
     is_row: Mask
@@ -134,6 +136,10 @@ class _Items(NamedTuple):
     place: Ints
     marks: Ints
     cells: Cells
+
+    def of(self, column: int, which: Ints) -> Ints:
+        """A fact of the windows that some of the items belong to."""
+        return self.windows[:, column].take(self.group.take(which))
 
 
 def _step(
@@ -145,10 +151,10 @@ def _step(
     older = known.of(touched)
     if not (len(of) or len(older.parts)):
         return known, []
-    items, windows = _items(older, of, row, facts, cells)
+    items = _items(older, of, row, facts, cells)
     ends = np.flatnonzero(_pane_ends(plan, types, items, upto))
     panes = _panes(plan, items, ends, before)
-    newer = _left(plan, items, ends, windows)
+    newer = _left(plan, items, ends)
     return known.with_windows([known.of(~touched), newer]), panes
 
 
@@ -159,18 +165,21 @@ def _windows_of(plan: Plan, types: Sequence[int], facts: Ints, cells: Cells) -> 
         return none
     slice_of = plan.edges.next_live(cells.end, BEGIN)
     ends = distinct(slice_of)
-    order = stable_order(slice_of)
-    starts = slice_of[order].searchsorted(ends)
+    order = sorting(slice_of)
+    starts = (slice_of if order is None else slice_of[order]).searchsorted(ends)
     starts = np.append(starts, slice_of.size)
     due = plan.edges.due(ends, int(facts[:, PLACE].min()), FOREVER)
     due = due.take(np.isin(due.type, types))
     count = starts[due.high] - starts[due.low]
-    window, row = np.repeat(np.arange(count.size), count), order[ranges(starts[due.low], count)]
-    still = np.flatnonzero(due.end[window] > facts[row, PLACE])
-    window, row = window[still], row[still]
-    found = np.zeros((row.size, 5), np.int64)
-    found[:, WINDOW] = np.array(plan.timed, np.int64)[due.type[window]]
-    found[:, START], found[:, END], found[:, KEY] = due.start[window], due.end[window], cells.code[row]
+    window, row = np.repeat(np.arange(count.size), count), ranges(starts[due.low], count)
+    row = row if order is None else order.take(row)
+    still = due.end.take(window) > facts[:, PLACE].take(row)
+    if not still.all():
+        window, row = window[still], row[still]
+    found = np.empty((row.size, 5), np.int64)
+    found[:, WINDOW] = np.array(plan.timed, np.int64)[due.type].take(window)
+    found[:, START], found[:, END] = due.start.take(window), due.end.take(window)
+    found[:, KEY], found[:, COUNT] = cells.code.take(row), 0
     return found, row
 
 
@@ -188,43 +197,41 @@ def _touched(plan: Plan, known: RowPanes, types: Sequence[int], of: Ints) -> Mas
     return touched
 
 
-def _items(older: RowPanes, of: Ints, row: Ints, facts: Ints, cells: Cells) -> tuple[_Items, Ints]:
-    """All of windows, sorted; and the windows, each with its rows so far."""
+def _items(older: RowPanes, of: Ints, row: Ints, facts: Ints, cells: Cells) -> _Items:
+    """All of windows, sorted, each with its rows so far."""
     heads, parts = len(older.windows), len(older.parts)
-    window = np.concatenate([older.windows, older.windows[older.parts[:, OF]], of])
+    window = np.concatenate([older.windows, older.windows.take(older.parts[:, OF], axis=0), of])
     place_in = np.concatenate([np.full(heads, -3), np.where(older.parts[:, TOLD] == 1, -2, -1), row])
-    order = order_by(place_in, *(np.ascontiguousarray(window[:, at]) for at in (KEY, END, START, WINDOW)))
-    window, place_in = window.take(order, axis=0), place_in.take(order)
-    names = window[:, :COUNT]
-    alike = np.logical_and.reduce([names[1:, at] == names[:-1, at] for at in (KEY, END, START, WINDOW)])
-    new = np.append(True, ~alike)[: len(names)]
+    names = [np.ascontiguousarray(window[:, at]) for at in (KEY, END, START, WINDOW)]
+    names = [name for name in names if (name != name[0]).any()]
+    keys = names if _in_turn(older.parts, row) else [place_in, *names]
+    order = order_by(*keys) if keys else np.arange(len(window))
+    place_in = place_in.take(order)
+    new = changes(*[name.take(order) for name in names]) if names else np.arange(order.size) == 0
     group, first = np.cumsum(new) - 1, np.flatnonzero(new)
-    is_row = place_in >= 0
-    base = np.where(place_in[first] == -3, window[first, COUNT], 0)
+    is_row, windows = place_in >= 0, window.take(order.take(first), axis=0)
+    base = np.where(place_in[first] == -3, windows[:, COUNT], 0)
     rows = np.cumsum(is_row)
-    count = rows - (rows[first] - is_row[first])[group] + base[group]
-    last = np.append(first[1:], len(names)) - 1
-    windows = window[first].copy()
-    windows[:, COUNT] = count[last]
+    count = rows + (base - rows[first] + is_row[first]).take(group)
+    windows[:, COUNT] = count[np.append(first[1:], order.size) - 1]
     kept = np.flatnonzero(place_in > -3)
-    source = order.take(kept) - heads
-    at_row = np.maximum(source - parts, 0)
-    chosen = np.where(source < parts, source, parts + (row[at_row] if row.size else 0))
-    of_row = is_row[kept]
-    own = older.parts.take(np.where(of_row, 0, source), axis=0) if parts else np.zeros((kept.size, 3), np.int64)
-    if row.size:
-        place = np.where(of_row, facts[:, PLACE].take(row.take(at_row)), own[:, LAST])
-        marks = np.where(of_row, facts[:, MARKS].take(row.take(at_row)), 0)
-    else:
-        place, marks = own[:, LAST], np.zeros(kept.size, np.int64)
-    group = group[kept]
-    every = concatenated([older.part_cells, cells]).take(chosen)
+    source, of_row = order.take(kept) - heads, is_row.take(kept)
+    chosen, place = np.append(np.arange(parts), parts + row), np.append(older.parts[:, LAST], facts[:, PLACE].take(row))
+    marks = np.zeros(kept.size, np.int64)
+    if facts[:, MARKS].any():
+        marks = np.append(np.zeros(parts, np.int64), facts[:, MARKS].take(row)).take(source)
+    group = group.take(kept)
     # windows whose rows have all been reported, where none is remembered, have no item
     held = np.searchsorted(group, np.arange(len(windows)))
-    items = _Items(
-        window.take(kept, axis=0), group, held, count[kept], of_row, place_in[kept] == -2, place, marks, every
-    )
-    return items, windows
+    every = concatenated([older.part_cells, cells]).take(chosen.take(source))
+    told = place_in.take(kept) == -2
+    return _Items(windows, group, held, count.take(kept), of_row, told, place.take(source), marks, every)
+
+
+def _in_turn(parts: Ints, row: Ints) -> bool:
+    """Whether what was reported lies before what was not, and rows in their order, so that neither has to be sorted."""
+    same, told = parts[1:, OF] == parts[:-1, OF], parts[:, TOLD]
+    return bool((row[1:] > row[:-1]).all()) and not (same & (told[1:] > told[:-1])).any()
 
 
 def _pane_ends(plan: Plan, types: Sequence[int], items: _Items, upto: int) -> Mask:
@@ -233,14 +240,14 @@ def _pane_ends(plan: Plan, types: Sequence[int], items: _Items, upto: int) -> Ma
     follows = np.append(items.group[1:] == items.group[:-1], False)[: ends.size]
     for k in types:
         cuts = _cuts(plan, k)
-        mine = np.flatnonzero((items.window[:, WINDOW] == plan.timed[k]) & ~items.told)
+        mine = np.flatnonzero((items.windows[:, WINDOW] == plan.timed[k]).take(items.group) & ~items.told)
         is_row, count = items.is_row[mine], items.passed[mine]
         for n, times in cuts.counts:
             ends[mine] |= is_row & (count % n == 0) & (True if times is None else count // n <= times)
         if cuts.marks:
             ends[mine] |= _marked(items, mine, cuts.marks, follows)
         if cuts.times is not None and mine.size:
-            start, end = items.window[mine, START], items.window[mine, END]
+            start, end = items.of(START, mine), items.of(END, mine)
             next_ = np.full(ends.size + 1, BEGIN)
             next_[mine] = cuts.times.next(start, end, items.place[mine] + 1)
             same = follows[mine] & (next_[mine + 1] == next_[mine])
@@ -283,7 +290,7 @@ def _panes(plan: Plan, items: _Items, ends: Ints, before: int) -> list[Panes]:
 
 
 def _answers(plan: Plan, items: _Items, at: Ints, first: Ints, last: Ints) -> Answers:
-    window = items.window.take(at, axis=0)
+    window = items.windows.take(items.group.take(at), axis=0)
     blocks = combined(plan, items.cells, first, last) if at.size else Answers.none(plan).whole()
     return _as_answers(window, blocks)
 
@@ -293,23 +300,24 @@ def _as_answers(window: Ints, blocks: tuple[Block, ...]) -> Answers:
     return Answers(which, start, end, code, blocks)
 
 
-def _left(plan: Plan, items: _Items, ends: Ints, windows: Ints) -> RowPanes:
+def _left(plan: Plan, items: _Items, ends: Ints) -> RowPanes:
     """Windows afterwards: the rows that were reported as one cell, unless nobody asks for them again, and others."""
-    latest = np.full(len(windows), -1, np.int64)
+    latest = np.full(len(items.windows), -1, np.int64)
     latest[items.group[ends]] = ends
-    told = items.told | (np.arange(items.group.size) <= latest[items.group])
-    kept = np.arange(items.group.size) if plan.spec.emit != "parts" else np.flatnonzero(~told)
-    group, told = items.group[kept], told[kept]
+    told = items.told | (np.arange(items.group.size) <= latest.take(items.group))
+    group, cells, place = items.group, items.cells, items.place
+    if plan.spec.emit == "parts":
+        kept = np.flatnonzero(~told)
+        group, cells, place, told = group.take(kept), cells.take(kept), place.take(kept), told.take(kept)
     first = begins(2 * group + ~told)
-    into = np.repeat(np.arange(first.size), np.diff(np.append(first, kept.size)))
-    last = np.append(first[1:], kept.size)[: first.size] - 1
-    cells = items.cells.take(kept)
+    into = np.repeat(np.arange(first.size), np.diff(np.append(first, group.size)))
+    last = np.append(first[1:], group.size)[: first.size] - 1
     facts = cells.meta.take(first, axis=0)
     facts[:, meta.ROWS] = np.add.reduceat(cells.rows, first) if first.size else facts[:, meta.ROWS]
     pairs = zip(plan.lanes, cells.blocks, strict=True)
     blocks = tuple(kind_of(lane).merged(lane, into, first.size, block, identity(lane, 0)) for lane, block in pairs)
-    parts = np.stack([group[first], told[first].astype(np.int64), items.place[kept][last]], axis=1)
-    return replace(RowPanes.none(plan), windows=windows, parts=parts, part_cells=Cells(facts, blocks))
+    parts = np.stack([group[first], told[first].astype(np.int64), place[last]], axis=1)
+    return replace(RowPanes.none(plan), windows=items.windows, parts=parts, part_cells=Cells(facts, blocks))
 
 
 def completed(plan: Plan, known: RowPanes, until: int, told: bool) -> Answers:
