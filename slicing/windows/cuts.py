@@ -54,9 +54,14 @@ class Cuts:
     def between(self, start: Ints, end: Ints, slices: Ints, after: int, until: int) -> tuple[Ints, Ints]:
         """Cuts with ``after < cut <= until`` of windows, next after one of the slices, and ends of windows: the number
         of the window and the cut, in the order of cuts."""
+        multiples = [-((offset - slices) // every) * every + offset for every, offset in self.spans]
+        if end.size == 1:
+            shared = [start + share_of(end - start, share) for share in self.shares]
+            cut = distinct(np.concatenate([end, *multiples, *shared]))
+            cut = cut[(cut > max(after, int(start[0]))) & (cut <= min(until, int(end[0])))]
+            return np.zeros(cut.size, np.int64), cut
         found = [(np.arange(end.size), end)]
-        for every, offset in self.spans:
-            some = distinct(-((offset - slices) // every) * every + offset)
+        for some in map(distinct, multiples):
             some = some[(some > after) & (some <= until)]
             low, high = some.searchsorted(start, "right"), some.searchsorted(end, "left")
             count = np.maximum(high - low, 0)
