@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-# Queries of tests are short: a JVM that compiles lightly and collects by one thread answers them with less CPU.
-LIGHT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# Queries of tests are short: a JVM that compiles lightly and collects by one thread answers them with less CPU. It then
+# keeps 48 MB of machine code, which a few streams fill; from there on it drops some and compiles that again.
+LIGHT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m"
 
 
 def without_forks() -> list[str]:
