@@ -35,6 +35,7 @@ from slicing.cells.lists import (
 )
 from slicing.columns import values as v
 from slicing.columns.arrow_out import array_of
+from slicing.columns.order import order_by
 from slicing.columns.values import DURATION, FLOAT, NESTED, NUMERIC, RANKED, TIME, ValueType
 from slicing.kernels import holistic as k
 from slicing.kernels.lists import copied
@@ -129,7 +130,7 @@ def _heavy_hitters(agg: Aggregate, value: ValueType, types: Types) -> BoundAggre
         lists, seen = (windows.at, number, windows.before), np.full(n, -1)
         k.heavy(windows.first, windows.last, *lists, share, np.zeros(n, np.int64), seen, at, out, count)
         words, count = windows.value[out[: at[-1]]], count[: at[-1]]
-        order = np.lexsort((words, -count, np.repeat(np.arange(at.size - 1), np.diff(at))))
+        order = order_by(words, -count, np.repeat(np.arange(at.size - 1), np.diff(at)))
         return Lowered(windows.lists(at, words[order], value, pools.get(agg.value_column)), None)
 
     return BoundAggregate((_lane(agg, COUNTED),), pa.list_(value.type), lower)

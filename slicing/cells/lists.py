@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from slicing.cells.lanes import Lane
+from slicing.columns.order import order_by, stable_order
 from slicing.kernels import lists as k
 from slicing.kernels.strategies import Combinations
 from slicing.kernels.table import hash_words
@@ -128,7 +129,7 @@ class ListKind:
 
     def merged(self, lane: Lane, into: Ints, size: int, older: Lists, newer: Lists) -> Lists:
         both = concatenated([older, newer])
-        members = np.argsort(into, kind="stable")
+        members = stable_order(into)
         bounds = np.searchsorted(into[members], np.arange(size + 1))
         return both.grouped(members, bounds, self.keys, self.fuse)
 
@@ -217,7 +218,7 @@ class Best(Bounded):
         feeds = [feed.view(np.int64)[every] for feed in rows.feeds]
         words = [self.by(feeds[0], order), *order, *feeds[1:]]
         at = np.append(0, np.cumsum(np.bincount(cell, minlength=rows.cells)))
-        found = np.lexsort((*words[3::-1], cell))
+        found = order_by(*words[3::-1], cell)
         return self.cut(Lists(at, np.stack([word[found] for word in words], axis=1)))
 
     def by(self, value: Ints, order: Sequence[Ints]) -> Ints:
@@ -344,7 +345,7 @@ def _in_turn(words: Sequence[Ints]) -> Ints | None:
     """The rows by time, sequence, arrival and values; None where they are."""
     t, s, a = words[:3]
     if s.any() or not (a[1:] > a[:-1]).all():
-        return np.lexsort(words[::-1])
+        return order_by(*words[::-1])
     if (t[1:] >= t[:-1]).all():
         return None
-    return np.argsort(t, kind="stable")
+    return stable_order(t)

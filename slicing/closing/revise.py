@@ -60,8 +60,7 @@ class Revisions:
         columns = [
             np.concatenate([getattr(self, name), getattr(answers, name)]) for name in ("code", "start", "end", "window")
         ]
-        fresh = np.append(np.zeros(self.count.size, np.bool_), np.ones(len(answers), np.bool_))
-        order = np.lexsort((fresh, *columns))
+        order = order_by(*columns)  # what was known first
         same = np.append(False, np.logical_and.reduce([c[order][1:] == c[order][:-1] for c in columns]))
         count = np.append(self.count, again.astype(np.int64))[order]
         follows = np.flatnonzero(same)
@@ -224,7 +223,7 @@ def run_holding(runs: Runs, others: Runs) -> Ints:
     code = np.append(runs.code, others.code)
     start = np.append(runs.start(), others.start())
     is_other = np.append(np.zeros(runs.first.size, np.int64), np.ones(others.first.size, np.int64))
-    order = np.lexsort((is_other, start, code))
+    order = order_by(start, code)
     # the newest run at or before, in this order, is the holder
     position = np.where(is_other[order] == 0, np.arange(order.size), 0)
     holder = order[np.maximum.accumulate(position)] if order.size else order

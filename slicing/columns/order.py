@@ -6,8 +6,9 @@ from __future__ import annotations
 import numpy as np
 
 from slicing.kernels.rows import interleave, stragglers
-from slicing.system.arrays import Array, Codes, Ints, Mask
+from slicing.system.arrays import Array, Codes, Ints, Mask, Unsigned
 
+RUN = 64  # rows in order on average that are not worth another way than merging
 MANY, SAMPLE = 1 << 12, 64  # of so many rows, a key may be all different if so many of them are
 
 
@@ -42,13 +43,32 @@ def _by_one(key: Ints) -> Ints | None:
 
 def stable_order(key: Ints | Codes) -> Ints:
     """The stable order of numbers; numpy sorts 16 bits by counting."""
-    low, high = int(key.min(initial=0)), int(key.max(initial=0))
-    if high - low >= 1 << 32:
-        return np.argsort(key, kind="stable")
+    low, high = (int(key.min()), int(key.max())) if key.size else (0, 0)
     number = key - low
+    if high - low >= 1 << 32:
+        return _by_words(number.view(np.uint64), (high - low).bit_length())
     order = np.argsort(number.astype(np.uint16), kind="stable")
     if high - low >= 1 << 16:
         order = order.take(np.argsort((number >> 16).astype(np.uint16).take(order), kind="stable"))
+    return order
+
+
+def _by_words(number: Unsigned, bits: int) -> Ints:
+    """The stable order of numbers of so many bits: those that fit a word beside their places are sorted with these,
+    which numpy does by vectors (a million times at random 120 -> 15 ms, 40 where one in two words is not enough)."""
+    if RUN * np.count_nonzero(number[1:] < number[:-1]) < number.size:  # what numpy merges in a pass or two
+        return np.argsort(number, kind="stable")
+    places = (number.size - 1).bit_length()
+    order: Ints | None = None
+    for shift in range(0, bits, 64 - places):
+        words: Unsigned = (number if order is None else number.take(order)) >> np.uint64(shift)
+        words <<= np.uint64(places)
+        words |= np.arange(words.size, dtype=np.uint64)
+        words.sort()
+        words &= np.uint64((1 << places) - 1)
+        step: Ints = words.view(np.int64)
+        order = step if order is None else order.take(step)
+    assert order is not None
     return order
 
 

@@ -8,7 +8,7 @@ import pytest
 from slicing.columns.order import order_by, sorting
 
 
-@pytest.mark.parametrize("high", [3, 5000, 10**6, 2**40, 2**60])
+@pytest.mark.parametrize("high", [3, 5000, 10**6, 2**40, 2**60, 2**63])
 def test_rows_are_sorted_as_lexsort_does_whether_or_not_one_key_decides(high: int) -> None:
     chance = np.random.default_rng(high)
     for rows in (0, 1, 50, 5000, 20_000):

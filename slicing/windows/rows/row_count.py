@@ -8,6 +8,7 @@ from typing import ClassVar, TypeVar
 
 import numpy as np
 
+from slicing.columns.order import order_by, stable_order
 from slicing.kernels.rows import counted, cuts_by_rank
 from slicing.system.arguments import choice, says_arguments, yes_or_no
 from slicing.system.arrays import Ints, Mask
@@ -350,7 +351,7 @@ class KeyArrivals(BoundRowCount):
 
     def _find_order(self, view: View) -> tuple[Ints, Ints, Ints]:
         rank = self._ranks(view)[0]
-        order = np.lexsort((rank, view.group))
+        order = order_by(rank, view.group)
         return order, view.group[order], rank[order]
 
     def _done(self, view: View, h: int) -> Ints:
@@ -397,13 +398,13 @@ class StreamArrivals(KeyArrivals):
 
     def _found(self, view: View, found: Found) -> Found:
         rank = self._ranks(view)[0]
-        order = np.lexsort((rank, view.group))
+        order = order_by(rank, view.group)
         return _split(view, found, order, rank[order])
 
 
 def _of_stream(rank: Ints) -> tuple[Ints, Ints, Ints]:
     """Rows of all keys by rank, as one group."""
-    order = np.argsort(rank)
+    order = stable_order(rank)
     return order, np.zeros(rank.size, np.int64), rank[order]
 
 
