@@ -239,7 +239,7 @@ def _aggregates(plan: Plan, answers: Answers, pools: Pools) -> list[pa.Array]:
             overflow = None if overflow is None else overflow[answers.shows]
         if name in plan.agg_since:  # added while the stream ran: it has not seen the rows of windows that had begun
             missed = answers.start < plan.agg_since[name]
-            array = array.take(array_of(np.arange(len(answers)), missed))
+            array = nulled(array, missed)
             overflow = None if overflow is None else overflow & ~missed
         if overflow is not None and overflow.any():
             array = _overflown(plan, answers, name, array, overflow)
@@ -264,12 +264,7 @@ def _overflown(plan: Plan, answers: Answers, name: str, array: pa.Array, overflo
         )
     if plan.spec.on_overflow == "wrap" and not pa.types.is_decimal(array.type):
         return array
-    kept = array.is_valid().to_numpy(zero_copy_only=False) & ~overflow
-    return (
-        array_of(array.fill_null(0).to_numpy(zero_copy_only=False), ~kept)
-        if not pa.types.is_decimal(array.type)
-        else array
-    )
+    return nulled(array, overflow)
 
 
 def among(answers: Answers, others: Answers) -> Mask:

@@ -10,41 +10,22 @@ from slicing.kernels.kernel import helper, kernel
 
 
 @helper
-def _from(codes, times, code, time, at, stop):
-    """The first position from ``at`` on whose (code, time) is not less; steps double from where the last one was."""
-    step = np.int64(1)
-    while at + step <= stop:
-        i = u64(at + step - 1)
-        if codes[i] > code or (codes[i] == code and times[i] >= time):
-            break
-        at += step
-        step += step
-    high = min(at + step - 1, stop)
-    while at < high:
-        middle = (at + high) >> 1
-        i = u64(middle)
-        if codes[i] > code or (codes[i] == code and times[i] >= time):
-            high = middle
-        else:
-            at = middle + 1
-    return at
+def _is_at(codes, times, code, time, same, i):
+    return codes[i] > code or (codes[i] == code and (times[i] > time or (same and times[i] == time)))
 
 
 @helper
-def _above(codes, times, code, time, at, stop):
-    """The first position from ``at`` on whose (code, time) is greater; steps double from where the last one was."""
+def _first(codes, times, code, time, same, at, stop):
+    """The first position from ``at`` on whose (code, time) is greater, or not less if ``same``; steps double from where
+    the last one was."""
     step = np.int64(1)
-    while at + step <= stop:
-        i = u64(at + step - 1)
-        if codes[i] > code or (codes[i] == code and times[i] > time):
-            break
+    while at + step <= stop and not _is_at(codes, times, code, time, same, u64(at + step - 1)):
         at += step
         step += step
     high = min(at + step - 1, stop)
     while at < high:
         middle = (at + high) >> 1
-        i = u64(middle)
-        if codes[i] > code or (codes[i] == code and times[i] > time):
+        if _is_at(codes, times, code, time, same, u64(middle)):
             high = middle
         else:
             at = middle + 1
@@ -65,8 +46,8 @@ def count_partners(code, low, high, back, forth, place, run_code, run_time, firs
         if low[i] > high[i]:
             first[p], count[p] = a, 0
             continue
-        a = _from(run_code, run_time, code[i], low[i] - back, a, stop)
-        b = _above(run_code, run_time, code[i], high[i] + forth, max(a, b), stop)
+        a = _first(run_code, run_time, code[i], low[i] - back, True, a, stop)
+        b = _first(run_code, run_time, code[i], high[i] + forth, False, max(a, b), stop)
         first[p], count[p] = a, b - a
         total += b - a
     return total

@@ -14,6 +14,7 @@ from slicing.cells.blocks import Block
 from slicing.cells.combining import AUTO
 from slicing.closing.emit import answered as combined
 from slicing.closing.over_rows import from_cells, over_rows
+from slicing.closing.settle import nulled
 from slicing.closing.spans import Known
 from slicing.columns.arrow_io import one_piece
 from slicing.columns.arrow_out import array_of
@@ -359,12 +360,9 @@ class _Answers:
                 f"{agg!r} (output column {f'{name}_{self.range}'!r}) does not fit {array.type} for the label at "
                 f"{time}; use on_overflow='null' or 'wrap'"
             )
-        if pa.types.is_decimal(array.type):  # null already
+        if self.plan.spec.on_overflow == "wrap" and not pa.types.is_decimal(array.type):
             return array
-        if self.plan.spec.on_overflow == "wrap":
-            return array
-        kept = array.is_valid().to_numpy(zero_copy_only=False) & ~overflow
-        return array_of(array.fill_null(0).to_numpy(zero_copy_only=False), ~kept)
+        return nulled(array, overflow)
 
 
 def _partials(aggs: Plan, rows: Rows, begin: Ints, end: Ints) -> Iterator[tuple[slice, Sequence[Block]]]:
