@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from threading import get_ident
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ from slicing.reducing.batch import Rows
 from slicing.system.arguments import at_least_one, choice, says_arguments
 from slicing.system.heap import keep_freed_memory
 from slicing.system.threads import thread_count
-from slicing.system.turns import TakesTurns, in_turn
+from slicing.system.turns import TakesTurns, in_the_middle, in_turn
 from slicing.times.measure import plain_moment
 from slicing.windows.bounds import BEGIN, LIMIT
 from slicing.windows.builtin import Window
@@ -138,13 +139,23 @@ class Operator(TakesTurns):
         state = "ended" if self._ended else "no rows yet" if self._now is None else "in the middle of a stream"
         return f"<p>An operator ({state}) of the query:</p>{self.spec._repr_html_()}"
 
-    @in_turn
     def push(self, data: object) -> Output:
         """Take rows; give the windows they close.
 
         Rows that wait may be kept where they lie: write nothing into memory that Arrow shares with its owner (a numpy
         array, a DataFrame's column) once it was pushed.
         """
+        turn, thread = self._turn, get_ident()
+        if turn.thread == thread:
+            raise in_the_middle(self, "push")
+        with turn.lock:  # ``in_turn`` by hand: a small push is as long as the calls it makes
+            turn.thread = thread
+            try:
+                return self._push(data)
+            finally:
+                turn.thread = None
+
+    def _push(self, data: object) -> Output:
         given = data if isinstance(data, pa.RecordBatch) else one_batch(data)
         if self._ended:
             raise self._over()

@@ -396,7 +396,8 @@ def close(
     if plan.early.paned:
         change = change._replace(panes=[*change.panes, *_close_panes(state, reached, after, until, flush)])
     else:
-        found = _close_slices(state, reached, after, until, flush, quiet)
+        apart = plan.session_gaps and not (flush or plan.fill or state.watermark is None)
+        found = (_close_sessions if apart else _answer)(state, reached, after, until, flush, quiet)
         if found is not None:
             parts.insert(0, found)
     if not flush:
@@ -416,14 +417,14 @@ def fire(state: State, change: Changed, at_push: bool = False) -> Changed:
     return change._replace(panes=[*change.panes, *early.fire(state, windows)]) if windows.any() else change
 
 
-def _close_slices(state: State, reached: int, after: int, until: int, flush: bool, quiet: bool) -> Answers | None:
-    plan, others = state.plan, None
-    if plan.session_gaps and not (flush or plan.fill or state.watermark is None):
-        apart = state.store.ending(after, until)
-        state.store, others = (state.store, None) if apart is None else apart
+def _close_sessions(state: State, reached: int, after: int, until: int, flush: bool, quiet: bool) -> Answers | None:
+    """``_answer`` of the keys whose sessions may end; the cells of others stay as they lie."""
+    apart = state.store.ending(after, until)
+    if apart is None:
+        return _answer(state, reached, after, until, flush, quiet)
+    state.store, others = apart
     answers = _answer(state, reached, after, until, flush, quiet)
-    if others is not None:
-        state.store = others.and_runs(state.store)
+    state.store = others.and_runs(state.store)
     return answers
 
 

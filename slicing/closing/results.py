@@ -73,7 +73,10 @@ def to_table(
         answers = answers.take(order)
         mark, timing = (None if c is None else c[order] for c in (mark, timing))
         void = None if void is None else void[order]
-    aggs = aggregates(plan, answers, pools)  # first: where windows at rows start is known from then on
+    few = isinstance(answers.blocks, tuple) and answers.window.size <= plan.policy.piece
+    aggs = (_aggregates if few else _in_pieces)(
+        plan, answers, pools
+    )  # first: where windows at rows start is known from then on
     starts = not plan.open_start or answers.start.min() > BEGIN
     no_start = None if starts else answers.start == BEGIN
     columns = [
@@ -184,13 +187,10 @@ def none_late(given: pa.Schema) -> pa.Table:
     return no_rows(_with_reason(given))
 
 
-def aggregates(plan: Plan, answers: Answers, pools: Pools) -> list[pa.Array | pa.ChunkedArray]:
+def _in_pieces(plan: Plan, answers: Answers, pools: Pools) -> list[pa.Array | pa.ChunkedArray]:
+    """Columns of many windows, so many at a time that what they are read from stays in the cache."""
     columns: list[Pieces] = []
-    numbers = None
-    if not isinstance(answers.blocks, tuple):
-        numbers = _numbers(plan, answers.blocks)
-    elif answers.window.size <= plan.policy.piece:
-        return _aggregates(plan, answers, pools)
+    numbers = None if isinstance(answers.blocks, tuple) else _numbers(plan, answers.blocks)
     if numbers is not None:
         return numbers
     for piece in answers.pieces(plan.policy.piece):

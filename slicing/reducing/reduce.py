@@ -278,7 +278,6 @@ def _lift(rows: Rows, ends: Ints, code: Ints | Codes, place: Place, whole: bool 
     plan = rows.plan
     size = ends.size if ends.shape == code.shape else len(ends) * len(code)
     made = _begun(rows, plan.lanes, place, size)
-    lanes = [one for one in made if isinstance(one, Lifted)]
     counts: Ints | None = None  # where the place knows them
     table = np.empty((0, 1), np.int64)  # else the first word of this
     if isinstance(place, Segments):
@@ -286,20 +285,18 @@ def _lift(rows: Rows, ends: Ints, code: Ints | Codes, place: Place, whole: bool 
     elif isinstance(place, Scattered):
         counts = place.rows
     counter = None
-    if counts is None:
-        for counter in lanes:
-            if counter.counts_rows:
-                break
-        else:
-            counter = None
+    for one in made if counts is None else ():
+        if isinstance(one, Lifted) and one.counts_rows:
+            counter = one
+            break
     counted = np.zeros((size, 1), np.int64) if counts is None and counter is None else None
     span = _known_span(rows, place, size) if plan.fragments else None
     in_turn = place if plan.fragments and isinstance(place, Grid) and place.in_turn else None
     spans = np.full((size, 2), ~TOP) if plan.fragments and span is None and in_turn is None else None
-    waiting = []
-    for lifted in lanes:
-        if not lifted.by_runs(place):
-            waiting.append(lifted)
+    waiting: list[Lifted] = []
+    for one in made:
+        if isinstance(one, Lifted) and not one.by_runs(place):
+            waiting.append(one)
     if waiting or counted is not None or spans is not None:
         _scatter(rows, place, waiting, counted, spans)
     if spans is not None:

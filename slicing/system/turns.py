@@ -39,6 +39,13 @@ class TakesTurns:
         return deepcopy(self)  # calls change what it is made of in place: of two that share it both would change
 
 
+def in_the_middle(whose: object, method: str) -> RuntimeError:
+    return RuntimeError(
+        f"{method} was called in the middle of another call of the same {type(whose).__name__} (by a signal handler, "
+        "or by a function of the query); call it once that has returned"
+    )
+
+
 S = TypeVar("S", bound=TakesTurns)
 
 
@@ -52,10 +59,7 @@ def in_turn(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P
     def called(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
         turn, thread = self._turn, get_ident()
         if turn.thread == thread:
-            raise RuntimeError(
-                f"{method.__name__} was called in the middle of another call of the same {type(self).__name__} (by a "
-                "signal handler, or by a function of the query); call it once that has returned"
-            )
+            raise in_the_middle(self, method.__name__)
         with turn.lock:  # of C: no interrupt comes between its taking and its block
             turn.thread = thread
             try:
