@@ -66,14 +66,18 @@ def scatter_new(cell, A):
 
 @kernel
 def scatter_basic_f(cell, bits, Q, spilt):
-    """``spilt`` has a sum of each cell and what it lost, which the sum of every 1024 rows of a cell goes to."""
-    F = floats(Q)
+    """``spilt`` has a sum of each cell and what it lost, which the sum of every 1024 rows of a cell goes to. Returns
+    how many of these cells had no rows before."""
+    F, new = floats(Q), np.int64(0)
     for i in range(cell.size):
         ahead(i, cell, bits, Q)
         c = np.uint64(cell[i])
-        if add_basic_f(Q, c, bits[i]) & OFTEN == 0:
+        count = add_basic_f(Q, c, bits[i])
+        new += count == 1
+        if count & OFTEN == 0:
             spilt[c, 0], spilt[c, 1] = summed(spilt[c, 0], spilt[c, 1], F[c, 1])
             F[c, 1] = 0.0
+    return new
 
 
 @kernel

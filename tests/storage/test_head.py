@@ -106,6 +106,21 @@ def test_pushes_of_several_chunks_go_in_whole(disorder: int) -> None:
     assert_same(found, grouped(table, "tumbling"))
 
 
+def test_floats_count_the_rows_until_one_is_null() -> None:
+    table, counting = stream(6000, 40), set()
+    whole = table.set_column(2, "x", table["x"].fill_null(0.5))
+    table = pa.concat_tables([whole.slice(0, 3050), table.slice(3050)])
+    op, found = sl.Operator(query()), []
+    for at in range(0, 6000, 25):
+        found.append(op.push(table.slice(at, 25)).windows)
+        head = op._now.store.head
+        if head is not None:
+            assert head.used == len(head.cells())
+            counting.add((at < 3050, head._counter is not None))
+    assert {(True, True), (False, False)} <= counting
+    assert_same(pa.concat_tables([*found, op.flush().windows]), grouped(table, "tumbling"))
+
+
 def test_keys_that_come_later_find_room() -> None:
     table = stream(6000, 2000)
     found, hot = pushed(sl.Operator(query()), table, 50)
