@@ -50,8 +50,8 @@ class Operator(TakesTurns):
 
     ``push`` takes anything with the Arrow C interface; the first push fixes the types of the columns, and only a column
     of Arrow's type null may come instead, as nulls. Each ``push``, ``advance`` and ``flush`` gives an :class:`Output`;
-    one that fails leaves the operator as it was. ``spec`` is the query. It can be pickled and copied; ``snapshot`` and
-    ``restore`` are for state that outlives the process.
+    one that fails leaves the operator as it was. Calls from several threads take turns. ``spec`` is the query. It can
+    be pickled and copied; ``snapshot`` and ``restore`` are for state that outlives the process.
 
     Parameters
     ----------
@@ -365,11 +365,12 @@ class Operator(TakesTurns):
     def add_window(self, name: str, window: ContextFreeWindow | RowWindow | Window) -> None:
         """Ask for one more window type from now on; ``spec`` has it then.
 
-        A window that has missed rows never comes out: ``complete_from`` tells which are whole. Those that slices hold
-        may be whole from before now; a session or a punctuation once it begins for certain; a frame once a row has left
-        one; ``rows``, ``per_row(every=)``, ``fill=True`` and a ``ContextAwareWindow`` see rows from now on, as if the
-        stream began: those later than all before, or with ``order="arrival"`` those that come from now on;
-        ``last_rows`` gives a key its windows once they have ``n`` rows.
+        A window that has missed rows never comes out: ``complete_from`` tells which are whole (of those that are over
+        already, none comes). Those that slices hold may be whole from before now; a session or a punctuation once it
+        begins for certain; a frame once a row has left one; ``rows``, ``per_row(every=)``, ``fill=True`` and a
+        ``ContextAwareWindow`` see rows from now on, as if the stream began: those later than all before, or with
+        ``order="arrival"`` those that come from now on; ``last_rows`` gives a key its windows once they have ``n``
+        rows.
         Types none of whose windows could be whole are refused: ``whole``, a ``landmark`` or ``fixed`` from before now.
         """
         if not isinstance(name, str):
