@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from naive import Row
 from test_join_random import Both, Case, walked
@@ -119,3 +120,12 @@ def test_the_partners_of_left_rows_are_as_far_from_these_as_the_band_begins(with
     out = op.advance(left=90, right=100)
     assert out.watermark == expected and out.rows.num_rows == 0
     assert op.advance(right=101).rows["t_right"].to_pylist() == [expected]
+
+
+def test_a_row_that_came_before_the_left_columns_were_known_and_fails_where_replaces_none() -> None:
+    marks = sl.manual(), sl.manual()
+    op = sl.JoinOperator(sl.JoinSpec("k", "t", (None, 0), match="last", where=pc.field("ok"), watermark=marks))
+    op.push_right(rows("a", 2, 3).append_column("ok", pa.array([True, False])))
+    op.push_left(rows("a", 5))
+    assert op.advance(left=5).stats.held == 3
+    assert op.advance(right=6).rows["t_right"].to_pylist() == [2]
