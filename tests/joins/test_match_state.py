@@ -24,7 +24,8 @@ def times_of_choice(both: Both, right: Row, mark: int | None) -> list[int]:
     turns += [r.time + model.before + 1 for r in model.rows[1] if r.key == key and model.before is not None]
     turns.append(min(turns, default=0) - 1)
     mark = turns[-1] if mark is None else mark
-    return [r.time for r in model.rows[0] if not r.left and r.key == key] + [max(mark, turn) for turn in turns]
+    to_come = [time for time in (max(mark, turn) for turn in turns) if time < 1 << 63]  # none: the key has ended
+    return [r.time for r in model.rows[0] if not r.left and r.key == key] + to_come
 
 
 def check_chosen_by_nobody(both: Both) -> None:
@@ -129,3 +130,11 @@ def test_a_row_that_came_before_the_left_columns_were_known_and_fails_where_repl
     op.push_left(rows("a", 5))
     assert op.advance(left=5).stats.held == 3
     assert op.advance(right=6).rows["t_right"].to_pylist() == [2]
+
+
+def test_of_rows_of_one_time_that_pass_where_with_a_left_row_the_last_is_chosen() -> None:
+    lefts = rows("a", 5, 6).append_column("least", pa.array([0, 2]))
+    rights = rows("a", 4, 4, 4).append_column("b", pa.array([1, 2, 0]))
+    where = pc.field("b") >= pc.field("least")
+    found = sl.join(lefts, rights, on="k", time="t", within=(None, 0), match="last", where=where)
+    assert found["b"].to_pylist() == [0, 2]
