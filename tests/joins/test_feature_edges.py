@@ -650,3 +650,19 @@ def test_the_last_event_is_the_same_with_slices_and_without(keys: int) -> None:
         rows.append(op.flush().rows)
         found = pa.concat_tables([part for part in rows if part.num_rows]).sort_by("id")
         assert found.equals(sl.features(labels, events, spec).sort_by("id")), f"seed {seed}"
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_ranges_in_each_other_are_answered_in_the_order_of_the_labels(threads: int) -> None:
+    rng = np.random.default_rng(5)
+    keys, times = rng.integers(0, 7, 10_000), np.sort(rng.integers(0, 7000, 10_000))
+    events = pa.table({"k": np.arange(7000) % 7, "t": np.arange(7000), "v": np.arange(7000)})
+    aggs = {"n": sl.count(), "most": sl.max("v")}
+    asked = pa.table({"k": keys, "t": times})
+    found = sl.features(asked, events, on="k", time="t", ranges={"a": 50, "b": 200}, aggs=aggs, threads=threads)
+    for name, far in (("a", 50), ("b", 200)):
+        of_key = np.arange(1000)[:, None] * 7 + keys
+        held = (of_key < times) & (of_key >= times - far)
+        assert found[f"n_{name}"].to_pylist() == held.sum(axis=0).tolist()
+        most = np.where(held, of_key, -1).max(axis=0)
+        assert found[f"most_{name}"].fill_null(-1).to_pylist() == most.tolist()
