@@ -17,6 +17,9 @@ B ?= HEAD
 .PHONY: help docs docs-links docs-look docs-serve demo demo-here test test-oldest fuzz fuzz-checked bench compare lint format clean distclean
 .DELETE_ON_ERROR:
 
+# Where this is set, each of the some hundred processes of the tests would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 help:
 	@echo "make demo      a stream on a Spark of this machine, with a restart, against Spark's own windows"
 	@echo "make demo-here a stream in this process, its windows, and what they cost"
