@@ -81,9 +81,9 @@ class Costs:
     reader: float = 1800.0  # a task
     row: float = 0.012
     partial_sent: float = 0.18
-    pair_sent: float = 35.0
-    place: float = 6200.0  # a task
-    pair_read: float = 80.0
+    pair_sent: float = 8.0
+    place: float = 8000.0  # a task
+    pair_read: float = 25.0
     partial_merged: float = 0.2
     window: float = 0.15
     cell_answered: float = 0.02  # where windows end: each looks at its cells
@@ -266,10 +266,12 @@ def compared(load: Load, batches: int = TURNS) -> str:
     return f"{described(load):<66}" + "".join(f"{cell:>18}" for cell in cells)
 
 
-# fixed before they were measured: a small state, many pairs, short batches of many rows held and cold, many cold cells
+# fixed before they were measured: a small state, many pairs, more of them, short batches of many rows held and cold,
+# many cold cells
 CHECKED = (
     Load(2e4, 2000, 10, 4, 4),
     Load(1e4, 1000, 10, 16, 16),
+    Load(1e4, 1000, 10, 64, 64),
     Load(1e5, 20_000, 1, 2, 1, seconds=4),
     Load(1e5, 20_000, 1, 2, 1, seconds=4, held=0.0),
     Load(3e5, 5000, 10, 2, 2, held=0.0),

@@ -7,7 +7,7 @@ Each figure is the median of the batches, then the longest of them: ours writes 
 and then. The worst sizes, against RocksDB, come first.
 
 ``--full`` has the sizes up to 5 M cells in 32 places: some 40 GB of memory and hours. ``--predict`` computes what a
-load takes (``asv_benchmarks.sizing``), without Spark; ``--check`` measures five loads by hand and compares.
+load takes (``asv_benchmarks.sizing``), without Spark; ``--check`` measures six loads by hand and compares.
 """
 
 from __future__ import annotations
