@@ -358,13 +358,13 @@ def admit(operator: Operator, blobs: Iterable[bytes], prompt: bool = True, quiet
         counts["late"] += new.late.size
         counts["outside"] += new.outside
         counts["windowed"] += len(rows) - new.late.size - new.outside
+    state.newest = latest([state.newest, *(one.newest for one in told)])
+    state.oldest = earliest([state.oldest, *(one.oldest for one in told)])
     answers, change = close(state, reached, flow.admit(state, new), quiet=quiet)
     if plan.early.fires:
         change = flow.fire(state, change, at_push=True)
     state.store = state.store.settled()
-    state.newest = latest([state.newest, *(one.newest for one in told)])
-    state.oldest = earliest([state.oldest, *(one.oldest for one in told)])
-    out = flow.output(state, answers, change, pa.concat_tables(late) if late else None, counts)
+    out = flow.output(state, answers, change, flow.Account(pa.concat_tables(late) if late else None, counts))
     return operator._commit(flow.Pushed(state, out))
 
 

@@ -59,7 +59,7 @@ def push(before: State, data: pa.RecordBatch, upto: int | None = None) -> Pushed
         changes[place] = flow.admit(found[place], arrivals)
     state, answers, change = _moved(state, found, changes, _in_rows(state, batch), reached)
     all_late = np.sort(np.concatenate(late))
-    return Pushed(state, flow.output_of(state, batch, answers, change, all_late, outside, whole=True), None, rows)
+    return Pushed(state, flow.output(state, answers, change, batch.account(all_late, outside)), None, rows)
 
 
 def advance(before: State, reached: int | None, given: object) -> Pushed:
@@ -70,7 +70,7 @@ def advance(before: State, reached: int | None, given: object) -> Pushed:
     state.store = state.store.whole(state.newest)
     found = homes(state)
     state, answers, change = _moved(state, found, [flow.UNCHANGED] * len(found), new, reached)
-    return Pushed(state, flow.output(state, answers, change, whole=True))
+    return Pushed(state, flow.output(state, answers, change))
 
 
 def flush(before: State) -> Pushed:
@@ -82,7 +82,7 @@ def flush(before: State) -> Pushed:
     for home in found:
         changed.append(_close(home, ENDED, answers, flush=True))
     state.groups = tuple(found[1:])
-    return Pushed(state, flow.output(state, answers, _together(state.plan, changed), whole=True))
+    return Pushed(state, flow.output(state, answers, _together(state.plan, changed)))
 
 
 def _moved(
@@ -113,8 +113,7 @@ def _close(
     home: State, until: int | None, answers: list[Answers], change: Changed = flow.UNCHANGED, flush: bool = False
 ) -> Changed:
     """Move a watermark. Windows that come once go to the answers; panes are numbered where their revisions are."""
-    found, change = flow.close(home, until, change, flush)
-    some = flow.in_full(home, found)
+    some, change = flow.close(home, until, change, flush)
     if home.plan.early.paned:
         return Changed(panes=[early.numbered(home, some, change.revised, change.panes)], numbered=True)
     answers += some

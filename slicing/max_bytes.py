@@ -41,7 +41,7 @@ def _set_aside(before: State, data: pa.RecordBatch, known: int, upto: int | None
     refused = np.arange(batch.rows.time.size)
     late = results.late_rows(batch.given, batch.null_time, refused, batch.ahead, "full")
     counts = flow.NO_ROWS | {"rows": batch.given.num_rows, "null_time": batch.null_time.size, "ahead": batch.ahead.size}
-    return _with_full(Pushed(state, flow.output(state, answers, change, late, counts)), refused.size)
+    return _with_full(Pushed(state, flow.output(state, answers, change, flow.Account(late, counts))), refused.size)
 
 
 def _with_full(pushed: Pushed, rows: int) -> Pushed:

@@ -64,6 +64,17 @@ class Batch(NamedTuple):
         """The positions of rows that are judged by nothing else."""
         return np.append(self.null_time, self.ahead) if self.ahead.size else self.null_time
 
+    def account(self, late: Ints = NOWHERE, outside: int = 0) -> Account:
+        """What became of its rows: ``late`` counts those that have a time."""
+        if not self.rows.plan.policy.accounts:
+            return NO_ACCOUNT
+        missing, ahead, table = self.null_time.size, self.ahead.size, None
+        if late.size or missing or ahead:
+            table = results.late_rows(self.given, self.null_time, late, self.ahead)
+        windowed = self.rows.time.size - late.size - outside
+        counts = {"rows": self.given.num_rows, "windowed": windowed, "late": late.size, "outside": outside}
+        return Account(table, counts | {"null_time": missing, "ahead": ahead})
+
 
 class Arrivals(NamedTuple):
     """What rows came to, judged by the watermark before them."""
@@ -80,7 +91,6 @@ class Changed(NamedTuple):
     """Windows given out that late rows have changed, so far as cells tell."""
 
     revised: tuple[Answers, Ints] | None = None  # as they are now, with their marks
-    waited: Answers | None = None  # those that had to be given out first
     older: KeyRows | None = None  # the rows that were kept before, where windows of rows may have changed
     panes: Sequence[Panes] = ()  # of plans with triggers: windows that are reported early, on time and late
     numbered: bool = False  # the panes have their revisions, and all answers are among them
@@ -95,8 +105,17 @@ class Pushed(NamedTuple):
     rows: Rows | None = None  # those that counted
 
 
-UNCHANGED = Changed()
 NO_ROWS = {"rows": 0, "windowed": 0, "late": 0, "outside": 0, "null_time": 0, "ahead": 0}
+
+
+class Account(NamedTuple):
+    """What became of the rows of a push."""
+
+    late: pa.Table | None = None  # those that no window took, with their reasons
+    counts: dict[str, int] = NO_ROWS
+
+
+UNCHANGED, NO_ACCOUNT = Changed(), Account()
 
 
 def push(before: State, data: pa.RecordBatch, upto: int | None = None) -> Pushed:
@@ -109,10 +128,9 @@ def push(before: State, data: pa.RecordBatch, upto: int | None = None) -> Pushed
     if plan.has_head and rows.time.size and rows.codes < state.crowded and not _closes(before, reached):
         addition = state.store.prepare(rows, state.horizon, rows.span[1] if state.newest is None else state.newest)
         if addition is not None:
-            state.store = addition.store
-            waited = give_waiting(state)
-            state.watermark = reached
-            return Pushed(state, output_of(state, batch, [waited], coming=addition.slots), addition.commit, rows)
+            state.store, state.watermark = addition.store, reached
+            out = output(state, in_full(state, give_waiting(state)), account=batch.account(), coming=addition.slots)
+            return Pushed(state, out, addition.commit, rows)
     if state.store.head is not None:
         state.store = state.store.whole(state.newest)
     arrivals = collect(state, rows)
@@ -123,7 +141,8 @@ def push(before: State, data: pa.RecordBatch, upto: int | None = None) -> Pushed
         state.store = state.store.settled()
     if rows.codes > plan.policy.packed_keys and plan.packs:
         state.store = state.store.at_rest(len(arrivals.cells))
-    return Pushed(state, output_of(state, batch, answers, change, arrivals.late, arrivals.outside), None, rows)
+    account = batch.account(arrivals.late, arrivals.outside)
+    return Pushed(state, output(state, answers, change, account), None, rows)
 
 
 # --- read -------------------------------------------------------------------------------------------------------------
@@ -353,7 +372,7 @@ def belong(plan: Plan, rows: Rows) -> Mask:
 
 def admit(state: State, new: Arrivals) -> Changed:
     """Cells into the store, rows to those that are kept; what late ones change of the windows given out."""
-    revised = waited = older = None
+    revised = older = None
     if state.plan.early.paned:
         rows = [rows for rows in (new.in_time, new.tardy) if rows is not None]
         panes = early.admit(state, new.cells, new.changing, rows)
@@ -364,11 +383,13 @@ def admit(state: State, new: Arrivals) -> Changed:
         waited = give_waiting(state, all_of_them=True)  # what a late row may change has to be given out before
         if state.watermark is not None:
             found = revise(state.store, state.keys, state.revisions, new.changing, state.horizon, state.watermark)
-            state.store, state.revisions, revised = found[0], found[1], found[2:]
+            state.store, state.revisions, again, mark = found
+            first = np.full(sum(map(len, waited)), -1 if state.plan.spec.emit == "changes" else 0)
+            revised = Answers.together([*waited, again]), np.append(first, mark)
     state.store = state.store.going_on(new.cells)  # cells of windows that close now need no merging
     if state.plan.keeps_rows and new.in_time is not None:
         state.rows, older = kept(state.rows, new.in_time, new.tardy, state.watermark)
-    return Changed(revised, waited, older) if revised or older is not None else UNCHANGED
+    return Changed(revised, older) if revised or older is not None else UNCHANGED
 
 
 # --- close ------------------------------------------------------------------------------------------------------------
@@ -394,21 +415,28 @@ def close(
             again, mark = Answers.all_of(state.plan, [again, gone]), np.append(mark, np.zeros(len(gone), np.int64))
             change = change._replace(revised=(again, mark))
     if plan.early.paned:
-        change = change._replace(panes=[*change.panes, *_close_panes(state, reached, after, until, flush)])
-    else:
+        panes = [*change.panes, *early.at_rows(state, reached, flush)]
+        if _may_close(state, after, until, flush):
+            panes += early.close(state, reached, after, until, flush)
+        change = change._replace(panes=panes)
+    elif state.store.runs and _may_close(state, after, until, flush):
         apart = plan.session_gaps and not (flush or plan.fill or state.watermark is None)
-        found = (_close_sessions if apart else _answer)(state, reached, after, until, flush, quiet)
-        if found is not None:
-            parts.insert(0, found)
+        parts = [*(_close_sessions if apart else _answer)(state, reached, after, until, flush, quiet), *parts]
+    elif state.postponed:
+        parts = [*give_waiting(state, flush), *parts]
     if not flush:
         state.watermark = reached
-    return parts, change
+    return in_full(state, parts) if plan.full else parts, change
 
 
-def _close_panes(state: State, reached: int, after: int, until: int, flush: bool) -> list[Panes]:
-    """The windows and panes of slices, where windows may be reported several times."""
-    panes = early.at_rows(state, reached, flush)
-    return panes + early.close(state, reached, after, until, flush) if _may_close(state, after, until, flush) else panes
+def in_full(state: State, answers: list[Answers]) -> list[Answers]:
+    """Without windows that were asked for in full, and that the data does not cover."""
+    if not state.plan.full or state.newest is None:
+        return answers
+    begun, until = END if state.oldest is None else state.oldest, state.newest + state.plan.measure.least
+    until = until if state.watermark is None else max(until, state.watermark)
+    cut = [((a.start < begun) | (a.end > until)) & np.isin(a.window, state.plan.full) for a in answers]
+    return [some.take(~gone) if gone.any() else some for some, gone in zip(answers, cut, strict=True)]
 
 
 def fire(state: State, change: Changed, at_push: bool = False) -> Changed:
@@ -417,44 +445,37 @@ def fire(state: State, change: Changed, at_push: bool = False) -> Changed:
     return change._replace(panes=[*change.panes, *early.fire(state, windows)]) if windows.any() else change
 
 
-def _close_sessions(state: State, reached: int, after: int, until: int, flush: bool, quiet: bool) -> Answers | None:
+def _close_sessions(state: State, reached: int, after: int, until: int, flush: bool, quiet: bool) -> list[Answers]:
     """``_answer`` of the keys whose sessions may end; the cells of others stay as they lie."""
     apart = state.store.ending(after, until)
     if apart is None:
         return _answer(state, reached, after, until, flush, quiet)
     state.store, others = apart
-    answers = _answer(state, reached, after, until, flush, quiet)
+    answers = _answer(state, reached, after, until, flush, quiet) if state.store.runs else give_waiting(state)
     state.store = others.and_runs(state.store)
     return answers
 
 
-def _answer(state: State, reached: int, after: int, until: int, flush: bool, quiet: bool) -> Answers | None:
-    """The windows that are due (None: there are none): at once, or they wait behind others or for a next share."""
+def _answer(state: State, reached: int, after: int, until: int, flush: bool, quiet: bool) -> list[Answers]:
+    """The windows that are due: at once, or they wait behind others or for a next share. What no open window needs is
+    let go: of runs (sessions) this is seen only by all cells in one."""
     plan, most = state.plan, None if flush else state.plan.policy.max_windows_per_push
-    if not (state.store.runs and _may_close(state, after, until, flush)):
-        return give_waiting(state, flush) if state.postponed else None
     if plan.most_windows[0] > 1 and len(state.store) * plan.most_windows[0] > MOST:
         check_due(plan, state.store.runs, after, until)
     closing = Closing(plan, state.store, state.keys, after, until)
-    if state.postponed or not (most is None or (plan.adds_up and closing.most <= most)):
+    wait = bool(state.postponed) or not (most is None or (plan.adds_up and closing.most <= most))
+    if not wait:
+        answers, state.filled = all_windows(closing, state.filled, quiet)
+    else:
         if not plan.adds_up:
             closing.table()
         state.postponed = (*state.postponed, Postponed(closing.store, after, until))
-        _let_go(state, closing.store, reached, flush)
-        return give_waiting(state, flush)
-    answers, state.filled = all_windows(closing, state.filled, quiet)
-    _let_go(state, closing.store, reached, flush)
-    return answers
-
-
-def _let_go(state: State, store: Store, reached: int, flush: bool) -> None:
-    """What no open window needs. Of runs (sessions) this is seen only by all cells in one."""
-    plan = state.plan
     horizon = END - 1 if flush else reached - plan.lateness
     keys = len(state.keys) if plan.has_head and state.keys is not None else 0
-    state.store = Store(plan) if flush else store.without(horizon, keys)
+    state.store = Store(plan) if flush else closing.store.without(horizon, keys)
     if plan.revises:
         state.revisions = state.revisions.without(horizon)
+    return give_waiting(state, flush) if wait else [answers]
 
 
 def _may_close(state: State, after: int, until: int, flush: bool) -> bool:
@@ -476,10 +497,10 @@ def _closes(state: State, reached: int | None) -> bool:
     return state.watermark is None or state.plan.edges.any_between(state.watermark - patience, reached - patience)
 
 
-def give_waiting(state: State, all_of_them: bool = False) -> Answers:
+def give_waiting(state: State, all_of_them: bool = False) -> list[Answers]:
     """Of the windows that were closed and wait the oldest, a push's share of them, or all."""
     if not state.postponed:
-        return Answers.none(state.plan)
+        return []
 
     def answering(store: Store, after: int, until: int, filled: Filled) -> tuple[Answers, Filled]:
         return all_windows(Closing(state.plan, store, state.keys, after, until), filled)
@@ -487,7 +508,7 @@ def give_waiting(state: State, all_of_them: bool = False) -> Answers:
     most = None if all_of_them else state.plan.policy.max_windows_per_push
     found = given_out(state.plan, state.postponed, state.keys, state.filled, most, answering)
     answers, state.postponed, state.filled = found
-    return answers
+    return [answers]
 
 
 def advance(before: State, reached: int) -> Pushed:
@@ -497,9 +518,8 @@ def advance(before: State, reached: int) -> Pushed:
     if state.store.head is not None:
         if not _closes(state, reached):  # the head stays as it is
             state.store.head.check()
-            answers = [give_waiting(state)]
             state.watermark = reached
-            return Pushed(state, output(state, answers))
+            return Pushed(state, output(state, in_full(state, give_waiting(state))))
         state.store = state.store.whole(state.newest).settled()
     answers, change = close(state, reached)
     if state.plan.early.fires:
@@ -529,70 +549,65 @@ def output(
     state: State,
     answers: Sequence[Answers],
     change: Changed = UNCHANGED,
-    late: pa.Table | None = None,
-    counts: dict[str, int] = NO_ROWS,
+    account: Account = NO_ACCOUNT,
     coming: Mask | None = None,
-    whole: bool = False,
     all_of_them: bool = False,
 ) -> Output:
-    """The answers as Arrow, the accounting, and what is held now that all else was let go. ``whole``: all answers are
-    known to be of windows that the data covers. ``all_of_them``: none waits for a later push."""
-    plan = state.plan
-    windows = plan.no_windows
-    if answers or change is not UNCHANGED:
-        if plan.full and not whole:
-            answers = in_full(state, answers)
-        if change.numbered:
-            windows = early.rows_of(state, change.panes)
-        elif plan.early.paned:
-            windows = early.table(state, answers, change.revised, change.panes)
-        else:
-            windows = results.windows(plan, state.keys, state.pools, answers, change.revised, change.waited)
-    if plan.early.paned:
-        most = None if all_of_them else plan.policy.max_windows_per_push
-        windows, state.held = rows_given_out(state.held, windows, most)
-        state.shown = state.watermark if state.held is None else state.shown
-    keys = state.keys
-    if keys is not None and state.store.head is None and len(keys) >= state.crowded:
+    """The answers as Arrow, the accounting, and what is held now that all else was let go. ``all_of_them``: none waits
+    for a later push."""
+    plan, keys = state.plan, state.keys
+    windows = _windows(state, answers, change, all_of_them)
+    told = plan.policy.accounts or any(map(len, answers))
+    if told and keys is not None and state.store.head is None and len(keys) >= state.crowded:
         # after answers have named them; those of a table that is all at hand most likely come again
         keys = forget(state, keys, () if plan.policy.accounts else answers)
     if not plan.policy.accounts:
         return Output(windows, plan.no_windows, Stats(), None)
-    given, size = (0, 0) if keys is None else (len(keys), keys.nbytes)
-    store = state.store
-    slices, cells, held_by_store = store.held(coming)
-    size += held_by_store
-    for pool in state.pools.values():
-        size += pool.nbytes
-    kept = 0
-    if plan.keeps_rows or plan.early.paned or state.postponed or state.marks.code.size or state.groups:
-        more = _held_beside(state)
-        slices, cells, kept, size = slices + more[0], cells + more[1], kept + more[2], size + more[3]
-    held = {
-        "slices": slices,
-        "cells": cells,
-        "kept": kept,
-        "keys": given,
-        "bytes": size,
-        "windows": windows.num_rows,
-    }
+    late, kept = account.late, 0
     if late is None:
         assert state.given is not None
         known: tuple[pa.Schema, pa.Table] | None = plan.memo.get("no late rows")
         if known is None or not known[0].equals(state.given, check_metadata=True):
             plan.memo["no late rows"] = known = state.given, results.none_late(state.given)
         late = known[1]
+    given, size = (0, 0) if keys is None else (len(keys), keys.nbytes)
+    slices, cells, held_by_store = state.store.held(coming)
+    size += held_by_store
+    for pool in state.pools.values():
+        size += pool.nbytes
+    if plan.keeps_rows or plan.early.paned or state.postponed or state.marks.code.size or state.groups:
+        more = _held_beside(state)
+        slices, cells, kept, size = slices + more[0], cells + more[1], kept + more[2], size + more[3]
+    held = {"slices": slices, "cells": cells, "kept": kept, "keys": given, "bytes": size, "windows": windows.num_rows}
     reached = state.reached if state.postponed or state.held is not None else state.watermark
-    stats = Stats(counts | held)
     if reached is None:
-        return Output(windows, late, stats, None)
-    told = reached if plan.measure.is_integer else plan.measure.value(reached)
-    runs: list[Cells] = []
-    if plan.session_gaps:
-        waiting = [waits.store for waits in state.postponed]
-        stores = [*waiting, *state.stores, *(store for group in state.groups for store in group.stores)]
-        runs = [run for store in stores for run in store.runs]
-    return Output(windows, late, stats, told, Reach(plan, reached, runs))
+        return Output(windows, late, Stats(account.counts | held), None)
+    watermark = reached if plan.measure.is_integer else plan.measure.value(reached)
+    reach = Reach(plan, reached, _open_runs(state) if plan.session_gaps else ())
+    return Output(windows, late, Stats(account.counts | held), watermark, reach)
+
+
+def _windows(state: State, answers: Sequence[Answers], change: Changed, all_of_them: bool) -> pa.Table:
+    """``out.windows``."""
+    plan = state.plan
+    if not plan.early.paned:
+        if not answers and change.revised is None:
+            return plan.no_windows
+        return results.windows(plan, state.keys, state.pools, answers, change.revised)
+    panes = change.panes
+    if not change.numbered:
+        panes = [early.numbered(state, answers, change.revised, panes)]
+    most = None if all_of_them else plan.policy.max_windows_per_push
+    windows, state.held = rows_given_out(state.held, early.rows_of(state, panes), most)
+    state.shown = state.watermark if state.held is None else state.shown
+    return windows
+
+
+def _open_runs(state: State) -> list[Cells]:
+    """The cells of sessions that are open, or wait to be given out."""
+    waiting = [waits.store for waits in state.postponed]
+    stores = [*waiting, *state.stores, *(store for group in state.groups for store in group.stores)]
+    return [run for store in stores for run in store.runs]
 
 
 def _held_beside(state: State) -> tuple[int, int, int, int]:
@@ -616,42 +631,3 @@ def _held_beside(state: State) -> tuple[int, int, int, int]:
     for rows in [state.rows, *(group.rows for group in state.groups)] if plan.keeps_rows else []:
         kept, size = kept + len(rows), size + rows.nbytes
     return slices, cells, kept, size
-
-
-def in_full(state: State, answers: Sequence[Answers]) -> Sequence[Answers]:
-    """Without windows that were asked for in full and are not."""
-    if not state.plan.full or state.newest is None:
-        return answers
-    return [_covered(state, some) for some in answers]
-
-
-def _covered(state: State, answers: Answers) -> Answers:
-    assert state.newest is not None
-    begun, until = END if state.oldest is None else state.oldest, state.newest + state.plan.measure.least
-    until = until if state.watermark is None else max(until, state.watermark)
-    cut = (answers.start < begun) | (answers.end > until)
-    return answers.take(~(cut & np.isin(answers.window, state.plan.full))) if cut.any() else answers
-
-
-def output_of(
-    state: State,
-    batch: Batch,
-    answers: Sequence[Answers],
-    change: Changed = UNCHANGED,
-    late: Ints = NOWHERE,
-    outside: int = 0,
-    coming: Mask | None = None,
-    whole: bool = False,
-) -> Output:
-    """Of a push: with its late rows, and what became of all."""
-    plan = state.plan
-    if not plan.policy.accounts:
-        if not plan.early.paned and not any(map(len, answers)):
-            return Output(plan.no_windows, plan.no_windows, Stats(), None)
-        return output(state, answers, change, whole=whole)
-    rows, missing, ahead = None, batch.null_time.size, batch.ahead.size
-    if late.size or missing or ahead:
-        rows = results.late_rows(batch.given, batch.null_time, late, batch.ahead)
-    windowed = batch.rows.time.size - late.size - outside
-    counts = {"rows": batch.given.num_rows, "windowed": windowed, "late": late.size, "outside": outside}
-    return output(state, answers, change, rows, counts | {"null_time": missing, "ahead": ahead}, coming, whole)

@@ -110,16 +110,8 @@ def windows(
     pools: Pools,
     parts: Sequence[Answers],
     revised: tuple[Answers, Ints] | None = None,
-    waited: Answers | None = None,
 ) -> pa.Table:
-    """``out.windows``: windows that closed and, with their marks, those that changed. Those that had waited for this
-    push come out before what has become of them."""
-    if waited is not None and revised is None:
-        parts = [waited, *parts]
-    elif waited is not None and revised is not None:
-        again, mark = revised
-        first = np.full(len(waited), -1 if plan.spec.emit == "changes" else 0)
-        revised = Answers.together([waited, again]), np.append(first, mark)
+    """``out.windows``: windows that closed and, with their marks, those that changed."""
     if len(parts) > 1:
         parts = [part for part in parts if part.window.size]
         if len(parts) > 1 and revised is None and not (plan.spec.op and plan.wholes) and _in_turn(parts):

@@ -393,13 +393,6 @@ def _types(plan: Plan, windows: Mask) -> Mask:
 # --- what it gives ----------------------------------------------------------------------------------------------------
 
 
-def table(
-    state: State, answers: Sequence[Answers], revised: tuple[Answers, Ints] | None, panes: Sequence[Panes]
-) -> pa.Table:
-    """All panes of a push as rows, numbered where they have revisions; beside them windows that rows decide."""
-    return rows_of(state, [numbered(state, answers, revised, panes)])
-
-
 def numbered(
     state: State, answers: Sequence[Answers], revised: tuple[Answers, Ints] | None, panes: Sequence[Panes]
 ) -> Panes:
