@@ -70,6 +70,7 @@ def _of_arrow(uri: str) -> tuple[fs.FileSystem, str]:
 
 def absolute(path: str) -> str:
     """The path as an absolute path or URI, which means the same place to a process that works in another folder."""
+    _check_scheme(path)
     return path if path.startswith("file:") or "://" in path else os.path.abspath(path)
 
 

@@ -506,6 +506,9 @@ def test_what_cannot_be_is_refused_where_it_is_asked(
             window_aggregate(data, SPEC, "state", name="a/b")
         with pytest.raises(ValueError, match="keep_versions must be at least 2; got 1"):
             window_aggregate(data, SPEC, "state", keep_versions=1)
+    for paths in ({"state": "hdfs:/x"}, {"state": "state", "late_path": "hdfs:/x"}):
+        with pytest.raises(ValueError, match="hdfs:/x has a scheme and one slash, .* write hdfs://host/x"):
+            window_aggregate(frame, SPEC, **paths)  # type: ignore[arg-type]
     assert window_aggregate(whole, SPEC, "state", 2).count()
     ahead = dataclasses.replace(SPEC, watermark=sl.bounded("4s", at_most_ahead="1d"))
     full = dataclasses.replace(SPEC, windows={"w": sl.sliding("4s", "2s", full=True)})
