@@ -91,15 +91,23 @@ def answered(collected: DataFrame, job: Query) -> DataFrame:
 
 def check_places(state: object, name: object, late_path: object, keep: object, hold: object) -> None:
     """Also of a batch query, which asks nothing of them: what is wrong is told before it is a stream."""
-    for argument, path in (("state", state), ("late_path", late_path)):
-        if path is not None and (not isinstance(path, str) or not path):
-            raise ValueError(f"{argument} must be a path or URI that all executors reach, as text; got {path!r}")
-    if not isinstance(name, str) or not name or "/" in name or name.startswith("."):
-        raise ValueError(f"name must be a word that can name a folder; got {name!r}")
+    check_path(state, "state")
+    check_path(late_path, "late_path")
+    check_name(name, "name")
     if isinstance(keep, bool) or not isinstance(keep, int) or keep < 2:
         raise ValueError(f"keep_versions must be at least 2; got {keep!r}")
     if isinstance(hold, bool) or not isinstance(hold, int) or hold < 0:
         raise ValueError(f"hold_bytes must be a whole number of bytes, 0 to hold nothing; got {hold!r}")
+
+
+def check_path(path: object, argument: str) -> None:
+    if path is not None and (not isinstance(path, str) or not path):
+        raise ValueError(f"{argument} must be a path or URI that all executors reach, as text; got {path!r}")
+
+
+def check_name(name: object, argument: str) -> None:
+    if not isinstance(name, str) or not name or "/" in name or name.startswith("."):
+        raise ValueError(f"{argument} must be a word that can name a folder; got {name!r}")
 
 
 def check_names(names: list[str], by_case: bool) -> None:

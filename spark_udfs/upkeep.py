@@ -23,7 +23,7 @@ from slicing.exchange import check, operator_of, state_of
 from slicing.lifecycle.change import complete_from, given_for, moved, whole_from
 from slicing.system.arguments import at_least_one
 from slicing.system.filesystems import absolute
-from spark_udfs import stages
+from spark_udfs import plans, stages
 from spark_udfs.engines import Asked, engine
 from spark_udfs.features import FEATURED, FeatureJob
 from spark_udfs.joins import JOINED, JoinJob, with_schemas
@@ -63,6 +63,17 @@ class Stand:
         if begun is None or done is None:
             raise StateError(f"the query at {checkpoint} has not completed a batch yet: it has no state")
         return Stand(query, begun, done)
+
+
+def _check(function: str, spec: object, state: object, name: object) -> None:
+    """Refuse wrong arguments that :func:`drain`, :func:`peek`, :func:`rescale` and :func:`change` share."""
+    if not isinstance(spec, Asked):
+        raise TypeError(
+            f"{function} takes the query's sl.Spec, sl.JoinSpec or sl.FeatureSpec; got {plans.type_of(spec)}"
+        )
+    plans.check_path(state, "state")
+    if name is not None:
+        plans.check_name(name, "name")
 
 
 def _newest(spark: SparkSession, log: str) -> int | None:
@@ -118,6 +129,7 @@ def drain(
     >>> rest.select("window_end", "k", "s").collect()
     [Row(window_end=20, k='b', s=3)]
     """
+    _check("drain", spec, state, name)
     stand = Stand.of(spark, checkpoint, "drain")
     if stand.begun != stand.done:
         raise StateError(
@@ -169,6 +181,7 @@ def peek(
     >>> peek(spark, spec, folder + "/state", checkpoint=folder + "/checkpoint").select("k", "s").collect()
     [Row(k='b', s=3)]
     """
+    _check("peek", spec, state, name)
     stand = Stand.of(spark, checkpoint, "peek")
     return _open_windows(spark, spec, _files(spec, state, partitions, name, stand), stand, False, layout)
 
@@ -213,6 +226,7 @@ def rescale(
     >>> rescale(spark, spec, folder + "/state", to=2, checkpoint=folder + "/checkpoint")
     0
     """
+    _check("rescale", spec, state, name)
     at_least_one(to, "to")
     if not (spec.by if isinstance(spec, Spec) else spec.on) and to != 1:
         raise ValueError(f"a query without keys (by=[], on=[]) has one partition; got to={to}")
@@ -283,12 +297,14 @@ def change(
     >>> change(spark, spec, more, folder + "/state", "more", partitions=1, checkpoint=folder + "/checkpoint")
     {'windows': {}, 'aggs': {'m': None}}
     """
+    _check("change", spec, state, name)
     for one in (spec, changed_spec):
         if not isinstance(one, Spec):
             raise TypeError(
                 f"change is for the windows and aggregates of a sl.Spec; got {type(one).__name__}: another join "
                 "is another query, with its own checkpoint and state= or name="
             )
+    plans.check_name(to, "to")
     stand = Stand.of(spark, checkpoint, "change")
     old = _files(spec, state, partitions, name, stand)
     check(changed_spec, old.partitions)

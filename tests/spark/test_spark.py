@@ -507,7 +507,7 @@ def test_what_cannot_be_is_refused_where_it_is_asked(
         with pytest.raises(ValueError, match="keep_versions must be at least 2; got 1"):
             window_aggregate(data, SPEC, "state", keep_versions=1)
     for paths in ({"state": "hdfs:/x"}, {"state": "state", "late_path": "hdfs:/x"}):
-        with pytest.raises(ValueError, match="hdfs:/x has a scheme and one slash, .* write hdfs://host/x"):
+        with pytest.raises(ValueError, match=r"hdfs:/x has a scheme and one slash, .* write hdfs://host/x"):
             window_aggregate(frame, SPEC, **paths)  # type: ignore[arg-type]
     assert window_aggregate(whole, SPEC, "state", 2).count()
     ahead = dataclasses.replace(SPEC, watermark=sl.bounded("4s", at_most_ahead="1d"))
@@ -564,8 +564,21 @@ def test_what_cannot_be_is_refused_where_it_is_asked(
     ):
         with pytest.raises(StateError, match=f"{name} needs checkpoint=, that of the query"):
             call()
+    at |= {"state": str(tmp_path / "state")}
+    for upkeep in (drain, peek, rescale, change):
+        more = {"to": 3} if upkeep is rescale else {"changed_spec": SPEC, "to": "more"} if upkeep is change else {}
+        for wrong in (tmp_path, ""):
+            with pytest.raises(ValueError, match="state must be a path or URI that all executors reach, as text; got "):
+                upkeep(spark, SPEC, **{**at, **more, "state": wrong})
+        with pytest.raises(ValueError, match="name must be a word that can name a folder; got 'a/b'"):
+            upkeep(spark, SPEC, **at, **more, name="a/b")
+        with pytest.raises(TypeError, match=r"takes .* sl.FeatureSpec; got builtins's dict"):
+            upkeep(spark, {}, **at, **more)
+    for wrong in ("a/b", "", 5):
+        with pytest.raises(ValueError, match="to must be a word that can name a folder; got "):
+            change(spark, SPEC, SPEC, to=wrong, **at)
     with pytest.raises(StateError, match="its new name must be another one than 'windows'"):
-        change(spark, SPEC, SPEC, str(tmp_path / "state"), "windows", **at)
+        change(spark, SPEC, SPEC, to="windows", **at)
 
 
 # --- the life of a query ----------------------------------------------------------------------------------------------
