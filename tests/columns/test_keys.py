@@ -262,13 +262,23 @@ def test_integers_in_a_row_have_a_slot_each(first: int, count: int) -> None:
     assert table.encode([pa.array(np.append(words, beyond))]).tolist() == list(range(2 * count))
 
 
+@pytest.fixture(scope="module")
+def near() -> tuple[pa.Array, list[int], Oracle]:
+    """Enough of them for two threads, the codes that they have, and who gave these."""
+    rows, oracle = [(None if i % 97 == 50 else i * i % 701,) for i in range(150_000)], Oracle()
+    return columns_of(rows, [pa.int64()])[0], oracle.encode(rows), oracle
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("far", [10**15, -(2**63), 2**63 - 1, 8191, -8192])
-def test_an_integer_that_lies_far_from_the_others(far: int, threads: int) -> None:
-    table, oracle = KeyTable([pa.int64()]), Oracle()
-    near: list[Row] = [(None if i % 97 == 50 else i * i % 701,) for i in range(150_000)]
-    for rows in (near, [*near, (far,), (3,), (None,), (far,)], near + [(-i,) for i in range(2000)]):
-        assert table.encode(columns_of(rows, [pa.int64()]), threads=threads).tolist() == oracle.encode(rows)
+def test_an_integer_that_lies_far_from_the_others(
+    far: int, threads: int, near: tuple[pa.Array, list[int], Oracle]
+) -> None:
+    array, known, first = near
+    table, oracle = KeyTable([pa.int64()]), Oracle(first.keys())
+    for more in ([], [(far,), (3,), (None,), (far,)], [(-i,) for i in range(2000)]):
+        rows = pa.concat_arrays([array, *columns_of(more, [pa.int64()])])
+        assert table.encode([rows], threads=threads).tolist() == known + oracle.encode(more)
     assert [(value,) for value in plain(table.columns(np.arange(len(table)))[0])] == oracle.keys()
 
 
