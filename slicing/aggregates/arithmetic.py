@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,9 +29,18 @@ def calculated(operator: str, left: Column, right: Column) -> Lowered:
     """``left operator right`` of each; null where one of them is."""
     if operator == "/":
         return Lowered(pc.divide(_floats(left), _floats(right)), None)
-    if pa.types.is_integer(left.type) and pa.types.is_integer(right.type):
-        return _integers(operator, left, right)
-    return Lowered(_PLAIN[operator](left, right), None)
+    if pa.types.is_decimal(left.type) or pa.types.is_decimal(right.type):
+        return _decimals(operator, left, right)
+    if pa.types.is_floating(right.type) or pa.types.is_floating(left.type):
+        return Lowered(_PLAIN[operator](_rounded(left, right.type), _rounded(right, left.type)), None)
+    integers = pa.types.is_integer(left.type) and pa.types.is_integer(right.type)
+    type = UINT64 if left.type == right.type == UINT64 and operator != "-" else INT64
+    try:
+        sides = (left.cast(type), right.cast(type)) if integers else (left, right)
+        return Lowered(_CHECKED[operator](*sides), None)
+    except pa.ArrowInvalid:  # some do not fit
+        given = type if integers else _PLAIN[operator](pa.nulls(0, left.type), pa.nulls(0, right.type)).type
+        return _exactly(operator, left, right, given)
 
 
 def _floats(column: Column) -> Column:
@@ -39,31 +49,59 @@ def _floats(column: Column) -> Column:
     return column.cast(pa.float64(), safe=False)
 
 
-def _integers(operator: str, left: Column, right: Column) -> Lowered:
-    """As int64, or uint64 where both are and nothing is subtracted; exact, or known not to fit."""
-    both = left.type == right.type == UINT64 and operator != "-"
-    type = UINT64 if both else INT64
+def _rounded(column: Column, other: pa.DataType) -> Column:
+    """Integers as the floats that they are computed with, which Arrow does not do beyond 2**53."""
+    return column.cast(other, safe=False) if pa.types.is_integer(column.type) else column
+
+
+def _decimals(operator: str, left: Column, right: Column) -> Lowered:
+    """With Arrow's digits, or with 38 where these would be more; floats where one side is."""
     try:
-        return Lowered(_CHECKED[operator](left.cast(type), right.cast(type)), None)
+        return Lowered(_PLAIN[operator](left, right), None)
+    except pa.ArrowInvalid:  # more than 38
+        wide = _PLAIN[operator](_wider(left), _wider(right))
+    type = pa.decimal128(38, wide.type.scale)
+    try:
+        return Lowered(wide.cast(type), None)
     except pa.ArrowInvalid:  # some do not fit
-        exact = _PLAIN_OBJECTS[operator](_objects(left), _objects(right))
-        low, high = (0, 1 << 64) if both else (-(1 << 63), 1 << 63)
-        beyond = ((exact < low) | (exact >= high)).astype(np.bool_)
-        wrapped = ((exact - low) % (1 << 64) + low).astype(np.uint64 if both else np.int64)
-        null = np.zeros(wrapped.size, np.bool_)
-        for side in (left, right):
-            if isinstance(side, pa.Array) and side.null_count:
-                null |= side.is_null().to_numpy(zero_copy_only=False)
-        return Lowered(array_of(wrapped, null), beyond & ~null)
+        beyond = pc.greater_equal(pc.abs(wide), pa.scalar(Decimal(1).scaleb(38 - type.scale), wide.type))
+        fitting = pc.if_else(beyond, pa.scalar(None, wide.type), wide)
+        return Lowered(fitting.cast(type), beyond.fill_null(False).to_numpy(zero_copy_only=False))
 
 
-def _objects(column: Column) -> Any:
-    """As Python's integers, 0 for null."""
+def _wider(column: Column) -> Column:
+    if not pa.types.is_decimal(column.type):
+        return column
+    return column.cast(pa.decimal256(column.type.precision, column.type.scale))
+
+
+def _exactly(operator: str, left: Column, right: Column, type: pa.DataType) -> Lowered:
+    """Integers, times and durations, some of which do not fit: these modulo 2**64."""
+    exact = _PLAIN_OBJECTS[operator](_objects(left, type), _objects(right, type))
+    unsigned = type == UINT64
+    low, high = (0, 1 << 64) if unsigned else (-(1 << 63), 1 << 63)
+    beyond = ((exact < low) | (exact >= high)).astype(np.bool_)
+    wrapped = ((exact - low) % (1 << 64) + low).astype(np.uint64 if unsigned else np.int64)
+    null = np.zeros(wrapped.size, np.bool_)
+    for side in (left, right):
+        if isinstance(side, pa.Array) and side.null_count:
+            null |= side.is_null().to_numpy(zero_copy_only=False)
+    return Lowered(array_of(wrapped, null).view(type), beyond & ~null)
+
+
+def _objects(column: Column, type: pa.DataType) -> Any:
+    """As Python's integers, of times and durations in the unit of ``type``; 0 for null."""
     if isinstance(column, pa.Scalar):
         return column.as_py()
-    return column.fill_null(0).to_numpy(zero_copy_only=False).astype(object)
+    if not pa.types.is_temporal(column.type):
+        return column.fill_null(0).to_numpy(zero_copy_only=False).astype(object)
+    if pa.types.is_date(column.type):
+        column = column.cast(pa.timestamp("ms"))
+    ticks = column.view(INT64).fill_null(0).to_numpy(zero_copy_only=False).astype(object)
+    return ticks * 1000 ** (_UNITS.index(type.unit) - _UNITS.index(column.type.unit))
 
 
+_UNITS = "s", "ms", "us", "ns"
 _PLAIN: dict[str, Callable[..., Any]] = {"+": pc.add, "-": pc.subtract, "*": pc.multiply}
 _CHECKED: dict[str, Callable[..., Any]] = {
     "+": pc.add_checked,

@@ -6,8 +6,10 @@ import copy
 import os
 import pickle
 import random
+from dataclasses import replace
 from datetime import datetime
-from decimal import Decimal
+from decimal import Context, Decimal
+from fractions import Fraction
 
 import numpy as np
 import polars as pl
@@ -349,6 +351,87 @@ def test_decimals_and_times():
     times = pa.array([SINCE, SINCE + 5], pa.timestamp("us"))
     spec = sl.Spec("t", {"w": sl.whole()}, {"x": sl.max("t") - sl.min("t")})
     assert sl.aggregate(pa.table({"t": times}), spec)["x"].cast(pa.int64()).to_pylist() == [5]
+    money = pa.array([Decimal("1.25"), None], pa.decimal128(18, 3))  # its sums have 28 digits
+    aggs = {"x": -sl.sum("m"), "y": sl.sum("m") * 100 / sl.sum("m"), "z": 1 - sl.sum("m") * sl.count()}
+    assert one(aggs, m=money) == {"x": Decimal("-1.250"), "y": 100.0, "z": Decimal("-1.500")}
+    assert one({"x": sl.max("a") * 0.5, "y": 1e-9 - sl.sum("a")}, a=[2**62 + 1]) == {"x": 2.0**61, "y": -(2.0**62)}
+    days = pa.array([365 * 299], pa.int64()).cast(pa.duration("s"))
+    ages = {"x": sl.max("t") - sl.max("d")}  # the finer unit cannot hold the days
+    spec = sl.Spec("t", {"w": sl.whole()}, ages, on_overflow="wrap")
+    late = pa.table({"t": pa.array([5], pa.timestamp("ns")), "d": pc.multiply(days, 86_400)})
+    ticks = 5 - 365 * 299 * 86_400 * 10**9
+    assert sl.aggregate(late, spec)["x"].cast(pa.int64()).to_pylist() == [(ticks + 2**63) % 2**64 - 2**63]
+
+
+DIGITS = [(9, 2), (18, 4), (28, 3), (38, 0), (38, 10)]  # of decimals: sums of the third and later ones have 38
+OPERATORS = {"+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b}
+
+
+def wide_side(chance):
+    """A column of answers, its values as whole numbers, and the scale of these."""
+    kind = chance.choice(["int64", "uint64", "decimal", "decimal", "duration", "timestamp", "double"])
+    if kind == "double":
+        values = [Fraction(1, 2), Fraction(-(2**70)), Fraction(0), Fraction(chance.randint(-99, 99), 8)]
+        return pa.array(map(float, values)), values, 0
+    if kind == "decimal":
+        precision, scale = chance.choice(DIGITS)
+        values = [chance.randint(-(10**n), 10**n) for n in (1, precision // 2, precision - 1)] + [10**precision - 1]
+        return (
+            pa.array(
+                [Decimal((v < 0, tuple(map(int, str(abs(v)))), -scale)) for v in values],
+                pa.decimal128(precision, scale),
+            ),
+            values,
+            scale,
+        )
+    most = 2**64 - 1 if kind == "uint64" else 2**63 - 1
+    values = [chance.randint(0, 9), chance.randint(most - 9, most), most // 2, chance.randint(0, most)]
+    type = {"duration": pa.duration("us"), "timestamp": pa.timestamp("us")}.get(kind)
+    return (pa.array(values, pa.uint64() if most > 2**63 else pa.int64()).view(type or kind)), values, 0
+
+
+@pytest.mark.parametrize("case", range(CASES))
+def test_arithmetic_is_exact_or_does_not_fit(case):
+    """Of decimals up to 38 digits, durations and times as of integers: nothing wraps without a word."""
+    chance = random.Random(case)
+    (left, a, of_a), (right, b, of_b) = wide_side(chance), wide_side(chance)
+    operator = chance.choice(list(OPERATORS))
+    spec = sl.Spec("t", {"w": sl.tumbling(1)}, {"x": OPERATORS[operator](sl.max("a"), sl.max("b"))}, on_overflow="null")
+    table = pa.table(
+        {
+            "t": range(5),
+            "a": pa.concat_arrays([left, pa.nulls(1, left.type)]),
+            "b": pa.concat_arrays([right, pa.nulls(1, right.type)]),
+        }
+    )
+    try:
+        column = sl.aggregate(table, spec)["x"]
+    except TypeError as refused:
+        kinds = {"time" if pa.types.is_temporal(side.type) else "number" for side in (left, right)}
+        digits = sum(side.type.precision for side in (left, right) if pa.types.is_decimal(side.type))
+        assert " is not defined; arithmetic takes " in str(refused)
+        assert "time" in kinds or (digits == 76 and operator == "*")
+        return
+    scale = of_a + of_b if operator == "*" else max(of_a, of_b)
+    if operator != "*":
+        a, b = [v * 10 ** (scale - of_a) for v in a], [v * 10 ** (scale - of_b) for v in b]
+    exact = [OPERATORS[operator](x, y) for x, y in zip(a, b, strict=True)]
+    if pa.types.is_floating(column.type):
+        largest = max(map(abs, (*a, *b))) / 10**scale
+        for found, x in zip(column.to_pylist(), exact, strict=False):
+            assert found == pytest.approx(float(x / 10**scale), rel=1e-12, abs=1e-15 * float(largest))
+        return
+    if pa.types.is_decimal(column.type):
+        assert column.type.scale == scale
+        low, high = -(10**column.type.precision) + 1, 10**column.type.precision
+        found = [None if x is None else int(x.scaleb(scale, Context(prec=99))) for x in column.to_pylist()]
+    else:
+        low, high = (0, 2**64) if column.type == pa.uint64() else (-(2**63), 2**63)
+        found = pc.cast(column, column.type if low == 0 else pa.int64()).to_pylist()
+    assert found == [*(x if low <= x < high else None for x in exact), None]
+    if None in found[:-1]:
+        with pytest.raises(OverflowError, match=r"\(output column 'x'\) does not fit "):
+            sl.aggregate(table, replace(spec, on_overflow="error"))
 
 
 REFUSED = {
