@@ -40,7 +40,9 @@ def _wanted(frame: Any, wanted: Sequence[str]) -> list[pa.RecordBatch] | None:
         else:
             raise ValueError(not_once(name, names))
         plain = isinstance(values.dtype, np.dtype) and values.dtype.kind in "iufbmM"
-        column = pa.array(values.to_numpy() if plain else values, from_pandas=True)  # 15 -> 4 us
+        held = values.values if plain else values.array  # as Arrow finds it in the end: 15 -> 4 us, texts 24 -> 4
+        known = plain or hasattr(held, "__arrow_array__")
+        column = pa.array(held if known else values, from_pandas=True)
         columns.append(column if isinstance(column, pa.Array) else arrow_io.one_piece(column))
     return [pa.RecordBatch.from_arrays(columns, list(wanted))]
 

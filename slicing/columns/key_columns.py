@@ -22,9 +22,11 @@ from slicing.system.threads import SHARE, Share
 
 MANY = 1 << 16  # rows looked at together
 FEW_VIEWS = 256  # rows of them that are not worth a look which are alike
+IN_VIEW = 12  # bytes of a text that lies in its view
 SPARES, MOST_VIEWS = 4, 1 << 14  # times fewer there are then, and how many at most
 FEW = 1024  # keys whose texts may as well be looked at, whatever is asked for
 _NULLS_FIRST = pc.ArraySortOptions(null_placement="at_start")
+_PLACES = np.arange(IN_VIEW)
 _TOP = np.int64(0x7FFFFFFFFFFFFFFF)
 
 
@@ -161,15 +163,25 @@ class ByteColumn(_Column):
 
     def _encode_views(self, array: pa.Array, threads: int, how: Share) -> Codes:
         """Each view that there is once: rows alike most often have the same 16 bytes, of which far fewer are looked at
-        than of their text."""
+        than of their text. Short texts are read out of them: ``aggregate`` of 1000 rows by 20 0.72 -> 0.66 ms."""
+        valid = _valid(array)
         number, first = np.empty(len(array), np.int32), np.empty(min(len(array) // SPARES, MOST_VIEWS), np.int32)
         bits, pairs = (4 * first.size).bit_length(), np.empty((first.size, 2), np.int64)
         slots, shift = np.zeros(1 << bits, np.int32), np.uint64(64 - bits)
         views = np.frombuffer(array.buffers()[1], np.int64).reshape(-1, 2)[array.offset : array.offset + len(array)]
-        given = number_views(views, _valid(array), slots, shift, pairs, first, number)
+        given = number_views(views, valid, slots, shift, pairs, first, number)
         if given < 0:  # too many
             return self.encode(array.cast(self.type), threads, how)
-        codes = self.encode(_some_views(array, views, first[:given]).cast(self.type), threads, how)
+        rows = first[:given]
+        some, known = views.take(rows, axis=0), None if valid is None else valid.take(rows)
+        if known is not None:
+            some[~known] = 0  # they may have been anything
+        lengths = some.view(np.int32)[:, 0]
+        if int(lengths.max()) <= IN_VIEW:
+            text = some.view(np.uint8)[:, 4:][lengths[:, None] > _PLACES]
+            codes = self.table.encode(np.append(0, lengths.cumsum()), given, known, text, threads, how)
+        else:
+            codes = self.encode(_some_views(array, some, known, rows).cast(self.type), threads, how)
         return number if codes[-1] == given - 1 and (codes[1:] > codes[:-1]).all() else codes.take(number)
 
     def typed(self, ids: Ints, type: pa.DataType) -> pa.Array | pa.ChunkedArray:
@@ -329,14 +341,12 @@ def in_type(values: pa.Array, type: pa.DataType, most: int = MOST_TEXT) -> pa.Ar
     return pa.chunked_array([chunk for p in pieces for chunk in (p.chunks if isinstance(p, pa.ChunkedArray) else [p])])
 
 
-def _some_views(array: pa.Array, views: Ints, rows: Codes) -> pa.Array:
+def _some_views(array: pa.Array, views: Ints, known: Mask | None, rows: Codes) -> pa.Array:
     """Some rows of a column of views, which Arrow cannot take."""
-    valid, (_, _, *texts) = _valid(array), array.buffers()
-    views, null = views[rows], np.zeros(rows.size, np.bool_) if valid is None else ~valid[rows]
-    views[null] = 0  # they may have been anything
-    known = pa.py_buffer(np.packbits(~null, bitorder="little"))
+    valid, (_, _, *texts) = None if known is None else np.packbits(known, bitorder="little"), array.buffers()
     try:
-        return pa.Array.from_buffers(array.type, rows.size, [known, pa.py_buffer(views), *texts])
+        buffers = [None if valid is None else pa.py_buffer(valid), pa.py_buffer(views), *texts]
+        return pa.Array.from_buffers(array.type, rows.size, buffers)
     except ValueError:  # pyarrow 18 makes no views of long texts: all of the column are copied then
         plain = pa.large_binary() if pa.types.is_binary_view(array.type) else pa.large_string()
         return array.cast(plain).take(array_of(rows.astype(np.int64)))

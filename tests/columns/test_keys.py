@@ -388,6 +388,26 @@ def test_what_null_rows_hold_does_not_matter() -> None:
     assert table.encode([pa.array(values[1:4])]).tolist() == [2, 3, 4]
 
 
+@pytest.mark.parametrize("type", [pa.string_view(), pa.binary_view()], ids=str)
+@pytest.mark.parametrize("longest", [0, 1, 12, 13])
+@pytest.mark.parametrize("null", [False, True])
+def test_views_are_the_texts_that_lie_in_them_or_elsewhere(type: pa.DataType, longest: int, null: bool) -> None:
+    texts = [f"v{n % 7}"[:length] + "-" * (length - 2) for n in range(600) for length in [n % (longest + 1)]]
+    plain = pa.array([None if null and n % 5 == 0 else text for n, text in enumerate(texts)], pa.large_string())
+    views = pa.array(texts, pa.string_view())
+    _, lying, *elsewhere = views.buffers()
+    under_nulls = [plain.buffers()[0], lying, *elsewhere]  # texts that nobody may see
+    views = pa.Array.from_buffers(pa.string_view(), 600, under_nulls).cast(type)
+    found, expected = KeyTable([type]), KeyTable([pa.large_string()])
+    for rows in (slice(3, 300), slice(0, 600)):
+        assert found.encode([views[rows]]).tolist() == expected.encode([plain[rows]]).tolist()
+    assert plain_texts(found) == plain_texts(expected)
+
+
+def plain_texts(table: KeyTable) -> list[str | None]:
+    return table.columns(np.arange(len(table)))[0].cast(pa.string()).to_pylist()
+
+
 def test_bytes_shrink_with_the_table() -> None:
     table = KeyTable([pa.int64(), pa.string()])
     empty = table.nbytes
