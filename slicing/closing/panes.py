@@ -111,7 +111,7 @@ class Found(NamedTuple):
         )
 
     def answers(self, plan: Plan, blocks: Sequence[Block]) -> Answers:
-        type, start, end = (column[self.pane] for column in (self.type, self.start, self.end))
+        type, start, end = (column.take(self.pane) for column in (self.type, self.start, self.end))
         return Answers(plan.numbered(type), start, end, self.code, tuple(blocks))
 
     def parts(self, plan: Plan, pieces: Sequence[Cells]) -> Answers:

@@ -212,12 +212,13 @@ def _steps(plan: Plan, table: Cells, after: int, until: int) -> list[tuple[int, 
 def _of_cuts(state: State, kept: Kept, pieces: Sequence[Cells], found: Found, passed: int) -> list[Panes]:
     """The panes of cuts, which come after ``passed`` others."""
     plan = state.plan
-    cut, end = found.cut[found.pane], found.end[found.pane]
-    order = passed + np.searchsorted(distinct(found.cut), cut)
+    places, early = passed + distinct(found.cut).searchsorted(found.cut), found.cut < found.end
     if plan.spec.emit == "parts":
-        return [Panes(found.parts(plan, pieces), order, np.where(cut == end, ON_TIME, EARLY))]
-    found, order = found.of_keys(cut < end), order[cut < end]
-    now, _ = found.up_to(plan, kept.table(), found.cut[found.pane])
+        timing = np.where(early, EARLY, ON_TIME).take(found.pane)
+        return [Panes(found.parts(plan, pieces), places.take(found.pane), timing)]
+    found = found if early.all() else found.of_keys(early.take(found.pane))
+    order = places.take(found.pane)
+    now, _ = found.up_to(plan, kept.table(), found.cut.take(found.pane))
     if plan.spec.emit == "updates":
         return [Panes.of(now, order, EARLY)]
     panes = [Panes.of(now, 2 * order + 1, EARLY)]
