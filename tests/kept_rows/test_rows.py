@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -139,11 +140,23 @@ def test_a_users_window_that_makes_no_sense_is_told_so(name):
     assert repr(window) + ("." if sentence.startswith(("see", "expired")) else " ") + sentence in str(caught.value)
 
 
-def test_a_context_that_no_snapshot_can_hold_is_refused():
-    op = sl.Operator(sl.Spec(time="t", windows={"w": Told(({1}, [OPEN, CLOSE]))}, aggs=N))
+@pytest.mark.parametrize("context", [[1], {1}, (1, [2])], ids=str)
+def test_a_context_that_no_snapshot_can_hold_is_refused_by_the_push(context):
+    spec = sl.Spec(time="t", windows={"w": Told((context, [OPEN, CLOSE]))}, aggs=N)
+    op = sl.Operator(spec)
+    op.push(pa.table({"t": [1], "v": [1]}))  # no row is final
+    before = op.snapshot()
+    for ask in op.push, partial(sl.aggregate, spec=spec):
+        with pytest.raises(TypeError, match=r"gave the context [\[{].*; a context is None, a bool, a number, a string"):
+            ask(pa.table({"t": [1, 2], "v": [1, 2]}))
+    assert op.snapshot() == before
+
+
+def test_a_snapshot_holds_a_context_of_numpy():
+    spec = sl.Spec(time="t", windows={"w": Told(((np.int64(1), np.float32(0.5), np.bool_(True)), []))}, aggs=N)
+    op = sl.Operator(spec)
     op.push(pa.table({"t": [1, 2], "v": [1, 2]}))
-    with pytest.raises(TypeError, match=r"cannot hold the context \{1\} of a ContextAwareWindow; a context is None"):
-        op.snapshot()
+    assert sl.Operator.restore(spec, op.snapshot()).flush().windows.num_rows == 0
 
 
 def test_users_windows_may_overlap():

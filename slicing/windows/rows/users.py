@@ -257,6 +257,7 @@ class _Walk:
             self._take(self.window.see(self.context, time, *values), "see", time)
             self.at += 1
         self._expire(FOREVER if view.over[group] else until)
+        context_json(self.context)
 
     def needed(self) -> int:
         """The position of the first row of what is open."""
@@ -338,11 +339,12 @@ def context_json(value: Any) -> Any:
     """A context as JSON has it; refuses one that could not be read back."""
     if isinstance(value, tuple):
         return [context_json(v) for v in value]
-    if value is None or type(value) in (bool, int, float, str):
-        return value
+    known = value.item() if isinstance(value, np.generic) else value
+    if known is None or type(known) in (bool, int, float, str):
+        return known
     raise TypeError(
-        f"a snapshot cannot hold the context {value!r} of a ContextAwareWindow; a context is None, a bool, a number, a "
-        "string, or a tuple of such"
+        f"a ContextAwareWindow gave the context {value!r}; a context is None, a bool, a number, a string, or a tuple "
+        "of such, which a snapshot can hold"
     )
 
 
