@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from copy import deepcopy
 from functools import wraps
 from threading import Lock, get_ident
-from typing import Concatenate, ParamSpec, Self, TypeVar
+from typing import Concatenate, NoReturn, ParamSpec, Self, TypeVar
+from weakref import WeakSet
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -15,14 +17,41 @@ T = TypeVar("T")
 class Turn:
     """Whose turn it is. Copies, and what is read from a pickle, begin anew."""
 
-    __slots__ = ("lock", "thread")
+    __slots__ = ("__weakref__", "lock", "thread")
 
     def __init__(self) -> None:
-        self.lock = Lock()
+        self.lock: Lock | Torn = Lock()
         self.thread: int | None = None
+        _TURNS.add(self)
 
     def __reduce__(self) -> tuple[type[Turn], tuple[()]]:
         return Turn, ()
+
+
+class Torn:
+    """In a forked process, the lock of what another thread was changing as the process was forked."""
+
+    def __enter__(self) -> NoReturn:
+        raise RuntimeError(
+            "this process was forked while another thread was in a call of this operator, which does not go on here, "
+            "and its state may be half changed; restore a snapshot, or make the operator after the fork"
+        )
+
+    def __exit__(self, *error: object) -> None: ...
+
+
+_TURNS: WeakSet[Turn] = WeakSet()
+
+
+def _forked() -> None:
+    """Only the thread that forked is here: what other threads hold is never released."""
+    for turn in _TURNS:
+        if isinstance(turn.lock, Torn) or (turn.lock.locked() and turn.thread != get_ident()):
+            turn.lock = Torn()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_forked)
 
 
 class TakesTurns:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import copy
+import os
+import signal
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -301,6 +304,39 @@ def test_a_push_in_the_middle_of_a_push_is_refused() -> None:
         op.push(pa.RecordBatchReader.from_batches(batch.schema, batches()))
     assert op.push(batch).stats.rows == 2000
     assert sum(op.flush().windows["n"].to_pylist()) == 2000
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked on POSIX only")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_what_was_forked_in_the_middle_of_a_push_of_another_thread_is_refused() -> None:
+    batch = _growing(1)[0]
+    begun, go_on = threading.Event(), threading.Event()
+
+    def batches() -> Any:
+        begun.set()
+        assert go_on.wait(60)
+        yield from batch.to_batches()
+
+    op, quiet = sl.Operator(WHOLE), sl.Operator(WHOLE)
+    pushing = threading.Thread(target=op.push, args=(pa.RecordBatchReader.from_batches(batch.schema, batches()),))
+    pushing.start()
+    assert begun.wait(60)
+    child = os.fork()
+    if child == 0:
+        told = False
+        try:
+            signal.alarm(30)  # it would wait for ever
+            for call in partial(op.push, batch), op.flush, op.snapshot:
+                with pytest.raises(RuntimeError, match="this process was forked while another thread was in a call"):
+                    call()
+            told = quiet.push(batch).stats.rows == 2000
+        finally:
+            os._exit(0 if told else 1)
+    go_on.set()
+    pushing.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert op.push(batch).stats.rows == 2000
+    assert sum(op.flush().windows["n"].to_pylist()) == 4000
 
 
 def test_a_copy_goes_on_by_itself() -> None:
