@@ -157,7 +157,7 @@ def _of_users(plan: Plan) -> list[tuple[str, str]]:
     found = [
         f"{plan.names[w.number]}: "
         + (f"plain Python, row by row: {w.compiled}" if isinstance(w.compiled, str) else "compiled, a kernel over rows")
-        for w in plan.row_windows
+        for w in plan.rows.windows
         if isinstance(w, BoundContextAware)
     ]
     return [("windows of your own", "\n".join(found))] if found else []
@@ -177,8 +177,8 @@ def _splits(plan: Plan) -> str:
 def _combine(plan: Plan) -> str:
     """What the engine chooses where every slice holds rows."""
     others = ["each session or whole stream: its run of cells, once"] if plan.sessions or plan.wholes else []
-    others += ["each window of rows: its kept rows, as the windows due ask for it"] if plan.row_windows else []
-    others += ["windows of the whole stream: slices of their own, as of time"] if plan.on_axes else []
+    others += ["each window of rows: its kept rows, as the windows due ask for it"] if plan.rows.windows else []
+    others += ["windows of the whole stream: slices of their own, as of time"] if plan.rows.on_axes else []
     longest = max((b.longest for b in plan.bounds if b.periodic is not None), default=0)
     width = min((p.every for p in _progressions(plan)), default=1)
     if not plan.bounds:
@@ -289,7 +289,7 @@ def _bounds(plan: Plan) -> str:
         f"{plan.names[i]} ({what})"
         for i, window in enumerate(plan.spec.windows[n] for n in plan.names)
         for kind, what in _UNBOUNDED
-        if isinstance(window, kind) and i not in plan.on_axes
+        if isinstance(window, kind) and i not in plan.rows.on_axes
     ]
     unbounded += [f"{plan.names[plan.timed[k]]} (fill keeps every key's last window)" for k in plan.fill]
     if unbounded and plan.idle is None:

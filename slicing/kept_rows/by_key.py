@@ -68,9 +68,9 @@ class KeyRows:
         if late:
             return but(self, quiet=self.quiet.known(rows.codes).heard(rows.each_code().astype(np.int64), rows.time))
         arrived, stamps = self.arrived, dict[int, Ints]()
-        if OF_ALL in self.plan.stamps:
+        if OF_ALL in self.plan.rows.stamps:
             stamps[OF_ALL] = arrived.rows + np.arange(len(rows))
-        if OF_KEY in self.plan.stamps:
+        if OF_KEY in self.plan.rows.stamps:
             arrived, stamps[OF_KEY] = arrived.counted(rows.each_code().astype(np.int64), rows.codes)
         arrived = but(arrived, rows=arrived.rows + len(rows))
         if stamps:
@@ -80,7 +80,7 @@ class KeyRows:
     def steps(self, until: int) -> list[int]:
         """When to look on the way, so that not too many rows are put by key and shown at once."""
         plan = self.plan
-        if plan.slices_rows or plan.idle is not None or not (plan.by_key and plan.row_windows):
+        if plan.rows.as_slices or plan.idle is not None or not (plan.rows.by_key and plan.rows.windows):
             return []
         return waiting.steps(self.waiting, until, len(self.final), plan.policy.step_rows)
 
@@ -94,14 +94,14 @@ class KeyRows:
             used[living.codes] = True
         for cells in (run for stream in self.streams for run in stream.store.runs):
             used[cells.code] = True
-        if RANK in self.plan.ranked_by:
+        if RANK in self.plan.rows.ranked_by:
             ranked = self.final.ranked[:codes]
             used[: ranked.size] |= ranked != remembered.grown(self.quiet.began, ranked.size)[: ranked.size]
         for marked in (self.quiet.last[:codes] > BEGIN, self.arrived.of_key[:codes] > 0):
             used[: marked.size] |= marked
         for contexts in self.contexts.values():
             used[list(contexts)] = True
-        for window in self.plan.row_windows:
+        for window in self.plan.rows.windows:
             if window.notes and window.by_key:
                 known = self.notes.get(window.number, NONE)[:codes]
                 used[: known.size] |= known != 0
@@ -156,11 +156,11 @@ class KeyRows:
         """The rows by key for a plan with one window more or less; ``runs``: the final rows for that plan."""
         final = self.final
         wakes = np.where(final.gone < final.ranked, BEGIN, FOREVER)  # a new window has a look at what there is
-        arrived = self.arrived if OF_KEY in plan.stamps else but(self.arrived, of_key=NONE)
+        arrived = self.arrived if OF_KEY in plan.rows.stamps else but(self.arrived, of_key=NONE)
         return but(
             self,
             plan=plan,
-            waiting=waiting.replanned(self.waiting, plan, plan.stamps),
+            waiting=waiting.replanned(self.waiting, plan, plan.rows.stamps),
             final=but(final, runs=runs, wakes=wakes),
             arrived=arrived,
             contexts=contexts,

@@ -150,7 +150,7 @@ def closed(rows: KeyRows, keys: KeyTable | None, after: int, until: int) -> tupl
     for step in [*rows.steps(until), until]:
         look = look_at(rows, step, flush and step == until)
         if look is not None:
-            for window in rows.plan.row_windows:
+            for window in rows.plan.rows.windows:
                 if window.number in look.seen:
                     found += given_out(rows.plan, window, look.seen[window.number].view, after, step)
             look, of_stream = look.of_stream(keys, flush and step == until)
@@ -170,7 +170,7 @@ def changed(rows: KeyRows, older: KeyRows, after: int, until: int) -> tuple[KeyR
     if look is None:
         return rows, found, Answers.none(plan)
     was = look_at(older, after, False, look.view)
-    for window in plan.row_windows:
+    for window in plan.rows.windows:
         if window.number not in look.seen:
             continue
         due = Due.of(window, look.seen[window.number].view, after - plan.lateness, until)

@@ -1,4 +1,4 @@
-"""Final rows as slices: cut where windows begin and end, and fused where none begins any more (``Plan.slices_rows``).
+"""Final rows as slices: cut where windows begin and end, and fused where none begins any more (``RowPlan.as_slices``).
 
 What a slice keeps beside its partials are the time of its first row, its rank, and the flags that windows ask of its
 first or of its last row. ``BEGINS`` among them says that a window begins with it.
@@ -26,8 +26,8 @@ from slicing.windows.rows.row_table import ARRIVAL, BEGINS, FACTS, FLAGS, RANK, 
 def slices_of(plan: Plan, quiet: Quiet, rows: Rows, ranked: Ints) -> RowTable:
     """Rows sorted by key, cut where windows begin and end; ``ranked``: how many their keys had before."""
     bounds, before, base = _groups(plan, quiet, rows, ranked)
-    fresh = Fresh(rows.time, bounds, base, lambda flag: rows.flag(plan.row_flags[flag][1]))
-    cuts = [window.cuts(fresh) for window in plan.row_windows]
+    fresh = Fresh(rows.time, bounds, base, lambda flag: rows.flag(plan.rows.flags[flag][1]))
+    cuts = [window.cuts(fresh) for window in plan.rows.windows]
     first = cuts[0].at if len(cuts) == 1 else np.unique(np.concatenate([cut.at for cut in cuts]))
     last = np.append(first[1:], len(rows))
     facts = np.zeros((first.size, len(FACTS)), np.int64)

@@ -38,15 +38,15 @@ def look_at(store: KeyRows, until: int, flush: bool, also: View | None = None) -
     """What windows that close before ``until`` may hold, of the keys that have any (and those that ``also`` has);
     None where none has."""
     plan, final = store.plan, store.final
-    runs, rest = (list(store.waiting), ()) if plan.slices_at_once else waiting.taken(store.waiting, until)
+    runs, rest = (list(store.waiting), ()) if plan.rows.at_once else waiting.taken(store.waiting, until)
     if runs and not waiting.in_turn(runs):
         runs = [waiting.in_order(waiting.joined(runs))]
     waits = flush or any(stream.closed < stream.reached for stream in store.streams)
-    if not plan.row_windows:
+    if not plan.rows.windows:
         return KeyLook(store, None, None, until, runs, rest, NONE, NONE) if runs or waits else None
     final = final.known(max((run.codes for run in runs), default=0))
     fresh = _lifted(store, runs, final.ranked) if runs else []
-    awake = np.flatnonzero(final.wakes < until) if any(w.wakes for w in plan.row_windows) else NONE
+    awake = np.flatnonzero(final.wakes < until) if any(w.wakes for w in plan.rows.windows) else NONE
     over = NONE if plan.idle is None else store.quiet.over(plan.idle, until)
     asked = [codes for codes in (awake, over) if codes.size]
     if also is not None:
@@ -57,9 +57,9 @@ def look_at(store: KeyRows, until: int, flush: bool, also: View | None = None) -
     final = final.known(int(codes[-1]) + 1 if codes.size else 0)
     calm: View | None = None
     few = len(final) > plan.policy.alone_rows * sum(map(len, fresh))
-    if fresh and few and not (flush or plan.slices_rows or plan.spec.revises):
+    if fresh and few and not (flush or plan.rows.as_slices or plan.spec.revises):
         fresh, calm = _divided(store, final, fresh, codes, until)
-    everything = flush or not plan.spec.by or not plan.by_key
+    everything = flush or not plan.spec.by or not plan.rows.by_key
     if fresh and not everything:
         new = fresh[0].codes[fresh[0].groups()[:-1]].astype(np.int64)
         codes = np.union1d(codes, new) if codes.size else new
@@ -76,13 +76,13 @@ def _divided(
     plan, table, alone = store.plan, by_code(fresh, fresh[0]), but(final, gone=final.ranked)
     view = _view(store, alone, [table], until, False)
     stirred = view.over | ~view.goes_on
-    for window in plan.row_windows:
+    for window in plan.rows.windows:
         seen = Seen.by(window, view, store.notes, store.bases)
         if len(seen.view.rows):
             stirred[slice(None) if seen.group is None else seen.group] |= window.stirs(seen.view, until)
     if not codes.size and not stirred.any():
         return [], view
-    needs_look = np.full(final.gone.size, not plan.by_key)
+    needs_look = np.full(final.gone.size, not plan.rows.by_key)
     needs_look[codes] = needs_look[view.code[stirred]] = True
     chosen = needs_look[table.codes]
     if chosen.all():
@@ -115,7 +115,7 @@ def _view(store: KeyRows, final: FinalRows, parts: list[Run], until: int, flush:
 def _lifted(store: KeyRows, runs: list[Rows], ranked: Ints) -> list[Run]:
     """Rows by key, as slices where they are cut."""
     plan = store.plan
-    if plan.places_rows:
+    if plan.rows.by_place:
         rows = waiting.joined(runs)
         runs = [but(rows, stamps={**rows.stamps, PLACE: store.placed + np.arange(len(rows))})]
     if runs[0].code is not None:
@@ -123,12 +123,12 @@ def _lifted(store: KeyRows, runs: list[Rows], ranked: Ints) -> list[Run]:
         code = rows.code
         assert code is not None
         rows = rows.take(stable_order(code))
-        return [slices_of(plan, store.quiet, rows, ranked) if plan.slices_rows else PlainRows.of(rows, ranked)]
-    if plan.slices_rows:
+        return [slices_of(plan, store.quiet, rows, ranked) if plan.rows.as_slices else PlainRows.of(rows, ranked)]
+    if plan.rows.as_slices:
         runs = waiting.apart(runs) if plan.idle is None else [waiting.joined(runs)]
     found, known = list[Run](), int(ranked[0])
     for rows in runs:  # one after the other, as they lie
-        sliced = slices_of(plan, store.quiet, rows, np.array([known])) if plan.slices_rows else None
+        sliced = slices_of(plan, store.quiet, rows, np.array([known])) if plan.rows.as_slices else None
         found.append(PlainRows(rows, known) if sliced is None else sliced)
         known += len(rows)
     return found
@@ -155,9 +155,9 @@ class KeyLook:
     def of_stream(self, keys: KeyTable | None, flush: bool) -> tuple[KeyLook, list[Answers]]:
         """Windows of the whole stream that slices answer, and the store with what is kept of them."""
         plan, streams, found = self.store.plan, self.store.streams, list[Answers]()
-        if not plan.on_axes:
+        if not plan.rows.on_axes:
             return self, []
-        apart = plan.counts_stream and not plan.spec.by  # the rows of each lie as they came
+        apart = plan.rows.counts_stream and not plan.spec.by  # the rows of each lie as they came
         runs: Sequence[Rows | None] = self.runs or [None]
         if self.runs and not apart:
             runs = [waiting.joined(self.runs)]
@@ -191,7 +191,7 @@ class KeyLook:
     def _shortened(self, store: KeyRows, view: View, shown: dict[int, Seen], h: int, calm: bool = False) -> KeyRows:
         """Without the rows of a view that are not needed (``calm``: all are, and the older ones, too)."""
         plan, table, final, code = store.plan, view.rows, store.final, view.code
-        windows = [(window, shown[window.number]) for window in plan.row_windows if window.number in shown]
+        windows = [(window, shown[window.number]) for window in plan.rows.windows if window.number in shown]
         fresh = table.ranked(view.bounds, final.ranked[code])  # of each group the first row that has been waiting
         settled = view.last if self.until <= h else view.before(h)
         cut = view.first if calm else settled
@@ -211,12 +211,12 @@ class KeyLook:
         else:
             chosen = ranges(left, added)
         new = table.take(chosen)
-        if plan.slices_rows and len(new):
+        if plan.rows.as_slices and len(new):
             begins = np.logical_or.reduce([window.begins(seen.view) for window, seen in windows])
             new = new.beginning(begins[chosen])
         final = but(final, gone=gone, ranked=ranked, wakes=self._wakes(windows, view, final.wakes, h))
-        final = final.after(new, alive, partial(fused, plan) if plan.slices_rows else None)
-        placed = store.placed + (int(np.maximum(settled - fresh, 0).sum()) if plan.places_rows else 0)
+        final = final.after(new, alive, partial(fused, plan) if plan.rows.as_slices else None)
+        placed = store.placed + (int(np.maximum(settled - fresh, 0).sum()) if plan.rows.by_place else 0)
         quiet = store.quiet if plan.idle is None else self._quiet(store.quiet, view, ranked)
         store = but(store, final=final, quiet=quiet, placed=placed)
         return self._remembering(windows, store, view, cut, h)
@@ -258,5 +258,5 @@ class KeyLook:
 
 
 def _shown(store: KeyRows, view: View) -> dict[int, Seen]:
-    found = {window.number: Seen.by(window, view, store.notes, store.bases) for window in store.plan.row_windows}
+    found = {window.number: Seen.by(window, view, store.notes, store.bases) for window in store.plan.rows.windows}
     return {number: seen for number, seen in found.items() if len(seen.view.rows)}

@@ -1,7 +1,7 @@
 """Windows of the whole stream from slices: final rows come in order, and their places in it are a time of their own.
 
 By place ``rows(per_key=False)`` are sliding windows; by the number of marks so far ``punctuation(per_key=False)`` are
-tumbling ones. Each of these is an axis, with a plan of its own (``Plan.on_axes``): slices along it, the ways to
+tumbling ones. Each of these is an axis, with a plan of its own (``RowPlan.on_axes``): slices along it, the ways to
 answer windows from them and letting go are those of windows between edges. A push costs its rows and the windows it
 closes, however many keys live. What is left to do here is to count, and to say when a place was.
 """
@@ -84,7 +84,7 @@ def axes(plan: Plan) -> tuple[Axis, ...]:
 
 def _axes(plan: Plan) -> tuple[Axis, ...]:
     by_marks: dict[str | None, dict[int, OnAxis]] = {}
-    for number, lies in plan.on_axes.items():
+    for number, lies in plan.rows.on_axes.items():
         by_marks.setdefault(lies.marks, {})[number] = lies
     return tuple(Axis.of(plan, marks, windows) for marks, windows in by_marks.items())
 

@@ -95,12 +95,12 @@ class PlainRows(ShownRows):
             return rows.stamps[column]
         flags = np.zeros(len(self), np.int64)
         if column == FLAGS:
-            for bit, (_, name) in enumerate(rows.plan.row_flags):
+            for bit, (_, name) in enumerate(rows.plan.rows.flags):
                 flags |= rows.flag(name).astype(np.int64) << bit
         return flags
 
     def flagged(self, flag: int) -> Mask:
-        return self.rows.flag(self.rows.plan.row_flags[flag][1])
+        return self.rows.flag(self.rows.plan.rows.flags[flag][1])
 
     def groups(self) -> Ints:
         return groups_of(self.rows)
@@ -122,7 +122,7 @@ class PlainRows(ShownRows):
 
     @lazy
     def values(self) -> tuple[Values, ...]:
-        return tuple(self.rows.seen(name) for name in self.rows.plan.row_values)
+        return tuple(self.rows.seen(name) for name in self.rows.plan.rows.values)
 
     def take(self, index: Ints | Mask | slice) -> PlainRows:
         """A slice that is less than half is a copy: a view would keep all the rest."""
@@ -161,7 +161,7 @@ class PlainRows(ShownRows):
         return but(self, rows=rows)
 
     def replanned(self, plan: Plan) -> PlainRows:
-        (rows,) = waiting.replanned([self.rows], plan, [*plan.stamps, *([PLACE] if plan.places_rows else [])])
+        (rows,) = waiting.replanned([self.rows], plan, [*plan.rows.stamps, *([PLACE] if plan.rows.by_place else [])])
         return but(self, rows=rows)
 
     def as_cells(self) -> RowTable:

@@ -169,7 +169,7 @@ def noted(window: BoundRows, view: View, known: Ints, note: Ints) -> Ints:
 
 def notes_recoded(notes: Notes, code: Ints, plan: Plan) -> Notes:
     """By new codes: ``code[old]``, -1 for one that goes."""
-    by_key = {window.number for window in plan.row_windows if window.by_key}
+    by_key = {window.number for window in plan.rows.windows if window.by_key}
     return {n: moved(known, code, 0) if n in by_key else known for n, known in notes.items()}
 
 

@@ -341,7 +341,7 @@ def _rows(store: KeyRows, plan: Plan, number: Ints) -> KeyRows:
     notes, bases = (
         {int(number[n]): known for n, known in kept.items() if number[n] >= 0} for kept in (store.notes, store.bases)
     )
-    for window in plan.row_windows:
+    for window in plan.rows.windows:
         if window.by_arrival and window.number not in number:  # it counts from the next row on
             arrived = store.arrived
             bases[window.number] = arrived.of_key if window.by_key else np.array([arrived.rows])
@@ -367,24 +367,24 @@ def _final(run: RowTable | PlainRows, old: Plan, plan: Plan) -> RowTable | Plain
 
 
 def _run(run: RowTable, old: Plan, plan: Plan) -> RowTable:
-    if len(plan.row_flags) > MOST_FLAGS:
+    if len(plan.rows.flags) > MOST_FLAGS:
         raise ValueError(
-            f"add_window: all windows together would ask {len(plan.row_flags)} flags of a row, of boolean columns; at "
+            f"add_window: all windows together would ask {len(plan.rows.flags)} flags of a row, of boolean columns; at "
             f"most {MOST_FLAGS} can be asked of rows that are kept as slices"
         )
     facts = run.facts.copy()
     facts[:, FLAGS] = BEGINS
-    unknown = [stamp for stamp in plan.stamps if stamp not in old.stamps]
+    unknown = [stamp for stamp in plan.rows.stamps if stamp not in old.rows.stamps]
     facts[:, unknown] = UNCOUNTED
-    for bit, flag in enumerate(plan.row_flags):
-        if flag in old.row_flags:
-            facts[:, FLAGS] |= (run.facts[:, FLAGS] >> old.row_flags.index(flag) & 1) << bit
-    seen = dict(zip(old.row_values, run.values, strict=True))
+    for bit, flag in enumerate(plan.rows.flags):
+        if flag in old.rows.flags:
+            facts[:, FLAGS] |= (run.facts[:, FLAGS] >> old.rows.flags.index(flag) & 1) << bit
+    seen = dict(zip(old.rows.values, run.values, strict=True))
     values = tuple(
         in_form(seen[name], form, plan.types[name])
         if name in seen
         else values_of(pa.nulls(len(run), plan.types[name]), form)  # of rows that no window sees who asks for it
-        for name, form in plan.row_values.items()
+        for name, form in plan.rows.values.items()
     )
     return RowTable(Cells(run.cells.meta, _blocks(old, plan, run.cells)), facts, values)
 

@@ -79,7 +79,7 @@ def _waiting(plan: Plan, table: pa.Table) -> Rows:
 
 
 def _facts_table(plan: Plan, run: RowTable) -> pa.Table:
-    values = [as_arrow(v, plan.types[name]) for name, v in zip(plan.row_values, run.values, strict=True)]
+    values = [as_arrow(v, plan.types[name]) for name, v in zip(plan.rows.values, run.values, strict=True)]
     return pa.table([words_column(run.facts), *values], names=["words", *map(str, range(len(values)))])
 
 
@@ -125,7 +125,7 @@ def _of_stream(plan: Plan, known: list[int], take: Iterator[pa.Table]) -> Stream
 
 def _run(plan: Plan, take: Iterator[pa.Table]) -> RowTable:
     cells, facts = cells_of(plan, next(take)), next(take)
-    seen = zip(facts.columns[1:], plan.row_values.values(), strict=True)
+    seen = zip(facts.columns[1:], plan.rows.values.values(), strict=True)
     values = tuple(values_of(one_piece(column), form) for column, form in seen)
     return RowTable(cells, words_of(facts["words"]), values)
 

@@ -30,10 +30,11 @@ from slicing.kernels import combine as kinds
 from slicing.kernels.combine import REMOVABLE
 from slicing.kernels.strategies import STRATEGIES
 from slicing.query.early import Early
-from slicing.query.keep import Form, Kept, kept_for
+from slicing.query.keep import Kept, kept_for
 from slicing.query.policy import ADDED, DEFAULT, Policy, refusal
 from slicing.query.processing_time import ProcessingTime
 from slicing.query.rollup import written_in
+from slicing.query.row_plan import RowPlan
 from slicing.query.spec import Spec
 from slicing.query.type_checks import (
     check_flags,
@@ -51,9 +52,8 @@ from slicing.windows.bounds import BEGIN, Bound, BoundDays
 from slicing.windows.builtin import Session, Whole, Window
 from slicing.windows.context_free import ContextFreeWindow
 from slicing.windows.edges import EdgeSet
-from slicing.windows.rows.bound_rows import BoundRows, OnAxis
+from slicing.windows.rows.bound_rows import BoundRows
 from slicing.windows.rows.per_row import PerRow
-from slicing.windows.rows.row_table import OF_ALL, OF_KEY, PLACE, RANK
 from slicing.windows.rows.row_windows import Binding, RowWindow
 
 FEWEST_NAMES = 2  # a type has, on average, for its rows to be repeated rather than worked out again
@@ -236,30 +236,10 @@ class Plan:
         return kept_for(self.spec, self.aggs, self.lanes, self.bound_rows, self.since, len(self.row_flags))
 
     @lazy
-    def on_axes(self) -> dict[int, OnAxis]:
-        """The windows of the whole stream that go on from slices, by number, and how they lie."""
-        axes = {window.number: self.kept[name].axis for name, window in self.bound_rows.items()}
-        return {number: axis for number, axis in axes.items() if axis is not None}
-
-    @lazy
-    def row_windows(self) -> list[BoundRows]:
-        """The other windows that rows decide, which are shown rows."""
-        return [window for window in self.bound_rows.values() if window.number not in self.on_axes]
-
-    @lazy
-    def row_values(self) -> dict[str, str | None]:
-        """The columns that users' windows see, each with its form: numbers, if all these windows are compiled."""
-        seen: dict[str, str | None] = {}
-        for name, form in (one for window in self.row_windows for one in window.seen().items()):
-            seen[name] = None if seen.get(name, form) is None else form
-        return seen
-
-    @lazy
-    def ranked_by(self) -> frozenset[int]:
-        """The facts that rank rows, of the windows that count them and have noted no rank."""
-        return frozenset(
-            w.ranked_by for w in self.row_windows if w.ranked_by is not None and not (w.ranked_by == RANK and w.notes)
-        )
+    def rows(self) -> RowPlan:
+        """The windows that rows decide."""
+        in_turn = self.spec.watermark == Ordered() and self.spec.sequence is None and self.idle is None
+        return RowPlan(self.bound_rows, self.kept, self.row_flags, in_turn, self.lateness == 0)
 
     def missed(self, window: Ints, start: Ints, end: Ints) -> Mask:
         """Windows that began before they were added to the running stream."""
@@ -274,48 +254,13 @@ class Plan:
         return bool(self.bound_rows)
 
     @lazy
-    def by_key(self) -> bool:
-        """Whether each key's windows are told by its rows alone."""
-        return all(w.by_key for w in self.row_windows)
-
-    @lazy
-    def stamps(self) -> tuple[int, ...]:
-        """What is counted when a row comes."""
-        return tuple(fact for fact in (OF_KEY, OF_ALL) if fact in self.ranked_by)
-
-    @lazy
-    def places_rows(self) -> bool:
-        """Whether rows are counted by their places in the whole stream."""
-        return PLACE in self.ranked_by
-
-    @lazy
-    def slices_rows(self) -> bool:
-        """Whether rows that become final are cut where windows of rows begin and end, and only the slices are kept."""
-        return any(kept.form == Form.SLICES for kept in self.kept.values())
-
-    @lazy
-    def slices_at_once(self) -> bool:
-        """Rows are final as they come, before the watermark has passed them: they come in their order, which alone
-        tells where windows begin and end."""
-        if self.spec.watermark != Ordered() or self.spec.sequence is not None or self.idle is not None:
-            return False
-        if self.row_windows:
-            return self.slices_rows and not self.on_axes and all(w.tiles for w in self.row_windows)
-        return self.lateness == 0 and self.counts_stream
-
-    @lazy
-    def counts_stream(self) -> bool:
-        """Whether windows of the whole stream count its rows, all of them."""
-        return all(axis.marks is None for axis in self.on_axes.values())
-
-    @lazy
     def row_columns(self) -> tuple[str, ...]:
         """The columns that are asked of a row once it is final."""
         feeds = [f.column for lane in self.lanes for f in lane.feeds]
         flags = [lane.flag for lane in self.lanes]
         row_flags = (name for _, name in self.row_flags)
         flags = [flag.flag if isinstance(flag, Side) else flag for flag in flags]
-        names = (*feeds, *flags, *row_flags, *self.row_values, *self.early.marks, self.spec.sequence, self.spec.op)
+        names = (*feeds, *flags, *row_flags, *self.rows.values, *self.early.marks, self.spec.sequence, self.spec.op)
         return tuple(dict.fromkeys(name for name in names if name not in (None, SIGN.column)))
 
     def with_signs(self, columns: dict[str, pa.Array]) -> dict[str, pa.Array]:

@@ -272,7 +272,7 @@ class Rows:
 
     def seen(self, name: str) -> Values:
         """A column's values as users' windows see them."""
-        return values_of(self.columns[name], self.plan.row_values[name])
+        return values_of(self.columns[name], self.plan.rows.values[name])
 
     def flag(self, name: str) -> Mask:
         """A boolean column; null is false."""

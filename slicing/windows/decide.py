@@ -3,8 +3,8 @@
 Each tree is a function of a workload: whether the stream is declared in order, what the aggregates are, and what the
 window is. ``explain`` tells the answers for a spec. Some things differ here, and never in the answers. Nothing is ever
 removed from a slice: ranks are given once the watermark has passed a row. Rows it has passed are cut into slices
-wherever they alone tell the edges of all windows (``Plan.slices_rows``), whatever the order of the stream, and so are
-those of windows that rows of all keys end, on an axis of their own (``Plan.on_axes``). And they are kept where
+wherever they alone tell the edges of all windows (``RowPlan.as_slices``), whatever the order of the stream, and so are
+those of windows that rows of all keys end, on an axis of their own (``RowPlan.on_axes``). And they are kept where
 the trees need not know of it: beside a window that needs rows, for windows that begin or end at nearly every row, that
 were added to a running stream, that a late row may revise, or that count rows as they come where that may be another
 order than that of time.
