@@ -114,7 +114,8 @@ def all_windows(
     """What :func:`aggregate` gives in Arrow's long layout, run as a policy says."""
     threads = min(cores(), MOST) if threads is None else threads
     operator = Operator(spec.patient, threads=threads, policy=policy.told(accounts=False))
-    found = batches(data, Wanted(spec.columns(), _time_of(spec), _bounds(spec, between), threads))
+    time = "" if isinstance(spec.time, ProcessingTime) else spec.time
+    found = batches(data, Wanted(spec.columns(), time, _bounds(spec, between), threads))
     closed: list[pa.Table] = []
     if is_held(data):
         held = list(found)
@@ -245,10 +246,6 @@ def _least_to_come(plan: Plan, pieces: Sequence[pa.RecordBatch]) -> Ints | None:
         if 2 * np.count_nonzero(over) < over.size:
             return None
     return to_come[1:]
-
-
-def _time_of(spec: Spec) -> str:
-    return "" if isinstance(spec.time, ProcessingTime) else spec.time
 
 
 def _bounds(spec: Spec, between: object) -> Callable[[pa.DataType], Bounds] | None:

@@ -74,7 +74,7 @@ class _OfRows(Column):
         feed = lane.feeds[0] if lane.feeds and lane.feeds[0].form != "valid" else None
         valid = rows.valid(lane.feeds[0].column if lane.feeds else None, lane.flag)
         whole = None if feed is None or lane in plan.widened else rows.feed(feed)
-        return _OfRows(lane, plan.words_read(lane), rows, feed, valid, whole)
+        return _OfRows(lane, plan.words_read[lane], rows, feed, valid, whole)
 
     def values(self, ranges: Of) -> Any:
         """Those of these rows."""

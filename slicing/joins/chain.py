@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -24,6 +25,7 @@ from slicing.system.turns import TakesTurns, in_turn
 Link = Operator | JoinOperator | FeatureOperator | Distinct
 Given = Output | JoinOutput | FeatureOutput | DistinctOutput
 TWO_SIDED = (JoinOperator, FeatureOperator)  # they take two streams
+SIDES = ("push_left", "push_right", "push_labels", "push_events")
 
 
 class Chain(TakesTurns):
@@ -59,26 +61,22 @@ class Chain(TakesTurns):
     @in_turn
     def push_left(self, data: object) -> Any:
         """Rows for the left side of the first operator, which joins."""
-        push = self._first(JoinOperator, "push_left")
-        return self._passed(lambda: push(data))
+        return self._passed(partial(self._first("push_left"), data))
 
     @in_turn
     def push_right(self, data: object) -> Any:
         """Rows for the right side of the first operator, which joins."""
-        push = self._first(JoinOperator, "push_right")
-        return self._passed(lambda: push(data))
+        return self._passed(partial(self._first("push_right"), data))
 
     @in_turn
     def push_labels(self, data: object) -> Any:
         """Labels for the first operator, which is of features."""
-        push = self._first(FeatureOperator, "push_labels")
-        return self._passed(lambda: push(data))
+        return self._passed(partial(self._first("push_labels"), data))
 
     @in_turn
     def push_events(self, data: object) -> Any:
         """Events for the first operator, which is of features."""
-        push = self._first(FeatureOperator, "push_events")
-        return self._passed(lambda: push(data))
+        return self._passed(partial(self._first("push_events"), data))
 
     @in_turn
     def advance(self, /, *watermark: object, **watermarks: object) -> Any:
@@ -120,13 +118,12 @@ class Chain(TakesTurns):
             begin._kept()
         return given
 
-    def _first(self, kind: type[Link], method: str) -> Any:
-        """A method of the first operator, if it is of this kind."""
+    def _first(self, method: str) -> Any:
+        """A method of the first operator, if it has it."""
         first = self._links[0]
-        if isinstance(first, kind):
+        if hasattr(first, method):
             return getattr(first, method)
-        has = "push_left and push_right" if isinstance(first, JoinOperator) else "push_labels and push_events"
-        has = has if isinstance(first, TWO_SIDED) else "push"
+        has = " and ".join(name for name in SIDES if hasattr(first, name)) or "push"
         raise TypeError(f"the first operator is {type(first).__name__}, which has no {method}; use {has}")
 
 
@@ -202,17 +199,13 @@ def _check_emit(spec: Spec, following: Link, place: int) -> None:
         )
 
 
-def _time(link: Link) -> str:
-    assert not isinstance(link, TWO_SIDED)
-    return str(link.spec.time)
-
-
 def _told(link: Link, given: Given) -> list[Given]:
-    """What an operator makes of the results of the one before, and of how far they reach."""
-    reached, rows = _reached(given, _time(link)), _rows(given)
-    outs: list[Given] = [link.push(rows)] if rows.num_rows else []  # type: ignore[call-arg]
+    """What an operator makes of the results of the one before, and of how far they reach along its time column."""
+    assert not isinstance(link, TWO_SIDED)
+    rows = _rows(given)
+    reached = given.progress.get(str(link.spec.time)) if isinstance(given, Output) else given.watermark
+    outs: list[Given] = [link.push(rows)] if rows.num_rows else []
     if reached is not None or not outs:
-        assert not isinstance(link, TWO_SIDED)
         outs.append(link.advance(reached) if reached is not None else link._unmoved())
     return outs
 
@@ -226,11 +219,6 @@ def _flushed(link: Link, given: Given) -> list[Given]:
 
 def _rows(given: Given) -> pa.Table:
     return given.windows if isinstance(given, Output) else given.rows
-
-
-def _reached(given: Given, time: str) -> Any:
-    """The watermark of results along a column of theirs."""
-    return given.progress.get(time) if isinstance(given, Output) else given.watermark
 
 
 ADDED = ("rows", "windowed", "late", "outside", "null_time", "windows")

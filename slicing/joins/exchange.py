@@ -33,7 +33,7 @@ from slicing.joins.progress import Marks
 from slicing.joins.spec import RIGHT_ALONE, JoinSpec
 from slicing.joins.state import JoinState, clipped
 from slicing.joins.step import Task
-from slicing.joins.two_sided import Out, TwoSided
+from slicing.joins.two_sided import Out, TwoSided, no_counts
 from slicing.joins.within import LEAST, LEFT, MOST, RIGHT
 from slicing.kernels.table import hash_words
 from slicing.query.spec import Spec
@@ -75,11 +75,6 @@ def wanted(spec: Asked, schemas: tuple[pa.Schema, pa.Schema], side: int) -> list
     if side == RIGHT and isinstance(spec, FeatureSpec):  # what is kept may be computed from others
         names.update(Spec(mine.time, {"all": whole()}, dict(spec.aggs)).columns())
     return [name for name in mine.schema.names if name in names]
-
-
-def _no_rows(spec: Asked) -> dict[str, int]:
-    left, right = spec.sides
-    return dict.fromkeys((left, right, f"late_{left}", f"late_{right}", "null_time"), 0)
 
 
 def start(spec: Asked) -> Any:
@@ -184,7 +179,7 @@ class Reader:
         self._progress = Progress()
         self._rows: list[list[pa.RecordBatch]] = [[] for _ in range(count)]
         self._late: list[pa.Table] = []
-        self._counts = _no_rows(spec)
+        self._counts = no_counts(spec)
         self.nbytes = 0
 
     def push(self, data: object) -> None:
@@ -286,7 +281,9 @@ def admit(operator: TwoSided[Out], blobs: Iterable[bytes], prompt: bool = True) 
     """
     state = state_of(operator)
     arrived = [unpacked(state.plan, blob) for blob in sorted(blobs)]
-    counts = {name: sum(a.header.get("counts", {}).get(name, 0) for a in arrived) for name in operator._no_rows()}
+    counts = {
+        name: sum(a.header.get("counts", {}).get(name, 0) for a in arrived) for name in no_counts(operator._asked)
+    }
     tasks, late = [], {}
     for side in state.plan.sides:
         mine = [a for a in arrived if a.side == side.side]

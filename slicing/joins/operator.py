@@ -15,7 +15,7 @@ from slicing.joins.progress import Marks, reached
 from slicing.joins.spec import JoinSpec
 from slicing.joins.state import JoinState, settled
 from slicing.joins.step import Step, Task
-from slicing.joins.two_sided import Counts, Late, TwoSided
+from slicing.joins.two_sided import Counts, Late, TwoSided, no_counts
 from slicing.joins.within import LEFT, RIGHT
 from slicing.query.policy import Policy
 from slicing.system.arguments import at_least_one, says_arguments
@@ -154,7 +154,7 @@ class JoinOperator(TwoSided[JoinOutput]):
     def _nothing(self) -> JoinOutput:
         empty = pa.table({})
         return JoinOutput(
-            empty, empty, empty, Stats(self._no_rows() | {"joined": 0, "held": 0, "pending": 0, "bytes": 0}), None
+            empty, empty, empty, Stats(no_counts(self.spec) | {"joined": 0, "held": 0, "pending": 0, "bytes": 0}), None
         )
 
     # --- snapshots --------------------------------------------------------------------------------------------------

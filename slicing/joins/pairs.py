@@ -159,10 +159,6 @@ def _later(time: Ints, one: Key, other: Key) -> Mask:
     return (t > t2) | ((t == t2) & ((s > s2) | ((s == s2) & (n > n2))))
 
 
-def _earlier(time: Ints, one: Key, other: Key) -> Mask:
-    return _later(time, other, one)
-
-
 def _nearer(time: Ints, one: Key, other: Key) -> Mask:
     """Of two equally near the one that is earlier; of equal times the last."""
     far, far2 = _distance(time, one[0]), _distance(time, other[0])
@@ -178,7 +174,7 @@ def _distance(time: Ints, other: Ints) -> Unsigned:
 
 _BETTER: dict[str, Callable[[Ints, Key, Key], Mask]] = {
     "last": _later,
-    "first": _earlier,
+    "first": lambda time, one, other: _later(time, other, one),
     "nearest": _nearer,
 }
 

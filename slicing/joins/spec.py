@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from slicing.columns.expressions import Derived, as_derived
 from slicing.joins.arguments import SpecOfTwo, chosen, on_columns, pair_of, schemas_of, shown_spans, watermarks_of
 from slicing.query.watermark import Bounded, Watermark
-from slicing.system.arguments import choice, says_arguments, yes_or_no
+from slicing.system.arguments import choice, column_or_none, says_arguments, yes_or_no
 from slicing.times.durations import Duration, amount, check_alike, parse_span
 from slicing.windows.builtin import Calendar, Tumbling
 
@@ -135,12 +135,10 @@ class JoinSpec(SpecOfTwo):
         if not isinstance(suffix, str):
             raise TypeError(f"suffix must be a string; got {suffix!r}")
         put("suffix", suffix)
-        if sequence is not None and (not isinstance(sequence, str) or not sequence):
-            raise TypeError(f"sequence must be the name of a column of the right side or None; got {sequence!r}")
-        put("sequence", sequence)
+        put("sequence", column_or_none(sequence, "sequence", " of the right side"))
         put("on_null_time", choice(on_null_time, "on_null_time", ("error", "late")))
         put("schemas", schemas_of(schemas, self.sides))
-        self._check_spans()
+        check_alike(self.spans(), [("within", self.within)] if isinstance(self.within, Calendar) else [])
         self._check_band()
         self._check_match()
         self._check_event_time()
@@ -230,9 +228,6 @@ class JoinSpec(SpecOfTwo):
 
     def _chosen(self) -> dict[str, Any]:
         return chosen(self, _DEFAULTS)
-
-    def _check_spans(self) -> None:
-        check_alike(self.spans(), [("within", self.within)] if isinstance(self.within, Calendar) else [])
 
     def spans(self) -> list[tuple[str, Span]]:
         """All spans of time, each with the argument that it is."""

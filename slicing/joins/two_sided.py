@@ -72,7 +72,7 @@ class TwoSided(TakesTurns, Generic[Out]):
         if self._state is None:
             self._ended = True
             return self._nothing()
-        out = self._worked(self._state, self._no_rows(), {}, flush=True)
+        out = self._worked(self._state, no_counts(self._asked), {}, flush=True)
         self._ended = True
         return out
 
@@ -103,7 +103,8 @@ class TwoSided(TakesTurns, Generic[Out]):
                 pending[side] = mark
         state = replace(state, own=(own[LEFT], own[RIGHT]))
         advanced = _with_marks(self._advanced, pending)
-        out = self._worked(replace(state, tasks=(*state.tasks, Task(LEFT, None, state.judge()))), self._no_rows(), {})
+        state = replace(state, tasks=(*state.tasks, Task(LEFT, None, state.judge())))
+        out = self._worked(state, no_counts(self._asked), {})
         self._advanced = advanced
         return out
 
@@ -134,7 +135,7 @@ class TwoSided(TakesTurns, Generic[Out]):
     def _pushed(self, state: JoinState, given: dict[int, pa.RecordBatch]) -> Out:
         plan, marks = state.plan, state.judge()
         arrived = {side: timed(plan, plan.sides[side], batch) for side, batch in given.items()}
-        counts, late = self._no_rows(), {}
+        counts, late = no_counts(self._asked), {}
         progress, own, tasks = list(state.progress), list(state.own), list(state.tasks)
         for side, batch in arrived.items():
             side_plan = plan.sides[side]
@@ -193,10 +194,6 @@ class TwoSided(TakesTurns, Generic[Out]):
                 f"the operator was flushed, which ends its streams; build a new {type(self).__name__} to go on"
             )
 
-    def _no_rows(self) -> Counts:
-        left, right = self._asked.sides
-        return {left: 0, right: 0, f"late_{left}": 0, f"late_{right}": 0, "null_time": 0}
-
     def _late(self, plan: TwoSides, late: Late) -> tuple[pa.Table, pa.Table]:
         """The late rows of both sides."""
         left, right = (late.get(side.side, none_late(_schema(side))) for side in plan.sides)
@@ -218,6 +215,11 @@ class TwoSided(TakesTurns, Generic[Out]):
             for mark in self._advanced[side]:
                 own[side] = later(own[side], _advanced(plan.sides[side], mark))
         return replace(state, own=(own[LEFT], own[RIGHT]))
+
+
+def no_counts(spec: Asked) -> Counts:
+    """The counts of a push without rows."""
+    return dict.fromkeys((*spec.sides, *(f"late_{side}" for side in spec.sides), "null_time"), 0)
 
 
 def _schema(side: SidePlan) -> pa.Schema:

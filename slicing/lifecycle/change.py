@@ -336,7 +336,9 @@ def _ranked(store: KeyRows, plan: Plan, pools: Mapping[str, pa.Array]) -> tuple[
 def _rows(store: KeyRows, plan: Plan, number: Ints) -> KeyRows:
     if not plan.keeps_rows:
         return KeyRows(plan)
-    runs = tuple(_final(run, store.plan, plan) for run in store.final.runs)
+    runs = tuple(
+        run.replanned(plan) if isinstance(run, PlainRows) else _run(run, store.plan, plan) for run in store.final.runs
+    )
     contexts = {int(number[n]): known for n, known in store.contexts.items() if number[n] >= 0}
     notes, bases = (
         {int(number[n]): known for n, known in kept.items() if number[n] >= 0} for kept in (store.notes, store.bases)
@@ -360,10 +362,6 @@ def _stream(stream: Stream, plan: Plan) -> Stream:
     """Slices may end where no window does any more, as no new one has an edge inside of them."""
     runs = tuple(Cells(run.meta, _blocks(stream.store.plan, plan, run)) for run in stream.store.runs)
     return replace(stream, store=Store(plan, runs).without(stream.closed))
-
-
-def _final(run: RowTable | PlainRows, old: Plan, plan: Plan) -> RowTable | PlainRows:
-    return run.replanned(plan) if isinstance(run, PlainRows) else _run(run, old, plan)
 
 
 def _run(run: RowTable, old: Plan, plan: Plan) -> RowTable:

@@ -176,7 +176,7 @@ def _replaced(state: State, kept: Kept, complete: Answers, until: int) -> list[P
             continue
         found = Found.whole(complete, mine, k)
         before = cuts.before(found.start, found.end, found.end)
-        panes += [Panes.of(was, 2 * LAST, EARLY) for was in _were(kept, found, before)]
+        panes += [Panes.of(was, 2 * LAST, EARLY) for was, _ in _were_of(kept, found, before)]
     if plan.early.panes_of_rows:
         was = row_cuts.completed(plan, state.row_panes, until, told=True)
         panes.append(Panes.of(was, 2 * LAST, EARLY))
@@ -230,10 +230,6 @@ def _of_cuts(state: State, kept: Kept, pieces: Sequence[Cells], found: Found, pa
     for was, held in _were_of(kept, found, before):
         panes.append(Panes.of(was, 2 * order[held], EARLY))
     return panes
-
-
-def _were(kept: Kept, found: Found, before: Ints) -> list[Answers]:
-    return [was for was, _ in _were_of(kept, found, before)]
 
 
 def _were_of(kept: Kept, found: Found, before: Ints) -> list[tuple[Answers, Mask]]:

@@ -92,7 +92,8 @@ class Plan:
         self.policy = policy
         self.arrival = arrival  # False: rows come in no order, and ties go to the smaller value
         given = {name: column_type(schema, name) for name in spec.columns()}
-        types = given | {name: pa.bool_() for name, type in given.items() if _is_flag(type) and name not in spec.by}
+        flags = [name for name, t in given.items() if pa.types.is_dictionary(t) and pa.types.is_boolean(t.value_type)]
+        types = given | {name: pa.bool_() for name in flags if name not in spec.by}  # read as booleans
         self.derived = spec.derived()
         types |= derived_types(given, self.derived)
         if isinstance(spec.time, ProcessingTime):
@@ -440,19 +441,13 @@ class Plan:
     @lazy
     def widened(self) -> frozenset[Lane]:
         """The lanes of plain numbers that kernels take wider than they lie in their columns."""
-        return frozenset(lane for lane in self.lanes if lane.kind in _PLAIN and self._is_widened(lane))
-
-    def _is_widened(self, lane: Lane) -> bool:
-        value = self.value_types[lane.feeds[0].column]
-        narrow = value.family in (INTEGER, UNSIGNED, FLOAT) and value.type.bit_width < 64
-        return narrow and lane.feeds[0].column not in self.ranked
-
-    def words_read(self, lane: Lane) -> frozenset[int]:
-        """The words of a lane's partials that an aggregate reads."""
-        return self._words_read[lane]
+        plain = [(lane, self.value_types[lane.feeds[0].column]) for lane in self.lanes if lane.kind in _PLAIN]
+        narrow = [(lane, v) for lane, v in plain if v.family in (INTEGER, UNSIGNED, FLOAT) and v.type.bit_width < 64]
+        return frozenset(lane for lane, _ in narrow if lane.feeds[0].column not in self.ranked)
 
     @lazy
-    def _words_read(self) -> dict[Lane, frozenset[int]]:
+    def words_read(self) -> dict[Lane, frozenset[int]]:
+        """The words of each lane's partials that an aggregate reads."""
         return dict.fromkeys(self.lanes, frozenset[int]()) | _words_read(self.aggs)
 
     @lazy
@@ -499,11 +494,6 @@ def _like(spec: Spec, arrival: bool, types: tuple[tuple[str, pa.DataType], ...],
         if isinstance(attribute, lazy):
             getattr(plan, name)
     return plan
-
-
-def _is_flag(type: pa.DataType) -> bool:
-    """Whether it is a dictionary of booleans, which is read as booleans."""
-    return pa.types.is_dictionary(type) and pa.types.is_boolean(type.value_type)
 
 
 def _bind(window: ContextFreeWindow | RowWindow | Window, measure: Measure) -> Bound:

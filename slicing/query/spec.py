@@ -16,7 +16,7 @@ from slicing.columns.lazy import lazy
 from slicing.query.processing_time import ProcessingTime, processing_time
 from slicing.query.triggers import ARRIVAL, PUSH, AfterCount, AfterShare, Patient, Trigger, Unfired
 from slicing.query.watermark import Bounded, Punctuated, Watermark, manual
-from slicing.system.arguments import choice, says_arguments
+from slicing.system.arguments import choice, column_or_none, says_arguments
 from slicing.system.frozen_map import FrozenMap
 from slicing.system.replace import but
 from slicing.times.durations import Duration, amount, check_alike, not_negative, parse_span, shown
@@ -144,16 +144,12 @@ class Spec:
         put("watermark", _watermark(watermark))
         put("allowed_lateness", _lateness(allowed_lateness))
         put("emit", choice(emit, "emit", _EMIT))
-        if sequence is not None and (not isinstance(sequence, str) or not sequence):
-            raise TypeError(f"sequence must be the name of a column or None; got {sequence!r}")
-        put("sequence", sequence)
+        put("sequence", column_or_none(sequence, "sequence"))
         put("idle", None if idle is None else parse_span(idle, "idle", positive=True))
         put("on_null_time", choice(on_null_time, "on_null_time", _ON_NULL_TIME))
         put("on_overflow", choice(on_overflow, "on_overflow", _ON_OVERFLOW))
         put("trigger", _trigger(trigger, self.windows))
-        if op is not None and (not isinstance(op, str) or not op):
-            raise TypeError(f"op must be the name of a column or None; got {op!r}")
-        put("op", op)
+        put("op", column_or_none(op, "op"))
         put("on_unmatched", choice(on_unmatched, "on_unmatched", _ON_UNMATCHED))
         self.__dict__["memo"] = self._checked().memo
 

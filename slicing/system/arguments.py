@@ -31,6 +31,13 @@ def column_name(value: object, argument: str) -> str:
     return value
 
 
+def column_or_none(value: object, argument: str, of: str = "") -> str | None:
+    """The name of a column, or None; ``of``: whose column it is."""
+    if value is not None and (not isinstance(value, str) or not value):
+        raise TypeError(f"{argument} must be the name of a column{of} or None; got {value!r}")
+    return value
+
+
 def at_least_one(value: object, argument: str, other: str = "") -> int:
     """A whole number of at least 1; ``other``: what else is allowed."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:

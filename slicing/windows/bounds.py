@@ -197,7 +197,8 @@ class BoundCumulate(_Regular):
         cycle, earliest = np.unique(self._cycle(ends), return_index=True)  # windows that hold later slices hold it too
         first = -((self.offset - ends[earliest]) // self.every) * self.every + self.offset
         last = cycle + self.size
-        end = _steps(np.maximum(first, _next_multiple(after, self.every, self.offset)), last, self.every, until)
+        soonest = max((after - self.offset) // self.every * self.every + self.every + self.offset, BEGIN)
+        end = _steps(np.maximum(first, soonest), last, self.every, until)
         start = self._cycle(end)
         return Due(start, end, start)
 
@@ -308,10 +309,6 @@ class BoundCalendar(Bound):
 def no_windows() -> Due:
     none = np.empty(0, np.int64)
     return Due(none, none, none)
-
-
-def _next_multiple(after: int, every: int, phase: int) -> int:
-    return max((after - phase) // every * every + every + phase, BEGIN)
 
 
 def _steps(first: Ints, last: Ints, every: int, until: int) -> Ints:

@@ -17,7 +17,7 @@ from slicing.joins.features.step import FeatureStep
 from slicing.joins.progress import Marks
 from slicing.joins.state import JoinState, clipped, settled
 from slicing.joins.step import NOBODY, Task
-from slicing.joins.two_sided import Counts, Late, TwoSided
+from slicing.joins.two_sided import Counts, Late, TwoSided, no_counts
 from slicing.joins.within import LEFT, RIGHT
 from slicing.query.policy import DEFAULT, Policy
 from slicing.system.arguments import says_arguments
@@ -146,7 +146,7 @@ class FeatureOperator(TwoSided[FeatureOutput]):
     def _nothing(self) -> FeatureOutput:
         empty = pa.table({})
         held = {"answered": 0, "waiting": 0, "kept": 0, "slices": 0, "bytes": 0}
-        return FeatureOutput(empty, empty, empty, Stats(self._no_rows() | held), None)
+        return FeatureOutput(empty, empty, empty, Stats(no_counts(self.spec) | held), None)
 
     # --- snapshots --------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from slicing.aggregates.aggregate import Formula
 from slicing.joins.arguments import SpecOfTwo, chosen, on_columns, pair_of, schemas_of, shown_spans, watermarks_of
 from slicing.query.spec import stable
 from slicing.query.watermark import Bounded, Watermark
-from slicing.system.arguments import choice, says_arguments, yes_or_no
+from slicing.system.arguments import choice, column_or_none, says_arguments, yes_or_no
 from slicing.system.frozen_map import FrozenMap
 from slicing.times.durations import Duration, amount, check_alike, parse_span
 
@@ -119,9 +119,7 @@ class FeatureSpec(SpecOfTwo):
         put("wait", yes_or_no(wait, "wait"))
         put("watermark", watermarks_of(watermark, "features"))
         put("idle", None if idle is None else parse_span(idle, "idle", positive=True))
-        if sequence is not None and (not isinstance(sequence, str) or not sequence):
-            raise TypeError(f"sequence must be the name of a column of the events or None; got {sequence!r}")
-        put("sequence", sequence)
+        put("sequence", column_or_none(sequence, "sequence", " of the events"))
         put("on_null_time", choice(on_null_time, "on_null_time", ("error", "late")))
         put("on_overflow", choice(on_overflow, "on_overflow", ("error", "null", "wrap")))
         put("schemas", schemas_of(schemas, self.sides))
