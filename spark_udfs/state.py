@@ -82,13 +82,21 @@ class Files:
         """These files, with the driver's marker in their folder: it is there already, or is written now."""
         if self.in_spark:
             return self
+        try:
+            return replace(self, token=self._token())
+        except OSError as error:
+            raise StateError(f"state={self.root!r}: the driver cannot write there: {error}") from error
+
+    def _token(self) -> str:
+        """That of the driver's marker."""
         system, root = opened(self.root)
         markers = (f.base_name for f in listed(system, f"{root}/{self.name}"))
         known = min((m for m in markers if m.startswith("driver.")), default=None)
-        token = uuid.uuid4().hex if known is None else known.removeprefix("driver.")
-        if known is None:
-            publish(system, f"{root}/{self.name}/driver.{token}", b"what the driver has written\n")
-        return replace(self, token=token)
+        if known is not None:
+            return known.removeprefix("driver.")
+        token = uuid.uuid4().hex
+        publish(system, f"{root}/{self.name}/driver.{token}", b"what the driver has written\n")
+        return token
 
     def begin(self, partition: int) -> None:
         """Before batch 0: refuse a place that is not the driver's."""
@@ -304,8 +312,9 @@ class Place:
 
     def _missing(self, batch: int) -> str:
         files, found = self.files, self.batches()
-        other = [n for n in files.counts(self.query) if n != files.partitions]
-        if other and not found:
+        counts = (n for n in files.counts(self.query) if n != files.partitions)
+        other = [n for n in counts if batch in replace(files, partitions=n).place(self.query, 0).batches()]
+        if other:
             return (
                 f"{files.root}/{files.name} holds state of {other[0]} partitions; this query has "
                 f"partitions={files.partitions}: keep the number, or change it with spark_udfs.rescale"

@@ -960,6 +960,9 @@ def test_a_place_that_is_not_the_drivers_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StateError, match=r"partition 0 does not see .*driver\..* is not the same place for the driver"):
         run(replace(job(tmp_path), files=elsewhere), 0, rows(0))
     assert not list((tmp_path / "executor").rglob("*.slices"))
+    (tmp_path / "file").touch()
+    with pytest.raises(StateError, match=r"state='.*/file/state': the driver cannot write there: .*Not a directory"):
+        replace(told, root=str(tmp_path / "file" / "state")).announce()
 
 
 def test_a_missing_version_is_refused(written: Job) -> None:
@@ -977,6 +980,9 @@ def test_each_query_has_a_state_of_its_own(tmp_path: Path) -> None:
 
 def test_another_number_of_partitions_is_refused(written: Job, tmp_path: Path) -> None:
     refused(job(tmp_path, 4), 3, "holds state of 3 partitions; this query has partitions=4: keep the number")
+    rescale(str(tmp_path), SPEC, 3, 4)
+    run(job(tmp_path, 4), 3, rows(3))
+    refused(written, 4, "holds state of 4 partitions; this query has partitions=3: keep the number")
 
 
 def test_another_spec_is_refused(written: Job, tmp_path: Path) -> None:
