@@ -120,6 +120,8 @@ def _schema(path: str, schema: StructType | pa.Schema | str | None, format: str)
         if not names:
             raise ValueError(f"{path} holds no file yet to learn the columns from; give read_files a schema=")
         schema = ds.dataset(names[:1], filesystem=system, format=format).schema
+    if not isinstance(schema, pa.Schema):
+        raise TypeError(f"schema must be Spark's StructType, Arrow's Schema or a DDL string; got {schema!r}")
     return given_schema(schema)
 
 

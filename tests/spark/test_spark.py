@@ -509,6 +509,8 @@ def test_what_cannot_be_is_refused_where_it_is_asked(
     for paths in ({"state": "hdfs:/x"}, {"state": "state", "late_path": "hdfs:/x"}):
         with pytest.raises(ValueError, match=r"hdfs:/x has a scheme and one slash, .* write hdfs://host/x"):
             window_aggregate(frame, SPEC, **paths)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"schema must be Spark's StructType, Arrow's Schema .*; got \['ts'\]"):
+        read_files(spark, str(tmp_path / "in"), ["ts"])  # type: ignore[arg-type]
     assert window_aggregate(whole, SPEC, "state", 2).count()
     ahead = dataclasses.replace(SPEC, watermark=sl.bounded("4s", at_most_ahead="1d"))
     full = dataclasses.replace(SPEC, windows={"w": sl.sliding("4s", "2s", full=True)})
