@@ -13,7 +13,7 @@ from pyspark.sql.types import BinaryType, LongType, StringType, StructField, Str
 
 from slicing.system.arguments import choice
 from slicing.system.filesystems import filesystem
-from spark_udfs.types import arrow_schema, given_schema
+from spark_udfs.types import arrow_schema, conformed, given_schema
 
 FORMATS = ("parquet", "arrow", "csv", "json")
 ROWS_AT_ONCE = 1 << 18
@@ -133,8 +133,9 @@ def read(batches: Iterable[pa.RecordBatch], schema: pa.Schema, format: str) -> I
             if system.get_file_info(inside).size == 0:  # as for Spark: no rows
                 continue
             try:
-                yield from _rows_in(system, inside, schema, format)
-            except (pa.ArrowException, KeyError) as error:
+                for rows in _rows_in(system, inside, schema, format):
+                    yield conformed(rows, schema)
+            except (ValueError, pa.ArrowException, KeyError) as error:
                 raise ValueError(
                     f"{path} cannot be read as {format} with columns {', '.join(schema.names)}: {error}"
                 ) from error

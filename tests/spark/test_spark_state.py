@@ -985,6 +985,16 @@ def test_another_number_of_partitions_is_refused(written: Job, tmp_path: Path) -
     refused(written, 4, "holds state of 4 partitions; this query has partitions=3: keep the number")
 
 
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    paths = pa.RecordBatch.from_arrays([pa.array([f"file:{tmp_path}/a.parquet"])], names=["path"])
+    pq.write_table(pa.table({"v": ["1", "b"]}), tmp_path / "a.parquet")
+    (text,) = files.read([paths], pa.schema({"v": pa.string()}), "parquet")
+    assert text.column(0).to_pylist() == ["1", "b"]
+    for name, why in (("v", "has type string and does not fit int64"), ("w", "No match for FieldRef")):
+        with pytest.raises(ValueError, match=rf"a\.parquet cannot be read as parquet with columns {name}: .*{why}"):
+            list(files.read([paths], pa.schema({name: pa.int64()}), "parquet"))
+
+
 def test_another_spec_is_refused(written: Job, tmp_path: Path) -> None:
     changed = sl.Spec(
         "ts", {"w": sl.tumbling("5s")}, {"n": sl.count(), "sum": sl.sum("v"), "x": sl.min("s")}, by=["k", "s"]
