@@ -192,9 +192,14 @@ def nearest(time, first, count, run_time, chosen):
                 stop = middle
         before, best = low - 1, low
         if best < end:  # the last of its time
-            at = run_time[u64(best)]
-            while best + 1 < end and run_time[u64(best + 1)] == at:
-                best += 1
+            at, best, stop = run_time[u64(best)], best + 1, end
+            while best < stop:  # by halves: a million rows may be of one moment
+                middle = (best + stop) >> 1
+                if run_time[u64(middle)] <= at:
+                    best = middle + 1
+                else:
+                    stop = middle
+            best -= 1
         if before >= first[i] and (
             best >= end or u64(t) - u64(run_time[u64(before)]) <= u64(run_time[u64(best)]) - u64(t)
         ):

@@ -42,6 +42,13 @@ def test_a_million_rows_of_one_moment() -> None:
     assert found.num_rows == MILLION
 
 
+def test_the_nearest_of_a_million_rows_of_one_moment() -> None:
+    """The last of them is looked for by halves: one by one 10**12 rows would be looked at, for ten minutes."""
+    rows, later = side(np.full(MILLION, BEGIN)), side(np.full(MILLION, BEGIN + MS), v=np.arange(MILLION))
+    found = sl.join(rows, later, on="k", time="t", within=(0, 1000 * MS), match="nearest", how="left")
+    assert found.num_rows == MILLION and found["v"].unique().to_pylist() == [MILLION - 1]
+
+
 def test_a_side_that_never_has_rows() -> None:
     """Left rows wait for its watermark for ever; with idle they are held for as long as it says, and no longer."""
     nobody = side(np.empty(0, np.int64))
