@@ -15,7 +15,7 @@ from slicing.columns.arrow_out import MOST_TEXT, array_of, is_short_decimal
 from slicing.columns.bits import VALUES, bits, present
 from slicing.columns.key_tables import NOTHING, ByteTable, WordTable
 from slicing.columns.order import inverse
-from slicing.columns.values import storage_advice
+from slicing.columns.values import has_offsets, is_binary, is_text, storage_advice
 from slicing.kernels.table import hash_bytes, hash_words, look_up, number_views
 from slicing.system.arrays import Array, Codes, Ints, Mask, Unsigned
 from slicing.system.threads import SHARE, Share
@@ -191,7 +191,7 @@ class ByteColumn(_Column):
             ends, text = table.texts(ids)
             if text.size <= MOST_TEXT:
                 return self._texts(ids, type, ends, text)
-        if _is_text(type) and table.given <= max(4 * ids.size, FEW):
+        if has_offsets(type) and table.given <= max(4 * ids.size, FEW):
             longest = int(np.diff(table.starts[: table.given + 1]).max(initial=0))
             if max(longest * ids.size, int(table.starts[table.given])) <= MOST_TEXT:
                 return self._taken(self._pool(type), ids)
@@ -364,10 +364,6 @@ def _is_view(type: pa.DataType) -> bool:
     return bool(t.is_string_view(type) or t.is_binary_view(type))
 
 
-def _is_text(type: pa.DataType) -> bool:
-    return bool(t.is_string(type) or t.is_large_string(type) or t.is_binary(type) or t.is_large_binary(type))
-
-
 def _is_word(type: pa.DataType) -> bool:
     number = t.is_integer(type) or t.is_floating(type) or is_short_decimal(type)
     time = t.is_date(type) or t.is_time(type) or t.is_timestamp(type) or t.is_duration(type)
@@ -375,6 +371,5 @@ def _is_word(type: pa.DataType) -> bool:
 
 
 def _is_bytes(type: pa.DataType) -> bool:
-    text = t.is_string(type) or t.is_large_string(type) or t.is_string_view(type)
-    binary = t.is_binary(type) or t.is_large_binary(type) or t.is_binary_view(type) or t.is_fixed_size_binary(type)
-    return bool(text or binary or t.is_decimal128(type) or t.is_decimal256(type))
+    fixed = t.is_fixed_size_binary(type) or t.is_decimal128(type) or t.is_decimal256(type)
+    return bool(is_text(type) or is_binary(type) or fixed)

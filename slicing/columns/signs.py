@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slicing.columns.arrow_out import array_of, texts
-from slicing.columns.values import decoded, plain
+from slicing.columns.values import decoded, is_text, plain
 
 ADDS = ("+", "+I", "+U")
 TAKES = ("-", "-U", "-D")
@@ -17,8 +17,8 @@ _ALLOWED = "'+', '+I', '+U' or 1 (adds the row), '-', '-U', '-D' or -1 (takes on
 
 def check_signs(type: pa.DataType, name: str) -> None:
     """Refuse a column that can hold no signs."""
-    kind, t = decoded(type), pa.types
-    if not (t.is_signed_integer(kind) or t.is_string(kind) or t.is_large_string(kind) or t.is_string_view(kind)):
+    kind = decoded(type)
+    if not (pa.types.is_signed_integer(kind) or is_text(kind)):
         raise TypeError(f"op column {name!r} has type {type}; it must hold {_ALLOWED}")
 
 

@@ -109,11 +109,24 @@ def taken(batch: pa.RecordBatch, rows: Ints) -> pa.RecordBatch:
 
 def compared(type: pa.DataType) -> pa.DataType:
     """What values of a key are compared as: text and binary of any width, of dictionaries their values."""
-    value, t = decoded(type), pa.types
-    if t.is_string(value) or t.is_large_string(value) or t.is_string_view(value):
-        return pa.string()
-    binary = t.is_binary(value) or t.is_large_binary(value) or t.is_binary_view(value)
-    return pa.binary() if binary else value
+    value = decoded(type)
+    return pa.string() if is_text(value) else pa.binary() if is_binary(value) else value
+
+
+def is_text(type: pa.DataType) -> bool:
+    """Text of any width."""
+    return bool(pa.types.is_string(type) or pa.types.is_large_string(type) or pa.types.is_string_view(type))
+
+
+def has_offsets(type: pa.DataType) -> bool:
+    """Text or binary whose values lie one behind the other, told by their offsets."""
+    t = pa.types
+    return bool(t.is_string(type) or t.is_large_string(type) or t.is_binary(type) or t.is_large_binary(type))
+
+
+def is_binary(type: pa.DataType) -> bool:
+    """Binary of any width, but a fixed one."""
+    return bool(pa.types.is_binary(type) or pa.types.is_large_binary(type) or pa.types.is_binary_view(type))
 
 
 def storage_advice(type: pa.DataType) -> str:
@@ -155,7 +168,7 @@ class ValueType:
             return ValueType(type, TIME, False)
         if t.is_duration(type):
             return ValueType(type, DURATION, False)
-        if _is_text(type):
+        if has_offsets(type) or pa.types.is_fixed_size_binary(type):
             return ValueType(type, RANKED, True, coded)
         if t.is_struct(type) or t.is_list(type) or t.is_large_list(type) or t.is_fixed_size_list(type):
             return ValueType(given_out(type), NESTED, True)
@@ -371,17 +384,6 @@ def _places(arrays: list[pa.Array], pool: pa.Array, used: Ints) -> tuple[list[In
 def _positions(values: pa.Array, pool: pa.Array) -> Ints:
     found: Ints = pc.index_in(values, value_set=pool).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
     return found
-
-
-def _is_text(type: pa.DataType) -> bool:
-    t = pa.types
-    return bool(
-        t.is_string(type)
-        or t.is_large_string(type)
-        or t.is_binary(type)
-        or t.is_large_binary(type)
-        or t.is_fixed_size_binary(type)
-    )
 
 
 def _width(type: pa.DataType) -> int:

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 from slicing.columns.arrow_out import array_of, texts
 from slicing.columns.bits import present
 from slicing.columns.keys import KeyTable
-from slicing.columns.values import NOWHERE, decoded, ordering, plain, taken
-from slicing.joins.plan import JoinPlan, SidePlan, TwoSides, is_binary, is_text
+from slicing.columns.values import NOWHERE, decoded, is_binary, is_text, ordering, plain, taken
+from slicing.joins.plan import JoinPlan, SidePlan, TwoSides
 from slicing.joins.within import LEAST, MOST, RIGHT
 from slicing.query.watermark import Seen
 from slicing.system.arrays import Codes, Ints, Mask

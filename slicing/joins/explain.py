@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -21,7 +21,7 @@ Facts = tuple[tuple[str, str], ...]
 def facts(spec: JoinSpec, schemas: tuple[pa.Schema, pa.Schema] | None = None) -> Facts:
     """Of a spec, bound to these columns or, where they are not known, to likely ones."""
     schemas = schemas or spec.schemas
-    bare = spec if schemas or spec.where is None else _without_where(spec)  # which may read any column
+    bare = spec if schemas or spec.where is None else replace(spec, where=None)  # which may read any column
     plan = JoinPlan.of(bare, *(schemas or likely(spec)))
     reads_right = spec.where is None or (bare is spec and plan.where_is_right)
     return (
@@ -34,10 +34,6 @@ def facts(spec: JoinSpec, schemas: tuple[pa.Schema, pa.Schema] | None = None) ->
         ("late rows", _late(plan)),
         ("output watermark", _watermark(plan)),
     )
-
-
-def _without_where(spec: JoinSpec) -> JoinSpec:
-    return JoinSpec(**({f.name: getattr(spec, f.name) for f in fields(spec)} | {"where": None}))
 
 
 def likely(spec: Asked, of_right: Mapping[str, pa.DataType] | None = None) -> tuple[pa.Schema, pa.Schema]:

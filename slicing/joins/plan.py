@@ -13,7 +13,7 @@ from slicing.columns.arrow_io import no_rows
 from slicing.columns.key_columns import check_key_type
 from slicing.columns.lazy import lazy
 from slicing.columns.typed import Columns, column_type
-from slicing.columns.values import decoded, plain
+from slicing.columns.values import decoded, is_binary, is_text, plain
 from slicing.joins.spec import JoinSpec
 from slicing.joins.within import LEFT, RIGHT, Band, Windows, Within, bound
 from slicing.query.watermark import Watermark
@@ -317,7 +317,7 @@ def _common(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     if t.is_duration(left) and t.is_duration(right):
         return pa.duration(_finer(left.unit, right.unit))
     if (t.is_time(left) and t.is_time(right)) or (t.is_date(left) and t.is_date(right)):
-        return max(left, right, key=_fineness)
+        return max(left, right, key=lambda type: -NS[type.unit] if t.is_time(type) else int(t.is_date64(type)))
     if is_text(left) and is_text(right):
         return pa.large_string()
     return pa.large_binary() if is_binary(left) and is_binary(right) else None
@@ -327,22 +327,10 @@ def _finer(one: str, other: str) -> str:
     return min(one, other, key=NS.__getitem__)
 
 
-def _fineness(type: pa.DataType) -> int:
-    return -NS[type.unit] if t.is_time(type) else int(t.is_date64(type))
-
-
 def _why_not(left: pa.DataType, right: pa.DataType) -> str:
     if t.is_timestamp(left) and t.is_timestamp(right):
         return "one has a time zone and the other has none"
     return WORDS
-
-
-def is_text(type: pa.DataType) -> bool:
-    return bool(t.is_string(type) or t.is_large_string(type) or t.is_string_view(type))
-
-
-def is_binary(type: pa.DataType) -> bool:
-    return bool(t.is_binary(type) or t.is_large_binary(type) or t.is_binary_view(type))
 
 
 def given_back(type: pa.DataType) -> pa.DataType:

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from slicing.cells.table import Cells, fused, sorted_cells
+from slicing.columns.values import has_offsets
 from slicing.kernels.cells import CODE
 from slicing.lifecycle.state import State
 from slicing.query.plan import Plan
@@ -109,7 +110,7 @@ class _Texts(NamedTuple):
 
 def _column(array: pa.Array) -> _Values | _Texts:
     valid = memoryview(array.is_valid().cast(pa.uint8()).to_numpy().tobytes())
-    if _is_text(array.type):
+    if has_offsets(array.type):
         array = array.cast(pa.large_binary())
         _, starts, texts = array.buffers()
         found = np.frombuffer(starts, np.int64, len(array) + 1, 8 * array.offset)
@@ -119,11 +120,6 @@ def _column(array: pa.Array) -> _Values | _Texts:
     width, buffer = plain.type.bit_width // 8, plain.buffers()[1]
     values = memoryview(b"" if buffer is None else buffer)
     return _Values(valid, values[plain.offset * width :], width)
-
-
-def _is_text(type: pa.DataType) -> bool:
-    t = pa.types
-    return bool(t.is_string(type) or t.is_large_string(type) or t.is_binary(type) or t.is_large_binary(type))
 
 
 # --- in ---------------------------------------------------------------------------------------------------------------
@@ -166,7 +162,7 @@ def _array(type: pa.DataType, parts: Sequence[Bytes], counts: Sequence[int]) -> 
     pairs = [(memoryview(part), n) for part, n in zip(parts, counts, strict=True)]
     valid = np.frombuffer(b"".join([part[:n] for part, n in pairs]), np.uint8)
     bits = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little").tobytes())
-    if not _is_text(type):
+    if not has_offsets(type):
         values = b"".join([part[n:] for part, n in pairs])
         if pa.types.is_boolean(type):
             return pa.Array.from_buffers(pa.uint8(), valid.size, [bits, pa.py_buffer(values)]).cast(type)
