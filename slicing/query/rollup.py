@@ -122,6 +122,13 @@ def part_name(spec: Spec, window: str | None) -> str:
         raise ValueError(
             f"the spec has emit={spec.emit!r}, whose results come again, so rows would count twice; use emit='parts'"
         )
+    totals = any(part.function in ("sum", "product") for agg in spec.aggs.values() for part in agg.parts())
+    for argument, unknown in {"on_overflow": totals, "on_unmatched": spec.op is not None}.items():
+        if unknown and getattr(spec, argument) == "null":
+            raise ValueError(
+                f"the spec has {argument}='null', and what is null for that reason in a part looks as if there were no "
+                f"values, so larger windows would leave the part out; use {argument}='error'"
+            )
     if window is None and len(spec.windows) > 1:
         raise ValueError(f"the spec has several windows, {', '.join(spec.windows)}: say which are the parts, window=")
     name = next(iter(spec.windows)) if window is None else window

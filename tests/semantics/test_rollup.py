@@ -139,6 +139,16 @@ def told(windows: dict[str, Any], aggs: dict[str, Any] = N, **more: Any) -> sl.S
             "results come again, so rows would count",
         ),
         (
+            told({"w": sl.tumbling(5)}, {"s": sl.sum("v")}, on_overflow="null"),
+            {"h": sl.tumbling(10)},
+            "on_overflow='null', and what is null for that reason .* use on_overflow='error'",
+        ),
+        (
+            told({"w": sl.tumbling(5)}, emit="final", op="op", on_unmatched="null"),
+            {"h": sl.tumbling(10)},
+            "on_unmatched='null', and what is null for that reason .* use on_unmatched='error'",
+        ),
+        (
             told({"w": sl.sliding(10, every=5)}),
             {"h": sl.tumbling(10)},
             "parts must be windows between edges that share",
