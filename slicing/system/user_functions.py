@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -232,7 +233,8 @@ def _returned(f: Functions, what: str, function: Any, arguments: tuple[Any, ...]
         if arguments not in function.overloads:
             function.compile(arguments)
     except Exception as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        plain = re.sub("\x1b\\[[0-9;]*m", "", str(error))  # numba's colours
+        lines = [line.strip() for line in plain.splitlines() if line.strip()]
         about = next((line for line in lines if not line.startswith("Failed in")), type(error).__name__)
         about = about.partition(" Raised from ")[0].rstrip(".")
         raise TypeError(
