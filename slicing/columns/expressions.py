@@ -88,10 +88,15 @@ class CannotCompute(ValueError):
     def __init__(self, derived: Derived, error: Exception) -> None:
         self.derived = derived
         text = str(error).partition("\n")[0]
-        cure = "; pc.divide(a, b) gives inf for floats" if "divide by zero" in text else ""
-        if text == "overflow":
-            wider = f"sl.col({derived.fields[0]!r}).cast('int64')"
-            cure = f": the type of its columns is too narrow; compute in a wider one, such as {wider}, or 'float64'"
+        one = f"sl.col({derived.fields[0]!r})"
+        cures = {
+            "divide by zero": "; pc.divide(a, b) gives inf for floats",
+            "overflow": f": the type of its columns is too narrow; compute in a wider one, such as {one}.cast('int64')"
+            ", or 'float64'",
+            "recision": f"; cast to decimals of fewer digits, or to floats, such as {one}.cast('float64')",
+            "non-scalar": "; an expression is computed row by row: ask for what needs several rows as an aggregate",
+        }
+        cure = next((cure for part, cure in cures.items() if part in text), "")
         super().__init__(f"{derived} cannot be computed: {text}{cure}")
 
 

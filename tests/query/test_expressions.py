@@ -456,10 +456,9 @@ REFUSED = {
 
 
 def query(agg):
-    tiny = pa.array([100], pa.int8())
-    return sl.aggregate(
-        pa.table({"t": [1], "a": [2], "s": ["x"], "i": tiny}), sl.Spec("t", {"w": sl.whole()}, {"x": agg})
-    )
+    tiny, digits = pa.array([100], pa.int8()), pa.array([Decimal(1)], pa.decimal128(38, 2))
+    table = pa.table({"t": [1], "a": [2], "s": ["x"], "i": tiny, "d": digits})
+    return sl.aggregate(table, sl.Spec("t", {"w": sl.whole()}, {"x": agg}))
 
 
 @pytest.mark.parametrize("code", REFUSED)
@@ -467,6 +466,18 @@ def test_what_is_refused(code):
     with pytest.raises((TypeError, ValueError)) as refused:
         eval(code)
     assert f"{type(refused.value).__name__}: {refused.value}".startswith(REFUSED[code])
+
+
+CURES = {
+    "sl.count().where(sl.col('d') > 1)": r"; cast to .* fewer digits, or to floats, such as sl.col\('d'\).cast",
+    "sl.sum(pc.cumulative_sum(sl.col('a')))": "; an expression is computed row by row: ask for what needs",
+}
+
+
+@pytest.mark.parametrize("code", CURES)
+def test_what_arrow_says_comes_with_what_to_do(code):
+    with pytest.raises((TypeError, ValueError), match=CURES[code]):
+        query(eval(code))
 
 
 def test_a_push_that_cannot_be_computed_leaves_no_trace():
