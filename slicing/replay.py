@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,7 +20,7 @@ from slicing.columns.values import taken
 from slicing.operator import Operator
 from slicing.query.spec import Spec
 from slicing.system.arguments import at_least_one, says_arguments
-from slicing.system.arrays import Ints, Mask
+from slicing.system.arrays import Codes, Ints, Mask
 
 
 @says_arguments
@@ -167,7 +168,7 @@ def latest(results: object, spec: Spec, *, returns: str = "arrow") -> Any:
     came = pc.equal(batch.column("op"), "+") if spec.emit == "changes" else pc.equal(batch.column("revision"), 0)
     came = came.to_numpy(zero_copy_only=False)
     gone = ~came if spec.emit == "changes" else np.zeros_like(came)
-    last = _standing([batch.column(name) for name in names], came, gone)
+    last = _standing(batch, names, came, gone)
     table = pa.Table.from_batches([taken(batch, last)])
     return given_back(table.drop_columns("op") if spec.emit == "changes" else table, kind)
 
@@ -180,16 +181,44 @@ def _together(results: object) -> pa.Table:
     return unified(pa.Table.from_batches(list(batches(tables, Wanted(argument="results")))))
 
 
-def _standing(columns: list[pa.Array], came: Mask, gone: Mask) -> Ints:
-    """Where results are that stand, in order. Rows that are alike in the columns are one window, or as many as have
-    come and not gone (rows of equal time have equal windows of ``per_row``): so many of the last ones that stay."""
+def _standing(batch: pa.RecordBatch, names: list[str], came: Mask, gone: Mask) -> Ints:
+    """Where results are that stand, in order. Rows that are alike in the columns named are one window, or as many as
+    have come and not gone (rows of equal time have equal windows of ``per_row``): so many of the last ones that stay.
+    Of windows that were there together (frames of rows of equal time) what has gone is told by all columns."""
+    columns = [batch.column(name) for name in names]
     keys = KeyTable([column.type for column in columns])
     code = keys.encode(columns)
-    count = np.bincount(code[came], minlength=len(keys)) - np.bincount(code[gone], minlength=len(keys))
+    gone_of = np.bincount(code[gone], minlength=len(keys))
+    count = np.bincount(code[came], minlength=len(keys)) - gone_of
     last = np.empty(len(keys), np.int64)
     last[code] = np.arange(code.size)
     count = np.maximum(count, ~gone[last])  # the results may begin in the middle of a stream
-    at = np.flatnonzero(~gone)
-    at = at[np.argsort(code[at], kind="stable")]
+    order = np.argsort(code, kind="stable")
+    beside = order[1:][came[order][1:] & came[order][:-1] & (code[order][1:] == code[order][:-1])]
+    together = np.zeros(len(keys), bool)
+    together[code[beside]] = True
+    together &= gone_of > 0
+    count[together] = 0
+    at = order[~gone[order]]
     after = np.searchsorted(code[at], code[at], side="right") - np.arange(at.size)  # this one, and those that follow
-    return np.sort(at[after <= count[code[at]]])
+    told = _not_gone(batch, code, np.flatnonzero(together[code]).astype(np.int64), gone)
+    return np.sort(np.concatenate([at[after <= count[code[at]]], told]))
+
+
+def _not_gone(batch: pa.RecordBatch, code: Codes, at: Ints, gone: Mask) -> Ints:
+    """Of these results those that none of the same code takes back, which is equal but for ``op``: floats to the last
+    bit if there is such a one, as a sum that is computed anew may round otherwise."""
+    rows = taken(batch, at)
+    columns = [column for column, name in zip(rows.columns, rows.schema.names, strict=True) if name != "op"]
+    plain = [c.view(f"int{c.type.bit_width}") if pa.types.is_temporal(c.type) else c for c in columns]
+    floats = [c.to_pylist() for c in plain if pa.types.is_floating(c.type)]
+    exact = [c.to_pylist() for c in plain if not pa.types.is_floating(c.type)]
+    standing = defaultdict[str, list[tuple[int, str]]](list)
+    for n, i in enumerate(at.tolist()):
+        alike = standing[repr((code[i], [values[n] for values in exact]))]
+        rounded = repr([values[n] for values in floats])
+        if not gone[i]:
+            alike.append((i, rounded))
+        elif alike:
+            del alike[next((k for k, known in enumerate(alike) if known[1] == rounded), 0)]
+    return np.array([i for alike in standing.values() for i, _ in alike], np.int64)
