@@ -201,7 +201,7 @@ def _standing(batch: pa.RecordBatch, names: list[str], came: Mask, gone: Mask) -
     count[together] = 0
     at = order[~gone[order]]
     after = np.searchsorted(code[at], code[at], side="right") - np.arange(at.size)  # this one, and those that follow
-    told = _not_gone(batch, code, np.flatnonzero(together[code]).astype(np.int64), gone)
+    told = _not_gone(batch, code, np.flatnonzero(together[code]), gone)
     return np.sort(np.concatenate([at[after <= count[code[at]]], told]))
 
 

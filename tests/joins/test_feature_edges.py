@@ -666,3 +666,12 @@ def test_ranges_in_each_other_are_answered_in_the_order_of_the_labels(threads: i
         assert found[f"n_{name}"].to_pylist() == held.sum(axis=0).tolist()
         most = np.where(held, of_key, -1).max(axis=0)
         assert found[f"most_{name}"].fill_null(-1).to_pylist() == most.tolist()
+
+
+@pytest.mark.parametrize("name", ["count", "count_distinct", "approx_count_distinct", "min_count", "max_count", "sum"])
+def test_a_label_before_all_events_counts_as_one_without_events(name: str) -> None:
+    spec = sl.FeatureSpec("k", "t", {"r": 5}, {"x": getattr(sl, name)("v")}, wait=False)
+    label = pa.table({"k": ["a"], "t": [50]})
+    wanted = sl.features(label, pa.table({"k": ["a"], "t": [1], "v": [1]}), spec)
+    op = sl.FeatureOperator(spec)
+    assert op.push_labels(label).rows["x_r"].to_pylist() == wanted["x_r"].to_pylist() == [None if name == "sum" else 0]

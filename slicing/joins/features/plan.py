@@ -111,4 +111,5 @@ def of_fixed_size(aggs: Plan) -> bool:
 
 def counts(agg: Formula) -> bool:
     """Whether it is 0 where there are no events, and not null; of columns that are unknown."""
-    return isinstance(agg, Aggregate) and agg.function in ("count", "count_distinct", "approx_count_distinct")
+    counting = ("count", "count_distinct", "approx_count_distinct", "min_count", "max_count")
+    return isinstance(agg, Aggregate) and agg.function in counting
