@@ -597,16 +597,17 @@ def test_ties_in_time_go_to_the_last_by_sequence_then_arrival() -> None:
 @pytest.mark.parametrize("size", [2006, 2001, 1])
 @pytest.mark.parametrize("asks_both", [False, True])
 def test_sequence_orders_rows_of_equal_time_before_arrival(size: int, asks_both: bool) -> None:
-    """Rows that no left row meets come first, so that rows of one time are in one run or in several."""
+    """Rows of another key come first, so that rows of one time are in one run or in several."""
     others = 2000 if size > 1 else 0
-    rights = right(*[-1000] * others, 8, 8, 8, 12, 12, 12, s=[0] * others + [1, 3, 1, 5, 4, 5])
+    names = ["z"] * others + ["x"] * 6
+    rights = right(*[8] * others, 8, 8, 8, 12, 12, 12, s=[0] * others + [1, 3, 1, 5, 4, 5], k=names)
     where = pc.field("b") >= pc.field("a") if asks_both else None
     for match, far, expected in (("last", 20, 5), ("first", 20, 0), ("nearest", 10, 1), ("nearest", 11, 5)):
-        spec = sl.JoinSpec(on=[], time="t", within=(12, 4), match=match, sequence="s", where=where, how="left")
+        spec = sl.JoinSpec(on="k", time="t", within=(12, 4), match=match, sequence="s", where=where, how="left")
         op = sl.JoinOperator(spec)
         for at in range(0, len(rights), size):
             op.push_right(rights[at : at + size])
-        found = rows_of(op.push_left(left(far))) + rows_of(op.flush())
+        found = rows_of(op.push_left(left(far, k=["x"]))) + rows_of(op.flush())
         assert [row["b"] for row in found] == [others + expected]
 
 
