@@ -419,9 +419,10 @@ def close(
         if _may_close(state, after, until, flush):
             panes += early.close(state, reached, after, until, flush)
         change = change._replace(panes=panes)
+    elif plan.session_gaps and not (flush or plan.fill or state.watermark is None):
+        parts = [*_close_sessions(state, reached, after, until, quiet), *parts]
     elif state.store.runs and _may_close(state, after, until, flush):
-        apart = plan.session_gaps and not (flush or plan.fill or state.watermark is None)
-        parts = [*(_close_sessions if apart else _answer)(state, reached, after, until, flush, quiet), *parts]
+        parts = [*_answer(state, reached, after, until, flush, quiet), *parts]
     elif state.postponed:
         parts = [*give_waiting(state, flush), *parts]
     if not flush:
@@ -445,14 +446,15 @@ def fire(state: State, change: Changed, at_push: bool = False) -> Changed:
     return change._replace(panes=[*change.panes, *early.fire(state, windows)]) if windows.any() else change
 
 
-def _close_sessions(state: State, reached: int, after: int, until: int, flush: bool, quiet: bool) -> list[Answers]:
-    """``_answer`` of the keys whose sessions may end; the cells of others stay as they lie."""
-    apart = state.store.ending(after, until)
-    if apart is None:
-        return _answer(state, reached, after, until, flush, quiet)
-    state.store, others = apart
-    answers = _answer(state, reached, after, until, flush, quiet) if state.store.runs else give_waiting(state)
-    state.store = others.and_runs(state.store)
+def _close_sessions(state: State, reached: int, after: int, until: int, quiet: bool) -> list[Answers]:
+    """``_answer`` of the keys whose sessions may end; the cells of others stay as they lie, and are not asked."""
+    apart, others = state.store.ending(after, until), None
+    if apart is not None:
+        state.store, others = apart
+    ends = state.store.runs and _may_close(state, after, until, flush=False)
+    answers = _answer(state, reached, after, until, False, quiet) if ends else give_waiting(state)
+    if others is not None:
+        state.store = others.and_runs(state.store)
     return answers
 
 
