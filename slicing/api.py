@@ -61,7 +61,8 @@ def aggregate(
         ``ParquetFile``, a Polars ``LazyFrame``, a DuckDB relation, an iterator or a list of frames (such as
         ``pandas.read_csv(path, chunksize=...)``), or the path, the glob or the URI of Parquet, CSV, Arrow IPC and
         Feather files or of a folder of them (``str``, ``pathlib.Path``, or a list). Of files, datasets, lazy
-        frames and relations only the columns that the spec names are read.
+        frames and relations only the columns that the spec names are read. Each of the files has to have them; a
+        dataset with a schema of its own takes those that a file lacks for null.
     spec
         The query. With ``on_null_time="late"`` rows without a time are left out.
     threads

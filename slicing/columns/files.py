@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import itertools
 import os
 import re
 from collections.abc import Sequence
@@ -28,8 +31,9 @@ _KNOWN = (
 _MAGIC = re.compile(r"[*?\[]")
 
 
-def dataset_of(paths: Sequence[Path]) -> ds.Dataset:
-    """All files that the paths name, in the order of the paths and by name within a folder or a glob."""
+def dataset_of(paths: Sequence[Path], columns: Sequence[str]) -> ds.Dataset:
+    """All files that the paths name, in the order of the paths and by name within a folder or a glob; refuses those of
+    which only some have one of the columns (none given: any column)."""
     found: list[str] = []
     formats: dict[str, str] = {}  # the first file of each format
     systems: dict[str, fs.FileSystem] = {}
@@ -47,7 +51,10 @@ def dataset_of(paths: Sequence[Path]) -> ds.Dataset:
     if len(systems) > 1:
         raise ValueError(f"data has files of several file systems ({', '.join(systems)}); aggregate one at a time")
     (format,), (system,) = formats, systems.values()
-    return _opened(found, format, system, base)
+    opened = _opened(found, format, system, base)
+    if len(found) > 1:
+        _check_alike(list(opened.get_fragments()), format, columns)
+    return opened
 
 
 def _opened(files: list[str], format: str, system: fs.FileSystem, base: str | None) -> ds.Dataset:
@@ -60,6 +67,31 @@ def _opened(files: list[str], format: str, system: fs.FileSystem, base: str | No
         return ds.dataset(files, format=kind, filesystem=system, partitioning="hive", partition_base_dir=base)
     except (pa.ArrowInvalid, OSError) as error:
         raise ValueError(f"{files[0]} cannot be read as {format}: {error}") from None
+
+
+def _check_alike(files: Sequence[ds.FileFragment], format: str, columns: Sequence[str]) -> None:
+    """A dataset has the columns of its first file: others are left out, and those that a file lacks are null."""
+    own = {file.path: [*_names(file, format), *ds.get_partition_keys(file.partition_expression)] for file in files}
+    for column in columns or dict.fromkeys(itertools.chain.from_iterable(own.values())):
+        lacking = [path for path, names in own.items() if column not in names]
+        if 0 < len(lacking) < len(own):
+            has = next(path for path in own if path not in lacking)
+            raise ValueError(
+                f"column {column!r} is missing in {lacking[0]}, and there in {has}; to have it null where it is "
+                "missing, give a dataset of all columns: pyarrow.dataset.dataset(files, format=..., schema=...)"
+            )
+
+
+def _names(file: ds.FileFragment, format: str) -> list[str]:
+    """A file's columns. Of text only the first line is read: to infer types takes as long as to read 1 MB."""
+    try:
+        if format not in ("csv", "tsv"):
+            return list(file.physical_schema.names)
+        with io.TextIOWrapper(file.filesystem.open_input_stream(file.path), "utf-8-sig", newline="") as text:
+            rows = csv.reader(text, delimiter="\t" if format == "tsv" else ",")
+            return next(filter(None, rows), [])
+    except (pa.ArrowInvalid, OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"{file.path} cannot be read as {format}: {error}") from None
 
 
 def _files(path: Path) -> tuple[fs.FileSystem, str | None, list[str]]:

@@ -254,7 +254,7 @@ def _of_path(data: Any, wanted: Wanted) -> Iterator[pa.RecordBatch]:
     from slicing.columns.files import dataset_of
 
     paths = [data] if isinstance(data, str | PathLike) else list(data)
-    return _told(_of_dataset(dataset_of(paths), wanted), paths[0])
+    return _told(_of_dataset(dataset_of(paths, wanted.columns), wanted), paths[0])
 
 
 def _told(found: Iterator[pa.RecordBatch], path: object) -> Iterator[pa.RecordBatch]:

@@ -277,6 +277,59 @@ def test_files_that_cannot_be_read_say_so(tmp_path):
         sl.aggregate(iter([TABLE, tmp_path / "c.parquet"]), SPEC)
 
 
+@pytest.mark.parametrize("ending", WRITERS)
+def test_a_column_that_one_of_the_files_lacks_is_refused(ending, tmp_path):
+    """In any order, by any kind of path; a dataset whose schema has it takes it for null."""
+    whole, part = tmp_path / f"a{ending}", tmp_path / f"b{ending}"
+    WRITERS[ending](PARTS[0], whole)
+    WRITERS[ending](PARTS[1].drop_columns("v"), part)
+    refused = rf"column 'v' is missing in .*b{ending}, and there in .*a{ending}; .*dataset\(files, .*schema="
+    for data in ([whole, part], [part, whole], tmp_path, f"{tmp_path}/*"):
+        with pytest.raises(ValueError, match=refused):
+            sl.aggregate(data, SPEC)
+        with pytest.raises(ValueError, match=refused):
+            sl.Operator(SPEC).push(data)
+    spec = sl.Spec("t", {"all": sl.whole()}, {"n": sl.count()}, by=["k"])
+    assert sum(sl.aggregate([part, whole], spec)["n"].to_pylist()) == ROWS * 2 // FILES
+    with pytest.raises(ValueError, match=r"column 'w' is missing in the data; its columns are t, k, "):
+        sl.aggregate([whole, part], sl.Spec("t", {"all": sl.whole()}, {"n": sl.count("w")}))
+
+
+def test_a_dataset_whose_schema_has_all_columns_takes_those_that_a_file_lacks_for_null(tmp_path):
+    parquet(tmp_path, [PARTS[0], PARTS[1].drop_columns("v")])
+    files = [str(file) for file in sorted(tmp_path.glob("*.parquet"), reverse=True)]
+    spec = sl.Spec("t", {"all": sl.whole()}, {"n": sl.count(), "there": sl.count("v")})
+    found = sl.aggregate(ds.dataset(files, schema=TABLE.schema), spec)
+    there = len(PARTS[0]) - PARTS[0]["v"].null_count
+    assert (found["n"].to_pylist(), found["there"].to_pylist()) == ([ROWS * 2 // FILES], [there])
+
+
+def test_columns_of_folders_and_of_text_are_found_in_each_file(tmp_path):
+    """Names in quotes with a line's end in them, after a mark of the byte order and an empty line."""
+    spec = sl.Spec("t", {"all": sl.whole()}, {"n": sl.sum("a\nb")}, by=["year"])
+    for year, text in ((2020, '\ufefft,"a\nb"\n1,2\n'), (2021, '\n"a\nb",t\r\n3,4\n')):
+        (tmp_path / f"year={year}").mkdir()
+        (tmp_path / f"year={year}" / "a.csv").write_text(text, newline="")
+    found = sl.aggregate(tmp_path, spec)
+    assert (found["year"].to_pylist(), found["n"].to_pylist()) == ([2020, 2021], [2, 3])
+    (tmp_path / "year=2021" / "b.csv").write_text("t,other\n1,2\n")
+    with pytest.raises(ValueError, match=r"column 'a\\nb' is missing in .*year=2021/b\.csv, and there in .*year=2020"):
+        sl.aggregate(f"{tmp_path}/*/*", spec)
+
+
+def test_files_after_the_first_that_cannot_be_read_say_which(tmp_path):
+    parquet(tmp_path, PARTS[:2])
+    (tmp_path / "1.parquet").write_text("no parquet")
+    with pytest.raises(ValueError, match=r"1\.parquet cannot be read as parquet: .*magic bytes"):
+        sl.aggregate(tmp_path, SPEC)
+
+
+def test_a_text_of_only_names_says_how_to_give_its_types(tmp_path):
+    (tmp_path / "a.csv").write_text("t,k,v\n")
+    with pytest.raises(TypeError, match=r"time column 't' must .* is null: .*dataset\(path, format=..., schema=...\)"):
+        sl.aggregate(tmp_path / "a.csv", SPEC)
+
+
 def test_errors_of_a_generator_are_its_own():
     def broken():
         yield PARTS[0]
