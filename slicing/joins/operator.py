@@ -101,7 +101,8 @@ class JoinOperator(TwoSided[JoinOutput]):
         Parameters
         ----------
         left, right
-            The watermark of a side.
+            The watermark of a side. It counts from now on, also before the side's first rows; only a whole number for
+            timestamps, or an instant finer than the other side's, waits for them (or give ``JoinSpec(schemas=)``).
         left_marks, right_marks : table
             Watermarks of single keys of a side: its key columns and its time column; a null time says that no more
             rows of the key come at all. A key's watermark is the larger of its side's and its own mark: its late rows

@@ -97,9 +97,8 @@ class TwoSided(TakesTurns, Generic[Out]):
         own = list(state.own)
         pending: dict[int, object] = {}
         for side, mark in given.items():
-            if state.plan.known[side]:
-                own[side] = later(own[side], _advanced(state.plan.sides[side], mark))
-            else:
+            own[side] = later(own[side], _advanced(state.plan.sides[side], mark))
+            if not state.plan.known[side]:
                 pending[side] = mark
         state = replace(state, own=(own[LEFT], own[RIGHT]))
         advanced = _with_marks(self._advanced, pending)
@@ -201,8 +200,8 @@ class TwoSided(TakesTurns, Generic[Out]):
 
     def _planned(self, state: JoinState | None, schemas: dict[int, pa.Schema]) -> JoinState:
         """The state with the columns of these sides known."""
-        new = [side for side in schemas if state is None or not state.plan.known[side]]
-        if not new:
+        known = (False, False) if state is None else state.plan.known
+        if all(known[side] for side in schemas):
             assert state is not None
             return state
         found: list[pa.Schema | None] = [schemas.get(LEFT), schemas.get(RIGHT)]
@@ -211,9 +210,11 @@ class TwoSided(TakesTurns, Generic[Out]):
         plan = self._plan(found[LEFT], found[RIGHT])
         state = JoinState.fresh(plan) if state is None else replanned(state, plan)
         own = list(state.own)
-        for side in new:
-            for mark in self._advanced[side]:
-                own[side] = later(own[side], _advanced(plan.sides[side], mark))
+        for side in (LEFT, RIGHT):
+            if not known[side]:
+                own[side] = None
+                for mark in self._advanced[side]:
+                    own[side] = later(own[side], _advanced(plan.sides[side], mark))
         return replace(state, own=(own[LEFT], own[RIGHT]))
 
 
@@ -231,5 +232,13 @@ def _with_marks(known: Marked, new: dict[int, object]) -> Marked:
     return left, right
 
 
-def _advanced(side: SidePlan, watermark: object) -> int:
-    return side.measure.instant(watermark, f"{side.title} watermark")
+def _advanced(side: SidePlan, watermark: object) -> int | None:
+    """A watermark in ticks of its side; None where only the type of its time column, which is unknown, can tell."""
+    if not side.known and not side.measure.is_integer and isinstance(watermark, int):
+        return None
+    try:
+        return side.measure.instant(watermark, f"{side.title} watermark")
+    except (TypeError, ValueError):
+        if side.known:
+            raise
+        return None

@@ -293,6 +293,19 @@ def test_a_null_key_has_no_events_and_does_not_wait() -> None:
     assert out.rows.to_pylist() == [{"t": 101, "k": None, "n_r": 0}] and out.stats.kept == 1
 
 
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("wait", [False, True])
+def test_a_watermark_counts_before_the_first_rows_of_its_stream(known: bool, wait: bool) -> None:
+    """A silent stream of labels is at most 5 behind the events'; labels wait for the columns they come with."""
+    schemas = (labels(1).schema, events(1).schema) if known else None
+    op = sl.FeatureOperator(spec(idle=5, wait=wait, watermark=sl.manual(), schemas=schemas))
+    op.advance(events=100)
+    out = op.push_labels(labels(94, 95))
+    assert out.late_labels["t"].to_pylist() == [94]
+    rows = [*out.rows.to_pylist(), *op.push_events(events(99, 100)).rows.to_pylist(), *op.flush().rows.to_pylist()]
+    assert [row["t"] for row in rows] == [95]
+
+
 def test_labels_wait_for_the_columns_of_the_events() -> None:
     op = sl.FeatureOperator(spec(aggs=N | {"v": sl.sum("v")}))
     out = op.push_labels(labels(100, 101, k=["a", None]))

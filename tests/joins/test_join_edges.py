@@ -577,6 +577,42 @@ def test_a_condition_is_asked_of_no_pair_while_a_side_is_unknown(match: str) -> 
     assert op.flush().rows["a"].to_pylist() == [1, 2]
 
 
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize(("progress", "idle"), [("least", None), ("each", 5)])
+def test_a_watermark_counts_before_the_first_rows_of_its_side(known: bool, progress: str, idle: int | None) -> None:
+    schemas = (left().schema, right().schema) if known else None
+    spec = sl.JoinSpec([], "t", (5, 5), "left", progress=progress, idle=idle, watermark=sl.manual(), schemas=schemas)
+    op = sl.JoinOperator(spec)
+    op.advance(left=20 if idle else 100, right=30)
+    op = sl.JoinOperator.restore(spec, op.snapshot())
+    assert op.push_left(left(24, 25, 29, 30)).late_left["t"].to_pylist() == ([24] if idle else [24, 25, 29])
+    assert op.advance(right=40).watermark == (35 if known else None)  # rows wait for the columns they come with
+    op = sl.JoinOperator.restore(spec, op.snapshot())
+    assert op.push_left(left(34, 39)).late_left["t"].to_pylist() == ([34] if idle else [34, 39])
+    out = op.push_right(right(39, 40))
+    assert out.late_right["t"].to_pylist() == [39]
+    assert out.watermark == 35
+
+
+@pytest.mark.parametrize(
+    ("mark", "late"),
+    [
+        (datetime(1970, 1, 1, 0, 0, 10), 2),
+        (np.datetime64(10_000_000_001, "ns"), None),  # finer than the left side's column and the band
+        (10_000_000_000, None),  # of a unit that the right side's column will have
+    ],
+)
+def test_a_watermark_of_an_unknown_unit_counts_from_the_first_rows_of_its_side_on(
+    mark: object, late: int | None
+) -> None:
+    op = sl.JoinOperator(sl.JoinSpec([], "t", ("5s", "5s"), progress="least", watermark=sl.manual()))
+    op.advance(left=datetime(2000, 1, 1), right=mark)
+    times = pa.table({"t": pa.array([8000, 9999, 10_000], pa.timestamp("ms")), "a": [0, 1, 2]})
+    assert op.push_left(times).stats.late_left == (late or 0)
+    op.push_right(pa.table({"t": pa.array([], pa.timestamp("ns")), "b": pa.array([], pa.int64())}))
+    assert op.push_left(times).stats.late_left == (late or (3 if mark != 10_000_000_000 else 2))
+
+
 def test_inner_joins_let_go_what_an_unknown_side_cannot_meet() -> None:
     op = sl.JoinOperator(sl.JoinSpec(on=[], time="t", within=(0, 5), idle=10))
     assert op.push_left(left(1, 100)).stats.held == 1

@@ -97,7 +97,9 @@ class FeatureOperator(TwoSided[FeatureOutput]):
         Parameters
         ----------
         labels, events
-            The watermark of a stream.
+            The watermark of a stream. It counts from now on, also before the stream's first rows; only a whole number
+            for timestamps, or an instant finer than the other stream's, waits for them (or give
+            ``FeatureSpec(schemas=)``).
         labels_marks, events_marks : table
             Watermarks of single keys of a stream: its key columns and its time column; a null time says that no more
             rows of the key come at all. A key's watermark is the larger of its stream's and its own mark: its late rows
