@@ -46,6 +46,8 @@ def progress(outputs: Iterable[Output], data: object = None, time: str | None = 
     found = list(outputs)
     if not found or not all(isinstance(out, Output) for out in found):
         raise TypeError("progress takes the outputs of an operator, a list of at least one sl.Output")
+    if "window_start" not in found[0].windows.column_names:
+        raise ValueError("progress draws windows from their start, which wide outputs have not; use layout='long'")
     type = found[0].windows.schema.field("window_start").type
     measure = Measure.of(type, "time")
     at = np.cumsum([0, *(out.stats.rows for out in found)])

@@ -18,8 +18,8 @@ def results(table: Any, y: str | None = None, by: str | Sequence[str] | None = N
     Parameters
     ----------
     table
-        The windows of :func:`slicing.aggregate` or of outputs. Of a window that came several times (``revision``,
-        ``op``), its last result.
+        The windows of :func:`slicing.aggregate` or of outputs, long or wide. Of a window that came several times
+        (``revision``, ``op``), its last result.
     y
         The aggregate; the first column of numbers behind the window's if left out.
     by
@@ -56,13 +56,12 @@ def results(table: Any, y: str | None = None, by: str | Sequence[str] | None = N
             raise ValueError(
                 f"column {name!r} is missing in the results; their columns are {', '.join(table.column_names)}"
             )
-    table = _last_results(table, ["window", "window_start", "window_end", *keys], y)
-    series = pa.array(joined(table, ["window", *keys]), pa.string())
+    named = [name for name in fixed[:3] if name in table.column_names]  # wide ones have the end alone
+    table = _last_results(table, [*named, *keys], y)
+    series = pa.array(joined(table, [*(name for name in named if name == "window"), *keys]), pa.string())
     measure = Measure.of(table.schema.field("window_end").type, "window_end")
-    ticks = {
-        name: pa.array(ticks_of(table[name], ticks_of(table["window_end"])), pa.int64())
-        for name in ("window_start", "window_end")
-    }
+    bounds = [name for name in named if name != "window"]
+    ticks = {name: pa.array(ticks_of(table[name], ticks_of(table["window_end"])), pa.int64()) for name in bounds}
     for name, column in ticks.items():
         table = table.set_column(table.column_names.index(name), name, column)
     line = "series" if "series" not in table.column_names else "series of the picture"
@@ -77,12 +76,7 @@ def results(table: Any, y: str | None = None, by: str | Sequence[str] | None = N
             x=alt.X(f"window_end:{kind}", scale=alt.Scale(zero=False)),
             y=alt.Y(field, type="quantitative", title=y),
             color=alt.Color(f"{line}:N", scale=alt.Scale(range=COLORS)),
-            tooltip=[
-                f"{line}:N",
-                f"window_start:{kind}",
-                f"window_end:{kind}",
-                alt.Tooltip(field, type="quantitative"),
-            ],
+            tooltip=[f"{line}:N", *(f"{name}:{kind}" for name in bounds), alt.Tooltip(field, type="quantitative")],
         )
         .properties(width=WIDTH, height=260)
     )
@@ -91,7 +85,7 @@ def results(table: Any, y: str | None = None, by: str | Sequence[str] | None = N
 def _last_results(table: pa.Table, names: list[str], y: str) -> pa.Table:
     """Of each window its last result; none where that was taken back."""
     changes = "op" in table.column_names
-    if not changes and "revision" not in table.column_names:
+    if not changes and not any(name.partition("_")[0] == "revision" for name in table.column_names):
         return table
     kept = [y, *(["op"] if changes else [])]
     last = table.group_by(names, use_threads=False).aggregate([(name, "last") for name in kept])

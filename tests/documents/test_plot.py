@@ -163,6 +163,24 @@ def test_results_are_the_last_ones(emit):
     ]
 
 
+@pytest.mark.parametrize("emit", ["final", "updates"])
+def test_wide_results_are_lines_of_keys(emit):
+    windows = {"five": sl.tumbling(5), "ten": sl.tumbling(10)}
+    spec = sl.Spec("t", windows, {"n": sl.count()}, by="k", watermark=sl.bounded(0), allowed_lateness=99, emit=emit)
+    op = sl.Operator(spec, layout="wide")
+    outs = [op.push(pa.table({"t": t, "k": ["a", "b"] * 2})) for t in ([1, 2, 8, 9], [12, 13, 21, 22], [3, 11, 31, 32])]
+    table = pa.concat_tables([*(out.windows for out in outs), op.flush().windows])
+    found = sl.plot.results(table, y="n_ten")
+    drawn = {(row["window_end"], row["k"]): row["n_ten"] for row in found.data.to_pylist() if row["n_ten"]}
+    assert drawn == {(10, "a"): 3, (10, "b"): 2, (20, "a"): 1, (20, "b"): 2} | {
+        (end, key): 1 for end in (30, 40) for key in "ab"
+    }
+    assert set(found.data["series"].to_pylist()) == {"a", "b"} and marks(found)["line"] == 2
+    assert found.data.num_rows == len({(row["window_end"], row["k"]) for row in table.to_pylist()})
+    with pytest.raises(ValueError, match="progress draws windows from their start, which wide outputs have not; use"):
+        sl.plot.progress(outs)
+
+
 def test_lateness_is_that_of_rows_pushed_one_by_one():
     rng = np.random.default_rng(8)
     at = 1_767_254_400_000 + np.arange(300) * 100 - rng.exponential(900, 300).astype(np.int64)
