@@ -74,6 +74,12 @@ def test_both_answer_the_same(question: str, names: dict[str, Any]) -> None:
     pl.testing.assert_frame_equal(*frames, check_row_order=True, check_exact=False)
 
 
+def test_decay_is_that_of_any_year(names: dict[str, Any]) -> None:
+    """Its weights are of a day, so that no span of the data makes them 0 or infinite."""
+    years = names["readings"].with_columns(pl.col("ts") + pl.duration(days=365 * (pl.int_range(3000) // 300)))
+    test_both_answer_the_same(next(q for q in QUESTIONS if number(q) == "26"), names | {"readings": years})
+
+
 def test_the_page_has_its_questions() -> None:
     numbers = [number(question) for question in QUESTIONS if number(question)[0].isdigit()]
     assert len(numbers) == 46 and set(numbers) == NUMBERED
