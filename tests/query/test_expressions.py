@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import pytest
 
 import slicing as sl
+from slicing.columns import expressions
 from slicing.exchange import Collector, admit, packed, start, state_of
 
 CASES = int(os.environ.get("SLICING_CASES", "40"))
@@ -263,6 +264,23 @@ def test_rows_that_begin_and_end_windows_are_known_by_expressions():
         sl.aggregate(table, other)
     with pytest.raises(TypeError, match=r"windows\['hot'\]: sl.frame.*cannot be computed"):
         sl.aggregate(table, sl.Spec("t", {"hot": sl.frame(sl.col("k") > 5, "k")}, {"n": sl.count()}))
+
+
+def test_an_expression_is_computed_once_a_batch(monkeypatch):
+    seen = []
+    plain = expressions.computed
+    monkeypatch.setattr(
+        expressions, "computed", lambda batch, some: seen.append((len(batch), some)) or plain(batch, some)
+    )
+    cost, flag = sl.col("a") * sl.col("f"), sl.col("a") > 0
+    aggs = {"x": sl.sum(cost), "y": sl.max(cost), "z": sl.sum(cost).where(flag) / sl.count().where(flag)}
+    op = sl.Operator(sl.Spec("t", WINDOWS, aggs, by="k", watermark=sl.bounded("3ms")))
+    table = rows_of(random.Random(1), 90)
+    op.push(table.slice(0, 1))  # types are found with no rows
+    seen.clear()
+    for at in (1, 31, 61):
+        op.push(table.slice(at, 30).combine_chunks())
+    assert [(rows, len(some), len(set(some))) for rows, some in seen] == [(30, 5, 5), (30, 5, 5), (29, 5, 5)]
 
 
 def test_columns_of_any_form_are_computed_from():
