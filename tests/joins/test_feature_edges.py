@@ -322,6 +322,30 @@ def test_without_any_events_counts_are_0() -> None:
     assert op.flush().rows.to_pylist() == [{"t": 100, "k": "a", "n_r": 0, "v_r": None, "kinds_r": 0}]
 
 
+def test_arithmetic_without_events_is_the_same_whether_or_not_their_columns_are_known() -> None:
+    """As in an empty window: a count is 0, and 0 / 0 NaN."""
+    aggs = {
+        "more": sl.count() + 1,
+        "share": sl.count().where(sl.col("v") > 1) / sl.count(),
+        "twice": 1.5 * sl.count_distinct("v") - sl.count("v"),
+        "ties": sl.max_count("v") * -2,
+        "mean": sl.sum("v") / sl.count(),
+    }
+    known = sl.features(labels(100), events(1).slice(1), spec(aggs=aggs))
+    flushed = sl.FeatureOperator(spec(aggs=aggs))
+    flushed.push_labels(labels(100))
+    unknown = flushed.flush().rows
+    serving = sl.FeatureOperator(spec(aggs=aggs, wait=False)).push_labels(labels(100)).rows
+    filled = sl.aggregate(
+        pa.table({"t": [0, 20], "v": [1, 2]}), sl.Spec("t", {"w": sl.tumbling(10, fill=True)}, aggs)
+    ).slice(1, 1)
+    values = [str(table[f"{name}_r"][0]) for table in (known, unknown, serving) for name in aggs]
+    assert values == ["1", "nan", "0.0", "0", "None"] * 3 == [str(filled[name][0]) for name in aggs] * 3
+    assert [unknown.schema.field(f"{name}_r").type for name in aggs][:-1] == [
+        known.schema.field(f"{name}_r").type for name in aggs
+    ][:-1]
+
+
 def test_what_has_gone_is_forgotten() -> None:
     op, sizes = sl.FeatureOperator(spec(aggs=N)), []
     for step in range(60):

@@ -21,7 +21,7 @@ from slicing.columns.arrow_out import array_of
 from slicing.columns.order import begins, distinct, stable_order
 from slicing.columns.order import ranges as row_ranges
 from slicing.columns.values import ranks
-from slicing.joins.features.plan import FeaturePlan
+from slicing.joins.features.plan import FeaturePlan, without_events
 from slicing.joins.features.ranges import Span
 from slicing.joins.sides import Run, Side, together
 from slicing.joins.slices import Slices
@@ -41,8 +41,8 @@ RANGED = (kinds.COUNT, *kinds.FLOATS, *kinds.INTEGERS, kinds.EXTREMES)
 def answered(plan: FeaturePlan, labels: Run, events: Side, order: Ints) -> list[pa.Array]:
     """The aggregates of labels that are sorted by (code, time), range by range; the labels put in an ``order``."""
     if plan.aggs is None:
-        none = plan.output.types[len(plan.output) - len(plan.spec.names()) :]
-        return [pa.nulls(order.size) if pa.types.is_null(type) else array_of(0 * order) for type in none]
+        none = [without_events(agg) for agg in plan.spec.aggs.values()]
+        return [array.take(array_of(0 * order)) for _ in plan.spec.ranges for array in none]
     if events.slices or (len(events.runs) > 1 and _by_run(plan.aggs)):
         return _of_runs(plan, plan.aggs, labels, events, order)
     rows, pools, found = _reached(plan, plan.aggs, labels, events)

@@ -6,7 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from slicing.aggregates.aggregate import Aggregate, Formula
+from slicing.aggregates.aggregate import Formula
+from slicing.cells.blocks import by_column, identity
 from slicing.cells.combining import AUTO
 from slicing.columns.arrow_io import no_rows
 from slicing.columns.expressions import types_of
@@ -84,8 +85,9 @@ class FeaturePlan(TwoSides):
 
     def _output(self, labels: SidePlan) -> pa.Schema:
         fields = [pa.field(name, labels.types[name]) for name in labels.kept]
-        types = [pa.int64() if counts(agg) else pa.null() for agg in self.spec.aggs.values()]
-        if self.aggs is not None:
+        if self.aggs is None:
+            types = [without_events(agg).type for agg in self.spec.aggs.values()]
+        else:
             types = [agg.shown for agg in self.aggs.aggs.values()]
         by_agg = dict(zip(self.spec.aggs, types, strict=True))
         for range_, agg, name in self.spec.names():
@@ -109,7 +111,12 @@ def of_fixed_size(aggs: Plan) -> bool:
     return aggs.combine == AUTO and not aggs.ranked and all(isinstance(lane.kind, int) for lane in aggs.lanes)
 
 
-def counts(agg: Formula) -> bool:
-    """Whether it is 0 where there are no events, and not null; of columns that are unknown."""
-    counting = ("count", "count_distinct", "approx_count_distinct", "min_count", "max_count")
-    return isinstance(agg, Aggregate) and agg.function in counting
+def without_events(agg: Formula) -> pa.Array:
+    """Its answer where there are no events, of columns that are unknown: counts are 0, all but counts is null."""
+    if not all(part.function in COUNTS for part in agg.parts()):
+        return pa.nulls(1)
+    bound = agg.bind({name: pa.int64() for part in agg.parts() for name in part.columns()})  # of any type they are 0
+    return bound.lower([by_column(identity(lane, 1)) for lane in bound.lanes], {}).array
+
+
+COUNTS = ("count", "count_distinct", "approx_count_distinct", "min_count", "max_count")
