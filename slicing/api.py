@@ -25,7 +25,7 @@ from slicing.operator import Operator
 from slicing.query.plan import Plan
 from slicing.query.policy import DEFAULT, Policy
 from slicing.query.processing_time import ProcessingTime
-from slicing.query.rollup import over_parts, part_name, spec_of
+from slicing.query.rollup import check_parts, over_parts, part_name, spec_of
 from slicing.query.spec import Spec
 from slicing.system.arguments import says_arguments, yes_or_no
 from slicing.system.arrays import Ints
@@ -332,6 +332,7 @@ def rollup(
     table = pa.Table.from_batches(held)
     table = pa.table({name: plain(one_piece(table[name])) for name in table.column_names})
     Plan(larger, table.schema)  # refuses what is missing
+    check_parts(spec, table.schema)
     table = _parts_of(table, name)
     _check_once(table, ["window_start", *spec.by, *(["revision"] if spec.emit == "parts" else [])])
     _check_held(table, larger)

@@ -24,6 +24,11 @@ _AGAIN = {
     "count": builtin.sum, "sum": builtin.sum, "product": builtin.product, "min": builtin.min, "max": builtin.max,
     "any": builtin.any, "all": builtin.all, "collect": holistic.collect,
 }  # fmt: skip
+_TOTALS = ("sum", "product")
+_LEFT_OUT = (
+    "what is null for that reason in a part looks as if there were no values, so larger windows would leave the part "
+    "out"
+)
 _SPEC = b"slicing.spec"
 _WITHIN = {"1d": ("1w", "1mo", "1q", "1y"), "1mo": ("1q", "1y"), "1q": ("1y",)}  # calendar units, and larger ones
 
@@ -40,7 +45,8 @@ def rollup_spec(spec: Spec, windows: Mapping[str, Any], *, window: str | None = 
     spec
         The query whose results are put together, with ``emit="parts"`` or ``"final"``. Its aggregates are ``count``,
         ``sum``, ``product``, ``min``, ``max``, ``any``, ``all`` and ``collect`` (which gives a list of lists here);
-        ask for a sum and a count instead of a mean.
+        ask for a sum and a count instead of a mean. With ``on_overflow="wrap"``, which makes sums of decimals that do
+        not fit null, larger windows leave such a part out (:func:`rollup` refuses it): use ``"error"``.
     windows
         The larger windows: their edges must be edges of the parts, whatever the data.
     window
@@ -122,13 +128,10 @@ def part_name(spec: Spec, window: str | None) -> str:
         raise ValueError(
             f"the spec has emit={spec.emit!r}, whose results come again, so rows would count twice; use emit='parts'"
         )
-    totals = any(part.function in ("sum", "product") for agg in spec.aggs.values() for part in agg.parts())
+    totals = any(part.function in _TOTALS for agg in spec.aggs.values() for part in agg.parts())
     for argument, unknown in {"on_overflow": totals, "on_unmatched": spec.op is not None}.items():
         if unknown and getattr(spec, argument) == "null":
-            raise ValueError(
-                f"the spec has {argument}='null', and what is null for that reason in a part looks as if there were no "
-                f"values, so larger windows would leave the part out; use {argument}='error'"
-            )
+            raise ValueError(f"the spec has {argument}='null', and {_LEFT_OUT}; use {argument}='error'")
     if window is None and len(spec.windows) > 1:
         raise ValueError(f"the spec has several windows, {', '.join(spec.windows)}: say which are the parts, window=")
     name = next(iter(spec.windows)) if window is None else window
@@ -141,6 +144,17 @@ def part_name(spec: Spec, window: str | None) -> str:
             f"windows[{name!r}] is {given!r}: parts must be windows between edges that share no rows, such as tumbling"
         )
     return name
+
+
+def check_parts(spec: Spec, parts: pa.Schema) -> None:
+    """Refuse parts that are null where they did not fit although the spec has them wrapped: decimals."""
+    for name, agg in spec.aggs.items():
+        total = any(part.function in _TOTALS for part in agg.parts())
+        if spec.on_overflow == "wrap" and total and pa.types.is_decimal(parts.field(name).type):
+            raise ValueError(
+                f"the spec has on_overflow='wrap', which makes decimals null ({name!r} is {parts.field(name).type}), "
+                f"and {_LEFT_OUT}; use on_overflow='error'"
+            )
 
 
 def _at_most(window: Sliding) -> bool:

@@ -174,6 +174,25 @@ def test_what_cannot_be_put_together_is_refused(spec: sl.Spec, windows: dict[str
         sl.rollup_spec(spec, windows)
 
 
+def test_wrapped_integers_are_put_together_and_decimals_that_became_null_are_refused() -> None:
+    spec = sl.Spec("t", {"w": sl.tumbling(5)}, {"s": sl.sum("v"), "most": sl.max("v")}, on_overflow="wrap")
+    windows = {"h": sl.tumbling(10)}
+    for type, value in ((pa.int64(), 2**62), (pa.decimal128(38), 9 * 10**37)):
+        rows = pa.table({"t": [1, 2, 5, 6], "v": pa.array([value, value, value, 3], type)})
+        parts = sl.aggregate(rows, spec)
+        if type == pa.int64():
+            larger = sl.aggregate(rows, sl.Spec("t", windows, spec.aggs, on_overflow="wrap"))
+            assert sl.rollup(parts, spec, windows)["s"].to_pylist() == larger["s"].to_pylist() == [3 - 2**62]
+            continue
+        assert parts["s"].null_count == 1
+        with pytest.raises(
+            ValueError, match=r"on_overflow='wrap', which makes decimals null \('s' is .* leave the part"
+        ):
+            sl.rollup(parts, spec, windows)
+        without = sl.Spec("t", spec.windows, {"most": sl.max("v")}, on_overflow="wrap")
+        assert sl.rollup(parts, without, windows)["most"].to_pylist() == [value]
+
+
 def test_a_part_that_an_edge_cuts_is_refused_and_others_are_not() -> None:
     spec = told({"w": sl.tumbling(5)})
     parts = sl.aggregate(pa.table({"t": [1, 2, 11, 26]}), spec)
