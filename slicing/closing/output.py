@@ -17,9 +17,9 @@ class Stats(dict[str, int]):
     """Plain numbers, also as attributes (but ``["keys"]``, which is a method of every dict).
 
     Of the rows of this push: ``rows`` = ``windowed`` (in at least one window) + ``late`` (for all of theirs) +
-    ``outside`` (in no window by definition) + ``null_time`` + ``ahead`` (too far ahead of the watermark); ``windows``,
-    the rows of results. Of what is held after it: ``slices``, ``cells`` (slices of each key), ``kept`` rows, ``keys``
-    and their ``bytes``.
+    ``outside`` (in no window by definition) + ``null_time`` + ``ahead`` (too far ahead of the watermark) + ``full``
+    (there was no room for them; only with ``on_full="late"``); ``windows``, the rows of results. Of what is held after
+    it: ``slices``, ``cells`` (slices of each key), ``kept`` rows, ``keys`` and their ``bytes``.
     """
 
     def __getattr__(self, name: str) -> int:

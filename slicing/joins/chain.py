@@ -221,7 +221,7 @@ def _rows(given: Given) -> pa.Table:
     return given.windows if isinstance(given, Output) else given.rows
 
 
-ADDED = ("rows", "windowed", "late", "outside", "null_time", "windows")
+ADDED = ("rows", "windowed", "late", "outside", "null_time", "ahead", "full", "windows")
 
 
 def _together(outs: Sequence[Given]) -> Given:
@@ -231,7 +231,7 @@ def _together(outs: Sequence[Given]) -> Given:
         return last
     stats = Stats(last.stats)
     for name in ADDED:
-        if name in stats:
+        if any(name in out.stats for out in outs):
             stats[name] = sum(out.stats.get(name, 0) for out in outs)
     late = _concatenated([out.late for out in outs if not isinstance(out, JoinOutput | FeatureOutput)])
     rows = _concatenated([_rows(out) for out in outs])

@@ -266,3 +266,12 @@ def test_results_have_their_columns_before_there_are_any() -> None:
     none = pa.table({"t": pa.array([], pa.int64()), "k": pa.array([], pa.string()), "v": pa.array([], pa.int64())})
     for out in op.push(none), op.push(LEFT), op.push(none), op.flush():
         assert out.windows.column_names == names
+
+
+def test_rows_that_an_operator_has_no_room_for_are_counted() -> None:
+    counts = sl.Operator(sl.Spec("t", {"w": sl.tumbling(1)}, {"n": sl.count()}, by=["k"]))
+    later = sl.Spec("window_start", {"w": sl.tumbling(1000)}, {"n": sl.count()}, by=["k"], watermark=sl.manual())
+    op = sl.chain(counts, sl.Operator(later, max_bytes=200_000, on_full="late"))
+    outs = [op.push(pa.table({"t": [t] * 5000, "k": [f"{t} {key}" for key in range(5000)]})) for t in range(3)]
+    assert [(out.stats.get("full"), out.late.num_rows) for out in outs] == [(None, 0), (5000, 5000), (5000, 5000)]
+    assert all(out.stats.rows == out.stats.windowed + out.stats.full for out in outs[1:])
