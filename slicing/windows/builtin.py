@@ -217,7 +217,7 @@ def sliding(size: object, every: object, offset: object = 0, *, fill: bool = Fal
     offset
         How much later than a multiple of ``every`` windows begin; whole steps of it change nothing.
     fill
-        Also give the empty windows between a key's first and last row.
+        Also give the empty windows between a key's first and last row; rows in gaps are in no window, and do not count.
     full
         Only give windows that the data covers from start to end: those that start at the first row of the stream or
         later, and end by its last row or by the watermark (a window of the ticks 10 to 19 ends by a row at 19). The

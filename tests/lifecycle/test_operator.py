@@ -80,6 +80,16 @@ def test_calendar_windows_of_early_years_wait_for_late_rows():
     assert [n for o in out for n in o.windows["n"].to_pylist()] == [3]
 
 
+@pytest.mark.parametrize("beside", [{}, {"m": sl.tumbling(10)}])
+@pytest.mark.parametrize("size", [1, 4])
+def test_fill_takes_no_account_of_rows_in_gaps_between_windows(size, beside):
+    """Such a row is in no window, as if it were not there; other windows of the spec change nothing."""
+    spec = sl.Spec("t", {"w": sl.sliding(3, every=10, fill=True), **beside}, N)
+    rows = pa.table({"t": [5, 11, 31, 45]})
+    found = [row for out in sl.replay(rows, spec, rows=size) for row in out.windows.to_pylist()]
+    assert [(row["window_start"], row["n"]) for row in found if row["window"] == "w"] == [(10, 1), (20, 0), (30, 1)]
+
+
 @pytest.mark.parametrize("size", [1, 2, 3, 8])
 def test_fill_ends_with_a_key_that_was_idle_and_begins_anew(size):
     rows = [("a", 1), ("a", 35), ("b", 40), ("a", 48), ("b", 90), ("a", 200), ("a", 225), ("b", 300)]
