@@ -255,7 +255,8 @@ def median(column: str) -> Aggregate:
 @says_arguments
 def quantile(column: str, q: float) -> Aggregate:
     """The value below which a share ``q`` of the rows lies: exact, float64, interpolated between neighbours as numpy
-    does by default. NaN where a value is NaN.
+    does by default, but for infinities: between a number and inf lies inf (numpy says NaN), between -inf and inf NaN.
+    NaN where a value is NaN.
 
     Parameters
     ----------

@@ -118,8 +118,8 @@ def in_result_types(batch: pa.RecordBatch) -> pa.RecordBatch:
 def not_once(name: str, names: Sequence[str]) -> str:
     """What to say of a column that is missing in the data, or there several times."""
     found = list(names).count(name)
-    said = f"column {name!r} {f'occurs {found} times' if found else 'is missing'} in the data; its columns are "
-    said += ", ".join(names)
+    said = f"column {name!r} {f'occurs {found} times' if found else 'is missing'} in the data; "
+    said += f"its columns are {', '.join(names)}" if names else "it has no columns"
     if not found and name == "*":
         return f"{said}; rows are counted by sl.count(), without a column"
     if not found and any(sign in name for sign in "<>=*/+("):

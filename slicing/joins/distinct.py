@@ -20,7 +20,7 @@ from slicing.columns.arrow_io import no_rows, one_piece
 from slicing.columns.arrow_out import array_of
 from slicing.columns.dictionaries import coded, unordered
 from slicing.columns.sources import one_batch
-from slicing.columns.typed import Columns, in_result_types
+from slicing.columns.typed import Columns, in_result_types, not_once
 from slicing.joins.first_rows import FirstRows, key_types
 from slicing.joins.snapshot import read_parts, write_parts
 from slicing.operator import Operator
@@ -328,9 +328,7 @@ def _packed(spec: DistinctSpec, given: pa.RecordBatch, arrived: int) -> pa.Recor
     asked = dict.fromkeys([spec.time, *spec.on, *([spec.sequence] if spec.sequence else [])])
     missing = [name for name in asked if name not in given.schema.names]
     if missing:
-        raise ValueError(
-            f"column {missing[0]!r} is missing in the data; its columns are {', '.join(given.schema.names)}"
-        )
+        raise ValueError(not_once(missing[0], given.schema.names))
     return pa.RecordBatch.from_arrays([*(given.column(name) for name in asked), whole], [*asked, ROW])
 
 

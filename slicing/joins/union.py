@@ -149,11 +149,9 @@ class Union(TakesTurns):
                     f"{dict(zip(self._schema.names, map(str, self._schema.types), strict=True))}"
                 )
             return self._schema, self._measure
-        if self.time not in names:
-            raise ValueError(f"time column {self.time!r} is missing in the data; its columns are {', '.join(names)}")
+        measure = Measure.of(column_type(batch.schema, self.time), self.time)
         if self.source in names:
             raise ValueError(f"the data has a column {self.source!r} already; name the column of sources by source=")
-        measure = Measure.of(batch.schema.field(self.time).type, self.time)
         for policy in self.sources.values():
             policy.check({name: column_type(batch.schema, name) for name in policy.columns()}, measure)
             policy.delays(measure)

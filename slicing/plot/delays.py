@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from slicing.columns.sources import batches
+from slicing.columns.typed import column_type
 from slicing.plot.shared import COLORS, WIDTH, Chart, altair, ticks_of
 from slicing.query.watermark import bounded
 from slicing.times.durations import Duration
@@ -46,10 +47,9 @@ def lateness(data: object, time: str, bounds: Sequence[object] | None = None) ->
     alt = altair()
     newest, behind, measure = None, [], None
     for batch in batches(data):
-        if time not in batch.schema.names:
-            raise ValueError(f"column {time!r} is missing in the data; its columns are {', '.join(batch.schema.names)}")
+        type = column_type(batch.schema, time)
+        measure = measure or Measure.of(type, time)
         column = batch.column(time).drop_null()
-        measure = measure or Measure.of(column.type, time)
         if len(column):
             at = ticks_of(column)
             reached = np.maximum.accumulate(at)

@@ -178,7 +178,10 @@ class _Reader:
 def loaded(text: str | PathLike[str], known: Sequence[str]) -> dict[str, Any]:
     """What TOML says, of these keys."""
     if isinstance(text, PathLike):
-        text = Path(text).read_text(encoding="utf-8")
+        try:
+            text = Path(text).read_text(encoding="utf-8")
+        except OSError as error:
+            raise type(error)(f"the spec's file {str(text)!r} cannot be read: {error.strerror}") from None
     if not isinstance(text, str):
         raise TypeError(f"the spec must be TOML text, or the pathlib.Path of a file of it; got {text!r}")
     try:

@@ -177,6 +177,20 @@ def test_wrong_arguments(build, message: str) -> None:
     assert str(error.value) == message
 
 
+def test_quantiles_among_infinities_lie_between_their_neighbours() -> None:
+    """Where numpy says NaN: it subtracts one infinity from another one, or multiplies one by 0."""
+    inf, aggs = float("inf"), {str(q): sl.quantile("v", q) for q in (0, 0.25, 0.5, 0.75, 1)}
+    for values, wanted in (
+        ([1.0, inf], [1, inf, inf, inf, inf]),
+        ([inf, inf], [inf] * 5),
+        ([-inf, 1.0, inf], [-inf, -inf, 1, inf, inf]),
+        ([-inf, inf], [-inf, None, None, None, inf]),
+    ):
+        found = sl.aggregate(pa.table({"t": [1] * len(values), "v": values}), sl.Spec("t", {"w": sl.whole()}, aggs))
+        answers = [found[name][0].as_py() for name in aggs]
+        assert [None if np.isnan(answer) else answer for answer in answers] == wanted
+
+
 def test_a_median_of_strings_is_refused() -> None:
     with pytest.raises(TypeError, match=r"sl.median\('s'\): column 's' has type string; median takes integer"):
         sl.aggregate(pa.table({"t": [1], "s": ["a"]}), sl.Spec("t", {"w": sl.tumbling(1)}, {"m": sl.median("s")}))

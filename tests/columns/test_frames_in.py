@@ -62,6 +62,19 @@ def test_a_column_that_is_read_is_refused_by_its_name() -> None:
         sl.aggregate(odd("complex"), sl.Spec("t", {"w": sl.tumbling(3)}, {"s": sl.sum("y")}))
 
 
+@pytest.mark.parametrize("empty", [pd.DataFrame(), pl.DataFrame(), pa.table({})], ids=["pandas", "polars", "arrow"])
+def test_data_without_columns_says_so(empty: object) -> None:
+    said = "column 't' is missing in the data; it has no columns$"
+    with pytest.raises(ValueError, match=said):
+        sl.aggregate(empty, SPEC)
+    with pytest.raises(ValueError, match=said):
+        sl.distinct(empty, on=["t"], time="t", within=sl.tumbling(3))
+    with pytest.raises(ValueError, match=said):
+        sl.Union({"a": sl.manual()}, time="t").push("a", empty)
+    with pytest.raises(ValueError, match=said):
+        sl.plot.lateness(empty, "t", bounds=[0])
+
+
 @pytest.mark.parametrize("entry", CARRIES)
 def test_names_that_occur_twice(entry: str) -> None:
     twice = pd.concat([FRAME, FRAME[["v"]].rename(columns={"v": "z"}), FRAME[["v"]].rename(columns={"v": "z"})], axis=1)

@@ -157,7 +157,7 @@ REFUSED = {
         "column 'x' has type list<item: int64>, which CSV",
     ),
     "both": (["aggregate", "DATA", "--spec", "q.toml", "--time", "ts"], "--spec has the whole query, and --time was"),
-    "no spec": (["explain", "--spec", "/none/q.toml"], "No such file or directory: '/none/q.toml'"),
+    "no spec": (["explain", "--spec", "/none/q.toml"], "the spec's file '/none/q.toml' cannot be read: No such file"),
     "sample": (["warm", "query.toml"], "a spec needs a sample of its data: slicing warm query.toml sample.parquet"),
     "threads": (["aggregate", "DATA", *ONE, "--threads", "0"], "threads must be a whole number"),
     "layout": (["aggregate", "DATA", *ONE, "--layout", "tall"], "argument --layout: invalid choice: 'tall'"),
