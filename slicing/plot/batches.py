@@ -74,7 +74,8 @@ _FIGURES = {"rows": "rows", "late": "late rows", "behind_s": "behind, s", "state
 
 
 def _query_chart(alt: Any, table: pa.Table) -> Chart:
-    base = alt.Chart(table).encode(x=alt.X("batch:Q", axis=alt.Axis(tickMinStep=1, format="d")))
+    whole = alt.Axis(format="d", labelExpr="datum.value % 1 ? '' : datum.label")  # few batches have ticks at halves
+    base = alt.Chart(table).encode(x=alt.X("batch:Q", axis=whole))
     parts = []
     for color, (name, title) in zip(COLORS, _FIGURES.items(), strict=False):
         line = base.mark_line(point=alt.OverlayMarkDef(color=color), color=color).encode(

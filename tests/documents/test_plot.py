@@ -209,6 +209,9 @@ def test_a_query_is_shown_by_batch():
     first = {"batch": 0, "rows": 100, "late": 1, "windows": 5, "behind_s": 1.5, "state_kb": 0.0}
     assert chart.data.num_rows == 3 and chart.data.to_pylist()[0] == first
     assert marks(chart)["symbol"] == 12 and marks(chart)["line"] == 4
+    svg = vl_convert.vegalite_to_svg(chart.to_dict())
+    named = re.search(r"role-axis-label[^>]*>(.*?)</g>", svg[svg.index("X-axis titled 'batch'") :], re.DOTALL)[1]
+    assert re.findall(r">([^<>\s]+)</text>", named) == ["0", "1", "2"]
     with pytest.raises(ValueError, match="the query has no progress under the name 'other' yet"):
         sl.plot.query(SimpleNamespace(recentProgress=[of_batch(0)]), name="other")
 
