@@ -17,6 +17,8 @@ from website import coming, examples, notebooks, releases  # noqa: E402
 
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\((?!https?:|#|mailto:)([^)#\s]+)[^)]*\)")
 
+ROLE = re.compile(r":(?:class|func|meth):(?=<code>)")
+
 
 def on_files(files: Any, config: Any) -> Any:
     pages = examples.pages()
@@ -51,6 +53,11 @@ def _with_pages(entry: dict[str, Any], files: Any) -> dict[str, Any]:
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     """Links to files of the repository that are no pages become plain text."""
     return LINK.sub(lambda match: match[0] if _is_page(match[2], page, files) else match[1], markdown)
+
+
+def on_page_content(html: str, page: Any, config: Any, files: Any) -> str:
+    """Names that docstrings mark for editors, as in :func:`slicing.aggregate`, without their mark."""
+    return ROLE.sub("", html)
 
 
 def _is_page(target: str, page: Any, files: Any) -> bool:

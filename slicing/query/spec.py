@@ -55,9 +55,10 @@ class Spec:
     time
         the column that windows lie along: timestamps (with a zone or without), dates, or integers; or
         ``processing_time()``.
-    windows, aggs
-        dicts of windows and of aggregates under names of your choice: those of the windows are what the column
-        ``window`` of the results holds, those of the aggregates are its columns.
+    windows
+        a dict of windows under names of your choice, which the column ``window`` of the results holds.
+    aggs
+        a dict of aggregates under names of your choice, which are columns of the results.
     by
         the key columns: windows are counted for each of their values (null is one of them). None: all rows together.
     watermark

@@ -81,6 +81,17 @@ def test_the_site_has_a_page_for_each_window_aggregate_and_neighbour(site: Path)
     assert pages >= {f"coming/{name.lower()}.html" for name in (*coming.RUN, *coming.SHOWN)}
 
 
+def test_names_in_docstrings_have_no_marks_for_editors(site: Path) -> None:
+    pages = (path for path in site.rglob("*.html") if re.search(r":(?:attr|class|func|meth|mod):", path.read_text()))
+    assert not [path.name for path in pages]
+
+
+def test_the_reference_has_no_methods_for_the_library_alone(site: Path) -> None:
+    page = (site / "reference.html").read_text(encoding="utf-8")
+    methods = set(re.findall(r'<h3 id="slicing\.Spec\.(\w+)"', page))
+    assert methods == {"columns", "fingerprint", "from_toml", "to_toml"}
+
+
 @LOOK
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_shows_its_text_and_pictures(name: str, site: Path, tmp_path: Path) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 
+import slicing as sl
 from slicing.query.written import AGGREGATES, WINDOWS
 from website import coming, examples, links, releases
 
@@ -15,6 +17,17 @@ from website import coming, examples, links, releases
 def test_every_window_has_an_example_that_prints() -> None:
     for name in WINDOWS:
         assert f"::: slicing.{name}" in examples.page(name, examples.window_code(name))
+
+
+def test_every_public_name_is_on_a_page() -> None:
+    spark_udfs = pytest.importorskip("spark_udfs")
+    reference = (releases.CHANGELOG.parent / "docs" / "reference.md").read_text(encoding="utf-8")
+    shown = [re.sub(r"\.(\w+)\.\1$", r".\1", name) for name in re.findall(r"^::: (\S+)$", reference, re.MULTILINE)]
+    shown += [f"slicing.{name}" for name in (*WINDOWS, *AGGREGATES)]
+    public = [f"slicing.{name}" for name in sl.__all__ if name not in ("col", "plot")]
+    public += [f"slicing.plot.{name}" for name in sl.plot.__all__]
+    public += [f"spark_udfs.{name}" for name in spark_udfs.__all__]
+    assert sorted(shown) == sorted(public)
 
 
 def test_aggregates_have_examples() -> None:
