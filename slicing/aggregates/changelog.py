@@ -14,7 +14,7 @@ Nothing depends on the order of rows, so whatever does is refused.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +25,7 @@ from slicing.aggregates.builtin import TOTAL
 from slicing.aggregates.udaf import UserWords
 from slicing.cells.blocks import Block
 from slicing.cells.lanes import Feed, Lane
-from slicing.cells.lists import COUNTED, EARLIEST, NETTED, Lists, Picked, rows_of
+from slicing.cells.lists import COUNTED, EARLIEST, NETTED, ListKind, Lists, Picked, rows_of
 from slicing.columns.values import TOP, ValueType
 from slicing.kernels import combine as kinds
 from slicing.kernels.net import net_moments, net_products, net_sums
@@ -104,7 +104,7 @@ def _part(lane: Lane, bound: BoundAggregate, types: dict[str, pa.DataType]) -> _
     value = ValueType.of(types[feed.column], feed.column)
 
     def made(b: list[Block], pools: Pools) -> Block:
-        return Picked.shared(b[0], _Net).partials(lane, value, pools.get(feed.column))
+        return Picked.shared(b[0], Net).partials(lane, value, pools.get(feed.column))
 
     return _Part((Lane(NETTED, (Feed(feed.column, "low"), SIGN), lane.flag),), made)
 
@@ -119,11 +119,13 @@ def _undone(kind: UserWords, b: list[Ints]) -> Ints:
     return added
 
 
-class _Net:
+class Net:
     """The values of each window, with how many rows have them."""
 
+    kind: ClassVar[ListKind] = NETTED
+
     def __init__(self, picked: Picked) -> None:
-        self.merged = rows_of(picked, NETTED)
+        self.merged = rows_of(picked, self.kind)
         at, items = self.merged.at, self.merged.items
         self.below = np.zeros(len(picked), np.bool_)
         there = items[:, 1] > 0
@@ -176,13 +178,13 @@ class _Net:
         return numbers
 
 
-def _extremes(net: _Net, block: Ints, form: str, value: ValueType, pool: pa.Array | None) -> None:
+def _extremes(net: Net, block: Ints, form: str, value: ValueType, pool: pa.Array | None) -> None:
     held, low, high = net.extremes()
     block[:, 0] = net.count
     block[held, -2], block[held, -1] = net.lists.items[low, 0], net.lists.items[high, 0]
 
 
-def _basic_f(net: _Net, block: Ints, form: str, value: ValueType, pool: pa.Array | None) -> None:
+def _basic_f(net: Net, block: Ints, form: str, value: ValueType, pool: pa.Array | None) -> None:
     held, low, high = net.extremes()
     words, count = net.values
     high = np.where((words[high] == TOP) & (high > low), high - 1, high)  # NaN is the largest word
@@ -194,7 +196,7 @@ def _basic_f(net: _Net, block: Ints, form: str, value: ValueType, pool: pa.Array
     block[:, 1:3] = found.view(np.int64)
 
 
-def _extreme_count(net: _Net, block: Ints, form: str, value: ValueType, pool: pa.Array | None) -> None:
+def _extreme_count(net: Net, block: Ints, form: str, value: ValueType, pool: pa.Array | None) -> None:
     held, low, high = net.extremes()
     words, count = net.values
     if form == "high":
@@ -203,13 +205,13 @@ def _extreme_count(net: _Net, block: Ints, form: str, value: ValueType, pool: pa
     block[held, 1], block[held, 2] = words[low], count[low]
 
 
-def _moments(net: _Net, block: Ints, form: str, value: ValueType, pool: pa.Array | None) -> None:
+def _moments(net: Net, block: Ints, form: str, value: ValueType, pool: pa.Array | None) -> None:
     found = np.empty((len(block), 2))
     net_moments(net.lists.at, net.floats(form, value, pool), net.values[1], found)
     block[:, 0], block[:, 1:3] = net.count, found.view(np.int64)
 
 
-def _product(net: _Net, block: Ints, form: str, value: ValueType, pool: pa.Array | None) -> None:
+def _product(net: Net, block: Ints, form: str, value: ValueType, pool: pa.Array | None) -> None:
     words, count = net.values
     if value.type == pa.uint64():
         words = words ^ kinds.BOTTOM
@@ -236,7 +238,7 @@ _WORDS = {
 
 def first_and_last(block: Block) -> tuple[Ints, Ints, Ints]:
     """The windows that have values left, and the words of their least and their largest."""
-    net = Picked.shared(block, _Net)
+    net = Picked.shared(block, Net)
     held, low, high = net.extremes()
     return held, net.lists.items[low, 0], net.lists.items[high, 0]
 
@@ -251,7 +253,7 @@ class Unmatched(NamedTuple):
 def unmatched(lane: Lane, block: Block, other: Block | None) -> Unmatched:
     """``other``: for the side of rows that are added, that of rows taken back."""
     if lane.kind == NETTED:
-        net = Picked.shared(block, _Net)
+        net = Picked.shared(block, Net)
         return Unmatched(net.below, np.diff(net.merged.at) > 0)
     count = block[:, 0] if other is None else block[:, 0] - other[:, 0]
     left = count != 0

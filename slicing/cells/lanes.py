@@ -8,9 +8,9 @@ from slicing.kernels import combine as kinds
 
 
 class Feed(NamedTuple):
-    """A column as a kernel reads it: 'float', 'log', 'int', 'word', 'low' / 'high' (a word with the wanted extreme
-    smallest and NaN last), 'limb0' / 'limb1' (halves of a large decimal), 'valid' (nothing but its nulls), 'null' (1
-    for a null, which does not leave the row out)."""
+    """A column as a kernel reads it: 'float', 'log', 'square' / 'square_lost' (the two floats of a square), 'int',
+    'word', 'low' / 'high' (a word with the wanted extreme smallest and NaN last), 'limb0' / 'limb1' (halves of a large
+    decimal), 'valid' (nothing but its nulls), 'null' (1 for a null, which does not leave the row out)."""
 
     column: str
     form: str

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from slicing.columns.arrow_out import array_of, is_short_decimal
 from slicing.columns.bits import VALUES, bits, present
 from slicing.columns.lazy import lazy
+from slicing.columns.squares import SQUARES, product
 from slicing.kernels.ranges import floats_of_keys, keys_of_floats
 from slicing.system.arrays import Array, Floats, Ints, Mask
 
@@ -185,6 +186,8 @@ class ValueType:
             return lambda array: (~present(array)).astype(np.int64)
         if form == "float":
             return partial(buffer, dtype=self._raw) if self.type == pa.float64() else self.floats
+        if form in SQUARES:
+            return lambda array: _square(self.floats(array))[SQUARES.index(form)]
         if form == "log":
             return lambda array: _logarithms(self.floats(array))
         if form in ("limb0", "limb1"):
@@ -268,6 +271,11 @@ class ValueType:
             return array_of(words.astype(self.type.to_pandas_dtype(), copy=False), null)
         width = pa.int64() if _width(self.type) == 8 else pa.int32()
         return array_of(words.astype(width.to_pandas_dtype(), copy=False), null).view(self.type)
+
+
+def _square(x: Floats) -> tuple[Floats, Floats]:
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        return product(x, x)
 
 
 def _logarithms(x: Floats) -> Floats:

@@ -70,7 +70,8 @@ def _lying(plan: Plan, windows: dict[int, OnAxis]) -> Plan:
     while time in plan.types:
         time += "_"
     lying = {plan.names[number]: sliding(w.size, w.every) for number, w in windows.items()}
-    asked = Spec(time, lying, dict(spec.aggs), by=spec.by, sequence=spec.sequence, watermark=manual())
+    aggs, emit = dict(spec.aggs), spec.emit  # which decide on the partials that are kept
+    asked = Spec(time, lying, aggs, by=spec.by, sequence=spec.sequence, watermark=manual(), emit=emit)
     return Plan.of(asked, pa.schema([*plan.types.items(), (time, pa.int64())]), plan.arrival)
 
 

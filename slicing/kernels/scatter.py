@@ -5,7 +5,7 @@ import numpy as np
 
 from slicing.kernels.at_once import add_basic_f, widen_span
 from slicing.kernels.combine import BOTTOM, EXTREME, LOW, SHIFT, TOP, earlier, summed
-from slicing.kernels.floats import floats
+from slicing.kernels.floats import floats, is_nan, order_key
 from slicing.kernels.kernel import kernel
 from slicing.kernels.prefetch import ahead
 
@@ -78,6 +78,18 @@ def scatter_basic_f(cell, bits, Q, spilt):
             spilt[c, 0], spilt[c, 1] = summed(spilt[c, 0], spilt[c, 1], F[c, 1])
             F[c, 1] = 0.0
     return new
+
+
+@kernel
+def scatter_exact_f(cell, x, bits, A, F):
+    """As partials at once, with what each addition loses."""
+    for i in range(cell.size):
+        c = np.uint64(cell[i])
+        A[c, 0] += 1
+        F[c, 1], F[c, 2] = summed(F[c, 1], F[c, 2], x[i])
+        if A.shape[1] > EXTREME and not is_nan(bits[i]):
+            A[c, 3] = min(A[c, 3], order_key(bits[i]))
+            A[c, 4] = max(A[c, 4], order_key(bits[i]))
 
 
 @kernel

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from slicing.aggregates import changelog, sketches
 from slicing.aggregates.aggregate import BoundAggregate
 from slicing.aggregates.changelog import SIGN, Side
+from slicing.aggregates.steady import steady
 from slicing.cells.blocks import Words, identity, kind_of, width
 from slicing.cells.combining import AUTO, BUCKETS, EAGER
 from slicing.cells.lanes import Feed, Lane
@@ -24,6 +25,7 @@ from slicing.columns.arrow_out import Names
 from slicing.columns.key_columns import check_key_type
 from slicing.columns.lazy import lazy
 from slicing.columns.signs import check_signs, signs
+from slicing.columns.squares import SQUARES
 from slicing.columns.typed import Columns, column_type
 from slicing.columns.values import FLOAT, INTEGER, UNSIGNED, ValueType, given_out, is_plain
 from slicing.kernels import combine as kinds
@@ -188,7 +190,8 @@ class Plan:
     def _bind_aggregates(self, types: dict[str, pa.DataType]) -> None:
         """The aggregates, the partials they are read from, and the columns these are made of."""
         signed = self.spec.op is not None
-        through = partial(changelog.taken_back, types=types) if signed else None
+        through = changelog.taken_back if signed else steady if self.spec.emit == "changes" else None
+        through = None if through is None else partial(through, types=types)
         warn_of_categories(self.spec, types)
         self.aggs = _narrowed({n: a.bind(types, through) for n, a in self.spec.aggs.items()})
         if not self.arrival:
@@ -273,6 +276,13 @@ class Plan:
             mask = pc.equal(found, side.sign)
             columns[side] = mask if side.flag is None else pc.and_(mask, columns[side.flag])
         return columns
+
+    @lazy
+    def exact(self) -> bool:
+        """Whether sums of floats carry what each addition loses: variances subtract sums, and cells of windows that
+        rows decide are cut anew each time these are answered."""
+        squares = any(feed.form in SQUARES for lane in self.lanes for feed in lane.feeds)
+        return squares or (self.spec.emit == "changes" and self.keeps_rows)
 
     @lazy
     def keeps_slices(self) -> bool:
