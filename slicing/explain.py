@@ -16,6 +16,34 @@ from slicing.query.spec import Spec
 from slicing.system import html
 from slicing.system.arguments import says_arguments
 
+_WHAT = {  # for a table in a notebook, to a newcomer
+    "edges": "where windows begin and end; rows are cut into slices there",
+    "hyper-period": "how soon the pattern of the edges repeats",
+    "slices a window": "how many slices are put together to a window",
+    "fragments": "whether a key's rows of one slice are kept in several parts",
+    "rows kept": "whether single rows are kept beside the aggregates of slices",
+    "windows of your own": "whether your code is compiled",
+    "rows taken back": "what is kept so that rows can be taken back",
+    "splits and removals": "whether rows move edges, so that slices are cut anew",
+    "combine": "how slices are put together when windows close, and why so",
+    "bytes per live key": "memory of each key that has open windows",
+    "state": "what bounds all that is kept",
+    "results": "when rows come out",
+    "early results": "what triggers add to the results",
+    "weeks": "the day on which weeks begin",
+    "partners": "which rows of the two sides are joined",
+    "left rows kept": "how long a row waits for partners",
+    "right rows kept": "how long a row waits for partners",
+    "bytes a row kept": "memory of each waiting row",
+    "late rows": "which rows come too late and are given back",
+    "output watermark": "how far the results have come",
+    "ranges": "which events each label sees",
+    "labels kept": "how long a label waits for its events",
+    "events kept": "how long an event can be seen by labels",
+    "bytes an event kept": "memory of each event",
+    "work": "what a push costs",
+}
+
 
 @dataclass(frozen=True)
 class Explanation:
@@ -49,7 +77,8 @@ class Explanation:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return html.table(html.code(self.title), [(name, html.text(text)) for name, text in self.facts])
+        rows = [(name, html.text(_WHAT.get(name, "")), html.text(text)) for name, text in self.facts]
+        return html.table(html.code(self.title), rows)
 
 
 @says_arguments

@@ -33,4 +33,4 @@ def _summary(value: object, known: Mapping[str, object]) -> str:
     """The first sentence of the constructor's documentation."""
     name = repr(value).removeprefix("sl.").partition("(")[0]
     lines = (getattr(known.get(name), "__doc__", None) or "").strip().splitlines()
-    return lines[0].replace("``", "").partition(": ")[0] if lines else ""
+    return lines[0].replace("``", "").partition(": ")[0].rstrip(".") if lines else ""

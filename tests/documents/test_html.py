@@ -63,6 +63,34 @@ def test_an_operator_and_its_output_say_how_far_they_are():
     assert "(ended)" in op._repr_html_()
 
 
+class Own(sl.ContextAwareWindow):
+    def start(self):
+        return 0
+
+    def see(self, context, time):
+        return context, self.opens()
+
+
+EXPLAINED = {
+    "windows": SPEC,
+    "triggers": sl.Spec("t", {"w": sl.tumbling("1h")}, {"n": sl.count()}, emit="updates", trigger=sl.every("10m")),
+    "changelogs": sl.Spec("t", {"w": sl.tumbling("1w")}, {"n": sl.count()}, op="op"),
+    "your own": sl.Spec("t", {"w": Own()}, {"n": sl.count()}),
+    "joins": sl.JoinSpec("k", "t", (5, 5)),
+    "features": sl.FeatureSpec("k", "t", {"5": 5}, {"n": sl.count()}),
+}
+
+
+@pytest.mark.parametrize("name", EXPLAINED)
+def test_an_explanation_says_what_its_facts_are(name):
+    found = sl.explain(EXPLAINED[name])
+    rows = found._repr_html_().split("<tr>")[1:]
+    assert len(rows) == len(found.facts)
+    for row, (fact, text) in zip(rows, found.facts, strict=True):
+        shown, what, *said = Cells(f"<tr>{row.partition('</table>')[0]}").texts
+        assert shown == fact and len(what) > 10 and "".join(said) == text.replace("\n", "")
+
+
 def test_an_explanation_is_a_table():
     texts = Cells(sl.explain(SPEC)._repr_html_()).texts
     assert repr(SPEC) in texts and "state" in texts
