@@ -6,6 +6,7 @@ import html
 import importlib
 import itertools
 import re
+import time
 from collections import Counter
 from datetime import datetime
 from types import SimpleNamespace
@@ -214,6 +215,26 @@ def test_a_query_is_shown_by_batch():
     assert re.findall(r">([^<>\s]+)</text>", named) == ["0", "1", "2"]
     with pytest.raises(ValueError, match="the query has no progress under the name 'other' yet"):
         sl.plot.query(SimpleNamespace(recentProgress=[of_batch(0)]), name="other")
+
+
+def test_a_query_is_redrawn_until_it_ends(monkeypatch):
+    shown, naps = [], []
+    ends = iter([True, True, False])
+
+    query = type("Query", (), {"recentProgress": [of_batch(0)], "isActive": property(lambda self: next(ends))})
+
+    def nap(seconds):
+        naps.append(seconds)
+        query.recentProgress.append(of_batch(len(naps)))
+
+    def display(chart, display_id):
+        shown.append(chart)
+        return SimpleNamespace(update=shown.append)
+
+    monkeypatch.setattr(time, "sleep", nap)
+    monkeypatch.setattr(importlib.import_module("IPython.display"), "display", display)
+    last = sl.plot.query(query(), live=5)
+    assert [chart.data.num_rows for chart in shown] == [1, 2, 3] and naps == [5, 5] and last is shown[-1]
 
 
 def test_charts_compose():
