@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import time
 from datetime import datetime
 from pathlib import Path
+from tempfile import mkdtemp
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import vl_convert
 
 import slicing as sl
@@ -44,8 +48,33 @@ def lateness() -> object:
     return sl.plot.lateness(stream(), "ts")
 
 
+def results() -> object:
+    windows = {"1 min": sl.tumbling("1m"), "10 min": sl.sliding("10m", every="1m", full=True)}
+    return sl.plot.results(sl.aggregate(stream(), sl.Spec("ts", windows, {"mean": sl.mean("value")})), y="mean")
+
+
+def query() -> object:
+    """Of a query on Spark that was stopped for ten minutes: twenty files wait, each with half a minute of rows."""
+    from spark_udfs import window_aggregate
+    from spark_udfs.local import session
+
+    spec = sl.Spec("ts", {"ten": sl.tumbling("10s")}, {"n": sl.count()}, by="user", watermark=sl.bounded("10s"))
+    base, rng, began = Path(mkdtemp()), np.random.default_rng(4), time.time() - 600
+    for number in range(20):
+        count = int(rng.integers(200, 300))
+        at = began + number * 30 + rng.uniform(0, 30, count) - rng.exponential(3, count)
+        ts = pa.array((at * 1e6).astype(np.int64)).cast(pa.timestamp("us", "UTC"))
+        pq.write_table(pa.table({"ts": ts, "user": rng.integers(0, 200, count)}), base / f"{number:02}.parquet")
+        os.utime(base / f"{number:02}.parquet", (number, number))
+    rows = session().readStream.schema("ts timestamp, user long").option("maxFilesPerTrigger", 1).parquet(str(base))
+    written = window_aggregate(rows, spec, state=str(base / "state"), partitions=2).writeStream.format("noop")
+    running = written.option("checkpointLocation", str(base / "checkpoint")).trigger(availableNow=True).start()
+    running.awaitTermination()
+    return sl.plot.query(running)
+
+
 def draw() -> None:
-    for make in (slices, progress, lateness):
+    for make in (slices, progress, lateness, results, query):
         svg = vl_convert.vegalite_to_svg(make().to_dict())  # type: ignore[attr-defined]
         svg = svg.replace("<svg ", '<svg style="background:#fff" ', 1)
         (DOCS / f"{make.__name__}.svg").write_text(svg + "\n", encoding="utf-8")
