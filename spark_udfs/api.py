@@ -61,7 +61,8 @@ def window_aggregate(
         Of the folder under ``state`` and of the metrics. Several queries may share ``state`` under their own names, and
         two in one query need them.
     late_path : str, optional
-        A folder for Parquet files with the rows late for all their windows, once each; there from the first one on.
+        A folder for Parquet files with the rows late for all their windows, once each. Each worker tries at
+        its first batch whether it can write there.
     keep_versions : int
         How many batches back a query can be returned to.
     progress : str

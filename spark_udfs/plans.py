@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pyarrow as pa
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
@@ -138,7 +139,15 @@ def observed(rows: DataFrame, job: Query) -> DataFrame:
         counts = [(a[count] + b[count]).alias(count) for count in job.counted]
         return sf.struct(*counts, *(sf.greatest(a[figure], b[figure]).alias(figure) for figure in most))
 
-    seen = rows.observe(job.name, sf.aggregate(sf.collect_list(STATS), sf.struct(*none), together).alias("stats"))
+    try:
+        seen = rows.observe(job.name, sf.aggregate(sf.collect_list(STATS), sf.struct(*none), together).alias("stats"))
+    except AnalysisException as refusal:
+        if refusal.getCondition() != "DUPLICATED_METRICS_NAME":
+            raise
+        raise ValueError(
+            f"name={job.name!r} is that of another query of windows, joins or features that this one reads; each needs "
+            "a name= of its own, for its state and its metrics"
+        ) from None
     error = sf.col(STATS)["error"]
     refused = sf.when(error.isNotNull(), sf.raise_error(error).cast("boolean"))
     return seen.where(refused.otherwise(sf.col(STATS).isNull())).drop(STATS)

@@ -46,11 +46,12 @@ def judged_by(files: Files, step: Step) -> Reached:
     """The watermark of the batch before, in ticks; of a join those of both sides.
 
     Every partition's state knows the progress of the whole stream, so any of them may be asked; the readers of a batch
-    ask different ones. It is in the name of the version.
+    ask different ones, and others in the next batch: one that an action of the sink has left out is found by and by.
+    It is in the name of the version.
     """
     if step.batch == 0:
         return None
-    return files.place(step.query, step.partition % files.partitions).newest(step.batch - 1).watermark
+    return files.place(step.query, (step.partition + step.batch) % files.partitions).newest(step.batch - 1).watermark
 
 
 class _Started(StreamingQueryListener):

@@ -8,9 +8,12 @@ from __future__ import annotations
 import gc
 import hashlib
 import io
+import os
 import time
 import traceback
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple, Protocol
@@ -333,6 +336,8 @@ def merge(job: Query, batches: Iterable[pa.RecordBatch], step: Step | None = Non
 def entered(job: Query, storage: Storage, blobs: list[bytes], step: Step) -> pa.Table:
     """One batch of one place: its results, with the accounting as a last row."""
     begun = time.perf_counter()
+    if job.late_path is not None:
+        check_late(job.late_path, os.getpid())
     before, operator, held = storage.taken(job)
     restored = time.perf_counter()
     out = job.answered(engine(job.spec).admit(operator, blobs, job.prompt), operator)
@@ -359,6 +364,19 @@ def check_bytes(job: Query, stats: Mapping[str, Any], partition: int) -> None:
             "state is as it was before the batch. Start the query with more partitions (rescale), a larger max_bytes, "
             "or smaller batches (maxFilesPerTrigger)"
         )
+
+
+@lru_cache(16)
+def check_late(path: str, process: int) -> None:
+    """Stop a query that cannot write late rows before there are any; each worker tries it once."""
+    try:
+        system, root = filesystem(path)
+        tried = f"{root}/.{uuid.uuid4().hex}"
+        publish(system, tried, b"")
+    except OSError as error:
+        raise StateError(f"late_path={path!r}: this executor cannot write there: {error}") from error
+    with suppress(OSError):  # it may write, and not remove
+        system.delete_file(tried)
 
 
 def _placed(job: Query, step: Step, places: set[int]) -> Step:
@@ -394,12 +412,13 @@ class InFiles:
 
     def taken(self, job: Query) -> Taken:
         place, batch = self.place, self.step.batch
-        ended = place.drained()
-        if ended is not None and batch > ended:
+        ended = place.drained(batch - 1)
+        if ended is not None:
             raise StateError(
                 f"the query was drained after batch {ended}, which ended its stream; start anew with another "
                 "checkpoint and another state= or name="
             )
+        place.forget_drained(batch)
         if batch == 0:
             place.files.begin(self.step.partition)
             return None, job.fresh(), False

@@ -223,10 +223,22 @@ class Place:
         """The batches there is state of, in order."""
         return sorted({version.batch for version in self._versions})
 
-    def drained(self) -> int | None:
-        """The batch after which the query was drained."""
+    def drained(self, upto: int) -> int | None:
+        """The batch after which the query was drained, of those up to ``upto``."""
+        return next((batch for batch in self._drained if batch <= upto), None)
+
+    @cached_property
+    def _drained(self) -> dict[int, str]:
+        """The marks of batches after which the query was drained, in order."""
         marks = filter(None, (_DRAINED.fullmatch(file.base_name) for file in self._names))
-        return max((int(mark[1]) for mark in marks), default=None)
+        return {int(mark[1]): mark[0] for mark in sorted(marks, key=lambda mark: int(mark[1]))}
+
+    def forget_drained(self, batch: int) -> None:
+        """The query was taken back, and goes on with this batch: it was not drained after later ones."""
+        for ended, name in self._drained.items():
+            if ended > batch:
+                with suppress(FileNotFoundError):  # another attempt was faster
+                    self.system.delete_file(f"{self.folder}/{name}")
 
     def mark_drained(self, batch: int) -> None:
         publish(self.system, f"{self.folder}/{batch:012}.drained", b"the query has ended\n")

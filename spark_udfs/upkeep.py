@@ -96,7 +96,8 @@ def drain(
 
     Of ``window_aggregate`` these are the open windows, of ``window_join`` rows that are still without a partner.
     A batch that Spark has not completed is refused: run the query once more, with ``trigger(availableNow=True)``.
-    Draining again gives the same rows; the query refuses to go on after it. Write them beside the stream's own output:
+    Draining again gives the same rows; the query refuses to go on after it, unless it is taken back to before its last
+    batch, which undoes the end. Write the rows beside the stream's own output:
     of a folder that a file sink wrote, Spark reads only what that sink has listed.
 
     Parameters
@@ -342,7 +343,7 @@ class Change:
 
     def newest(self, place: int) -> int | None:
         """The latest time of the rows that a place has seen."""
-        newest: int | None = _going_on(self.old.place(self.stand.query, place)).header(self.stand.done)["newest"]
+        newest: int | None = _going_on(self.old, self.stand, place).header(self.stand.done)["newest"]
         return newest
 
     def whole_from(self, place: int, newest: int | None) -> tuple[dict[str, int], dict[str, int]]:
@@ -367,7 +368,7 @@ def pieces(spec: Asked, old: Files, stand: Stand, to: int, numbers: Batches) -> 
     for batch in numbers:
         for part in batch.column(0).to_pylist():
             try:
-                place = _going_on(old.place(stand.query, part))
+                place = _going_on(old, stand, part)
                 header, operator, _ = place.restore(spec, stand.done)
                 if "spread" in header:
                     raise StateError(
@@ -393,11 +394,12 @@ def gathered(spec: Asked, new: Files, stand: Stand, batches: Batches) -> Iterato
         yield _row(_ANSWERS, place, errors[0] if errors else pickle.dumps(None))
 
 
-def _going_on(place: Place) -> Place:
-    if place.drained() is not None:
-        raise StateError(
-            f"{place.files.root}/{place.files.name} was drained after batch {place.drained()}, which ended its stream"
-        )
+def _going_on(files: Files, stand: Stand, number: int) -> Place:
+    """A place of a query that goes on."""
+    place = files.place(stand.query, number)
+    ended = place.drained(stand.done)
+    if ended is not None:
+        raise StateError(f"{files.root}/{files.name} was drained after batch {ended}, which ended its stream")
     return place
 
 

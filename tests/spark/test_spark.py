@@ -697,6 +697,45 @@ def test_what_stops_a_query_is_the_first_line_that_is_seen(spark: SparkSession, 
     assert "time column 'ts' is null in row 0 of the batch; fill or drop nulls" in str(raised.value).splitlines()[0]
 
 
+def test_a_sink_of_only_limit_stops_the_query_in_the_next_batch(spark: SparkSession, tmp_path: Path) -> None:
+    """It runs the first places alone, whose states are there: the reader looks at others."""
+    folder = write(tmp_path / "in", list(map(readings, range(3))))
+    windows = window_aggregate(stream(spark, folder), SPEC, str(tmp_path / "state"), 2)
+    writer = windows.writeStream.foreachBatch(lambda frame, batch: frame.limit(1).collect())
+    query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
+    with pytest.raises(
+        Exception, match=r"state of partition 1 after batch 0 is missing .* did not run every partition"
+    ):
+        query.awaitTermination()
+
+
+def test_queries_of_one_name_in_one_query_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    windows = window_aggregate(stream(spark, write(tmp_path / "in", [readings(0)])), SPEC, str(tmp_path / "state"), 2)
+    later = sl.Spec("window_start", {"more": sl.tumbling("1m")}, {"n": sl.count()}, watermark=sl.bounded("30s"))
+    with pytest.raises(ValueError, match=r"name='windows' is that of another query .* each needs a name= of its own"):
+        window_aggregate(windows, later, str(tmp_path / "state"), 1)
+    window_aggregate(windows, later, str(tmp_path / "state"), 1, name="later")
+
+
+def test_a_drained_query_that_is_taken_back_goes_on(spark: SparkSession, tmp_path: Path) -> None:
+    state, at, tables = str(tmp_path / "state"), tmp_path / "checkpoint", list(map(readings, range(4)))
+    folder = write(tmp_path / "in", tables[:3])
+    run(window_aggregate(stream(spark, folder), SPEC, state, 2), tmp_path)
+    drain(spark, SPEC, state, checkpoint=str(at)).collect()
+    write(tmp_path / "in", tables[3:], 3)
+    with pytest.raises(Exception, match="was drained after batch 2, which ended its stream"):
+        run(window_aggregate(stream(spark, folder), SPEC, state, 2), tmp_path)
+    for log in ("commits", "offsets", "sources/0"):
+        back(at / log, 0)
+    again: list[dict] = []
+    windows = window_aggregate(stream(spark, folder), SPEC, state, 2)
+    writer = windows.writeStream.foreachBatch(lambda frame, batch: again.extend(plain_rows(frame)))
+    writer.option("checkpointLocation", str(at)).trigger(availableNow=True).start().awaitTermination()
+    closed, left = pushed(SPEC, tables)
+    assert sorted([*pushed(SPEC, tables[:1])[0], *again], key=repr) == closed
+    assert plain_rows(drain(spark, SPEC, state, checkpoint=str(at))) == left
+
+
 STORY = """
 explain window_aggregate window_join window_features BatchLog FileRows read_files peek StateError change rescale drain
 """

@@ -1037,6 +1037,53 @@ def test_a_drained_query_does_not_go_on(written: Job) -> None:
     refused(written, 3, "was drained after batch 2, which ended its stream")
 
 
+def test_a_query_that_is_taken_back_to_before_its_end_goes_on(tmp_path: Path, undisturbed: list[dict]) -> None:
+    query = job(tmp_path)
+    before = [row for batch in range(3) for row in windows(run(query, batch, rows(batch)))]
+    for batch in range(3, 6):
+        run(query, batch, rows(batch + 10))
+    assert drained(query, 5)
+    refused(query, 6, "was drained after batch 5, which ended its stream")
+    with pytest.raises(StateError, match="was drained after batch 5"):
+        rescale(str(tmp_path), SPEC, 3, 2)
+    back = upkeep.Stand("q", 2, 2)
+    assert query.files is not None
+    assert [upkeep._going_on(query.files, back, place).batches()[-1] for place in range(3)] == [5] * 3
+    again = [row for batch in range(3, 6) for row in windows(run(query, batch, rows(batch)))]
+    assert sorted(before + again + drained(query, 5), key=repr) == undisturbed
+    run(query, 5, rows(5))  # its commit was lost: no way back
+    refused(query, 6, "was drained after batch 5, which ended its stream")
+    assert [len(place(query, p)._drained) for p in range(3)] == [1] * 3
+    run(query, 3, rows(3))
+    drained(query, 3)
+    drained(query, 5)
+    refused(query, 4, "was drained after batch 3, which ended its stream")
+
+
+def test_a_place_for_late_rows_that_cannot_be_written_is_told_before_there_are_any(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    late = str(tmp_path / "file" / "late")
+    early = conformed(rows(0).slice(0, 1), SCHEMA)
+    with pytest.raises(StateError, match=r"late_path=.*/file/late.: this executor cannot write there: "):
+        run(job(tmp_path / "state", late_path=late), 0, early)
+    assert not place(job(tmp_path / "state")).batches()
+    run(job(tmp_path / "other", late_path=str(tmp_path / "late")), 0, early)
+    assert list((tmp_path / "late").iterdir()) == []
+
+
+@pytest.mark.parametrize("ran", [1, 3])
+def test_a_place_that_an_action_has_left_out_is_found_by_and_by(tmp_path: Path, ran: int) -> None:
+    """As of ``limit`` in a sink that does nothing else, which runs the first places alone; there is one reader."""
+    query = job(tmp_path, 4)
+    for batch in range(ran):
+        for sent in stages.collect(query, iter([rows(batch)]), Step("q", batch, 0)):
+            for p in range(ran):
+                list(stages.merge(query, [of_place(sent, p)], Step("q", batch, p)))
+    sentence = f"partition {ran} after batch {ran - 1} is missing .* did not run every partition"
+    with pytest.raises(StateError, match=sentence):
+        list(stages.collect(query, iter([rows(ran)]), Step("q", ran, 0)))
+
+
 def test_another_format_is_refused(written: Job, tmp_path: Path) -> None:
     path = version(written, 2)
     data = bytearray(path.read_bytes())
