@@ -342,10 +342,10 @@ def test_errors_of_a_generator_are_its_own():
 # --- what is read -----------------------------------------------------------------------------------------------------
 
 
-def columns_pushed(monkeypatch, data, between=None):
+def columns_pushed(monkeypatch, data, between=None, spec=SPEC):
     seen, push = [], sl.Operator.push
     monkeypatch.setattr(sl.Operator, "push", lambda op, batch: seen.append(batch) or push(op, batch))
-    sl.aggregate(data, SPEC, between=between)
+    sl.aggregate(data, spec, between=between)
     return seen
 
 
@@ -366,6 +366,12 @@ def columns_pushed(monkeypatch, data, between=None):
 def test_only_the_columns_of_the_spec_are_read(data, tmp_path, monkeypatch):
     pushed = columns_pushed(monkeypatch, data(tmp_path))
     assert {frozenset(batch.schema.names) for batch in pushed} == {frozenset("tkv")}
+
+
+def test_only_the_columns_of_expressions_are_read(tmp_path, monkeypatch):
+    aggs = {"any": sl.any(sl.col("v") < 0), "some": sl.count().where(sl.col("v") > 0)}
+    pushed = columns_pushed(monkeypatch, parquet(tmp_path), spec=sl.Spec("t", {"w": sl.whole()}, aggs))
+    assert {frozenset(batch.schema.names) for batch in pushed} == {frozenset("tv")}
 
 
 def test_row_groups_outside_are_not_read(tmp_path, monkeypatch):
