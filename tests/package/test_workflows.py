@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from importlib.metadata import metadata
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,16 @@ def test_every_supported_python_is_tested() -> None:
     told = [line.rpartition(" ")[2] for line in project["classifiers"] if re.search(r":: 3\.\d+$", line)]
     assert project["requires-python"] == f">={tested[0]}"
     assert set(told) <= set(tested)
+
+
+def test_the_newest_python_that_all_dependencies_support_is_tested() -> None:
+    """As the packages themselves say: numba is ahead of PySpark at times."""
+    pytest.importorskip("pyspark")
+    newest = []
+    for name in ("numba", "numpy", "pyarrow", "pyspark"):
+        told = metadata(name).get_all("Classifier") or []
+        newest.append(max(int(minor) for line in told for minor in re.findall(r"Python :: 3\.(\d+)$", line)))
+    assert max(map(int, re.findall(r'"3\.(\d+)"', re.search(r"python: \[.*\]", WORKFLOWS["test"])[0]))) >= min(newest)
 
 
 def test_a_release_is_published_by_its_tag_alone() -> None:
