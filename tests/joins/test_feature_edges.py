@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 import slicing as sl
+from slicing.columns.sources import one_batch
 from slicing.query.policy import DEFAULT, Policy
 
 N = {"n": sl.count()}
@@ -484,6 +485,25 @@ def test_results_that_do_not_fit() -> None:
         sl.features(*data, spec(aggs=aggs))
     assert sl.features(*data, spec(aggs=aggs, on_overflow="null"))["v_r"].to_pylist() == [None]
     assert sl.features(*data, spec(aggs=aggs, on_overflow="wrap"))["v_r"].to_pylist() == [-(1 << 63)]
+
+
+@pytest.mark.parametrize("aggs", [{"v": sl.sum("v")}, {"v": sl.sum("v"), "mid": sl.median("v")}], ids=["sum", "both"])
+@pytest.mark.parametrize("ranges", [{"r": 10}, {"r": 10, "s": 20}, {"r": 10, "old": (90, 60)}], ids=str)
+@pytest.mark.parametrize("parts", [0, 1, 3])
+def test_the_label_whose_result_does_not_fit_is_named(aggs: dict, ranges: dict, parts: int) -> None:
+    """Of several in no order, some without events, on two threads, of tables and of events in one or more runs."""
+    asked = labels(500, 100, 200, 50, 300, 400, k=["b", "a", "b", "a", "a", "a"])
+    big = 1 << 62
+    found = events(99, 199, 298, 299, 399, 499, k=["a", "b", "a", "a", "a", "b"], v=[1, 1, big, big, 1, 1])
+    op = sl.FeatureOperator(
+        spec(aggs=aggs, ranges=ranges, watermark=sl.manual()), threads=2, policy=Policy(thread_labels=2)
+    )
+    for part in range(parts):
+        op.push_events(found.slice(part * 6 // parts, 6 // parts))
+    if parts:
+        op.push_labels(asked)
+    with pytest.raises(OverflowError, match=r"'v_r'\) does not fit int64 for the label at 300; use on_overflow="):
+        op.flush() if parts else op.whole(one_batch(asked), one_batch(found))
 
 
 # --- other ways to the same answers -----------------------------------------------------------------------------------

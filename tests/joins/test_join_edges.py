@@ -618,6 +618,21 @@ def test_inner_joins_let_go_what_an_unknown_side_cannot_meet() -> None:
     assert op.push_left(left(1, 100)).stats.held == 1
 
 
+@pytest.mark.parametrize("how", ["semi", "anti"])
+def test_a_watermark_at_the_end_of_64_bits_lets_go_what_others_have_left_beside(how: str) -> None:
+    """One left row has gone with its partner, and its run is not swept yet."""
+    schemas = (left().schema, right().schema)
+    op = sl.JoinOperator(sl.JoinSpec([], "t", (7, -5), how, watermark=sl.manual(), schemas=schemas))
+    outs = [op.push_left(left(*range(BIG - 39, BIG + 1))), op.push_right(right(BIG - 20)), op.advance(right=BIG)]
+    met = [row["t"] for out in outs[:2] for row in rows_of(out)]
+    alone = [row["t"] for row in rows_of(outs[2])]
+    partners = [BIG - 15, BIG - 14, BIG - 13]
+    assert outs[2].stats.held == 1  # the right row
+    assert (met, alone) == (
+        (partners, []) if how == "semi" else ([], [*range(BIG - 39, BIG - 15), *range(BIG - 12, BIG + 1)])
+    )
+
+
 # --- as-of ------------------------------------------------------------------------------------------------------------
 
 

@@ -231,6 +231,28 @@ def test_stats_count_the_cells_of_the_block() -> None:
     assert op.advance(10**6).stats["cells"] == 0
 
 
+@pytest.mark.parametrize("column", ["i", "x"])
+def test_stats_count_the_slices_that_have_rows_whichever_of_the_open_ones_these_come_into(column: str) -> None:
+    """Some pushes leave a slice out that lies between theirs, or have rows at its edges alone."""
+    rng, hot = np.random.default_rng(5), 0
+    spec = query(aggs={"n": sl.count(), "total": sl.sum(column)}, watermark=sl.manual())
+    op, plain = sl.Operator(spec), sl.Operator(spec, policy=Policy(head_rows=0))
+    for at in range(400):
+        slots = at // 20 * 2 + rng.choice(4, rng.integers(1, 3), replace=False)
+        time = 100 * rng.choice(slots, 40) + rng.choice([0, 50, 99], 40)
+        rows = pa.table(
+            {"t": time, "k": rng.integers(0, 40, 40), "i": rng.integers(0, 9, 40), "x": rng.normal(size=40)}
+        )
+        out, other = op.push(rows), plain.push(rows)
+        assert out.stats.slices == other.stats.slices, at
+        hot += op._now.store.head is not None
+        if at % 20 == 19:
+            out, other = op.advance(100 * (at // 20 * 2 + 2)), plain.advance(100 * (at // 20 * 2 + 2))
+            assert out.stats.slices == other.stats.slices
+            assert out.windows.select(["window_end", "k", "n"]) == other.windows.select(["window_end", "k", "n"])
+    assert hot > 200
+
+
 def test_slots_that_few_keys_have_rows_in_do_without() -> None:
     op = sl.Operator(query(aggs={"n": sl.count(), "total": sl.sum("x")}, watermark=sl.manual()))
     for slot in range(50):
