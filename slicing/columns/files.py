@@ -77,8 +77,8 @@ def _check_alike(files: Sequence[ds.FileFragment], format: str, columns: Sequenc
         if 0 < len(lacking) < len(own):
             has = next(path for path in own if path not in lacking)
             raise ValueError(
-                f"column {column!r} is missing in {lacking[0]}, and there in {has}; to have it null where it is "
-                "missing, give a dataset of all columns: pyarrow.dataset.dataset(files, format=..., schema=...)"
+                f"column {column!r} is missing in {lacking[0]}, which {has} has; to read it as null there, give a "
+                "dataset whose schema has it: pyarrow.dataset.dataset(files, format=..., schema=...)"
             )
 
 

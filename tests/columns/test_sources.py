@@ -283,7 +283,7 @@ def test_a_column_that_one_of_the_files_lacks_is_refused(ending, tmp_path):
     whole, part = tmp_path / f"a{ending}", tmp_path / f"b{ending}"
     WRITERS[ending](PARTS[0], whole)
     WRITERS[ending](PARTS[1].drop_columns("v"), part)
-    refused = rf"column 'v' is missing in .*b{ending}, and there in .*a{ending}; .*dataset\(files, .*schema="
+    refused = rf"column 'v' is missing in .*b{ending}, which .*a{ending} has; .*dataset\(files, .*schema="
     for data in ([whole, part], [part, whole], tmp_path, f"{tmp_path}/*"):
         with pytest.raises(ValueError, match=refused):
             sl.aggregate(data, SPEC)
@@ -313,7 +313,7 @@ def test_columns_of_folders_and_of_text_are_found_in_each_file(tmp_path):
     found = sl.aggregate(tmp_path, spec)
     assert (found["year"].to_pylist(), found["n"].to_pylist()) == ([2020, 2021], [2, 3])
     (tmp_path / "year=2021" / "b.csv").write_text("t,other\n1,2\n")
-    with pytest.raises(ValueError, match=r"column 'a\\nb' is missing in .*year=2021/b\.csv, and there in .*year=2020"):
+    with pytest.raises(ValueError, match=r"column 'a\\nb' is missing in .*year=2021/b\.csv, which .*year=2020"):
         sl.aggregate(f"{tmp_path}/*/*", spec)
 
 
