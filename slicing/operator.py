@@ -333,6 +333,11 @@ class Operator(TakesTurns):
         if waiting and self._now is not None and self._now.store.head is not None:
             self._now.store.head.torn = False
 
+    @property
+    def _knows_columns(self) -> bool:
+        """Whether results have the types of their columns."""
+        return self._now is not None
+
     def _unmoved(self) -> Output:
         """The output of a call that tells nothing new."""
         return self._nothing() if self._now is None else self._advance(BEGIN)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -24,6 +25,7 @@ from slicing.system.turns import TakesTurns, in_turn
 
 Link = Operator | JoinOperator | FeatureOperator | Distinct
 Given = Output | JoinOutput | FeatureOutput | DistinctOutput
+Then = Callable[[Link, Given, bool], list[Given]]
 TWO_SIDED = (JoinOperator, FeatureOperator)  # they take two streams
 SIDES = ("push_left", "push_right", "push_labels", "push_events")
 
@@ -101,15 +103,16 @@ class Chain(TakesTurns):
         kinds = {Spec: Operator, JoinSpec: JoinOperator, FeatureSpec: FeatureOperator, DistinctSpec: Distinct}
         return chain(*(kinds[type(spec)].restore(spec, part) for spec, part in zip(specs, parts, strict=True)))  # type: ignore[attr-defined]
 
-    def _passed(self, first: Callable[[], Given], then: Callable[[Link, Given], list[Given]] | None = None) -> Given:
+    def _passed(self, first: Callable[[], Given], then: Then | None = None) -> Given:
         """What comes out behind; where an operator refuses, those before it did not take anything either."""
         changed, begin = [], self._links[0]
         try:
             changed.append(begin._held(one_call=True) if isinstance(begin, Operator) else begin._held())
             given = first()
-            for link in self._links[1:]:
+            for before, link in pairwise(self._links):
                 changed.append(link._held())
-                given = _together((then or _told)(link, given))
+                tells_types = before._knows_columns and not link._knows_columns
+                given = _together((then or _told)(link, given, tells_types))
         except BaseException:
             for put_back in changed:
                 put_back()
@@ -199,21 +202,25 @@ def _check_emit(spec: Spec, following: Link, place: int) -> None:
         )
 
 
-def _told(link: Link, given: Given) -> list[Given]:
-    """What an operator makes of the results of the one before, and of how far they reach along its time column."""
+def _told(link: Link, given: Given, tells_types: bool) -> list[Given]:
+    """What an operator makes of the results of the one before, and of how far they reach along its time column.
+
+    ``tells_types``: they are the first of which the columns are known, so that they are pushed even without rows. What
+    the operator refuses it refuses now, and not with the first window.
+    """
     assert not isinstance(link, TWO_SIDED)
     rows = _rows(given)
     reached = given.progress.get(str(link.spec.time)) if isinstance(given, Output) else given.watermark
-    outs: list[Given] = [link.push(rows)] if rows.num_rows else []
+    outs: list[Given] = [link.push(rows)] if rows.num_rows or tells_types else []
     if reached is not None or not outs:
         outs.append(link.advance(reached) if reached is not None else link._unmoved())
     return outs
 
 
-def _flushed(link: Link, given: Given) -> list[Given]:
+def _flushed(link: Link, given: Given, tells_types: bool) -> list[Given]:
     """What an operator makes of the last results of the one before."""
     rows = _rows(given)
-    outs: list[Given] = [link.push(rows)] if rows.num_rows else []  # type: ignore[call-arg]
+    outs: list[Given] = [link.push(rows)] if rows.num_rows or tells_types else []  # type: ignore[call-arg]
     return [*outs, link.flush()]
 
 

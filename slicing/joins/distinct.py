@@ -218,6 +218,11 @@ class Distinct(TakesTurns):
 
         return put_back
 
+    @property
+    def _knows_columns(self) -> bool:
+        """Whether results have the types of their columns."""
+        return self._columns is not None
+
     def _unmoved(self) -> DistinctOutput:
         """The output of a call that tells nothing new."""
         return self._output(self._operator._unmoved())

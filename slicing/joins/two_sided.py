@@ -159,6 +159,11 @@ class TwoSided(TakesTurns, Generic[Out]):
         tasks[-1] = replace(tasks[-1], marks=state.judge())
         return self._worked(replace(state, tasks=tuple(tasks)), counts, late)
 
+    @property
+    def _knows_columns(self) -> bool:
+        """Whether results have the types of their columns: both sides' are known."""
+        return self._state is not None and all(self._state.plan.known)
+
     def _held(self) -> Callable[[], None]:
         """What puts everything back to how it is now: for a chain, of which a later operator may refuse."""
         state = self._state

@@ -264,8 +264,35 @@ def test_a_flush_that_an_operator_refuses_can_be_asked_for_again() -> None:
 def test_results_have_their_columns_before_there_are_any() -> None:
     op, names = of_windows(), ["window", "window_start", "window_end", "k", "s"]
     none = pa.table({"t": pa.array([], pa.int64()), "k": pa.array([], pa.string()), "v": pa.array([], pa.int64())})
-    for out in op.push(none), op.push(LEFT), op.push(none), op.flush():
-        assert out.windows.column_names == names
+    outs = [op.push(none), op.push(LEFT), op.push(none), op.flush()]
+    assert [out.windows.column_names for out in outs] == [names] * 4
+    assert pa.concat_tables(out.windows for out in outs).num_rows, "they have one schema"
+
+
+@pytest.mark.parametrize("keys", [pa.string(), pa.string_view(), pa.dictionary(pa.int8(), pa.large_string())])
+def test_results_have_their_types_before_the_first_one(keys: pa.DataType) -> None:
+    distinct = sl.Distinct(sl.DistinctSpec("k", "t", 10, watermark=sl.bounded(5)))
+    aggs = {"n": sl.count(), "k1": sl.first("k")}
+    minutes = sl.Spec("t", {"m": sl.tumbling(60)}, aggs, by="k", watermark=sl.manual())
+    aggs = {"n": sl.sum("n"), "k1": sl.last("k1")}
+    hours = sl.Spec("window_start", {"h": sl.tumbling(600)}, aggs, by="k", watermark=sl.manual())
+    op = sl.chain(distinct, sl.Operator(minutes), sl.Operator(hours))
+    outs = [op.advance(-5)]
+    for t in range(0, 2000, 50):
+        outs.append(op.push(pa.table({"t": [t], "k": pa.array(["a"]).cast(keys)})))
+    first = next(place for place, out in enumerate(outs) if out.windows.num_rows)
+    assert first > 5
+    assert {out.windows.schema for out in outs[1:]} == {op.flush().windows.schema}
+
+
+def test_a_query_that_does_not_fit_the_one_before_is_refused_with_the_first_rows() -> None:
+    minutes = sl.Spec("t", {"m": sl.tumbling(60)}, {"n": sl.count()})
+    wrong = sl.Spec("window_start", {"h": sl.tumbling(3600)}, {"n": sl.sum("m")}, watermark=sl.manual())
+    op = sl.chain(sl.Operator(minutes), sl.Operator(wrong))
+    before = op.snapshot()
+    with pytest.raises(ValueError, match="column 'm' is missing in the data; its columns are window, window_start"):
+        op.push(pa.table({"t": [1]}))
+    assert op.snapshot() == before
 
 
 def test_rows_that_an_operator_has_no_room_for_are_counted() -> None:
@@ -273,5 +300,5 @@ def test_rows_that_an_operator_has_no_room_for_are_counted() -> None:
     later = sl.Spec("window_start", {"w": sl.tumbling(1000)}, {"n": sl.count()}, by=["k"], watermark=sl.manual())
     op = sl.chain(counts, sl.Operator(later, max_bytes=200_000, on_full="late"))
     outs = [op.push(pa.table({"t": [t] * 5000, "k": [f"{t} {key}" for key in range(5000)]})) for t in range(3)]
-    assert [(out.stats.get("full"), out.late.num_rows) for out in outs] == [(None, 0), (5000, 5000), (5000, 5000)]
+    assert [(out.stats.get("full"), out.late.num_rows) for out in outs] == [(0, 0), (5000, 5000), (5000, 5000)]
     assert all(out.stats.rows == out.stats.windowed + out.stats.full for out in outs[1:])
