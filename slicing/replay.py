@@ -16,7 +16,7 @@ from slicing.columns.dictionaries import unified
 from slicing.columns.frames import check_returns, given_back
 from slicing.columns.keys import KeyTable
 from slicing.columns.sources import Wanted, batches
-from slicing.columns.values import taken
+from slicing.columns.values import plain, taken
 from slicing.operator import Operator
 from slicing.query.spec import Spec
 from slicing.system.arguments import at_least_one, says_arguments
@@ -164,7 +164,7 @@ def latest(results: object, spec: Spec, *, returns: str = "arrow") -> Any:
                 f"column {name!r} is missing in the results; their columns are {', '.join(table.column_names)}. "
                 "Results of this spec in its long layout are needed"
             )
-    batch = pa.RecordBatch.from_arrays([one_piece(column) for column in table.columns], schema=table.schema)
+    batch = pa.record_batch({name: plain(one_piece(table[name])) for name in table.column_names})
     came = pc.equal(batch.column("op"), "+") if spec.emit == "changes" else pc.equal(batch.column("revision"), 0)
     came = came.to_numpy(zero_copy_only=False)
     gone = ~came if spec.emit == "changes" else np.zeros_like(came)

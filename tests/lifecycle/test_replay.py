@@ -7,6 +7,7 @@ from collections import defaultdict
 from datetime import datetime
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -55,6 +56,15 @@ def test_what_corrections_leave_is_what_the_rows_say(emit: str, rows: int | None
     assert "op" not in found.column_names
     again = sl.latest(pa.concat_tables([out.windows for out in outputs if out.windows.num_rows]), asked)
     assert again.equals(found)
+
+
+@pytest.mark.parametrize("emit", ["updates", "changes"])
+def test_results_may_have_been_kept_as_frames_of_polars(emit: str) -> None:
+    """Whose texts are views, also those of ``op``."""
+    asked = spec(emit, sl.tumbling("10m"), on_overflow="wrap")
+    outputs = list(sl.replay(stream(1), asked, rows=50))
+    kept = sl.latest([pl.from_arrow(out.windows) for out in outputs if out.windows.num_rows], asked)
+    assert kept.to_pylist() == sl.latest(outputs, asked).to_pylist() != []
 
 
 @pytest.mark.parametrize("window", [sl.session("3m"), sl.sliding("20m", every="10m")], ids=str)
