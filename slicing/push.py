@@ -14,7 +14,6 @@ between: the head of the store prepares to take its rows in place, and does so w
 
 from __future__ import annotations
 
-import time as clock
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -41,7 +40,7 @@ from slicing.kept_rows.close import changed, closed, kept
 from slicing.lifecycle import early
 from slicing.lifecycle.state import State, forget
 from slicing.query.plan import Plan
-from slicing.query.processing_time import ProcessingTime
+from slicing.query.processing_time import ProcessingTime, microseconds
 from slicing.query.watermark import Seen
 from slicing.reducing.batch import Rows
 from slicing.reducing.reduce import reduce_rows, reduce_suspects
@@ -220,7 +219,7 @@ def _timed(state: State, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, dict[st
     plan, spec = state.plan, state.plan.spec
     batch, columns = plan.columns.of(batch)
     if isinstance(spec.time, ProcessingTime):
-        now = spec.time.clock() if spec.time.clock is not None else clock.time_ns() // 1000
+        now = microseconds(spec.time.clock)
         if state.progress.largest is not None:
             now = max(now, state.progress.largest)
         return batch, columns, np.full(batch.num_rows, now, np.int64), NOWHERE

@@ -6,7 +6,6 @@ store, the watermark passes cuts as it passes ends, and triggers of pushes fire 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -26,6 +25,7 @@ from slicing.closing.ways import Closing
 from slicing.columns.order import distinct, none
 from slicing.lifecycle.state import State
 from slicing.query.plan import Plan
+from slicing.query.processing_time import microseconds
 from slicing.query.triggers import EachPush, EveryProcessingTime, Trigger
 from slicing.reducing.batch import Rows
 from slicing.storage.apart import Apart, with_cells
@@ -321,7 +321,7 @@ def _passed(state: State, name: str, trigger: Trigger) -> bool:
     """Whether a clock says that it is time again; it starts when it is first asked."""
     if not isinstance(trigger, EveryProcessingTime):
         return False
-    now = time.time_ns() // 1000 if trigger.clock is None else trigger.clock()
+    now = microseconds(trigger.clock)
     since = state.fired_at.get(name)
     if since is not None and now - since < trigger.span.ns // 1000:
         return False

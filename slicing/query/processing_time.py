@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -36,3 +38,14 @@ def processing_time(clock: Callable[[], int] | None = None) -> ProcessingTime:
     if clock is not None and not callable(clock):
         raise TypeError(f"clock must be a function that gives microseconds since 1970; got {clock!r}")
     return ProcessingTime(clock)
+
+
+def microseconds(clock: Callable[[], int] | None) -> int:
+    """What a clock, or the system's, shows."""
+    now = time.time_ns() // 1000 if clock is None else clock()
+    try:
+        return operator.index(now)
+    except TypeError:
+        raise TypeError(
+            f"clock must give whole microseconds since 1970, such as time.time_ns() // 1000; it gave {now!r}"
+        ) from None

@@ -778,3 +778,14 @@ def test_a_flush_ends_a_stream_without_rows_too():
 def test_a_span_that_does_not_fit_names_its_window():
     with pytest.raises(ValueError, match=r"windows\['b'\]: size must be a whole number"):
         push(spec(windows={"a": sl.whole(), "b": sl.tumbling("1m")}))
+
+
+@pytest.mark.parametrize("shown", [1.5, None, "now"])
+def test_a_clock_that_gives_no_microseconds(shown: object) -> None:
+    rows, clock = pa.table({"t": [1]}), lambda: shown
+    stamped = sl.Spec(sl.processing_time(clock), {"w": sl.tumbling("1s")}, {"n": sl.count()})  # type: ignore[arg-type]
+    trigger = sl.every_processing_time("1s", clock=clock)  # type: ignore[arg-type]
+    early = sl.Spec("t", {"w": sl.tumbling(10)}, {"n": sl.count()}, emit="updates", trigger=trigger)
+    for spec in stamped, early:
+        with pytest.raises(TypeError, match=re.escape("such as time.time_ns() // 1000; it gave " + repr(shown))):
+            sl.Operator(spec).push(rows)
