@@ -292,7 +292,7 @@ BEAM = [
 RUN = {"pandas": PANDAS, "Polars": POLARS, "DuckDB": DUCKDB}
 SHOWN = {"Spark": SPARK, "Flink": FLINK, "Beam": BEAM}
 BY_HAND = {
-    "Flink": "Flink's calls, all but the savepoint, were run by hand with Flink 2.3.0 on its local cluster, in SQL or "
+    "Flink": "Flink's calls were run by hand with Flink 2.3.0 on its local cluster, in SQL or "
     "Java, and its windows, joins and functions gave what ours give from the rows below; tests run only ours.",
     "Beam": "Beam's calls, all but the calendar days, were run by hand with Beam 2.77.0 for Python on its direct "
     "runner, and its windows and functions gave what ours give from the rows below; tests run only ours.",
