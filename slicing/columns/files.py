@@ -8,6 +8,8 @@ import itertools
 import os
 import re
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from os import PathLike
 
 import pyarrow as pa
@@ -29,6 +31,7 @@ _KNOWN = (
     "Parquet (.parquet, .pq), CSV (.csv, .tsv, also .gz, .bz2, .zst), Arrow IPC and Feather (.arrow, .ipc, .feather)"
 )
 _MAGIC = re.compile(r"[*?\[]")
+AT_ONCE = 16  # files whose columns are looked up
 
 
 def dataset_of(paths: Sequence[Path], columns: Sequence[str]) -> ds.Dataset:
@@ -71,7 +74,10 @@ def _opened(files: list[str], format: str, system: fs.FileSystem, base: str | No
 
 def _check_alike(files: Sequence[ds.FileFragment], format: str, columns: Sequence[str]) -> None:
     """A dataset has the columns of its first file: others are left out, and those that a file lacks are null."""
-    own = {file.path: [*_names(file, format), *ds.get_partition_keys(file.partition_expression)] for file in files}
+    with ThreadPoolExecutor(min(len(files), AT_ONCE)) as pool:  # where files are far away, most of it is waiting
+        names = list(pool.map(partial(_names, format=format), files))
+    pairs = zip(files, names, strict=True)
+    own = {file.path: [*own, *ds.get_partition_keys(file.partition_expression)] for file, own in pairs}
     for column in columns or dict.fromkeys(itertools.chain.from_iterable(own.values())):
         lacking = [path for path, names in own.items() if column not in names]
         if 0 < len(lacking) < len(own):
