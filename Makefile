@@ -5,7 +5,6 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3 python;
 	&& echo "$$python" && break; done)
 PY := .venv/bin/python
 OLDEST := .venv-oldest/bin/python
-WORKERS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); echo $$((cores < 3 ? cores + 1 : 4)))
 CASES ?= 20000
 SUITES ?= $(filter-out tests/spark/% %/test_checked.py, $(shell grep -l SLICING_CASES tests/*/test_*.py))
 ASV := $(PY) -m asv --config asv_benchmarks/asv.conf.json
@@ -45,11 +44,10 @@ demo-here: .venv/.core
 	@$(PY) -m slicing demo
 
 # All three speak even if the first one fails; ruff and mypy beside the first tests, so that pytest has the last word. A
-# file of tests stays in one process; those with few tests, which take longest, do not come last. There is one process
-# more than processors: some wait for Spark, for a disk or for one another.
+# file of tests stays in one process; those with few tests, which take longest, do not come last.
 test: .venv/.test
 	@status=0; { $(PY) -m ruff check . || status=1; $(PY) -m mypy || status=1; exit $$status; } & checks=$$!; \
-	$(PY) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder || status=1; \
+	$(PY) -m pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder || status=1; \
 	wait $$checks || status=1; \
 	exit $$status
 
