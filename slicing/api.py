@@ -341,8 +341,19 @@ def rollup(
         column = found[name].combine_chunks()
         if isinstance(agg, Aggregate) and agg.function == "collect":
             column = _joined(column)
-        found = found.set_column(found.column_names.index(name), name, column.cast(table[name].type))
+        found = found.set_column(found.column_names.index(name), name, _as_parts(name, column, table[name].type))
     return found
+
+
+def _as_parts(name: str, column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """A column of results in the type of the parts', which those of pandas may have made as narrow as their values."""
+    try:
+        return column.cast(kind)
+    except pa.ArrowInvalid as error:
+        raise ValueError(
+            f"a larger window's {name!r} does not fit into {kind}, the type that column {name!r} of the parts has: "
+            f"cast it to a wider type, such as {column.type} ({error})"
+        ) from None
 
 
 def _parts_of(table: pa.Table, name: str) -> pa.Table:

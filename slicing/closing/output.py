@@ -74,7 +74,7 @@ class Output:
 
     def _repr_html_(self) -> str:
         stats = self.stats
-        parts = [f"{stats.rows:,} rows came", f"{self.windows.num_rows:,} windows closed", f"{stats.late:,} rows late"]
+        parts = [f"{stats.rows:,} rows came", f"{self.windows.num_rows:,} rows of windows", f"{stats.late:,} rows late"]
         watermark = "nothing is known of time yet" if self.watermark is None else f"watermark {self.watermark}"
         held = f"held now: {stats.slices:,} slices, {stats['keys']:,} keys, {stats.bytes:,} bytes"
         found = f"<p>{html.text('; '.join([*parts, watermark, held]))}</p>"

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from slicing.system.arguments import says_arguments
+from slicing.windows.bounds import LIMIT
 
 
 @dataclass(frozen=True, repr=False)
@@ -42,10 +43,14 @@ def processing_time(clock: Callable[[], int] | None = None) -> ProcessingTime:
 
 def microseconds(clock: Callable[[], int] | None) -> int:
     """What a clock, or the system's, shows."""
-    now = time.time_ns() // 1000 if clock is None else clock()
+    if clock is None:
+        return time.time_ns() // 1000
+    now = clock()
+    asked = "clock must give whole microseconds since 1970, such as time.time_ns() // 1000"
     try:
-        return operator.index(now)
+        found = operator.index(now)
     except TypeError:
-        raise TypeError(
-            f"clock must give whole microseconds since 1970, such as time.time_ns() // 1000; it gave {now!r}"
-        ) from None
+        raise TypeError(f"{asked}; it gave {now!r}") from None
+    if not -LIMIT <= found <= LIMIT:
+        raise ValueError(f"{asked}, between {-LIMIT} and {LIMIT}; it gave {now!r}")
+    return found

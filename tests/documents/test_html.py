@@ -56,7 +56,7 @@ def test_an_operator_and_its_output_say_how_far_they_are():
     op = sl.Operator(SPEC)
     assert "no rows yet" in "".join(Cells(op._repr_html_()).texts)
     texts = "".join(Cells(op.push(ROWS)._repr_html_()).texts)
-    assert "100 rows came; 18 windows closed; 0 rows late; watermark 99" in texts
+    assert "100 rows came; 18 rows of windows; 0 rows late; watermark 99" in texts
     assert "windows (the first 10 of 18)" in texts and "<b>a</b>" in texts
     assert "late rows" in "".join(Cells(op.push(ROWS.slice(0, 3))._repr_html_()).texts)
     op.flush()

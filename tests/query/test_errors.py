@@ -780,12 +780,13 @@ def test_a_span_that_does_not_fit_names_its_window():
         push(spec(windows={"a": sl.whole(), "b": sl.tumbling("1m")}))
 
 
-@pytest.mark.parametrize("shown", [1.5, None, "now"])
+@pytest.mark.parametrize("shown", [1.5, None, "now", 2**70])
 def test_a_clock_that_gives_no_microseconds(shown: object) -> None:
     rows, clock = pa.table({"t": [1]}), lambda: shown
     stamped = sl.Spec(sl.processing_time(clock), {"w": sl.tumbling("1s")}, {"n": sl.count()})  # type: ignore[arg-type]
     trigger = sl.every_processing_time("1s", clock=clock)  # type: ignore[arg-type]
     early = sl.Spec("t", {"w": sl.tumbling(10)}, {"n": sl.count()}, emit="updates", trigger=trigger)
     for spec in stamped, early:
-        with pytest.raises(TypeError, match=re.escape("such as time.time_ns() // 1000; it gave " + repr(shown))):
+        said = rf"such as time.time_ns\(\) // 1000.*; it gave {shown!r}"
+        with pytest.raises(ValueError if shown == 2**70 else TypeError, match=said):
             sl.Operator(spec).push(rows)

@@ -295,3 +295,12 @@ def test_a_reader_without_batches_has_columns() -> None:
     schema = sl.aggregate(pa.table({"t": [1]}), spec).schema
     empty = pa.RecordBatchReader.from_batches(schema, [])
     assert sl.rollup(empty, spec, {"h": sl.tumbling(10)}).num_rows == 0
+
+
+def test_larger_windows_that_do_not_fit_into_the_type_of_the_parts_are_told() -> None:
+    """pandas makes decimals as narrow as its values."""
+    spec = sl.Spec("t", {"w": sl.tumbling(5)}, {"s": sl.sum("v")})
+    parts = sl.aggregate(pa.table({"t": [1, 7], "v": pa.array([Decimal("9.5")] * 2, pa.decimal128(12, 2))}), spec)
+    narrow = parts.set_column(3, "s", parts["s"].cast(pa.decimal128(3, 2)))
+    with pytest.raises(ValueError, match=r"window's 's' does not fit into decimal128\(3, 2\), .* as decimal128\(13"):
+        sl.rollup(narrow, spec, {"h": sl.tumbling(10)})
