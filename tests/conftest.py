@@ -33,6 +33,12 @@ def without_forks() -> list[str]:
 if "SPARK_SUBMIT_OPTS" not in os.environ:  # processes of tests have it from this one
     os.environ["SPARK_SUBMIT_OPTS"] = " ".join([LIGHT, *without_forks()])
 
+# Where tests have many tasks fail: the worker that follows a failed one is a fork of a process with all imports.
+WARM = {"spark.python.daemon.module": "spark_warm_daemon"}
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    [str(Path(__file__).parent / "spark"), *filter(None, [os.environ.get("PYTHONPATH")])]
+)
+
 
 @pytest.fixture(scope="session")
 def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:

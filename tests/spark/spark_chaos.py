@@ -423,7 +423,7 @@ class Chaos:
     ) -> None:
         self.base, self.sink, self.chance, self.query = base, sink, chance, query
         self.classes = classes  # an archive of those that a JVM begins with; it goes without where there is none
-        self.master = f"local-cluster[{executors},{2 // executors},512]"
+        self.master = f"local-cluster[{executors},{2 // executors},512]" if executors else "local[2]"
         self.state: Any = OnStore() if state == "s3" else OnDisk(base / "state")
         self.edition = 0  # versions of it that there were
         self.done: Counter[str] = Counter()
@@ -640,7 +640,8 @@ def run(
     classes: str = "none",
     executors: int = 2,
 ) -> str:
-    """Do one of each of ``kinds``, in their order; what came of it, or an error. Executors have two cores in all."""
+    """Do one of each of ``kinds``, in their order; what came of it, or an error. Executors have two cores in all;
+    without any, tasks run in the driver's JVM."""
     with tempfile.TemporaryDirectory() as temporary:
         chaos = Chaos(Path(temporary), sink, random.Random(seed), query, state, classes, executors)
         try:

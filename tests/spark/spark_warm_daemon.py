@@ -8,6 +8,6 @@ from pyspark import daemon
 from spark_chaos import warm
 
 if __name__ == "__main__":
-    warm(os.environ["CHAOS_QUERY"])
+    warm(os.environ.get("CHAOS_QUERY", "windows"))
     gc.freeze()
     daemon.manager()

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from conftest import WARM
 
 import slicing as sl
 from slicing.exchange import Collector, admit, packed, start, state_of
@@ -48,7 +49,7 @@ SPEC = sl.Spec(
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
-    running = session("local[2,3]", **{"spark.sql.timestampType": "TIMESTAMP_NTZ"})
+    running = session("local[2,3]", **WARM, **{"spark.sql.timestampType": "TIMESTAMP_NTZ"})
     yield running
     running.stop()
 

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from conftest import WARM
 
 import slicing as sl
 
@@ -37,7 +38,9 @@ LARGER = sl.rollup_spec(PARTS, {"parts": sl.tumbling("1m")}, watermark=sl.bounde
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
     java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-    running = session("local[2]", **{"spark.driver.extraJavaOptions": java, "spark.sql.codegen.wholeStage": "false"})
+    running = session(
+        "local[2]", **WARM, **{"spark.driver.extraJavaOptions": java, "spark.sql.codegen.wholeStage": "false"}
+    )
     yield running
     running.stop()
 

@@ -34,6 +34,6 @@ def test_a_join_of_two_streams_loses_nothing_either(classes: str) -> None:
 
 
 def test_what_operators_and_sinks_do_to_a_query_loses_nothing(classes: str) -> None:
-    told = run(OF_FOREACH, "foreachBatch", seed=2, loud=False, classes=classes, executors=1)
+    told = run(OF_FOREACH, "foreachBatch", seed=2, loud=False, classes=classes, executors=0)
     assert f"{len(OF_FOREACH)} other injections" in told
     assert "0 lost, 0 extra" in told

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from conftest import WARM
 
 import slicing as sl
 
@@ -209,7 +210,7 @@ def test_a_backfill_is_larger_than_what_a_worker_may_have() -> None:
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
-    running = session("local[2,3]", **{"spark.sql.timestampType": "TIMESTAMP_LTZ"})
+    running = session("local[2,3]", **WARM, **{"spark.sql.timestampType": "TIMESTAMP_LTZ"})
     yield running
     running.stop()
 

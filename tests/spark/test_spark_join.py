@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from conftest import WARM
 
 import slicing as sl
 from slicing.joins import exchange
@@ -238,7 +239,7 @@ def test_what_has_no_answer_on_several_places_is_refused(arguments: dict[str, An
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
-    running = session("local[2,3]", **{"spark.sql.timestampType": "TIMESTAMP_LTZ"})
+    running = session("local[2,3]", **WARM, **{"spark.sql.timestampType": "TIMESTAMP_LTZ"})
     yield running
     running.stop()
 

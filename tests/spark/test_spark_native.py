@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from conftest import WARM
 
 import slicing as sl
 
@@ -55,7 +56,9 @@ VALUES: dict[str, list] = {
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
     java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-    running = session("local[2]", **{"spark.driver.extraJavaOptions": java, "spark.sql.codegen.wholeStage": "false"})
+    running = session(
+        "local[2]", **WARM, **{"spark.driver.extraJavaOptions": java, "spark.sql.codegen.wholeStage": "false"}
+    )
     yield running
     running.stop()
 
