@@ -93,6 +93,22 @@ def scatter_exact_f(cell, x, bits, A, F):
 
 
 @kernel
+def scatter_sums_f(cell, valid, x, S):
+    """Rows, values, their sum and what its additions lost, of each cell; ``valid``: a byte a row, empty if all rows
+    count. Returns how many of these cells had no rows before."""
+    F, new = floats(S), np.int64(0)
+    for i in range(cell.size):
+        ahead(i, cell, x, S)
+        c = np.uint64(cell[i])
+        new += S[c, 0] == 0
+        S[c, 0] += 1
+        if valid.size == 0 or valid[i]:
+            S[c, 1] += 1
+            F[c, 2], F[c, 3] = summed(F[c, 2], F[c, 3], x[i])
+    return new
+
+
+@kernel
 def settle(which, Q, spilt, A):
     """Some cells of what ``scatter_basic_f`` made, as partials."""
     F, G = floats(Q), floats(A)

@@ -20,11 +20,11 @@ from slicing.kernels.cells import CODE, END, ROWS
 from slicing.kernels.scatter import scatter_new
 from slicing.query.plan import Plan
 from slicing.reducing.batch import Rows
-from slicing.reducing.lift import Lifted, Quads
+from slicing.reducing.lift import Lifted, Quads, Sums
 from slicing.reducing.places import Grid
 from slicing.system.arrays import Ints, Mask
 
-_EXACT = (kinds.COUNT, kinds.EXTREMES, *kinds.INTEGERS)
+_EXACT = (kinds.COUNT, kinds.EXTREMES, *kinds.INTEGERS, kinds.SUM_F)
 
 
 class Head:
@@ -43,11 +43,12 @@ class Head:
         # rows of each cell: the first word
         self._rows: Ints = np.zeros((self.size, 1), np.int64) if self._counter is None else self._counter.words
 
-    def _counting(self) -> Quads | None:
-        """Floats whose partials count all rows, while none of them is null: a word a cell less, and a look at a line of
-        memory (1 M keys, 1 M rows a push: 7 of 86 ns a row)."""
-        pairs = zip(self.plan.lanes, self._blocks, strict=True)
-        return next((block for lane, block in pairs if isinstance(block, Quads) and lane.flag is None), None)
+    def _counting(self) -> Quads | Sums | None:
+        """Partials of floats whose first word counts all rows (of :class:`Quads` while no value is null): a word a cell
+        less, and a look at a line of memory less (1 M keys, 1 M rows a push: 7 of 86 ns a row)."""
+        pairs = list(zip(self.plan.lanes, self._blocks, strict=True))
+        sums = (block for _, block in pairs if isinstance(block, Sums))
+        return next(sums, next((b for lane, b in pairs if isinstance(b, Quads) and lane.flag is None), None))
 
     @staticmethod
     def begun(plan: Plan, rows: Rows, horizon: int) -> Head | None:
@@ -63,7 +64,7 @@ class Head:
     def takes_in(self, run: Cells) -> bool:
         """Take the cells of a run into a head that no push has added rows to: otherwise a key has two of a slice.
 
-        Only of numbers that are exact in any order, and where no other run has brought cells."""
+        Only numbers whose order of additions does not matter, and only if no other run has brought cells."""
         exact = [lane.counts_all or lane.kind in _EXACT for lane in self.plan.lanes]
         if type(run) is not Cells or not all(exact):
             return False
@@ -75,7 +76,10 @@ class Head:
             return False
         self._rows[place, 0] = run.rows
         for block, partials in zip(self._blocks, run.blocks, strict=True):
-            if isinstance(block, np.ndarray):
+            if isinstance(block, Sums):
+                assert isinstance(partials, np.ndarray)
+                block.begin(place, partials)
+            elif isinstance(block, np.ndarray):
                 block[place] = partials
         self._begun[slot] = True
         self.used += len(run)
@@ -145,7 +149,7 @@ class Head:
             if block is None:
                 blocks.append(meta[:, ROWS:].copy())
             else:
-                blocks.append(block.partials(held) if isinstance(block, Quads) else block.take(held, axis=0))
+                blocks.append(block.take(held, axis=0) if isinstance(block, np.ndarray) else block.partials(held))
         return Cells(meta, tuple(blocks))
 
     def check(self) -> None:
@@ -162,8 +166,10 @@ def edge_after(plan: Plan, time: int) -> int:
     return (time - phase) // width * width + width + phase
 
 
-def _block(lane: Lane, size: int) -> Ints | Quads:
-    return Quads(size, lane.kind) if lane.kind in kinds.FLOATS else kinds.identity(lane.kind, size)
+def _block(lane: Lane, size: int) -> Ints | Quads | Sums:
+    if lane.kind == kinds.SUM_F:
+        return Sums(size)
+    return Quads(size, lane.kind) if lane.kind == kinds.BASIC_F else kinds.identity(lane.kind, size)
 
 
 def _slots(plan: Plan) -> tuple[int, int]:

@@ -282,24 +282,54 @@ def test_more_cells_than_a_cache_has_room_for() -> None:
         assert np.array_equal(found[name].to_numpy(), expected[held], equal_nan=True)
 
 
+@pytest.mark.parametrize("kind", ["integers", "floats", "floats with nulls"])
 @pytest.mark.parametrize("keys", [500, 4000])
-def test_a_cell_of_exact_numbers_is_held_once(keys: int) -> None:
+def test_a_cell_of_sums_is_held_once(keys: int, kind: str) -> None:
     """The first push of a window makes a run, which the head of the next ones takes in: 117 -> 40 bytes a cell."""
     rows, origin = 2 * keys, 1_700_000_000_000_000_000
     aggs = {"n": sl.count(), "total": sl.sum("v")}
     spec = sl.Spec("t", {"w": sl.tumbling("20us")}, aggs, "k", sl.bounded("0s"))
     plain = sl.Operator(spec, policy=Policy(head_rows=0))  # which has no head
-    op, rng, hot = sl.Operator(spec), np.random.default_rng(3), 0
+    op, rng, hot, total = sl.Operator(spec), np.random.default_rng(3), 0, 0
     for at in range(60):
         times = origin + at * 1000 + np.sort(rng.integers(0, 1000, rows))
-        values = rng.integers(-(2**63), 2**63 - 1, rows, endpoint=True)
-        columns = {"t": pa.array(times, pa.timestamp("ns")), "k": rng.integers(0, keys, rows), "v": values // rows}
+        values = rng.integers(-(2**63), 2**63 - 1, rows, endpoint=True) // rows
+        if kind != "integers":
+            values = pa.array(values * 1e-9, mask=(rng.random(rows) < 0.1) & kind.endswith("nulls"))
+        columns = {"t": pa.array(times, pa.timestamp("ns")), "k": rng.integers(0, keys, rows), "v": values}
         out, other = op.push(pa.table(columns)), plain.push(pa.table(columns))
-        assert out.windows.equals(other.windows) and out.stats.slices == other.stats.slices
+        assert out.windows.drop(["total"]).equals(other.windows.drop(["total"]))
+        assert out.stats.slices == other.stats.slices
+        found, expected = out.windows["total"].to_numpy(), other.windows["total"].to_numpy()
+        np.testing.assert_allclose(found, expected, rtol=0 if kind == "integers" else 1e-11)
+        total += found.size
         if op._now.store.head is None:
             continue
         hot += 1
         assert out.stats.cells == other.stats.cells <= keys
         state = out.stats.bytes - op._now.keys.nbytes
         assert state <= 44 * out.stats.cells + 3000 or out.stats.cells < 0.93 * keys
-    assert hot > 40
+    assert hot > 40 and total > keys
+
+
+def test_a_head_counts_rows_beside_sums_of_few_values() -> None:
+    """A flag and nulls choose the values of a sum; rows and other counts are of all rows."""
+    table = stream(6000, 40)
+    aggs = {"n": sl.count(), "values": sl.count("x"), "chosen": sl.sum("x").where("flag"), "total": sl.sum("x")}
+    op, found, hot = sl.Operator(query(aggs=aggs)), [], 0
+    for at in range(0, 6000, 25):
+        found.append(op.push(table.slice(at, 25)).windows)
+        head = op._now.store.head
+        if head is not None:
+            hot += 1
+            assert head.used == len(head.cells()) and head._counter is not None
+    assert hot > 100
+    windows = pa.concat_tables([*found, op.flush().windows])
+    expected = sl.aggregate(table, query(aggs=aggs))
+    assert windows.drop(["chosen", "total"]).equals(expected.drop(["chosen", "total"]))
+    chosen = table.set_column(2, "x", pc.if_else(table["flag"], table["x"], None))
+    for name, rows in {"chosen": chosen, "total": table}.items():
+        sums = {(row["window_end"], row["k"]): row["total"] for row in grouped(rows, "tumbling")}
+        for row in windows.to_pylist():
+            known = sums[row["window_end"], row["k"]]
+            assert row[name] == (known if known is None else pytest.approx(known, rel=1e-9, abs=1e-6))
