@@ -313,13 +313,15 @@ def _by_ranges(plan: Plan, cells: Cells, after: int, until: int) -> Found:
     for k, cuts in enumerate(plan.early.cuts):
         if cuts is None:
             continue
-        mine = due.take((due.type == k) & (due.start < until))
+        which = (due.type == k) & (due.start < until)
+        mine = due if which.all() else due.take(which)
         window, cut = cuts.between(mine.start, mine.end, ends, after, until)
         start, end = mine.start[window], mine.end[window]
-        low, high = (ends.searchsorted(times, "right") for times in (cuts.before(start, end, cut), cut))
+        low, high = ends.searchsorted((cuts.before(start, end, cut), cut), "right")
         held = (low < high).nonzero()[0]
         panes.append((np.full(held.size, k), *(column[held] for column in (start, end, cut, low, high))))
-    type, start, end, cut, low, high = (np.concatenate(column) for column in zip(*panes, strict=True))
+    of_all = zip(*panes, strict=True)
+    type, start, end, cut, low, high = panes[0] if len(panes) == 1 else map(np.concatenate, of_all)
     starts = np.append(cells.slices(), len(cells))
     if (high == low + 1).all() and not cells.fragments:  # each pane's news are a slice, whose cells lie by key
         count = starts[high] - starts[low]

@@ -67,10 +67,13 @@ IDENTITY = {
 PIECE = 512
 _pieces = {}
 _EMPTY = {kind: np.array([words], np.int64) for kind, words in IDENTITY.items()}
+_ZEROS = {kind for kind, words in IDENTITY.items() if not any(words)}
 
 
 def identity(kind, rows):
     """A block of ``rows`` empty partials."""
+    if kind in _ZEROS:
+        return np.zeros((rows, len(IDENTITY[kind])), np.int64)
     if rows < PIECE:
         return _EMPTY[kind].repeat(rows, axis=0)
     piece = _pieces[kind] = _pieces.get(kind, _EMPTY[kind].repeat(PIECE, axis=0))

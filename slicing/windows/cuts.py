@@ -57,8 +57,9 @@ class Cuts:
         multiples = [-((offset - slices) // every) * every + offset for every, offset in self.spans]
         if end.size == 1:
             shared = [start + share_of(end - start, share) for share in self.shares]
-            cut = distinct(np.concatenate([end, *multiples, *shared]))
-            cut = cut[(cut > max(after, int(start[0]))) & (cut <= min(until, int(end[0])))]
+            after, until = max(after, int(start[0])), min(until, int(end[0]))
+            some = np.concatenate([end, *multiples, *shared])
+            cut = distinct(some[(some > after) & (some <= until)])
             return np.zeros(cut.size, np.int64), cut
         found = [(np.arange(end.size), end)]
         for some in map(distinct, multiples):
