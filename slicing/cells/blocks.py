@@ -1,20 +1,20 @@
-"""Blocks: a lane's partials, one a cell, whatever they are made of.
+"""Blocks: the partial aggregates of one lane, one partial per cell.
 
-Tables of cells, the store, answers and snapshots handle blocks without knowing what is in them. A lane's *kind*
-does: how a block is made from rows, how the partials of cells that become one are merged, how a window is answered
-from a range of cells. There are two sorts:
+Tables of cells, the store, answers and snapshots handle blocks without knowing their contents. The *kind* of a lane
+knows them: how a block is made from rows, how cells are merged, and how a window is answered from a range of cells.
+There are two sorts of kinds:
 
 ``Words``
-    A few 8-byte words a cell, an int64 array ``[cells, words]``; combined one by one as lists of combinations say
-    (``kernels.combine``, ``kernels.strategies``). Kinds are numbers.
+    A few 8-byte words per cell, as an int64 array ``[cells, words]``. Partials are combined one by one, as lists of
+    combinations say (``kernels.combine``, ``kernels.strategies``). These kinds are numbers.
 ``ListKind``
-    A sorted list a cell, of any length (``cells.lists``). Values with their counts for quantiles, distinct values
-    and the like (a slice is sorted once, whatever the number of windows); rows in their order for aggregates that must
-    see them so. Windows are not merged at all: an answer is :class:`Picked`, ranges of cells, and the aggregate reads
-    out of the lists of its range what it needs, carrying on from one window to the next that overlaps it.
+    A sorted list per cell, of any length (``cells.lists``). Examples are values with their counts for quantiles and
+    distinct values (a slice is sorted once, however many windows it is in), or rows in order for aggregates that
+    depend on it. Windows are not merged: an answer is :class:`Picked`, ranges of cells. The aggregate reads what it
+    needs from the lists of each range, and carries its result on to the next overlapping window.
 
-A block has ``len``, ``nbytes``, ``block[index]`` (positions, a mask or a slice, which is a view) and ``take``; blocks
-are put together by :func:`together`. None that others may have is ever changed in place.
+A block has ``len``, ``nbytes``, ``block[index]`` (positions, a mask, or a slice, which gives a view) and ``take``.
+:func:`together` concatenates blocks. A block that others may hold is never changed in place.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from slicing.kernels.cells import gather
 from slicing.kernels.strategies import Combinations
 from slicing.system.arrays import Ints
 
-Block = Any  # an int64 array, Lists or Picked: alike in what the docstring above says
+Block = Any  # an int64 array, Lists or Picked: all have the methods that the docstring above names
 
-FEW = 1024  # partials that are not worth a kernel
+FEW = 1024  # below so many partials numpy is used in place of a kernel
 
 
 class Kind(Protocol):
@@ -42,13 +42,13 @@ class Kind(Protocol):
         """A block of empty partials."""
 
     def merged(self, lane: Lane, into: Ints, size: int, older: Block, newer: Block) -> Block:
-        """``size`` cells: the older ones and the newer ones, each merged ``into`` one of them, never more than two
-        lists of cells but any number of cells into one."""
+        """A block of ``size`` cells. Each older and each newer cell is merged into the cell that ``into`` gives for it.
+        Any number of cells may become one."""
 
     def answered(
         self, lane: Lane, block: Block, first: Ints, last: Ints, combinations: Callable[[], Combinations]
     ) -> Block:
-        """Each range of cells as one partial; none is empty."""
+        """Combine each range of cells to one partial. No range is empty."""
 
 
 def _side_by_side(cells: Ints) -> bool:
@@ -86,7 +86,7 @@ class Words:
 
 
 def gathered(block: Ints, order: Ints) -> Ints:
-    """Some cells of a block of words, each word's column in one piece where they are many."""
+    """Some cells of a block of words. If there are many, each word's column is contiguous."""
     if order.size < FEW:
         return block.take(order, axis=0)
     columns = np.empty((block.shape[1], order.size), np.int64)
@@ -95,14 +95,14 @@ def gathered(block: Ints, order: Ints) -> Ints:
 
 
 def by_column(*parts: Block) -> Block:
-    """Blocks of a lane, one after the other, with each word's column in one piece, to be read out: words by 3 passes
-    each, or all at once."""
+    """Concatenate blocks of a lane, with each word's column contiguous. Aggregates read such a block faster: word by
+    word with 3 passes each, or all words at once."""
     first, size = parts[0], sum(map(len, parts))
     if not isinstance(first, np.ndarray) or size < FEW or first.shape[1] == 1 or first.flags.f_contiguous:
         return together(parts)
     columns, place = np.empty((first.shape[1], size), first.dtype), 0
     for part in parts:
-        for at in range(0, len(part), 4096):  # by pieces that stay in cache: 4 against 8 ns a partial
+        for at in range(0, len(part), 4096):  # in pieces that stay in the cache: 4 instead of 8 ns a partial
             piece = part[at : at + 4096]
             columns[:, place : place + len(piece)] = piece.T
             place += len(piece)
@@ -128,7 +128,7 @@ def identity(lane: Lane, size: int) -> Block:
 
 
 def together(parts: Sequence[Block]) -> Block:
-    """Blocks of one lane, one after the other."""
+    """Concatenate blocks of one lane."""
     if len(parts) == 1:
         return parts[0]
     if set(map(type, parts)) == {np.ndarray}:
@@ -145,7 +145,7 @@ def together(parts: Sequence[Block]) -> Block:
 
 
 def appended(lane: Lane, older: Block, newer: Block) -> Block:
-    """The newer cells after the older ones, the first of which is the last of these."""
+    """Append the newer cells to the older ones. The first newer cell is merged into the last older cell."""
     if isinstance(older, np.ndarray) and isinstance(newer, np.ndarray) and isinstance(lane.kind, int):
         block = after(older, newer, True)
         words.combine(lane.kind, np.array([len(older) - 1]), FIRST, block, newer)
@@ -157,7 +157,8 @@ def appended(lane: Lane, older: Block, newer: Block) -> Block:
 
 
 def after(older: Ints, newer: Ints, shared: bool) -> Ints:
-    """Rows after others, without the first where that is the last of those."""
+    """Append the newer rows to the older ones. ``shared``: leave out the first newer row, which is the last older
+    row."""
     if not shared:
         return np.concatenate([older, newer])
     return older.copy() if len(newer) == 1 else np.concatenate([older, newer[1:]])

@@ -1,4 +1,5 @@
-"""Which strategy combines cells into windows: the cheapest by what it makes and combines, or the one asked for."""
+"""Chooses the strategy that combines cells into windows: the cheapest by the partials it makes, or the one asked
+for."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ BUCKETS = "buckets"
 NAMES = (AUTO, *STRATEGIES, EAGER, BUCKETS)
 
 
-FEW = 1 << 14  # combinations that are done before another strategy's kernels are loaded
+FEW = 1 << 14  # up to so many combinations, "recompute" is cheaper than loading another strategy's kernels
 
 
 def choose(first: Ints, last: Ints, cells: int, removes: bool = False, few: int = FEW) -> str:
@@ -24,15 +25,15 @@ def choose(first: Ints, last: Ints, cells: int, removes: bool = False, few: int 
     if each <= 3 * first.size + few:
         return "recompute"
     if not removes and STRATEGIES["two stacks"].cost(first, last, cells) <= min(each, 2 * cells + 3 * first.size):
-        return "two stacks"  # each cell twice, as no other does: the others are not asked
+        return "two stacks"  # reads each cell only twice: no other strategy is cheaper, so their costs are not computed
     found = costs(first, last, cells, removes)
     return min(found, key=found.__getitem__)
 
 
 def costs(first: Ints, last: Ints, cells: int, removes: bool = False) -> dict[str, int]:
-    """How many partials each strategy that may be chosen makes and combines."""
+    """How many partials each possible strategy makes and combines."""
     names = ["sparse table", "recompute", *(["prefix difference"] if removes else [])]
     found = {name: STRATEGIES[name].cost(first, last, cells) for name in names}
-    if min(found.values()) > 2 * first.size:  # worth asking: one pass over the ranges
+    if min(found.values()) > 2 * first.size:  # its cost takes one pass over the ranges
         found["two stacks"] = STRATEGIES["two stacks"].cost(first, last, cells)
     return found

@@ -8,17 +8,25 @@ from slicing.kernels import combine as kinds
 
 
 class Feed(NamedTuple):
-    """A column as a kernel reads it: 'float', 'log', 'square' / 'square_lost' (the two floats of a square), 'int',
-    'word', 'low' / 'high' (a word with the wanted extreme smallest and NaN last), 'limb0' / 'limb1' (halves of a large
-    decimal), 'valid' (nothing but its nulls), 'null' (1 for a null, which does not leave the row out)."""
+    """A column in the form that a kernel reads.
+
+    =========================  ===========================================================================
+    float, log, int, word      the values as such numbers
+    square, square_lost        the two floats of a square
+    low, high                  a word; the wanted extreme is smallest and NaN last
+    limb0, limb1               the halves of a large decimal
+    valid                      only which values are null
+    null                       1 for a null, which does not exclude the row
+    =========================  ===========================================================================
+    """
 
     column: str
     form: str
 
 
 class Lane(NamedTuple):
-    """One block of partials: a kind (a number, or an object: ``slicing.cells.blocks``), the feeds of its kernel, and
-    the flag column that lets rows in."""
+    """One block of partials: a kind (a number or an object, see ``slicing.cells.blocks``), the feeds of its kernel, and
+    the flag column that says which rows count."""
 
     kind: Any
     feeds: tuple[Feed, ...]
@@ -26,12 +34,12 @@ class Lane(NamedTuple):
 
     @property
     def counts_all(self) -> bool:
-        """Whether it is the number of rows."""
+        """Whether the partial is the number of all rows."""
         return self == COUNTS_ALL
 
     @property
     def sums(self) -> Lane:
-        """The lane of its counts and sums alone; itself where it has no more."""
+        """The lane that has only this lane's counts and sums; the lane itself if it has nothing else."""
         return self._replace(kind=kinds.SUMS.get(self.kind, self.kind))
 
 

@@ -1,4 +1,4 @@
-"""Lists: partials that are a sorted list a cell, and windows over them, which are ranges of cells and never merged."""
+"""Lists: partials that are a sorted list per cell. Windows over them are ranges of cells and are never merged."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Shared = TypeVar("Shared")
 
 Index = Ints | Mask | slice
 
-SORTED_ALONE = 4096  # rows of a cell that are worth a call of their own
+SORTED_ALONE = 4096  # a cell with more rows is sorted by a call of its own
 
 
 class Lifting(NamedTuple):
-    """Rows of a batch on their way into the cells of one lane."""
+    """Rows of a batch that are to become cells of one lane."""
 
     cell: Callable[[], Ints]  # of each row
     cells: int
@@ -35,7 +35,8 @@ class Lifting(NamedTuple):
 
 @dataclass(frozen=True)
 class Lists:
-    """A sorted list of items a cell: those of cell c are ``items[at[c] : at[c + 1]]``, rows of words."""
+    """A sorted list of items per cell. The items of cell c are ``items[at[c] : at[c + 1]]``; each item is a row of
+    words."""
 
     at: Ints
     items: Ints
@@ -45,7 +46,7 @@ class Lists:
 
     @property
     def size(self) -> int:
-        """How many items."""
+        """The number of items."""
         return int(self.at[-1] - self.at[0])
 
     @property
@@ -62,14 +63,14 @@ class Lists:
         return self.grouped(index, np.arange(index.size + 1), self.items.shape[1], k.KEEP)
 
     def grouped(self, members: Ints, bounds: Ints, keys: int, fuse: int) -> Lists:
-        """The lists of ``members[bounds[g] : bounds[g + 1]]`` as one, for each g."""
+        """For each g, merge the lists of the cells ``members[bounds[g] : bounds[g + 1]]`` into one list."""
         at, most = np.empty(bounds.size, np.int64), int((self.at[members + 1] - self.at[members]).sum())
         items = np.empty((most, self.items.shape[1]), np.int64)
         n = k.merge_lists(members, bounds, self.at, self.items, np.int64(keys), np.int64(fuse), at, items)
         return Lists(at, items if n == most else items[:n].copy())
 
     def whole(self) -> Lists:
-        """The lists of these cells, with no other cells' items in ``items``."""
+        """The lists of these cells, with only their items in ``items``."""
         if self.at[0] == 0 and self.at[-1] == len(self.items):
             return self
         return Lists(self.at - self.at[0], self.items[self.at[0] : self.at[-1]])
@@ -77,12 +78,13 @@ class Lists:
 
 @dataclass(frozen=True)
 class Picked:
-    """Answers: the lists of the cells ``first[j] : last[j]``, not merged; an empty range has none."""
+    """Answers: for each window j the lists of the cells ``first[j] : last[j]``, not merged. An empty range has no
+    lists."""
 
     lists: Lists
     first: Ints
     last: Ints
-    known: dict[object, Any] = field(default_factory=dict, compare=False)  # what aggregates of one lane share
+    known: dict[object, Any] = field(default_factory=dict, compare=False)  # results that aggregates of one lane share
 
     def __len__(self) -> int:
         return self.first.size
@@ -105,7 +107,7 @@ class Picked:
 
     @staticmethod
     def shared(block: Lists | Picked, make: Callable[[Picked], Shared]) -> Shared:
-        """What a class makes of answers, once for all aggregates of their lane."""
+        """The result of ``make`` for these answers, computed once for all aggregates of the lane."""
         picked = Picked.of(block)
         if make not in picked.known:
             picked.known[make] = make(picked)
@@ -115,14 +117,15 @@ class Picked:
 
 @dataclass(frozen=True)
 class ListKind:
-    """Items of ``words`` words, ordered by the first ``keys`` of them; ``fuse`` says what becomes of equal ones."""
+    """Items of ``words`` words, ordered by their first ``keys`` words. ``fuse`` says how items with equal keys are
+    combined."""
 
     name: str
     words: int
     keys: int
     fuse: int
-    rank_words: tuple[tuple[int, int], ...] = ((0, 0),)  # (word, feed) of what may be the rank of a value
-    needed: int | None = None  # a row counts where so many of its first feeds are not null; None: all
+    rank_words: tuple[tuple[int, int], ...] = ((0, 0),)  # (word, feed) of each word that may be the rank of a value
+    needed: int | None = None  # a row counts if so many of its first feeds are not null; None: all feeds
 
     def identity(self, lane: Lane, size: int) -> Lists:
         return Lists(np.zeros(size + 1, np.int64), np.empty((0, self.words), np.int64))
@@ -139,7 +142,7 @@ class ListKind:
         return Picked(block, first, last)
 
     def lifted(self, lane: Lane, rows: Lifting) -> Lists:
-        """The lists of a batch's rows."""
+        """The lists made from a batch's rows."""
         cell = rows.cell()
         chosen = None if rows.valid.size == 0 else np.flatnonzero(rows.valid)
         if chosen is not None:
@@ -168,7 +171,8 @@ class ListKind:
 
 @dataclass(frozen=True)
 class Netted(ListKind):
-    """Values, counted, less those taken back: the second feed is 1 or -1. What comes to 0 is not kept."""
+    """Values with counts, less those taken back: the second feed is 1 or -1. A value whose count becomes 0 is
+    dropped."""
 
     def lifted(self, lane: Lane, rows: Lifting) -> Lists:
         sign = rows.feeds[1]
@@ -187,7 +191,7 @@ class Netted(ListKind):
 
 @dataclass(frozen=True)
 class Bounded(ListKind):
-    """Lists of at most ``most`` items: the first ones of each cell."""
+    """Lists of at most ``most`` items: the first items of each cell."""
 
     most: int = 1
 
@@ -198,7 +202,7 @@ class Bounded(ListKind):
         return self.cut(super().merged(lane, into, size, older, newer))
 
     def cut(self, lists: Lists) -> Lists:
-        """The first items of each cell."""
+        """Keep the first ``most`` items of each cell."""
         lists = lists.whole()
         size = np.diff(lists.at)
         if int(size.max(initial=0)) <= self.most:
@@ -209,7 +213,8 @@ class Bounded(ListKind):
 
 @dataclass(frozen=True)
 class Best(Bounded):
-    """Rows by a value, then (time, sequence, arrival); a cell keeps the first ``most`` of them, with other values."""
+    """Rows ordered by a value, then by (time, sequence, arrival), with the values of other columns. A cell keeps the
+    first ``most`` rows."""
 
     def lifted(self, lane: Lane, rows: Lifting) -> Lists:
         cell = rows.cell()
@@ -222,13 +227,14 @@ class Best(Bounded):
         return self.cut(Lists(at, np.stack([word[found] for word in words], axis=1)))
 
     def by(self, value: Ints, order: Sequence[Ints]) -> Ints:
-        """What a row is ranked by: its first feed."""
+        """The word that orders a row: its first feed."""
         return value
 
 
 @dataclass(frozen=True)
 class Sampled(Best):
-    """Rows by a hash of their time, their sequence and the first feed, itself a hash of their value."""
+    """Rows ordered by a hash of their time, their sequence and the first feed, which is itself a hash of their
+    value."""
 
     def by(self, value: Ints, order: Sequence[Ints]) -> Ints:
         hashed = value.view(np.uint64).copy()
@@ -238,13 +244,13 @@ class Sampled(Best):
 
 
 def best(most: int, returned: int) -> Best:
-    """Rows by one value, each with the words of other columns and whether these are null."""
+    """Rows ordered by one value, each with the words of other columns and flags that say which of these are null."""
     ranks = ((0, 0), *((4 + 2 * i, 1 + 2 * i) for i in range(returned)))
     return Best("rows by a value", 4 + 2 * returned, 4, k.KEEP, ranks, 1, most)
 
 
 def sampled(most: int) -> Sampled:
-    """Rows by a hash, each with the word of its value."""
+    """Rows ordered by a hash, each with the word of its value."""
     return Sampled("rows by a hash", 5, 4, k.KEEP, ((4, 1),), None, most)
 
 
@@ -264,7 +270,8 @@ REGISTERS = ListKind("registers", 2, 1, k.MOST, ())
 
 
 def in_order(inputs: int) -> ListKind:
-    """Rows by (time, sequence, arrival), with the values of some columns, which decide where there is no arrival."""
+    """Rows by (time, sequence, arrival), with the values of some columns. Without an order of arrival the values
+    decide."""
     return ListKind("rows in order", 3 + inputs, 3 + inputs, k.KEEP, tuple((3 + i, i) for i in range(inputs)))
 
 
@@ -278,14 +285,15 @@ def rows_of(block: Lists | Picked, kind: ListKind) -> Lists:
 
 
 def interleaved(picked: Picked) -> Mask:
-    """Of windows of rows in order: in which a slice has a row that comes before one of the slice before it."""
+    """For windows of rows in order: whether some slice of the window has a row that comes before one of an earlier
+    slice."""
     late = np.append(0, np.cumsum(_begins_too_early(picked.lists.whole())))
     found: Mask = late[picked.last] > late[np.minimum(picked.first + 1, picked.last)]
     return found
 
 
 def _begins_too_early(lists: Lists) -> Mask:
-    """Whether a cell's first row comes before the last one of the cells before it (empty ones aside)."""
+    """Whether a cell's first row comes before the last row of the nearest earlier cell that is not empty."""
     early = np.zeros(len(lists), np.bool_)
     held = np.flatnonzero(lists.at[1:] > lists.at[:-1])
     first, last = lists.items[lists.at[held]][1:], lists.items[lists.at[held + 1] - 1][:-1]
@@ -298,7 +306,7 @@ def _begins_too_early(lists: Lists) -> Mask:
 
 
 def concatenated(parts: Sequence[Lists]) -> Lists:
-    """Those of one lane, one after the other."""
+    """Concatenate lists of one lane."""
     whole = [p.whole() for p in parts]
     shift = np.cumsum([0, *(p.size for p in whole)])
     at = np.concatenate([[0], *(p.at[1:] + by for p, by in zip(whole, shift[:-1], strict=True))])
@@ -306,18 +314,18 @@ def concatenated(parts: Sequence[Lists]) -> Lists:
 
 
 def _grouped(cell: Ints, start: Ints, x: Ints, ascending: bool) -> Ints:
-    """Rows by cell; equal cells stay in their order."""
+    """Rows sorted by cell. Rows of one cell keep their order."""
     if ascending:
         return x
     x = x.view()
-    x.setflags(write=False)  # as feeds are: a kernel is compiled once
+    x.setflags(write=False)  # feeds are read-only too: the kernel is compiled for one type only
     out = np.empty(x.size, np.int64)
     k.group(cell, start[:-1].copy(), np.ascontiguousarray(x), out)
     return out
 
 
 def _counted(values: Ints, start: Ints, make: Callable[..., int]) -> Lists:
-    """Values by cell as sorted lists with counts (or registers with their largest rank)."""
+    """Sorted lists with counts (or registers with their largest rank), from values grouped by cell."""
     values = _sorted_within(values, start)
     at, items = np.empty(start.size, np.int64), np.empty((values.size, 2), np.int64)
     n = make(values, start, at, items)
@@ -325,10 +333,10 @@ def _counted(values: Ints, start: Ints, make: Callable[..., int]) -> Lists:
 
 
 def _sorted_within(values: Ints, start: Ints) -> Ints:
-    """Each cell's values sorted: numpy sorts the rows of a matrix with SIMD (10x a compiled loop), so cells of about
-    one size become one."""
+    """Sort each cell's values. Cells of similar size become rows of one matrix, as numpy sorts matrix rows with SIMD,
+    10 times as fast as a compiled loop."""
     values, size = values.copy(), np.diff(start)
-    for c in np.flatnonzero(size > SORTED_ALONE):  # each takes longer than its turn of this loop
+    for c in np.flatnonzero(size > SORTED_ALONE):  # each sort takes longer than one round of this loop
         values[start[c] : start[c + 1]].sort()
     several = np.flatnonzero((size > 1) & (size <= SORTED_ALONE))
     width = np.frexp((size[several] - 1).astype(np.float64))[1]  # bits
@@ -342,7 +350,7 @@ def _sorted_within(values: Ints, start: Ints) -> Ints:
 
 
 def _in_turn(words: Sequence[Ints]) -> Ints | None:
-    """The rows by time, sequence, arrival and values; None where they are."""
+    """The order of the rows by time, sequence, arrival and values; None if they are in this order."""
     t, s, a = words[:3]
     if s.any() or not (a[1:] > a[:-1]).all():
         return order_by(*words[::-1])

@@ -1,24 +1,24 @@
-"""Runs of cells at rest: their bounds, and wide partials, take as many bytes as the values in the run need.
+"""Packed runs of cells: bounds, and wide partials, take only as many bytes as the values in the run need.
 
-Most state lies still: cells wait for the windows they are in. A run that no push is about to merge is kept packed.
-Where its slices begin is a directory, an entry a slice, in place of an end a cell. Codes and numbers of rows are looked
-at as they are in the run: a word that is the same in all cells takes no bytes; one whose values span less than 2**32
-takes 4 beside the least of them; any other one takes 8. So nothing is lost, whatever the values. Words that are the
-same as another one, as counts are the number of rows, are kept once.
+Most state is idle: cells wait until their windows close. A run that no push is about to merge is kept packed. A
+directory with one entry per slice says where slices begin, in place of an end per cell. Codes and row counts are packed
+by the values in the run. A word that is equal in all cells takes no bytes. A word whose values span less than 2**32
+takes 4 bytes, relative to its smallest value. Any other word takes 8 bytes. So packing loses nothing, whatever the
+values. Words that are equal to another word, as counts to the number of rows, are kept once.
 
-The words of partials lie as they are, since those who add them up read them there. Where a cell has many of them
-(``Plan.wide``) each one is packed in the same way. To make them again takes 0.5 to 1 ns a word. Cells of one row, if a
-run has enough of them, are packed by themselves: a count, a sum of squares and the like are the same in all, the least
-value, the largest one and the sum are one word. So they come to the bytes of the row.
+The words of partials are not packed, since kernels read them in place. If a cell has many words (``Plan.wide``), each
+word is packed in the same way. Unpacking takes 0.5 to 1 ns a word. If a run has enough cells of one row, they are
+packed separately: their count, and the like, is the same in all of them, and their minimum, maximum and sum are one
+word. So such a cell takes the bytes of its row.
 
 Bytes a cell, and CPU of a push against the same cells not packed (busy machine): count and sum, sliding by 1 k to 100 k
 keys, 56 -> 33 to 37, 1.0 to 1.3 times; 16 words, mostly cells of one row, 160 -> 37, 1.3 times. Cells that the next
-push lets go (tumbling windows, a push each) took 1.2 times as long, and 2 with 16 words: they stay as they are.
+push drops (tumbling windows, a push each) took 1.2 times as long, and 2 with 16 words: they stay as they are.
 
-On disk a run is its words, all packed, one section of bytes (:func:`written`), of which a reader makes what it needs.
+On disk, a run is one section of bytes with all words packed (:func:`written`). A reader unpacks what it needs.
 
-A packed run is a table like any other for those who ask, and never changed. Some of it side by side is a view. Its
-words are made when they are asked for, and dropped at the end of the push (:meth:`Packed.rested`).
+To its users a packed run is a table like any other. It never changes. A range of adjacent cells is a view. Unpacked
+words are made on request and dropped at the end of the push (:meth:`Packed.rested`).
 """
 
 from __future__ import annotations
@@ -39,16 +39,17 @@ from slicing.kernels.cells import CODE, END, ROWS
 from slicing.system.arrays import Ints, Mask
 
 NARROW = 1 << 32  # values that 4 bytes tell apart
-SLICE = 24  # bytes of one in the directory, and of what becomes of it
-SINGLE = 0.1  # the share of cells of one row from which on these are packed by themselves
-PIECE = 1024  # cells, of each of which it is known how many cells of one row are before it
-PLAIN = 3  # words of a cell beside its partials
+SLICE = 24  # bytes of a slice in the directory and in arrays made from it
+SINGLE = 0.1  # from this share on, cells of one row are packed separately
+PIECE = 1024  # cells; for each piece the number of cells of one row before it is stored
+PLAIN = 3  # words of a cell apart from its partials
 MARK = b"CELLS\0\0\1"
 _SIZES = struct.Struct("<8s5q")  # the mark; how many cells, slices, words, and words of 8 and of 4 bytes that differ
 
 
 class Packed(Cells):
-    """Cells without fragments, all of whose partials are words: ``size`` of those in the arrays, from ``at`` on."""
+    """Cells without fragments whose partials are all words: a view of ``size`` cells of the packed arrays, from ``at``
+    on."""
 
     def __init__(self, kept: _Kept, ends: Ints, starts: Ints, at: int, size: int) -> None:
         self._kept, self._at, self._size = kept, at, size
@@ -56,11 +57,11 @@ class Packed(Cells):
 
     @staticmethod
     def of(cells: Cells, lanes: Sequence[Lane], wide: bool) -> Packed:
-        """``wide``: with all words packed."""
+        """Pack cells. ``wide``: also pack the words of their partials."""
         return Packed(_Kept(cells, lanes, wide), np.ascontiguousarray(cells.slice_ends), cells.slices(), 0, len(cells))
 
     def like(self, cells: Cells) -> Packed:
-        """Other cells, packed in the same way."""
+        """Pack other cells in the same way."""
         return Packed.of(cells, self._kept.lanes, self._kept.wide)
 
     def __len__(self) -> int:
@@ -82,7 +83,7 @@ class Packed(Cells):
         return tuple([b[at : at + size] if isinstance(b, np.ndarray) else kept.of(b, at, size) for b in kept.blocks])
 
     def rested(self) -> Packed:
-        """Without what was made of it."""
+        """Drop the unpacked words."""
         for name in ("meta", "blocks"):
             self.__dict__.pop(name, None)
         return self
@@ -144,7 +145,7 @@ class Packed(Cells):
         return found
 
     def _part(self, first: int, size: int) -> Packed:
-        """Cells side by side, as a view."""
+        """A range of adjacent cells, as a view."""
         starts, ends = self.slices(), self.slice_ends
         if not size:
             return Packed(self._kept, ends[:0], starts[:0], self._at, 0)
@@ -153,11 +154,11 @@ class Packed(Cells):
 
 
 class _Kept:
-    """What runs and parts of them are views of: packed words, and each lane's partials, or which words they are."""
+    """What a packed run and its views share: packed words, and for each lane its partials or which words they are."""
 
     def __init__(self, cells: Cells, lanes: Sequence[Lane], wide: bool) -> None:
         self.lanes, self.wide, self.blocks = lanes, wide, list[Ints | slice]()
-        self.cell: float = 0  # bytes of one
+        self.cell: float = 0  # bytes of one cell
         tables, at = [cells.meta], PLAIN
         for lane, block in zip(lanes, cells.blocks, strict=True):
             if lane.counts_all:
@@ -176,16 +177,16 @@ class _Kept:
         self.cell += self.words.cell
 
     def of(self, some: slice, first: int, size: int) -> Ints:
-        """Some of the words of so many cells from ``first`` on."""
+        """Some of the words of ``size`` cells, from ``first`` on."""
         out = np.empty((size, some.stop - some.start), np.int64)
         self.words.into(out, 0, some, first)
         return out
 
 
 class _Words:
-    """Words of some tables side by side: of the first one all but the ends of slices."""
+    """The words of some tables side by side. Of the first table, the ends of slices are left out."""
 
-    cell: float  # bytes of one
+    cell: float  # bytes of one cell
 
     def __init__(self, tables: Sequence[Ints]) -> None:
         bounds = np.cumsum([0, *(table.shape[1] for table in tables)])
@@ -218,22 +219,22 @@ class _Words:
 
     @classmethod
     def of_arrays(cls, form: Ints, low: Ints, narrow: npt.NDArray[np.uint32], wide: Ints) -> _Words:
-        """Words that were packed before."""
+        """Make this from words that are packed already."""
         self = object.__new__(cls)
         self.form, self.low, self.narrow, self.wide = form, low, narrow, wide
         return self
 
     def into(self, out: Ints, column: int, some: slice, first: int) -> None:
-        """Some of the words of the cells from ``first`` on, into the columns of a table from ``column`` on."""
+        """Unpack some words of the cells from ``first`` on into the columns of ``out`` from ``column`` on."""
         kernels.unpack(self.form[some], self.low[some], self.narrow, self.wide, first, out, column)
 
     def spread(self, out: Ints, column: int, some: slice, first: int, at: Ints) -> None:
-        """Some of the words of the cells from ``first`` on, into the rows ``at`` of such a table."""
+        """Unpack some words of the cells from ``first`` on into the rows ``at`` of ``out``, from ``column`` on."""
         kernels.spread(self.form[some], self.low[some], self.narrow, self.wide, first, at, out, column)
 
 
 class _Apart:
-    """Words of cells of one row, and those of the others."""
+    """The words of cells of one row, packed apart from the words of other cells."""
 
     def __init__(self, single: Mask, tables: Sequence[Ints]) -> None:
         self._single = single
@@ -255,8 +256,8 @@ class _Apart:
 
 
 def written(cells: Cells) -> list[bytes | memoryview]:
-    """Cells, at least one, without fragments and with words for partials, as pieces of bytes: equal ones for equal
-    cells."""
+    """Cells as pieces of bytes; equal cells give equal bytes. There is at least one cell; cells have no fragments, and
+    their partials are words."""
     tables = [np.require(table, requirements=["C", "W"]) for table in (cells.meta, *cells.blocks)]
     words, ends = _Words(tables), np.ascontiguousarray(cells.slice_ends)
     sizes = _SIZES.pack(MARK, len(cells), ends.size, words.form.size, len(words.wide), len(words.narrow))
@@ -265,10 +266,10 @@ def written(cells: Cells) -> list[bytes | memoryview]:
 
 
 class Written:
-    """What :func:`written` gave: the cells' meta, and their partials when they are asked for."""
+    """Reads what :func:`written` gave: the meta of the cells, and on request their partials."""
 
     def __init__(self, section: bytes | memoryview, widths: Sequence[int]) -> None:
-        """``widths``: how many words the partials of each lane are. Anything else is refused."""
+        """``widths``: how many words each lane's partials have. A section of another form is refused."""
         data = np.frombuffer(section, np.uint8).copy()  # aligned, as kernels want it
         self.section = data.data
         if data.size < _SIZES.size:

@@ -1,6 +1,6 @@
-"""Partials of values that have no word of their own: they hold ranks among the column's values seen so far.
+"""Partials of values without a word of their own hold ranks: positions among the column's sorted values seen so far.
 
-A new value between others moves the ranks of those after it; what holds ranks is then told the new ones.
+A new value that sorts between others shifts the ranks after it. Partials that hold ranks are then renumbered.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from slicing.kernels import combine as kinds
 from slicing.system.arrays import Ints
 
 RANK_FORMS = ("word", "low", "high")
-# where a partial holds a rank of its first or second feed: kind -> (word, feed), complemented in form 'high'
+# which words of a partial hold a rank, and of which feed: kind -> (word, feed); complemented in form 'high'
 RANK_WORDS = {
     kinds.EXTREMES: ((1, 0), (2, 0)),
     kinds.FIRST: ((4, 0),),
@@ -24,13 +24,13 @@ RANK_WORDS = {
     kinds.ARG: ((1, 0), (5, 1)),
     kinds.EXTREME_COUNT: ((1, 0),),
 }
-# without an order of arrival the value's word stands in its place (complemented for LAST, which takes the largest)
+# without an order of arrival this word holds the value's word in its place (complemented for LAST, the largest)
 TIE_WORDS = {kinds.FIRST: 3, kinds.LAST: 3, kinds.ARG: 4}
 
 
 def reranked(lanes: Sequence[Lane], cells: Cells, column: str, rank: Ints, arrival: bool) -> Cells:
-    """Ranks of a column's values renumbered (order kept): ``rank[old]`` is the new one. ``arrival``: whether ties go by
-    it."""
+    """Renumber the ranks of a column's values (order kept): ``rank[old]`` is the new rank. ``arrival``: whether the
+    order of arrival breaks ties."""
 
     def moved(words: Ints, complemented: bool) -> Ints:
         return ~rank[~words] if complemented else rank[words]
@@ -39,7 +39,7 @@ def reranked(lanes: Sequence[Lane], cells: Cells, column: str, rank: Ints, arriv
 
 
 def ranks_used(lanes: Sequence[Lane], tables: Iterable[Cells], column: str, size: int) -> Ints:
-    """The ranks of a column's values that any cell of the tables holds."""
+    """The ranks of a column's values that occur in any cell of the tables."""
     used = np.zeros(size, np.bool_)
 
     def mark(words: Ints, complemented: bool) -> Ints:

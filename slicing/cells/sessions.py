@@ -1,7 +1,7 @@
-"""Runs of a key's cells: sessions, the instances of a key that is idle in between, whole streams.
+"""Runs of a key's cells: sessions, instances of a key that is idle in between, whole streams.
 
-A table lies by slice, so each key's cells come in time order and one pass numbers the runs of all keys. Only the runs
-that are asked for are then put side by side, as ranges of cells to combine.
+A table is sorted by slice, so each key's cells are in time order, and one pass numbers the runs of all keys. Only the
+wanted runs are then put side by side, as ranges of cells to combine.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from slicing.system.arrays import Ints, Mask, Unsigned
 
 @dataclass(frozen=True)
 class Chains:
-    """The run of each cell of a table (-1: not looked at), and of each run its first and last time."""
+    """For each cell of a table its run (-1: not looked at), and for each run its first and last time."""
 
     run: Ints
     start: Ints
     end: Ints
-    as_lying: bool = True  # each code's cells lie in time order
+    as_lying: bool = True  # whether each code's cells are in time order
 
 
 def chains(table: Cells, gap: int, taken: Mask | None = None) -> Chains:
-    """Runs of a code's cells whose neighbours are at most ``gap`` apart, among those taken."""
+    """Find runs among the cells ``taken``: cells of one code whose neighbours are at most ``gap`` apart."""
     taken = np.ones(len(table), np.bool_) if taken is None else taken
     found = _chained(table, gap, taken)
     if found is not None:
         return found
-    # Cells of different levels share a slice, or late cells one that grew coarse.
+    # Cells of different levels share a slice, or late cells share a slice that has become coarse.
     order = order_by(table.first, table.code)
     found = _chained(table.only_meta(order), gap, taken[order])
     assert found is not None
@@ -47,7 +47,7 @@ def chains(table: Cells, gap: int, taken: Mask | None = None) -> Chains:
 
 def _chained(table: Cells, gap: int, taken: Mask) -> Chains | None:
     codes, size = int(table.code.max(initial=0)) + 1, len(table)
-    if codes > FEWER * size:  # numbers of their own
+    if codes > FEWER * size:  # few of the codes occur: number those that do
         table = table.only_meta(slice(None)).with_meta(CODE, distinct(table.code).searchsorted(table.code))
         codes = size
     latest, reach, run_of = np.empty(codes, np.int64), np.empty(codes, np.int64), np.full(codes, -1, np.int64)
@@ -57,9 +57,8 @@ def _chained(table: Cells, gap: int, taken: Mask) -> Chains | None:
 
 
 def in_runs(cells: Cells, lanes: Sequence[Lane], gaps: Unsigned) -> Cells | None:
-    """Cells of slices that follow each other, some of which have become one: what is one cell as one, in order. None
-    where their levels differ, or a code's cells are not in time order. Only what comes out is sorted, not what goes in.
-    """
+    """Merge cells of adjacent slices that have become one run, and sort the result. None if their levels differ or a
+    code's cells are not in time order. Only the merged cells are sorted, not the given ones."""
     level, end = cells.level, cells.end
     slot = np.append(0, np.cumsum(end[1:] != end[:-1]))
     slots = int(slot[-1]) + 1
@@ -78,7 +77,7 @@ def in_runs(cells: Cells, lanes: Sequence[Lane], gaps: Unsigned) -> Cells | None
 
 @dataclass(frozen=True)
 class Runs:
-    """Cells by (key, time), and the ranges of them that belong together."""
+    """Cells sorted by (key, time), and the ranges of cells that belong together."""
 
     cells: Cells
     first: Ints
@@ -104,7 +103,7 @@ class Runs:
 
 
 def runs(table: Cells, keys: KeyTable | None, found: Chains, which: Mask | None = None) -> Runs:
-    """All the runs, or some; keys in their order, and each key's runs in theirs."""
+    """All runs, or those in ``which``: in the order of their keys, and each key's runs in order."""
     wanted = found.run >= 0
     if which is not None:
         wanted &= np.append(which, False)[found.run]

@@ -1,7 +1,7 @@
-"""Cells of a snapshot whose partials are unpacked when they are first asked for.
+"""Cells of a snapshot whose partials are unpacked when they are first needed.
 
-A batch that closes nothing adds cells beside them and looks at their ends and keys alone. With two lanes that is a
-third of the bytes; the partials stay packed, and a snapshot may have them again as they are.
+A batch that closes nothing adds cells beside them, and reads only their ends and keys. With two lanes that is a third
+of the bytes. The partials stay packed, and the next snapshot can write them unchanged.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from slicing.system.arrays import Ints
 
 
 class Unread(Cells):
-    """A table whose partials are known to be so many bytes of words. ``packed``: all of it, as it was read."""
+    """A table whose partials are not read yet; their size in bytes is known. ``packed``: the whole table, as it was
+    read."""
 
     if not TYPE_CHECKING:
 
@@ -24,7 +25,7 @@ class Unread(Cells):
                 raise AttributeError(name)
             self.blocks = blocks = self._load()
             self.packed = None
-            del self._load  # with the bytes that it knows
+            del self._load  # frees the bytes that it holds
             return blocks
 
     def __init__(
