@@ -1,15 +1,15 @@
-"""The flow of a batch, once, from top to bottom.
+"""The stages of a push, from top to bottom.
 
 ==========  ==========================================================================================================
-read        its columns as arrays: times in ticks, keys as codes; how far the stream is
-collect     its rows judged by the watermark before it, and reduced to cells (Spark: where rows are)
-admit       cells merged into the store, rows kept; the windows given out that late rows change (Spark: where keys are)
-close       the watermark moves: windows that are complete are answered, what no open window needs is let go
-commit      what was worked out becomes what the operator knows (``Operator``)
+read        read the columns as arrays: times in ticks, keys as codes; observe how far the stream has come
+collect     judge rows by the watermark before the batch, and reduce them to cells (Spark: where rows are)
+admit       merge cells into the store, keep rows; find emitted windows that late rows change (Spark: where keys are)
+close       move the watermark: answer complete windows, drop what no open window needs
+commit      replace the operator's state by the draft state (``Operator``)
 ==========  ==========================================================================================================
 
-Each but the last works on a draft of the state, which nobody else has. A push that closes nothing leaves out the steps
-between: the head of the store prepares to take its rows in place, and does so when the push commits.
+Each stage but the last works on a draft of the state, which nobody else has. A push that closes nothing skips the
+stages between: the head of the store prepares to take the rows, and takes them in place when the push commits.
 """
 
 from __future__ import annotations
@@ -50,21 +50,21 @@ from slicing.windows.bounds import APART, BEGIN, END, FOREVER, LIMIT
 
 
 class Batch(NamedTuple):
-    """What was pushed, read."""
+    """A batch that has been read."""
 
-    given: pa.RecordBatch  # in the types of the first one
-    rows: Rows  # those that have a time
-    null_time: Ints  # the positions of those that have none
-    ahead: Ints = NOWHERE  # the positions of those too far ahead of the watermark
-    columns: Mapping[str, pa.Array] = {}  # of those that have a time
+    given: pa.RecordBatch  # in the types of the first batch
+    rows: Rows  # the rows that have a time
+    null_time: Ints  # the positions of rows without a time
+    ahead: Ints = NOWHERE  # the positions of rows too far ahead of the watermark
+    columns: Mapping[str, pa.Array] = {}  # of the rows that have a time
 
     @property
     def aside(self) -> Ints:
-        """The positions of rows that are judged by nothing else."""
+        """The positions of rows that are set aside: those without a time and those too far ahead."""
         return np.append(self.null_time, self.ahead) if self.ahead.size else self.null_time
 
     def account(self, late: Ints = NOWHERE, outside: int = 0) -> Account:
-        """What became of its rows: ``late`` counts those that have a time."""
+        """The account of this batch's rows. ``late`` are positions among the rows that have a time."""
         if not self.rows.plan.policy.accounts:
             return NO_ACCOUNT
         missing, ahead, table = self.null_time.size, self.ahead.size, None
@@ -76,41 +76,41 @@ class Batch(NamedTuple):
 
 
 class Arrivals(NamedTuple):
-    """What rows came to, judged by the watermark before them."""
+    """The result of ``collect``: cells and late rows, judged by the watermark before the batch."""
 
     cells: Cells
-    changing: Cells  # of rows behind the watermark, which may change windows already given out
-    late: Ints  # positions of rows that came too late for all their windows
-    outside: int  # how many are in no window by definition
-    in_time: Rows | None  # rows that no window has left behind
-    tardy: Rows | None = None  # others that some window takes
+    changing: Cells  # of rows behind the watermark, which may change emitted windows
+    late: Ints  # positions of rows that are late for all their windows
+    outside: int  # the number of rows that are in no window by definition
+    in_time: Rows | None  # rows that are not before the horizon
+    tardy: Rows | None = None  # rows before the horizon that some window takes
 
 
 class Changed(NamedTuple):
-    """Windows given out that late rows have changed, so far as cells tell."""
+    """Emitted windows that late rows have changed."""
 
-    revised: tuple[Answers, Ints] | None = None  # as they are now, with their marks
-    older: KeyRows | None = None  # the rows that were kept before, where windows of rows may have changed
-    panes: Sequence[Panes] = ()  # of plans with triggers: windows that are reported early, on time and late
-    numbered: bool = False  # the panes have their revisions, and all answers are among them
+    revised: tuple[Answers, Ints] | None = None  # the changed windows of slices, with their marks
+    older: KeyRows | None = None  # the rows kept before the push, if windows of kept rows may have changed
+    panes: Sequence[Panes] = ()  # in plans with triggers: windows that are reported early, on time and late
+    numbered: bool = False  # whether the panes have their revisions and include all answers
 
 
 class Pushed(NamedTuple):
-    """A push worked out: nothing has changed yet."""
+    """The result of a push. Nothing has changed yet."""
 
     state: State
     out: Output
-    commit: Callable[[], int] | None = None  # adds rows to the head of the store; how many cells are new
-    rows: Rows | None = None  # those that counted
+    commit: Callable[[], int] | None = None  # adds rows to the head of the store; returns how many cells are new
+    rows: Rows | None = None  # the rows that have a time and are not too far ahead
 
 
 NO_ROWS = {"rows": 0, "windowed": 0, "late": 0, "outside": 0, "null_time": 0, "ahead": 0}
 
 
 class Account(NamedTuple):
-    """What became of the rows of a push."""
+    """The late rows of a push, and how many of its rows went where."""
 
-    late: pa.Table | None = None  # those that no window took, with their reasons
+    late: pa.Table | None = None  # the rows that no window took, with their reasons
     counts: dict[str, int] = NO_ROWS
 
 
@@ -118,7 +118,8 @@ UNCHANGED, NO_ACCOUNT = Changed(), Account()
 
 
 def push(before: State, data: pa.RecordBatch, upto: int | None = None) -> Pushed:
-    """A batch all the way. ``upto``: what no later row comes before, where that is known beside the policy."""
+    """Run a batch through all stages. ``upto``: no later row comes before this time, if the caller knows such a
+    time."""
     state = State(**before.__dict__)  # a draft
     plan, batch = state.plan, read(state, data)
     rows, reached = batch.rows, reached_by(state, upto)
@@ -148,7 +149,7 @@ def push(before: State, data: pa.RecordBatch, upto: int | None = None) -> Pushed
 
 
 def read(state: State, data: pa.RecordBatch) -> Batch:
-    """Columns as arrays. Keys, values and how far the stream is are known from then on."""
+    """Read a batch: columns as arrays. Then the state knows its keys and values and how far the stream has come."""
     given, columns, times, null_time = _timed(state, data)
     ahead = NOWHERE
     if state.plan.sets_aside:
@@ -169,7 +170,7 @@ def read(state: State, data: pa.RecordBatch) -> Batch:
 
 
 def _began(state: State, times: Ints, low: int) -> None:
-    """Where the stream begins, if these rows say so: not those behind the watermark."""
+    """Update the time at which the stream begins. Rows behind the watermark do not count."""
     if state.watermark is not None and low < state.watermark:
         low = int(times[times >= state.watermark].min(initial=END))
     state.oldest = low if state.oldest is None else min(low, state.oldest)
@@ -180,13 +181,13 @@ def _timed_positions(rows: int, null_time: Ints) -> Ints:
 
 
 def _without(state: State, given: pa.RecordBatch, aside: Ints) -> tuple[dict[str, pa.Array], Ints]:
-    """The columns and times of a batch without some of its rows."""
+    """The columns and times of a batch without the rows ``aside``."""
     _, columns = state.plan.columns.of(taken(given, _timed_positions(given.num_rows, aside)))
     return columns, state.plan.measure.words(columns[str(state.plan.spec.time)])
 
 
 def encoded(state: State, columns: dict[str, pa.Array], times: Ints) -> Rows:
-    """Rows that have a time: keys as codes, values that have no word of their own as ranks."""
+    """Encode rows that have a time: keys as codes, values without a word of their own as ranks."""
     plan, keys = state.plan, state.keys
     code, codes, policy = None, 1, plan.policy
     threads = policy.threads if times.size >= 2 * policy.share.rows else 1
@@ -199,7 +200,7 @@ def encoded(state: State, columns: dict[str, pa.Array], times: Ints) -> Rows:
     if plan.spec.op is not None:
         columns = plan.with_signs(columns)
     ranked = {name: _ranks(state, name, columns[name]) for name in plan.ranked} if plan.ranked else {}
-    sharing = threads if plan.keeps_slices else 1  # whoever keeps rows has little to share
+    sharing = threads if plan.keeps_slices else 1  # plans that only keep rows have little work to share
     rows = Rows(plan, columns, times, code, codes, state.arrived, ranked, sharing)
     if times.size:
         low, high, _ = rows.look()
@@ -214,8 +215,8 @@ def encoded(state: State, columns: dict[str, pa.Array], times: Ints) -> Rows:
 
 
 def _timed(state: State, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, dict[str, pa.Array], Ints, Ints]:
-    """The batch in its types, the columns of rows that have a time, their times in ticks, and the positions of the
-    others."""
+    """The batch in the plan's types, the columns of rows that have a time, their times in ticks, and the positions of
+    rows without a time."""
     plan, spec = state.plan, state.plan.spec
     batch, columns = plan.columns.of(batch)
     if isinstance(spec.time, ProcessingTime):
@@ -240,7 +241,8 @@ def _timed(state: State, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, dict[st
 
 
 def _ranks(state: State, name: str, column: pa.Array) -> Ints:
-    """The ranks of a column's values among all known ones, which move where new ones come between."""
+    """The ranks of a column's values among all known values. New values shift the ranks of values that sort after
+    them."""
     pool = state.pools[name]
     used = np.arange(len(pool))
     values = state.store.values + state.rows.values + (0 if state.passed is None else state.passed.size)
@@ -260,8 +262,8 @@ def too_far(plan: Plan, time: int) -> str:
 
 
 def _behind(times: Ints, h: int) -> Ints:
-    """How far times are behind the horizon, or further than any span: the difference of all times there may be is more
-    than int64 holds."""
+    """How far times are behind the horizon, limited to a little more than the longest possible span: the difference of
+    two times may not fit int64."""
     return h - np.maximum(times, max(h - APART, BEGIN))
 
 
@@ -275,13 +277,13 @@ def _too_far_apart(plan: Plan, first: int, last: int) -> str:
 
 
 def reached_by(state: State, upto: int | None = None) -> int | None:
-    """The watermark that the stream has come to, at least ``upto``; it never goes back."""
+    """The watermark that the stream has reached, at least ``upto``. It never goes back."""
     plan = state.plan
     reached = plan.spec.watermark.reached(state.progress, plan.delays)
     if isinstance(plan.spec.time, ProcessingTime):
         reached = state.progress.largest
     if reached is not None:
-        reached = max(-LIMIT, min(LIMIT, reached))  # beyond all times it is as good as at their end
+        reached = max(-LIMIT, min(LIMIT, reached))  # beyond all times means the same as at the last one
     for known in (upto, state.watermark):
         if known is not None and (reached is None or known > reached):
             reached = known
@@ -292,7 +294,7 @@ def reached_by(state: State, upto: int | None = None) -> int | None:
 
 
 def collect(state: State, rows: Rows) -> Arrivals:
-    """Judge each row by the watermark before the batch, and reduce what is in time to cells."""
+    """Judge each row by the watermark before the batch, and reduce rows in time to cells."""
     plan, h = state.plan, BEGIN if state.watermark is None else state.watermark - state.plan.lateness
     if not rows.time.size:
         return Arrivals(plan.no_cells, plan.no_cells, NOWHERE, 0, rows)
@@ -323,7 +325,7 @@ def collect(state: State, rows: Rows) -> Arrivals:
 
 
 def _inside(plan: Plan, cells: Cells) -> tuple[Cells, int]:
-    """Without the cells of rows that no slice's window holds by definition; how many rows are in no window at all."""
+    """Drop the cells of slices that are in no window by definition. Also how many rows are in no window at all."""
     if plan.gapless:
         return cells, 0
     held = np.repeat(plan.edges.covers(cells.slice_ends), np.diff(cells.slices(), append=len(cells)))
@@ -331,9 +333,10 @@ def _inside(plan: Plan, cells: Cells) -> tuple[Cells, int]:
 
 
 def _judge(plan: Plan, rows: Rows, h: int) -> tuple[Cells, Mask, int, Rows]:
-    """Rows before the horizon: cells of those some window takes, which are late for all, how many outside, the taken.
+    """Judge rows before the horizon: the cells of rows that some window takes, which rows are late for all windows, how
+    many rows are outside of all windows, and the rows taken.
 
-    They are too late for every window that rows decide.
+    They are too late for every data-driven window.
     """
     own_end = plan.edges.next_live(rows.time, BEGIN)
     level = np.searchsorted(np.array(plan.session_gaps, np.int64), _behind(rows.time, h), "right").astype(np.int64)
@@ -355,12 +358,12 @@ def _judge(plan: Plan, rows: Rows, h: int) -> tuple[Cells, Mask, int, Rows]:
 
 
 def _in_slices(plan: Plan, own_end: Ints) -> Mask:
-    """Which rows are in a window of slices by definition; ``own_end``: the ends of the slices that they are in."""
+    """Which rows are in a window of slices by definition. ``own_end``: the end of each row's slice."""
     return np.ones(own_end.size, np.bool_) if plan.gapless else plan.edges.covers(own_end)
 
 
 def belong(plan: Plan, rows: Rows) -> Mask:
-    """Which rows are in a window by definition: those of other windows are decided by rows."""
+    """Which rows are in a window by definition. With data-driven windows all rows count."""
     if plan.keeps_rows:
         return np.ones(len(rows), np.bool_)
     return _in_slices(plan, plan.edges.next_live(rows.time, BEGIN))
@@ -370,7 +373,7 @@ def belong(plan: Plan, rows: Rows) -> Mask:
 
 
 def admit(state: State, new: Arrivals) -> Changed:
-    """Cells into the store, rows to those that are kept; what late ones change of the windows given out."""
+    """Merge cells into the store and keep rows. Also the emitted windows that late rows change."""
     revised = older = None
     if state.plan.early.paned:
         rows = [rows for rows in (new.in_time, new.tardy) if rows is not None]
@@ -379,7 +382,7 @@ def admit(state: State, new: Arrivals) -> Changed:
             state.rows, older = kept(state.rows, new.in_time, new.tardy, state.watermark)
         return Changed(older=older, panes=panes)
     if len(new.changing.meta):
-        waited = give_waiting(state, all_of_them=True)  # what a late row may change has to be given out before
+        waited = give_waiting(state, all_of_them=True)  # windows that a late row may change are emitted first
         if state.watermark is not None:
             found = revise(state.store, state.keys, state.revisions, new.changing, state.horizon, state.watermark)
             state.store, state.revisions, again, mark = found
@@ -397,8 +400,8 @@ def admit(state: State, new: Arrivals) -> Changed:
 def close(
     state: State, reached: int | None, change: Changed = UNCHANGED, flush: bool = False, quiet: bool = False
 ) -> tuple[list[Answers], Changed]:
-    """Move the watermark: the windows of slices and of rows that it completes; and what late rows have changed.
-    ``quiet``: nobody wants the answers, and what is cheaper without them is done so."""
+    """Move the watermark. Gives the windows that it completes, and the emitted windows that late rows have changed.
+    ``quiet``: the caller drops the answers, so cheaper steps that lead to the same state may be taken."""
     if reached is None:
         return [], change
     plan = state.plan
@@ -430,7 +433,7 @@ def close(
 
 
 def in_full(state: State, answers: list[Answers]) -> list[Answers]:
-    """Without windows that were asked for in full, and that the data does not cover."""
+    """Drop windows that were asked for in full, if the data does not cover them."""
     if not state.plan.full or state.newest is None:
         return answers
     begun, until = END if state.oldest is None else state.oldest, state.newest + state.plan.measure.least
@@ -440,13 +443,13 @@ def in_full(state: State, answers: list[Answers]) -> list[Answers]:
 
 
 def fire(state: State, change: Changed, at_push: bool = False) -> Changed:
-    """Triggers of pushes fire last."""
+    """Add the panes of triggers that fire now. Triggers of pushes fire last."""
     windows = early.due(state, at_push)
     return change._replace(panes=[*change.panes, *early.fire(state, windows)]) if windows.any() else change
 
 
 def _close_sessions(state: State, reached: int, after: int, until: int, quiet: bool) -> list[Answers]:
-    """``_answer`` of the keys whose sessions may end; the cells of others stay as they lie, and are not asked."""
+    """``_answer`` for the keys whose sessions may end. The cells of other keys are not read."""
     apart, others = state.store.ending(after, until), None
     if apart is not None:
         state.store, others = apart
@@ -458,8 +461,8 @@ def _close_sessions(state: State, reached: int, after: int, until: int, quiet: b
 
 
 def _answer(state: State, reached: int, after: int, until: int, flush: bool, quiet: bool) -> list[Answers]:
-    """The windows that are due: at once, or they wait behind others or for a next share. What no open window needs is
-    let go: of runs (sessions) this is seen only by all cells in one."""
+    """Answer the windows that are due, or postpone them: behind windows that wait already, or because they exceed a
+    push's share. Then drop cells that no open window needs; with sessions that takes all cells in one table."""
     plan, most = state.plan, None if flush else state.plan.policy.max_windows_per_push
     if plan.most_windows[0] > 1 and len(state.store) * plan.most_windows[0] > MOST:
         check_due(plan, state.store.runs, after, until)
@@ -480,7 +483,7 @@ def _answer(state: State, reached: int, after: int, until: int, flush: bool, qui
 
 
 def _may_close(state: State, after: int, until: int, flush: bool) -> bool:
-    """Whether anything can be due or dead: most small pushes close nothing and should cost nothing."""
+    """Whether any window can be due or any cell be dropped. Most small pushes close nothing and should cost nothing."""
     plan = state.plan
     if flush or plan.fill or state.watermark is None or plan.edges.any_between(after, until):
         return True
@@ -491,7 +494,7 @@ def _may_close(state: State, after: int, until: int, flush: bool) -> bool:
 
 
 def _closes(state: State, reached: int | None) -> bool:
-    """Whether a watermark closes a window between edges."""
+    """Whether the watermark passes an edge at which a window between edges may close."""
     if reached is None:
         return False
     patience = state.plan.patience
@@ -499,7 +502,7 @@ def _closes(state: State, reached: int | None) -> bool:
 
 
 def give_waiting(state: State, all_of_them: bool = False) -> list[Answers]:
-    """Of the windows that were closed and wait the oldest, a push's share of them, or all."""
+    """The oldest postponed windows: as many as a push may emit, or all of them."""
     if not state.postponed:
         return []
 
@@ -513,7 +516,7 @@ def give_waiting(state: State, all_of_them: bool = False) -> list[Answers]:
 
 
 def advance(before: State, reached: int) -> Pushed:
-    """The watermark alone; it never goes back."""
+    """Move the watermark without rows. It never goes back."""
     state = before.draft()
     reached = max(reached, BEGIN if state.watermark is None else state.watermark)
     if state.store.head is not None:
@@ -529,14 +532,14 @@ def advance(before: State, reached: int) -> Pushed:
 
 
 def fire_by_hand(before: State, names: Sequence[str]) -> Pushed:
-    """The open windows of these names that have news."""
+    """Report the open windows of these names that have news."""
     state = before.draft()
     panes = early.fire(state, np.isin(np.array(state.plan.names), names))
     return Pushed(state, output(state, [], UNCHANGED._replace(panes=panes)))
 
 
 def flush(before: State) -> Pushed:
-    """Everything that is still open."""
+    """Close everything that is still open."""
     state = before.draft()
     state.store = state.store.whole(state.newest)
     answers, change = close(state, END, flush=True)
@@ -554,13 +557,13 @@ def output(
     coming: Mask | None = None,
     all_of_them: bool = False,
 ) -> Output:
-    """The answers as Arrow, the accounting, and what is held now that all else was let go. ``all_of_them``: none waits
-    for a later push."""
+    """The answers in Arrow, the account of rows, and the size of the state after cells were dropped. ``all_of_them``:
+    no result waits for a later push."""
     plan, keys = state.plan, state.keys
     windows = _windows(state, answers, change, all_of_them)
     told = plan.policy.accounts or any(map(len, answers))
     if told and keys is not None and state.store.head is None and len(keys) >= state.crowded:
-        # after answers have named them; those of a table that is all at hand most likely come again
+        # after answers have read the keys; keys of a table that is wholly in memory will probably come again
         keys = forget(state, keys, () if plan.policy.accounts else answers)
     if not plan.policy.accounts:
         return Output(windows, plan.no_windows, Stats(), None)
@@ -589,7 +592,7 @@ def output(
 
 
 def _windows(state: State, answers: Sequence[Answers], change: Changed, all_of_them: bool) -> pa.Table:
-    """``out.windows``."""
+    """The table ``out.windows``."""
     plan = state.plan
     if not plan.early.paned:
         if not answers and change.revised is None:
@@ -605,14 +608,14 @@ def _windows(state: State, answers: Sequence[Answers], change: Changed, all_of_t
 
 
 def _open_runs(state: State) -> list[Cells]:
-    """The cells of sessions that are open, or wait to be given out."""
+    """The cells of sessions that are open or postponed."""
     waiting = [waits.store for waits in state.postponed]
     stores = [*waiting, *state.stores, *(store for group in state.groups for store in group.stores)]
     return [run for store in stores for run in store.runs]
 
 
 def _held_beside(state: State) -> tuple[int, int, int, int]:
-    """What is held beside the stream's slices, keys and values: slices, cells, rows, and bytes of all of it."""
+    """What is held besides the stream's slices, keys and values: numbers of slices, cells and rows, and bytes."""
     plan, slices, cells, kept, size = state.plan, 0, 0, 0, state.marks.nbytes
     if state.postponed:
         size += held_beside(state.store, state.postponed)
@@ -623,7 +626,7 @@ def _held_beside(state: State) -> tuple[int, int, int, int]:
         for run in store.runs:  # a slice may have cells in several stores
             slices += run.slices_beside(tuple(seen))
             seen.append(run)
-    for store in state.told.values():  # the slices of these runs are known
+    for store in state.told.values():  # their slices are counted already
         more = store.held()
         cells, size = cells + more[1], size + more[2]
     if plan.early.panes_of_rows:

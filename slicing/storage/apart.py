@@ -1,8 +1,8 @@
-"""Cells beside the store that some trigger has not reported by their slices alone.
+"""Cells apart from the store: some trigger has yet to report them, and their slices alone do not tell which.
 
-These are rows that came behind the watermark into windows still open, which the next panes report; and, for triggers
-that fire at the end of pushes, all rows since the last firing. Once every trigger has reported them they go into the
-store.
+Such cells are of rows that came behind the watermark into windows still open, which the next panes report. With
+triggers that fire at the end of pushes they are of all rows since the last firing. Once every trigger has reported them
+they go into the store.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from slicing.windows.bounds import BEGIN
 
 @dataclass(frozen=True, eq=False)
 class Apart:
-    """Cells of rows alike: judged by the same watermark (BEGIN: not behind it), since the same firing."""
+    """Cells of rows that were judged by the same watermark (BEGIN: not behind it) and came since the same firing."""
 
     store: Store
     judged: int
@@ -27,7 +27,8 @@ class Apart:
 
 
 def with_cells(apart: tuple[Apart, ...], more: Apart, alike: Callable[[int, int], bool]) -> tuple[Apart, ...]:
-    """With more cells. ``alike``: whether no cut lies between two watermarks, so that the same panes report both."""
+    """Add more cells. ``alike`` says whether no cut lies between two watermarks, so that the same panes report the
+    rows."""
     if not more.store.runs:
         return apart
     for at, known in enumerate(apart):

@@ -1,9 +1,10 @@
-"""The head of the store: cells of the newest slots by key code, which pushes that close nothing add their rows to.
+"""The head of the store: cells of the newest slots by key code. Pushes that close nothing add their rows to it in
+place.
 
-A small push costs as much as its rows then, however many keys live: it is not sorted, and nothing is merged. What can
-fail is done beforehand (:meth:`Head.prepare`); what then changes the head in place cannot. Whoever asks for the cells
-(:meth:`Head.cells`) takes a copy. Dense cells of keys that have no rows are wasted, so a head is for slots that most
-keys have rows in, as the slices of the last push that closed something say.
+Such a push costs only its rows, however many keys live: nothing is sorted or merged. All that can fail happens before
+(:meth:`Head.prepare`); the change in place cannot fail. :meth:`Head.cells` copies the cells. Cells are dense, so cells
+of keys without rows are wasted. A head is used only if most keys have rows in a slot, judged by the slices of the last
+push that closed something.
 """
 
 from __future__ import annotations
@@ -28,31 +29,32 @@ _EXACT = (kinds.COUNT, kinds.EXTREMES, *kinds.INTEGERS, kinds.SUM_F)
 
 
 class Head:
-    """Cells slot * room + code."""
+    """Dense cells at slot * room + code."""
 
     def __init__(self, plan: Plan, ends: Ints, room: int) -> None:
         self.plan, self.ends, self.room = plan, ends, room
         self.size = ends.size * room
         self.used = 0
-        self.codes = 0  # that there were when rows came last
-        self.torn = False  # an interrupt came while rows were added: some of them are in
+        self.codes = 0  # the number of codes when rows came last
+        self.torn = False  # whether rows are being added: stays set if an interrupt leaves some of them in
         self._begun = np.zeros(ends.size, np.bool_)  # slots that have rows
-        # one cell more takes the rows that do not count
+        # one extra cell takes the rows that do not count
         self._blocks = [None if lane.counts_all else _block(lane, self.size + 1) for lane in plan.lanes]
         self._counter = self._counting()
-        # rows of each cell: the first word
+        # the first word is the number of rows of each cell
         self._rows: Ints = np.zeros((self.size, 1), np.int64) if self._counter is None else self._counter.words
 
     def _counting(self) -> Quads | Sums | None:
-        """Partials of floats whose first word counts all rows (of :class:`Quads` while no value is null): a word a cell
-        less, and a look at a line of memory less (1 M keys, 1 M rows a push: 7 of 86 ns a row)."""
+        """The block of floats whose first word counts all rows (of :class:`Quads` only while no value is null).
+
+        It saves a word a cell and access to a line of memory (1 M keys, 1 M rows a push: 7 of 86 ns a row)."""
         pairs = list(zip(self.plan.lanes, self._blocks, strict=True))
         sums = (block for _, block in pairs if isinstance(block, Sums))
         return next(sums, next((b for lane, b in pairs if isinstance(b, Quads) and lane.flag is None), None))
 
     @staticmethod
     def begun(plan: Plan, rows: Rows, horizon: int) -> Head | None:
-        """One for these rows and those that may come beside them; None where they span too many slots."""
+        """An empty head for these rows and rows near them. None if they span too many slots."""
         (width, _), slots = _slots(plan), plan.policy.head_slots
         low, high, oldest = (edge_after(plan, t) for t in (*rows.span[:2], horizon))
         if (high - oldest) // width < slots:
@@ -62,9 +64,11 @@ class Head:
         return Head(plan, progression(low, high, width), rows.codes + rows.codes // 4 + 64)
 
     def takes_in(self, run: Cells) -> bool:
-        """Take the cells of a run into a head that no push has added rows to: otherwise a key has two of a slice.
+        """Take in the cells of a run; whether that was done. It is only done for numbers whose order of
+        additions does not matter, and if no other run has brought these cells.
 
-        Only numbers whose order of additions does not matter, and only if no other run has brought cells."""
+        No push may have added rows to the head yet. Without this a key would have two cells of one slice.
+        """
         exact = [lane.counts_all or lane.kind in _EXACT for lane in self.plan.lanes]
         if type(run) is not Cells or not all(exact):
             return False
@@ -91,12 +95,12 @@ class Head:
         return rows + sum(block.nbytes for block in self._blocks if block is not None)
 
     def slices_beside(self, runs: Sequence[Cells], coming: Mask | None) -> int:
-        """How many of its slices none of the runs has; of those that will be there."""
+        """How many of the head's slices none of the runs has. ``coming``: the slots that will have rows."""
         held = self.ends[self._begun if coming is None else coming]
         return sum(not any(end in run.slice_ends for run in runs) for end in held)
 
     def fullest(self, newest: int) -> float | None:
-        """The share of all keys that the fullest slot had when time passed it; None where it has passed none."""
+        """The largest share of all keys that any slot had when time passed it. None if time has passed no slot."""
         over = self.ends <= newest
         held = (self._rows[: self.size, 0].reshape(-1, self.room) > 0).sum(axis=1)
         return int(held[over].max()) / max(self.codes, 1) if over.any() else None
@@ -106,8 +110,8 @@ class Head:
         return rows.codes <= self.room and self.ends[0] - width <= rows.span[0] and rows.span[1] < self.ends[-1]
 
     def prepare(self, rows: Rows) -> tuple[Mask, Callable[[], int]]:
-        """Everything but the deed, which cannot fail: it adds the rows, and says how many cells are new. Also which
-        slots have rows then."""
+        """Do everything that can fail. Gives the slots that will have rows, and a function that adds the rows and
+        returns how many cells are new."""
         lanes = [
             Lifted(rows, lane, self.size, block)
             for lane, block in zip(self.plan.lanes, self._blocks, strict=True)
@@ -138,7 +142,7 @@ class Head:
         return begun, commit
 
     def cells(self) -> Cells:
-        """A copy, as a sorted table."""
+        """A copy of the cells as a sorted table."""
         self.check()
         rows = self._rows[: self.size, 0]
         held = rows.nonzero()[0]
@@ -153,7 +157,7 @@ class Head:
         return Cells(meta, tuple(blocks))
 
     def check(self) -> None:
-        """Refuse a head that only some rows of a push have come into."""
+        """Refuse a head that has only some rows of an interrupted push."""
         if self.torn:
             raise RuntimeError(
                 "a push was interrupted while it added its rows, and some of them are in; go on from the last snapshot "

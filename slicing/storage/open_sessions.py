@@ -1,8 +1,8 @@
-"""Some keys' cells of a run: found, and left out of it, without a look at all others.
+"""Find the cells of some keys in a run, and remove them from it, without reading all other cells.
 
-Of many open sessions few end in a push. A cell's last row tells when a session of its key may end, so runs know their
-cells by their last rows and by their codes, from the first time somebody asks. What leaves a run is marked; the others
-are moved once half of them are gone, or when something else is asked of the run.
+Of many open sessions few end in a push. A cell's last row tells when a session of its key may end. So runs index their
+cells by last row and by code when they are first asked. Removed cells are only marked. The others are moved once half
+of the cells are removed, or when something else is asked of the run.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from slicing.system.arrays import NONE, Ints, Mask
 
 
 class Thinned(Cells):
-    """A table without some of its cells: its own are there once they were asked for. ``held``: how many each slice of
-    the whole has left."""
+    """A table without some of its cells. Its own arrays are made when they are first needed. ``held``: how many cells
+    each slice of the whole table has left."""
 
     def __init__(self, whole: Cells, gone: Mask, held: Ints) -> None:
         self.whole, self.gone, self.held = whole, gone, held
@@ -67,12 +67,15 @@ class Thinned(Cells):
 def ending(
     plan: Plan, runs: Sequence[Cells], after: int, until: int
 ) -> tuple[tuple[Cells, ...], tuple[Cells, ...]] | None:
-    """The cells of keys of which a window may end or leave, and those of all others: of many open sessions few end in a
-    push (1 M of them, 500 rows: 177 -> 1.8 ms). None where the former are so many that one may as well look at all."""
+    """The cells of keys that may have a window that ends or expires, and the cells of all other keys. None if the first
+    are so many that reading all cells costs no more.
+
+    Of many open sessions few end in a push (1 M of them, 500 rows: 177 -> 1.8 ms).
+    """
     policy, cells = plan.policy, sum(map(len, runs))
     if not runs or cells < max(policy.apart_cells, policy.apart_share * len(runs[-1])):
         return None
-    later = (0, plan.lateness) if plan.revises else (0,)  # what was given out leaves so much later
+    later = (0, plan.lateness) if plan.revises else (0,)  # emitted windows expire so much later
     lasts = [(after - gap - o, until - gap - o) for gap in plan.session_gaps for o in later]
     slices = []
     if any(plan.edges.any_between(after - o, until - o) for o in later):
@@ -89,8 +92,8 @@ def ending(
 
 
 def touched(run: Cells, lasts: Iterable[tuple[int, int]], slices: Iterable[tuple[int, int]]) -> Ints:
-    """The codes of cells whose last row is at ``low`` or later and before ``high`` (or soon), and of those in slices
-    that end after ``low``, and not after ``high``, for any of these pairs."""
+    """The codes of cells whose last row is at ``low`` or later and before ``high`` (some later ones may be among them),
+    and of cells in slices that end after ``low`` and not after ``high``, for any of the given pairs."""
     whole, gone = _whole(run)
     found = [
         whole.with_last(low, high) for low, high in lasts if whole.earliest_last < high and low <= whole.latest_last

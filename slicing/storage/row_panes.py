@@ -1,7 +1,7 @@
 """Rows of windows that are reported at every n-th row, or at rows that are marks.
 
-Which row is the n-th is known once the watermark has passed it, so rows wait as cells of their own. Of rows that it has
-passed there are two cells for each window and key at most: the rows that panes have reported, and those since then.
+Which row is the n-th is known once the watermark has passed it, so until then each row waits as its own cell. Rows that
+it has passed are in at most two cells for each window and key: rows that panes have reported, and rows since then.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from slicing.kernels.cells import CODE
 from slicing.query.plan import Plan
 from slicing.system.arrays import Ints, Mask
 
-PLACE, SEQUENCE, ARRIVAL, MARKS = range(4)  # of rows: when they pass, what orders rows of one time, marks by bit
-WINDOW, START, END, KEY, COUNT = range(5)  # of windows: which, from when to when, the key's code, rows that have passed
-OF, TOLD, LAST = range(3)  # of cells: the window, whether panes have reported its rows, the place of the last one
+PLACE, SEQUENCE, ARRIVAL, MARKS = range(4)  # of rows: when they pass, what orders rows of equal time, marks by bit
+WINDOW, START, END, KEY, COUNT = range(5)  # of windows: number, start, end, the key's code, how many rows have passed
+OF, TOLD, LAST = range(3)  # of cells: the window, whether panes have reported its rows, the place of its last row
 
 
 @dataclass(frozen=True, eq=False)
 class RowPanes:
-    """What is remembered between pushes; values throughout."""
+    """The rows, windows and cells that are remembered between pushes. Never changed in place."""
 
     plan: Plan
     rows: Ints  # facts of rows that wait, in no order
-    row_cells: Cells  # a cell each
+    row_cells: Cells  # one cell per row
     windows: Ints  # facts of windows with rows that have passed
     parts: Ints  # facts of their cells
     part_cells: Cells
@@ -50,11 +50,11 @@ class RowPanes:
 
     @property
     def size(self) -> int:
-        """How many cells."""
+        """The number of cells."""
         return sum(map(len, self.tables))
 
     def waits(self, rows: Ints, cells: Cells) -> RowPanes:
-        """With more rows that wait."""
+        """Add rows that wait."""
         both = concatenated([self.row_cells, cells])
         return replace(self, rows=np.concatenate([self.rows, rows]), row_cells=both)
 
@@ -63,7 +63,7 @@ class RowPanes:
         return replace(self, rows=self.rows.take(left, axis=0), row_cells=self.row_cells.take(left))
 
     def of(self, chosen: Mask) -> RowPanes:
-        """Some of the windows, and their cells; no rows that wait."""
+        """Some of the windows with their cells, without waiting rows."""
         number = np.cumsum(chosen) - 1
         mine = np.flatnonzero(chosen[self.parts[:, OF]])
         parts = self.parts[mine]
@@ -72,7 +72,7 @@ class RowPanes:
         return replace(nothing, windows=self.windows[chosen], parts=parts, part_cells=self.part_cells.take(mine))
 
     def with_windows(self, others: Sequence[RowPanes]) -> RowPanes:
-        """The rows that wait here, and the windows of others."""
+        """The waiting rows of this one with the windows of the others."""
         before = np.cumsum([0, *(len(other.windows) for other in others)]).tolist()
         shift = np.array([1, 0, 0])
         parts = [other.parts + shift * at for other, at in zip(others, before, strict=False)]
@@ -81,7 +81,7 @@ class RowPanes:
         return replace(self, windows=windows, parts=np.concatenate(parts), part_cells=cells)
 
     def without(self, until: int) -> RowPanes:
-        """Windows that end by then are complete."""
+        """Drop windows that end by ``until``: they are complete."""
         gone = self.windows[:, END] <= until
         return self.with_windows([self.of(~gone)]) if gone.any() else self
 
@@ -93,7 +93,7 @@ class RowPanes:
         return used
 
     def recoded(self, code: Ints) -> RowPanes:
-        """Codes renumbered: ``code[old]`` is the new one, -1 for one that goes."""
+        """Renumber codes: ``code[old]`` is the new code, -1 for a code that is dropped."""
         here = self.of(code[self.windows[:, KEY]] >= 0)
         windows = here.windows.copy()
         windows[:, KEY] = code[windows[:, KEY]]
@@ -104,15 +104,15 @@ class RowPanes:
         return replace(here, rows=self.rows[left], row_cells=rows, windows=windows, part_cells=parts)
 
     def reranked(self, column: str, rank: Ints) -> RowPanes:
-        """Ranks of a column's values renumbered, as in the store."""
+        """Renumber the ranks of a column's values, as in the store."""
         moved = (reranked(self.plan.lanes, table, column, rank, self.plan.arrival) for table in self.tables)
         rows, parts = moved
         return replace(self, row_cells=rows, part_cells=parts)
 
     def ranks_used(self, column: str, size: int) -> Ints:
-        """The ranks of a column's values that any cell holds."""
+        """The ranks of a column's values that occur in any cell."""
         return ranks_used(self.plan.lanes, self.tables, column, size)
 
     def beside(self, other: RowPanes) -> RowPanes:
-        """With the rows and the windows of other keys, in the same codes and ranks."""
+        """Add the rows and windows of other keys, which have the same codes and ranks."""
         return self.waits(other.rows, other.row_cells).with_windows([self, other])

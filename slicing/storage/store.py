@@ -1,8 +1,8 @@
 """The slice store: sorted runs of cells, merged geometrically.
 
-Owns every live cell. Takes tables of cells, a horizon when windows have left, renumbered codes and ranks; gives one
-sorted table to answer windows from. A store is a value: each change returns a new one, so a failed push costs
-nothing to undo. Only its head is added to in place, by the last step of a push (:class:`Addition`).
+The store owns every live cell. It takes tables of cells, a horizon when windows have expired, and renumbered codes and
+ranks. It gives one sorted table to answer windows from. A store is a value: each change returns a new store, so a
+failed push leaves nothing to undo. Only its head is changed in place, by the last step of a push (:class:`Addition`).
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from slicing.system.arrays import Ints, Mask
 from slicing.system.replace import but
 from slicing.windows.bounds import BEGIN
 
-FEW_PIECES = 4  # sorted pieces that are sooner merged than sorted: 20 k cells and 10 k 1.9 -> 0.9 ms
+FEW_PIECES = 4  # fewer sorted pieces are merged, which is faster than sorting: 20 k cells and 10 k 1.9 -> 0.9 ms
 
 
 def in_pieces(cells: Cells) -> list[Cells]:
-    """A table without fragments as pieces that are each in its order; none where these are many."""
+    """Split a table without fragments into sorted pieces. An empty list if there would be many."""
     end, code = cells.end, cells.code
     falls = ((end[1:] < end[:-1]) | ((end[1:] == end[:-1]) & (code[1:] <= code[:-1]))).nonzero()[0]
     if falls.size >= FEW_PIECES:
@@ -46,7 +46,7 @@ def in_pieces(cells: Cells) -> list[Cells]:
 class Store:
     plan: Plan
     runs: tuple[Cells, ...] = ()
-    coarse: int = 0  # how many slices there were when old ones were fused last
+    coarse: int = 0  # the number of slices when old slices were fused last
     fill: float = 1.0  # the share of all keys that the fullest slice had when something closed last
     head: Head | None = None  # cells beside the runs
 
@@ -54,7 +54,7 @@ class Store:
         return sum(map(len, self.runs))
 
     def held(self, coming: Mask | None = None) -> tuple[int, int, int]:
-        """How many slices, cells and bytes. ``coming``: the slots that the head will have rows in."""
+        """The number of slices, cells and bytes. ``coming``: the slots in which the head will have rows."""
         cells = size = 0
         for run in self.runs:
             run_cells, run_size = run.sizes()
@@ -69,7 +69,7 @@ class Store:
         return slices, cells, size
 
     def of(self, runs: tuple[Cells, ...]) -> Store:
-        """One with these runs, without a head."""
+        """A store with these runs and no head."""
         return Store(self.plan, runs, self.coarse, self.fill)
 
     @property
@@ -78,7 +78,8 @@ class Store:
 
     @property
     def values(self) -> int:
-        """How many values of a column there may be at most, roughly: one a cell, or an item of its lists."""
+        """About the largest number of a column's values that cells can hold: one a cell, or one an item of its
+        lists."""
         return sum(run.weight for run in self.runs)
 
     def slices(self) -> int:
@@ -86,8 +87,8 @@ class Store:
         return sum(run.slices_beside(self.runs[:i]) for i, run in enumerate(self.runs))
 
     def prepare(self, rows: Rows, horizon: int, newest: int) -> Addition | None:
-        """For a push that closes nothing: rows that the head takes, or a new one; None where neither is worth it. Few
-        rows beside the keys, none of them late."""
+        """Prepare to add rows to the head, or to a new head, in a push that closes nothing. None if neither pays: it
+        does for few rows compared with the keys, none of them late."""
         policy = self.plan.policy
         if len(rows) > policy.head_rows * rows.codes or self.fill < policy.head_filled:
             return None
@@ -104,32 +105,33 @@ class Store:
         return Addition(store, *head.prepare(rows))
 
     def whole(self, newest: int | None) -> Store:
-        """All cells in runs; how full the slots were that time has passed by ``newest`` is known then."""
+        """The store with the cells of its head as a run. ``newest`` tells which slots time has passed; how full they
+        were is kept."""
         if self.head is None:
             return self
         fill = self.head.fullest(BEGIN if newest is None else newest)
         return Store(self.plan, self.beside(self.head.cells()).runs, self.coarse, self.fill if fill is None else fill)
 
     def add(self, cells: Cells) -> Store:
-        """One more run, :meth:`settled`."""
+        """Add a run of cells and settle the store."""
         return self.beside(cells).settled()
 
     def beside(self, cells: Cells) -> Store:
-        """One more run, as it is."""
+        """Add a run of cells as it is."""
         return self.of((*self.runs, cells)) if len(cells) else self
 
     def and_runs(self, of: Store) -> Store:
-        """With those of another store before its newest one, with which they are settled."""
+        """This store with the runs of another store inserted before its newest run. ``settled`` merges them later."""
         return but(self, runs=(*self.runs[:-1], *of.runs, *self.runs[-1:]))
 
     def going_on(self, fresh: Cells) -> Store:
-        """This store with ``fresh`` cells added. They may be changed in place, so nobody else may have them yet."""
+        """Add ``fresh`` cells. They may be changed in place, so nobody else may hold them."""
         older = self.runs
         if not len(fresh.meta):
             return self
         both = None
         one = False
-        if older:  # the words of tables of other types may have to be made
+        if older:  # tables of other types may have to unpack their words for this
             one = len(older[-1].meta if type(older[-1]) is Cells else older[-1]) == 1
         if one:
             both = going_on(older[-1], fresh, self.plan.lanes, self.plan.gaps, self.plan.may_be_windows)
@@ -139,7 +141,7 @@ class Store:
         return Store(self.plan, runs, self.coarse, self.fill)
 
     def settled(self) -> Store:
-        """Runs of like size merged, so that there are few and each cell moves rarely."""
+        """Merge runs of similar size, so that there are few runs and each cell moves rarely."""
         if len(self.runs) < 2 or self.runs[-2].weight >= 2 * self.runs[-1].weight:
             return self
         runs = list(self.runs)
@@ -150,7 +152,7 @@ class Store:
         return self.of(tuple(runs))
 
     def at_rest(self, coming: int) -> Store:
-        """Runs packed that the next pushes will not merge, if they bring about so many cells."""
+        """Pack runs that the next pushes will not merge, if each push brings about ``coming`` cells."""
         return but(self, runs=tuple([self._rested(run, coming) for run in self.runs]))
 
     def _rested(self, run: Cells, coming: int) -> Cells:
@@ -165,11 +167,11 @@ class Store:
         return Packed.of(run, self.plan.lanes, wide)
 
     def consolidated(self) -> Store:
-        """One run."""
+        """Merge all runs into one."""
         if len(self.runs) <= 1:
             return self
         runs = self.runs
-        while len(runs) > 1:  # two and two: large runs may be many
+        while len(runs) > 1:  # in pairs: there may be many large runs
             pairs = [self._merged(runs[at], runs[at + 1]) for at in range(0, len(runs) - 1, 2)]
             runs = (*pairs, *runs[2 * len(pairs) :])
         return self.of(runs)
@@ -184,8 +186,8 @@ class Store:
         return but(self, runs=tuple(of_codes(run, codes) for run in self.runs))
 
     def ending(self, after: int, until: int) -> tuple[Store, Store] | None:
-        """Of sessions, the cells of keys of which a window may end or leave by then, and those of all others; None
-        where one may as well look at all. What old slices of other keys could fuse waits."""
+        """With sessions: the cells of keys that may have a window that ends or expires by then, and the cells of all
+        other keys. None if reading all cells costs no more. Old slices of the other keys are fused later."""
         parts = ending(self.plan, self.runs, after, until)
         return None if parts is None else (but(self, runs=parts[0]), but(self, runs=parts[1]))
 
@@ -193,12 +195,12 @@ class Store:
         return merged(older, newer, self.plan.lanes, self.plan.gaps)
 
     def without(self, h: int, keys: int = 0) -> Store:
-        """When windows that end by ``h`` have left: sessions among them are sealed, cells that no open window needs are
-        dropped, old fine slices fuse where their edges have died. With sessions the store must be consolidated.
-        ``keys``: how many there are, if the store may have a head."""
+        """Drop windows that end by ``h``: they have expired. Their sessions are sealed, cells that no open window needs
+        are dropped, and slices whose edges are no longer live are fused. With sessions the store must be consolidated.
+        ``keys``: the number of keys, if the store may have a head."""
         if self.plan.fragments:
             return self._fused(self.runs, h)
-        dead = self.plan.edges.held_from(h)  # slices that end by then: a prefix of each run
+        dead = self.plan.edges.held_from(h)  # slices that end by this time are dropped: a prefix of each run
         kept, most = [], 0
         for run in self.runs:
             if keys:
@@ -211,8 +213,8 @@ class Store:
         left = Store(self.plan, tuple(kept), self.coarse, most / keys if keys else self.fill)
         if not self.plan.edges.coarsens or sum([run.weight for run in left.runs]) <= self.plan.policy.fused_cells:
             return left
-        # fusing goes over all slices: not before there are half as many again (1000 tumbling windows of random sizes,
-        # 1600 slices and 158 more a push: 120 -> 25 us a push)
+        # fusing reads all slices, so it waits until their number has grown by half (1000 tumbling windows of random
+        # sizes, 1600 slices and 158 more a push: 120 -> 25 us a push)
         if 2 * left._slices_at_most() <= 3 * self.coarse:
             return left
         return left._fused(left.runs, h, all_live=dead > BEGIN)
@@ -225,14 +227,15 @@ class Store:
         return but(fused, coarse=fused._slices_at_most()) if self.plan.edges.coarsens else fused
 
     def without_beside(self, others: Sequence[Store], h: int) -> tuple[Store, ...]:
-        """As :meth:`without`, for stores of which the cells of a key are runs together: each has its own left."""
+        """As :meth:`without`, for several stores whose cells of a key form runs together. Each store keeps its own
+        cells."""
         stores = [self.consolidated(), *(other.consolidated() for other in others)]
         tables = [store.table() for store in stores]
         every = concatenated(tables)
         order = order_by(every.first, every.level, every.code, every.end)
         table = every.only_meta(order)
         raised, needed = self._known(table, h)
-        assert raised is not None  # stores without runs go each on its own
+        assert raised is not None  # plans without sessions call `without` for each store
         level, keep = np.empty(len(table), np.int64), np.empty(len(table), np.bool_)
         level[order], keep[order] = raised, needed
         bounds = np.cumsum([len(some) for some in tables])[:-1]
@@ -241,13 +244,13 @@ class Store:
         return tuple([some.of((cells,) if len(cells) else ()) for some, cells in zip(stores, left, strict=True)])
 
     def _known(self, table: Cells, h: int) -> tuple[Ints | None, Mask]:
-        """The levels of cells once windows that end by ``h`` have left, and which an open window needs."""
+        """The levels of cells once windows that end by ``h`` have expired, and which cells an open window needs."""
         level, ends = self._sealed(table, h), table.slice_ends
         return level, self._needed(ends, np.diff(np.append(table.slices(), len(table))), level, h)
 
     def _left(self, table: Cells, h: int, all_live: bool, known: tuple[Ints | None, Mask] | None = None) -> Cells:
-        """A run without the windows that end by ``h``; ``all_live``: an open window needs each of its cells; ``known``:
-        what is known of them with cells of other runs."""
+        """A run without the windows that end by ``h``. ``all_live``: an open window needs each cell. ``known``: levels
+        and needs, if they were found together with cells of other runs."""
         ends, starts = table.slice_ends, table.slices()
         each, keep = np.diff(np.append(starts, len(table))), None
         if all_live:
@@ -256,7 +259,7 @@ class Store:
             level, keep = self._known(table, h) if known is None else known
         moved = ends.copy()
         first_new = int(np.searchsorted(ends, h, "right"))
-        if self.plan.edges.coarsens or self.plan.fragments:  # sessions keep cells whose windows have left
+        if self.plan.edges.coarsens or self.plan.fragments:  # sessions keep cells whose windows have expired
             old: slice | Ints = slice(0, first_new)
             if keep is not None:
                 old = np.flatnonzero(np.logical_or.reduceat(keep, starts)[old])
@@ -273,7 +276,8 @@ class Store:
         return table if keep is None or keep.all() else table.take(keep)
 
     def _fewer(self, cells: Cells, moved: int) -> Cells:
-        """Cells that have become one as one, and in order; the first ones have moved to edges that live."""
+        """Merge cells that have become the same cell, and sort. The first ``moved`` cells have moved to edges that are
+        live."""
         lanes, gaps = self.plan.lanes, self.plan.gaps
         first = in_runs(cells.take(slice(0, moved)), lanes, gaps) if self.plan.fragments and moved else None
         if first is None:
@@ -285,7 +289,7 @@ class Store:
         return merged(first, others, lanes, gaps)
 
     def _sealed(self, table: Cells, h: int) -> Ints | None:
-        """Levels, raised for sessions that left (``last + gap < h``): nothing joins or bridges them any more."""
+        """Levels, raised for sessions that have expired (``last + gap < h``): no later row joins or bridges them."""
         if not self.plan.fragments:
             return None
         level = table.level.copy()
@@ -297,36 +301,36 @@ class Store:
         return level
 
     def _needed(self, ends: Ints, counts: Ints, level: Ints | None, h: int) -> Mask:
-        """Which cells an open window needs; each of the slices has so many."""
+        """Which cells an open window needs. ``counts``: the number of cells of each slice."""
         live = self.plan.edges.lives(ends, h) if self.plan.bounds else np.zeros(ends.size, np.bool_)
         keep = np.repeat(live, counts)
         if level is None:
             return keep
         keep |= self.plan.in_session(level)
-        if self.plan.wholes:  # with idle a row too late for whole() still tells that its key is not over
+        if self.plan.wholes:  # with idle a row too late for whole() still shows that its key is alive
             keep |= (level < self.plan.levels) | (self.plan.idle is not None)
-        if self.plan.idle is not None:  # an instance of a key that is over is over for every window
+        if self.plan.idle is not None:  # an instance of a key that has ended has ended for every window
             alive = level % self.plan.levels < len(self.plan.session_gaps)
-            keep = alive if self.plan.fill else keep & alive  # fill asks how far the instance goes on
+            keep = alive if self.plan.fill else keep & alive  # fill needs to know how far the instance goes on
         return keep
 
     def recoded(self, code: Ints) -> Store:
-        """Codes renumbered: ``code[old]`` is the new one."""
+        """Renumber codes: ``code[old]`` is the new code."""
         found = [(run, sorted_cells(run.with_meta(CODE, code[run.code]))) for run in self.runs]
         return but(self, runs=tuple(old.like(new) if isinstance(old, Packed) else new for old, new in found))
 
     def reranked(self, column: str, rank: Ints) -> Store:
-        """Ranks of a column's values renumbered (order kept): ``rank[old]`` is the new one."""
+        """Renumber the ranks of a column's values (order kept): ``rank[old]`` is the new rank."""
         return but(self, runs=tuple(reranked(self.plan.lanes, r, column, rank, self.plan.arrival) for r in self.runs))
 
     def ranks_used(self, column: str, size: int) -> Ints:
-        """The ranks of a column's values that any cell holds."""
+        """The ranks of a column's values that occur in any cell."""
         return ranks_used(self.plan.lanes, self.runs, column, size)
 
 
 class Addition(NamedTuple):
-    """Rows on their way into the head."""
+    """Rows that are prepared to go into the head."""
 
     store: Store
-    slots: Mask  # of the head that have rows then
-    commit: Callable[[], int]  # adds them in place, which cannot fail; how many cells are new
+    slots: Mask  # the slots of the head that will have rows
+    commit: Callable[[], int]  # adds the rows in place, which cannot fail; returns how many cells are new

@@ -1,14 +1,14 @@
 """The eager store: coarser and coarser partials over the slices of a store's runs, for windows of very many slices.
 
-Each run of the store carries a tree: a node of a level holds ``fanout`` nodes of the level below, as a table of cells
-by (node, code). A window is a few nodes of each level, whatever its length. Runs never change, so neither do their
-trees: a late row comes in a run of its own, and when runs are merged the tree of what they become is built. Large runs
-are not merged any more, so that no push builds a large tree. Trees are made from the runs when they are first asked
-for; a snapshot does not hold them, and a push that fails leaves nothing behind.
+Each run of the store carries a tree. A node of a level holds ``fanout`` nodes of the level below, as a table of cells
+by (node, code). A window is a few nodes of each level, whatever its length. Runs never change, so their trees do not
+either: a late row comes in a run of its own, and when runs are merged the merged run gets a new tree. Large runs are no
+longer merged, so that no push builds a large tree. Trees are made when they are first needed. Snapshots do not hold
+them, and a push that fails leaves nothing behind.
 
-Two stacks or DABA Lite living on between pushes, an entry a slide, would combine 3 partials where this takes up to 100:
-1.1 against 1.4 us a call of the kernel, in a push of one slice that takes 350 us. They would be a state of their own
-for each window and key, to be mended after late rows; so there are none but for the windows of one push.
+Two stacks or DABA Lite, kept between pushes with an entry a slide, would combine 3 partials where this takes up to 100:
+1.1 against 1.4 us a call of the kernel, in a push of one slice that takes 350 us. They would be additional state for
+each window and key, to be repaired after late rows. So stacks exist only for the windows of one push.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from slicing.cells.table import Cells
 from slicing.columns.order import changes, stable_order
 from slicing.system.arrays import Ints
 
-Part = tuple[Cells, Ints, Ints]  # for each window the cells first : last of a table, often none
+Part = tuple[Cells, Ints, Ints]  # a table, and for each window its cells first : last, often none
 
-SHRINKS = 2  # times fewer cells a level has at least: keys that are in few slices do not add up
+SHRINKS = 2  # a level has at least so many times fewer cells: keys that are in few slices hardly merge
 
 
 class Tree:
-    """A run of cells sorted by slice and code, and its levels."""
+    """The levels over a run of cells sorted by slice and code. The first level is the run itself."""
 
     def __init__(self, lanes: Sequence[Lane], run: Cells, fanout: int, fewest: int) -> None:
         self.fanout = fanout
@@ -43,11 +43,12 @@ class Tree:
 
     @property
     def nbytes(self) -> int:
-        """Beside the run itself."""
+        """The bytes of all levels but the run itself."""
         return sum(cells.nbytes + starts.nbytes for cells, starts in self.levels[1:])
 
     def parts(self, start: Ints, end: Ints) -> list[Part]:
-        """The cells of windows: of each level a stretch before the nodes of the next one, and a stretch after them."""
+        """The cells of windows: of each level a stretch before the nodes of the next level, and a stretch after
+        them."""
         low, high = np.searchsorted(self.ends, start, "right"), np.searchsorted(self.ends, end, "right")
         found, fanout = [], self.fanout
         for cells, starts in self.levels[:-1]:
@@ -61,7 +62,7 @@ class Tree:
 
 
 def tree(lanes: Sequence[Lane], run: Cells, fanout: int, fewest: int) -> Tree:
-    """The run's tree, which it shares with the runs that later lack its first slices."""
+    """The run's tree. Runs that later lack the first slices of this run share it."""
     known: Tree | None = run.__dict__.get("tree")
     if known is None:
         known = run.__dict__["tree"] = Tree(lanes, run, fanout, fewest)
@@ -74,7 +75,7 @@ def parts(lanes: Sequence[Lane], runs: Sequence[Cells], start: Ints, end: Ints, 
 
 
 def size(found: Sequence[Part]) -> int:
-    """How many cells these are."""
+    """The number of these cells."""
     count = 0
     for _, first, last in found:
         count += int((last - first).sum())
@@ -82,7 +83,7 @@ def size(found: Sequence[Part]) -> int:
 
 
 def _coarser(lanes: Sequence[Lane], cells: Cells, starts: Ints, fanout: int) -> tuple[Cells, Ints]:
-    """The next level: the cells of ``fanout`` nodes by code, and where each of its nodes starts."""
+    """The next level: the cells of ``fanout`` nodes merged by code, and where each node starts."""
     nodes = -(-(starts.size - 1) // fanout)
     node = np.repeat(np.arange(starts.size - 1) // fanout, np.diff(starts))
     codes = int(cells.code.max()) + 1
