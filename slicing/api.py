@@ -1,4 +1,4 @@
-"""One call for a notebook: all of the data at once."""
+"""One call for a notebook: aggregate all of the data at once."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ from slicing.system.threads import MOST, cores
 from slicing.times.measure import Measure
 from slicing.windows.bounds import BEGIN, LIMIT
 
-NEAR = 3  # times as many rows as a piece has may come to the end of a slice
-DENSE = 16  # rows a cell: where there are more, few cells are held, and pieces cost more than they save
-FIRST_ROWS = 1 << 14  # that tell whether pieces may pay; to push more of them apart costs 7 % of 20 rows a slice
+NEAR = 3  # a piece may get so many times its rows to reach the end of a slice
+DENSE = 16  # rows a cell: with more of them few cells are held, and pieces cost more than they save
+FIRST_ROWS = 1 << 14  # these rows tell whether pieces may pay; pushing more separately costs 7 % at 20 rows a slice
 
 
 @says_arguments
@@ -51,36 +51,36 @@ def aggregate(
     returns: str = "arrow",
     progress: bool = False,
 ) -> Any:
-    """Compute the windows of all the data, which is seen whole before anything closes: no row is late.
+    """Compute the windows of all the data. All of it is read before a window closes, so no row is late.
 
     Parameters
     ----------
     data
-        A table or frame of pyarrow, pandas, Polars or DuckDB, or of any library with Arrow's C interface; or one of
-        these, which are read as streams of bounded memory: a reader, a ``pyarrow.dataset`` dataset or scanner, a
-        ``ParquetFile``, a Polars ``LazyFrame``, a DuckDB relation, an iterator or a list of frames (such as
+        A table or frame of pyarrow, pandas, Polars or DuckDB, or of any library with Arrow's C interface. The following
+        are read as streams of bounded memory: a reader, a ``pyarrow.dataset`` dataset or scanner, a ``ParquetFile``, a
+        Polars ``LazyFrame``, a DuckDB relation, an iterator or a list of frames (such as
         ``pandas.read_csv(path, chunksize=...)``), or the path, the glob or the URI of Parquet, CSV, Arrow IPC and
-        Feather files or of a folder of them (``str``, ``pathlib.Path``, or a list). Of files, datasets, lazy
-        frames and relations only the columns that the spec names are read. Each of the files has to have them; a
-        dataset with a schema of its own takes those that a file lacks for null.
+        Feather files or of a folder of them (``str``, ``pathlib.Path``, or a list). From files, datasets, lazy frames
+        and relations only the columns that the spec names are read. Each file must have these columns; a dataset with
+        its own schema reads columns that a file lacks as nulls.
     spec
         The query. With ``on_null_time="late"`` rows without a time are left out.
     threads
-        How many share the rows, and decode files beside that; by default as many as there are cores. Few rows stay on
-        one thread. Answers do not depend on it but for the last bits of float sums.
+        How many threads share the rows, and decode files; by default as many as there are cores. Few rows stay on one
+        thread. Results differ only in the last bits of float sums.
     between
-        ``(start, end)``: only rows with ``start <= time < end``; either may be None. Instants are given as for
+        ``(start, end)``: only rows with ``start <= time < end`` count. Either may be None. Instants are given as for
         ``Operator.advance``. Row groups of Parquet files whose statistics lie outside are not read. Rows without a time
         are left out.
     layout
-        ``"wide"``: one row a key and window end, with a column ``<aggregate>_<window>`` for each window, which is null
-        where the key has no such window with this end. Not for windows several of which may end together (``rows``,
+        ``"wide"``: one row per key and window end, with a column ``<aggregate>_<window>`` for each window. It is null
+        if the key has no such window with this end. Not for types of which several windows may end together (``rows``,
         ``per_row``, ``frame``, your own).
     returns
-        ``"arrow"``, ``"polars"``, ``"pandas"``, or ``"same"``: what the data came in, if that is a frame of Polars or
-        pandas.
+        ``"arrow"``, ``"polars"``, ``"pandas"``, or ``"same"``: the kind of frame that the data is, if that is a frame
+        of Polars or pandas.
     progress
-        Whether to show how many rows were read so far: a bar of ``tqdm`` where it is installed, otherwise a line a
+        Whether to show how many rows were read so far: a bar of ``tqdm`` if that is installed, otherwise a line a
         second on standard error.
 
     Returns
@@ -112,7 +112,7 @@ def all_windows(
     progress: bool = False,
     policy: Policy = DEFAULT,
 ) -> pa.Table:
-    """What :func:`aggregate` gives in Arrow's long layout, run as a policy says."""
+    """The result of :func:`aggregate` in Arrow's long layout, run with a policy."""
     threads = min(cores(), MOST) if threads is None else threads
     operator = Operator(spec.patient, threads=threads, policy=policy.told(accounts=False))
     time = "" if isinstance(spec.time, ProcessingTime) else spec.time
@@ -127,12 +127,12 @@ def all_windows(
             closed, found = _in_turn(operator, held, policy.push_rows), iter(())
     if progress:
         found = counted(found, getattr(data, "num_rows", None))
-    for first in found:  # refuses columns that do not fit, naming all there are
+    for first in found:  # with all its columns, so that an error can name them
         closed.append(operator.push(first).windows)
         break
     for batch in gathered(found, spec.columns(), policy.gathered_rows):
         closed.append(operator.push(batch).windows)
-    closed = [some for some in closed if some.num_rows]  # of rows that are stamped as they come, or given out in turn
+    closed = [some for some in closed if some.num_rows]  # of rows stamped on arrival, or emitted piece by piece
     windows = operator.flush().windows
     if closed:
         windows = unified(pa.concat_tables([*closed, windows]))
@@ -140,11 +140,11 @@ def all_windows(
 
 
 def _in_turn(operator: Operator, held: Sequence[pa.RecordBatch], rows: int) -> list[pa.Table]:
-    """Push rows that are all at hand, so many at a time: their own order tells which windows no later row belongs to.
-    Give the windows that they close, none if it does not pay to close any before the end.
+    """Push rows that are all at hand, ``rows`` at a time. Their order tells which windows no later row belongs to, so
+    windows close on the way. Returns the windows closed so far; none if closing before the end does not pay.
 
-    What is given out at once need not be held, nor sorted in the end. 5 M rows that become as many results: cells of
-    all of them cost 1.4 s of CPU, most of it for memory that is touched once, those of a piece at a time 0.5 s. 10 M
+    Windows emitted on the way need not be held, nor sorted in the end. 5 M rows that become as many results: cells of
+    all of them cost 1.4 s of CPU, most of it for memory that is touched once, cells of a piece at a time 0.5 s. 10 M
     rows kept for windows of 1000, 20 % of them late: 14 -> 34 M rows/s; in order by 1000 keys, windows of 100: 8 -> 27.
     """
     if _may_pay(operator, held[0].slice(0, FIRST_ROWS)):
@@ -168,8 +168,8 @@ def _in_turn(operator: Operator, held: Sequence[pa.RecordBatch], rows: int) -> l
 
 
 def _pieces(plan: Plan, held: Sequence[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """So many rows at a time, and on to the end of a slice where it is near, as two pieces of a slice both have cells
-    of its keys: 100 k keys, a million rows a slice, 27 -> 17 ns a row."""
+    """Cut the data into pieces of ``rows`` rows. A piece goes on to the end of a slice if that is near, as two pieces
+    with rows of one slice both have cells of its keys: 100 k keys, a million rows a slice, 27 -> 17 ns a row."""
     for batch in held:
         times = _times(plan, batch) if plan.keeps_slices else None
         size, at = batch.num_rows, 0
@@ -186,8 +186,8 @@ def _pieces(plan: Plan, held: Sequence[pa.RecordBatch], rows: int) -> Iterator[p
 
 
 def _may_pay(operator: Operator, first: pa.RecordBatch) -> bool:
-    """Whether the first rows are worth a look at more of them: rows have to be put in order, or there are so many
-    results. To know how many, an operator of their own counts them: a user's functions see each row once."""
+    """Whether it is worth looking at more than the first rows: rows have to be sorted, or there are many results. An
+    operator of its own counts results, so that a user's functions see each row once."""
     plan = Plan.of(operator.spec, first.schema, policy=operator._policy)
     if not _gives_in_order(plan):
         return False
@@ -200,7 +200,8 @@ def _may_pay(operator: Operator, first: pa.RecordBatch) -> bool:
 
 
 def _gives_in_order(plan: Plan) -> bool:
-    """Whether each window is given out once, as the watermark passes its end: by then those before it were."""
+    """Whether each window is emitted once, when the watermark passes its end, so that windows come in order of their
+    ends."""
     if plan.fill or plan.full or plan.idle is not None or plan.spec.emit != "final" or plan.spec.trigger is not None:
         return False
     if plan.keeps_slices:
@@ -213,13 +214,13 @@ def _many_results(state: State, rows: int) -> bool:
 
 
 def _sorts_rows(plan: Plan, first: pa.RecordBatch) -> bool:
-    """Whether rows are kept that have to be put in order, by key or by time. Others are read where they lie."""
+    """Whether rows are kept that have to be sorted by key or by time. Other kept rows are read in place."""
     times = _times(plan, first)
     return bool(plan.spec.by) or (times is not None and bool((times[1:] < times[:-1]).any()))
 
 
 def _times(plan: Plan, piece: pa.RecordBatch) -> Ints | None:
-    """Those that are there; None where the data does not have them."""
+    """The times that are not null. None if the data does not have them as they are needed."""
     measure, name = plan.measure, plan.spec.time
     if not isinstance(name, str) or measure.is_uint64:
         return None
@@ -228,8 +229,9 @@ def _times(plan: Plan, piece: pa.RecordBatch) -> Ints | None:
 
 
 def _least_to_come(plan: Plan, pieces: Sequence[pa.RecordBatch]) -> Ints | None:
-    """What no row after each piece comes before; None where rows are in no order, or most pieces end no slice: cells of
-    a slice are then merged with those of the next piece, again and again (1 M keys: 7 -> 15 M rows/s without)."""
+    """For each piece the earliest time of all later pieces. None if rows are in no order, or if most pieces end no
+    slice: then cells of a slice would be merged with the next piece's again and again (1 M keys: 7 -> 15 M rows/s
+    without)."""
     low, high = np.full((2, len(pieces) + 1), LIMIT)
     for i, piece in enumerate(pieces):
         times = _times(plan, piece)
@@ -250,7 +252,7 @@ def _least_to_come(plan: Plan, pieces: Sequence[pa.RecordBatch]) -> Ints | None:
 
 
 def _bounds(spec: Spec, between: object) -> Callable[[pa.DataType], Bounds] | None:
-    """What makes values of the time column's type of two instants."""
+    """A function that converts two instants to values of the time column's type."""
     if between is None:
         return None
     if isinstance(spec.time, ProcessingTime):
@@ -277,24 +279,23 @@ def _bounds(spec: Spec, between: object) -> Callable[[pa.DataType], Bounds] | No
 def rollup(
     parts: object, spec: Spec | None = None, windows: Mapping[str, Any] | None = None, *, window: str | None = None
 ) -> pa.Table:
-    """Results of a query put together to larger windows, exactly, without the rows they came from.
+    """Combine results of a query to larger windows, exactly, without the original rows.
 
     Parameters
     ----------
     parts
-        Results of ``spec``, all there are: a table, whatever :func:`aggregate` takes, or outputs, such as those of
-        :func:`replay`. With ``emit="parts"`` these may be early, on time and late; with ``"final"`` each window is one
-        part.
+        All results of ``spec``: a table, whatever :func:`aggregate` takes, or outputs, such as those of :func:`replay`.
+        With ``emit="parts"`` they may be early, on time and late; with ``"final"`` each window is one part.
     spec
-        The query that gave them. Arrow tables with ``emit="parts"``, and files of them, know it themselves if a text
-        builds it (:meth:`Spec.to_toml`). Its aggregates are ``count``, ``sum``, ``product``, ``min``, ``max``, ``any``,
-        ``all`` and ``collect``; parts of a mean or of a distinct count do not say what the whole is. Lists are joined
-        part by part, by the starts of windows and then as they were reported.
+        The query that made the parts. Arrow tables with ``emit="parts"``, and files of such tables, contain it if it
+        can be written as text (:meth:`Spec.to_toml`). Its aggregates may be ``count``, ``sum``, ``product``, ``min``,
+        ``max``, ``any``, ``all`` and ``collect``: parts of a mean or a distinct count do not determine the whole. Lists
+        are joined part by part, by the starts of windows and then in the order of reports.
     windows
-        The larger windows, between edges: every part must lie within each of them whole, or outside. ``whole()`` is
-        given from the first part's start to the last part's.
+        The larger windows, which must have edges. Every part must lie wholly within or wholly outside of each larger
+        window. ``whole()`` reaches from the first part's start to the last part's.
     window
-        The name of the windows that are put together, if ``spec`` has several.
+        The name of the window type to combine, if ``spec`` has several.
 
     Returns
     -------
@@ -304,12 +305,12 @@ def rollup(
     Raises
     ------
     ValueError
-        If parts share rows, come again, or cross an edge of a larger window, or if single rows decide where a larger
+        If parts share rows, occur twice, or cross an edge of a larger window, or if single rows decide where a larger
         window ends.
 
     See Also
     --------
-    rollup_spec : the same as a query, for streams and for Spark.
+    rollup_spec : such a rollup as a query, for streams and for Spark.
 
     Examples
     --------
@@ -331,7 +332,7 @@ def rollup(
     larger = over_parts(spec, windows, {})
     table = pa.Table.from_batches(held)
     table = pa.table({name: plain(one_piece(table[name])) for name in table.column_names})
-    Plan(larger, table.schema)  # refuses what is missing
+    Plan(larger, table.schema)  # raises an error if columns are missing
     check_parts(spec, table.schema)
     table = _parts_of(table, name)
     _check_once(table, ["window_start", *spec.by, *(["revision"] if spec.emit == "parts" else [])])
@@ -346,7 +347,7 @@ def rollup(
 
 
 def _as_parts(name: str, column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """A column of results in the type of the parts', which those of pandas may have made as narrow as their values."""
+    """Cast a result column to the type of the parts. In parts from pandas it may be as narrow as their values."""
     try:
         return column.cast(kind)
     except pa.ArrowInvalid as error:
@@ -357,7 +358,7 @@ def _as_parts(name: str, column: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _parts_of(table: pa.Table, name: str) -> pa.Table:
-    """The rows of a window's results; refuses results of other windows alone."""
+    """The rows of one window's results. Refuses parts without results of this window."""
     if "window" not in table.column_names:
         return table
     found = table.filter(pc.equal(table["window"], name))
@@ -368,7 +369,7 @@ def _parts_of(table: pa.Table, name: str) -> pa.Table:
 
 
 def _check_once(parts: pa.Table, names: list[str]) -> None:
-    """Refuse parts that come again, whose rows would count twice."""
+    """Refuse parts that occur several times: their rows would count twice."""
     columns = [one_piece(parts[name]) for name in names]
     keys = KeyTable([column.type for column in columns])
     times = np.bincount(keys.encode(columns), minlength=1)
@@ -402,7 +403,7 @@ def _check_held(parts: pa.Table, larger: Spec) -> None:
 
 
 def _joined(lists: pa.ListArray) -> pa.ListArray | pa.LargeListArray:
-    """Each list of lists as one list."""
+    """Join each list of lists to one list."""
     inner = lists.values
     starts = inner.offsets.take(lists.offsets)
     return type(inner).from_arrays(starts, inner.values, mask=lists.is_null() if lists.null_count else None)

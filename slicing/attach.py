@@ -1,8 +1,8 @@
-"""Row-aligned results: the input's rows, each with the answers of the window it belongs to or ends.
+"""Row-aligned results: the rows of the input, each with the results of the window that it belongs to or ends.
 
-The windows come from ``aggregate``, asked with a column of codes in place of the keys. A row finds its window among
-those of its code by its time, or by its rank where rows decide: windows of a key do not overlap, so it is the last one
-that begins at the row or before. Nothing is joined by keys and times, which may be alike in several rows.
+``aggregate`` makes the windows, with a column of codes in place of the keys. A row finds its window among the windows
+of its code by time, or by rank for windows of rows. Windows of a key do not overlap, so it is the last window that
+begins at the row or before. Nothing is joined by keys and times, which several rows may share.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from slicing.windows.rows.per_row import PerRow
 from slicing.windows.rows.row_count import RowCount
 from slicing.windows.rows.row_windows import RowWindow
 
-_AS_FOUND = Policy(ordered=False)  # by key most often, as they are needed here
+_AS_FOUND = Policy(ordered=False)  # results are then mostly sorted by key, as needed here
 AnyWindow = ContextFreeWindow | RowWindow | Window
 
 
@@ -52,10 +52,10 @@ AnyWindow = ContextFreeWindow | RowWindow | Window
 def attach(data: object, spec: Spec, *, threads: int = 1, returns: str = "arrow") -> Any:
     """The rows of the data, in their order, each with the aggregates of its window.
 
-    What Polars' ``over`` and ``rolling`` and pandas' ``transform`` and ``rolling`` give: a result of the input's
-    length. A row has the window that it *belongs to* (``tumbling``, ``calendar``, ``fixed``, ``session``,
+    The result has the length of the input, as that of Polars' ``over`` and ``rolling`` and of pandas' ``transform`` and
+    ``rolling``. A row gets the window that it *belongs to* (``tumbling``, ``calendar``, ``fixed``, ``session``,
     ``punctuation``, ``frame``, ``whole``, ``rows(n)``), or the window that it *makes* (``per_row``,
-    ``rows(n, every=1)``: the last ``n`` rows up to this one).
+    ``rows(n, every=1)``: the last ``n`` rows up to this row).
 
     Parameters
     ----------
@@ -65,23 +65,23 @@ def attach(data: object, spec: Spec, *, threads: int = 1, returns: str = "arrow"
         The query. Lateness, the watermark and ``emit`` do not matter: all data is seen before a window closes.
         With ``on_null_time="late"``, rows without a time are in no window.
     threads
-        As of :class:`Operator`.
+        As for :class:`Operator`.
     returns
-        As of :func:`aggregate`. pandas' frames keep their index with ``"same"``.
+        As for :func:`aggregate`. With ``"same"``, frames of pandas keep their index.
 
     Returns
     -------
     pyarrow.Table, or a frame as ``returns`` says
         All columns of the data, then a column for each aggregate. With several windows in ``spec``, the columns are
         named ``<aggregate>_<window>``, window by window. They are null in rows that are in no window: outside of a
-        frame or of a ``fixed`` band, or short of ``n`` rows. Where the range of a ``per_row`` holds no rows, counts
-        are 0 and other aggregates null.
+        frame or of a ``fixed`` band, or with fewer than ``n`` rows. If the range of a ``per_row`` window has no rows,
+        counts are 0 and other aggregates are null.
 
     Raises
     ------
     ValueError
         If a row may be in several windows of a type (``sliding``, ``cumulate``, ``landmark``, ``last_rows``), or if a
-        new column has the name of another one.
+        new column has the name of an existing column.
 
     Examples
     --------
@@ -117,7 +117,7 @@ def attach(data: object, spec: Spec, *, threads: int = 1, returns: str = "arrow"
     for name, window in spec.windows.items():
         found = _window_of_each(rows, results.of(name, _begin(window, results)), window)
         answers = results.table.select(list(spec.aggs))
-        if isinstance(window, PerRow) and found.size and found.min() < 0:  # of a range without rows
+        if isinstance(window, PerRow) and found.size and found.min() < 0:  # some ranges have no rows
             found[found < 0] = len(answers)
             answers = pa.concat_tables([answers, _of_no_rows(spec, given.schema)])
         at = rows.spread(found)
@@ -131,10 +131,10 @@ def attach(data: object, spec: Spec, *, threads: int = 1, returns: str = "arrow"
 
 @dataclass(frozen=True)
 class _Question:
-    """What is asked of the rows, and how the columns that are added to them are named."""
+    """The query for the given rows, and names for the columns that are added to them."""
 
-    spec: Spec  # with nothing that only a stream needs
-    coded: Spec  # the same with a column of codes in place of the keys, and with the places of a frame's rows
+    spec: Spec  # the given spec, without what only a stream needs
+    coded: Spec  # ``spec`` with a column of codes in place of the keys, and with the places of a frame's rows
     code: str
     place: str
     first: str
@@ -142,7 +142,7 @@ class _Question:
 
     @staticmethod
     def of(spec: Spec) -> _Question:
-        if all(isinstance(window, Window) for window in spec.windows.values()):  # a user's may remember something
+        if all(isinstance(window, Window) for window in spec.windows.values()):  # a user's window may have state
             try:
                 return _known(spec)
             except TypeError:  # an argument of an aggregate has no hash
@@ -161,7 +161,7 @@ class _Question:
 
     @property
     def places(self) -> bool:
-        """Whether the places of rows are asked for."""
+        """Whether the query asks for the places of rows."""
         return self.first in self.coded.aggs
 
 
@@ -174,7 +174,7 @@ class _Rows:
     """The rows that have a time: the columns that the query reads, their times and codes, and their ranks."""
 
     def __init__(self, spec: Spec, plan: Plan, timed: list[pa.RecordBatch], count: int, at: Ints | None) -> None:
-        """``at``: which of ``count`` rows they are; None: all."""
+        """``at``: which of the ``count`` given rows these are. None: all of them."""
         self.columns, self.count, self.at, self.measure = timed, count, at, plan.measure
         read = [plan.columns.of(batch)[1] for batch in timed]
         self.time = np.concatenate([plan.measure.words(columns[str(spec.time)]) for columns in read])
@@ -214,13 +214,13 @@ class _Rows:
         return _Results(table, self.measure, several, self.codes, code, question.first, question.last)
 
     def place(self, per_key: bool, by_time: bool) -> Ints:
-        """Each row's place among all: by key or not, then by (time, sequence, arrival) or as they came."""
+        """Each row's place among all rows: sorted by key or not, then by (time, sequence, arrival) or by arrival."""
         keys = [*self._sequence, self.time] if by_time else []
         keys += [self.code] if per_key and self.keyed else []
         return inverse(order_by(*keys)) if keys else np.arange(self.time.size)
 
     def rank(self, per_key: bool, by_time: bool) -> Ints:
-        """How many rows of its key, or of all, are before each."""
+        """How many rows of the same key, or of all keys, come before each row."""
         place = self.place(per_key, by_time)
         if not per_key or self.codes == 1:
             return place
@@ -228,7 +228,7 @@ class _Rows:
         return place - (np.cumsum(sizes) - sizes).take(self.code)
 
     def last_begun(self, place: Ints, windows: _Windows, begin: Ints, grouped: bool = True) -> Ints:
-        """Of each row the last window of its key that begins at its place or before; -1: none."""
+        """For each row the last window of its key that begins at its place or before. -1: there is none."""
         out = np.empty(place.size, np.int64)
         code = self.code if grouped else alike(0, place.size)
         bounds = windows.bounds if grouped else windows.bounds[[0, -1]]
@@ -236,7 +236,7 @@ class _Rows:
         return out
 
     def spread(self, found: Ints) -> pa.Array:
-        """What was found for these rows, for all that were given; null where nothing was."""
+        """Spread what was found for these rows over all given rows. Null where nothing was found."""
         if self.at is not None:
             every = np.full(self.count, -1)
             every[self.at] = found
@@ -246,19 +246,19 @@ class _Rows:
 
 @dataclass(frozen=True)
 class _Windows:
-    """The windows of one type, by code and then in order: where they are among all results."""
+    """The windows of one type, sorted by code and begin, and their positions among all results."""
 
     results: _Results
     at: Ints | None  # None: all results, as they are
-    begin: Ints  # where each begins, or stands if rows make them
-    bounds: Ints  # where the windows of each code begin
+    begin: Ints  # where each window begins or, if rows make windows, where the row is
+    bounds: Ints  # the first window of each code
 
     def words(self, column: str) -> Ints:
         words = self.results.words(column)
         return words if self.at is None else words.take(self.at)
 
     def among_all(self, found: Ints) -> Ints:
-        """Windows of this type as places among all results; -1: none."""
+        """Positions of windows of this type as positions among all results. -1: none."""
         if self.at is None or not self.at.size:
             return found
         return np.where(found < 0, -1, self.at.take(found))
@@ -266,7 +266,7 @@ class _Windows:
 
 @dataclass(frozen=True)
 class _Results:
-    """What ``aggregate`` found, and how its added columns are named."""
+    """The results of ``aggregate``, and the names of its added columns."""
 
     table: pa.Table
     measure: Measure
@@ -299,7 +299,7 @@ class _Results:
 
 
 def _ascends(begin: Ints, code: Ints | None) -> bool:
-    """Whether rows are by code, and by ``begin`` where this is the same."""
+    """Whether rows are sorted by code, and by ``begin`` within a code."""
     follows = begin[1:] >= begin[:-1]
     if code is not None:
         follows = (follows & (code[1:] == code[:-1])) | (code[1:] > code[:-1])
@@ -307,12 +307,12 @@ def _ascends(begin: Ints, code: Ints | None) -> bool:
 
 
 def _makes(window: AnyWindow) -> bool:
-    """Whether a row has the window that it makes, and not the one that it belongs to."""
+    """Whether a row gets the window that it makes, not the window that it belongs to."""
     return isinstance(window, PerRow) or (isinstance(window, RowCount) and window.every == 1 and window.n > 1)
 
 
 def _begin(window: AnyWindow, results: _Results) -> str:
-    """The column that says where windows begin, or stand if rows make them."""
+    """The column that says where windows begin or, if rows make windows, where the row is."""
     if isinstance(window, RowCount):
         return "rank_end" if _makes(window) else "rank_start"
     if isinstance(window, Frame):
@@ -321,7 +321,7 @@ def _begin(window: AnyWindow, results: _Results) -> str:
 
 
 def _window_of_each(rows: _Rows, windows: _Windows, window: AnyWindow) -> Ints:
-    """Where among all results the window of each row is; -1 where it has none."""
+    """For each row the position of its window among all results. -1 if it has none."""
     begin = windows.begin
     if isinstance(window, RowCount):
         rank = rows.rank(window.per_key, not window.by_arrival)
@@ -336,7 +336,7 @@ def _window_of_each(rows: _Rows, windows: _Windows, window: AnyWindow) -> Ints:
         found = _inside(place, found, windows.words(windows.results.last) + 1)
     else:
         found = rows.last_begun(rows.time, windows, begin)
-        if isinstance(window, ContextFreeWindow):  # the last row's time may end the others, which leave no row out
+        if isinstance(window, ContextFreeWindow):  # other types leave no row out, and may end at their last row's time
             end = windows.words("window_end")
             _check_apart(windows, begin, end, window)
             found = _inside(rows.time, found, end)
@@ -344,14 +344,14 @@ def _window_of_each(rows: _Rows, windows: _Windows, window: AnyWindow) -> Ints:
 
 
 def _inside(place: Ints, found: Ints, end: Ints) -> Ints:
-    """Without the windows that end before the row."""
+    """Without windows that end before the row."""
     if end.size:
         found[place >= end.take(found, mode="wrap")] = -1
     return found
 
 
 def _check_apart(windows: _Windows, begin: Ints, end: Ints, window: AnyWindow) -> None:
-    """A user's own windows may overlap."""
+    """Refuse windows that overlap, as a user's own windows may."""
     again = begin[1:] < end[:-1]
     again[windows.bounds[1:-1][(windows.bounds[1:-1] > 0) & (windows.bounds[1:-1] <= again.size)] - 1] = False
     if again.any():
@@ -362,7 +362,7 @@ _INSTEAD = "use sl.aggregate, which gives all windows, and join what you need of
 
 
 def _check_window(name: str, window: AnyWindow) -> None:
-    """Refuse a window type of which a row may have several."""
+    """Refuse a window type of which a row may be in several windows."""
     several = None
     if isinstance(window, Sliding) and amount(window.every) < amount(window.size):
         several = f"sl.per_row({str(window.size)!r}) for the last {window.size} at each row, sl.tumbling for one"
@@ -388,7 +388,7 @@ def _check_window(name: str, window: AnyWindow) -> None:
 
 
 def _of_no_rows(spec: Spec, schema: pa.Schema) -> pa.Table:
-    """The aggregates of a window without rows: of the second one here."""
+    """The aggregates of a window without rows. The second window here is such a window."""
     names = spec.columns()
     time = _free("time", {*names, *spec.aggs})
     data = pa.table([pa.nulls(2, schema.field(name).type) for name in names], names=list(names))
@@ -398,7 +398,7 @@ def _of_no_rows(spec: Spec, schema: pa.Schema) -> pa.Table:
 
 
 def _asked(spec: Spec, **others: Any) -> Spec:
-    """The query of all rows at once: with other arguments, and nothing that only a stream needs."""
+    """The query for all rows at once: with other arguments, and without what only a stream needs."""
     windows = {
         name: replace(window, fill=False) if getattr(window, "fill", False) else window  # type: ignore[type-var]
         for name, window in spec.windows.items()
@@ -409,7 +409,7 @@ def _asked(spec: Spec, **others: Any) -> Spec:
 
 
 def _with_time(spec: Spec, batch: pa.RecordBatch, before: int) -> Ints:
-    """The rows of a batch that have a time, ``before`` rows after the first batch's first one."""
+    """The positions of rows that have a time. ``before``: how many rows earlier batches have."""
     time = batch.column(str(spec.time))
     if not time.null_count:
         return np.arange(len(batch))

@@ -1,14 +1,14 @@
-"""Partial slices between processes: rows reduced here, merged into a store there.
+"""Partial slices between processes: rows are reduced in one process, and merged into a store in another.
 
-``Collector`` is the map side: rows, judged by a given watermark, become partial slices. ``packed`` takes them apart by
-a hash of their keys, as bytes for each place. ``admit`` is the reduce side: they enter an operator, which then closes
-what its watermark has reached.
+``Collector`` is the map side: it reduces rows, judged by a given watermark, to partial slices. ``packed`` divides them
+by a hash of their keys into bytes for each place. ``admit`` is the reduce side: it merges them into an operator, which
+then closes what its watermark has reached.
 
-A spec that keeps rows has them sent as they are, and judged where they are admitted; so has any spec whose watermark
-is not known where rows are read.
+Rows of a spec that keeps rows are sent unchanged, and judged where they are admitted. The same is done for every spec
+if the watermark is not known where rows are read.
 
-Nothing here depends on the order in which rows or parts arrive: there is no arrival where several processes read a
-stream, so ties go to the smaller value, and what is merged is first put in the order of its bytes.
+Nothing here depends on the order in which rows or parts arrive: where several processes read a stream, there is no such
+order. So ties go to the smaller value, and parts are sorted by their bytes before they are merged.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def check(spec: Spec, places: int = 1) -> None:
 
 
 def start(spec: Spec, schema: pa.Schema, watermark: int | None = None) -> Operator:
-    """An operator for :func:`admit`, of rows with this schema."""
+    """An operator for :func:`admit`, for rows of this schema."""
     check(spec)
     state = State.fresh(spec, schema, arrival=False)
     operator = Operator(spec)
@@ -98,20 +98,21 @@ def state_of(operator: Operator) -> State:
 
 
 def operator_of(state: State) -> Operator:
-    """An operator that goes on from a state."""
+    """An operator that continues from a state."""
     operator = Operator(state.plan.spec)
     operator._state = state
     return operator
 
 
 def saved(operator: Operator) -> tuple[list[bytes | memoryview], int]:
-    """All that an operator remembers, packed and without a checksum, for a file that has one of its own, in pieces; and
-    how many bytes it is unpacked. Operators of the same state give the same bytes."""
+    """The operator's state in pieces of bytes, packed and without a checksum, for a file that has its own; and its size
+    unpacked. Operators of equal state give equal bytes."""
     return snapshot.pack(operator.spec, state_of(operator))
 
 
 def loaded(spec: Spec, blob: bytes | memoryview) -> Operator:
-    """The operator of what :func:`saved` gave, joined. Partials are unpacked when they are first needed."""
+    """The operator that :func:`saved` wrote, from its pieces joined. Partials are unpacked when they are first
+    needed."""
     operator = Operator(spec)
     operator._state = snapshot.unpack(spec, blob)
     return operator
@@ -122,7 +123,8 @@ def loaded(spec: Spec, blob: bytes | memoryview) -> Operator:
 
 @dataclass(frozen=True)
 class Parts:
-    """What rows came to: partial slices, those of rows that may change windows given out, late rows, the accounting."""
+    """What rows were reduced to: partial slices, slices that may change emitted windows, late rows, and the
+    accounting."""
 
     state: State
     changing: State
@@ -131,15 +133,15 @@ class Parts:
     progress: Progress
     rows: list[pa.RecordBatch]  # of a spec that keeps rows: all that have a time
     newest: int | None = None  # the latest time of all rows
-    oldest: int | None = None  # the earliest time of those that were not behind the watermark
+    oldest: int | None = None  # the earliest time of all rows that were not behind the watermark
 
 
 class Collector:
-    """Rows of one batch of a stream, wherever they are read, as partial slices.
+    """Reduces rows of one batch of a stream to partial slices, wherever they are read.
 
-    ``watermark`` (in ticks, None while nothing is known) judges all of them; rows in time and rows late for some window
-    never meet in one partial. ``judged=False``: nobody here knows it; rows are sent as they are, and judged where they
-    are admitted.
+    All rows are judged by ``watermark`` (in ticks, None while nothing is known). Rows in time and rows late for some
+    window are never in one partial. ``judged=False``: the watermark is not known here, so rows are sent unchanged and
+    judged where they are admitted.
     """
 
     def __init__(self, spec: Spec, schema: pa.Schema, watermark: int | None = None, judged: bool = True) -> None:
@@ -161,7 +163,7 @@ class Collector:
         return rows + sum(part.store.nbytes for part in (*self._parts, *self._changing))
 
     def push(self, data: object) -> None:
-        """Take rows: many at once, as each push costs the same few milliseconds."""
+        """Take rows. Each push has a fixed cost of a few milliseconds, so push many rows at once."""
         state = self._fresh.draft()
         state.keys = None if state.keys is None else KeyTable(state.plan.key_types)
         state.progress = self._progress
@@ -186,10 +188,10 @@ class Collector:
             self._counts[name] += int(count)
 
     def parts(self) -> Parts:
-        """What the rows have come to."""
+        """What all rows pushed so far were reduced to."""
         fresh = self._fresh
         counts = dict(self._counts)
-        if not self._as_rows:  # otherwise it is known where they are admitted
+        if not self._as_rows:  # otherwise it is counted where the rows are admitted
             counts["windowed"] = 2 * counts["rows"] - sum(counts.values())
         late = pa.concat_tables(self._late) if self._late else none_late(self._schema)
         parts, changing = _one(fresh, self._parts), _one(fresh, self._changing)
@@ -197,7 +199,7 @@ class Collector:
 
 
 def _one(fresh: State, parts: list[State]) -> State:
-    """One table of cells of the keys and values that each push numbered for itself."""
+    """Merge the parts to one table of cells. Each push has numbered keys and values by itself."""
     if len(parts) == 1:
         return parts[0]
     state = replace(fresh, keys=None if fresh.keys is None else KeyTable(fresh.plan.key_types))
@@ -209,9 +211,10 @@ def _one(fresh: State, parts: list[State]) -> State:
 
 
 def packed(parts: Parts, count: int) -> list[bytes]:
-    """For each of ``count`` places the bytes it has to admit: its keys' partial slices and late rows, and the progress.
+    """For each of ``count`` places the bytes that it has to admit: partial slices and late rows of its keys, and the
+    progress.
 
-    A place that no key belongs to is told the progress all the same; the first place is told the accounting.
+    Every place gets the progress, even without keys. Only the first place gets the accounting.
     """
     given = parts.state.given
     assert given is not None
@@ -236,12 +239,12 @@ def packed(parts: Parts, count: int) -> list[bytes]:
 
 _SECTIONS = ("words", "cells", "changing", "late", "rows")
 _SOME = [tuple(name for at, name in enumerate(_SECTIONS) if which & 1 << at) for which in range(1 << len(_SECTIONS))]
-# Nothing, which begins no JSON; which sections; which times are known; the mark of the columns' types; these times.
+# A zero byte, as JSON never begins with it; which sections; which times are known; mark of the column types; the times.
 _PLAIN = struct.Struct("<BBBIqqq")
 
 
 def _header(parts: Parts, names: tuple[str, ...], counts: dict[str, int] | None = None) -> bytes:
-    """What a place is told of one reader: as JSON, or where there are only times to tell in 31 bytes."""
+    """What one reader sends to a place about itself: JSON, or 31 bytes if it is only times."""
     times = parts.progress.largest, parts.newest, parts.oldest
     columns = parts.state.plan.columns
     if counts is None and not parts.progress.sources:
@@ -254,7 +257,7 @@ def _header(parts: Parts, names: tuple[str, ...], counts: dict[str, int] | None 
 
 
 class _Told(NamedTuple):
-    """What a header says of one reader."""
+    """The content of a reader's header."""
 
     sections: Sequence[str]
     progress: Progress
@@ -266,7 +269,7 @@ class _Told(NamedTuple):
 
 
 def _told(header: memoryview) -> _Told:
-    """What ``_header`` has written."""
+    """Read what ``_header`` has written."""
     if header[0]:
         told = json.loads(bytes(header))
         return _Told(progress=Progress.from_json(told.pop("progress")), **told)
@@ -282,14 +285,14 @@ def _snapshots(state: State, count: int) -> list[bytes]:
 
 
 def _rows_by_key(state: State, rows: pa.Table, count: int) -> list[bytes]:
-    """The rows of each place; nothing at all where there are none."""
+    """The rows of each place; an empty list if there are no rows."""
     if not rows.num_rows:
         return []
     return [table_bytes(some) if some.num_rows else b"" for some in _by_key(state, rows, count)]
 
 
 def _by_key(state: State, rows: pa.Table, count: int) -> list[pa.Table]:
-    """Rows as :func:`split` places their keys."""
+    """Divide rows by key into places, as :func:`split` does."""
     if state.keys is None or count == 1:
         return [rows, *[rows.slice(0, 0)] * (count - 1)]
     keys = KeyTable(state.plan.key_types)
@@ -300,7 +303,7 @@ def _by_key(state: State, rows: pa.Table, count: int) -> list[pa.Table]:
 
 @dataclass(frozen=True)
 class _Arrived:
-    """One process's partial slices, as they came."""
+    """The unpacked partial slices of one process."""
 
     told: _Told
     sections: dict[str, Any]
@@ -329,12 +332,12 @@ def _unpacked(state: State, blob: bytes) -> _Arrived:
 
 
 def admit(operator: Operator, blobs: Iterable[bytes], prompt: bool = True, quiet: bool = False) -> Output:
-    """Let the partial slices of one batch enter, then close the windows that the watermark has reached.
+    """Merge the partial slices of one batch, then close the windows that the watermark has reached.
 
-    ``prompt``: the watermark of all rows, those of this batch too, as ``Operator.push`` has it. Otherwise that of the
-    batches *before* it, as Spark's own windows have it. The rows must have been judged by the operator's watermark.
-    Blobs may come in any order; an operator of the same state given the same blobs always ends in the same bytes.
-    ``quiet``: it has been answered before, and what of the output takes time may be missing.
+    ``prompt``: use the watermark of all rows including this batch, as ``Operator.push`` does. Otherwise use the
+    watermark of the batches *before* it, as Spark's own windows do. Rows must have been judged by the operator's
+    watermark. Blobs may come in any order: equal states and equal blobs always give equal bytes. ``quiet``: the batch
+    has been answered before, so costly parts of the output may be missing.
     """
     state = state_of(operator).draft()
     plan, arrived = state.plan, [_unpacked(state, blob) for blob in sorted(blobs)]
@@ -369,13 +372,13 @@ def admit(operator: Operator, blobs: Iterable[bytes], prompt: bool = True, quiet
 
 
 def _joined(told: Sequence[_Told]) -> list[Progress]:
-    """What the readers say of progress; those that know no sources say it together."""
+    """The progress of all readers. Readers without sources are joined to one."""
     by_source = [one.progress for one in told if one.progress.sources]
     return [*by_source, Progress(latest([one.progress.largest for one in told]))]
 
 
 def _merged(state: State, arrived: list[_Arrived]) -> tuple[State, Arrivals, list[pa.Table]]:
-    """What several processes collected, in the codes and ranks of the state; their late rows."""
+    """What several processes collected, in the codes and ranks of the state; and their late rows."""
 
     def sections(name: str) -> list[Any]:
         return [a.sections[name] for a in arrived if name in a.sections]
@@ -388,7 +391,7 @@ def _merged(state: State, arrived: list[_Arrived]) -> tuple[State, Arrivals, lis
 
 
 def _in_one_order(state: State, tables: list[pa.Table]) -> pa.RecordBatch:
-    """Rows of one batch by time, sequence and then whatever tells them apart."""
+    """Sort the rows of one batch by time, sequence, and then by all columns that are read."""
     assert state.given is not None
     rows = pa.concat_tables(tables) if tables else no_rows(state.given)
     batch = one_batch(rows)

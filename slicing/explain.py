@@ -1,4 +1,4 @@
-"""explain(spec): what the engine will do for a query, and why."""
+"""explain(spec): how the engine computes a query, and why."""
 
 from __future__ import annotations
 
@@ -87,20 +87,20 @@ def explain(
     schema: pa.Schema | tuple[pa.Schema, pa.Schema] | None = None,
     combine: str = AUTO,
 ) -> Explanation:
-    """How a spec is sliced, kept and answered (by an operator with this ``combine``); what a join keeps, until when.
+    """Explain how a query is sliced, kept and answered, or what a join keeps and until when.
 
-    Without a ``schema`` the columns are taken to be what the spec suggests: an integer or a microsecond time column,
-    int64 keys, float64 values. Of a :class:`JoinSpec` it is a pair, the left's and the right's; of a
-    :class:`FeatureSpec` the labels' and the events'.
+    Without a ``schema`` the column types are guessed from the spec: an integer or a microsecond time column, int64
+    keys, float64 values.
 
     Parameters
     ----------
     spec
         A :class:`Spec`, a :class:`JoinSpec` or a :class:`FeatureSpec`.
     schema
-        The types of the columns; of two streams a pair.
+        The types of the columns. For a :class:`JoinSpec` a pair: the left and the right side; for a
+        :class:`FeatureSpec` a pair: the labels and the events.
     combine
-        As for :class:`Operator`.
+        As for :class:`Operator`: explain an operator with this ``combine``.
 
     Returns
     -------
@@ -130,7 +130,7 @@ def _told(spec: object, facts: tuple[tuple[str, str], ...]) -> Explanation:
 
 
 def _of_two(spec: JoinSpec | FeatureSpec, schemas: object) -> Explanation:
-    """Of a query of two streams."""
+    """Explain a query of two streams."""
     pair = None
     if schemas is not None:
         if not isinstance(schemas, list | tuple) or [type(schema) for schema in schemas] != [pa.Schema, pa.Schema]:

@@ -1,8 +1,8 @@
-"""The flow of a batch where keys have watermarks of their own: each group of keys goes through the steps by itself.
+"""The stages of a push if keys have watermarks of their own: each group of keys runs through the stages by itself.
 
-The steps are those of ``slicing.push``. The batch is read once, for all; its rows are judged, admitted and closed by
-the watermark of their key. Then keys that have new marks are taken out of the state that they are in, close what their
-mark completes, and are put to the others of that mark, or back to the stream once it has come so far.
+The stages are those of ``slicing.push``. A batch is read once for all keys; its rows are judged, admitted and closed by
+the watermark of their key. Then keys with new marks leave the state that they are in, and windows close that their mark
+completes. The keys join the other keys of that mark, or the stream's keys once its watermark has come so far.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NO_MARKS: New = NOWHERE, NOWHERE
 
 
 def push(before: State, data: pa.RecordBatch, upto: int | None = None) -> Pushed:
-    """A batch all the way."""
+    """Run a batch through all stages."""
     state = before.draft()
     batch = flow.read(state, data)
     rows, reached = batch.rows, flow.reached_by(state, upto)
@@ -63,7 +63,7 @@ def push(before: State, data: pa.RecordBatch, upto: int | None = None) -> Pushed
 
 
 def advance(before: State, reached: int | None, given: object) -> Pushed:
-    """The stream's watermark, and marks of keys; neither goes back."""
+    """Move the stream's watermark and marks of keys. Neither goes back."""
     state = before.draft()
     new = _NO_MARKS if given is None else marks_of(state, given)
     reached = later(reached, before.watermark)
@@ -74,7 +74,7 @@ def advance(before: State, reached: int | None, given: object) -> Pushed:
 
 
 def flush(before: State) -> Pushed:
-    """Everything that is still open."""
+    """Close everything that is still open."""
     state = before.draft()
     state.store = state.store.whole(state.newest)
     answers: list[Answers] = []
@@ -88,7 +88,8 @@ def flush(before: State) -> Pushed:
 def _moved(
     state: State, found: Sequence[State], changes: Sequence[Changed], new: New, reached: int | None
 ) -> tuple[State, list[Answers], Changed]:
-    """Close what the watermarks complete, and then what new marks do, whose keys move."""
+    """Close the windows that watermarks complete, then those that new marks complete. Keys with new marks move to their
+    group."""
     answers: list[Answers] = []
     number, changed = home_of(state, found), []
     for home, change in zip(found, changes, strict=True):
@@ -112,7 +113,7 @@ def _moved(
 def _close(
     home: State, until: int | None, answers: list[Answers], change: Changed = flow.UNCHANGED, flush: bool = False
 ) -> Changed:
-    """Move a watermark. Windows that come once go to the answers; panes are numbered where their revisions are."""
+    """Move a watermark. Windows that are emitted once are added to ``answers``; panes are numbered in their state."""
     some, change = flow.close(home, until, change, flush)
     if home.plan.early.paned:
         return Changed(panes=[early.numbered(home, some, change.revised, change.panes)], numbered=True)
@@ -121,8 +122,7 @@ def _close(
 
 
 def _parts(home: State, mine: Mask, target: Ints) -> Iterator[tuple[int, State]]:
-    """A home without the keys that have other watermarks now, and what it holds of these. The first one, the stream's,
-    stays though it has no keys."""
+    """Split a state by the keys' new watermarks. What stays comes last, even if it has no keys."""
     stays, rest = _of(home), home
     alone = {"groups": (), "marks": KeyMarks()}
     for until in distinct(target[mine & (target != stays)]).tolist():
@@ -136,7 +136,7 @@ def _of(home: State) -> int:
 
 
 def _together(plan: Plan, changes: Sequence[Changed]) -> Changed:
-    """What late rows have changed of all keys, and the panes of all."""
+    """The changed windows of all keys, or their panes."""
     if plan.early.paned:
         return Changed(panes=[pane for change in changes for pane in change.panes], numbered=True)
     revised = [change.revised for change in changes if change.revised is not None]
@@ -159,7 +159,8 @@ def check_policy(policy: Policy, what: str) -> None:
 
 
 def marks_of(state: State, given: object) -> New:
-    """Codes and marks of a table that users give: key columns and the time column; a null time: no more rows."""
+    """Codes and marks of a table given by the user: key columns and the time column. A null time means: no more
+    rows."""
     plan, spec = state.plan, state.plan.spec
     check_marks(spec, "advance(marks=)")
     check_policy(plan.policy, "advance(marks=)")
@@ -196,7 +197,7 @@ def _in_rows(state: State, batch: Batch) -> New:
 
 
 def _words(plan: Plan, times: pa.Array) -> Ints:
-    """In ticks, no further than times are."""
+    """Times in ticks, limited to the range of times."""
     if plan.measure.is_uint64 and len(times):
         times = pc.min_element_wise(times, pa.scalar(MAX_WORD, pa.uint64()))
     words: Ints = np.clip(plan.measure.words(times), -LIMIT, LIMIT)

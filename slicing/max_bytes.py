@@ -1,4 +1,4 @@
-"""Operators that may hold so many bytes: a push that would hold more is refused, or its rows come back."""
+"""Limit the bytes that an operator may hold: a push that would exceed them is refused, or its rows come back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slicing.push import Pushed
 
 
 def within(before: State, data: pa.RecordBatch, pushed: Pushed, known: int, upto: int | None) -> Pushed:
-    """A push that keeps to the bytes that the operator may hold: any other one is refused, or its rows are."""
+    """The push if it keeps to ``max_bytes``. Otherwise an error, or a push that sets its rows aside."""
     policy, size = before.plan.policy, pushed.out.stats["bytes"]
     if policy.max_bytes is None or size <= policy.max_bytes:
         return pushed if policy.on_full == "error" else _with_full(pushed, 0)
@@ -26,9 +26,9 @@ def within(before: State, data: pa.RecordBatch, pushed: Pushed, known: int, upto
 
 
 def _set_aside(before: State, data: pa.RecordBatch, known: int, upto: int | None) -> Pushed:
-    """A push whose rows are in no window; it tells how far the stream is, and closes windows, as late rows would."""
+    """A push whose rows are in no window. It moves the watermark and closes windows, as a push of late rows does."""
     state, looked = State(**before.__dict__), State(**before.__dict__)
-    batch, reached = flow.read(looked, data), flow.reached_by(looked, upto)  # keys and values that are not to be held
+    batch, reached = flow.read(looked, data), flow.reached_by(looked, upto)  # its new keys and values are not kept
     if state.keys is not None:
         state.keys = state.keys.compact(np.arange(known))
     state.progress, state.newest, state.oldest = looked.progress, looked.newest, looked.oldest

@@ -1,6 +1,6 @@
-"""The operator: push rows, advance time, flush, snapshot. What a push does is in ``slicing.push``.
+"""The operator: push rows, advance time, flush, snapshot. ``slicing.push`` has the stages of a push.
 
-A push works on a draft of the state, which takes the state's place at its end: one that fails leaves the operator as it
+A push works on a draft of the state, which replaces the state at its end. A push that fails leaves the operator as it
 was.
 """
 
@@ -48,38 +48,38 @@ keep_freed_memory()
 class Operator(TakesTurns):
     """A window query over a stream, in one process.
 
-    ``push`` takes anything with the Arrow C interface; the first push fixes the types of the columns, and only a column
-    of Arrow's type null may come instead, as nulls. Each ``push``, ``advance`` and ``flush`` gives an :class:`Output`;
-    one that fails leaves the operator as it was. Calls from several threads take turns. ``spec`` is the query. It can
-    be pickled and copied; ``snapshot`` and ``restore`` are for state that outlives the process.
+    ``push`` takes anything with the Arrow C interface. The first push fixes the types of the columns; later a column of
+    Arrow's type null may come instead, as nulls. Each ``push``, ``advance`` and ``flush`` returns an :class:`Output`. A
+    call that fails leaves the operator as it was. Calls from several threads take turns. An operator can be pickled and
+    copied; ``snapshot`` and ``restore`` are for state that outlives the process. The attribute ``spec`` is the query.
 
     Parameters
     ----------
     spec
         The query.
     max_windows_per_push
-        Spread a flush of more windows over the pushes that follow (not those of ``rows``): the earliest ends first,
-        then the keys as they first came. A push works for its share only, and all shares together for as much as one
-        flush. Windows of a key that end together are never split. Of windows with triggers the results wait, in the
-        order in which they were made. None: a push gives all it closes.
+        A push that closes more windows spreads them over the following pushes, about so many each (not windows of
+        ``rows``). Windows that end earliest come first, then keys in the order in which they first came. Windows of one
+        key with the same end are never split. All shares together cost what one flush costs. Results of windows with
+        triggers wait in the order in which they were made. None: a push emits all windows that it closes.
     max_bytes
-        Bounds what is held (``out.stats.bytes``, without Python's own objects). A push after which it would be more is
-        refused whole, with a ``MemoryError``, and the operator stays as it was.
+        The most bytes that the operator may hold (``out.stats.bytes``, without Python's own objects). A push that
+        would exceed them is refused whole with a ``MemoryError``, and the operator stays as it was.
     on_full
-        ``"error"``, or ``"late"``: the rows of such a push come back in ``out.late`` with the reason ``"full"``, are
-        counted by ``out.stats.full``, and are in no window; the watermark moves on, so windows close and room comes
-        back.
+        ``"error"``, or ``"late"``: the rows of a push that exceeds ``max_bytes`` are in no window. They come back in
+        ``out.late`` with the reason ``"full"``, and ``out.stats.full`` counts them. The watermark moves on, so windows
+        close and memory becomes free.
     threads
-        How many share the rows of large pushes.
+        How many threads share the rows of large pushes.
     combine
-        How slices become windows: ``explain`` tells what is chosen, and what there is. Answers are the same but for the
-        last bits of float sums.
+        The strategy that combines slices to windows: ``explain`` tells which is chosen. Results differ only in the last
+        bits of float sums.
     layout
-        ``"wide"`` gives outputs' ``windows`` as :func:`aggregate` does. With ``emit="updates"`` they have a
-        ``revision_<window>`` each, and only the keys and window ends for which a window is new or has changed. The
-        columns of windows that have not are null: merge them with ``coalesce``.
+        ``"wide"`` makes ``out.windows`` as wide as :func:`aggregate` does. With ``emit="updates"`` each window has a
+        column ``revision_<window>``, and rows come only for keys and window ends with a new or changed window. Columns
+        of unchanged windows are null: merge them with ``coalesce``.
     policy
-        For tests (``slicing.query.policy``): from where on one route is taken rather than another one.
+        For tests (``slicing.query.policy``): the limits by which the engine chooses between algorithms.
 
     Examples
     --------
@@ -123,14 +123,14 @@ class Operator(TakesTurns):
             marked.check_policy(self._policy, f"watermark={spec.watermark!r}")
         self._wide = check_layout(layout, spec)
         self._now: State | None = None
-        self._by_marks = self._carries_marks  # whether keys have marks of their own, or rows may carry some
-        self._advanced: tuple[object, ...] = ()  # watermarks given before the first push, which tells their type
+        self._by_marks = self._carries_marks  # whether keys have marks of their own, or rows may carry marks
+        self._advanced: tuple[object, ...] = ()  # watermarks given before the first push, which fixes their type
         self._ended = False
-        self._upto: int | None = None  # what no row after the next push comes before, in ticks, if that is known
+        self._upto: int | None = None  # no row after the next push comes before this tick, if that is known
         self._moved: Moved | None = None  # the push that moved the watermark last
-        self._since = 0, 0  # rows since then, and late ones that would not be without its latest time
+        self._since = 0, 0  # rows since that push, and rows that are late only because of its latest time
         self._watches = isinstance(spec.watermark, Bounded | Ordered) and isinstance(spec.time, str)
-        self._waiting: list[Callable[[], int]] | None = None  # rows for the head, of a push that may be taken back
+        self._waiting: list[Callable[[], int]] | None = None  # adds rows of a push that may be undone to the head
 
     def __repr__(self) -> str:
         return f"<sl.Operator of {self.spec!r}>"
@@ -140,15 +140,15 @@ class Operator(TakesTurns):
         return f"<p>An operator ({state}) of the query:</p>{self.spec._repr_html_()}"
 
     def push(self, data: object) -> Output:
-        """Take rows; give the windows they close.
+        """Take rows and return the windows that they close.
 
-        Rows that wait may be kept where they lie: write nothing into memory that Arrow shares with its owner (a numpy
-        array, a DataFrame's column) once it was pushed.
+        Rows that wait may be kept in the given memory. So do not write into memory that Arrow shares with its owner (a
+        numpy array, a DataFrame's column) after it was pushed.
         """
         turn, thread = self._turn, get_ident()
         if turn.thread == thread:
             raise in_the_middle(self, "push")
-        with turn.lock:  # ``in_turn`` by hand: a small push is as long as the calls it makes
+        with turn.lock:  # ``in_turn`` inlined: each call is a noticeable part of a small push
             turn.thread = thread
             try:
                 return self._push(data)
@@ -172,14 +172,14 @@ class Operator(TakesTurns):
                 self._watch(before, pushed.rows, out)
             return out
         except BaseException as error:
-            # keys change in place: an interrupt may have come between their slots and their number
+            # keys change in place, and an interrupt may have come in the middle: remove the new keys
             refused = isinstance(error, ValueError | TypeError | OverflowError)
             if before.keys is not None and self._now is before and (len(before.keys) > known or not refused):
                 self._now = before.but(keys=before.keys.compact(np.arange(known)))
             raise
 
     def _watch(self, before: State, pushed: Rows | None, out: Output) -> None:
-        """Warn, once, if the one latest row of an earlier push has made most rows since then late."""
+        """Warn once if the latest row of an earlier push has made most rows since then late."""
         now, stats = self._now, out.stats
         assert now is not None
         rows, late = self._since
@@ -206,16 +206,16 @@ class Operator(TakesTurns):
 
     @in_turn
     def advance(self, watermark: object = None, *, marks: object = None) -> Output:
-        """Say that no row before ``watermark`` will come (a punctuation), or none of some keys; neither goes back.
+        """Move the watermark: no row before it will come, or no row of some keys. Watermarks never go back.
 
         Parameters
         ----------
         watermark
             A time, or None.
         marks : table, optional
-            Watermarks of single keys: the key columns and the time column, a row a key; a null time says that no more
-            rows of the key come at all. A key's watermark is the larger of the stream's and its own mark: its rows are
-            late by it, and its windows close by it. ``out.watermark`` stays the stream's.
+            Watermarks of single keys: the key columns and the time column, one row per key. A null time says that no
+            more rows of the key will come. A key's watermark is the larger of the stream's watermark and its own mark.
+            It decides which rows of the key are late and when its windows close. ``out.watermark`` stays the stream's.
 
         Examples
         --------
@@ -240,7 +240,7 @@ class Operator(TakesTurns):
         return self._commit(marked.advance(self._now, upto, marks))
 
     def _advance(self, upto: int) -> Output:
-        """Of an operator with rows: what no later row comes before, in ticks."""
+        """Advance an operator that has had rows. ``upto``: no later row comes before this time, in ticks."""
         assert self._now is not None
         if self._by_marks:
             return self._commit(marked.advance(self._now, upto, None))
@@ -248,13 +248,12 @@ class Operator(TakesTurns):
 
     @in_turn
     def fire(self, *names: str) -> Output:
-        """Report the open windows that have rows since they were reported last: those with ``sl.by_hand()``.
+        """Report the open windows with the trigger ``sl.by_hand()`` that have had rows since their last report.
 
         Parameters
         ----------
         names
-            The windows to report, those of ``Spec(windows=...)``; all that have the trigger ``sl.by_hand()`` if left
-            out.
+            Names of windows in ``Spec(windows=...)``. By default all windows that have the trigger ``sl.by_hand()``.
 
         Returns
         -------
@@ -284,7 +283,7 @@ class Operator(TakesTurns):
 
     @in_turn
     def flush(self) -> Output:
-        """End of the stream: close everything that is still open."""
+        """End the stream: close all windows that are still open."""
         if self._now is None:
             self._ended = True
             return self._nothing()
@@ -293,7 +292,7 @@ class Operator(TakesTurns):
         return out
 
     def _commit(self, pushed: Pushed) -> Output:
-        """The only change: what a push has worked out is what the operator knows from now on."""
+        """The draft state of a push replaces the operator's state. This is the only change that a push makes."""
         state, out, add, _ = pushed
         if add is not None and self._waiting is not None:
             self._waiting.append(add)
@@ -308,10 +307,10 @@ class Operator(TakesTurns):
         return self._shown(out) if self._wide else out
 
     def _held(self, one_call: bool = False) -> Callable[[], None]:
-        """What puts everything back to how it is now: for a chain, of which a later operator may refuse.
+        """Return a function that restores the current state, for a chain in which a later operator may refuse the call.
 
-        Rows of a single call wait to go into the head of the store until :meth:`_kept`; several calls build on each
-        other, so the head is taken in beforehand, which costs as much as it has cells.
+        For one call, rows for the head of the store wait until :meth:`_kept`. Several calls build on each other, so the
+        head is made a run first, which costs as much as the head has cells.
         """
         state = self._now if one_call else self._state
         keys = None if state is None else state.keys
@@ -326,7 +325,7 @@ class Operator(TakesTurns):
         return put_back
 
     def _kept(self) -> None:
-        """No later operator has refused the one call."""
+        """Add the rows that wait to the head: no later operator has refused the one call."""
         waiting, self._waiting = self._waiting or [], None
         for add in waiting:
             add()
@@ -335,27 +334,27 @@ class Operator(TakesTurns):
 
     @property
     def _knows_columns(self) -> bool:
-        """Whether results have the types of their columns."""
+        """Whether the types of the result columns are known."""
         return self._now is not None
 
     def _unmoved(self) -> Output:
-        """The output of a call that tells nothing new."""
+        """The output of a call that brings nothing new."""
         return self._nothing() if self._now is None else self._advance(BEGIN)
 
     def _over(self) -> RuntimeError:
         return RuntimeError("the operator was flushed, which ends its stream; build a new Operator to go on")
 
     def _nothing(self) -> Output:
-        """What is given before the columns are known."""
+        """The output before the columns are known."""
         return self._shown(Output(_no_windows(self.spec), pa.table({}), Stats(NO_ROWS | _NO_STATE), None))
 
     def _shown(self, out: Output) -> Output:
-        """The output in the layout that was asked for."""
+        """The output in the requested layout."""
         return replace(out, windows=widened(out.windows, self.spec)) if self._wide else out
 
     @property
     def _state(self) -> State | None:
-        """Everything, as values: pushes begin a new head of the store after this was asked for."""
+        """The whole state as values: the head of the store becomes a run, and the next pushes begin a new head."""
         now = self._now
         if now is not None and now.store.head is not None:
             self._now = now.but(store=now.store.whole(now.newest).settled())
@@ -368,15 +367,18 @@ class Operator(TakesTurns):
 
     @in_turn
     def add_window(self, name: str, window: ContextFreeWindow | RowWindow | Window) -> None:
-        """Ask for one more window type from now on; ``spec`` has it then.
+        """Ask for one more window type from now on. ``spec`` then has it.
 
-        A window that has missed rows never comes out: ``complete_from`` tells which are whole (of those that are over
-        already, none comes). Those that slices hold may be whole from before now; a session or a punctuation once it
-        begins for certain; a frame once a row has left one; ``rows``, ``per_row(every=)``, ``fill=True`` and a
-        ``ContextAwareWindow`` see rows from now on, as if the stream began: those later than all before, or with
-        ``order="arrival"`` those that come from now on; ``last_rows`` gives a key its windows once they have ``n``
-        rows.
-        Types none of whose windows could be whole are refused: ``whole``, a ``landmark`` or ``fixed`` from before now.
+        Windows that have missed rows, and windows that are over already, are never emitted. :meth:`complete_from` tells
+        from when on windows are complete. The first complete window depends on the type:
+
+        - windows between edges: may have begun before now, if slices hold all its rows;
+        - ``session``, ``punctuation``: the first window that certainly begins after now;
+        - ``frame``: after a row has left a frame;
+        - ``rows``, ``per_row(every=)``, ``fill=True``, a ``ContextAwareWindow``: see only new rows, as if the stream
+          began. New rows are later than all rows so far or, with ``order="arrival"``, come from now on;
+        - ``last_rows``: the first window of a key that has ``n`` rows;
+        - ``whole``, and a ``landmark`` or ``fixed`` that begins before now: refused, as no window could be complete.
         """
         if not isinstance(name, str):
             raise TypeError(f"add_window: the name of a window must be a string; got {name!r}")
@@ -384,14 +386,15 @@ class Operator(TakesTurns):
 
     @in_turn
     def remove_window(self, name: str) -> None:
-        """Drop a window type; what is open of it is forgotten."""
+        """Drop a window type. Its open windows are forgotten."""
         self._check_named(name, "remove_window")
         if len(self.spec.windows) == 1:
             raise ValueError(f"remove_window: {name!r} is the only window; add another one first")
         self._changed({n: w for n, w in self.spec.windows.items() if n != name})
 
     def complete_from(self, name: str) -> Any:
-        """Windows that start here or later (``per_row``: end) are whole; None where all are."""
+        """The time from which windows are complete: those that start at it or later (``per_row``: that end). None: all
+        are."""
         self._check_named(name, "complete_from")
         if self._now is None or self._now.plan.since.get(name, BEGIN) == BEGIN:
             return None
@@ -418,11 +421,11 @@ class Operator(TakesTurns):
 
     @in_turn
     def snapshot(self) -> bytes:
-        """The whole state, versioned and checksummed: ``restore`` goes on where it stands."""
+        """The whole state as bytes with a version and a checksum. ``restore`` continues from it."""
         return snapshot.write(self.spec, self._state, self._advanced, self._ended)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickled and copied as a snapshot: both go on from here, each by itself."""
+        """Pickles and copies are made of a snapshot. The copy and the original continue independently."""
         restore = partial(Operator.restore, policy=self._policy, layout="wide" if self._wide else "long")
         return restore, (self.spec, self.snapshot())
 
@@ -439,7 +442,7 @@ class Operator(TakesTurns):
         layout: str = "long",
         policy: Policy | None = None,
     ) -> Operator:
-        """The operator that wrote the snapshot; refuses one of another spec, another format, or a damaged one."""
+        """The operator that wrote the snapshot. A snapshot of another spec or format, or a damaged one, is refused."""
         told: dict[str, Any] = {"combine": combine, "threads": threads, "max_windows_per_push": max_windows_per_push}
         told |= {"max_bytes": max_bytes, "on_full": on_full}
         operator = Operator(spec, **told, layout=layout, policy=policy)
@@ -455,7 +458,7 @@ class Operator(TakesTurns):
         return state
 
 
-FEWEST_ROWS = 10  # that say something: one late row alone in its push does not
+FEWEST_ROWS = 10  # fewer rows say nothing, such as a single late row in its push
 _NO_STATE = {"slices": 0, "cells": 0, "kept": 0, "keys": 0, "bytes": 0, "windows": 0}
 
 
@@ -483,5 +486,5 @@ def _by_hand(spec: Spec, names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _advanced(plan: Plan, watermark: object) -> int:
-    """A watermark in ticks, no further than times are."""
+    """A watermark in ticks, limited to the range of times."""
     return max(-LIMIT, min(LIMIT, plan.measure.instant(watermark, "watermark")))

@@ -262,8 +262,7 @@ def too_far(plan: Plan, time: int) -> str:
 
 
 def _behind(times: Ints, h: int) -> Ints:
-    """How far times are behind the horizon, limited to a little more than the longest possible span: the difference of
-    two times may not fit int64."""
+    """How far times are behind the horizon, at most ``APART``: the difference of two times may not fit int64."""
     return h - np.maximum(times, max(h - APART, BEGIN))
 
 
@@ -336,7 +335,7 @@ def _judge(plan: Plan, rows: Rows, h: int) -> tuple[Cells, Mask, int, Rows]:
     """Judge rows before the horizon: the cells of rows that some window takes, which rows are late for all windows, how
     many rows are outside of all windows, and the rows taken.
 
-    They are too late for every data-driven window.
+    All of them are too late for windows of kept rows.
     """
     own_end = plan.edges.next_live(rows.time, BEGIN)
     level = np.searchsorted(np.array(plan.session_gaps, np.int64), _behind(rows.time, h), "right").astype(np.int64)
@@ -363,7 +362,7 @@ def _in_slices(plan: Plan, own_end: Ints) -> Mask:
 
 
 def belong(plan: Plan, rows: Rows) -> Mask:
-    """Which rows are in a window by definition. With data-driven windows all rows count."""
+    """Which rows are in a window by definition. With windows of kept rows, all rows are."""
     if plan.keeps_rows:
         return np.ones(len(rows), np.bool_)
     return _in_slices(plan, plan.edges.next_live(rows.time, BEGIN))

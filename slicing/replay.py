@@ -1,4 +1,4 @@
-"""Rows that are all at hand as the stream that they were, and what its corrections leave."""
+"""Replay rows that are all at hand as a stream, and find the final results after its corrections."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ from slicing.system.arrays import Codes, Ints, Mask
 
 @says_arguments
 def replay(data: object, spec: Spec, *, rows: int | None = None, layout: str = "long") -> Replay:
-    """Push data to an operator as a stream would bring it, then flush: what comes out, one output after the other.
+    """Push data to an operator as a stream would bring it, then flush, and iterate over the outputs.
 
     Parameters
     ----------
     data
-        What :func:`aggregate` takes. Its rows come in the order in which they lie; of an iterator, items are asked for
-        as they are pushed.
+        What :func:`aggregate` takes. Rows are pushed in their given order. Items of an iterator are fetched when they
+        are pushed.
     spec
         The query, with its watermark, lateness and ``emit``.
     rows
-        How many rows a push has; by default each batch of the data is a push.
+        How many rows a push has. By default each batch of the data is a push.
     layout
-        As of :class:`Operator`.
+        As for :class:`Operator`.
 
     Returns
     -------
     iterator of Output
-        That of each push, then that of the flush. Its method ``latest(returns=)`` runs to the end and gives what
-        :func:`latest` gives of all outputs.
+        The output of each push, then the output of the flush. The method ``latest(returns=)`` runs to the end and
+        returns :func:`latest` of all outputs.
 
     See Also
     --------
@@ -74,7 +74,7 @@ def replay(data: object, spec: Spec, *, rows: int | None = None, layout: str = "
 
 
 class Replay(Iterator[Output]):
-    """What :func:`replay` gives."""
+    """The iterator that :func:`replay` returns."""
 
     def __init__(self, operator: Operator, pushes: Iterator[pa.RecordBatch]) -> None:
         self._spec = operator.spec
@@ -84,7 +84,7 @@ class Replay(Iterator[Output]):
         return next(self._outputs)
 
     def latest(self, *, returns: str = "arrow") -> Any:
-        """What corrections leave of the outputs that were not asked for yet: :func:`latest` of them."""
+        """The :func:`latest` results of all outputs that were not iterated yet."""
         return latest(self, self._spec, returns=returns)
 
 
@@ -95,7 +95,7 @@ def _outputs(operator: Operator, pushes: Iterator[pa.RecordBatch]) -> Iterator[O
 
 
 def _cut(found: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """Batches of ``rows`` rows each: the last batch has the rest. Without any row there is one empty batch."""
+    """Batches of ``rows`` rows; the last batch has the rest. Without rows there is one empty batch."""
     held: list[pa.RecordBatch] = []
     count, any_yet = 0, False
     for batch in found:
@@ -111,19 +111,19 @@ def _cut(found: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]
 
 @says_arguments
 def latest(results: object, spec: Spec, *, returns: str = "arrow") -> Any:
-    """Results without those that later ones correct: each window as it was given last.
+    """The last result of each window, without results that were corrected later.
 
-    With ``emit="changes"`` what was taken back is left out, with ``"updates"`` earlier revisions. After a flush this is
-    what :func:`aggregate` gives, if no row was late.
+    With ``emit="changes"`` retracted rows are left out, with ``"updates"`` earlier revisions. After a flush this equals
+    the result of :func:`aggregate`, if no row was late.
 
     Parameters
     ----------
     results
         Outputs of ``spec``, such as those of :func:`replay`, or their ``windows``, in the order in which they came.
     spec
-        The query that gave them.
+        The query that made the results.
     returns
-        As of :func:`aggregate`.
+        As for :func:`aggregate`.
 
     Returns
     -------
@@ -174,7 +174,7 @@ def latest(results: object, spec: Spec, *, returns: str = "arrow") -> Any:
 
 
 def _together(results: object) -> pa.Table:
-    """The windows of outputs, or of tables, as one table."""
+    """The windows of outputs, or tables, as one table."""
     tables = tables_of(results)
     if isinstance(tables, list):
         tables = [table for table in tables if getattr(table, "num_rows", 1)] or tables[:1]
@@ -182,9 +182,9 @@ def _together(results: object) -> pa.Table:
 
 
 def _standing(batch: pa.RecordBatch, names: list[str], came: Mask, gone: Mask) -> Ints:
-    """Where results are that stand, in order. Rows that are alike in the columns named are one window, or as many as
-    have come and not gone (rows of equal time have equal windows of ``per_row``): so many of the last ones that stay.
-    Of windows that were there together (frames of rows of equal time) what has gone is told by all columns."""
+    """The positions of results that remain, in order. Rows that are equal in the named columns are one window, or as
+    many windows as came without being taken back (rows of equal time have equal ``per_row`` windows). Then as many of
+    the last rows remain. Windows that exist side by side (frames of rows of equal time) are matched by all columns."""
     columns = [batch.column(name) for name in names]
     keys = KeyTable([column.type for column in columns])
     code = keys.encode(columns)
@@ -206,8 +206,8 @@ def _standing(batch: pa.RecordBatch, names: list[str], came: Mask, gone: Mask) -
 
 
 def _not_gone(batch: pa.RecordBatch, code: Codes, at: Ints, gone: Mask) -> Ints:
-    """Of these results those that none of the same code takes back, which is equal but for ``op``: floats to the last
-    bit if there is such a one, as a sum that is computed anew may round otherwise."""
+    """Of these results those that no later row with the same code takes back. That row is equal but for ``op``. If
+    possible floats match to the last bit; a sum that is computed again may be rounded differently."""
     rows = taken(batch, at)
     columns = [column for column, name in zip(rows.columns, rows.schema.names, strict=True) if name != "op"]
     plain = [c.view(f"int{c.type.bit_width}") if pa.types.is_temporal(c.type) else c for c in columns]
