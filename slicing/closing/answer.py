@@ -1,4 +1,4 @@
-"""The door to all ways of answering: the windows that a watermark closes, of a store of slices."""
+"""The entry point to all ways of answering: the windows of a store of slices that a watermark closes."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _ENDS = attrgetter("slice_ends")
 
 
 def answer(closing: Closing, quiet: bool = False) -> Answers:
-    """The windows between edges that have rows: by the first way that pays, or of all cells as one table. ``quiet``:
-    nobody wants them, and the store is from then on what an answer leaves, one table where that is the way."""
+    """The windows between edges that have rows, by the first way that pays, or from all cells as one table. ``quiet``:
+    no answers are needed, but the store becomes what answering would leave: one table if that is the way taken."""
     plan = closing.plan
     found = _as_they_are(closing, quiet) if plan.may_be_windows else None
     if found is not None:
@@ -45,11 +45,11 @@ def answer(closing: Closing, quiet: bool = False) -> Answers:
 
 
 def _as_they_are(closing: Closing, quiet: bool) -> Answers | None:
-    """Cells that are windows, as those of one tumbling type are: 50,000 of them 0.45 -> 0.1 ms. None where they are
-    not."""
+    """Answer with cells that are windows, as cells of a single tumbling type are: 50,000 of them 0.45 -> 0.1 ms. None
+    if cells are not windows."""
     plan, runs, keys = closing.plan, closing.store.runs, closing.keys
     ends = list(map(_ENDS, runs))
-    # a window that was added while the stream ran has slices of others
+    # a window that was added while the stream ran has slices cut for earlier windows
     if not plan.edges.are_windows(ends[0] if len(ends) == 1 else np.concatenate(ends), not plan.since):
         return None
     if quiet:
@@ -86,7 +86,8 @@ def _as_they_are(closing: Closing, quiet: bool) -> Answers | None:
 
 
 def _many_as_they_are(plan: Plan, keys: KeyTable, due: Sequence[Cells], every: int) -> Answers:
-    """Cells as the answers of their windows, in the order of the keys; they stay where they are until they are read."""
+    """Many cells as the answers of their windows, in the order of the keys. Partials are not copied until they are
+    read."""
     codes, parts = [], []
     for cells in due:
         code, each = np.ascontiguousarray(cells.meta[:, CODE]), np.diff(cells.slices(), append=len(cells))
@@ -99,14 +100,14 @@ def _many_as_they_are(plan: Plan, keys: KeyTable, due: Sequence[Cells], every: i
 
 
 def all_windows(closing: Closing, filled: Filled, quiet: bool = False) -> tuple[Answers, Filled]:
-    """These, empty ones (``filled``: the last ones given out), sessions and whole streams."""
+    """The windows between edges, empty windows (``filled``: the last emitted ones), sessions and whole streams."""
     plan = closing.plan
     if plan.adds_up:
         return answer(closing, quiet), filled
-    table = closing.table()  # runs of cells, and what is empty, are seen by all cells in one
+    table = closing.table()  # finding runs of cells and empty windows needs all cells in one table
     if plan.idle is None:
         found, filled = with_empty(plan, answer(closing), filled, table, closing.after, closing.until)
-    else:  # a key that has been quiet gives out all its windows now
+    else:  # all windows of a key that has been quiet are emitted now
         instances = runs(table, closing.keys, chains(table, plan.idle))
         found, filled = by_instance(plan, instances, filled, closing.after, closing.until)
     parts = [found, *_runs(closing)]
@@ -121,7 +122,7 @@ def _ways(plan: Plan) -> Sequence[Way]:
 
 
 def _runs(closing: Closing) -> list[Answers]:
-    """Windows that are runs of a key's rows: sessions, whole streams."""
+    """Windows that are runs of a key's rows: sessions and whole streams."""
     plan, keys, after, until, table = closing.plan, closing.keys, closing.after, closing.until, closing.table()
     found = []
     for session in plan.sessions:
@@ -133,7 +134,7 @@ def _runs(closing: Closing) -> list[Answers]:
     if plan.wholes and (until == FOREVER or plan.idle is not None):
         gap = ENDLESS if plan.idle is None else plan.idle
         alive = None if plan.idle is None else table.level % plan.levels < len(plan.session_gaps)
-        chained = chains(table, gap, alive)  # a row too late for whole() is news of its key all the same
+        chained = chains(table, gap, alive)  # a row too late for whole() still shows that its key is alive
         over = None if plan.idle is None else chained.end + plan.idle < until
         of_whole = replace(chained, run=np.where(table.level < plan.levels, chained.run, -1))
         streams = runs(table, keys, of_whole, over)

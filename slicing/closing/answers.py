@@ -1,4 +1,4 @@
-"""Answers: windows that come out, with their combined partials."""
+"""Answers: windows to emit, with their combined partials."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from slicing.kernels.windows import named_rows
 from slicing.query.plan import Plan
 from slicing.system.arrays import Array, Ints, Mask
 
-# rows of windows that several names may share: names by their numbers, windows, which of the partials they show, names
+# rows of windows that several names may share: numbers of names, windows, indexes of their partials, names
 Shown = tuple[Ints, Ints, Ints, pa.Array | None]
 
 
 class Ranges(Protocol):
-    """Partials that are made when they are read, some windows at a time."""
+    """Partials that are made when they are read, for some windows at a time."""
 
     def __len__(self) -> int: ...
 
     def pieces(self) -> Iterator[tuple[slice, tuple[Block, ...]]]:
-        """Some windows, and the partials of these."""
+        """Slices of the windows, each with the partials of its windows."""
 
     def whole(self) -> tuple[Block, ...]:
-        """Those of all windows."""
+        """The partials of all windows."""
 
     def numbers(self, asked: Sequence[tuple[int, int, np.dtype[Any]]]) -> list[Array] | None:
-        """Words of lanes as columns of answers of some types; None where a range may have no value."""
+        """Words of lanes as result columns of the given types. None if a range may have no value."""
 
 
 @dataclass(eq=False)
@@ -40,14 +40,14 @@ class Answers:
     """Windows with rows: their number (in name order), bounds, key and combined partials."""
 
     window: Ints
-    start: Ints  # of ``Ranges`` that are looked for when they are read: there once they were
+    start: Ints  # if the ranges are found when they are read, this is filled then
     end: Ints
     code: Ints
     blocks: tuple[Block, ...] | Ranges
     ordered: bool = False  # by end, window, start, key
-    ranks: Ints | None = None  # of windows of rows: the first, and the one they end before (-1: of other windows)
-    shows: Ints | None = None  # which of the partials each has, where windows of several names share them
-    names: pa.Array | None = None  # of the windows, where they are known
+    ranks: Ints | None = None  # of windows of rows: the first rank, and the rank they end before (-1: other windows)
+    shows: Ints | None = None  # the index of each window's partial, if windows of several names share partials
+    names: pa.Array | None = None  # the names of the windows, if they are known
 
     def __len__(self) -> int:
         return self.window.size
@@ -57,7 +57,8 @@ class Answers:
         return self.blocks if isinstance(self.blocks, tuple) else self.blocks.whole()
 
     def pieces(self, size: int) -> Iterator[Answers]:
-        """``size`` after the other, whose partials stay in cache while they are read: 500,000 windows 18 -> 8 ms."""
+        """Answers of ``size`` windows each, whose partials stay in the cache while they are read: 500,000 windows 18 ->
+        8 ms."""
         parts: Iterable[tuple[slice, tuple[Block, ...]]]
         if isinstance(self.blocks, tuple) and len(self) <= size:
             yield self
@@ -77,7 +78,7 @@ class Answers:
     def take(self, index: Ints | Mask) -> Answers:
         index = index.nonzero()[0] if index.dtype == np.bool_ else index
         blocks, shown = self.whole(), self.shows
-        if shown is None and len(self) and _by_word(blocks):  # what few words are read is taken then
+        if shown is None and len(self) and _by_word(blocks):  # select later, from the few words that are read
             shown = np.arange(len(self))
         elif shown is None:
             blocks = tuple([block.take(index, axis=0) for block in blocks])
@@ -110,7 +111,8 @@ class Answers:
     def of_types(
         plan: Plan, due: tuple[Ints, Ints, Ints], each: Ints | None, code: Ints, blocks: tuple[Block, ...] | Ranges
     ) -> Answers:
-        """Types, starts and ends of windows, in order, as answers; each has so many rows (None: one)."""
+        """Answers of windows given by type, start and end, in order. ``each``: how many rows each window has; None:
+        one."""
         type, start, end = due
         together = each is None and len(plan.names) > 1 and type.size and end[0] == end[-1]
         known = plan.once("known rows", _KnownRows).of(plan, type, end) if together else None
@@ -119,12 +121,12 @@ class Answers:
                 type, start, end = np.repeat(type, each), np.repeat(start, each), np.repeat(end, each)
             names = None if known is None else known[3]
             return Answers(plan.numbered(type), start, end, code, blocks, True, names=names)
-        blocks = blocks if isinstance(blocks, tuple) else blocks.whole()  # names share what they show
+        blocks = blocks if isinstance(blocks, tuple) else blocks.whole()  # names share partials
         name, which, shows, names = _rows(plan, type, end, each) if known is None else known
         start, end = start.take(which), end.take(which)
         code = np.zeros(name.size, np.int64) if each is None else code.take(shows)
         if name.size < b.FEW and all([isinstance(block, np.ndarray) for block in blocks]):
-            blocks = tuple([block.take(shows, axis=0) for block in blocks])  # less work than columns of answers
+            blocks = tuple([block.take(shows, axis=0) for block in blocks])  # cheaper than selecting result columns
             return Answers(name, start, end, code, blocks, True, names=names)
         return Answers(name, start, end, code, blocks, True, shows=shows, names=names)
 
@@ -135,12 +137,12 @@ class Answers:
 
     @staticmethod
     def in_turn(plan: Plan, parts: Sequence[Answers]) -> Answers:
-        """The answers of all parts, in order; each part is in order, and no two parts have the same windows."""
+        """The answers of all parts, in order. Each part is in order, and no two parts have the same windows."""
         found = [part for part in parts if len(part)]
         if len(found) < 2:
             return Answers.all_of(plan, found)
         both = Answers.together(found)
-        order = order_by(both.window, both.end)  # what of a part ends together is in order
+        order = order_by(both.window, both.end)  # windows of a part that end together are in order already
         return replace(both.take(order), ordered=True)
 
     @staticmethod
@@ -156,7 +158,8 @@ class Answers:
     def of_windows(
         plan: Plan, due: tuple[Ints, Ints, Ints], found: Sequence[tuple[Ints, tuple[Block, ...]]]
     ) -> Answers:
-        """Types, starts and ends of windows, in order, as answers; ``found``: the codes and the partials of each."""
+        """Answers of windows given by type, start and end, in order. ``found``: the codes and partials of each
+        window."""
         each = np.array([code.size for code, _ in found])
         blocks = tuple(map(b.together, zip(*(blocks for _, blocks in found), strict=True)))
         return Answers.of_types(plan, due, each, np.concatenate([code for code, _ in found]), blocks)
@@ -171,7 +174,7 @@ def _rows(plan: Plan, type: Ints, end: Ints, each: Ints | None) -> Shown:
 
 
 def _rows_of_types(plan: Plan, type: Ints) -> Shown:
-    """Those of windows that end together, one of each of these types, which ascend."""
+    """The rows of windows that end together: one window of each of these types, which ascend."""
     held = np.zeros(plan.shares.size, np.bool_)
     held[type] = True
     name = held.take(plan.types_of).nonzero()[0]
@@ -180,20 +183,22 @@ def _rows_of_types(plan: Plan, type: Ints) -> Shown:
 
 
 class _KnownRows:
-    """Those of windows that end together, one row each: the same types do so again and again, and so do their names.
+    """The rows of windows that end together, one row each. The same types end together again and again, so rows and
+    names are kept.
 
-    1000 tumbling windows of 1 to 20 s, a push a second: 27 -> 8 us of 225, and 51 -> 29 for types that do so first.
+    1000 tumbling windows of 1 to 20 s, a push a second: 27 -> 8 us of 225, and 51 -> 29 the first time that types do
+    so.
     """
 
     def __init__(self) -> None:
         self._by_types: dict[bytes, Shown] = {}
-        self._held = 0  # rows, of all of them
+        self._held = 0  # the number of all rows that are kept
 
     def of(self, plan: Plan, type: Ints, end: Ints) -> Shown:
         key = type.tobytes()
         known = self._by_types.get(key)
         if known is None:
-            # of other types several windows may end together
+            # if types are not periodic, several windows of a type may end together
             name, which, shows, _ = _rows_of_types(plan, type) if plan.edges.periodic else _rows(plan, type, end, None)
             known = name, which, shows, plan.named(name)
             self._hold(key, known, plan.policy.known_names)
@@ -213,6 +218,7 @@ def _by_row(block: Block) -> bool:
 
 
 def _by_word(blocks: Sequence[Block]) -> bool:
-    """Whether partials lie word by word: a partial of them is as many cache lines."""
+    """Whether partials are stored word by word. Then reading one partial touches as many cache lines as it has
+    words."""
     words = [block for block in blocks if isinstance(block, np.ndarray) and block.flags.f_contiguous]
     return len(words) == len(blocks) and any(block.shape[1] > 1 for block in words)

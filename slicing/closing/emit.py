@@ -1,8 +1,9 @@
-"""Windows out of one sorted table of cells: which a watermark closes, and the partials of each, combined.
+"""Answers windows from one sorted table of cells: finds the windows that a watermark closes and combines their
+partials.
 
 Every answer is the combination of a range of cells: cells are sorted so that a window of a key (or a session, or a
-key's whole stream) is one contiguous range. Finding the ranges knows windows but no aggregates; combining them knows
-aggregates but no windows.
+key's whole stream) is one contiguous range. Code that finds the ranges knows windows but no aggregates; code that
+combines them knows aggregates but no windows.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ from slicing.windows.edges import DueWindows, ranges_of
 
 
 def session_answers(plan: Plan, found: Runs, window: int, gap: int) -> Answers:
-    """Runs as windows that end ``gap`` after their last row (a whole stream: at it), in order."""
+    """Runs as windows that end ``gap`` after their last row (whole streams: at it), in order."""
     blocks = combined(plan, found.cells, found.first, found.last)
     start, end = found.start(), found.end() + gap
-    order = sorting(start, end)  # they lie by key
+    order = sorting(start, end)  # runs are sorted by key
     if order is not None:
         start, end, blocks = start[order], end[order], tuple([block.take(order, axis=0) for block in blocks])
     code = found.code if order is None else found.code[order]
@@ -43,9 +44,9 @@ def session_answers(plan: Plan, found: Runs, window: int, gap: int) -> Answers:
 def time_answers(
     plan: Plan, table: Cells, keys: KeyTable | None, after: int, until: int, windows_of: Cells | None = None
 ) -> Answers:
-    """All time windows with ``after < end <= until`` that have rows; a key is one group.
+    """All time windows with ``after < end <= until`` that have rows. Each key is a group.
 
-    With ``windows_of`` the windows are those due for that table, answered from the cells of this one.
+    With ``windows_of`` the windows are those due for that table, answered from the cells of this table.
     """
     if not plan.bounds or not len(table.meta):
         return Answers.none(plan)
@@ -73,7 +74,7 @@ def time_answers(
 
 
 def instance_answers(plan: Plan, instances: Runs, after: int, until: int) -> Answers:
-    """All time windows with ``after < end <= until`` that have rows; each run of a key is one group.
+    """All time windows with ``after < end <= until`` that have rows. Each run of a key is a group.
 
     A key has several runs if it was idle in between.
     """
@@ -106,9 +107,9 @@ class _Scope:
         return _Scope(plan, cells, slice_of, starts - starts[bottom], due)
 
     def ungrouped(self) -> Answers:
-        """One global group: a window's cells are its slices' cells, and none of the windows is empty."""
+        """The answers without keys: a window's cells are the cells of its slices, and no window is empty."""
         due = self.due
-        if self._starts.size == self._starts[-1] - self._starts[0] + 1:  # a cell a slice
+        if self._starts.size == self._starts[-1] - self._starts[0] + 1:  # one cell per slice
             first, last = due.low + self._starts[0], due.high + self._starts[0]
         else:
             first, last = self._starts[due.low], self._starts[due.high]
@@ -116,40 +117,40 @@ class _Scope:
         return Answers.of_types(self.plan, due[:3], None, np.zeros(due.end.size, np.int64), blocks)
 
     def grouped(self, cells: Cells, slice_of: Ints, group_first: Ints) -> Answers:
-        """``cells`` sorted by group and slice."""
+        """The answers by group. ``cells`` are sorted by group and slice."""
         types = len(self.plan.edges.bounds)
-        rank = stable_order(self.due.type)  # a type after the other; the place of each in the order of results
+        rank = stable_order(self.due.type)  # sorts windows by type; positions in the order of results
         due = self.due.take(rank)
         type_first = np.searchsorted(due.type, np.arange(types + 1))
-        # a user's windows may nest, then a later one can start earlier
+        # a user's windows may nest, so a later window can start earlier
         ascending = bool(((due.low[1:] >= due.low[:-1]) | (due.type[1:] != due.type[:-1])).all())
         windows = np.stack([due.low, due.need, rank], axis=1)
         (_, first, last, place), at = ranges_of(type_first, windows, due.high, ascending, group_first, slice_of)
-        by_type = combined(self.plan, cells, first, last)  # as runs of windows that move forward
+        by_type = combined(self.plan, cells, first, last)  # sorted by type, so that windows move forward
         order = inverse(place)
         blocks = tuple(block.take(order, axis=0) for block in by_type)
         return Answers.of_types(self.plan, self.due[:3], np.diff(at), cells.code[first[order]], blocks)
 
 
 def combined(plan: Plan, cells: Cells, first: Ints, last: Ints) -> tuple[Block, ...]:
-    """Each lane's partials over the ranges of cells ``first[r] : last[r]``, none of them empty."""
+    """For each lane, combine the partials of the ranges of cells ``first[r] : last[r]``. No range is empty."""
     return answered(plan, plan.lanes, cells.blocks, first, last)
 
 
 def answered(plan: Plan, lanes: Sequence[Lane], blocks: Sequence[Block], first: Ints, last: Ints) -> tuple[Block, ...]:
-    """The partials of some lanes over the ranges of cells ``first[r] : last[r]``, none of them empty."""
+    """For some lanes, combine the partials of the ranges of cells ``first[r] : last[r]``. No range is empty."""
     cells = len(blocks[0]) if blocks else 0
     pairs = zip(lanes, blocks, strict=True)
     shared: Combinations | None = None
     policy = plan.policy
     if cells * first.size <= policy.recomputed and plan.combine == combining.AUTO and not plan.edges.tumbles:
-        shared = recompute(first, last, cells)  # as is chosen for so few
+        shared = recompute(first, last, cells)  # what would be chosen for so few cells
     elif int(np.add.reduce(last - first)) == first.size:
         shared = Combinations(None, NONE, NONE, first, NONE, NONE)
     if shared is not None:
         return tuple([b.kind_of(lane).answered(lane, block, first, last, lambda: shared) for lane, block in pairs])
 
-    made: dict[bool, Combinations] = {}  # for lanes alike
+    made: dict[bool, Combinations] = {}  # shared by all lanes that can, or cannot, remove partials
 
     def combinations(removes: bool) -> Combinations:
         if removes not in made:

@@ -1,4 +1,4 @@
-"""How a query of windows is cut into slices, kept and answered: facts of a spec, each with its reason."""
+"""Facts of a spec, each with its reason: how its windows are cut into slices, kept and answered."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _UNBOUNDED = (
 
 
 def facts(spec: Spec, schema: pa.Schema | None, combine: str) -> tuple[tuple[str, str], ...]:
-    """Of a spec, bound to these columns or, where they are not known, to likely ones."""
+    """The facts of a spec, planned for the schema or, without one, for likely columns."""
     plan = Plan(spec, likely_schema(spec) if schema is None else schema).run_by(Policy(checked(combine, spec)))
     return (
         ("edges", _edges(plan)),
@@ -64,7 +64,7 @@ def facts(spec: Spec, schema: pa.Schema | None, combine: str) -> tuple[tuple[str
 
 
 def likely_schema(spec: Spec) -> pa.Schema:
-    """Columns as the spec suggests them: only where it does not matter to slicing is this a guess."""
+    """The columns that the spec suggests. Types are guessed only where they do not matter to slicing."""
     numbers = any(isinstance(span, int) and span != 0 for _, span in spec._spans())
     calendars = any(isinstance(w, Calendar) for w in spec.windows.values())
     local = any(isinstance(w, Calendar) and w.local for w in spec.windows.values())
@@ -99,7 +99,7 @@ def _edges(plan: Plan) -> str:
 
 
 def _progressions(plan: Plan) -> list[Progression]:
-    """Where the regular edges are, however long each lives."""
+    """The progressions of all regular edges, however long an edge is live."""
     return plan.edges.cuts
 
 
@@ -175,7 +175,7 @@ def _splits(plan: Plan) -> str:
 
 
 def _combine(plan: Plan) -> str:
-    """What the engine chooses where every slice holds rows."""
+    """The strategy that the engine chooses if every slice holds rows."""
     others = ["each session or whole stream: its run of cells, once"] if plan.sessions or plan.wholes else []
     others += ["each window of rows: its kept rows, as the windows due ask for it"] if plan.rows.windows else []
     others += ["windows of the whole stream: slices of their own, as of time"] if plan.rows.on_axes else []
@@ -262,7 +262,7 @@ def _bytes(plan: Plan) -> str:
 
 
 def _taken_back(plan: Plan) -> list[tuple[str, str]]:
-    """How rows of a changelog can be taken back, and what that costs."""
+    """How rows of a changelog can be taken back, and what it costs."""
     if plan.spec.op is None:
         return []
     listed = {name: [lane for lane in agg.lanes if lane.kind == NETTED] for name, agg in plan.aggs.items()}
@@ -306,7 +306,7 @@ def _results(plan: Plan) -> str:
 
 
 def _early(plan: Plan) -> list[tuple[str, str]]:
-    """What triggers cost: rows of results beside those of complete windows."""
+    """What triggers cost: additional rows of results."""
     found = []
     for name, trigger in plan.spec.triggers().items():
         i = plan.names.index(name)
@@ -329,7 +329,7 @@ def _early(plan: Plan) -> list[tuple[str, str]]:
 
 
 def _at_rows(cuts: RowCuts, open_: int) -> str:
-    """How many early results windows have that rows cut, and what is kept for them."""
+    """How many early results windows with cuts at rows have, and what is kept for them."""
     often = [
         f"{open_} rows for every {n} rows of a key" + ("" if t is None else f", {t} a window at most")
         for n, t in cuts.counts
@@ -341,14 +341,14 @@ def _at_rows(cuts: RowCuts, open_: int) -> str:
 
 
 def _rate(plan: Plan, a_tick: Fraction) -> str:
-    """So many rows a tick, in a unit that shows it."""
+    """A number of rows per tick, in a readable unit."""
     if plan.measure.is_integer:
         return f"{float(1000 * a_tick):g} rows in 1000 units of {plan.spec.time!r}"
     return f"{float(a_tick * SECOND / plan.measure.word_ns):g} rows a second"
 
 
 def _weeks(plan: Plan) -> list[tuple[str, str]]:
-    """On which day weeks begin that are counted from 1970."""
+    """The day on which weeks begin, if they are counted from 1970."""
     if plan.measure.is_integer:
         return []
     week = 7 * 86_400 * SECOND // plan.measure.word_ns

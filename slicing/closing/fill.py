@@ -1,7 +1,7 @@
-"""Empty windows, for windows with ``fill=True``: all that lie between a key's first and last row.
+"""Empty windows, for windows with ``fill=True``: all windows between a key's first and last row.
 
-An empty window is complete like any other, at its end, once a later row of its key is known. What has to be remembered
-for it is small: for each code (of a quiet key too, unless the spec has ``idle``) the end of the last window given out.
+An empty window is complete at its end like any other window, once a later row of its key is known. Little is remembered
+for this: for each code (of a quiet key too, unless the spec has ``idle``) the end of the last emitted window.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from slicing.query.plan import Plan
 from slicing.system.arrays import Ints
 from slicing.windows.bounds import BEGIN, FOREVER
 
-Filled = dict[int, Ints]  # number of the time window -> end of the last one given out, by code (BEGIN: none yet)
+Filled = dict[int, Ints]  # number of the time window -> end of the last emitted window, by code (BEGIN: none yet)
 
 
 def with_empty(
     plan: Plan, answers: Answers, filled: Filled, table: Cells, after: int, until: int
 ) -> tuple[Answers, Filled]:
-    """Add the empty windows with ``after < end <= until``; ``answers`` have rows, ``table`` all live cells."""
+    """Add the empty windows with ``after < end <= until``. ``answers`` have rows; ``table`` has all live cells."""
     if not plan.fill or not len(table):
         return answers, filled
     parts, given = [answers], dict(filled)
@@ -42,7 +42,7 @@ def with_empty(
             first = np.full(codes, NEVER, np.int64)
             np.minimum.at(first, table.code, np.where(table.end > since, table.end, NEVER))
             mine = mine.take(first[mine.code] <= mine.end)
-        # windows that ended by `after` are in `filled`; slices that outlived theirs say nothing about this type
+        # windows that ended by `after` are in `filled`; slices kept longer for other types say nothing about this type
         newest, held_until = np.full(codes, BEGIN, np.int64), bound.last_end(table.end)
         held = (held_until > after) & (table.end > since)
         np.maximum.at(newest, table.code, np.where(held, held_until, BEGIN))
@@ -67,9 +67,9 @@ def with_empty(
 
 
 def by_instance(plan: Plan, instances: Runs, filled: Filled, after: int, until: int) -> tuple[Answers, Filled]:
-    """Time windows of a spec with ``idle``: each run of a key's rows is a key of its own.
+    """Time windows of a spec with ``idle``: each run of a key's rows counts as a key of its own.
 
-    A run that is over gives out all its windows now, and what was remembered for its key is forgotten.
+    All windows of a run that is over are emitted now, and what was remembered for its key is forgotten.
     """
     assert plan.idle is not None
     code_of, runs = instances.code, np.arange(instances.first.size)
@@ -79,7 +79,7 @@ def by_instance(plan: Plan, instances: Runs, filled: Filled, after: int, until: 
         instances.first,
         instances.last,
     )
-    # only the first run of a key can go on with windows given out before
+    # only the first run of a key can continue with windows emitted before
     first_of_key = changes(code_of)
     by_run = {}
     for k, last in filled.items():
@@ -95,7 +95,7 @@ def by_instance(plan: Plan, instances: Runs, filled: Filled, after: int, until: 
     for k, last in by_run.items():
         kept = _resized(given.get(k), int(code_of.max(initial=0)) + 1)
         kept[code_of] = BEGIN
-        # of the runs of a key that go on only the first one may have given out any
+        # of a key's runs that go on, only the first may have emitted windows
         np.maximum.at(kept, code_of[~over], _resized(last, runs.size)[: runs.size][~over])
         given[k] = kept
     return replace(answers, code=code_of[answers.code], ordered=False), given

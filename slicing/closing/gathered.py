@@ -1,7 +1,7 @@
-"""Cells that are answers as they are, in another order: taken when they are read, some at a time, or written where they
-lie in the result.
+"""Cells that are answers in another order. They are copied when they are read, some at a time, or straight into the
+result.
 
-All of them at once are memory that is touched once.
+Copying all at once would use memory that is touched only once.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from slicing.kernels import combine as kinds
 from slicing.kernels.numbers import KEY, MEAN_F, MEAN_I, SUM_F, SUM_I, WORD, gather_numbers
 from slicing.system.arrays import Array, Ints
 
-Ordered = tuple[Sequence[Block], Ints]  # blocks of words, and which of their cells in which order
+Ordered = tuple[Sequence[Block], Ints]  # blocks of words, and the positions of cells in the wanted order
 
 
 @dataclass(frozen=True)
 class Gathered:
-    """Tables one after the other, each in an order of its own."""
+    """Tables one after the other, each with an order of its own cells."""
 
     lanes: Sequence[Lane]  # of the blocks
     parts: Sequence[Ordered]
-    piece: int  # cells that stay in cache while they are read
+    piece: int  # so many cells stay in the cache while they are read
 
     def __len__(self) -> int:
         return sum(order.size for _, order in self.parts)
@@ -48,7 +48,8 @@ class Gathered:
         return tuple(map(together, zip(*found, strict=True)))
 
     def numbers(self, asked: Sequence[tuple[int, int, np.dtype[Any]]]) -> list[Array] | None:
-        """Each cell is read once a lane, and nothing lies in between: 5 M rows that become 3 M results 50 -> 45 ns."""
+        """Result columns, made by reading each cell once a lane, without a copy in between: 5 M rows that become 3 M
+        results 50 -> 45 ns."""
         found: list[Array] = [NOWHERE] * len(asked)
         for at, lane in enumerate(self.lanes):
             mine = [i for i, (of, _, _) in enumerate(asked) if of == at]
@@ -66,7 +67,7 @@ class Gathered:
 
 
 def _form(kind: object, word: int) -> int:
-    """How a number (``BoundAggregate.number``) is read out of a partial."""
+    """The form in which a number (``BoundAggregate.number``) is read from a partial."""
     if word == kinds.TOTAL:
         return SUM_F if kind in kinds.FLOATS else SUM_I
     if word == kinds.MEAN:
@@ -75,6 +76,6 @@ def _form(kind: object, word: int) -> int:
 
 
 def in_order(lanes: Sequence[Lane], parts: Sequence[Ordered], piece: int) -> tuple[Block, ...] | Ranges:
-    """All these cells: few at once, many when they are read."""
+    """The cells in order: few are copied at once, many when they are read."""
     found = Gathered(lanes, parts, piece)
     return found if len(found) > piece and len(parts) * piece <= 4 * len(found) else found.whole()

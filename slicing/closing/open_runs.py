@@ -1,8 +1,8 @@
 """Sessions and whole streams that are reported before they are complete.
 
-Their bounds move with their rows, so what is reported takes back what was reported before: the runs of earlier cells
-that are a part of those reported now. Where each push reports, these are the cells before the push; otherwise the cells
-of the latest report are kept beside the store (``Told``), until their runs are complete.
+Their bounds move with their rows. So a report takes back earlier reports: the runs of earlier cells that are a part of
+the runs reported now. If each push reports, the earlier cells are the cells before the push. Otherwise the cells of the
+latest report are kept beside the store (``Told``) until their runs are complete.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from slicing.storage.store import Store
 from slicing.system.arrays import Ints, Mask
 from slicing.windows.bounds import BEGIN, FOREVER
 
-Told = Mapping[str, Store]  # of each window the cells of open runs, as they were reported last
+Told = Mapping[str, Store]  # for each window the cells of open runs, as they were reported last
 
 
 class PushedRuns(NamedTuple):
-    """The cells before a push, those that it brings, and the watermark before it."""
+    """The cells before a push, the cells that it brings, and the watermark before it."""
 
     kept: Kept
     watermark: int
 
 
 def reported(pushed: PushedRuns, keys: KeyTable | None, until: int | None) -> list[Panes]:
-    """What open runs have become with a push, and all that it takes back; ``until``: the watermark after it (None: the
-    stream is over)."""
+    """What open runs have become with a push, and what they take back. ``until``: the watermark after the push. None:
+    the stream is over."""
     kept, plan = pushed.kept, pushed.kept.plan
     fresh = kept.table_of(0) if kept.apart else plan.no_cells
     tables = kept.main.table(), kept.table(), fresh
@@ -64,7 +64,7 @@ def _streams(levels: int, table: Cells, keys: KeyTable | None) -> Runs:
 def _panes(
     pushed: PushedRuns, window: int, gap: int, found: tuple[Runs, Runs, Runs], complete: Mask, before: list[Mask]
 ) -> list[Panes]:
-    """Runs that go, and those that come early. ``before``: which were open before the push."""
+    """Runs that are taken back, and runs that are reported early. ``before``: which runs were open before the push."""
     plan, (was, now, by) = pushed.kept.plan, found
     told = complete.copy()
     told[run_holding(now, by)] = True
@@ -77,7 +77,7 @@ def _panes(
 
 
 class _Kind(NamedTuple):
-    """A window of runs of cells."""
+    """A window type whose windows are runs of cells."""
 
     number: int
     gap: int
@@ -95,7 +95,7 @@ class _Kind(NamedTuple):
 
 
 def _kinds(plan: Plan, keys: KeyTable | None) -> Iterator[_Kind]:
-    """The windows that are told early."""
+    """The window types that are reported early and remembered."""
     for session in plan.sessions:
 
         def of(cells: Cells, gap: int = plan.session_gaps[session.level], level: int = session.level) -> Runs:
@@ -109,7 +109,8 @@ def _kinds(plan: Plan, keys: KeyTable | None) -> Iterator[_Kind]:
 
 
 def completed(plan: Plan, told: Told, table: Cells, keys: KeyTable | None, until: int) -> tuple[Told, list[Panes]]:
-    """What complete runs take back, which is told no more. ``until``: the watermark, FOREVER where the stream ends."""
+    """What complete runs take back; their reports are then forgotten. ``until``: the watermark, FOREVER if the stream
+    ends."""
     panes, left = list[Panes](), dict(told)
     for kind in _kinds(plan, keys):
         name = plan.names[kind.number]
@@ -126,7 +127,7 @@ def completed(plan: Plan, told: Told, table: Cells, keys: KeyTable | None, until
 def at_cuts(
     plan: Plan, told: Told, table: Cells, keys: KeyTable | None, after: int, until: int
 ) -> tuple[Told, list[Panes]]:
-    """The runs that event-time triggers report as the watermark goes on, as if it stopped at each cut."""
+    """The runs that event-time triggers report as the watermark moves on, as if it stopped at each cut."""
     panes, left = list[Panes](), dict(told)
     for number, cuts in plan.early.run_cuts.items():
         name, only = plan.names[number], np.arange(len(plan.names)) == number
@@ -150,8 +151,8 @@ def fired(
     cut: int = BEGIN,
     order: int = 0,
 ) -> tuple[Told, list[Panes]]:
-    """The open runs of some windows that have rows which were not reported, and what they take back. ``cut``: those
-    that end after it."""
+    """The open runs of some windows that have rows not yet reported, and what they take back. Only runs that end after
+    ``cut``."""
     panes, left = list[Panes](), dict(told)
     for kind in _kinds(plan, keys):
         if not windows[kind.number]:

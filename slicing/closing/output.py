@@ -1,4 +1,4 @@
-"""What a push gives."""
+"""The output of a push."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ SHOWN = 10  # rows of a table in a notebook
 
 
 class Stats(dict[str, int]):
-    """Plain numbers, also as attributes (but ``["keys"]``, which is a method of every dict).
+    """Plain numbers, also as attributes (except ``["keys"]``, as every dict has a method of that name).
 
-    Of the rows of this push: ``rows`` = ``windowed`` (in at least one window) + ``late`` (for all of theirs) +
+    Rows of this push: ``rows`` = ``windowed`` (in at least one window) + ``late`` (for all of their windows) +
     ``outside`` (in no window by definition) + ``null_time`` + ``ahead`` (too far ahead of the watermark) + ``full``
-    (there was no room for them; only with ``on_full="late"``); ``windows``, the rows of results. Of what is held after
-    it: ``slices``, ``cells`` (slices of each key), ``kept`` rows, ``keys`` and their ``bytes``.
+    (there was no room for them; only with ``on_full="late"``). Results: ``windows``, the number of rows. Held after the
+    push: ``slices``, ``cells`` (slices of each key), ``kept`` rows, ``keys``, and the ``bytes`` of all of it.
     """
 
     def __getattr__(self, name: str) -> int:
@@ -31,7 +31,7 @@ class Stats(dict[str, int]):
 
 @dataclass(frozen=True, repr=False)
 class Output:
-    """What a push gives.
+    """The output of a push: the windows that it closed, late rows, and statistics.
 
     Attributes
     ----------
@@ -45,12 +45,12 @@ class Output:
         ``"null time"``, ``"ahead"``: further ahead of the watermark than ``at_most_ahead``, or ``"full"``: the operator
         would have held more than ``max_bytes``).
     stats
-        the accounting, a :class:`Stats`: a dict whose entries are attributes, too.
+        the accounting, a :class:`Stats`: a dict whose entries are also attributes.
     watermark
-        what the results have reached, in the time column's type; None before there is any.
+        the watermark that the results have reached, in the time column's type; None while there is none.
     progress
-        how far the results have come along their own times: no window still to come has a ``"window_start"`` or
-        ``"window_end"`` before these. ``window_start`` is None for windows that rows decide, except sessions.
+        how far the results have come along their own times: no later result has an earlier ``"window_start"`` or
+        ``"window_end"`` than these. ``window_start`` is None with data-driven windows other than sessions.
 
     Examples
     --------
@@ -88,7 +88,7 @@ class Output:
 
 
 def tables_of(results: object) -> object:
-    """Outputs as their windows; whatever else holds tables as it is."""
+    """Replace outputs by their windows. Other holders of tables are returned unchanged."""
     if isinstance(results, Output):
         return results.windows
     if isinstance(results, list | tuple | Iterator) and not isinstance(results, pa.RecordBatchReader):

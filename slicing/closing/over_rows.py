@@ -1,8 +1,8 @@
-"""Ranges of rows as partials, straight from columns: rows are cut where a range begins or ends, as a stream is.
+"""Partials of ranges of rows, straight from columns. Rows are cut where a range begins or ends, as a stream is cut.
 
-Where that leaves cells of a few rows at least, each is reduced once and ranges are combined from cells. Windows that
-begin or end at nearly every row (one for each row, say) are answered from the columns themselves, for the partials
-that integers and floats have.
+If cells then have at least a few rows, each cell is reduced once and ranges are combined from cells. Windows that begin
+or end at nearly every row (one window per row, say) are answered from the columns themselves, for partials of integers
+and floats.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ from slicing.reducing.batch import ALL_VALID, Rows
 from slicing.reducing.reduce import range_partials
 from slicing.system.arrays import Bytes, Ints
 
-FEWEST = 4  # rows a window on average, or cells are not worth it
+FEWEST = 4  # with fewer rows a window on average, cells do not pay
 _ZERO = np.int64(0)
 
 
 def over_rows(plan: Plan, rows: Rows, spans: Spans, fewest: int = FEWEST) -> tuple[Block, ...] | Ranges:
-    """Each lane's partials over ranges of these rows; ``fewest``: of them, on average, or cells are not worth it."""
+    """Each lane's partials over ranges of these rows. ``fewest``: with fewer rows a range on average, cells do not
+    pay."""
     few = fewest * len(spans) <= len(rows) or plan.combine != AUTO
     dense = [] if few else [lane for lane in plan.lanes if lane.kind in DENSE]
     ranges = Ranges([_OfRows.of(plan, rows, lane) for lane in dense], spans, plan.policy.piece)
@@ -43,7 +44,7 @@ def over_rows(plan: Plan, rows: Rows, spans: Spans, fewest: int = FEWEST) -> tup
 
 
 def from_cells(plan: Plan, lanes: list[Lane], rows: Rows, first: Ints, last: Ints) -> tuple[Block, ...]:
-    """Partials of ranges from cells between where any of them begins or ends."""
+    """Partials of ranges, combined from cells that are cut where any range begins or ends."""
     bottom, top = int(first.min()), int(last.max())
     rows, first, last = rows.part(slice(bottom, top)), first - bottom, last - bottom
     is_cut = np.zeros(len(rows) + 1, np.bool_)
@@ -52,7 +53,7 @@ def from_cells(plan: Plan, lanes: list[Lane], rows: Rows, first: Ints, last: Int
     first, last, sizes = np.searchsorted(cuts, first), np.searchsorted(cuts, last), np.diff(cuts)
     depth = np.bincount(first, minlength=cuts.size) - np.bincount(last, minlength=cuts.size)
     seen = np.cumsum(depth)[:-1] > 0
-    if 2 * sizes[seen].sum() < len(rows):  # what lies between windows is left out
+    if 2 * sizes[seen].sum() < len(rows):  # leave out rows between windows
         begin, left, number = cuts[:-1][seen], np.append(0, np.cumsum(sizes[seen])), np.append(0, np.cumsum(seen))
         rows = rows.take(np.repeat(begin - left[:-1], sizes[seen]) + np.arange(left[-1]))
         first, last, cuts = number[first], number[last], left
@@ -64,10 +65,10 @@ class _OfRows(Column):
     """A column of rows: its values, and which of them count."""
 
     rows: Rows
-    feed: Feed | None  # None: it counts rows
+    feed: Feed | None  # None: the lane counts rows
     valid: Bytes
     whole: Any  # all values, as kernels take them; None: columns that are made wider are read piece by piece
-    piece: dict[tuple[int, int], Any] = field(default_factory=dict)  # the last one
+    piece: dict[tuple[int, int], Any] = field(default_factory=dict)  # the piece that was read last
 
     @staticmethod
     def of(plan: Plan, rows: Rows, lane: Lane) -> _OfRows:
@@ -77,7 +78,7 @@ class _OfRows(Column):
         return _OfRows(lane, plan.words_read[lane], rows, feed, valid, whole)
 
     def values(self, ranges: Of) -> Any:
-        """Those of these rows."""
+        """The values of the rows that the ranges span."""
         bottom, top = int(ranges.bottom), int(ranges.top)
         if self.whole is not None:
             return self.whole[bottom:top]
@@ -88,7 +89,7 @@ class _OfRows(Column):
         return self.piece[bottom, top]
 
     def held(self, ranges: Of) -> Any:
-        """The values of these rows; 0 where there is none."""
+        """The values of the rows that the ranges span; 0 where a row does not count."""
         x, valid = self.values(ranges), self.valid[ranges.bottom : ranges.top]
         return np.where(valid, x, x.dtype.type(0)) if valid.size else x
 
@@ -124,6 +125,6 @@ class _OfRows(Column):
         fold, flip = TOP if floats else _ZERO, ~_ZERO if most else _ZERO
         x = self.values(ranges).view(np.int64)
         if self.valid is not ALL_VALID:
-            x = np.where(self.valid[bottom:top], x, TOP if floats else TOP ^ flip)  # NaN, or what is last
-            x.setflags(write=False)  # as columns are: the kernel is compiled once
+            x = np.where(self.valid[bottom:top], x, TOP if floats else TOP ^ flip)  # NaN, or the value that sorts last
+            x.setflags(write=False)  # columns are read-only too: the kernel is compiled for one type only
         least_of(x, fold, flip, fold if as_numbers else _ZERO, bottom, *found, np.empty(x.size, np.int64), out)

@@ -1,9 +1,9 @@
 """Panes: windows that a trigger reports before they are complete.
 
-A pane holds a window's rows before a cut (event-time triggers), or all that have come (triggers of pushes). It is due
-only with news: a cell that no pane of the window has reported. Every new cell is in one pane of each window that holds
-it, so the panes of a push are its new cells, paired with their windows, grouped by pane and key. ``Kept`` has all cells
-by what triggers know of them; the ranges of cells that the panes show are combined as those of complete windows are.
+A pane holds a window's rows before a cut (event-time triggers), or all rows that have come (triggers of pushes). It is
+due only if it has news: a cell that no pane of the window has reported. Every new cell is in one pane of each window
+that holds it. So the panes of a push are its new cells, paired with their windows, grouped by pane and key. ``Kept``
+has all cells, grouped by which triggers have reported them. Ranges of cells are combined as for complete windows.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from slicing.windows.bounds import BEGIN, FOREVER
 from slicing.windows.cuts import Cuts
 from slicing.windows.edges import DueWindows, ranges_of
 
-FEW = 16  # panes of all keys that are worth a pass over their cells each
-DENSE = 8  # places a cell or a query, for a table of where each key's cells of a slice begin
+FEW = 16  # up to so many panes, a pass over the cells of each pays
+DENSE = 8  # places per cell or query: up to so many, a dense table says where each key's cells of a slice begin
 
-LAST = 1 << 40  # the place of on-time rows among those of one window in a push
+LAST = 1 << 40  # the order of on-time rows among the reports of one window in a push
 EARLY, ON_TIME, LATE = range(3)  # the values of ``timing``
 
 
 class Panes(NamedTuple):
-    """Windows that are reported, each with its timing and its place among those of one window in one push.
+    """Windows that are reported, each with its timing and its order among the reports of one window in one push.
 
-    For "changes" the place is even for the row that is taken back, and odd for the one that comes instead.
+    For "changes" the order is even for a row that is taken back, and odd for the row that replaces it.
     """
 
     answers: Answers
@@ -54,7 +54,7 @@ class Panes(NamedTuple):
 
 
 class Kept:
-    """All cells, by what triggers know of them."""
+    """All cells, grouped by which triggers have reported them."""
 
     def __init__(self, plan: Plan, main: Store, apart: Sequence[Apart]) -> None:
         self.plan, self.main = plan, main.consolidated()
@@ -62,7 +62,7 @@ class Kept:
         self._tables: dict[tuple[int, ...], Cells] = {}
 
     def store(self, which: Sequence[int] | None = None) -> Store:
-        """The store's cells, and those apart (some of them)."""
+        """The store's cells together with the cells apart, or some of these."""
         store = self.main
         for at in range(len(self.apart)) if which is None else which:
             for run in self.apart[at].store.runs:
@@ -70,12 +70,12 @@ class Kept:
         return store.consolidated()
 
     def table_of(self, at: int) -> Cells:
-        """The cells apart of one kind."""
+        """The cells apart of one group."""
         return self.apart[at].store.table()
 
     @property
     def merged(self) -> Cells | None:
-        """All cells as one table, if somebody has asked for it."""
+        """All cells as one table, if that was made already."""
         return self._tables.get(tuple(range(len(self.apart))))
 
     def table(self, which: Sequence[int] | None = None) -> Cells:
@@ -86,7 +86,7 @@ class Kept:
 
 
 class Found(NamedTuple):
-    """Panes with news: of windows up to a cut, and for each key the cells that are news."""
+    """Panes with news: windows up to a cut, and for each key the cells that are new."""
 
     type: Ints
     start: Ints
@@ -100,7 +100,7 @@ class Found(NamedTuple):
 
     @staticmethod
     def whole(answers: Answers, which: Ints, type: int | Ints) -> Found:
-        """Windows that are complete, each a pane of one key; no cells are looked for."""
+        """Complete windows, each a pane of one key. No cells are looked for."""
         start, end, code = (column[which] for column in (answers.start, answers.end, answers.code))
         types = np.broadcast_to(np.asarray(type, np.int64), which.size)
         return Found(types, start, end, end, np.arange(which.size), code, which, which, none())
@@ -115,7 +115,7 @@ class Found(NamedTuple):
         return Answers(plan.numbered(type), start, end, self.code, tuple(blocks))
 
     def parts(self, plan: Plan, pieces: Sequence[Cells]) -> Answers:
-        """The news alone."""
+        """The answers that hold only the new cells."""
         cells = pieces[0] if len(pieces) == 1 else concatenated(pieces)
         size = self.cell.size
         if self.first.size == size and (self.first == np.arange(size)).all() and (self.last == self.first + 1).all():
@@ -125,7 +125,8 @@ class Found(NamedTuple):
         return self.answers(plan, combined(plan, cells, self.first, self.last))
 
     def up_to(self, plan: Plan, table: Cells, upto: Ints) -> tuple[Answers, Mask]:
-        """The windows' rows before these times of a table; without those that have none (``False``)."""
+        """Answers from the windows' rows before the times ``upto``, and which panes have such rows. Panes without rows
+        are left out."""
         added = _added(self, plan, table, upto)
         if added is not None:
             held, blocks = added
@@ -137,9 +138,9 @@ class Found(NamedTuple):
 
 
 def _added(found: Found, plan: Plan, table: Cells, upto: Ints) -> tuple[Mask, Sequence[Block]] | None:
-    """Of few panes, which keys have cells and what these come to: added as they lie, and nothing is sorted.
+    """For few panes: which keys have cells, and their partials, added without sorting.
 
-    None of many panes, and of partials that are lists: of these only the ranges are told.
+    None for many panes, and for partials that are lists, as only ranges can answer them.
     """
     if not found.code.size or not plan.adds_up:
         return None
@@ -167,7 +168,8 @@ def _added(found: Found, plan: Plan, table: Cells, upto: Ints) -> tuple[Mask, Se
 
 
 def _of_one_slice(found: Found, table: Cells, upto: Ints) -> tuple[Mask, Sequence[Block]] | None:
-    """Of one pane whose keys have their cells in one slice, where they lie by key: these as they are."""
+    """For one pane whose keys have all their cells in one slice, where they are sorted by key: these cells. Otherwise
+    None."""
     cells, code = table.ending(int(found.start[found.pane[0]]), int(upto[0])), found.code
     ends = cells.end
     if not ends.size or ends[0] != ends[-1] or table.fragments:
@@ -181,7 +183,8 @@ def _of_one_slice(found: Found, table: Cells, upto: Ints) -> tuple[Mask, Sequenc
 
 
 def _combined(plan: Plan, cells: Cells, first: Ints, last: Ints) -> Sequence[Block]:
-    """Ranges that begin together are combined together: each pane of a window goes on from the one before."""
+    """Combine ranges. Ranges that begin together are combined together, as each pane of a window extends the one
+    before."""
     if int((last - first).sum()) <= 3 * first.size:
         return combined(plan, cells, first, last)
     order = order_by(last, first)
@@ -191,7 +194,7 @@ def _combined(plan: Plan, cells: Cells, first: Ints, last: Ints) -> Sequence[Blo
 
 
 def _places(table: Cells, start: Ints, upto: Ints, code: Ints) -> tuple[Ints, Ints, Cells]:
-    """For each key the range of its cells between two times, and the cells in the order these ranges are of."""
+    """For each key the range of its cells between two times, and the cells in the order that these ranges refer to."""
     ends, starts = table.slice_ends, np.append(table.slices(), len(table))
     if not (code.size and ends.size):
         return np.zeros(code.size, np.int64), np.zeros(code.size, np.int64), table
@@ -214,7 +217,7 @@ def _places(table: Cells, start: Ints, upto: Ints, code: Ints) -> tuple[Ints, In
 
 
 class _News(NamedTuple):
-    """Cells of one piece, each with a pane of a window."""
+    """Cells of one piece, each paired with a pane of a window."""
 
     windows: tuple[Ints, Ints, Ints, Ints]  # type, start, end and cut of each pane
     pane: Ints
@@ -226,9 +229,9 @@ class _News(NamedTuple):
 def _news(
     piece: int, cells: Cells, due: DueWindows, low: Ints, high: Ints, cut_of: Callable[[Ints, Ints], Ints]
 ) -> _News:
-    """The cells of the slices ``low`` to ``high`` of each window, by the window's pane that they are in.
+    """Pair the cells of the slices ``low`` to ``high`` of each window with the window's pane that they are in.
 
-    ``cut_of`` tells the cuts of windows (numbers) and slices (numbers); BEGIN where no pane is due.
+    ``cut_of`` gives the cut for window numbers and slice numbers; BEGIN if no pane is due.
     """
     count = np.maximum(high - low, 0)
     window, slot = np.repeat(np.arange(count.size), count), ranges(low, count)
@@ -250,7 +253,7 @@ def _together(pieces: Sequence[Cells], news: Sequence[_News]) -> Found:
     """The news of all pieces, grouped by pane and key."""
     if not news:
         return Found(*[none()] * 9)
-    if len(news) == 1 and news[0].alone:  # each pane is a slice, whose cells lie by key
+    if len(news) == 1 and news[0].alone:  # each pane is a slice, whose cells are sorted by key
         (type, start, end, cut), pane, cell, piece, _ = news[0]
         each = np.arange(cell.size + 1)
         code = pieces[piece].code.take(cell)
@@ -277,10 +280,10 @@ def _together(pieces: Sequence[Cells], news: Sequence[_News]) -> Found:
 
 
 def news_by_time(plan: Plan, pieces: Sequence[tuple[Cells, int]], after: int, until: int) -> Found:
-    """What the cuts of event-time triggers that the watermark has passed, from ``after`` to ``until``, report.
+    """The news that event-time triggers report at the cuts that the watermark has passed, from ``after`` to ``until``.
 
-    Each piece of cells comes with the watermark that its rows were behind (BEGIN: their slices tell). Where these are
-    one piece, a key's news of a pane are a range of its cells, found by walking along the cuts.
+    Each piece of cells comes with the watermark that its rows were behind (BEGIN: their slices tell which panes). If
+    there is one piece, a key's news of a pane are a range of its cells, found by walking along the cuts.
     """
     if len(pieces) == 1:
         return _by_ranges(plan, pieces[0][0], after, until)
@@ -323,7 +326,7 @@ def _by_ranges(plan: Plan, cells: Cells, after: int, until: int) -> Found:
     of_all = zip(*panes, strict=True)
     type, start, end, cut, low, high = panes[0] if len(panes) == 1 else map(np.concatenate, of_all)
     starts = np.append(cells.slices(), len(cells))
-    if (high == low + 1).all() and not cells.fragments:  # each pane's news are a slice, whose cells lie by key
+    if (high == low + 1).all() and not cells.fragments:  # each pane's news are a slice, sorted by key
         count = starts[high] - starts[low]
         cell = ranges(starts[low], count)
         each = np.arange(cell.size + 1)
@@ -341,7 +344,7 @@ def _by_ranges(plan: Plan, cells: Cells, after: int, until: int) -> Found:
 
 
 def _ranges_of(low: Ints, high: Ints, group_first: Ints, slot: Ints) -> tuple[Ints, Ints, Ints]:
-    """Of each pane (slices ``low`` to ``high``) and each key with cells in it: the pane and the range of cells."""
+    """For each pane (slices ``low`` to ``high``) and each key with cells in it: the pane and the range of cells."""
     windows = np.stack([low, low, np.arange(low.size)], axis=1)
     ascending = bool((low[1:] >= low[:-1]).all())
     (pane, first, last, _), _ = ranges_of(np.array([0, low.size]), windows, high, ascending, group_first, slot)
@@ -349,13 +352,14 @@ def _ranges_of(low: Ints, high: Ints, group_first: Ints, slot: Ints) -> tuple[In
 
 
 def _cut_after(cuts: Cuts, due: DueWindows, times: Ints, after: int, until: int, window: Ints, slot: Ints) -> Ints:
-    """The cut of a window that follows what comes at a slice's time, if it is passed just now."""
+    """The window's next cut after a slice's time, if the watermark passes it now; otherwise BEGIN."""
     cut = cuts.next(due.start[window], due.end[window], times[slot])
     return np.where((cut > after) & (cut <= until), cut, BEGIN)
 
 
 def news_by_push(plan: Plan, pieces: Sequence[Cells], types: Mask, after: int, until: int = FOREVER) -> Found:
-    """The windows of these types with ``after < end <= until`` that have cells of the pieces; the cut is the end."""
+    """The windows of these types with ``after < end <= until`` that have cells in the pieces. The cut is the window's
+    end."""
     found = []
     for piece, cells in enumerate(pieces):
         ends = cells.slice_ends
@@ -368,7 +372,7 @@ def news_by_push(plan: Plan, pieces: Sequence[Cells], types: Mask, after: int, u
 
 
 def _of_slice(cells: Cells, due: DueWindows) -> Found:
-    """All cells of one slice are news of all windows that hold it; they lie by key."""
+    """All cells of one slice, sorted by key, as news of all windows that hold the slice."""
     size, windows, code = len(cells), due.type.size, np.ascontiguousarray(cells.code)
     each, cell = np.arange(size * windows + 1), np.arange(size)
     if windows == 1:

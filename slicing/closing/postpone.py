@@ -1,9 +1,9 @@
-"""Postponed windows: a large flush spread over the pushes that follow (``Operator(spec, max_windows_per_push=n)``).
+"""Postponed windows: a large flush spread over the following pushes (``Operator(spec, max_windows_per_push=n)``).
 
-Windows that are due but not given out are kept with the runs of cells as they were when they closed, which nothing
-changes any more. So a postponed window is closed like any other: no later row reaches it, and the store goes on without
-waiting. Each push takes its share: windows that end together after those that end before, and of these the next codes,
-where they are more than a share. Only the share's own cells are looked at, so all shares cost what one flush does.
+Windows that are due but not yet emitted are kept with the runs of cells at the time when they closed, which nothing
+changes any more. So a postponed window is closed like any other: no later row reaches it, and the store need not wait.
+Each push emits its share: windows with the earliest ends first and, if windows with one end exceed a share, the next
+codes of these. Only the cells of the share are read, so all shares cost what one flush costs.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from slicing.windows.bounds import BEGIN
 
 Answering = Callable[[Store, int, int, Filled], tuple[Answers, Filled]]
 
-LEFT = 8  # a push that has given all but this part of its share does not look for more
+LEFT = 8  # a push stops looking for windows when less than this fraction (1/8) of its share is left
 
 
 class _Due(NamedTuple):
-    """Windows by their ends: where each starts, how many names it has, and in how many cells its rows are at most."""
+    """Windows by their ends: the start of each, how many names share it, and at most how many cells its rows are in."""
 
     end: Ints
     start: Ints
@@ -65,7 +65,7 @@ class Postponed:
 
     @lazy
     def codes(self) -> Ints:
-        """Those that have cells."""
+        """The codes that have cells."""
         held = np.zeros(1 + max((int(run.code.max()) for _, run in self._needed()), default=0), np.bool_)
         for _, run in self._needed():
             held[run.code] = True
@@ -73,11 +73,11 @@ class Postponed:
         return held.nonzero()[0]
 
     def rest(self) -> Postponed:
-        """These postponed windows without the cells that none of them needs any more."""
+        """These postponed windows without cells that none of them needs."""
         return replace(self, store=self.part(None), code=0)
 
     def part(self, stop: int | None) -> Store:
-        """The cells that its windows need, of codes before ``stop``."""
+        """The cells of codes before ``stop`` that its windows need."""
         runs = [run if stop is None and not self.code else self._of_codes(*at, stop) for at, run in self._needed()]
         return replace(self.store, runs=tuple(run for run in runs if len(run)))
 
@@ -85,9 +85,9 @@ class Postponed:
         return replace(self, store=self.store.recoded(code))
 
     def _needed(self) -> Iterable[tuple[tuple[Cells, int, int], Cells]]:
-        """Of each run the slices that hold its windows: from which on, up to which; and their cells."""
+        """For each run the first and last slice that its windows need, and the cells of these slices."""
         plan = self.store.plan
-        whole = plan.fragments or plan.fill or plan.idle is not None  # which windows there are is seen by all cells
+        whole = plan.fragments or plan.fill or plan.idle is not None  # then all cells are needed to find the windows
         low = BEGIN - 1 if whole else int(self.due.start.min(initial=self.until))
         for run in self.store.runs:
             ends, starts = run.slice_ends, np.append(run.slices(), len(run))
@@ -113,9 +113,9 @@ def given_out(
     most: int | None,
     answering: Answering,
 ) -> tuple[Answers, tuple[Postponed, ...], Filled]:
-    """The oldest windows that wait, about ``most`` of them or all; and those that wait on.
+    """The oldest postponed windows, about ``most`` of them or all, and the windows that stay postponed.
 
-    What cannot be taken apart comes whole: the windows of one key that end together.
+    Windows of one key that end together are never split.
     """
     parts: list[Answers] = []
     room = most
@@ -131,23 +131,23 @@ def given_out(
 
 
 def _share(plan: Plan, whole: Postponed, keys: int, room: int | None) -> tuple[Postponed, Store, tuple[Postponed, ...]]:
-    """What about ``room`` windows are, with their cells; and the rest."""
+    """About ``room`` windows with their cells, and the rest."""
     if room is None:
         return whole, whole.part(None) if whole.code else whole.store, ()
     rest: tuple[Postponed, ...] = ()
-    some = whole.due.between(0, room + 1)  # each is a row or more
+    some = whole.due.between(0, room + 1)  # each window is at least one row
     rows = np.cumsum(some.names * np.minimum(some.cells, keys))
     fits = not rows.size or rows[-1] <= room
-    if not fits and plan.idle is None:  # a key that was idle gives out all its windows at once
+    if not fits and plan.idle is None:  # all windows of a key that was idle are emitted at once
         at = int(np.searchsorted(some.end, some.end[np.searchsorted(rows, room, "right")]))
         fits = at > 0
-        at = at or int(np.searchsorted(whole.due.end, some.end[0], "right"))  # those that end together come together
+        at = at or int(np.searchsorted(whole.due.end, some.end[0], "right"))  # all windows of the first end
         if at < whole.due.end.size:
             until = int(whole.due.end[at - 1])
             rest = (_knowing(replace(whole, after=until), due=whole.due.between(at, whole.due.end.size)),)
             whole = _knowing(replace(whole, until=until), due=whole.due.between(0, at))
     runs = len(plan.sessions) + len(plan.wholes)
-    each = max(room // max(int(whole.due.names.sum()) + runs, 1), 1)  # of a key so many windows, or more sessions
+    each = max(room // max(int(whole.due.names.sum()) + runs, 1), 1)  # keys a share; sessions may add some windows
     if (fits and not runs) or keys <= each or whole.codes.size <= each:
         return whole, whole.part(None), rest
     stop = int(whole.codes[each])
@@ -156,14 +156,14 @@ def _share(plan: Plan, whole: Postponed, keys: int, room: int | None) -> tuple[P
 
 
 def _knowing(postponed: Postponed, **known: object) -> Postponed:
-    """What was worked out for all of it."""
+    """Set attributes that are known from the whole, so that they are not computed again."""
     postponed.__dict__.update(known)
     return postponed
 
 
 def rows_given_out(waiting: pa.Table | None, more: pa.Table, most: int | None) -> tuple[pa.Table, pa.Table | None]:
-    """Of windows that may be reported several times the oldest rows, about ``most`` of them or all; and those that wait
-    on. A row that is taken back and the one right behind it come together."""
+    """For windows that may be reported several times: about ``most`` of the oldest rows or all, and the rows that wait.
+    A retracted row and the row right behind it stay together."""
     rows = more if waiting is None else pa.concat_tables([waiting, more]) if more.num_rows else waiting
     if most is None or rows.num_rows <= most:
         return rows, None
@@ -173,7 +173,7 @@ def rows_given_out(waiting: pa.Table | None, more: pa.Table, most: int | None) -
 
 
 def held_beside(store: Store, waiting: Iterable[Postponed]) -> int:
-    """How many bytes the cells of windows that wait have beside those of the store: many are the same."""
+    """How many bytes the cells of postponed windows take in addition to the store's: many cells are shared."""
     size: dict[int, int] = {}
     for run in (run for of in waiting for run in of.store.runs):
         size[run.owner] = max(size.get(run.owner, 0), run.nbytes)

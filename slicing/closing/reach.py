@@ -1,4 +1,4 @@
-"""How far results have come along their own times: what is still to come does not lie before."""
+"""How far results have come along their own times: no later result has an earlier time."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from slicing.query.plan import Plan
 from slicing.windows.bounds import BEGIN, END
 from slicing.windows.builtin import Calendar, Cumulate, Fixed, Landmark, Session, Sliding, Tumbling
 
-TOLD = (Tumbling, Sliding, Cumulate, Landmark, Fixed, Calendar, Session)  # windows whose starts can be told ahead
+TOLD = (Tumbling, Sliding, Cumulate, Landmark, Fixed, Calendar, Session)  # windows whose starts are known in advance
 
 
 @dataclass(eq=False, repr=False)
 class Reach(Mapping[str, Any]):
-    """No window that is still to come has a ``window_start`` or ``window_end`` before these; None where that cannot be
-    told. Worked out when it is asked for."""
+    """No later result has an earlier ``window_start`` or ``window_end`` than these; None if that is unknown. The values
+    are computed on request."""
 
     plan: Plan
     reached: int
@@ -48,7 +48,7 @@ class Reach(Mapping[str, Any]):
         if not all(isinstance(window, TOLD) for window in plan.spec.windows.values()):
             return None
         first = plan.edges.first_start(h)
-        if plan.session_gaps:  # sessions that are open, and those of rows to come
+        if plan.session_gaps:  # open sessions, and sessions of rows to come
             open_since = [int(run.first.min()) for run in self.runs if len(run)]
             first = min([first, h - max(plan.session_gaps), *open_since])
         return None if first in (BEGIN, END) else first

@@ -1,4 +1,4 @@
-"""Answers to Arrow: the columns of ``out.windows``, in their order."""
+"""Answers as Arrow tables: the columns of ``out.windows``, in their order."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ from slicing.query.plan import Plan
 from slicing.system.arrays import Ints, Mask
 from slicing.windows.bounds import BEGIN
 
-FEW_MARKS = 1 << 16  # of a window's rows that are sorted as one number with their keys
+FEW_MARKS = 1 << 16  # up to so many different marks, a row's key and mark are sorted as one number
 TIMINGS = ["early", "on_time", "late"]
 
 
 def in_order(answers: Answers, keys: KeyTable | None, last: Ints | None = None) -> Ints | None:
-    """The order of rows: end, window, start, keys (null first), rank, then ``last``; None where they are in it."""
+    """The order of rows by end, window, start, keys (null first), rank, then ``last``. None if they are in this
+    order."""
     if keys is not None and answers.ranks is None and _of_one_window(answers):
-        if bool((answers.code[1:] > answers.code[:-1]).all()):  # a row a key
+        if bool((answers.code[1:] > answers.code[:-1]).all()):  # one row per key
             return keys.order(answers.code)
         first, marks = (0, 1) if last is None else (int(last.min()), int(last.max() - last.min()) + 1)
         if marks <= FEW_MARKS:
@@ -43,7 +44,7 @@ def in_order(answers: Answers, keys: KeyTable | None, last: Ints | None = None) 
 
 
 def _of_one_window(answers: Answers) -> bool:
-    """Whether rows are those of one window: keys are sorted alone then (10,000 rows 0.40 -> 0.15 ms)."""
+    """Whether all rows are of one window. Then only keys are sorted (10,000 rows 0.40 -> 0.15 ms)."""
     columns = answers.start, answers.end, answers.window
     alone = all(column.size and column[0] == column[-1] for column in columns)
     return alone and all(bool((column == column[0]).all()) for column in columns)
@@ -57,7 +58,8 @@ def to_table(
     mark: Ints | None = None,
     timing: Ints | None = None,
 ) -> pa.Table:
-    """``mark`` is the revision of each row or, for changes, even for '-' and odd for '+' (-1: one that comes first)."""
+    """Make the table of ``out.windows``. ``mark`` is the revision of each row. For changes it is even for '-' and odd
+    for '+' (-1: a first result)."""
     if not answers.window.size:
         return plan.no_windows
     void = None
@@ -76,7 +78,7 @@ def to_table(
     few = isinstance(answers.blocks, tuple) and answers.window.size <= plan.policy.piece
     aggs = (_aggregates if few else _in_pieces)(
         plan, answers, pools
-    )  # first: where windows at rows start is known from then on
+    )  # comes first: windows at rows get their starts when their ranges are read
     starts = not plan.open_start or answers.start.min() > BEGIN
     no_start = None if starts else answers.start == BEGIN
     columns = [
@@ -111,7 +113,7 @@ def windows(
     parts: Sequence[Answers],
     revised: tuple[Answers, Ints] | None = None,
 ) -> pa.Table:
-    """``out.windows``: windows that closed and, with their marks, those that changed."""
+    """The table ``out.windows``: closed windows and, with their marks, changed windows."""
     if len(parts) > 1:
         parts = [part for part in parts if part.window.size]
         if len(parts) > 1 and revised is None and not (plan.spec.op and plan.wholes) and _in_turn(parts):
@@ -132,14 +134,14 @@ def windows(
 
 
 def _timings(size: int, timing: Ints | None) -> pa.Array:
-    """The column ``timing``; most often all panes of a push have the same."""
+    """The column ``timing``. Usually all panes of a push have the same timing."""
     if timing is None or (timing == timing[0]).all():
         return repeated(TIMINGS[1 if timing is None else int(timing[0])], size)
     return texts(TIMINGS).take(array_of(timing))
 
 
 def of_panes(plan: Plan, keys: KeyTable | None, pools: Pools, answers: Answers, mark: Ints, timing: Ints) -> pa.Table:
-    """``out.windows`` where windows may be reported several times."""
+    """The table ``out.windows`` if windows may be reported several times."""
     if plan.since:
         whole = ~plan.missed(answers.window, answers.start, answers.end)
         answers, mark, timing = answers.take(whole), mark[whole], timing[whole]
@@ -153,8 +155,8 @@ def _in_turn(parts: Sequence[Answers]) -> bool:
 def late_rows(
     batch: pa.RecordBatch, null_time: Ints, late: Ints, ahead: Ints = NOWHERE, reason: str = "late"
 ) -> pa.Table:
-    """The input's columns and the reason, in the order the rows came; ``late`` counts rows that are neither without a
-    time nor too far ahead."""
+    """The input's columns and the reason, in the order in which the rows came. ``late`` counts only rows that have a
+    time and are not too far ahead."""
     if not (late.size or null_time.size or ahead.size):
         return no_rows(_with_reason(batch.schema))
     aside = np.append(null_time, ahead)
@@ -175,12 +177,12 @@ def _with_reason(given: pa.Schema) -> pa.Schema:
 
 
 def none_late(given: pa.Schema) -> pa.Table:
-    """``late`` where no rows came."""
+    """The table ``late`` without rows."""
     return no_rows(_with_reason(given))
 
 
 def _in_pieces(plan: Plan, answers: Answers, pools: Pools) -> list[pa.Array | pa.ChunkedArray]:
-    """Columns of many windows, so many at a time that what they are read from stays in the cache."""
+    """The columns of many windows, made from pieces small enough to stay in the cache."""
     columns: list[Pieces] = []
     numbers = None if isinstance(answers.blocks, tuple) else _numbers(plan, answers.blocks)
     if numbers is not None:
@@ -196,7 +198,7 @@ def _in_pieces(plan: Plan, answers: Answers, pools: Pools) -> list[pa.Array | pa
 
 
 def _numbers(plan: Plan, ranges: Ranges) -> list[pa.Array] | None:
-    """Of ranges of rows columns that are written once; None where one is more than a word of a partial."""
+    """Result columns made from ranges and written once. None if a result needs more than a word of a partial."""
     asked = [
         (plan.lanes_of[name][0], agg.number, _number_type(agg.type))
         for name, agg in plan.aggs.items()
@@ -213,7 +215,7 @@ def _numbers(plan: Plan, ranges: Ranges) -> list[pa.Array] | None:
 
 
 def _number_type(type: pa.DataType) -> np.dtype[Any]:
-    """What lies in a column of numbers; eight bytes are words, whatever they stand for."""
+    """The numpy type of a column of numbers. Types of eight bytes are plain words."""
     width = type.bit_width // 8
     return np.dtype(f"{'u' if width < 8 and pa.types.is_unsigned_integer(type) else 'i'}{width}")
 
@@ -229,7 +231,7 @@ def _aggregates(plan: Plan, answers: Answers, pools: Pools) -> list[pa.Array]:
         if answers.shows is not None:
             array = _repeated(array, answers.shows)
             overflow = None if overflow is None else overflow[answers.shows]
-        if name in plan.agg_since:  # added while the stream ran: it has not seen the rows of windows that had begun
+        if name in plan.agg_since:  # added while the stream ran: it has missed rows of windows that had begun
             missed = answers.start < plan.agg_since[name]
             array = nulled(array, missed)
             overflow = None if overflow is None else overflow & ~missed
@@ -240,7 +242,7 @@ def _aggregates(plan: Plan, answers: Answers, pools: Pools) -> list[pa.Array]:
 
 
 def _repeated(array: pa.Array, shows: Ints) -> pa.Array:
-    """Some elements of an array: plain numbers by numpy, 7 us for 18,000 where arrow takes 14."""
+    """Some elements of an array. For plain numbers numpy is used: 7 us for 18,000 where arrow takes 14."""
     if array.null_count or not (pa.types.is_int64(array.type) or pa.types.is_float64(array.type)):
         return array.take(array_of(shows))
     return array_of(array.to_numpy().take(shows))
@@ -260,7 +262,7 @@ def _overflown(plan: Plan, answers: Answers, name: str, array: pa.Array, overflo
 
 
 def among(answers: Answers, others: Answers) -> Mask:
-    """Which of the answers are windows of ``others`` too."""
+    """Which of the answers are also windows of ``others``."""
     n = len(others)
     names = ("window", "start", "end", "code")
     columns = [np.append(getattr(others, c), getattr(answers, c)) for c in names]

@@ -1,7 +1,7 @@
-"""Revisions: windows already given out that a late row, within the allowed lateness, has changed.
+"""Revisions: emitted windows that a late row, within the allowed lateness, has changed.
 
-Only keys that such rows touch are looked at. A touched window comes out again as it is now; for ``emit="changes"``
-after the row it replaces.
+Only keys with such rows are read. A changed window is emitted again with its current result; for ``emit="changes"``
+after the row that it replaces.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from slicing.query.plan import Plan
 from slicing.storage.store import Store
 from slicing.system.arrays import Codes, Ints, Mask
 
-PLACES, FEWEST_PLACES = 8, 1024  # of a table of where each window of a key is counted: as many as there are of these
-MOST_SOUGHT = 64  # windows of any keys that are looked for one by one
+PLACES, FEWEST_PLACES = 8, 1024  # bounds of the table of places: places per count, and counts that are always allowed
+MOST_SOUGHT = 64  # up to so many windows are looked for one by one
 
 
 @dataclass(frozen=True)
 class Revisions:
-    """How often windows came out again: (window, start, end, code) -> count, for those that did."""
+    """How often windows were emitted again: (window, start, end, code) -> count, for windows with a count."""
 
     window: Ints = field(default_factory=none)
     start: Ints = field(default_factory=none)
@@ -42,13 +42,13 @@ class Revisions:
     count: Ints = field(default_factory=none)
 
     def without(self, horizon: int) -> Revisions:
-        """Windows that have left are not revised any more."""
+        """Drop windows that have expired: they are not revised any more."""
         kept = self.end > horizon
         return self if kept.all() else self._take(kept)
 
     @staticmethod
     def of(parts: Iterable[Revisions]) -> Revisions:
-        """Those of different keys."""
+        """Join revisions of different keys."""
         known = list(parts)
         return Revisions(*(np.concatenate([getattr(one, f.name) for one in known]) for f in fields(Revisions)))
 
@@ -56,11 +56,11 @@ class Revisions:
         return replace(self, code=code[self.code])
 
     def bumped(self, answers: Answers, again: Mask) -> tuple[Revisions, Ints]:
-        """Count these windows once more; their revision numbers (0 for one that comes for the first time)."""
+        """Count these windows once more. Also their revision numbers (0 if a window is emitted for the first time)."""
         columns = [
             np.concatenate([getattr(self, name), getattr(answers, name)]) for name in ("code", "start", "end", "window")
         ]
-        order = order_by(*columns)  # what was known first
+        order = order_by(*columns)  # known windows come first
         same = np.append(False, np.logical_and.reduce([c[order][1:] == c[order][:-1] for c in columns]))
         count = np.append(self.count, again.astype(np.int64))[order]
         follows = np.flatnonzero(same)
@@ -72,9 +72,9 @@ class Revisions:
         return Revisions(window, start, end, code, count[kept]), number[self.count.size :]
 
     def numbered(self, answers: Answers, order: Ints, horizon: int) -> tuple[Revisions, Ints]:
-        """Count windows that are reported several times, in ``order``; and the number of each report, from 0.
+        """Count windows that are reported several times, in ``order``. Also the number of each report, from 0.
 
-        What ends by ``horizon`` is not counted on.
+        Windows that end by ``horizon`` are then dropped.
         """
         once = self._by_table(answers, order)
         if once is not None:
@@ -86,7 +86,7 @@ class Revisions:
         columns = [column[by] for column in columns]
         new = changes(*columns)
         first = np.flatnonzero(new)
-        known = by[first] < size  # the first of its run says how often it came before
+        known = by[first] < size  # the first entry of each window has the earlier count
         before = np.append(self.count, np.zeros(len(answers), np.int64))[by[first]]
         each = np.diff(np.append(first, by.size))
         number = np.empty(by.size, np.int64)
@@ -96,7 +96,7 @@ class Revisions:
         return found.without(horizon), number[size:]
 
     def _by_table(self, answers: Answers, order: Ints) -> tuple[Revisions, Ints] | None:
-        """As :meth:`numbered`, of few windows that come in their order: nothing is sorted. None where they do not."""
+        """As :meth:`numbered`, for few windows that come in their order: nothing is sorted. None if they do not."""
         found = None if self._places is None else self._places.numbered(self.count, answers, order)
         if found is None:
             return None
@@ -113,7 +113,7 @@ class Revisions:
 
     @lazy
     def _places(self) -> _Places | None:
-        """Where each window of a key is counted; None of too many windows."""
+        """Where each window of a key is counted. None if there are too many windows."""
         found = _NOWHERE.numbered(none(), self, alike(0, self.count.size))
         return None if found is None else found[0]
 
@@ -122,15 +122,15 @@ class Revisions:
 
 
 class _Places(NamedTuple):
-    """Where windows are counted, if these are few: a row each, and in it for each key a place among all numbers."""
+    """Where windows are counted, if there are few: a row for each window, with a place in the counts for each key."""
 
-    heads: Ints  # window, start and end of each
+    heads: Ints  # window, start and end of each row
     windows: int
-    where: Codes  # from 1; 0 where there is none
+    where: Codes  # places from 1; 0: none
 
     def numbered(self, count: Ints, asked: Answers | Revisions, order: Ints) -> tuple[_Places, Ints, Ints, Ints] | None:
-        """With these counted once more, and all numbers then; how often each one was counted before; and which are new.
-        None where they are too many, or do not come in their order."""
+        """Count these windows once more. Gives the new places, all counts, how often each window was counted before,
+        and which are new. None if there are too many windows, or if they do not come in their order."""
         new, size, rows = np.stack([asked.window, asked.start, asked.end]), asked.code.size, self.windows
         codes = max(int(asked.code.max(initial=-1)) + 1, self.where.shape[1])
         codes += codes // 4 if codes > self.where.shape[1] else 0  # room for some new keys
@@ -157,7 +157,7 @@ _NOWHERE = _Places(np.empty((3, MOST_SOUGHT), np.int64), 0, np.empty((0, 0), np.
 def revise(
     store: Store, keys: KeyTable | None, revisions: Revisions, changing: Cells, horizon: int, until: int
 ) -> tuple[Store, Revisions, Answers, Ints]:
-    """Add the cells of rows behind the watermark ``until``; the windows they change, and each one's mark.
+    """Add the cells of rows behind the watermark ``until``. Gives the windows that they change, each with its mark.
 
     The mark is the revision for "updates" and 0 ('-') or 1 ('+') for "changes".
     """
@@ -174,9 +174,12 @@ def revise(
 def windows_changed(
     store: Store, keys: KeyTable | None, changing: Cells, horizon: int, until: int
 ) -> tuple[Answers, Answers, Answers]:
-    """The windows with ``horizon < end <= until`` that cells change: as they were, as they are now, and, of those
-    between edges, what is new: these cells' part, or all of a window that there was not (a landmark's, at an edge that
-    had no row since the one before)."""
+    """The windows with ``horizon < end <= until`` that the cells ``changing`` change: as they were, as they are now,
+    and what is new.
+
+    Only windows between edges have a new part: the part of these cells, or the whole window if it did not exist before
+    (a landmark's window, at an edge that had no row since the edge before).
+    """
     plan = store.plan
     check_due(plan, (*store.runs, changing), horizon, until)
     old = store.of_codes(distinct(changing.code)).consolidated().table()
@@ -196,14 +199,14 @@ def windows_changed(
 def _sessions(
     plan: Plan, keys: KeyTable | None, old: Cells, new: Cells, changing: Cells, until: int
 ) -> list[tuple[Answers, Answers]]:
-    """For each session window: complete sessions that changed, and what they have become so far."""
+    """For each session window: the complete sessions that changed, and the complete sessions that they became."""
     found = []
     for session in plan.sessions:
         gap = plan.session_gaps[session.level]
         was, now, by = (
             runs(c, keys, chains(c, gap, c.level % plan.levels <= session.level)) for c in (old, new, changing)
         )
-        # a run of the late rows lies within one new run, and so does every old one
+        # a run of late rows lies within one new run, and so does every old run
         changed = np.zeros(now.first.size, np.bool_)
         changed[run_holding(now, by)] = True
         of_old = run_holding(now, was)
@@ -219,7 +222,7 @@ def _sessions(
 
 
 def run_holding(runs: Runs, others: Runs) -> Ints:
-    """For each of the other runs, the one of ``runs`` it is a part of (same key, around its first row)."""
+    """For each of the other runs, the run of ``runs`` that it is a part of (same key, around its first row)."""
     code = np.append(runs.code, others.code)
     start = np.append(runs.start(), others.start())
     is_other = np.append(np.zeros(runs.first.size, np.int64), np.ones(others.first.size, np.int64))

@@ -1,8 +1,8 @@
 """Panes at rows: after every n-th row of a window and key, and after rows that are marks.
 
-Rows pass in their order: by time as the watermark passes them (those behind it stand at it), or as they arrive. The
-rows that have passed, behind what a window has of earlier ones, are one sorted list of cells; a pane ends at some of
-them, and holds a range of the list.
+Rows pass in order: by time as the watermark passes them (rows behind it are placed at it), or by arrival. For each
+window, the rows that have passed now follow the cells of earlier rows in one sorted list of cells. A pane ends at some
+of these cells, and holds a range of the list.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from slicing.windows.cuts import RowCuts
 
 
 def arrived(plan: Plan, known: RowPanes, rows: Sequence[Rows], watermark: int) -> tuple[RowPanes, list[Panes]]:
-    """Take rows of a push, in the order of their arrival; the panes of those that need not wait."""
+    """Take rows of a push in the order of arrival. Gives the panes that need not wait."""
     some = [part for part in rows if len(part)]
     if not some:
         return known, []
@@ -71,13 +71,13 @@ def _facts(plan: Plan, rows: Rows, watermark: int) -> Ints:
 
 
 def passed(plan: Plan, known: RowPanes, after: int, reached: int) -> tuple[RowPanes, list[Panes]]:
-    """The panes at rows, and at the cuts between them, that the watermark passes on its way from ``after``."""
+    """The panes at rows, and at cuts of time between them, that the watermark passes on its way from ``after``."""
     waits = [k for k, cuts in enumerate(plan.early.row_cuts) if cuts is not None and not cuts.at_once]
     if not (waits or plan.early.run_marks):
         return known, []
     gone = known.rows[:, PLACE] < reached
     which = np.flatnonzero(gone)
-    some = slice(which.size) if which.size and which[-1] == which.size - 1 else which  # most often they came in order
+    some = slice(which.size) if which.size and which[-1] == which.size - 1 else which  # usually rows came in order
     facts, cells = known.rows[some], known.row_cells.take(some)
     if which.size:
         known = known.without_rows(gone)
@@ -108,7 +108,8 @@ def _cuts(plan: Plan, type: int) -> RowCuts:
 def _in_steps(
     plan: Plan, known: RowPanes, types: Sequence[int], facts: Ints, cells: Cells, reached: int
 ) -> tuple[RowPanes, list[Panes]]:
-    """Sorted rows, so many at a time; rows of one place stay together, and a cut comes after all rows before it."""
+    """Let sorted rows pass, some at a time. Rows of one place stay together, and a cut comes after all rows before
+    it."""
     overlap = max(plan.bounds[k].overlap for k in types)
     size, first, panes = max(plan.policy.cut_rows // max(overlap, 1), 1), 0, list[Panes]()
     by_arrival = _cuts(plan, types[0]).by_arrival
@@ -125,12 +126,12 @@ def _in_steps(
 
 
 class _Items(NamedTuple):
-    """What windows have, sorted by window and key: cells of earlier rows, then rows in their order."""
+    """The items of windows, sorted by window and key: cells of earlier rows, then rows in their order."""
 
     windows: Ints  # facts of windows
-    group: Ints  # the window of each, by number
-    first: Ints  # of each group the first item
-    passed: Ints  # how many rows of the window have passed with it
+    group: Ints  # the window of each item, by number
+    first: Ints  # the first item of each group
+    passed: Ints  # how many rows of the window have passed, including the item
     is_row: Mask
     told: Mask
     place: Ints
@@ -138,14 +139,14 @@ class _Items(NamedTuple):
     cells: Cells
 
     def of(self, column: int, which: Ints) -> Ints:
-        """A fact of the windows that some of the items belong to."""
+        """A fact of the windows that these items belong to."""
         return self.windows[:, column].take(self.group.take(which))
 
 
 def _step(
     plan: Plan, known: RowPanes, types: Sequence[int], facts: Ints, cells: Cells, upto: int, before: int
 ) -> tuple[RowPanes, list[Panes]]:
-    """Let sorted rows pass, and cuts up to a time."""
+    """Let sorted rows pass, and cuts up to ``upto``."""
     of, row = _windows_of(plan, types, facts, cells)
     touched = _touched(plan, known, types, of)
     older = known.of(touched)
@@ -159,7 +160,7 @@ def _step(
 
 
 def _windows_of(plan: Plan, types: Sequence[int], facts: Ints, cells: Cells) -> tuple[Ints, Ints]:
-    """The open windows that hold each row: their facts, and the row."""
+    """The facts of the open windows that hold each row, and the row."""
     none = np.empty((0, 5), np.int64), np.empty(0, np.int64)
     if not len(facts):
         return none
@@ -184,7 +185,7 @@ def _windows_of(plan: Plan, types: Sequence[int], facts: Ints, cells: Cells) -> 
 
 
 def _touched(plan: Plan, known: RowPanes, types: Sequence[int], of: Ints) -> Mask:
-    """Known windows that rows may pass in, and those that are cut between rows."""
+    """Known windows in which rows may pass, and windows with cuts of time and unreported rows."""
     size = int(max(known.windows[:, KEY].max(initial=0), of[:, KEY].max(initial=0))) + 1
     keys, mine, cut = np.zeros(size, np.bool_), np.zeros(len(plan.names), np.bool_), np.zeros(len(plan.names), np.bool_)
     keys[of[:, KEY]] = True
@@ -198,7 +199,7 @@ def _touched(plan: Plan, known: RowPanes, types: Sequence[int], of: Ints) -> Mas
 
 
 def _items(older: RowPanes, of: Ints, row: Ints, facts: Ints, cells: Cells) -> _Items:
-    """All of windows, sorted, each with its rows so far."""
+    """All items of windows, sorted, each with the number of rows so far."""
     heads, parts = len(older.windows), len(older.parts)
     window = np.concatenate([older.windows, older.windows.take(older.parts[:, OF], axis=0), of])
     place_in = np.concatenate([np.full(heads, -3), np.where(older.parts[:, TOLD] == 1, -2, -1), row])
@@ -221,7 +222,7 @@ def _items(older: RowPanes, of: Ints, row: Ints, facts: Ints, cells: Cells) -> _
     if facts[:, MARKS].any():
         marks = np.append(np.zeros(parts, np.int64), facts[:, MARKS].take(row)).take(source)
     group = group.take(kept)
-    # windows whose rows have all been reported, where none is remembered, have no item
+    # a window has no item if all its rows were reported and none is remembered
     held = np.searchsorted(group, np.arange(len(windows)))
     every = concatenated([older.part_cells, cells]).take(chosen.take(source))
     told = place_in.take(kept) == -2
@@ -229,13 +230,13 @@ def _items(older: RowPanes, of: Ints, row: Ints, facts: Ints, cells: Cells) -> _
 
 
 def _in_turn(parts: Ints, row: Ints) -> bool:
-    """Whether what was reported lies before what was not, and rows in their order, so that neither has to be sorted."""
+    """Whether reported cells come before unreported ones, and rows are in order, so that neither has to be sorted."""
     same, told = parts[1:, OF] == parts[:-1, OF], parts[:, TOLD]
     return bool((row[1:] > row[:-1]).all()) and not (same & (told[1:] > told[:-1])).any()
 
 
 def _pane_ends(plan: Plan, types: Sequence[int], items: _Items, upto: int) -> Mask:
-    """The items that end a pane."""
+    """The items at which a pane ends."""
     ends = np.zeros(items.group.size, np.bool_)
     follows = np.append(items.group[1:] == items.group[:-1], False)[: ends.size]
     for k in types:
@@ -256,7 +257,7 @@ def _pane_ends(plan: Plan, types: Sequence[int], items: _Items, upto: int) -> Ma
 
 
 def _marked(items: _Items, mine: Ints, marks: int, follows: Mask) -> Mask:
-    """The last rows of each place that has a mark."""
+    """The last row of each place that has a mark."""
     place = items.place
     alike = np.append(place[1:] == place[:-1], False)[: place.size] & follows
     alike &= items.is_row
@@ -268,7 +269,7 @@ def _marked(items: _Items, mine: Ints, marks: int, follows: Mask) -> Mask:
 
 
 def _panes(plan: Plan, items: _Items, ends: Ints, before: int) -> list[Panes]:
-    """What panes show that end with these items."""
+    """The panes that end at these items."""
     if not ends.size:
         return []
     group, emit = items.group[ends], plan.spec.emit
@@ -301,7 +302,8 @@ def _as_answers(window: Ints, blocks: tuple[Block, ...]) -> Answers:
 
 
 def _left(plan: Plan, items: _Items, ends: Ints) -> RowPanes:
-    """Windows afterwards: the rows that were reported as one cell, unless nobody asks for them again, and others."""
+    """The windows afterwards: reported rows as one cell, unless they are never needed again, and other rows as another
+    cell."""
     latest = np.full(len(items.windows), -1, np.int64)
     latest[items.group[ends]] = ends
     told = items.told | (np.arange(items.group.size) <= latest.take(items.group))
@@ -321,7 +323,7 @@ def _left(plan: Plan, items: _Items, ends: Ints) -> RowPanes:
 
 
 def completed(plan: Plan, known: RowPanes, until: int, told: bool) -> Answers:
-    """Of windows that end by then the rows that panes have reported (``told``), or all others."""
+    """For windows that end by ``until``: the rows that panes have reported (``told``), or all other rows."""
     windows = known.windows[known.parts[:, OF]]
     ends = (windows[:, END] <= until) & ~np.isin(windows[:, WINDOW], list(plan.early.run_marks))
     which = np.flatnonzero(ends & (known.parts[:, TOLD] == told))

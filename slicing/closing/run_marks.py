@@ -1,8 +1,8 @@
-"""Sessions and whole streams that are reported at rows which are marks, and at cuts of time beside them.
+"""Sessions and whole streams that are reported at rows which are marks, and also at cuts of time.
 
-Rows wait until the watermark has passed them. All that came behind the watermark passes first, at the watermark; later
-rows pass in time order and split no run. So a run's items lie in time order, and a pane is the run's items up to a
-mark. Between pushes there is a cell for each report that stands, and one for a run's rows that no pane has reported.
+Rows wait until the watermark has passed them. Rows that came behind the watermark pass first, at the watermark; later
+rows pass in time order and split no run. So a run's items are in time order, and a pane holds the run's items up to a
+mark. Between pushes there is one cell for each current report, and one for a run's rows that no pane has reported.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from slicing.windows.cuts import RowCuts
 
 
 class _Kind(NamedTuple):
-    """A window of runs: its number, the gap that ends it (None: nothing does), and how it is cut."""
+    """A window type of runs: its number, the gap that ends a run (None: nothing does), and how it is cut."""
 
     number: int
     gap: int | None
@@ -44,9 +44,9 @@ class _Kind(NamedTuple):
 def passed(
     plan: Plan, known: RowPanes, facts: Ints, cells: Cells, after: int, reached: int
 ) -> tuple[RowPanes, list[Panes]]:
-    """The panes of rows that the watermark passes on its way, and what the runs take back that it completes.
+    """The panes of rows that the watermark passes, and what is taken back of runs that it completes.
 
-    The facts and cells are those of the rows that pass. ``reached``: ``bounds.END`` where the stream ends.
+    ``facts`` and ``cells`` are of the rows that pass. ``reached`` is ``bounds.END`` if the stream ends.
     """
     panes = []
     gap_of = {session.window: session.gap for session in plan.sessions}
@@ -59,19 +59,19 @@ def passed(
 
 
 def _in_time(plan: Plan, kind: _Kind, facts: Ints, cells: Cells) -> tuple[Ints, Cells]:
-    """Without the rows that were too late for this window."""
+    """Without rows that are too late for this window."""
     slack = plan.lateness + (0 if kind.gap is None else kind.gap - 1)
     taken = (cells.end == facts[:, PLACE]) | (cells.end + slack >= facts[:, PLACE])
     return (facts, cells) if taken.all() else (facts[taken], cells.take(taken))
 
 
 class _Items(NamedTuple):
-    """Reports that stand, rows of no report and rows that pass: by run, in time order."""
+    """Current reports, unreported rows and rows that pass now: by run, in time order."""
 
     run: Ints
-    start: Ints  # of the item's run
-    end: Ints  # the last row of the run
-    upto: Ints  # the last row of the run so far
+    start: Ints  # the first time of the item's run
+    end: Ints  # the last time of the run
+    upto: Ints  # the last time of the run's items so far
     first: Ints
     last: Ints
     place: Ints
@@ -90,7 +90,7 @@ def _items(kind: _Kind, older: RowPanes, facts: Ints, cells: Cells, after: int) 
     spans[:, meta.CODE], spans[:, meta.FIRST], spans[:, meta.LAST] = code[order], first[order], last[order]
     found = chains(Cells(spans, ()), ENDLESS if kind.gap is None else kind.gap)
     run, first, last = found.run, first[order], last[order]
-    latest = order_by(last, run)  # the last row so far, of each run on its own
+    latest = order_by(last, run)  # to find the last time so far, in each run by itself
     return _Items(
         *(run, found.start[run], found.end[run], last[latest[np.maximum.accumulate(inverse(latest))]], first, last),
         *(np.concatenate([at, facts[:, PLACE]])[order], np.append(told, no)[order]),
@@ -102,7 +102,7 @@ def _items(kind: _Kind, older: RowPanes, facts: Ints, cells: Cells, after: int) 
 def _reported(
     plan: Plan, kind: _Kind, known: RowPanes, facts: Ints, cells: Cells, after: int, reached: int
 ) -> tuple[RowPanes, list[Panes]]:
-    """Let rows pass; and the panes at marks among them, and at the cuts of time."""
+    """Let rows pass. Also the panes at marks among them, and at cuts of time."""
     mine = (known.windows[:, WINDOW] == kind.number) & (known.windows[:, END] > after)
     if kind.cuts.times is None:  # then nothing happens to runs without new rows
         mine &= np.isin(known.windows[:, KEY], distinct(cells.code))
@@ -116,7 +116,7 @@ def _reported(
 
 
 def _pane_ends(kind: _Kind, items: _Items, reached: int) -> Ints:
-    """The items that end a pane: the run is open there, and has rows that no pane has reported."""
+    """The items at which a pane ends: the run is open there, and has rows that no pane has reported."""
     follows = np.append(items.run[1:] == items.run[:-1], False)[: items.run.size]
 
     def closes(cut: Ints) -> Mask:
@@ -142,7 +142,7 @@ def _pane_ends(kind: _Kind, items: _Items, reached: int) -> Ints:
 
 
 def _panes(plan: Plan, kind: _Kind, items: _Items, ends: Ints) -> list[Panes]:
-    """What is reported, and what it takes back: the run as it was reported before, or the runs it was then."""
+    """The reports, and what they take back: the run's previous report, or the reports of the runs that it was then."""
     low, place = np.searchsorted(items.run, items.run[ends]), np.arange(ends.size)
     again = np.append(False, low[1:] == low[:-1])[: ends.size]
     previous = ends[np.flatnonzero(again) - 1]
@@ -168,7 +168,7 @@ def _answers(plan: Plan, kind: _Kind, items: _Items, first: Ints, last: Ints, st
 
 
 def _left(plan: Plan, kind: _Kind, items: _Items, ends: Ints) -> RowPanes:
-    """A cell for each report that stands, and one for a run's other rows."""
+    """One cell for each current report, and one for a run's other rows."""
     latest = np.full(items.run.size, -1)
     latest[items.run[ends]] = ends
     own = 2 * items.run.size + np.arange(items.run.size)
@@ -193,7 +193,7 @@ def _left(plan: Plan, kind: _Kind, items: _Items, ends: Ints) -> RowPanes:
 
 
 def _completed(plan: Plan, kind: _Kind, known: RowPanes, reached: int) -> tuple[RowPanes, Panes]:
-    """What complete runs take back. Late rows may open them again, so their cells stay."""
+    """What complete runs take back. Late rows may open the runs again, so their cells stay."""
     windows = known.windows[known.parts[:, OF]]
     over = (windows[:, WINDOW] == kind.number) & (known.parts[:, TOLD] == 1)
     if reached < bounds.END:

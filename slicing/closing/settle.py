@@ -1,4 +1,4 @@
-"""Results of changelogs: a window left without rows is none, and what was taken back without being there is found."""
+"""Results of changelogs: a window left without rows is dropped, and rows taken back that were never there are found."""
 
 from __future__ import annotations
 
@@ -26,9 +26,11 @@ from slicing.windows.builtin import Landmark
 def settled(
     plan: Plan, answers: Answers, timing: Ints | None, keys: KeyTable | None
 ) -> tuple[Answers, Ints | None, Mask | None]:
-    """The windows that have rows left, which of all these are (None: all), and which of them get nulls: more was taken
-    back than there was, and ``on_unmatched="null"`` (otherwise that is an error). Early ones of these are withheld, and
-    so are the rows that would take them back later."""
+    """The windows that have rows left, their positions among all windows (None: all), and which of them get nulls.
+
+    A window gets nulls if more was taken back than there was and ``on_unmatched="null"``; otherwise that is an error.
+    Early reports of such windows are withheld, and so are the rows that would take these reports back.
+    """
     blocks = answers.whole()
     rows = blocks[plan.lanes.index(ROWS)][:, 0]
     wrong, nothing, shows = rows < 0, rows == 0, answers.shows
@@ -53,12 +55,12 @@ def settled(
 
 
 def nulled(array: pa.Array, void: Mask) -> pa.Array:
-    """A column with nulls in some places."""
+    """The column with nulls where ``void`` is set."""
     return array.take(array_of(np.arange(len(array)), void))
 
 
 def news(plan: Plan, cells: Cells) -> Cells:
-    """Without the cells of rows that cancel one another. (Of a landmark any row is news, and counts as one later.)"""
+    """Without the cells whose rows cancel one another. With a landmark no cell is left out: any row is news to it."""
     if plan.spec.op is None or any(isinstance(window, Landmark) for window in plan.spec.windows.values()):
         return cells
     new = np.zeros(len(cells), np.bool_)
@@ -71,7 +73,7 @@ def news(plan: Plan, cells: Cells) -> Cells:
 
 
 def _lanes(plan: Plan, blocks: tuple[Block, ...]) -> Iterator[tuple[Lane, Unmatched]]:
-    """Each lane, and what is wrong with it; the two sides of one lane together."""
+    """For each lane what is wrong with its partials. The two sides of one lane are checked together."""
     for lane, block in zip(plan.lanes, blocks, strict=True):
         if not isinstance(lane.flag, Side):
             yield lane, unmatched(lane, block, None)
@@ -81,7 +83,7 @@ def _lanes(plan: Plan, blocks: tuple[Block, ...]) -> Iterator[tuple[Lane, Unmatc
 
 
 def _bounded(plan: Plan, answers: Answers, blocks: tuple[Block, ...]) -> Answers:
-    """With the times of the first and the last row that whole streams have left."""
+    """Set the times of whole streams to those of the first and last row that are left."""
     time = str(plan.spec.time)
     held, *words = first_and_last(blocks[plan.lanes.index(times_of(time))])
     value = plan.value_types[time]
@@ -97,7 +99,8 @@ def _bounded(plan: Plan, answers: Answers, blocks: tuple[Block, ...]) -> Answers
 
 
 def _seen(plan: Plan, answers: Answers, lane: Lane, bad: Mask) -> Mask:
-    """Without windows that began before a lane's aggregates were added: they have not seen what is taken back."""
+    """``bad`` without windows that began before a lane's aggregates were added: they have not seen what is taken
+    back."""
     if not plan.agg_since or answers.shows is not None or not bad.any():
         return bad
     using = [name for name, agg in plan.aggs.items() if lane in agg.lanes]

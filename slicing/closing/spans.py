@@ -1,6 +1,6 @@
-"""Ranges of dense columns as partials that are made when they are read, some at a time: all are never in memory.
+"""Partials of ranges of dense columns, made when they are read, some at a time: never all of them are in memory.
 
-What a range is of, rows or slices, its columns know.
+Ranges may be of rows or of slices; the columns know which.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ class Spans(Protocol):
 
     @property
     def in_order(self) -> bool:
-        """Whether each begins and ends where the one before it does, or later."""
+        """Whether each range begins and ends where the range before it does, or later."""
 
     @property
     def step(self) -> int:
-        """How many rows later each begins and ends than the one before it; 0: any number."""
+        """How many rows later each range begins and ends than the range before it. 0: any number."""
 
     def __len__(self) -> int: ...
 
     def of(self, at: int, end: int) -> tuple[Ints, Ints]:
-        """The first row of some of them, and the one that they end before."""
+        """The first row of some of the ranges, and the row that each ends before."""
 
 
 @dataclass(frozen=True)
 class Known:
-    """Ranges that were looked for beforehand."""
+    """Ranges that were found in advance."""
 
     first: Ints
     last: Ints
@@ -55,7 +55,7 @@ class Known:
 
 @dataclass(frozen=True)
 class Steady:
-    """Ranges of ``rows`` rows, each ``step`` rows after the one before it."""
+    """Ranges of ``rows`` rows, each ``step`` rows after the range before it."""
 
     first: int
     rows: int
@@ -73,8 +73,8 @@ class Steady:
 
 @dataclass(frozen=True)
 class Sliding:
-    """Ranges of ``most`` places, each one place after the one before it, so far as they lie among the ``places`` that
-    there are: the first of these ranges ends before place ``high``."""
+    """Ranges of ``most`` places, each one place after the range before it, cut to the ``places`` that exist. The first
+    range ends before place ``high``."""
 
     most: int
     places: int
@@ -98,8 +98,8 @@ class Sliding:
 
 @dataclass(frozen=True)
 class Recent:
-    """For each row from ``begin`` on the rows of the last ``reach``, looked for when they are asked for: 16 bytes a row
-    that are never in memory. ``start``: the times of their first rows, there from then on."""
+    """For each row from ``begin`` on the rows of the last ``reach``. Ranges are found when they are read, which saves
+    16 bytes of memory a row. ``start``: the times of their first rows, filled then."""
 
     time: Ints
     reach: int
@@ -131,7 +131,7 @@ class Of(NamedTuple):
 
 SUMS_F, SUMS_I = {kinds.BASIC_F, kinds.SUM_F}, {kinds.BASIC_I, kinds.SUM_I}
 EXTREMES = {kinds.BASIC_F, kinds.BASIC_I, kinds.EXTREMES}
-DENSE: Set[object] = {kinds.COUNT, *SUMS_F, *SUMS_I, *EXTREMES}  # lanes whose partials over ranges columns tell
+DENSE: Set[object] = {kinds.COUNT, *SUMS_F, *SUMS_I, *EXTREMES}  # lanes that can be answered from dense columns
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ class Column:
     """A lane's column, of rows or of partials."""
 
     lane: Lane
-    words: frozenset[int]  # of its partials, that are read
+    words: frozenset[int]  # the words of its partials that are read
 
     def always(self, ranges: Of) -> bool:
         """Whether each of these ranges has a value."""
@@ -150,24 +150,24 @@ class Column:
         raise NotImplementedError
 
     def sums_f(self, ranges: Of, block: Ints) -> None:
-        """Sums of floats, the second and third word of a block."""
+        """Sums of floats, as the second and third word of a block."""
         raise NotImplementedError
 
     def sums_i(self, ranges: Of, block: Ints) -> None:
-        """Sums of integers, by halves, the second and third word of a block."""
+        """Sums of integers, by halves, as the second and third word of a block."""
         raise NotImplementedError
 
     def total(self, ranges: Of, out: Ints) -> None:
-        """Sums of integers that fit a word."""
+        """Sums of integers that fit in a word."""
         raise NotImplementedError
 
     def extreme(self, word: int, ranges: Of, out: Ints, as_numbers: bool) -> None:
-        """The last word of a block, the most, or the one before it, the least; floats ``as_numbers`` or as their
-        keys."""
+        """The maximum, if ``word`` is the last word of a block; the minimum, if it is the word before. Floats are given
+        ``as_numbers`` or as their keys."""
         raise NotImplementedError
 
     def partials(self, ranges: Of) -> Ints:
-        """Word by word; what nobody reads is left as it is."""
+        """Partials, stored word by word. Words that nobody reads are not filled."""
         kind = self.lane.kind
         words = np.empty((width(kind), ranges.first.size), np.int64)
         self.counts(ranges, words[0])
@@ -181,7 +181,7 @@ class Column:
         return words.T
 
     def number(self, word: int, ranges: Of, out: Ints) -> None:
-        """An answer that is a word (``BoundAggregate.number``)."""
+        """A result that is a word (``BoundAggregate.number``)."""
         if word == 0:
             self.counts(ranges, out)
         elif word in (kinds.TOTAL, kinds.MEAN):
@@ -202,7 +202,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Ranges:
-    """Partials that are made when they are read, some windows at a time: all of them are never in memory."""
+    """Partials that are made when they are read, some windows at a time: never all of them are in memory."""
 
     columns: Sequence[Column]
     spans: Spans
@@ -216,8 +216,8 @@ class Ranges:
             yield piece, tuple(column.partials(ranges) for column in self.columns)
 
     def numbers(self, asked: Sequence[tuple[int, int, np.dtype[Any]]]) -> list[Array] | None:
-        """Words of columns, each a column of answers that is written once, where it is to lie (floats are no keys any
-        more); None where a range may have no value."""
+        """Words of columns as result columns, each written once in its final place (floats as numbers, not as keys).
+        None if a range may have no value."""
         found = [room(len(self), type) for _, _, type in asked]
         for piece, ranges in self._pieces():
             if not all(self.columns[at].always(ranges) for at, _, _ in asked):
@@ -236,7 +236,7 @@ class Ranges:
             first, last = self.spans.of(at, end)
             bottom, top = (first[0], last[-1]) if self.spans.in_order else (first.min(), last.max())
             yield slice(at, end), Of(bottom, top, first, last, self.spans.in_order, self.spans.step)
-            at, size = end, max(self.piece, int(last[-1] - first[-1]))  # not many fewer than have rows in common
+            at, size = end, max(self.piece, int(last[-1] - first[-1]))  # not many fewer windows than overlap
 
     def whole(self) -> tuple[Block, ...]:
         return tuple(together(blocks) for blocks in zip(*(blocks for _, blocks in self.pieces()), strict=True))
@@ -245,7 +245,7 @@ class Ranges:
 def totals(x: Ints, shift: int, mask: int, ranges: Of, out: Ints) -> None:
     """Sums of ranges of ``x >> shift & mask``, modulo 2**64."""
     if ranges.in_order:
-        x.setflags(write=False)  # as columns are: the kernel is compiled once
+        x.setflags(write=False)  # columns are read-only too: the kernel is compiled for one type only
         totals_of(x, np.int64(shift), np.int64(mask), *ranges[:1], *ranges[2:4], np.int64(ranges.step), out)
     else:
         out[:] = differences((x >> shift) & mask, ranges)

@@ -1,4 +1,4 @@
-"""More windows than can be given out: said before anything is made of them, and before anything has changed."""
+"""Refuses more windows than can be emitted, before any of them is made and before anything has changed."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from slicing.cells.table import Cells
 from slicing.columns.order import distinct
 from slicing.query.plan import Plan
 
-MOST = (1 << 31) - 1  # rows of a result: the names of their windows alone are as many bytes, all that a column holds
+MOST = (1 << 31) - 1  # rows of a result: the column of window names needs at least as many bytes, its maximum
 MOST_EMPTY = 1 << 28  # empty windows at once: some 10 GB
 
 
 def check_due(plan: Plan, runs: Sequence[Cells], after: int, until: int) -> None:
-    """Refuse more windows with ``after < end <= until`` than a result has rows."""
+    """Refuse to close more windows with ``after < end <= until`` than a result can have rows."""
     overlap, per_tick, longest = plan.most_windows
     if sum(map(len, runs)) * overlap <= MOST:
         return
@@ -37,7 +37,7 @@ def check_due(plan: Plan, runs: Sequence[Cells], after: int, until: int) -> None
 
 
 def check_filled(name: str, windows: int) -> None:
-    """Refuse to fill so many."""
+    """Refuse to fill too many empty windows."""
     if windows > MOST_EMPTY:
         raise ValueError(
             f"windows[{name!r}] has fill=True, and there are {windows:,} windows between the times of these rows and "

@@ -1,4 +1,4 @@
-"""Wide results: one row a key and window end, a column for each aggregate and window."""
+"""Wide results: one row per key and window end, a column for each aggregate and window."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LAYOUTS = ("long", "wide")
 
 
 def check_layout(layout: object, spec: Spec) -> bool:
-    """Whether results are wide; refuses a layout that there is not, or that the spec cannot have."""
+    """Whether results are wide. Refuses a layout that does not exist, or that the spec cannot have."""
     if choice(layout, "layout", LAYOUTS) == "long":
         return False
     if spec.emit == "changes":
@@ -46,8 +46,8 @@ def check_layout(layout: object, spec: Spec) -> bool:
 def widened(table: pa.Table, spec: Spec) -> pa.Table:
     """The windows of a long table by key and end, sorted by end and keys: ``<agg>_<window>`` for each window.
 
-    A column is null where the table does not have the window. With ``emit="updates"`` there is a ``revision_<window>``
-    for each, and of several revisions of a window the last one.
+    A column is null if the table does not have the window. With ``emit="updates"`` there is a ``revision_<window>`` for
+    each window, and of several revisions of a window only the last is shown.
     """
     named = ["window_end", *spec.by]
     keys = KeyTable([table.schema.field(name).type for name in named])
@@ -60,7 +60,7 @@ def widened(table: pa.Table, spec: Spec) -> pa.Table:
     for window, names in _names(spec).items():
         mine = np.flatnonzero(pc.equal(of, window).to_numpy(zero_copy_only=False)) if len(of) else code.astype(np.int64)
         at = np.full(len(keys), -1)
-        at[place[mine]] = mine  # revisions come in their order
+        at[place[mine]] = mine  # revisions are in order, so the last one stays
         index = array_of(at, at < 0)
         found += [some_of(table[name], index) for name in names]
     shown = [*named, *(name for names in _names(spec).values() for name in names.values())]
@@ -68,7 +68,7 @@ def widened(table: pa.Table, spec: Spec) -> pa.Table:
 
 
 def _names(spec: Spec) -> dict[str, dict[str, str]]:
-    """For each window the columns of a long table and what they are called; refuses names that are taken."""
+    """For each window the columns of a long table and their new names. Refuses names that are taken."""
     asked = [*spec.aggs, *(["revision"] if spec.emit == "updates" else [])]
     names = {window: {column: f"{column}_{window}" for column in asked} for window in spec.windows}
     seen = {"window_end": "the window's end", **dict.fromkeys(spec.by, "a key column")}

@@ -1,15 +1,15 @@
-"""The ways to answer the windows that a push closes, one a file; all give the same answers.
+"""The ways to answer the windows that a push closes, one per file. All of them give the same answers.
 
 =============  =========================================================================================================
-in steps       sliding windows without keys, of slices none of which is missing: dense columns of partials
-as they lie    the cells of each window, or nodes of trees over them, are added up from the runs: for few windows
-stacks         sliding windows of most keys: two stacks of whole slices, a cell a key
-buckets        sparse keys: each cell put into all windows that hold it, sorted by window and key
-one table      all live cells merged, sorted by key and combined by a strategy (``kernels.strategies``): answers
+in steps       sliding windows without keys, if no slice is missing: dense columns of partials
+as they lie    add up the cells of each window, or nodes of trees over them, from the runs: for few windows
+stacks         sliding windows of most keys: two stacks of whole slices, one cell per key
+buckets        sparse keys: put each cell into all windows that hold it, sorted by window and key
+one table      merge all live cells, sort them by key, combine them by a strategy (``kernels.strategies``): answers
                everything, also sessions, empty windows and a flush that is spread over pushes (``answer``, ``emit``)
 =============  =========================================================================================================
 
-They are asked in this order, and the first one that costs less than one table is taken.
+They are tried in this order. The first way that costs less than one table is taken.
 """
 
 from __future__ import annotations

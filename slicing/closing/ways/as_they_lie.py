@@ -1,7 +1,7 @@
-"""Each window's cells added up from the runs of the store as they lie: for few windows, however many keys.
+"""Add up each window's cells straight from the runs of the store: for few windows, however many keys.
 
-Nothing is merged, sorted or gathered first (100 k keys, 60 s / 1 s, a push a second: 1200 -> 90 ms). Where windows are
-of very many slices these are cells of the runs' trees, the eager store.
+Nothing is merged, sorted or gathered first (100 k keys, 60 s / 1 s, a push a second: 1200 -> 90 ms). If windows have
+very many slices, the cells are those of the runs' trees, the eager store.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from slicing.query.plan import Plan
 from slicing.storage import tree as eager
 from slicing.system.arrays import Ints
 
-_Stretch = tuple[Ints, Ints, Ordered]  # of windows: how many keys each has, these in order, their partials
+_Stretch = tuple[Ints, Ints, Ordered]  # how many keys each window has, the codes in order, their partials
 
-NODES = 8  # of trees that a window takes at least, or so
-PIECE = 1 << 14  # cells that are added up at a time, lane by lane: they stay in cache
+NODES = 8  # about the smallest number of tree nodes that a window takes
+PIECE = 1 << 14  # so many cells are added up at a time, lane by lane: they stay in the cache
 
 
 def can(plan: Plan) -> bool:
@@ -49,7 +49,7 @@ def offer(closing: Closing) -> Offer | None:
             and policy.way is None
             and not policy.pays(WAY.name, NODES * end.size, len(closing.store))
         ):
-            return None  # looking for the nodes of a window at each slice: 100 of 240 ns a window
+            return None  # otherwise finding a window's nodes would take 100 of 240 ns a window (a window per slice)
         fewest = policy.tree_fanout if plan.combine == EAGER else policy.tree_slices
         parts = eager.parts(plan.lanes, runs, start, end, policy.tree_fanout, fewest)
     else:
@@ -66,7 +66,7 @@ def offer(closing: Closing) -> Offer | None:
 
     if plan.combine == EAGER:
         return Offer(0, answers)
-    calls = 0 if keys is None else end.size * (WINDOW + len(keys) // 32)  # which keys have cells: a byte each
+    calls = 0 if keys is None else end.size * (WINDOW + len(keys) // 32)  # finding the keys reads one byte per key
     return Offer(eager.size(parts) + calls, answers)
 
 
@@ -74,10 +74,10 @@ WAY = Way("as they lie", can, offer)
 
 
 def _due_of_runs(closing: Closing) -> tuple[Ints, Ints, Ints] | None:
-    """Type, start and end of the windows due for any of the runs, in the order of results; None where one is due only
+    """Type, start and end of the windows due for any of the runs, in the order of results. None if a window is due only
     with a slice that is not its first."""
     edges, slices = closing.plan.edges, [run.slice_ends for run in closing.runs]
-    # a run alone does not tell whether the slice a window needs is its first
+    # a run by itself does not tell whether the slice that a window needs is its first
     if len(slices) == 1 or not edges.periodic or sum(map(len, slices)) <= closing.plan.policy.slices_together:
         return closing.due[:3] if closing.needs_any else None
     dues = (edges.due(ends, closing.after, closing.until) for ends in slices)
@@ -89,7 +89,7 @@ def _due_of_runs(closing: Closing) -> tuple[Ints, Ints, Ints] | None:
 
 
 def _added_up_at_once(plan: Plan, parts: Sequence[eager.Part], windows: int) -> tuple[Block, ...]:
-    """Windows without keys: what the cells of each come to."""
+    """The partials of windows without keys: the cells of each window, added up."""
     blocks = tuple(b.identity(lane, windows) for lane in plan.lanes)
     for cells, first, last in parts:
         count = last - first
@@ -103,7 +103,8 @@ def _added_up_at_once(plan: Plan, parts: Sequence[eager.Part], windows: int) -> 
 
 
 def _by_key(plan: Plan, keys: KeyTable, parts: Sequence[eager.Part], windows: int) -> Iterator[_Stretch]:
-    """Window by window; those in a row that are slices of one part, with most keys in each, all together."""
+    """Window by window, except that adjacent windows are taken together if each is a slice of the same part and most
+    keys have rows in it."""
     alone, w = np.full(1, -1) if windows == 1 else _one_slice_each(parts), 0
     while w < windows:
         stop, at = w + 1, int(alone[w])
@@ -136,16 +137,17 @@ def _one_slice_each(parts: Sequence[eager.Part]) -> Ints:
 
 
 def _side_by_side(keys: KeyTable, cells: Cells, each: Ints) -> _Stretch:
-    """Slices that are windows, of so many cells each. At once: 10 slices of 1000 keys 0.8 -> 0.2 ms."""
+    """Slices that are windows, taken together. ``each``: the number of cells of each. 10 slices of 1000 keys 0.8 -> 0.2
+    ms."""
     code = np.ascontiguousarray(cells.code)
     order = keys.order_of_groups(code, each)
     return each, code.take(order), (cells.blocks, order)
 
 
 def _added_up(plan: Plan, keys: KeyTable, spans: Sequence[Cells]) -> tuple[Ints, Ordered]:
-    """The codes that have cells in these tables, in the order of their keys, and what each one's cells come to.
+    """The codes that have cells in these tables, in the order of their keys, and the added partials of each code.
 
-    Cells lie by code. They are added up in that order, which goes through memory once, and then put in the keys'.
+    Cells are sorted by code. They are added up in that order, which passes through memory once, and then sorted by key.
     """
     tables = spans if len(spans) == 1 else sorted(spans, key=len, reverse=True)
     most, others = tables[0], tables[1:]
@@ -156,7 +158,7 @@ def _added_up(plan: Plan, keys: KeyTable, spans: Sequence[Cells]) -> tuple[Ints,
         for some in codes:
             held[some] = True
         code = held.nonzero()[0]
-    if one_slice and code.size == len(most):  # the others are added to it
+    if one_slice and code.size == len(most):  # the other tables are added to this one
         blocks = tuple(block.copy() for block in most.blocks) if others else most.blocks
     else:
         blocks, others = tuple(b.identity(lane, code.size) for lane in plan.lanes), tables

@@ -1,12 +1,14 @@
 """Buckets: one partial for each window and key, Li's window ids. Each cell is put into all windows that hold it.
 
-That is done when the windows close, not when rows come: no state but slices, which any windows share, and no pass over
-groups and windows most of which have nothing to do with each other. For sparse keys it is up to 50x faster than one
-table. A store that keeps these partials in place of slices was tried and is gone: it is as many combinations, but each
-as rows come. M rows/s of slices and of such a store, 1000 keys, windows of 60 s, pushes of 10,000 rows: a row of a key
-every 20 s, every 60 s 16.2 and 12.3, every 20 s 8.3 and 4.1, every 6 s 3.4 and 1.1; a row every 200 s 8.5 and 4.9, 4.9
-and 1.7, 1.9 and 0.6. Of 90 such points (100 k keys, pushes of 1000 and 100,000 rows, a row every 20 to 6000 s) it was
-faster in two, by 14 and 17 %: windows that do not overlap, 10 rows in each.
+That is done when windows close, not when rows come. So the only state is slices, which any windows share, and there is
+no pass over keys and windows that mostly have nothing to do with each other. For sparse keys it is up to 50x faster
+than one table.
+
+A store that keeps such partials in place of slices was tried and removed: it needs as many combinations, but for each
+row as it comes. M rows/s of slices and of such a store, 1000 keys, windows of 60 s, pushes of 10,000 rows: a row of a
+key every 20 s, every 60 s 16.2 and 12.3, every 20 s 8.3 and 4.1, every 6 s 3.4 and 1.1; a row every 200 s 8.5 and 4.9,
+4.9 and 1.7, 1.9 and 0.6. Of 90 such points (100 k keys, pushes of 1000 and 100,000 rows, a row every 20 to 6000 s) it
+was faster in two, by 14 and 17 %: windows that do not overlap, 10 rows in each.
 """
 
 from __future__ import annotations
@@ -46,11 +48,11 @@ def offer(closing: Closing) -> Offer:
         window, code = window[order], code[order]
         new = changes(window, code)
         first = new.nonzero()[0]
-        if len(runs) == 1 and first.size == order.size:  # a cell each: nothing is combined
+        if len(runs) == 1 and first.size == order.size:  # one cell each: nothing to combine
             blocks = tuple(b.gathered(block, held[0][1][order]) for block in runs[0].blocks)
         else:
             blocks = _combined(closing, [cell for _, cell in held], order, new)
-        if not closing.needs_any:  # windows that a key has only with rows lately
+        if not closing.needs_any:  # a key has such a window only if it had rows lately
             lately = [cell >= at[due.need][w] for at, (w, cell) in zip(lie, held, strict=True)]
             due_for = np.logical_or.reduceat(np.concatenate(lately)[order], first)
             first, blocks = first[due_for], tuple(block[due_for] for block in blocks)
@@ -61,7 +63,8 @@ def offer(closing: Closing) -> Offer:
 
 
 def _combined(closing: Closing, held: Sequence[Ints], order: Ints, new: Mask) -> tuple[Block, ...]:
-    """The cells of all runs, in an order in which those of a window and a key begin where ``new`` says so."""
+    """Combine the cells of all runs. In the given order, the cells of a new window and key begin where ``new`` is
+    set."""
     into = np.empty(order.size, np.int64)
     into[order] = np.cumsum(new) - 1
     blocks = tuple(b.identity(lane, int(np.count_nonzero(new))) for lane in closing.plan.lanes)
@@ -74,7 +77,7 @@ def _combined(closing: Closing, held: Sequence[Ints], order: Ints, new: Mask) ->
 
 
 def _members(first: Ints, last: Ints) -> tuple[Ints, Ints]:
-    """Of each window its cells ``first : last``: windows, cells."""
+    """The windows and the cells of all pairs of a window and one of its cells ``first : last``."""
     count = last - first
     window = np.repeat(np.arange(first.size), count)
     return window, np.arange(window.size) + np.repeat(first - np.cumsum(count) + count, count)

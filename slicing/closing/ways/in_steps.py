@@ -1,8 +1,8 @@
-"""Sliding windows of slices none of which is missing, without keys: each window is so many cells, one cell later than
-the one before it.
+"""Sliding windows without keys if no slice is missing: each window is a fixed number of cells, one cell later than the
+window before it.
 
-Nothing is merged, looked for or listed first: the words of partials that are read are dense columns, and windows ranges
-of them that move in steps (``kernels.ranges``). A window for each slice of 1024 slices: 147 -> 6 ns each.
+Nothing is merged, searched or listed first. The words of partials that are read are dense columns, and windows are
+ranges of them that move in steps (``kernels.ranges``). A window for each slice of 1024 slices: 147 -> 6 ns each.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ZERO = np.int64(0)
 
 
 def can(plan: Plan) -> bool:
-    """One type of windows, each edge of which is one of another one."""
+    """Whether there is one type of windows, and each edge of a window is also an edge of another window."""
     edges = plan.edges
     if not (plan.adds_up and plan.combine == AUTO and plan.a_cell_a_slice):
         return False
@@ -52,7 +52,7 @@ def offer(closing: Closing) -> Offer | None:
         return None
     most, oldest = size // every, min(int(run.meta[0, END]) for run in runs)
     slices = (max(int(run.meta[-1, END]) for run in runs) - oldest) // every + 1
-    first = max((closing.after - oldest) // every + 1, 0)  # windows are numbered by the slice that ends with them
+    first = max((closing.after - oldest) // every + 1, 0)  # windows are numbered by their last slice
     last = min((closing.until - oldest) // every, slices + most - 2)
     windows = last - first + 1
     few = windows < policy.stepped or most > policy.stepped_cells * windows or policy.strategies is not None
@@ -80,26 +80,26 @@ WAY = Way("in steps", can, offer)
 
 
 def _needed(runs: Sequence[Cells], closing: Closing, size: int) -> list[Cells]:
-    """The cells that windows may hold which are due."""
+    """The cells that due windows may hold."""
     some = (run.ending(closing.after - size, closing.until) for run in runs)
     return [cells for cells in some if len(cells)]
 
 
 @dataclass(frozen=True)
 class _OfCells(Column):
-    """The partials of a lane, of runs of cells side by side: run r has the cells from ``lie[r]`` on."""
+    """The partials of a lane in adjacent runs of cells: run r has the cells from ``lie[r]`` on."""
 
     blocks: Sequence[Block]
     lie: Sequence[int]
 
     def word(self, at: int, ranges: Of) -> Ints:
-        """One of the words of these cells, side by side."""
+        """One word of these cells, as one column."""
         bottom, top, parts = int(ranges.bottom), int(ranges.top), []
         for begin, end, block in zip(self.lie[:-1], self.lie[1:], self.blocks, strict=True):
             if begin < top and bottom < end:
                 parts.append(block[max(bottom - begin, 0) : top - begin, at])
         column = np.concatenate(parts) if len(parts) > 1 else parts[0].copy()
-        column.setflags(write=False)  # as columns of rows are: kernels are compiled once
+        column.setflags(write=False)  # columns of rows are read-only too: kernels are compiled for one type only
         return column
 
     def always(self, ranges: Of) -> bool:
@@ -118,7 +118,7 @@ class _OfCells(Column):
             floats[:, 2] += lost + less
 
     def sums_i(self, ranges: Of, block: Ints) -> None:
-        for word in self.words & {1, 2}:  # the halves of sums, which fit
+        for word in self.words & {1, 2}:  # the halves of sums, which fit in a word
             totals(self.word(word, ranges), 0, -1, ranges, block[:, word])
 
     def total(self, ranges: Of, out: Ints) -> None:

@@ -1,7 +1,7 @@
-"""Sliding windows of keys: two stacks of whole slices, each a dense block of partials, a cell a key.
+"""Sliding windows of keys: two stacks of whole slices, each a dense block of partials with one cell per key.
 
-The front stack holds what lies between the start of each window and a middle, the back one what has come since; a step
-is a pass along all keys. Slices are taken from runs of cells as they lie: nothing is merged, sorted or gathered first.
+The front stack holds what lies between the start of each window and a middle, the back stack what has come since. A
+step is a pass over all keys. Slices are read straight from the runs: nothing is merged, sorted or gathered first.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from slicing.query.plan import Plan
 from slicing.system.arrays import Ints
 from slicing.windows.edges import DueWindows
 
-Found = tuple[Ints, tuple[Block, ...]]  # codes in the order of their keys, and what each one's cells come to
+Found = tuple[Ints, tuple[Block, ...]]  # codes in the order of their keys, and the combined partials of each code
 
-PIECE = 1 << 14  # cells that are added up at a time, lane by lane: they stay in cache
+PIECE = 1 << 14  # so many cells are added up at a time, lane by lane: they stay in the cache
 
 
 def can(plan: Plan) -> bool:
@@ -60,7 +60,7 @@ WAY = Way("stacks", can, offer)
 
 
 def _forward(due: DueWindows) -> bool:
-    """Whether the windows of each type move forward: a user's may nest."""
+    """Whether the windows of each type move forward. A user's windows may nest."""
     order = np.argsort(due.type, kind="stable")
     low, high, type = due.low[order], due.high[order], due.type[order]
     back = (low[1:] < low[:-1]) | (high[1:] < high[:-1])
@@ -68,7 +68,7 @@ def _forward(due: DueWindows) -> bool:
 
 
 def stacked_cells(due: DueWindows, lie: Sequence[Ints], keys: int) -> int:
-    """How many cells two stacks go over: those of slices, and two blocks a window."""
+    """How many cells two stacks read and write: the cells of the slices, and two blocks per window."""
     cells = 2 * keys * due.type.size
     for type in np.unique(due.type):
         low, high = due.low[due.type == type], due.high[due.type == type]
@@ -78,7 +78,7 @@ def stacked_cells(due: DueWindows, lie: Sequence[Ints], keys: int) -> int:
 
 @dataclass(frozen=True)
 class _Dense:
-    """A partial a code: rows, and those of each lane."""
+    """One partial per code: its number of rows, and the partial of each lane."""
 
     rows: Ints
     blocks: tuple[Ints, ...]
@@ -88,14 +88,14 @@ class _Dense:
 
 
 class _Stacks:
-    """Slices of a plan's runs: slice s of a run is ``run[at[s] : at[s + 1]]``."""
+    """The slices of a plan's runs. Slice s of a run is ``run[at[s] : at[s + 1]]``."""
 
     def __init__(self, plan: Plan, keys: KeyTable, runs: Sequence[Cells], lie: Sequence[Ints]) -> None:
         self._plan, self._keys, self._runs, self._lie = plan, keys, runs, lie
         self._every = np.arange(max(PIECE, len(keys)))
 
     def answers(self, low: Ints, high: Ints) -> Iterator[Found]:
-        """Each window's, of windows that move forward."""
+        """The answer of each window. Windows must move forward."""
         first = 0
         while first < low.size:
             middle = int(high[first])
@@ -114,7 +114,7 @@ class _Stacks:
             first = last
 
     def _front(self, starts: list[int], middle: int) -> dict[int, _Dense]:
-        """The slices from each start to the middle."""
+        """For each start, the combined slices from it to the middle."""
         front, suffix = {}, self._empty()
         for start in reversed(starts):
             self._add(suffix, start, middle)
