@@ -1,7 +1,7 @@
-"""A state of which some keys are ahead of the stream, by their own marks (group-wise punctuation).
+"""A state in which some keys are ahead of the stream by their own marks (group-wise punctuation).
 
-The keys of one mark are a *group*: a state beside the stream's, with a watermark of its own, in the same codes and
-ranks. A key moves to its group when it is marked, and back once the stream's watermark has come so far.
+The keys of one mark are a *group*: a state beside the stream's, with its own watermark, in the same codes and ranks. A
+key moves to its group when it is marked, and back once the stream's watermark has come so far.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from slicing.query.plan import Plan
 from slicing.system.arrays import Ints, Mask
 from slicing.windows.bounds import BEGIN, END
 
-ENDED = END  # where keys are of which no more rows come at all
+ENDED = END  # the watermark of keys that get no more rows
 
 
 def told(plan: Plan, mark: Ints) -> Ints:
-    """The watermarks that marks amount to. Between two edges nothing closes and nothing becomes late: keys with marks
-    there are one group."""
+    """The watermarks that marks amount to. Between two edges nothing closes and nothing becomes late, so keys with
+    marks between two edges are one group."""
     regular = plan.edges.regular
     if regular is None or plan.keeps_rows or plan.session_gaps:
         return np.where(mark == MOST, ENDED, mark)
@@ -36,7 +36,7 @@ def told(plan: Plan, mark: Ints) -> Ints:
 
 
 def homes(state: State) -> list[State]:
-    """The state of the keys without marks, and each group; all know what a batch has taught the first."""
+    """The state of the keys without marks, and each group. All of them get what the first has learnt from a batch."""
     shared = {
         "keys": state.keys,
         "pools": state.pools,
@@ -49,7 +49,7 @@ def homes(state: State) -> list[State]:
 
 
 def home_of(state: State, found: Sequence[State]) -> Ints:
-    """Which of :func:`homes` each key is in, by code; -1: it has ended."""
+    """Which of :func:`homes` each key is in, by code. -1: the key has ended."""
     assert state.keys is not None
     out = np.zeros(len(state.keys), np.int64)
     watermarks = np.array([group.watermark for group in found[1:]], np.int64)
@@ -59,7 +59,7 @@ def home_of(state: State, found: Sequence[State]) -> Ints:
 
 
 def parted(state: State, mask: Mask) -> tuple[State, State]:
-    """What a state holds of some keys, by code, and of the others."""
+    """Split a state into the keys in ``mask`` (by code) and the other keys."""
     return _some(state, mask), _some(state, ~mask)
 
 
@@ -75,7 +75,7 @@ def _some(state: State, mask: Mask) -> State:
 
 
 def together(states: Sequence[State]) -> State:
-    """States of different keys, at the same watermark and in the same codes, as the first of them with all."""
+    """Join states of different keys, at the same watermark and in the same codes. The first state gets all keys."""
     first = states[0]
     store, rows, filled = first.store, first.rows, first.filled
     for other in states[1:]:
@@ -87,7 +87,7 @@ def together(states: Sequence[State]) -> State:
 
 
 def without_passed(plan: Plan, marks: KeyMarks, watermark: int | None) -> KeyMarks:
-    """Marks that say more than the stream's watermark."""
+    """Drop marks that the stream's watermark has reached."""
     if watermark is None or not len(marks):
         return marks
     ahead = told(plan, marks.mark) > watermark

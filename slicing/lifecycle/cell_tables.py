@@ -1,4 +1,4 @@
-"""Cells as Arrow tables, and back: words as they lie in memory."""
+"""Cells as Arrow tables, and back: their words unchanged."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from slicing.system.arrays import Ints
 
 
 def cells_table(cells: Cells) -> pa.Table:
-    """Each block as a fixed-size list: the words as they lie in memory; lists of items as lists of these."""
+    """Each block as a column of fixed-size lists: the words as they are in memory. Lists of items become lists of these
+    lists."""
 
     def column(block: Block) -> pa.Array:
         if isinstance(block, Lists):
@@ -43,7 +44,7 @@ def cells_of(plan: Plan, table: pa.Table) -> Cells:
 
 
 def store_of(plan: Plan, runs: int, take: Iterator[pa.Table], coarse: int = 0) -> Store:
-    """A store of so many runs, each a table."""
+    """A store of ``runs`` runs, each read from a table."""
     return Store(plan, tuple([cells_of(plan, next(take)) for _ in range(runs)]), coarse)
 
 

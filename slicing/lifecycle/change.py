@@ -1,9 +1,9 @@
-"""Changing a query on a running stream: windows and aggregates that are added and removed between two pushes.
+"""Change a query on a running stream: add and remove windows and aggregates between two pushes.
 
-The spec is planned anew, and what is remembered is put into the new plan's terms: slices to its edges, levels to its
-gaps, numbers to its windows, partials to its lanes. A window added while a stream runs has missed rows: its windows are
-whole from some start on, and others never come out. So has an aggregate, unless what it needs was kept all along: it is
-null in windows that start before.
+The spec is planned again, and the state is converted to the new plan: slices to its edges, levels to its gaps, numbers
+to its windows, partials to its lanes. A window that is added while a stream runs has missed rows. Its windows are whole
+from some start on, and earlier ones are never emitted. An aggregate has missed rows too, unless what it needs was kept
+all along: it is null in windows that start before.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def with_windows(spec: Spec, windows: dict[str, AnyWindow]) -> Spec:
 
 
 def replanned(state: State, spec: Spec, added: str | None = None) -> State:
-    """What the operator remembers, for the spec with a window more or less."""
+    """The state for the spec with one window more or less."""
     assert state.given is not None
     since: dict[str, int] = {}
     if added is not None and state.newest is not None:
@@ -64,7 +64,8 @@ def replanned(state: State, spec: Spec, added: str | None = None) -> State:
 
 
 def given_for(state: State, spec: Spec, columns: pa.Schema | None) -> pa.Schema:
-    """The columns that a changed spec reads: those of before, and of ``columns`` what it needs more."""
+    """The columns that a changed spec reads: the earlier columns, and from ``columns`` those that it needs in
+    addition."""
     given = state.given
     assert given is not None
     for f in columns or ():
@@ -79,7 +80,7 @@ def given_for(state: State, spec: Spec, columns: pa.Schema | None) -> pa.Schema:
 
 
 def complete_from(before: Spec, states: Sequence[State]) -> dict[str, dict[str, Any]]:
-    """The times from which on windows and aggregates that ``before`` did not have are whole; None: all."""
+    """The times from which windows and aggregates that ``before`` did not have are whole. None: all are."""
     plan = states[-1].plan
 
     def latest(name: str, since: list[dict[str, int]]) -> Any:
@@ -94,7 +95,7 @@ def complete_from(before: Spec, states: Sequence[State]) -> dict[str, dict[str, 
 
 
 def whole_from(state: State, spec: Spec, given: pa.Schema) -> tuple[dict[str, int], dict[str, int]]:
-    """From which start on the windows, and the aggregates, that only the new spec has are whole (BEGIN: all)."""
+    """The start from which the windows, and the aggregates, that only the new spec has are whole (BEGIN: all are)."""
     check_change(state.plan.spec, spec)
     plan = Plan(spec, given, state.plan.arrival)
     added = [name for name in spec.windows if name not in state.plan.spec.windows]
@@ -106,7 +107,7 @@ def whole_from(state: State, spec: Spec, given: pa.Schema) -> tuple[dict[str, in
 
 
 def check_change(old: Spec, new: Spec) -> None:
-    """Refuse what is another query: all but windows and aggregates that come or go."""
+    """Refuse another query: only windows and aggregates may be added or removed."""
     for name in new.__dataclass_fields__:
         was, now = getattr(old, name), getattr(new, name)
         if name in ("windows", "aggs"):
@@ -120,7 +121,7 @@ def check_change(old: Spec, new: Spec) -> None:
 
 
 def moved(state: State, spec: Spec, given: pa.Schema, since: Mapping[str, int], agg_since: Mapping[str, int]) -> State:
-    """What the operator remembers, for a spec with other windows and aggregates, some of which begin now."""
+    """The state for a spec with other windows and aggregates, some of which begin now."""
     old = state.plan
     windows, aggs = (
         {n: tick for n, tick in {**before, **now}.items() if n in named and (tick > BEGIN or _by_arrival(named[n]))}
@@ -162,7 +163,7 @@ def moved(state: State, spec: Spec, given: pa.Schema, since: Mapping[str, int], 
 
 
 def _passed(state: State, plan: Plan, number: Ints) -> RowPanes | None:
-    """The rows and windows of panes at rows; a window that is added to a running stream has no such panes."""
+    """The rows and windows of panes at rows. A window with such panes cannot be added to a running stream."""
     fresh = [
         name
         for name, new in zip(plan.names, plan.early.cut_by_rows, strict=True)
@@ -186,7 +187,7 @@ def _passed(state: State, plan: Plan, number: Ints) -> RowPanes | None:
 
 
 def _marks(old: Plan, plan: Plan, rows: Ints) -> Ints:
-    """Facts of rows, whose marks are numbered by the columns that are read."""
+    """Facts of rows with their marks renumbered for the columns that the new plan reads."""
     moved = rows.copy()
     moved[:, MARKS] = 0
     for bit, column in enumerate(plan.early.marks):
@@ -196,7 +197,7 @@ def _marks(old: Plan, plan: Plan, rows: Ints) -> Ints:
 
 
 def _by_arrival(asked: object) -> bool:
-    """Whether a window counts from the next row on, whatever its time: that it was added is known all the same."""
+    """Whether a window counts from the next row on, whatever its time. That it was added is remembered all the same."""
     return isinstance(asked, RowCount) and asked.by_arrival
 
 
@@ -204,7 +205,8 @@ def _by_arrival(asked: object) -> bool:
 
 
 def _since(state: State, plan: Plan, name: str) -> int:
-    """No window of the new type that starts here or later (``per_row``: ends) has missed a row; BEGIN: none has.
+    """Windows of the new type that start here or later (``per_row``: that end) have missed no row. BEGIN: no window
+    has.
 
     A date64 is kept in milliseconds; its time is rounded up to a whole day.
     """
@@ -213,7 +215,7 @@ def _since(state: State, plan: Plan, name: str) -> int:
 
 
 def _whole_from(state: State, plan: Plan, name: str) -> int:
-    """No window of the new type that starts here or later (``per_row``: ends) has missed a row; BEGIN: none has."""
+    """As ``_since``, without rounding."""
     newest, window = state.newest, plan.spec.windows[name]
     assert newest is not None
     ticks = plan.measure.ticks
@@ -228,7 +230,7 @@ def _whole_from(state: State, plan: Plan, name: str) -> int:
     if not isinstance(window, ContextFreeWindow):
         raise _never(name, window, "holds all of a stream's rows from the first one on")
     bound = plan.bounds[plan.timed.index(plan.names.index(name))]
-    if getattr(window, "fill", False):  # which windows are empty is known from the next edge on
+    if getattr(window, "fill", False):  # empty windows are known from the next edge on
         return int(EdgeSet([bound]).next_live(np.array([newest]), BEGIN)[0])
     since = _edges_whole_from(state, bound, newest)
     if isinstance(bound, BoundFixed | BoundLandmark) and (bound.start is None or bound.start < since):
@@ -241,7 +243,8 @@ def _never(name: str, window: object, why: str) -> ValueError:
 
 
 def _edges_whole_from(state: State, bound: Bound, newest: int) -> int:
-    """Slices hold the rows of windows that began before now, where old edges are theirs, too."""
+    """As ``_whole_from``, for windows with edges. Slices hold rows of windows that began before now, if old edges are
+    edges of these windows too."""
     old, h = state.plan, state.horizon
     # slices are not cut at the edges of windows that were added after them
     cut = EdgeSet([b for b, i in zip(old.bounds, old.timed, strict=True) if old.names[i] not in old.since])
@@ -287,7 +290,7 @@ def _cells(state: State, plan: Plan, cells: Cells) -> Cells:
         meta[:, 0] = plan.edges.next_live(np.minimum(cells.end, last) - 1, BEGIN)
     else:
         meta[:, 0] = END
-    if plan.fragments and not cells.fragments:  # no session takes what had no first and last time
+    if plan.fragments and not cells.fragments:  # no session takes cells without a first and last time
         meta[:, LEVEL] = len(plan.session_gaps)
         meta[:, FIRST] = meta[:, LAST] = np.minimum(cells.end - 1, newest)
     elif plan.fragments:
@@ -297,13 +300,13 @@ def _cells(state: State, plan: Plan, cells: Cells) -> Cells:
 
 
 def _blocks(old: Plan, plan: Plan, cells: Cells) -> tuple[Block, ...]:
-    """The partials of the new plan's lanes; empty ones where nothing was kept."""
+    """The partials of the new plan's lanes; empty partials where nothing was kept."""
     known = dict(zip([lane.sums for lane in old.lanes], cells.blocks, strict=True))
     return tuple([_as_wide(lane, known.get(lane.sums), len(cells)) for lane in plan.lanes])
 
 
 def _as_wide(lane: Lane, block: Block | None, cells: int) -> Block:
-    """The partials of a lane that may have kept more or fewer words, or nothing."""
+    """The partials of a lane that has kept more or fewer words, or nothing."""
     if block is not None and (not isinstance(lane.kind, int) or block.shape[1] == width(lane.kind)):
         return block
     made = identity(lane, cells)
@@ -314,13 +317,13 @@ def _as_wide(lane: Lane, block: Block | None, cells: int) -> Block:
 
 
 def _levels(old: Sequence[int], new: Sequence[int]) -> Ints:
-    """How many of the new gaps no longer take a cell, by how many of the old ones do not."""
+    """For each number of old gaps that no longer take a cell: how many of the new gaps no longer take it."""
     between = [sum(gap <= old[level - 1] for gap in new) for level in range(1, len(old))]
     return np.array([0, *between, *([len(new)] if old else [])], np.int64)
 
 
 def _ranked(store: KeyRows, plan: Plan, pools: Mapping[str, pa.Array]) -> tuple[KeyRows, dict[str, pa.Array]]:
-    """Kept rows that know the ranks of their values, of columns that are read by rank from now on."""
+    """Kept rows with the ranks of their values, for columns that are read by rank from now on."""
     final = [run for run in store.final.runs if isinstance(run, PlainRows)]
     kept, of_all = [*store.waiting, *(run.rows for run in final)], dict[str, pa.Array]()
     for name in plan.ranked:
@@ -351,7 +354,8 @@ def _rows(store: KeyRows, plan: Plan, number: Ints) -> KeyRows:
 
 
 def _streams(store: KeyRows, plan: Plan) -> tuple[Stream, ...]:
-    """What is kept of the whole stream: an axis goes with its last window, and none is added to a running stream."""
+    """What is kept of the whole stream. An axis is dropped with its last window; no axis is added to a running
+    stream."""
     if not store.streams:
         return ()
     known = {axis.marks: stream for axis, stream in zip(axes(store.plan), store.streams, strict=True)}
@@ -359,7 +363,8 @@ def _streams(store: KeyRows, plan: Plan) -> tuple[Stream, ...]:
 
 
 def _stream(stream: Stream, plan: Plan) -> Stream:
-    """Slices may end where no window does any more, as no new one has an edge inside of them."""
+    """A stream in the new plan. Slices may end where no window ends any more, as no new window has an edge inside of
+    them."""
     runs = tuple(Cells(run.meta, _blocks(stream.store.plan, plan, run)) for run in stream.store.runs)
     return replace(stream, store=Store(plan, runs).without(stream.closed))
 
@@ -381,7 +386,7 @@ def _run(run: RowTable, old: Plan, plan: Plan) -> RowTable:
     values = tuple(
         in_form(seen[name], form, plan.types[name])
         if name in seen
-        else values_of(pa.nulls(len(run), plan.types[name]), form)  # of rows that no window sees who asks for it
+        else values_of(pa.nulls(len(run), plan.types[name]), form)  # no window that reads the column sees these rows
         for name, form in plan.rows.values.items()
     )
     return RowTable(Cells(run.cells.meta, _blocks(old, plan, run.cells)), facts, values)

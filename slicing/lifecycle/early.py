@@ -1,7 +1,7 @@
 """Early results: what a push does for windows that triggers also report before they are complete.
 
-The steps of ``slicing.push`` for plans with triggers: cells that some trigger has not reported stay apart from the
-store, the watermark passes cuts as it passes ends, and triggers of pushes fire last.
+These are the stages of ``slicing.push`` for plans with triggers. Cells that some trigger has not reported stay apart
+from the store, the watermark passes cuts as it passes ends of windows, and triggers of pushes fire last.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from slicing.windows.bounds import BEGIN, END
 
 
 class Group(NamedTuple):
-    """Windows, by number, whose triggers fired last at the same time."""
+    """Windows, by number, whose triggers last fired at the same time."""
 
     windows: Mask
     fired: int
 
 
 def admit(state: State, cells: Cells, changing: Cells, rows: Sequence[Rows]) -> list[Panes]:
-    """Cells into the store or beside it; the complete windows that late rows change, and the panes at rows that need
-    not wait."""
+    """Put cells into the store or apart from it. Gives the complete windows that late rows change, and panes at rows
+    that need not wait."""
     panes = _admit(state, cells, changing)
     if state.plan.early.panes_of_rows:
         watermark = BEGIN if state.watermark is None else state.watermark
@@ -68,7 +68,7 @@ def _admit(state: State, cells: Cells, changing: Cells) -> list[Panes]:
     if fires:
         _put_apart(state, cells, BEGIN)
     else:
-        by_push = plan.early.tells_runs and not plan.early.run_cuts  # at times any row is news, however they are split
+        by_push = plan.early.tells_runs and not plan.early.run_cuts  # with cuts of time any row is news
         state.store = state.store.going_on(news(plan, cells) if by_push else cells)
     if fires or plan.early.cut:
         _put_apart(state, changing, watermark if plan.early.cut else BEGIN)
@@ -78,7 +78,8 @@ def _admit(state: State, cells: Cells, changing: Cells) -> list[Panes]:
 
 
 def _beside(state: State, cells: Cells) -> PushedRuns:
-    """What each push reports of sessions and whole streams: all cells before it, and these beside them."""
+    """The cells for what each push reports of sessions and whole streams: all cells before it, and the new cells
+    apart."""
     fresh = Apart(Store(state.plan).beside(cells), BEGIN, state.epoch)
     before = Kept(state.plan, state.store, state.apart).store() if state.apart else state.store
     kept = Kept(state.plan, before, (fresh,) if len(cells) else ())
@@ -123,7 +124,7 @@ def at_rows(state: State, reached: int, flush: bool) -> list[Panes]:
 
 
 def close(state: State, reached: int, after: int, until: int, flush: bool) -> list[Panes]:
-    """The windows between edges that the watermark completes, and their panes at the cuts that it passes."""
+    """The windows between edges that the watermark completes, and the panes at the cuts that it passes."""
     plan = state.plan
     if not (state.store.runs or state.apart):
         return []
@@ -133,7 +134,7 @@ def close(state: State, reached: int, after: int, until: int, flush: bool) -> li
     complete, state.filled = all_windows(closing, state.filled)
     if not kept.apart:
         kept.main = closing.store.consolidated()
-    panes = _at_cuts(state, kept, after, until) if plan.early.cut else []  # as they come, of each window
+    panes = _at_cuts(state, kept, after, until) if plan.early.cut else []  # in order, for each window
     panes += _complete(state, kept, complete, after, until)
     if plan.early.run_cuts:
         state.told, panes_of_runs = open_runs.at_cuts(plan, state.told, closing.store.table(), state.keys, after, until)
@@ -141,7 +142,7 @@ def close(state: State, reached: int, after: int, until: int, flush: bool) -> li
     if plan.early.tells_runs and state.told:
         state.told, more = open_runs.completed(plan, state.told, closing.store.table(), state.keys, until)
         panes += more
-    elif plan.early.fires_runs and state.fired and (flush or state.pushed is None):  # no push will tell what goes
+    elif plan.early.fires_runs and state.fired and (flush or state.pushed is None):  # no push will take back reports
         before = PushedRuns(Kept(plan, closing.store, ()), BEGIN if state.watermark is None else state.watermark)
         panes += reported(before, state.keys, None if flush else reached)
     _let_go(state, kept, reached, flush)
@@ -149,7 +150,7 @@ def close(state: State, reached: int, after: int, until: int, flush: bool) -> li
 
 
 def _complete(state: State, kept: Kept, complete: Answers, after: int, until: int) -> list[Panes]:
-    """The windows that are complete; of those with triggers what is new, or what they replace."""
+    """The complete windows. For windows with triggers only what is new, or also what is replaced, as ``emit`` says."""
     plan, emit = state.plan, state.plan.spec.emit
     if emit == "updates" or plan.spec.trigger is None:
         return [Panes.of(complete, LAST, ON_TIME)]
@@ -167,7 +168,7 @@ def _complete(state: State, kept: Kept, complete: Answers, after: int, until: in
 
 
 def _replaced(state: State, kept: Kept, complete: Answers, until: int) -> list[Panes]:
-    """What complete windows were, when they were reported last."""
+    """The last reports of windows that are complete now, to be taken back."""
     plan, panes = state.plan, []
     type = np.searchsorted(np.array(plan.timed, np.int64), complete.window)
     for k, cuts in enumerate(plan.early.cuts):
@@ -201,8 +202,8 @@ def _at_cuts(state: State, kept: Kept, after: int, until: int) -> list[Panes]:
 
 
 def _steps(plan: Plan, table: Cells, after: int, until: int) -> list[tuple[int, int]]:
-    """The way of the watermark in steps, so that no step looks at too many slices for all the windows that hold them:
-    panes of windows that overlap much are few beside these."""
+    """Split the way of the watermark into steps, so that no step looks at too many pairs of a slice and a window that
+    holds it: if windows overlap much, these are many more than the panes."""
     slices = max(plan.policy.pane_looks // max(plan.most_windows[0], 1), 1)
     ends = table.slice_ends
     stops = [after, *(end for end in ends[slices::slices].tolist() if after < end < until), until]
@@ -210,7 +211,7 @@ def _steps(plan: Plan, table: Cells, after: int, until: int) -> list[tuple[int, 
 
 
 def _of_cuts(state: State, kept: Kept, pieces: Sequence[Cells], found: Found, passed: int) -> list[Panes]:
-    """The panes of cuts, which come after ``passed`` others."""
+    """The panes of cuts, which come after ``passed`` other cuts."""
     plan = state.plan
     places, early = passed + distinct(found.cut).searchsorted(found.cut), found.cut < found.end
     if plan.spec.emit == "parts":
@@ -233,9 +234,9 @@ def _of_cuts(state: State, kept: Kept, pieces: Sequence[Cells], found: Found, pa
 
 
 def _were_of(kept: Kept, found: Found, before: Ints) -> list[tuple[Answers, Mask]]:
-    """The rows that panes at ``before`` had, of each pane; and which keys of panes these are.
+    """The rows that each pane's previous pane, at ``before``, had; and which keys of panes these are.
 
-    Rows that came behind the watermark are only in panes of cuts after it.
+    Rows that came behind a watermark are only in panes of cuts after that watermark.
     """
     upto = before[found.pane]
     known = np.zeros(upto.size, np.int64)
@@ -253,12 +254,12 @@ def _were_of(kept: Kept, found: Found, before: Ints) -> list[tuple[Answers, Mask
 
 
 def _let_go(state: State, kept: Kept, reached: int, flush: bool) -> None:
-    """What no open window needs goes; what every trigger has reported goes into the store."""
+    """Drop what no open window needs, and put what every trigger has reported into the store."""
     plan = state.plan
     horizon = END - 1 if flush else reached - plan.lateness
     if flush:
         state.store, state.apart = Store(plan), ()
-    elif plan.fragments and state.apart:  # which runs are over is seen by all their cells
+    elif plan.fragments and state.apart:  # all cells of a run are needed to see whether it is over
         state.store, *left = kept.main.without_beside([known.store for known in kept.apart], horizon)
         state.apart = tuple(known.but(store) for known, store in zip(kept.apart, left, strict=True))
     else:
@@ -266,13 +267,13 @@ def _let_go(state: State, kept: Kept, reached: int, flush: bool) -> None:
         state.apart = tuple(known.but(known.store.without(horizon)) for known in kept.apart if plan.early.keeps_apart)
     if plan.early.panes_of_rows:
         state.row_panes = RowPanes.none(plan) if flush else state.row_panes.without(reached)
-    if plan.spec.emit == "changes":  # otherwise what comes out now is counted first
+    if plan.spec.emit == "changes":  # otherwise `numbered` first counts what is emitted now
         state.revisions = state.revisions.without(horizon)
     settle(state, reached)
 
 
 def settle(state: State, reached: int, kept: Kept | None = None) -> None:
-    """Put into the store what every trigger has reported. ``kept``: all cells, maybe merged already."""
+    """Put into the store what every trigger has reported. ``kept``: all cells, perhaps merged already."""
     plan = state.plan
     left: list[Apart] = []
     done: list[Cells] = []
@@ -295,7 +296,7 @@ def settle(state: State, reached: int, kept: Kept | None = None) -> None:
 
 
 def _all_passed(plan: Plan, known: Apart, reached: int) -> bool:
-    """Whether the watermark has passed a cut of every window that holds rows judged before."""
+    """Whether the watermark has passed a cut of every window that holds these rows, since they were judged."""
     for cuts, bound in zip(plan.early.cuts, plan.bounds, strict=True):
         if cuts is None or any((reached - o) // d > (known.judged - o) // d for d, o in cuts.spans):
             continue
@@ -318,7 +319,7 @@ def due(state: State, at_push: bool) -> Mask:
 
 
 def _passed(state: State, name: str, trigger: Trigger) -> bool:
-    """Whether a clock says that it is time again; it starts when it is first asked."""
+    """Whether a clock says that the trigger is due again. The clock starts when it is first asked."""
     if not isinstance(trigger, EveryProcessingTime):
         return False
     now = microseconds(trigger.clock)
@@ -330,7 +331,7 @@ def _passed(state: State, name: str, trigger: Trigger) -> bool:
 
 
 def fire(state: State, windows: Mask) -> list[Panes]:
-    """Report the open windows of these numbers that have rows since their triggers fired last."""
+    """Report the open windows of these numbers that have rows since their triggers last fired."""
     plan, panes, pushed = state.plan, list[Panes](), state.pushed
     after = BEGIN if state.watermark is None else state.watermark
     kept = Kept(plan, state.store, state.apart)
@@ -364,7 +365,7 @@ def _fired(state: State, kept: Kept, group: Group, pieces: Sequence[Cells], afte
 
 
 def _groups(state: State) -> list[Group]:
-    """The windows between edges with triggers of pushes, by when they fired last."""
+    """The windows between edges with triggers of pushes, grouped by when they last fired."""
     plan, found = state.plan, dict[int, Mask]()
     for number in plan.early.fired_numbers:
         at = state.fired.get(plan.names[number], -1)
@@ -373,7 +374,7 @@ def _groups(state: State) -> list[Group]:
 
 
 def _since(kept: Kept, group: Group) -> list[int]:
-    """The cells apart that came since a group's triggers fired."""
+    """The cells apart that came after a group's triggers fired."""
     return [at for at, known in enumerate(kept.apart) if known.epoch > group.fired]
 
 
@@ -383,7 +384,7 @@ def _told(kept: Kept, group: Group) -> list[int]:
 
 
 def _types(plan: Plan, windows: Mask) -> Mask:
-    """Windows by number as types of windows between edges."""
+    """A mask of windows by number as a mask of types of windows between edges."""
     return windows[np.array(plan.timed, np.int64)]
 
 
@@ -393,7 +394,7 @@ def _types(plan: Plan, windows: Mask) -> Mask:
 def numbered(
     state: State, answers: Sequence[Answers], revised: tuple[Answers, Ints] | None, panes: Sequence[Panes]
 ) -> Panes:
-    """All panes of a push, with their revisions in place of their order; beside them windows that rows decide."""
+    """All panes of a push, with revisions in place of their order, and the windows of kept rows."""
     plan = state.plan
     last = LAST if plan.spec.emit != "changes" else 2 * LAST + 1
     panes = [*panes, *(Panes.of(some, last, ON_TIME) for some in answers)]
@@ -403,7 +404,7 @@ def numbered(
     found = _together(plan, panes)
     if plan.spec.emit != "changes" and len(found.answers):
         counted = np.ones(len(found.answers), np.bool_)
-        if plan.bound_rows:  # windows that rows decide come once; several may be alike
+        if plan.bound_rows:  # windows of kept rows are emitted once, and several may be equal
             counted = ~np.isin(found.answers.window, [window.number for window in plan.bound_rows.values()])
         order = np.zeros(len(found.answers), np.int64)
         some = found.answers if counted.all() else found.answers.take(counted)
@@ -413,7 +414,7 @@ def numbered(
 
 
 def rows_of(state: State, panes: Sequence[Panes]) -> pa.Table:
-    """Panes that are numbered."""
+    """Numbered panes as a table."""
     plan, found = state.plan, _together(state.plan, panes)
     if not len(found.answers):
         return plan.no_windows

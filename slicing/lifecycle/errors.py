@@ -1,4 +1,4 @@
-"""What is raised for a snapshot that cannot be read."""
+"""The error for a snapshot that cannot be read, and checks that raise it."""
 
 from collections.abc import Mapping
 
@@ -18,7 +18,7 @@ class SnapshotError(ValueError):
 
 
 def viewed(blob: object) -> memoryview:
-    """The bytes of a snapshot; refuses what are none."""
+    """The bytes of a snapshot. Refuses other types."""
     try:
         return memoryview(blob)  # type: ignore[arg-type]
     except TypeError:

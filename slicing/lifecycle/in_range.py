@@ -1,6 +1,6 @@
-"""What a snapshot may say: numbers that kernels take for places in an array, and the shapes of tables.
+"""Checks what a snapshot says: numbers that kernels use as positions in an array, and the shapes of tables.
 
-They are looked at where they come from outside: a kernel does not look, and would read or write past the end.
+They are checked when they come from outside. A kernel does not check, and would read or write past the end.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from slicing.windows.rows.row_table import RowTable
 
 
 class OutOfRange(ValueError):
-    """A number that is no place in the table it points into."""
+    """A number that is not a position in the table it points into."""
 
 
 def check_state(state: State) -> None:
-    """Refuse a state that says more than its own tables hold."""
+    """Refuse a state with numbers that point outside of its own tables."""
     _check_within(state.marks.code, _codes(state.keys), "keys with marks")
     for group in state.groups:
         check_state(group)
@@ -56,13 +56,13 @@ def check_state(state: State) -> None:
         if waiting.code is not None:
             _check_within(np.asarray(waiting.code), codes, "keys of rows")
         for name, rank in waiting.ranks.items():
-            size = max(len(state.pools[name]), 1)  # nulls have rank 0, where there are no values too
+            size = max(len(state.pools[name]), 1)  # nulls have rank 0, even if there are no values
             _check_within(rank, size, f"values of column {name!r} in rows")
     _check_ranks(plan, state, [*runs, *of_rows, *tables])
 
 
 def _check_passed(known: RowPanes, codes: int) -> None:
-    """The rows and windows of panes at rows."""
+    """Check the rows and windows of panes at rows."""
     for facts, width, cells in ((known.rows, 4, known.row_cells), (known.parts, 3, known.part_cells)):
         if facts.shape != (len(cells), width):
             raise OutOfRange(
@@ -80,7 +80,7 @@ def _codes(keys: KeyTable | None) -> int:
 
 def _check_ranks(plan: Plan, state: State, tables: Iterable[Cells]) -> None:
     for name in plan.ranked:
-        size = max(len(state.pools[name]), 1)  # a null has rank 0, also where there are no values
+        size = max(len(state.pools[name]), 1)  # nulls have rank 0, even if there are no values at all
 
         def check(words: Ints, complemented: bool, name: str = name, size: int = size) -> Ints:
             _check_within(~words if complemented else words, size, f"values of column {name!r}")
@@ -92,7 +92,7 @@ def _check_ranks(plan: Plan, state: State, tables: Iterable[Cells]) -> None:
 
 def _check_cells(cells: Cells, lanes: Sequence[Lane], codes: int) -> None:
     _check_within(cells.code, codes, "keys of cells")
-    if isinstance(cells, Unread):  # its partials have the spec's widths, and point nowhere
+    if isinstance(cells, Unread):  # its partials have the spec's widths, and are no positions
         return
     for lane, block in zip(lanes, cells.blocks, strict=True):
         _check_block(lane, block, len(cells))

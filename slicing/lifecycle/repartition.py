@@ -1,7 +1,7 @@
-"""A state taken apart by a hash of its keys, and states put together: in the codes and ranks of one of them.
+"""Split a state by a hash of its keys, and join states in the codes and ranks of one of them.
 
-What several processes made of parts of a stream meets this way, and so does the state of a stream when the number of
-places changes that hold it.
+So the results of several processes for parts of a stream are joined, and so is the state of a stream when the number of
+places that hold it changes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from slicing.windows.bounds import BEGIN
 
 
 def split(state: State, parts: int) -> list[State]:
-    """A state by keys, into so many; a key is always in the same part. Codes are in the order of the keys."""
+    """Split a state by key into ``parts`` states. A key is always in the same part. Codes are in the order of the
+    keys."""
     if state.keys is None:
         nothing = replace(state, store=Store(state.plan), rows=KeyRows(state.plan), revisions=Revisions(), filled={})
         nothing = nothing.but(apart=(), passed=None, told={})
@@ -39,7 +40,7 @@ def split(state: State, parts: int) -> list[State]:
 
 
 def _some_keys(state: State, codes: Ints, rank: Ints) -> State:
-    """The part of a state that has these keys, with nothing of the others."""
+    """The part of a state that has only these keys."""
     assert state.keys is not None
     codes = codes[np.argsort(rank[codes])]
     number = np.full(len(state.keys), -1, np.int64)
@@ -56,7 +57,7 @@ def _some_keys(state: State, codes: Ints, rank: Ints) -> State:
 
 
 def _own_pools(state: State) -> State:
-    """Only the values that the state's cells hold."""
+    """Keep only the values that the state's cells hold."""
     for name, pool in state.pools.items():
         used = state.ranks_used(name, len(pool))
         if used.size < len(pool):
@@ -66,8 +67,8 @@ def _own_pools(state: State) -> State:
 
 
 def merged_into(state: State, *groups: Sequence[State]) -> tuple[State, list[Cells]]:
-    """The cells of each group of other states, in the codes and ranks of this one, which knows all their keys and
-    values after it: what one group brings moves the ranks of another one."""
+    """Merge the cells of each group of other states, in the codes and ranks of this state. It learns all their keys and
+    values first, as what one group brings moves the ranks of another group."""
     others = [other for group in groups for other in group]
     if not others:
         return state, [state.plan.no_cells for _ in groups]
@@ -83,7 +84,7 @@ def merged_into(state: State, *groups: Sequence[State]) -> tuple[State, list[Cel
 
 
 def _translated(state: State, others: Sequence[State]) -> tuple[State, list[State]]:
-    """A state that knows others' keys and values too, and these in its codes and ranks."""
+    """The state with the others' keys and values added, and the others in its codes and ranks."""
     if state.keys is not None:
         codes = [state.keys.recoded(o.keys) for o in others if o.keys is not None]
         others = [other.recoded(code) for other, code in zip(others, codes, strict=True)]
@@ -101,7 +102,7 @@ def _translated(state: State, others: Sequence[State]) -> tuple[State, list[Stat
 
 
 def joined(states: Sequence[State]) -> State:
-    """States of different keys, at the same watermark, as one: what :func:`split` took apart."""
+    """Join states of different keys at the same watermark: the inverse of :func:`split`."""
     first = states[0]
     assert first.given is not None
     plan = first.plan

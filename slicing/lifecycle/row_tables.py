@@ -48,7 +48,7 @@ def _stream_tables(stream: Stream) -> list[pa.Table]:
 
 
 def _known(columns: dict[str, tuple[Ints, int]]) -> pa.Table:
-    """What is kept for each key, up to the last key of which anything is: there may be room for more."""
+    """What is kept for each key, cut after the last key that has anything: the arrays may have room for more."""
     told = np.logical_or.reduce([column != none for column, none in columns.values()])
     size = int(told.nonzero()[0][-1]) + 1 if told.any() else 0
     return pa.table({name: column[:size] for name, (column, _) in columns.items()})

@@ -3,8 +3,8 @@
     magic, format version, checksum | header (JSON) | Arrow IPC streams: schema, keys, pools, fills, revisions, runs,
     kept rows
 
-Runs are written as they are, not merged, so that a restored operator goes on bit for bit like the one that was
-written. Key values are written raw: codes mean something in one process only.
+Runs are written as they are, not merged, so that a restored operator continues exactly like the one that was written.
+Key values are written, not only codes: codes have a meaning in one process only.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ def write(spec: Spec, state: State | None, advanced: tuple[object, ...], ended: 
 
 
 def pack(spec: Spec, state: State) -> tuple[list[bytes | memoryview], int]:
-    """A snapshot without a checksum, its tables packed, for files that have one, in pieces; and how many bytes it is
+    """A snapshot in pieces for files that have their own checksum: without a checksum, its tables packed. Also its size
     unpacked.
 
-    Equal states give equal bytes: cells that were read from such bytes and not touched since are there as they were.
+    Equal states give equal bytes: cells that were read from such bytes and not touched since are written unchanged.
     """
     return _written(spec, state, (), False, True)
 
@@ -81,15 +81,15 @@ def _written(
 def read(
     spec: Spec, blob: bytes | memoryview, known: State | None = None, policy: Policy = DEFAULT
 ) -> tuple[State | None, tuple[object, ...], bool]:
-    """The state, watermarks given before any row, and whether the stream has ended.
+    """The state, the watermarks given before any row, and whether the stream has ended.
 
-    ``known`` is another state of the spec; where its columns are the same, its plan is not made again.
+    ``known`` is another state of the spec. If its columns are the same, its plan is reused.
     """
     return _read(spec, _sections(viewed(blob)), known, False, policy)
 
 
 def unpack(spec: Spec, blob: bytes | memoryview, policy: Policy = DEFAULT) -> State:
-    """The state of what ``pack`` has made, read from a file whose checksum was right."""
+    """The state that ``pack`` has written, read from a file whose checksum was right."""
     state, _, _ = _read(spec, unbundled(blob), None, True, policy)
     assert state is not None
     return state
@@ -103,7 +103,7 @@ def _read(
     check_fingerprint(header, spec.fingerprint())
     if "runs" not in header:
         return None, tuple(header["advanced"]), header["ended"]
-    if known is not None:  # from another process of the same query
+    if known is not None:  # the snapshot is from another process of the same query
         return _state(spec, header, _Tables(sections, False, False), known, policy), (), header["ended"]
     try:
         state = _state(spec, header, _Tables(sections, True, packed), None, policy)
@@ -137,7 +137,7 @@ def _state_header(state: State) -> dict[str, Any]:
 
 
 def _group_header(state: State) -> dict[str, Any]:
-    """Of keys with a watermark of their own: what is theirs alone."""
+    """The header of what belongs only to the keys of one watermark."""
     return {
         "watermark": state.watermark,
         "filled": list(state.filled),
@@ -155,7 +155,7 @@ def _group_tables(state: State) -> list[pa.Table]:
 
 
 def _group(state: State, header: dict[str, Any], take: Iterator[pa.Table]) -> State:
-    """What ``_group_header`` and ``_group_tables`` have written."""
+    """Read what ``_group_header`` and ``_group_tables`` have written."""
     plan = state.plan
     filled = {k: next(take)["end"].to_numpy().copy() for k in header["filled"]}
     revisions = Revisions(**{name: c.to_numpy() for name, c in zip(*columns_of(next(take)), strict=True)})
@@ -165,14 +165,14 @@ def _group(state: State, header: dict[str, Any], take: Iterator[pa.Table]) -> St
 
 
 class _Run(NamedTuple):
-    """Cells as bytes, and how many they are unpacked."""
+    """Cells as bytes, and their size unpacked."""
 
     packed: list[bytes | memoryview]
     nbytes: int
 
 
 def _run_of(plan: Plan, run: Cells) -> pa.Table | Unread | _Run:
-    """A run for a file: cells of words as words that are packed, 0.03 us each where lz4 takes 0.2."""
+    """A run for a file. Cells of words are packed as words, which takes 0.03 us each where lz4 takes 0.2."""
     if isinstance(run, Unread) and run.packed is not None:
         return run
     if not plan.words or not len(run):
@@ -203,7 +203,7 @@ def _state_tables(state: State, packed: bool = False) -> list[pa.Table | Unread 
 
 
 class _Tables(Iterator[pa.Table]):
-    """The tables of a snapshot one by one, each looked at before it is used where it may be anything."""
+    """The tables of a snapshot one by one. A table from an untrusted source is checked before it is used."""
 
     def __init__(self, sections: list[memoryview], checked: bool, packed: bool) -> None:
         self._left, self._checked, self._packed = iter(sections), checked, packed
@@ -212,7 +212,7 @@ class _Tables(Iterator[pa.Table]):
         return self._table(next(self._left))
 
     def run(self, plan: Plan) -> Cells:
-        """Cells of a store, their partials still packed where these are words and nothing has to be known of them."""
+        """The cells of a run. Partials stay packed if they are words and no rank in them has to be checked."""
         if not self._packed:
             return cells_of(plan, next(self))
         section = next(self._left)
@@ -242,7 +242,7 @@ class _Tables(Iterator[pa.Table]):
 
 
 def _width(type: pa.DataType) -> int | None:
-    """How many words a column has of each cell, None where they are not so many of all."""
+    """How many words a column has per cell. None if cells have different numbers."""
     words = pa.types.is_fixed_size_list(type) and type.value_type == pa.int64()
     return int(type.list_size) if words else None
 
@@ -253,7 +253,7 @@ def _words_in(lane: Lane) -> int | None:
 
 
 def _written_run(plan: Plan, section: memoryview) -> Cells:
-    """What ``_run_of`` made of a run of cells of words."""
+    """Read a run of cells of words that ``_run_of`` has packed."""
     if not plan.words:
         raise SnapshotError("the snapshot is not one that this library wrote: cells whose partials are no words")
     widths = [width(lane.kind) for lane in plan.lanes]
@@ -261,13 +261,13 @@ def _written_run(plan: Plan, section: memoryview) -> Cells:
         cells = Written(section, widths)
     except ValueError as error:
         raise SnapshotError(f"the snapshot is not one that this library wrote: {error}") from None
-    if plan.ranked:  # something has to be known of its partials
+    if plan.ranked:  # its partials may hold ranks, which are checked
         return Cells(cells.meta(), cells.blocks())
     return Unread(cells.meta(), 8 * cells.size * sum(widths), cells.blocks, cells.section)
 
 
 def _state(spec: Spec, header: dict[str, Any], take: _Tables, known: State | None, policy: Policy) -> State:
-    """What ``_state_header`` and ``_state_tables`` have written."""
+    """Read what ``_state_header`` and ``_state_tables`` have written."""
     given = next(take).schema
     stands = header["arrival"], header["since"], header["agg_since"]
     if known is not None and given == known.given and stands == _stands(known.plan):

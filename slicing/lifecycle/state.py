@@ -1,4 +1,4 @@
-"""State: everything an operator remembers, as one value that a push replaces at its end."""
+"""State: everything that an operator remembers, as one value that a push replaces at its end."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from slicing.storage.store import Store
 from slicing.system.arrays import Ints, Mask
 from slicing.windows.bounds import BEGIN
 
-FEW_KEYS = 256  # not worth a look
+FEW_KEYS = 256  # up to so many keys, looking for dropped keys does not pay
 _NO_PROGRESS, _NO_REVISIONS, _NO_MARKS = Progress(), Revisions(), KeyMarks()
 
 
 @dataclass(eq=False)
 class State:
-    """Everything an operator remembers."""
+    """Everything that an operator remembers."""
 
     plan: Plan
     store: Store
@@ -45,25 +45,25 @@ class State:
     watermark: int | None = None
     progress: Progress = _NO_PROGRESS
     arrived: int = 0
-    given: pa.Schema | None = None  # of the batch pushed last
+    given: pa.Schema | None = None  # the schema of the last batch
     pools: dict[str, pa.Array] = field(default_factory=dict)
     revisions: Revisions = _NO_REVISIONS
     filled: Filled = field(default_factory=dict)
     postponed: tuple[Postponed, ...] = ()
     newest: int | None = None  # the latest time of all rows
     oldest: int | None = None  # the earliest time of all rows that were not behind the watermark
-    crowded: int = FEW_KEYS  # at so many codes look which keys are still alive
+    crowded: int = FEW_KEYS  # at so many codes, find the keys that are still alive
     apart: tuple[Apart, ...] = ()  # cells beside the store that some trigger has not reported
     epoch: int = 0  # how often a trigger has fired at the end of a push
-    fired: dict[str, int] = field(default_factory=dict)  # window -> the epoch that its trigger ended last
-    pushed: PushedRuns | None = None  # within a push, of plans with sessions and triggers
-    told: Told = field(default_factory=dict)  # of sessions and whole streams that are not reported by each push
-    passed: RowPanes | None = None  # of plans with panes at rows
-    marks: KeyMarks = _NO_MARKS  # of keys that are ahead of the stream
-    groups: tuple[State, ...] = ()  # these keys' (slicing.lifecycle.by_key), by watermark
+    fired: dict[str, int] = field(default_factory=dict)  # window -> the epoch in which its trigger last fired
+    pushed: PushedRuns | None = None  # only within a push, in plans with sessions or whole streams and triggers
+    told: Told = field(default_factory=dict)  # last reports of runs, if not each push reports them
+    passed: RowPanes | None = None  # only in plans with panes at rows
+    marks: KeyMarks = _NO_MARKS  # the marks of keys that are ahead of the stream
+    groups: tuple[State, ...] = ()  # the states of keys with marks, by watermark (slicing.lifecycle.by_key)
     held: pa.Table | None = None  # results of windows with triggers that wait for the next pushes
-    shown: int | None = None  # the watermark when there were none last
-    fired_at: dict[str, int] = field(default_factory=dict)  # window -> when a clock fired it last, or was first asked
+    shown: int | None = None  # the watermark when no results waited last
+    fired_at: dict[str, int] = field(default_factory=dict)  # window -> when a clock last fired it, or was first asked
 
     @staticmethod
     def fresh(spec: Spec, schema: pa.Schema, arrival: bool = True, policy: Policy = DEFAULT) -> State:
@@ -73,29 +73,29 @@ class State:
         return State(plan, Store(plan), KeyRows(plan), keys, pools=pools)
 
     def draft(self) -> State:
-        """A copy, to be changed by one push: what it holds are values."""
+        """A copy that one push may change. It is shallow: all members are values."""
         state = object.__new__(State)
         state.__dict__ = self.__dict__.copy()
         return state
 
     def but(self, **changes: Any) -> State:
-        """``replace``, without its costs: a small push makes several states."""
+        """As ``replace``, but faster: a small push makes several states."""
         state = object.__new__(State)
         state.__dict__ = {**self.__dict__, **changes}
         return state
 
     @property
     def stores(self) -> list[Store]:
-        """All cells but those of windows that wait."""
+        """All stores except those of postponed windows."""
         return [self.store, *(known.store for known in self.apart), *self.told.values()]
 
     def ranks_used(self, name: str, size: int) -> Ints:
-        """The ranks of a column's values that anything holds which is not given out yet."""
+        """The ranks of a column's values that anything not yet emitted holds."""
         holders = (*self.stores, self.rows, *(() if self.passed is None else (self.passed,)))
         return reduce(np.union1d, [holder.ranks_used(name, size) for holder in holders])
 
     def reranked(self, name: str, rank: Ints) -> State:
-        """Ranks of a column's values renumbered (order kept): ``rank[old]`` is the new one."""
+        """Renumber the ranks of a column's values (order kept): ``rank[old]`` is the new rank."""
         return self.with_cells(
             lambda store: store.reranked(name, rank),
             rows=self.rows.reranked(name, rank),
@@ -105,7 +105,7 @@ class State:
         )
 
     def recoded(self, code: Ints) -> State:
-        """Codes of keys renumbered: ``code[old]`` is the new one, -1 for one that goes."""
+        """Renumber codes of keys: ``code[old]`` is the new code, -1 for a code that is dropped."""
         return self.with_cells(
             lambda store: store.recoded(code),
             rows=self.rows.recoded(code),
@@ -118,7 +118,7 @@ class State:
         )
 
     def with_cells(self, change: Callable[[Store], Store], **changes: Any) -> State:
-        """With other cells in each of its stores, but those of windows that wait."""
+        """Change the cells of each store, except those of postponed windows."""
         apart = tuple(known.but(change(known.store)) for known in self.apart)
         told = {name: change(store) for name, store in self.told.items()}
         return self.but(store=change(self.store), apart=apart, told=told, **changes)
@@ -134,12 +134,12 @@ class State:
 
     @property
     def horizon(self) -> int:
-        """Windows that end here or before have left."""
+        """Windows that end here or before have expired."""
         return BEGIN if self.watermark is None else self.watermark - self.plan.lateness
 
     @property
     def reached(self) -> int | None:
-        """The watermark that the windows given out have reached."""
+        """The watermark that the emitted windows have reached."""
         if self.held is not None:
             return self.shown
         if not self.postponed:
@@ -149,9 +149,9 @@ class State:
 
 
 def forget(state: State, keys: KeyTable, just_out: Sequence[Answers] = ()) -> KeyTable:
-    """Give up the codes of keys that have no cell left, nor windows ``just_out``, once they are half of the table.
+    """Drop the codes of keys without cells and without windows ``just_out``, once these are at least half of the table.
 
-    Looking costs a pass over all cells: it waits until a quarter of the keys are new since the last time.
+    Looking for them is a pass over all cells. So it waits until a quarter of the keys are new since the last time.
     """
     used = np.zeros(len(keys), np.bool_)
     for answers in just_out:
@@ -175,7 +175,7 @@ def forget(state: State, keys: KeyTable, just_out: Sequence[Answers] = ()) -> Ke
 
 
 def _use(state: State, used: Mask) -> None:
-    """Mark the codes that a state's own cells, rows and windows given out have."""
+    """Mark the codes that a state's cells, rows and emitted windows have."""
     for run in (run for store in state.stores for run in store.runs):
         used[run.code] = True
     if state.passed is not None:

@@ -2,11 +2,11 @@
 
     how many cells, how many keys, the bytes of each key column | words | key columns
 
-All places are cut from one table that is sorted by place, and what all senders have cut for a place is put together
-before anything is made of it: a pair of a sender and a place costs a few slices of bytes on either side. In the place
-of a cell's code is the number of its key among the keys of the piece.
+The bytes of all places are cut from one table that is sorted by place. A place joins the bytes of all senders before it
+converts them. So a pair of a sender and a place costs only a few slices of bytes on either side. In place of a cell's
+code is the number of its key among the keys of the piece.
 
-Only for plans whose partials have a fixed size and mean the same everywhere; others are sent as snapshots.
+Only for plans whose partials have a fixed size and mean the same everywhere. Other plans send snapshots.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Bytes = bytes | memoryview
 
 
 def fits(plan: Plan) -> bool:
-    """Whether the cells of a plan can be sent as words."""
+    """Whether a plan's cells can be sent as words."""
     fixed = all(isinstance(lane.kind, int) for lane in plan.lanes) and not plan.ranked
     return fixed and not any(pa.types.is_null(type) for type in plan.key_types)
 
@@ -38,7 +38,7 @@ def fits(plan: Plan) -> bool:
 
 
 def cut(state: State, count: int) -> list[bytes]:
-    """For each of ``count`` places the cells of its keys; nothing where there are none."""
+    """For each of ``count`` places the cells of its keys; empty bytes if there are none."""
     cells = state.store.consolidated().table()
     if state.keys is None:
         whole = struct.pack("<II", len(cells), 0) + _words(cells, cells.code)
@@ -72,7 +72,7 @@ def cut(state: State, count: int) -> list[bytes]:
 
 
 def _firsts(place: Ints, count: int) -> Ints:
-    """Where the things of each place begin, sorted by it, and where the last ones end."""
+    """Where each place begins in items sorted by place, and where the last one ends."""
     return np.append(0, np.cumsum(np.bincount(place, minlength=count)))
 
 
@@ -83,7 +83,7 @@ def _words(cells: Cells, numbers: Ints) -> bytes:
 
 
 class _Values(NamedTuple):
-    """A key column as bytes: whether each value is there, and values of one size."""
+    """A key column as bytes, with values of one size: which values are not null, and the values."""
 
     valid: memoryview
     values: memoryview
@@ -95,7 +95,7 @@ class _Values(NamedTuple):
 
 
 class _Texts(NamedTuple):
-    """A key column as bytes: whether each text is there, how long it is, and the texts."""
+    """A key column of texts as bytes: which texts are not null, how long they are, and the texts."""
 
     valid: memoryview
     lengths: memoryview
@@ -126,7 +126,7 @@ def _column(array: pa.Array) -> _Values | _Texts:
 
 
 def joined(state: State, pieces: Sequence[Bytes]) -> Cells:
-    """The cells that several senders have cut for a place, in the codes of the state, whose key table learns keys."""
+    """The cells that several senders have cut for a place, in the codes of the state. Its key table learns new keys."""
     plan, keys = state.plan, state.keys
     if not pieces:
         return plan.no_cells
