@@ -1,10 +1,10 @@
 """Kept rows: what is remembered of them between pushes. A push looks only at keys whose rows became final.
 
-Rows wait as they came (``slicing.kept_rows.waiting``) until the watermark has passed them. Then they are put by key,
-and stand behind what their keys have left of earlier ones (``slicing.kept_rows.final``): that and nothing more is shown
-to the windows (``slicing.kept_rows.look``). So a push costs its rows and those that become final, not those that are
-kept. Answers that may still be revised are given before: their rows are shown, and wait on. Windows of the whole stream
-go on from slices of their own (``slicing.kept_rows.of_stream``) or, where they need the rows, are shown those of all
+Rows wait as they came (``slicing.kept_rows.waiting``) until the watermark has passed them. Then they are sorted by key
+and put behind their keys' earlier rows (``slicing.kept_rows.final``). Only such rows are shown to windows
+(``slicing.kept_rows.look``). So a push costs its own rows and the rows that become final, not all kept rows. If answers
+may be revised, windows are emitted earlier: their rows are shown while they still wait. Windows of the whole stream are
+answered from slices of their own (``slicing.kept_rows.of_stream``) or, if they need the rows, are shown those of all
 keys.
 """
 
@@ -32,18 +32,19 @@ _NO_ROWS, _NONE_ARRIVED, _NONE_QUIET = FinalRows(), Arrived(), Quiet()
 
 @dataclass(frozen=True)
 class KeyRows:
-    """The kept rows of an operator, and what outlives them. Values throughout: a failed push costs nothing to undo."""
+    """The kept rows of an operator, and what outlives them. Never changed in place: a failed push leaves nothing to
+    undo."""
 
     plan: Plan
     waiting: tuple[Rows, ...] = ()
     final: FinalRows = _NO_ROWS
     arrived: Arrived = _NONE_ARRIVED
-    quiet: Quiet = _NONE_QUIET  # of a plan with ``idle``
+    quiet: Quiet = _NONE_QUIET  # only in plans with ``idle``
     placed: int = 0  # how many rows of the whole stream are final
     settled: int = BEGIN  # rows before this time are final
-    contexts: Contexts = field(default_factory=dict)  # of users' windows
-    notes: Notes = field(default_factory=dict)  # of others
-    bases: Notes = field(default_factory=dict)  # of windows by arrival: what had come when they were added
+    contexts: Contexts = field(default_factory=dict)  # what users' windows remember
+    notes: Notes = field(default_factory=dict)  # what other windows remember
+    bases: Notes = field(default_factory=dict)  # of windows by arrival: how many rows had come when they were added
     streams: tuple[Stream, ...] = ()  # slices of the whole stream, by axis; none before its first final row
 
     def __len__(self) -> int:
@@ -57,12 +58,12 @@ class KeyRows:
 
     @property
     def values(self) -> int:
-        """How many values of a column there may be at most, roughly."""
+        """About the largest number of a column's values that can occur."""
         cells = sum(run.weight for run in self.final.runs) + sum(stream.store.values for stream in self.streams)
         return cells + sum(map(len, self.waiting))
 
     def add(self, rows: Rows, late: bool = False) -> KeyRows:
-        """One more run of a batch's rows; of ``late`` ones it is known that their keys are not quiet."""
+        """Add a batch's rows as a run. Of ``late`` rows only the times are used: their keys are not quiet."""
         if not len(rows):
             return self
         if late:
@@ -78,7 +79,7 @@ class KeyRows:
         return but(self, waiting=waiting.added(self.waiting, rows), arrived=arrived)
 
     def steps(self, until: int) -> list[int]:
-        """When to look on the way, so that not too many rows are put by key and shown at once."""
+        """Times at which to look on the way, so that not too many rows are sorted by key and shown at once."""
         plan = self.plan
         if plan.rows.as_slices or plan.idle is not None or not (plan.rows.by_key and plan.rows.windows):
             return []
@@ -108,7 +109,7 @@ class KeyRows:
         return used
 
     def recoded(self, code: Ints) -> KeyRows:
-        """Codes renumbered: ``code[old]`` is the new one, -1 for one that is not used any more."""
+        """Renumber codes: ``code[old]`` is the new code, -1 for a code that is dropped."""
         return but(
             self,
             waiting=waiting.recoded(self.waiting, code),
@@ -122,7 +123,7 @@ class KeyRows:
         )
 
     def beside(self, other: KeyRows) -> KeyRows:
-        """With the rows of other keys, in the same codes and ranks."""
+        """Add the rows of other keys, which have the same codes and ranks."""
         runs = self.waiting
         for rows in other.waiting:
             runs = waiting.added(runs, rows)
@@ -141,7 +142,7 @@ class KeyRows:
         )
 
     def reranked(self, column: str, rank: Ints) -> KeyRows:
-        """Ranks of a column's values renumbered, as in the slice store."""
+        """Renumber the ranks of a column's values, as in the slice store."""
         runs = (
             run.reranked(column, rank)
             if isinstance(run, PlainRows)
@@ -153,9 +154,9 @@ class KeyRows:
         return but(self, waiting=waiting.reranked(self.waiting, column, rank), final=final, streams=streams)
 
     def replanned(self, plan: Plan, runs: tuple[Run, ...], contexts: Contexts, notes: Notes, bases: Notes) -> KeyRows:
-        """The rows by key for a plan with one window more or less; ``runs``: the final rows for that plan."""
+        """The rows for a plan with one window more or less. ``runs``: the final rows for that plan."""
         final = self.final
-        wakes = np.where(final.gone < final.ranked, BEGIN, FOREVER)  # a new window has a look at what there is
+        wakes = np.where(final.gone < final.ranked, BEGIN, FOREVER)  # a new window looks at all keys with rows
         arrived = self.arrived if OF_KEY in plan.rows.stamps else but(self.arrived, of_key=NONE)
         return but(
             self,
@@ -169,7 +170,7 @@ class KeyRows:
         )
 
     def ranks_used(self, column: str, size: int) -> Ints:
-        """The ranks of a column's values that a row holds."""
+        """The ranks of a column's values that any row holds."""
         used = np.zeros(size, np.bool_)
         cells = [run.cells for run in self.final.runs if isinstance(run, RowTable)]
         cells += [run for stream in self.streams for run in stream.store.runs]

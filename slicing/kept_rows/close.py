@@ -1,4 +1,4 @@
-"""Windows of rows out: which of them the watermark completes or late rows change, and their answers."""
+"""Windows of kept rows: which of them the watermark completes or late rows change, and their answers."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ class Due:
         return alike(code[0], self.found.first.size) if code.size == 1 else code[self.found.group]
 
     def identity(self) -> Ints:
-        """What tells one window from another, its content included: rows are only ever added between others."""
+        """What distinguishes one window from another, including its content: rows are only ever added between
+        others."""
         f, none = self.found, np.full(self.found.first.size, -1, np.int64)
         arrival = self.view.fact(ARRIVAL) if f.order is None else self.view.fact(ARRIVAL)[f.order]
         made_by = none if f.made_by is None else self.view.fact(ARRIVAL)[f.made_by]
@@ -97,9 +98,9 @@ def given_out(plan: Plan, window: BoundRows, view: View, after: int, until: int)
 def _at_steady_rows(
     plan: Plan, window: KeyRanks, view: View, steady: tuple[int, Ints, Ints], after: int, until: int
 ) -> list[Answers]:
-    """Windows at every so many rows of one group that close at ``after`` or later and before ``until``.
+    """Windows at every n-th row of one group that close at ``after`` or later and before ``until``.
 
-    The spec has no other windows. Their ranges follow from one another, and their times are the rows' own: windows of
+    The spec has no other windows. Each range follows from the one before, and the times are the rows' own: windows of
     1024 rows at each of 10 M rows 40 -> 14 ns a row.
     """
     first, start, end = steady
@@ -132,7 +133,7 @@ def _at_all_rows(plan: Plan, window: BoundPerRow, view: View, after: int, until:
 
 
 def kept(before: KeyRows, in_time: Rows, tardy: Rows | None, reached: int | None) -> tuple[KeyRows, KeyRows | None]:
-    """With the rows that windows ask for one by one; those before if windows given out may have changed."""
+    """Add the rows that windows need one by one. Also the rows before, if emitted windows may have changed."""
     plan, rows = before.plan, before.add(in_time)
     if plan.idle is not None and tardy is not None:
         rows = rows.add(tardy, late=True)
@@ -141,12 +142,12 @@ def kept(before: KeyRows, in_time: Rows, tardy: Rows | None, reached: int | None
 
 
 def closed(rows: KeyRows, keys: KeyTable | None, after: int, until: int) -> tuple[KeyRows, list[Answers]]:
-    """Windows that close at ``after`` or later and before ``until`` (``FOREVER``: a flush). Gives the rows without what
-    is needed no more, and the windows."""
+    """Close windows at ``after`` or later and before ``until`` (``FOREVER``: a flush). Gives the rows that are still
+    needed, and the windows."""
     if not len(rows) and rows.plan.idle is None:
         return rows, []
     flush, found = until == FOREVER, list[Answers]()
-    stays = rows.plan.lateness if rows.plan.spec.revises else 0  # what was given out may be revised for so long
+    stays = rows.plan.lateness if rows.plan.spec.revises else 0  # emitted windows may be revised for so long
     for step in [*rows.steps(until), until]:
         look = look_at(rows, step, flush and step == until)
         if look is not None:
@@ -161,9 +162,10 @@ def closed(rows: KeyRows, keys: KeyTable | None, after: int, until: int) -> tupl
 
 
 def changed(rows: KeyRows, older: KeyRows, after: int, until: int) -> tuple[KeyRows, list[Answers], Answers]:
-    """If late rows may have changed results: the rows still needed, windows that close or changed, those retracted.
+    """If late rows may have changed results: the rows still needed, windows that close or changed, and windows to
+    retract.
 
-    A window that was given out and has changed is retracted as it was with the ``older`` rows.
+    An emitted window that has changed is retracted as it was with the ``older`` rows.
     """
     plan, found, gone = rows.plan, list[Answers](), list[Answers]()
     look = look_at(rows, until, False)
@@ -186,7 +188,7 @@ def changed(rows: KeyRows, older: KeyRows, after: int, until: int) -> tuple[KeyR
 
 
 def _common(a: Ints, b: Ints) -> tuple[Mask, Mask]:
-    """Which rows of each table are in the other one."""
+    """Which rows of each table are also in the other table."""
     _, number = np.unique(np.concatenate([a, b]), axis=0, return_inverse=True)
     number = number.reshape(-1)
     mine, other = number[: len(a)], number[len(a) :]

@@ -1,9 +1,9 @@
-"""Rows that are final and that open windows still need, by key.
+"""Final rows that open windows still need, by key.
 
-A row becomes final once the watermark (and the lateness) has passed it; rows after it are later, so each batch of final
-rows is one more run behind the others, and its rows have the rank among their key's that they will always have. How
-many rows of a key were let go tells which rows of the runs are still alive: letting go moves nothing, and the dead
-leave when runs are merged, before they are more than the living. Values throughout.
+A row becomes final once the watermark (and the lateness) has passed it. Rows that become final after it are later. So
+each batch of final rows is a run behind the other runs, and a row's rank among its key's rows never changes. How many
+rows of a key were dropped tells which rows of the runs are still alive: dropping moves nothing. Dead rows are removed
+when runs are merged, before there are more of them than living rows. Nothing is changed in place.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from slicing.system.replace import but
 from slicing.windows.bounds import FOREVER
 from slicing.windows.rows.row_table import RANK, RowTable
 
-FEW = 256  # dead rows that are not worth a merge
+FEW = 256  # so few dead rows do not justify a merge
 
 Run = RowTable | PlainRows
 
 
 @dataclass(frozen=True)
 class FinalRows:
-    """``gone``, ``ranked``: by code, how many rows were let go, and how many became final; ``wakes``: when to look at
-    the key though it has no new row."""
+    """The runs of final rows. By code, ``gone`` and ``ranked`` are the numbers of rows that were dropped and that
+    became final; ``wakes`` is when to look at the key though it has no new row."""
 
     runs: tuple[Run, ...] = ()
     alive: int = 0
@@ -45,7 +45,7 @@ class FinalRows:
         return sum(run.nbytes for run in self.runs) + self.gone.nbytes + self.ranked.nbytes + self.wakes.nbytes
 
     def known(self, codes: int) -> FinalRows:
-        """With room for so many codes."""
+        """With room for ``codes`` codes."""
         if self.gone.size >= codes:
             return self
         room = max(codes, 2 * self.gone.size)
@@ -53,7 +53,7 @@ class FinalRows:
         return but(self, gone=gone, ranked=ranked, wakes=grown(self.wakes, room, FOREVER))
 
     def of(self, codes: Ints | None) -> list[Run]:
-        """The living rows of some keys (None: of all), run by run; ``codes`` ascend."""
+        """The living rows of some keys, run by run. ``codes`` ascend; None: all keys."""
         found: list[Run] = []
         for run in self.runs:
             if codes is None or run.of_one_key:
@@ -70,7 +70,8 @@ class FinalRows:
         return [run for run in found if len(run)]
 
     def after(self, rows: Run, alive: int, fuse: Callable[[Run], Run] | None = None) -> FinalRows:
-        """With a run more, of rows behind the others of their keys; ``alive`` rows in all. ``fuse`` makes fewer."""
+        """Add a run of rows that come behind the other rows of their keys. ``alive``: how many rows are then alive.
+        ``fuse`` makes fewer rows of them."""
 
         def living(some: Sequence[Run]) -> Run:
             nonlocal alive
@@ -90,14 +91,14 @@ class FinalRows:
         return but(self, runs=tuple(run for run in runs if len(run)), alive=alive)
 
     def recoded(self, code: Ints) -> FinalRows:
-        """Codes renumbered: ``code[old]`` is the new one, -1 for one that is not used any more."""
+        """Renumber codes: ``code[old]`` is the new code, -1 for a code that is dropped."""
         runs = [run.recoded(code) for run in self.of(None)]
         counts = moved(self.gone, code, 0), moved(self.ranked, code, 0), moved(self.wakes, code, FOREVER)
         runs = [run for run in runs if len(run)]
         return FinalRows(tuple(runs), sum(map(len, runs)), *counts)
 
     def beside(self, other: FinalRows) -> FinalRows:
-        """With the rows of other keys."""
+        """Add the rows of other keys."""
         size = max(self.gone.size, other.gone.size)
         mine, theirs = self.known(size), other.known(size)
         gone, ranked = mine.gone[:size] + theirs.gone[:size], mine.ranked[:size] + theirs.ranked[:size]
@@ -108,7 +109,8 @@ class FinalRows:
 
 
 def by_code(runs: Sequence[Run], like: Run) -> Run:
-    """Runs of which each is behind the ones before, as one table sorted by code; cells where any has cells."""
+    """Join runs, each of which is behind the runs before it, to one table sorted by code. It has cells if any run has
+    cells."""
     if not runs:
         return like.take(slice(0, 0))
     if len(runs) == 1:

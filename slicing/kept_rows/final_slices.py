@@ -1,7 +1,8 @@
-"""Final rows as slices: cut where windows begin and end, and fused where none begins any more (``RowPlan.as_slices``).
+"""Final rows as slices: cut where windows begin and end, and fused where no window begins any more
+(``RowPlan.as_slices``).
 
-What a slice keeps beside its partials are the time of its first row, its rank, and the flags that windows ask of its
-first or of its last row. ``BEGINS`` among them says that a window begins with it.
+Besides its partials a slice keeps the time of its first row, its rank, and the flags that windows need of its first or
+last row. The flag ``BEGINS`` says that a window begins with the slice.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from slicing.windows.rows.row_table import ARRIVAL, BEGINS, FACTS, FLAGS, RANK, 
 
 
 def slices_of(plan: Plan, quiet: Quiet, rows: Rows, ranked: Ints) -> RowTable:
-    """Rows sorted by key, cut where windows begin and end; ``ranked``: how many their keys had before."""
+    """Slices of rows sorted by key, cut where windows begin and end. ``ranked``: how many rows each key had before."""
     bounds, before, base = _groups(plan, quiet, rows, ranked)
     fresh = Fresh(rows.time, bounds, base, lambda flag: rows.flag(plan.rows.flags[flag][1]))
     cuts = [window.cuts(fresh) for window in plan.rows.windows]
@@ -43,7 +44,8 @@ def slices_of(plan: Plan, quiet: Quiet, rows: Rows, ranked: Ints) -> RowTable:
 
 
 def _groups(plan: Plan, quiet: Quiet, rows: Rows, ranked: Ints) -> tuple[Ints, Ints, Ints]:
-    """The groups of rows sorted by key, how many rows of its key are before each, and how many of its own."""
+    """The groups of rows sorted by key; for each group how many rows of its key, and of the group itself, came
+    before."""
     bounds, codes = groups_of(rows), rows.each_code()
     before = ranked[codes[bounds[:-1]]]
     if plan.idle is None:
@@ -59,7 +61,8 @@ def _groups(plan: Plan, quiet: Quiet, rows: Rows, ranked: Ints) -> tuple[Ints, I
 
 
 def fused(plan: Plan, run: Run) -> Run:
-    """Final slices of a key as one, up to those with which a window begins: no window ends before them any more."""
+    """Fuse final slices of a key up to the next slice with which a window begins: no window ends between them any
+    more."""
     if not isinstance(run, RowTable) or len(run) < 2:
         return run
     code, flags = run.codes, run.facts[:, FLAGS]

@@ -1,7 +1,7 @@
-"""A look at kept rows, once the watermark has moved on: the rows that windows are shown, and what stays of them.
+"""A look at kept rows when the watermark has moved: the rows that windows are shown, and which rows stay.
 
-Shown are those of keys whose rows became final, behind what is left of their earlier ones, and of keys that a window
-has asked to be woken for.
+Windows are shown the rows of keys whose rows became final, behind these keys' earlier rows, and the rows of keys for
+which a window has asked to be woken.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ Windows = Sequence[tuple[BoundRows, Seen]]
 
 
 def look_at(store: KeyRows, until: int, flush: bool, also: View | None = None) -> KeyLook | None:
-    """What windows that close before ``until`` may hold, of the keys that have any (and those that ``also`` has);
-    None where none has."""
+    """The rows that windows which close before ``until`` may hold, for keys that have any and for the keys of ``also``.
+    None if there are none."""
     plan, final = store.plan, store.final
     runs, rest = (list(store.waiting), ()) if plan.rows.at_once else waiting.taken(store.waiting, until)
     if runs and not waiting.in_turn(runs):
@@ -72,7 +72,8 @@ def look_at(store: KeyRows, until: int, flush: bool, also: View | None = None) -
 def _divided(
     store: KeyRows, final: FinalRows, fresh: list[Run], codes: Ints, until: int
 ) -> tuple[list[Run], View | None]:
-    """Rows that became final: those whose keys need a look at older rows (``codes`` do), and the others."""
+    """Split rows that became final: rows of keys that need a look at older rows (all of ``codes`` do), and other
+    rows."""
     plan, table, alone = store.plan, by_code(fresh, fresh[0]), but(final, gone=final.ranked)
     view = _view(store, alone, [table], until, False)
     stirred = view.over | ~view.goes_on
@@ -91,7 +92,7 @@ def _divided(
 
 
 def _view(store: KeyRows, final: FinalRows, parts: list[Run], until: int, flush: bool) -> View:
-    """Rows by group: a key, or with ``idle`` its rows between two times of quiet."""
+    """Rows by group. A group is a key or, with ``idle``, a key's rows between two times of quiet."""
     table, idle = by_code(parts, parts[0]), store.plan.idle
     bounds = table.groups()
     code = table.codes[bounds[:-1]].astype(np.int64)
@@ -113,7 +114,7 @@ def _view(store: KeyRows, final: FinalRows, parts: list[Run], until: int, flush:
 
 
 def _lifted(store: KeyRows, runs: list[Rows], ranked: Ints) -> list[Run]:
-    """Rows by key, as slices where they are cut."""
+    """Rows by key, as slices if the plan cuts them."""
     plan = store.plan
     if plan.rows.by_place:
         rows = waiting.joined(runs)
@@ -127,7 +128,7 @@ def _lifted(store: KeyRows, runs: list[Rows], ranked: Ints) -> list[Run]:
     if plan.rows.as_slices:
         runs = waiting.apart(runs) if plan.idle is None else [waiting.joined(runs)]
     found, known = list[Run](), int(ranked[0])
-    for rows in runs:  # one after the other, as they lie
+    for rows in runs:  # one by one, in place
         sliced = slices_of(plan, store.quiet, rows, np.array([known])) if plan.rows.as_slices else None
         found.append(PlainRows(rows, known) if sliced is None else sliced)
         known += len(rows)
@@ -136,11 +137,11 @@ def _lifted(store: KeyRows, runs: list[Rows], ranked: Ints) -> list[Run]:
 
 @dataclass(frozen=True)
 class KeyLook:
-    """The rows that windows are shown, and what is to be kept of them."""
+    """The rows that windows are shown, and what is to be kept."""
 
     store: KeyRows
     view: View | None  # None: no window can be complete
-    calm: View | None  # rows that became final of keys whose older ones need no look
+    calm: View | None  # rows that became final, of keys whose older rows need no look
     until: int
     runs: list[Rows]  # rows that became final, in their order
     rest: tuple[Rows, ...]
@@ -149,15 +150,15 @@ class KeyLook:
 
     @lazy
     def seen(self) -> dict[int, Seen]:
-        """What each window is shown, by its number; nothing to one that is to see no row."""
+        """What each window is shown, by its number. A window that is to see no row is left out."""
         return {} if self.view is None else _shown(self.store, self.view)
 
     def of_stream(self, keys: KeyTable | None, flush: bool) -> tuple[KeyLook, list[Answers]]:
-        """Windows of the whole stream that slices answer, and the store with what is kept of them."""
+        """The windows of the whole stream that are answered from slices, and the store with what is kept for them."""
         plan, streams, found = self.store.plan, self.store.streams, list[Answers]()
         if not plan.rows.on_axes:
             return self, []
-        apart = plan.rows.counts_stream and not plan.spec.by  # the rows of each lie as they came
+        apart = plan.rows.counts_stream and not plan.spec.by  # take each run by itself, in order of arrival
         runs: Sequence[Rows | None] = self.runs or [None]
         if self.runs and not apart:
             runs = [waiting.joined(self.runs)]
@@ -168,7 +169,7 @@ class KeyLook:
         return but(self, store=but(self.store, streams=streams)), found
 
     def let_go(self, h: int) -> KeyRows:
-        """The store without the rows that no window needs any more, which closes at ``h`` or later."""
+        """The store without rows that windows which close at ``h`` or later do not need."""
         store = self.store
         rest = self.rest if self.until <= h else waiting.taken(store.waiting, h)[1]
         store = but(store, waiting=rest, settled=max(store.settled, h))
@@ -189,10 +190,11 @@ class KeyLook:
         return self._shortened(store, calm, _shown(store, calm), h, calm=True)
 
     def _shortened(self, store: KeyRows, view: View, shown: dict[int, Seen], h: int, calm: bool = False) -> KeyRows:
-        """Without the rows of a view that are not needed (``calm``: all are, and the older ones, too)."""
+        """The store without rows of a view that are not needed. ``calm``: all of them are needed, and older rows
+        too."""
         plan, table, final, code = store.plan, view.rows, store.final, view.code
         windows = [(window, shown[window.number]) for window in plan.rows.windows if window.number in shown]
-        fresh = table.ranked(view.bounds, final.ranked[code])  # of each group the first row that has been waiting
+        fresh = table.ranked(view.bounds, final.ranked[code])  # the first row of each group that has been waiting
         settled = view.last if self.until <= h else view.before(h)
         cut = view.first if calm else settled
         for window, seen in () if calm else windows:
@@ -200,7 +202,7 @@ class KeyLook:
         cut = np.where(view.over, view.last, cut)
         origin = view.rank - table.counted(view.first)
         gone, ranked = final.gone.copy(), final.ranked.copy()
-        ranked[code] = table.counted(settled) + origin  # of several groups of a key the last one's
+        ranked[code] = table.counted(settled) + origin  # if a key has several groups, the last group's
         if not calm:
             gone[code] = table.counted(cut) + origin
         left = np.maximum(cut, fresh)

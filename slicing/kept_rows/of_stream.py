@@ -1,9 +1,9 @@
-"""Windows of the whole stream from slices: final rows come in order, and their places in it are a time of their own.
+"""Windows of the whole stream, answered from slices: final rows come in order, and their place in it serves as a time.
 
-By place ``rows(per_key=False)`` are sliding windows; by the number of marks so far ``punctuation(per_key=False)`` are
-tumbling ones. Each of these is an axis, with a plan of its own (``RowPlan.on_axes``): slices along it, the ways to
-answer windows from them and letting go are those of windows between edges. A push costs its rows and the windows it
-closes, however many keys live. What is left to do here is to count, and to say when a place was.
+By place, ``rows(per_key=False)`` are sliding windows. By the number of marks so far, ``punctuation(per_key=False)`` are
+tumbling windows. Each of the two is an axis with a plan of its own (``RowPlan.on_axes``). Slices along it, ways to
+answer, and dropping cells are those of windows between edges. A push costs its rows and the windows it closes, however
+many keys live. What remains to do here is to count, and to find the time of a place.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _NONE: Ints = none()
 
 @dataclass(frozen=True)
 class Axis:
-    """What is counted of the stream, rows or the marks in a column, and windows of so many."""
+    """What is counted in the stream, rows or marks in a column, and the windows over that count."""
 
     marks: str | None
-    plan: Plan  # as if the count were the time
-    number: Ints  # of each window, by its number in this plan: the one it has in the spec
-    partial: Mask  # whether it comes out at the end, short of rows
+    plan: Plan  # a plan that uses the count as the time
+    number: Ints  # the spec's number of each window, by its number in this plan
+    partial: Mask  # whether a window that is short of rows is emitted at the end of the stream
     steps: tuple[int, ...]  # between the starts of windows
 
     @staticmethod
@@ -54,29 +54,29 @@ class Axis:
 
     @lazy
     def shortest(self) -> int:
-        """No window ends before, but for those that began before the stream did."""
+        """No window ends before this, except windows that began before the stream."""
         sizes = (bound.periodic[0] for bound in self.plan.edges.bounds if bound.periodic is not None)
         return min(sizes) if self.marks is None else 0
 
     @property
     def alone(self) -> bool:
-        """Whether it has windows of rows of one type, which no key divides."""
+        """Whether the axis has windows of rows of a single type, and there are no keys."""
         return self.marks is None and self.number.size == 1 and not self.plan.spec.by
 
 
 def _lying(plan: Plan, windows: dict[int, OnAxis]) -> Plan:
-    """The query as it is asked along an axis."""
+    """The query along an axis."""
     time, spec = "place", plan.spec
     while time in plan.types:
         time += "_"
     lying = {plan.names[number]: sliding(w.size, w.every) for number, w in windows.items()}
-    aggs, emit = dict(spec.aggs), spec.emit  # which decide on the partials that are kept
+    aggs, emit = dict(spec.aggs), spec.emit  # these decide which partials are kept
     asked = Spec(time, lying, aggs, by=spec.by, sequence=spec.sequence, watermark=manual(), emit=emit)
     return Plan.of(asked, pa.schema([*plan.types.items(), (time, pa.int64())]), plan.arrival)
 
 
 def axes(plan: Plan) -> tuple[Axis, ...]:
-    """Those that the windows of the whole stream lie on."""
+    """The axes of the windows of the whole stream."""
     found: tuple[Axis, ...] = plan.once("axes", lambda: _axes(plan))
     for axis in found:
         axis.plan.policy = plan.policy
@@ -92,11 +92,11 @@ def _axes(plan: Plan) -> tuple[Axis, ...]:
 
 @dataclass(frozen=True)
 class Stream:
-    """What is kept of the stream along an axis: slices, and when the windows began that are open."""
+    """What is kept of the stream along an axis: slices, and when the open windows began."""
 
     store: Store
-    reached: int = 0  # so many were counted
-    closed: int = 0  # windows that end by then have left
+    reached: int = 0  # how many rows or marks were counted
+    closed: int = 0  # windows that end by this count are closed
     at: Ints = field(default_factory=none)  # places at which windows begin
     since: Ints = field(default_factory=none)  # the times of the rows there
     latest: int = 0  # the time of the last row
@@ -108,8 +108,7 @@ class Stream:
     def after(
         self, axis: Axis, rows: Rows | None, keys: KeyTable | None, time: int, flush: bool
     ) -> tuple[Stream, Answers]:
-        """With the rows that came or became final next, in their order; and the windows of those before a
-        time."""
+        """Add the rows that came or became final next, in their order. Also the windows of rows before ``time``."""
         plan, now = axis.plan, self if rows is None else self._with(axis, rows)
         closed = self._before(time, now, rows)
         now = but(now, closed=closed)
@@ -125,26 +124,27 @@ class Stream:
         return but(now, store=store, at=now.at[needed], since=now.since[needed]), answers
 
     def _before(self, time: int, now: Stream, rows: Rows | None) -> int:
-        """What is counted before a time: of all that have come only rows of the latest time may be left."""
+        """The count of rows or marks before a time. Of all rows that have come, only rows of the latest time can be at
+        or after it."""
         if time > now.latest:
             return now.reached
         count = 0 if rows is None else int(np.searchsorted(rows.time, time))
         return self.reached + count if count or time > self.latest else self.closed
 
     def recoded(self, code: Ints) -> Stream:
-        """Codes renumbered: ``code[old]`` is the new one, -1 for one that goes."""
+        """Renumber codes: ``code[old]`` is the new code, -1 for a code that is dropped."""
         kept = tuple(run.take(code[run.code] >= 0) for run in self.store.runs)
         return but(self, store=but(self.store, runs=kept).recoded(code))
 
     def beside(self, other: Stream) -> Stream:
-        """With the cells of other keys of the same stream."""
+        """Add the cells of other keys of the same stream."""
         store = self.store
         for run in other.store.runs:
             store = store.add(run)
         return but(self, store=store)
 
     def _with(self, axis: Axis, rows: Rows) -> Stream:
-        """With the cells of rows."""
+        """Add the cells of rows."""
         if axis.marks is None:
             at, since, reached = self._counted(axis, rows)
             placed = self._cut(axis.plan, rows) if rows.code is None else None
@@ -152,7 +152,7 @@ class Stream:
         else:
             placed, (place, at, since, reached) = None, self._marked(axis, rows)
         if placed is None:
-            place.setflags(write=False)  # as times are: a kernel is compiled once
+            place.setflags(write=False)  # times are read-only too: a kernel is compiled for one type only
             placed = but(rows, plan=axis.plan, time=place, instant=rows.time)
             placed.__dict__["span"] = int(place[0]), int(place[-1]), True
         cells = reduce_rows(placed)
@@ -162,7 +162,7 @@ class Stream:
         return Stream(self.store.going_on(cells), reached, self.closed, at, since, int(rows.time[-1]))
 
     def _cut(self, plan: Plan, rows: Rows) -> Rows:
-        """Rows without keys: where they are cut follows from how many there are, and no place is looked at."""
+        """Place rows without keys. Their number alone tells where they are cut, so no place is looked at."""
         first, size = self.reached, len(rows)
         edges = plan.edges.between(first, first + size - 1, rows.time, plan.grid, limit=max(1024, 2 * size))
         placed = but(rows, plan=plan)
@@ -171,7 +171,7 @@ class Stream:
         return placed
 
     def _counted(self, axis: Axis, rows: Rows) -> tuple[Ints, Ints, int]:
-        """Where windows begin and when, and how many rows there are by now."""
+        """Where windows begin and when, and how many rows there are now."""
         first, reached = self.reached, self.reached + len(rows)
         starts = [np.arange(-(-first // step) * step, reached, step) for step in axis.steps]
         if len(starts) == 1:
@@ -181,9 +181,9 @@ class Stream:
         return at, rows.time[at - first], reached
 
     def _marked(self, axis: Axis, rows: Rows) -> tuple[Ints, Ints, Ints, int]:
-        """If marks are counted: the place of each row, where windows begin and when, how many marks there are by now.
+        """If marks are counted: the place of each row, where windows begin and when, and how many marks there are now.
 
-        Marks of the same time count as one mark, and all rows of that time come behind it.
+        Marks of one time count as one mark, and all rows of that time come after it.
         """
         assert axis.marks is not None
         marks = distinct(rows.time[rows.flag(axis.marks)])
@@ -195,8 +195,8 @@ class Stream:
         return place, np.arange(self.reached + 1, reached + 1), marks, reached
 
     def _in_time(self, axis: Axis, now: Stream, answers: Answers, time: Ints) -> Answers:
-        """Windows between places as windows of the spec; without those that began before the stream did, and those
-        that are short and are not asked for."""
+        """Turn windows between places into windows of the spec. Windows that began before the stream are left out, and
+        so are short windows that are not asked for."""
         end, window, start = columns = answers.end, answers.window, answers.start
         if axis.alone and answers.ordered and start[0] >= 0 and end[-1] <= self.reached + time.size:
             return self._in_steps(axis, now, answers, time)
@@ -207,7 +207,7 @@ class Stream:
             each = np.diff(np.append(first, len(answers)))
             end, window, start = (column[first] for column in columns)
         if axis.marks is None:
-            at = np.minimum(end - 1 - self.reached, time.size - 1)  # of rows that had come before: of the latest time
+            at = np.minimum(end - 1 - self.reached, time.size - 1)  # negative for earlier rows, all of the latest time
             ended = np.where(at < 0, self.latest, time[np.maximum(at, 0)])
         else:
             ended = np.append(now.since, now.latest)[np.searchsorted(now.at, end)]
@@ -221,11 +221,11 @@ class Stream:
         return found if asked.all() else found.take(asked)
 
     def _in_steps(self, axis: Axis, now: Stream, answers: Answers, time: Ints) -> Answers:
-        """Answers from the columns for whole windows of one type without keys, none of them empty: each begins a step
-        after the one before it, and so do its rows."""
+        """As ``_in_time``, for whole windows of one type without keys, none of them empty. Each window begins a step
+        after the one before it, so answers are taken from the columns with that step."""
         step, size = axis.steps[0], len(answers)
         first, at = int(answers.start[0] - now.at[0]) // step, int(answers.end[0]) - 1 - self.reached
-        older = min(max(-(at // step), 0), size)  # these ended with rows that had come before: of the latest time
+        older = min(max(-(at // step), 0), size)  # these windows ended with earlier rows, all of the latest time
         ended = np.empty(size, np.int64)
         ended[:older], ended[older:] = self.latest, time[at + older * step :: step][: size - older]
         ranks = np.stack([answers.start, answers.end]).T
@@ -236,8 +236,7 @@ class Stream:
 def going_on(
     plan: Plan, streams: tuple[Stream, ...], rows: Rows | None, keys: KeyTable | None, time: int, flush: bool
 ) -> tuple[tuple[Stream, ...], list[Answers]]:
-    """What is kept along each axis with the rows that came or became final next, and the windows of those before a
-    time."""
+    """Add the rows that came or became final next to each axis. Also the windows of rows before ``time``."""
     lying = axes(plan)
     streams = streams or tuple(Stream(Store(axis.plan)) for axis in lying)
     found = [stream.after(axis, rows, keys, time, flush) for axis, stream in zip(lying, streams, strict=True)]
@@ -245,14 +244,14 @@ def going_on(
 
 
 def beside(some: tuple[Stream, ...], others: tuple[Stream, ...]) -> tuple[Stream, ...]:
-    """Of different keys of the same stream."""
+    """Join streams of different keys of the same stream."""
     if not (some and others):
         return some or others
     return tuple(one.beside(other) for one, other in zip(some, others, strict=True))
 
 
 def _ascending(*columns: Ints) -> bool:
-    """Whether each row of the columns is after the one before."""
+    """Whether each row of the columns comes after the row before it."""
     after = np.zeros(columns[0].size - 1, np.bool_)
     for column in reversed(columns):
         after = (column[1:] > column[:-1]) | ((column[1:] == column[:-1]) & after)

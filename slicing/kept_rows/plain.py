@@ -1,6 +1,7 @@
-"""Final rows as the columns they came in, sorted by key: nothing is made of them until a window asks for them.
+"""Final rows as the columns they came in, sorted by key. Nothing is computed from them until a window needs it.
 
-What ``RowTable`` is to rows as cells: 16 bytes of a row with one value instead of 130, and no pass over all of them.
+This is to rows what ``RowTable`` is to cells: 16 bytes per row with one value instead of 130, and no pass over all
+rows.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ from slicing.windows.rows.row_table import (
 
 @dataclass(frozen=True)
 class PlainRows(ShownRows):
-    """``rank``: how many rows of its key were before each; of rows without keys, before the first of them."""
+    """Rows, with their ranks among the rows of their key. ``rank``: how many rows of its key came before each row.
+    Without keys: how many came before the first row."""
 
     one_each: ClassVar[bool] = True
     rows: Rows
@@ -46,7 +48,7 @@ class PlainRows(ShownRows):
 
     @staticmethod
     def of(rows: Rows, ranked: Ints) -> PlainRows:
-        """Rows sorted by key; ``ranked``: how many each key had before."""
+        """Rows sorted by key. ``ranked``: how many rows each key had before."""
         assert rows.code is not None
         bounds = groups_of(rows)
         first = bounds[:-1]
@@ -106,7 +108,7 @@ class PlainRows(ShownRows):
         return groups_of(self.rows)
 
     def ranked(self, bounds: Ints, rank: Ints) -> Ints:
-        """For each group the position of its first row of this rank or later."""
+        """For each group the position of its first row of this rank or a later rank."""
         first = bounds[:-1]
         return np.clip(first + rank - self.rank_at(first), first, bounds[1:])
 
@@ -125,7 +127,7 @@ class PlainRows(ShownRows):
         return tuple(self.rows.seen(name) for name in self.rows.plan.rows.values)
 
     def take(self, index: Ints | Mask | slice) -> PlainRows:
-        """A slice that is less than half is a copy: a view would keep all the rest."""
+        """Some of the rows. A slice of less than half is a copy: a view would keep all rows in memory."""
         if isinstance(index, slice):
             start, stop, _ = index.indices(len(self))
             if start == 0 and stop == len(self):
@@ -134,18 +136,18 @@ class PlainRows(ShownRows):
             rows = self.rows.part(slice(start, max(start, stop)))
             return PlainRows(rows if 2 * len(rows) >= len(self) else rows.detached(), rank)
         at = np.flatnonzero(index) if index.dtype == np.bool_ else index.astype(np.int64, copy=False)
-        if isinstance(self.rank, int):  # without keys only the first of them ever leave
+        if isinstance(self.rank, int):  # without keys, rows are only ever dropped from the front
             return PlainRows(self.rows.take(at), self.rank + int(at[0] if at.size else 0))
         return PlainRows(self.rows.take(at), self.rank[at])
 
     def alive(self, gone: Ints) -> PlainRows:
-        """Without the first rows of keys, of which so many have been let go."""
+        """Without the first rows of each key: ``gone`` says how many were dropped."""
         if isinstance(self.rank, int):
             return self.take(slice(max(int(gone[0]) - self.rank, 0), len(self)))
         return self.take(self.rank >= gone[self.codes])
 
     def recoded(self, code: Ints) -> PlainRows:
-        """Codes renumbered: ``code[old]`` is the new one, -1 for one that goes."""
+        """Renumber codes: ``code[old]`` is the new code, -1 for a code that is dropped."""
         if isinstance(self.rank, int):
             return self
         new = code[self.codes].astype(np.int32)
@@ -156,7 +158,7 @@ class PlainRows(ShownRows):
         return but(moved, rows=but(moved.rows, code=np.sort(new), codes=int(new.max(initial=-1)) + 1))
 
     def reranked(self, column: str, rank: Ints) -> PlainRows:
-        """Ranks of a column's values renumbered."""
+        """Renumber the ranks of a column's values."""
         (rows,) = waiting.reranked([self.rows], column, rank)
         return but(self, rows=rows)
 
@@ -165,17 +167,17 @@ class PlainRows(ShownRows):
         return but(self, rows=rows)
 
     def as_cells(self) -> RowTable:
-        """Each row as a cell of its own."""
+        """Each row as its own cell."""
         cells = lift_rows(self.rows)
         facts = np.zeros((len(self), len(FACTS)), np.int64)
         for column in (SEQUENCE, ARRIVAL, FLAGS, SINCE, RANK, *self.rows.stamps):
             facts[:, column] = self.fact(column)
-        facts[:, FLAGS] |= BEGINS  # no slice: it stays a cell of its own
+        facts[:, FLAGS] |= BEGINS  # the row is no slice: its cell is never fused
         return RowTable(cells, facts, self.values)
 
 
 def joined(runs: Sequence[PlainRows]) -> PlainRows:
-    """Runs of which each is behind the ones before, as one sorted by key."""
+    """Join runs, each of which is behind the runs before it, to one run sorted by key."""
     if len(runs) == 1:
         return runs[0]
     rows, first = waiting.joined([run.rows for run in runs]), runs[0]
@@ -187,6 +189,6 @@ def joined(runs: Sequence[PlainRows]) -> PlainRows:
 
 
 def groups_of(rows: Rows) -> Ints:
-    """Where keys begin in rows sorted by them, and the end."""
+    """Where keys begin in rows sorted by key, and the end."""
     first = np.zeros(min(len(rows), 1), np.int64) if rows.code is None else begins(rows.code)
     return np.append(first, len(rows))

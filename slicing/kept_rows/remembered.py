@@ -1,4 +1,4 @@
-"""What outlives the kept rows: counts of what arrived, contexts of users' windows, when each key was last heard of."""
+"""What outlives the kept rows: counts of arrived rows, contexts of users' windows, the last time of each key."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from slicing.windows.rows.bound_rows import BoundRows
 from slicing.windows.rows.row_view import Context, View
 
 Contexts = Mapping[int, Mapping[int, Context]]
-Notes = Mapping[int, Ints]  # by window: what it has noted of each code, or of the whole stream
+Notes = Mapping[int, Ints]  # window -> what it has noted of each code, or of the whole stream
 
 
 # --- counts of rows as they arrive ------------------------------------------------------------------------------------
@@ -25,13 +25,13 @@ Notes = Mapping[int, Ints]  # by window: what it has noted of each code, or of t
 
 @dataclass(frozen=True)
 class Arrived:
-    """How many rows have come in time, and how many of each key (if that is asked for)."""
+    """How many rows have come in time, and how many of each key (if a window needs it)."""
 
     rows: int = 0
     of_key: Ints = field(default_factory=none)
 
     def counted(self, code: Ints, codes: int) -> tuple[Arrived, Ints]:
-        """With rows of these keys, and for each how many of its key came before."""
+        """Count rows of these keys. Also for each row how many rows of its key came before."""
         of_key = grown(self.of_key, codes)
         before = of_key[code] + occurrence(code)
         return but(self, of_key=of_key + np.bincount(code, minlength=of_key.size)), before
@@ -49,8 +49,8 @@ class Arrived:
 
 @dataclass(frozen=True)
 class Quiet:
-    """Of keys that end when they were quiet for ``idle``: the time of the last row of each, of rows late for the
-    windows here, too (BEGIN: of one that has ended), and how many rows it had when it began anew."""
+    """For keys that end when they were quiet for ``idle``: the time of each key's last row, even if it was too late for
+    these windows (BEGIN: the key has ended), and how many rows the key had when it began anew."""
 
     last: Ints = field(default_factory=none)
     began: Ints = field(default_factory=none)
@@ -64,12 +64,12 @@ class Quiet:
         return but(self, last=last)
 
     def over(self, idle: int, until: int) -> Ints:
-        """The keys that end before a time."""
+        """The keys that end before ``until``."""
         return np.flatnonzero((self.last > BEGIN) & (self.last < until - idle))
 
     def anew(self, idle: int, code: Ints, rank: Ints, since: Ints, time: Ints, ranked: Ints) -> Mask:
-        """Which rows (slices, from a first to a last time) begin anew after a time of quiet, of those that are new: of
-        their keys ``ranked`` came before."""
+        """Which new rows (or slices, from a first to a last time) begin anew after a time of quiet. A row is new if at
+        least ``ranked`` rows of its key came before it."""
         quiet, before = self.known(ranked.size), np.append(BEGIN, time[:-1])
         first = rank == ranked[code]
         before[first] = quiet.last[code[first]]
@@ -90,7 +90,7 @@ def grown(count: Ints, size: int, value: int = 0) -> Ints:
 
 
 def moved(count: Ints, code: Ints, none: int) -> Ints:
-    """By new codes: ``code[old]``, -1 for one that goes."""
+    """Renumber by codes: ``code[old]`` is the new code, -1 for a code that is dropped."""
     new = code[: count.size]
     out = np.full(int(new.max(initial=-1)) + 1, none, np.int64)
     out[new[new >= 0]] = count[: new.size][new >= 0]
@@ -98,7 +98,7 @@ def moved(count: Ints, code: Ints, none: int) -> Ints:
 
 
 def occurrence(code: Ints) -> Ints:
-    """How many rows before have the same code."""
+    """For each row, how many rows before it have the same code."""
     order = stable_order(code)
     first = begins(code[order])
     out = np.empty(code.size, np.int64)
@@ -110,7 +110,7 @@ def occurrence(code: Ints) -> Ints:
 
 
 class Seen(NamedTuple):
-    """What a window is shown of a view: where its rows and groups are in it (None: the view itself)."""
+    """What a window is shown of a view, and where these rows and groups are in it (None: it is the view itself)."""
 
     view: View
     rows: Ints | None
@@ -118,7 +118,8 @@ class Seen(NamedTuple):
 
     @staticmethod
     def by(window: BoundRows, view: View, notes: Notes, bases: Notes) -> Seen:
-        """Of a window that was added while the stream ran the rows since, with what it has noted of those let go."""
+        """What a window is shown. A window that was added while the stream ran sees the rows since then, with its notes
+        of rows that were dropped."""
         if window.origin == BEGIN:
             return Seen(_with_notes(window, view, notes, bases), None, None)
         rows = np.flatnonzero(view.time >= window.origin)
@@ -138,7 +139,8 @@ class Seen(NamedTuple):
         return Seen(_with_notes(window, mine, notes, bases), rows, groups)
 
     def lower(self, cut: Ints, positions: Ints) -> Ints:
-        """The lower one, for each group, of ``cut`` and of where in what is shown this window needs rows from."""
+        """For each group the lower of ``cut`` and the position from which this window needs rows. ``positions`` are in
+        what the window is shown."""
         if self.rows is None or self.group is None:
             return np.minimum(cut, positions)
         inside = positions < self.view.last
@@ -159,7 +161,7 @@ def _with_notes(window: BoundRows, view: View, notes: Notes, bases: Notes) -> Vi
 
 
 def noted(window: BoundRows, view: View, known: Ints, note: Ints) -> Ints:
-    """With what is noted of each group now; of several of a key the last one goes on."""
+    """Update what a window has noted of each group. If a key has several groups, the last one counts."""
     if not window.by_key:
         return note[:1]
     known = np.array(grown(known, int(view.code.max(initial=0)) + 1))
@@ -168,13 +170,13 @@ def noted(window: BoundRows, view: View, known: Ints, note: Ints) -> Ints:
 
 
 def notes_recoded(notes: Notes, code: Ints, plan: Plan) -> Notes:
-    """By new codes: ``code[old]``, -1 for one that goes."""
+    """Renumber by codes: ``code[old]`` is the new code, -1 for a code that is dropped."""
     by_key = {window.number for window in plan.rows.windows if window.by_key}
     return {n: moved(known, code, 0) if n in by_key else known for n, known in notes.items()}
 
 
 def highest_of(one: Notes, other: Notes, value: int = 0) -> dict[int, Ints]:
-    """What is known of different keys by their codes; ``value``: of one nothing."""
+    """Join what is known of different keys, by code. ``value`` stands for nothing known."""
     found = {}
     for n in sorted(one.keys() | other.keys()):
         a, b = (known.get(n, none()) for known in (one, other))
@@ -184,17 +186,17 @@ def highest_of(one: Notes, other: Notes, value: int = 0) -> dict[int, Ints]:
 
 
 def recoded(contexts: Contexts, code: Ints) -> Contexts:
-    """By new codes: ``code[old]``, -1 for one that goes."""
+    """Renumber by codes: ``code[old]`` is the new code, -1 for a code that is dropped."""
     return {n: {int(code[c]): known for c, known in of.items() if code[c] >= 0} for n, of in contexts.items()}
 
 
 def beside(one: Contexts, other: Contexts) -> Contexts:
-    """Of different keys."""
+    """Join the contexts of different keys."""
     return {n: {**one.get(n, {}), **other.get(n, {})} for n in sorted(one.keys() | other.keys())}
 
 
 def without(contexts: Contexts, codes: Ints) -> Contexts:
-    """But for those of some keys."""
+    """Drop the contexts of some keys."""
     if not codes.size or not any(contexts.values()):
         return contexts
     gone = set(codes.tolist())

@@ -1,7 +1,7 @@
 """Rows that the watermark has not passed: as they came, in runs sorted by (time, sequence, arrival).
 
-Nothing is made of such a row until it is final: a run is the columns of a batch in another order. Runs are merged
-geometrically, so that each row moves rarely. Values throughout: nothing is changed in place.
+Nothing is computed from such a row until it is final: a run is the columns of a batch in another order. Runs are merged
+geometrically, so that each row moves rarely. Nothing is changed in place.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from slicing.system.arrays import Ints
 from slicing.system.replace import but
 from slicing.windows.rows.row_table import UNCOUNTED
 
-TINY = 16  # a run of a sixteenth of the one behind it is not worth moving that one's rows
+TINY = 16  # a run smaller than a sixteenth does not justify moving the rows of the run behind it
 
 
 def added(runs: Sequence[Rows], rows: Rows) -> tuple[Rows, ...]:
-    """One more run of a batch's rows."""
+    """Add a batch's rows as a run."""
     older, total = list(runs), len(rows)
     last = [_bare(rows)]
     while older and len(older[-1]) < 2 * total:
@@ -36,7 +36,7 @@ def added(runs: Sequence[Rows], rows: Rows) -> tuple[Rows, ...]:
 
 
 def taken(runs: Sequence[Rows], until: int) -> tuple[list[Rows], tuple[Rows, ...]]:
-    """The rows before a time, by run, and the others."""
+    """The rows before a time, by run, and the other rows."""
     before, rest = [], []
     for run in runs:
         at = int(np.searchsorted(run.time, until))
@@ -51,10 +51,10 @@ def taken(runs: Sequence[Rows], until: int) -> tuple[list[Rows], tuple[Rows, ...
 
 
 def steps(runs: Sequence[Rows], until: int, older: int, step: int) -> list[int]:
-    """Times before ``until`` with some ``step`` rows from each to the next, where there are more.
+    """Times before ``until`` with about ``step`` rows from each to the next, if there are more rows.
 
-    Behind ``older`` rows that windows still need a first one is near: after it they need rows of the batch itself, and
-    none is moved.
+    If windows still need ``older`` rows, an additional first time is near: after it windows need only rows of the batch
+    itself, and no older row is moved.
     """
     before = [int(np.searchsorted(run.time, until)) for run in runs]
     rows = sum(before)
@@ -78,7 +78,7 @@ def in_turn(runs: Sequence[Rows]) -> bool:
 
 
 def apart(runs: Sequence[Rows]) -> list[Rows]:
-    """Runs in turn of which none begins at the time at which the one before it ends."""
+    """Join runs in turn where needed, so that no run begins at the time at which the run before it ends."""
     found = [runs[0]]
     for run in runs[1:]:
         latest = found[-1].time[-1]
@@ -94,13 +94,13 @@ def apart(runs: Sequence[Rows]) -> list[Rows]:
 
 
 def joined(runs: Sequence[Rows]) -> Rows:
-    """Runs as one, in the order they are given."""
+    """Join runs in the given order."""
     if len(runs) == 1:
         return runs[0]
     first, batch, arrival = runs[0], runs[-1].batch, _arrivals(runs)
     if first.code is None and batch is not None and isinstance(arrival, int) and isinstance(batch.arrival, int):
         at = arrival - batch.arrival
-        if at >= 0:  # rows of one batch: nothing is moved
+        if at >= 0:  # rows of one batch: nothing needs to be moved
             return batch.part(slice(at, at + sum(map(len, runs))))
     return but(
         first,
@@ -118,12 +118,12 @@ def _arrivals(runs: Sequence[Rows]) -> int | Ints:
     arrivals = [run.arrival for run in runs if isinstance(run.arrival, int)]
     lengths = [len(run) for run in runs]
     if len(arrivals) == len(runs) and all(b == a + n for (a, b), n in zip(pairwise(arrivals), lengths, strict=False)):
-        return arrivals[0]  # one after the other
+        return arrivals[0]  # the runs arrived one after the other
     return np.concatenate([run.arrivals() for run in runs])
 
 
 def in_order(rows: Rows) -> Rows:
-    """By time, sequence and arrival, of rows in the order they arrived or a few runs of such."""
+    """Sort rows by time, sequence and arrival. They are in order of arrival, or a few such runs."""
     if rows.plan.spec.sequence is not None:
         return rows.take(order_by(rows.arrivals(), rows.sequence(), rows.time))
     if rows.span[2]:
@@ -132,7 +132,7 @@ def in_order(rows: Rows) -> Rows:
 
 
 def _bare(rows: Rows) -> Rows:
-    """What is asked of the rows when they are final."""
+    """The rows with only the columns that are needed when they are final."""
     columns = {}
     for name in rows.plan.row_columns:
         column = rows.columns[name]
@@ -156,7 +156,7 @@ def nbytes(runs: Iterable[Rows]) -> int:
 
 
 def recoded(runs: Iterable[Rows], code: Ints) -> tuple[Rows, ...]:
-    """Codes renumbered; the rows of a code that is -1 now are gone."""
+    """Renumber codes. Rows whose code becomes -1 are dropped."""
     found = []
     for run in runs:
         if run.code is None:
@@ -171,14 +171,14 @@ def recoded(runs: Iterable[Rows], code: Ints) -> tuple[Rows, ...]:
 
 
 def reranked(runs: Iterable[Rows], column: str, rank: Ints) -> tuple[Rows, ...]:
-    """Ranks of a column's values renumbered."""
+    """Renumber the ranks of a column's values."""
     if not rank.size:  # all are null
         return tuple(runs)
     return tuple(but(run, ranks=dict(run.ranks) | {column: rank[run.ranks[column]]}) for run in runs)
 
 
 def replanned(runs: Iterable[Rows], plan: Plan, stamps: Sequence[int]) -> tuple[Rows, ...]:
-    """Waiting rows for another plan; columns that the earlier plan did not ask for are null."""
+    """Waiting rows for another plan. Columns that the earlier plan did not read are null."""
     found = []
     for run in runs:
         size = len(run)
