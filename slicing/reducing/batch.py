@@ -1,4 +1,4 @@
-"""Rows of one batch, ready for kernels: times, key codes and columns as arrays, in the form each kernel wants."""
+"""Rows of one batch, ready for kernels: times, key codes and columns as arrays, in the form that each kernel reads."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class Rows:
     columns: Mapping[str, pa.Array]
     time: Ints
     code: Codes | None  # None: one global group
-    codes: int  # codes are below this
+    codes: int  # all codes are below this
     arrival: int | Ints
     ranks: Mapping[str, Ints]
     threads: int = 1
-    stamps: Mapping[int, Ints] = field(default_factory=dict)  # what was counted when they came, for windows of rows
-    instant: Ints | None = None  # when they were, where ``time`` is their place in the stream
+    stamps: Mapping[int, Ints] = field(default_factory=dict)  # counts at arrival, for windows of kept rows
+    instant: Ints | None = None  # the times of the rows, if ``time`` is their place in the stream
 
     def __len__(self) -> int:
         return self.time.size
@@ -54,20 +54,21 @@ class Rows:
 
     @lazy
     def span(self) -> tuple[int, int, bool]:
-        """Smallest and largest time, and whether times ascend."""
+        """The smallest and largest time, and whether times ascend."""
         return self.look()
 
     def look(self) -> tuple[int, int, bool]:
-        """Find the smallest and the largest time, and whether times ascend; ``span`` keeps the result.
+        """Find the smallest and the largest time, and whether times ascend. ``span`` keeps the result.
 
-        If edges are the quickest way to learn whether rows are in order, it also finds where edges cut the rows.
+        If searching for edges is the fastest way to learn whether rows are in order, also find where edges cut the
+        rows.
         """
         time, plan = self.time, self.plan
         low, high = time[[0, -1]].tolist()
         edges = None
         if plan.keeps_slices and -LIMIT <= low <= high <= LIMIT:
             edges = plan.edges.listed(low, high, plan.grid, max(1024, 2 * time.size))
-        bounds = self._cut(_NONE if edges is None else edges)  # whether they ascend is told on the way
+        bounds = self._cut(_NONE if edges is None else edges)  # this also tells whether times ascend
         if bounds is None:
             lows, highs = self.extremes
             low, high = int(lows.min()), int(highs.max())
@@ -77,7 +78,7 @@ class Rows:
         return low, high, bounds is not None
 
     def latest(self) -> tuple[int, int | None]:
-        """The latest time, and the latest one before it."""
+        """The latest time, and the latest time before it."""
         low, high, ordered = self.span
         if low == high:
             return high, None
@@ -85,7 +86,7 @@ class Rows:
             return high, int(self.time[int(self.time.searchsorted(high)) - 1])
         tops, block = self.extremes[1], self.plan.policy.block
         rows = (np.flatnonzero(tops == high)[:, None] * block + np.arange(block)).ravel()
-        times = np.append(self.time[rows[rows < len(self)]], tops)  # of blocks that have the latest, and of all others
+        times = np.append(self.time[rows[rows < len(self)]], tops)  # rows of blocks with the latest time; all tops
         return high, int(times[times < high].max(initial=low))
 
     @lazy
@@ -101,7 +102,7 @@ class Rows:
         return self.extremes
 
     def _scan(self) -> bool:
-        """See to the extremes; whether rows are in order."""
+        """Find the extremes of each block; whether rows are in order."""
         time, block = self.time, self.plan.policy.block
         size = -(-len(self) // block)
         lows, highs = self.__dict__["extremes"] = np.empty(size, np.int64), np.empty(size, np.int64)
@@ -116,14 +117,14 @@ class Rows:
 
     @lazy
     def cuts(self) -> tuple[Ints, Ints]:
-        """Of rows in order: the edges, and between which rows they lie (from 0 to all)."""
+        """For rows in order: the edges, and the row at which each slot begins (from 0 to the number of rows)."""
         bounds = self._cut(self.edges)
         if bounds is None:
             raise AssertionError("rows in order are not")
         return self.edges, bounds
 
     def _cut(self, edges: Ints) -> Ints | None:
-        """Between which rows edges lie, which come after the first and up to the last; None: rows are not in order."""
+        """The rows at which edges cut: edges after the first row up to the last. None if rows are not in order."""
         time, bounds = self.time, np.zeros(edges.size + 1, np.int64)
         if time.size <= self.plan.policy.numpy_cuts:
             bounds[1:] = time.searchsorted(edges)
@@ -150,12 +151,12 @@ class Rows:
         return bounds
 
     def _ascend(self, rows: list[int]) -> bool:
-        """Whether none of these rows is earlier than the one before it."""
+        """Whether none of these rows is earlier than the row before it."""
         return all(self.time[row - 1] <= self.time[row] for row in rows)
 
     @property
     def shared(self) -> bool:
-        """Whether they are enough for several threads."""
+        """Whether there are enough rows for several threads."""
         return self.threads > 1 and len(self._pieces) > 1
 
     @lazy
@@ -164,10 +165,10 @@ class Rows:
 
     @property
     def parts(self) -> list[Rows]:
-        """The rows in turn, one part a thread."""
+        """The rows in order, one part per thread."""
         parts = [self._part(piece) for piece in self._pieces]
         for part in parts if not self.span[2] else ():
-            part.__dict__["span"] = self.span  # wide enough, and none looks again
+            part.__dict__["span"] = self.span  # wide enough, so that no part looks again
         return parts
 
     def part(self, piece: slice) -> Rows:
@@ -196,11 +197,11 @@ class Rows:
 
     @lazy
     def batch(self) -> Rows | None:
-        """The rows that these are a part of, as they lie there."""
+        """The batch of which these rows are a contiguous part."""
         return None
 
     def take(self, index: Ints, time: Ints | None = None) -> Rows:
-        """``time``: theirs, where it is known."""
+        """Some of the rows. ``time``: their times, if known."""
         chosen = array_of(index)
         return but(
             self,
@@ -227,7 +228,7 @@ class Rows:
         )
 
     def each_code(self) -> Codes | Ints:
-        """Of each row its key's; all alike where there are no keys."""
+        """The code of each row's key; all equal if there are no keys."""
         return alike(0, len(self)) if self.code is None else self.code
 
     def arrivals(self) -> Ints:
@@ -236,7 +237,7 @@ class Rows:
         return self.arrival
 
     def sequence(self) -> Ints:
-        """The tie-breaking column, null first; all alike where the spec has none."""
+        """The tie-breaking column, null first; all equal if the spec has none."""
         name = self.plan.spec.sequence
         return np.zeros(len(self), np.int64) if name is None else ordering(self.columns[name], name).copy()
 
@@ -246,7 +247,7 @@ class Rows:
         return self.when, self.sequence(), self.arrivals()
 
     def order_of(self, chunk: slice) -> tuple[Ints, Ints, Ints]:
-        """Those of some rows: what only numbers them is made as it is asked for, and stays in the cache."""
+        """The order columns of some rows. Columns that only number rows are made on request, and stay in the cache."""
         if "order" in self.__dict__ or self.plan.spec.sequence is not None or not isinstance(self.arrival, int):
             time, sequence, arrival = self.order
             return time[chunk], sequence[chunk], arrival[chunk]
@@ -254,7 +255,7 @@ class Rows:
         return time, np.zeros(time.size, np.int64), np.arange(first, first + time.size)
 
     def valid(self, column: str | None, flag: str | None) -> Bytes:
-        """A byte a row: whether the value is there and the flag lets it in. Empty: all do."""
+        """A byte per row: whether the value is not null and the flag is set. Empty: all rows count."""
         values = None if column is None else self.columns[column]
         if flag is None and (values is None or not (values.null_count or isinstance(values, pa.DictionaryArray))):
             return ALL_VALID
@@ -275,11 +276,12 @@ class Rows:
         return values_of(self.columns[name], self.plan.rows.values[name])
 
     def flag(self, name: str) -> Mask:
-        """A boolean column; null is false."""
+        """A boolean column as a mask. Null is false."""
         return true(self.columns[name])
 
     def feed(self, feed: Feed, some: slice = slice(None)) -> npt.NDArray[np.generic]:
-        """A column in the form a kernel wants; not writeable, as Arrow's buffers are: a kernel is compiled once."""
+        """A column in the form that a kernel reads. It is read-only, as Arrow's buffers are: a kernel is compiled for
+        one type."""
         if feed.column in self.ranks and feed.form in RANK_FORMS:
             ranks = self.ranks[feed.column][some]
             values = ~ranks if feed.form == "high" else ranks
@@ -290,8 +292,8 @@ class Rows:
         return values
 
     def narrow(self, feed: Feed) -> Codes | None:
-        """A column of the commonest narrow type as it lies, for kernels that make it wider themselves; None: another
-        one. One more type of columns is one more kernel to compile."""
+        """A column of the most common narrow type, unchanged, for kernels that widen it themselves. None for other
+        types: one more type of columns is one more kernel to compile."""
         column = self.columns[feed.column]
         if feed.form != "int" or column.type != pa.int32():
             return None
@@ -301,7 +303,7 @@ class Rows:
 
 
 def _not_null(column: pa.Array) -> list[Bytes]:
-    """A byte a value that is there; none where all are."""
+    """A byte per value: whether it is not null. An empty list if no value is null."""
     if isinstance(column, pa.DictionaryArray):
         column = column.cast(column.type.value_type)
     return [bits(column, VALID)] if column.null_count else []

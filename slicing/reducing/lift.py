@@ -1,4 +1,5 @@
-"""Rows of one batch into partials, a lane at a time: whole runs where that is quicker, or scattered over cells."""
+"""Reduces rows of one batch to partials, one lane at a time: by whole runs if that is faster, or scattered over
+cells."""
 
 from __future__ import annotations
 
@@ -44,8 +45,8 @@ from slicing.system.arrays import Array, Codes, Ints
 from slicing.system.threads import side_by_side
 
 LINE = 64  # bytes of a cache line
-TOGETHER = 1 << 17  # rows of a column that is made wider
-PIECE = 256  # cells that are made at a time: 100 k of them 0.36 -> 0.1 ms
+TOGETHER = 1 << 17  # so many rows of a column are widened at a time
+PIECE = 256  # so many cells are made at a time: 100 k of them 0.36 -> 0.1 ms
 
 
 class Sums:
@@ -72,7 +73,7 @@ class Sums:
 
 
 class Quads:
-    """Partials of floats in the making, as ``scatter_basic_f`` has them: two cells a cache line."""
+    """Partials of floats in the making, in the layout of ``scatter_basic_f``: two cells per cache line."""
 
     def __init__(self, size: int, kind: int) -> None:
         self.width = len(kinds.IDENTITY[kind])
@@ -84,7 +85,7 @@ class Quads:
         else:
             room[first : first + 4 * pieces * PIECE].reshape(pieces, 4 * PIECE)[:] = _NO_ROWS
         self.words = room[first : first + 4 * size].reshape(size, 4)
-        self.spilt = np.zeros((size, 2))  # memory that nothing is written to costs nothing
+        self.spilt = np.zeros((size, 2))  # costs nothing while nothing is written to it
 
     @property
     def nbytes(self) -> int:
@@ -104,17 +105,17 @@ class Lifted:
     """The partials of one lane in the making."""
 
     block: Ints
-    quads: Quads  # of floats' basic partials, if rows are scattered to them
-    sums: Sums  # of sums of floats, if there are rows to go on from
+    quads: Quads  # basic partials of floats, if rows are scattered to them
+    sums: Sums  # sums of floats, if rows are added to those of a head
 
     def __init__(self, rows: Rows, lane: Lane, size: int, block: Ints | Quads | Sums | None = None) -> None:
-        """``block``: partials to go on with, of one cell more."""
+        """``block``: partials to add to, with one cell more than ``size``."""
         self._rows, self._lane, self._size = rows, lane, size
         self._valid = rows.valid(lane.feeds[0].column if lane.feeds else None, lane.flag)
         self._all_valid = self._valid is ALL_VALID
         self._exact = rows.plan.exact and lane.kind in kinds.FLOATS
-        self._room = size if self._all_valid else size + 1  # one cell more takes the rows that do not count
-        # columns that are made wider are read piece by piece where rows are in runs
+        self._room = size if self._all_valid else size + 1  # one extra cell takes the rows that do not count
+        # columns to be widened are read piece by piece if rows are in runs
         self._piecewise = block is None and self._all_valid and lane in rows.plan.widened
         self._feeds: list[Array] = []
         for feed in () if self._piecewise else lane.feeds:
@@ -129,28 +130,28 @@ class Lifted:
             self.block = block
 
     def _whole(self) -> None:
-        """See to it that columns are read."""
+        """Read the columns if they are not read yet."""
         if self._piecewise:
             self._piecewise = False
             self._feeds = [self._rows.feed(feed) for feed in self._lane.feeds]
 
     def counted(self) -> Ints:
-        """Words of each cell, the first of which is how many rows it has."""
+        """The words of each cell. The first word is the cell's number of rows."""
         return self.quads.words if "quads" in self.__dict__ else self.block
 
     def goes_on(self, counter: Quads | Sums) -> bool:
-        """Whether it adds to these partials."""
+        """Whether rows are added to these partials."""
         return any(self.__dict__.get(name) is counter for name in ("quads", "sums"))
 
     @property
     def counts_rows(self) -> bool:
-        """Whether its kernel counts all rows of each cell."""
+        """Whether the lane's kernel counts all rows of each cell."""
         if "sums" in self.__dict__:
             return True
         return self._all_valid and self._lane.kind != kinds.COUNT and self._lane.kind not in kinds.SIGNED
 
     def by_runs(self, place: Place) -> bool:
-        """Reduce all rows if that needs no cell for each."""
+        """Reduce all rows if that is possible without a cell per row; whether it was done."""
         kind = self._lane.kind
         if self._exact:
             return False
@@ -195,7 +196,7 @@ class Lifted:
             masked_extremes(*masked, x, block)
 
     def _of_valid(self, place: Segments) -> bool:
-        """Partials of the rows that count, lifted as if there were no others: 30,000 rows by 5 lanes 1.6 -> 0.5 ms."""
+        """Partials of only the rows that count: 30,000 rows by 5 lanes 1.6 -> 0.5 ms. Whether it was done."""
         kind = self._lane.kind
         if not (kind == kinds.MOMENTS or self._tells_edges()):
             return False
@@ -215,14 +216,14 @@ class Lifted:
         return True
 
     def _by_edges(self, place: Segments) -> bool:
-        """The first or last row of each run, where they are in order as they came."""
+        """Take the first or last row of each run, if rows are in order of arrival; whether it was done."""
         if not self._tells_edges():
             return False
         self.block = self._edges(place.first if self._lane.kind == kinds.FIRST else place.last - 1, place.counts())
         return True
 
     def _tells_edges(self) -> bool:
-        """Whether the partial of a run is that of its first or last row."""
+        """Whether the partial of a run is the partial of its first or last row."""
         plan = self._rows.plan
         return self._lane.kind in (kinds.FIRST, kinds.LAST) and plan.arrival and plan.spec.sequence is None
 
@@ -234,8 +235,8 @@ class Lifted:
         return block
 
     def _segments(self, first: Ints, last: Ints, block: Ints, x: Array | None = None) -> None:
-        """Runs of rows side by side, of the rows of ``x`` or all. Columns that are made wider come by pieces that stay
-        in cache: 10 M int32 in runs of 1024 rows 30 -> 15 ms, and less where a kernel takes them as they are."""
+        """Reduce runs of adjacent rows, of the rows of ``x`` or of all. Columns to be widened are read in pieces that
+        stay in the cache: 10 M int32 in runs of 1024 rows 30 -> 15 ms, and less if a kernel reads them unchanged."""
         if x is None and self._piecewise and self._lane.kind in kinds.INTEGERS:
             x = self._rows.narrow(self._lane.feeds[0])
         if x is None and self._piecewise:
@@ -258,7 +259,7 @@ class Lifted:
             segment_moments(first, last, x, block, block.view(np.float64))
 
     def ready(self) -> None:
-        """Make the cells that rows are scattered over: empty partials."""
+        """Make empty partials, over which rows are scattered."""
         self._whole()
         if self._lane.kind in kinds.FLOATS and not self._exact:
             self.quads = Quads(self._room, self._lane.kind)
@@ -266,11 +267,12 @@ class Lifted:
             self.block = kinds.identity(self._lane.kind, self._room)
 
     def scatter(self, chunk: slice, cell: Codes, base: int) -> int:
-        """Reduce some rows, whose cells, counted from ``base``, these are. Floats tell how many of these had none."""
+        """Reduce some rows into their cells, which are counted from ``base``. For floats, returns how many of these
+        cells were empty."""
         kind, feeds = self._lane.kind, list(map(itemgetter(chunk), self._feeds))
         if "sums" in self.__dict__:
             return int(scatter_sums_f(cell, self._valid[chunk], feeds[0], self.sums.words[base:]))
-        if not self._all_valid:  # as a sum: np.where guesses at each row, 4.1 -> 0.6 ns where half of them count
+        if not self._all_valid:  # arithmetic, as np.where mispredicts: 4.1 -> 0.6 ns a row if half of the rows count
             none = np.int32(self._size - base)
             cell = fixed((cell - none) * self._valid[chunk] + none)
         if kind in kinds.FLOATS and not self._exact:
@@ -315,9 +317,10 @@ class Lifted:
         return 0
 
     def partials(self, counts: Ints, held: Ints | None) -> Ints:
-        """When all rows are in: one partial a cell, of so many rows; of all cells or of some."""
+        """When all rows are in: one partial per cell, of all cells or of those ``held``. ``counts``: rows of each
+        cell."""
         if self._lane.kind == kinds.COUNT and self._all_valid:
-            own = counts.copy() if held is None else counts[held]  # two lanes may be counted by one array
+            own = counts.copy() if held is None else counts[held]  # several lanes may use the same counts
             return own.reshape(-1, 1)
         if "quads" in self.__dict__:
             return self.quads.partials(np.arange(self._size) if held is None else held)

@@ -1,4 +1,5 @@
-"""Where the rows of a batch go: for each a cell, or runs of rows of one cell; each in some thousand rows at a time."""
+"""Where the rows of a batch go: a cell for each row, or runs of rows of one cell. Both in chunks of some thousand
+rows."""
 
 from __future__ import annotations
 
@@ -15,15 +16,15 @@ from slicing.reducing.batch import Rows
 from slicing.system.arrays import Codes, Ints
 from slicing.system.threads import SHARE, Share, parts
 
-Chunk = tuple[slice, Codes, int]  # some rows, their cells, and what to add to these
+Chunk = tuple[slice, Codes, int]  # some rows, their cells, and what to add to the cells
 
-UNEVEN = 1.25  # times its share of the rows that a thread may have
+UNEVEN = 1.25  # a thread may have so many times its share of the rows
 NO_CODES: Codes = np.empty(0, np.int32)
 NO_CODES.setflags(write=False)
 
 
 def fixed(cells: Codes) -> Codes:
-    """Not writeable, as the indices of a dictionary are: a kernel is compiled once."""
+    """Make cells read-only, as the indices of a dictionary are: a kernel is compiled for one type."""
     cells.setflags(write=False)
     return cells
 
@@ -35,8 +36,8 @@ def _chunks(cells: Ints | Codes, size: int) -> Iterator[Chunk]:
 
 
 def shares(ends: Ints, threads: int, share: Share) -> list[slice]:
-    """Cells in turn for each thread, with about as many rows; or all for one, where a cell has too many. ``ends``: how
-    many rows there are up to the end of each."""
+    """Ranges of cells for the threads, with about equal numbers of rows; one range if a cell has too many rows.
+    ``ends``: the number of rows up to the end of each cell."""
     wanted = parts(int(ends[-1]), threads, share)
     bounds, rows = [0], [0]
     for part in wanted[:-1]:
@@ -54,7 +55,7 @@ def shares(ends: Ints, threads: int, share: Share) -> list[slice]:
 
 @dataclass(eq=False)
 class Scattered:
-    """A cell for each row, in any order; how many rows each has, where that is known."""
+    """A cell for each row, in any order; and the number of rows of each cell, if known."""
 
     of_row: Ints
     rows: Ints | None
@@ -63,13 +64,15 @@ class Scattered:
         return self.of_row
 
     def chunks(self, size: int, together: int = 2) -> Iterable[Chunk]:
-        """Of ``size`` rows; ``together``: how many kernels take each in turn, for which it should stay in the cache."""
+        """Chunks of ``size`` rows. ``together``: how many kernels read each chunk in turn, so that it should stay in
+        the cache."""
         return _chunks(self.of_row, size)
 
 
 @dataclass(eq=False)
 class Chained:
-    """Runs of a key's rows that no gap parts, numbered as they begin: the cell of each row, each one's span."""
+    """Runs of a key's rows without a gap, numbered as they begin: the run of each row, and the first and last time of
+    each run."""
 
     of_row: Codes
     first: Ints
@@ -102,11 +105,11 @@ class Segments:
 
     @lazy
     def shares(self) -> list[slice]:
-        """Runs for each thread: with several, a run begins where the one before it ends."""
+        """Runs for each thread. With several threads, a run begins where the run before it ends."""
         return [slice(0, self.last.size)] if self.threads == 1 else shares(self.last, self.threads, self.share)
 
     def runs(self) -> Ints:
-        """As pieces."""
+        """The runs in the form of pieces."""
         runs = np.empty((self.first.size, 5), np.int64)
         runs[:, 0], runs[:, 1], runs[:, 2] = self.first, self.last, np.arange(self.first.size)
         runs[:, 3], runs[:, 4] = ~TOP, TOP
@@ -115,7 +118,8 @@ class Segments:
 
 @dataclass(eq=False)
 class Grid:
-    """Cells slot * keys + code, made as they are asked for. Without codes ``keys`` cells of a slot take turns."""
+    """Cells slot * keys + code, made on request. Without codes the rows of a slot are spread over its ``keys`` cells in
+    turn."""
 
     of: Rows
     edges: Ints
@@ -127,14 +131,14 @@ class Grid:
         return cell
 
     def slots(self) -> Ints:
-        """Of each row."""
+        """The slot of each row."""
         slot = np.empty(len(self.of), np.int64)
         self._place(self.of.time, NO_CODES, 1, slot)
         return slot
 
     @lazy
     def shares(self) -> list[slice]:
-        """Rows for each thread: in order and by key, none of a slot that another one has."""
+        """Rows for each thread, if rows are in order and have keys. No two threads have rows of the same slot."""
         rows = self.of
         if (
             rows.threads == 1
@@ -149,7 +153,8 @@ class Grid:
         return [slice(int(bounds[s.start]), int(bounds[s.stop])) for s in found]
 
     def bounds(self) -> Ints:
-        """Between which rows the slots lie, where these are long and side by side."""
+        """The row at which each slot begins, and the end, if rows are in order and slots are long (or there is one
+        slot). Otherwise empty."""
         rows = self.of.time.size
         if self.edges.size == 1:
             return np.array([0, rows])
@@ -158,15 +163,15 @@ class Grid:
         edges, bounds = self.of.cuts
         if edges is self.edges:
             return bounds
-        return np.append(0, np.searchsorted(self.of.time, self.edges))  # but others, of more rows than these
+        return np.append(0, np.searchsorted(self.of.time, self.edges))  # the known cuts are for edges of more rows
 
     @property
     def in_turn(self) -> bool:
-        """Whether rows are in order, and slots of many keys' rows lie side by side."""
+        """Whether rows are in order and have keys, and slots are long and side by side."""
         return self.of.code is not None and self.of.span[2] and self.bounds().size > 0
 
     def chunks(self, size: int, together: int = 2, share: slice | None = None) -> Iterable[Chunk]:
-        """Of all rows or a share."""
+        """Chunks of all rows or of a share."""
         rows, code = self.of.time.size, self.of.code
         bounds = NOWHERE if code is None else self.bounds()
         some = slice(0, rows) if share is None else share
@@ -202,7 +207,7 @@ class Grid:
 
     @lazy
     def _width(self) -> np.int64 | None:
-        """Between neighbouring edges, None where that varies."""
+        """The distance of neighbouring edges. None if it varies."""
         regular, edges = self.of.plan.edges.regular_width(self.of.plan.grid), self.edges
         if regular is None or edges[-1] - edges[0] != (edges.size - 1) * regular[0]:
             return None
@@ -211,14 +216,14 @@ class Grid:
 
 @dataclass(eq=False)
 class Pieces:
-    """Rows of a grid without keys that touch few slots at a time: runs of rows, each of which holds some of a cell."""
+    """Rows of a grid without keys that touch few slots at a time: runs of rows, each with some rows of one cell."""
 
     grid: Grid
     found: Ints
 
     @staticmethod
     def of(grid: Grid) -> Pieces | None:
-        """None where they touch many."""
+        """The pieces of a grid. None if the rows touch many slots at a time."""
         (lows, highs), policy = grid.of.extremes, grid.of.plan.policy
         found = np.empty((policy.most_pieces * lows.size, 5), np.int64)
         n = pieces(len(grid.of), policy.block, lows, highs, grid.edges, found)

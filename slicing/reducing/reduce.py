@@ -1,10 +1,10 @@
-"""Rows to cells: the slicer and the pre-aggregation of one batch.
+"""Reduce rows to cells: the slicer and the pre-aggregation of one batch.
 
-Each row finds its slot (an edge interval of the batch's span), then its cell (slot and key), and one kernel a lane
-reduces rows into cells. Rows in time order without keys are runs, reduced with SIMD; so are, by masks, rows out of
-order while a few thousand neighbours touch few slots. All other rows are scattered, some thousand at a time so that
-their cells stay in the cache: over a dense grid of slots and keys while that is no larger than the batch, and over the
-cells that occur when it is.
+Each row finds its slot (an edge interval of the batch's span), then its cell (slot and key), and one kernel per lane
+reduces rows into cells. Rows in time order without keys are runs, reduced with SIMD. Rows out of order are reduced by
+masks in the same way while a few thousand neighbours touch few slots. All other rows are scattered, some thousand at a
+time so that their cells stay in the cache: over a dense grid of slots and keys if it is no larger than the batch,
+otherwise over the cells that occur.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from slicing.system.threads import side_by_side
 from slicing.windows.bounds import BEGIN
 
 NO_KEY = np.zeros(1, np.int64)  # the only code of cells without keys
-EMPTY = 8  # times as many places as rows are looked through sooner than rows are sorted: 38 -> 5 to 15 ns a row
-MOST_PLACES = 1 << 23  # likewise, 32 MB
+EMPTY = 8  # up to so many places per row, scanning the places beats sorting the rows: 38 -> 5 to 15 ns a row
+MOST_PLACES = 1 << 23  # and up to so many places in all: 32 MB
 
 
 def _numbered(cell: Ints, size: int) -> tuple[Scattered, Ints]:
-    """Cells of a grid that few rows fill: numbered as they occur, in order; and the ones that do."""
+    """Number the cells of a grid that few rows fill, in order. Also the cells that occur."""
     first = begins(cell)
-    if 2 * first.size <= cell.size:  # neighbours are alike: each run of them once
+    if 2 * first.size <= cell.size:  # many neighbours are equal: number each run once
         some, found = _numbered(cell[first], size)
         return Scattered(np.repeat(some.of_row, np.diff(first, append=cell.size)), None), found
     if size >= 1 << 32:  # too many to sort by counting
@@ -65,7 +65,7 @@ def _numbered(cell: Ints, size: int) -> tuple[Scattered, Ints]:
 
 
 def reduce_rows(rows: Rows) -> Cells:
-    """All rows as level-0 cells; every row must be at or after the horizon, where all edges live."""
+    """Reduce all rows to level-0 cells. Every row must be at or after the horizon, where all edges are live."""
     plan = rows.plan
     if not rows.time.size:
         return plan.no_cells
@@ -83,7 +83,7 @@ def reduce_rows(rows: Rows) -> Cells:
         if chained is not None:
             return chained
     if edges.size * keys > max(rows.time.size, 1024):
-        if ends[0] == ends[-1] and rows.code is not None:  # one slice: its cells lie by key, then by time
+        if ends[0] == ends[-1] and rows.code is not None:  # one slice: its cells are sorted by key, then by time
             cell = grid.slots()
             cell += rows.code * np.int64(edges.size)
             some, found = _numbered(cell, edges.size * keys)
@@ -101,12 +101,12 @@ def reduce_rows(rows: Rows) -> Cells:
 
 
 def _slices(plan: Plan, edges: Ints) -> Ints:
-    """Of the slots that end at these edges: a slice may be several slots of the grid."""
+    """The ends of the slices of the slots that end at these edges. A slice may be several slots of the grid."""
     return plan.edges.next_live(edges - 1, BEGIN) if plan.grid else edges
 
 
 def _in_order(rows: Rows) -> Cells:
-    """Rows without keys, in time order: the runs between edges."""
+    """Reduce rows without keys in time order: the runs between edges."""
     plan, (edges, bounds), threads, share = rows.plan, rows.cuts, rows.threads, rows.plan.policy.share
     ends = _slices(plan, edges) if plan.grid else edges
     runs = Segments(bounds[:-1], bounds[1:], threads, share)
@@ -118,13 +118,13 @@ def _in_order(rows: Rows) -> Cells:
     cells = _lift(rows, ends, np.zeros(ends.size, np.int64), runs)
     if plan.grid:
         return _by_slice(plan, cells)
-    cells.ends = ends  # a cell a slice
+    cells.ends = ends  # one cell per slice
     return cells
 
 
 def _shared(rows: Rows, ends: Ints, grid: Grid) -> Cells | None:
-    """Rows of several threads: over one table where none needs a cell of another one, else each makes its own. None
-    where so many cells would cost more than is saved."""
+    """Reduce rows with several threads: over one table if no two threads share a cell, otherwise each thread makes its
+    own cells. None if so many cells would cost more than is saved."""
     plan, size = rows.plan, ends.size * grid.keys
     if rows.code is None:
         some = Pieces.of(grid) if size <= len(rows) and _of_runs(rows) else None
@@ -136,7 +136,7 @@ def _shared(rows: Rows, ends: Ints, grid: Grid) -> Cells | None:
 
 
 def _worth_parts(rows: Rows, cells: int) -> bool:
-    """Whether cells of each thread's own cost less than they save."""
+    """Whether each thread's own cells cost less than they save."""
     policy = rows.plan.policy
     enough = cells * policy.shared_rows <= len(rows) and len(rows) >= policy.thread_rows * rows.threads
     return enough and _of_words(rows.plan)
@@ -147,7 +147,7 @@ def _of_words(plan: Plan) -> bool:
 
 
 def _of_runs(rows: Rows) -> bool:
-    """Whether threads can share runs of rows, each of one cell."""
+    """Whether threads can share runs of rows of one cell each."""
 
     def by_runs(lane: Lane) -> bool:
         if lane.counts_all or lane.kind in MASKED:
@@ -158,7 +158,7 @@ def _of_runs(rows: Rows) -> bool:
 
 
 def _by_parts(rows: Rows) -> Cells:
-    """Each thread makes cells of its own."""
+    """Each thread makes its own cells, which are then merged."""
     cells = _side_by_side(rows)
     if cells is not None:
         return cells
@@ -167,10 +167,11 @@ def _by_parts(rows: Rows) -> Cells:
 
 
 def _chained(rows: Rows, ends: Ints) -> Cells | None:
-    """Each key's rows of a slice up to the next gap as a cell; None where rows are too few, or too far out of order.
+    """Reduce each key's rows of a slice up to the next gap to a cell. None if rows are too few, or too far out of
+    order.
 
-    Cells of few rows between the edges of the grid are made only to be sorted and fused: 1000 keys at a row a second,
-    gap 3 s, pushes of 1 M rows 36 -> 16 ns a row.
+    The alternative, cells of few rows between the edges of the grid, would have to be sorted and fused: 1000 keys at a
+    row a second, gap 3 s, pushes of 1 M rows 36 -> 16 ns a row.
     """
     plan, ends, keys = rows.plan, distinct(ends), max(rows.codes, 1)
     if rows.code is None or ends.size * keys > len(rows):
@@ -188,7 +189,7 @@ def _chained(rows: Rows, ends: Ints) -> Cells | None:
 
 
 def _side_by_side(rows: Rows) -> Cells | None:
-    """Each thread fills a grid of its own, and these are added up cell by cell; None where they would be mostly empty.
+    """Each thread fills its own grid, and the grids are added cell by cell. None if they would be mostly empty.
 
     2 threads with 100,000 keys: merging sorted tables took 2.7 of the 13.9 ms of CPU of a push of 1 M rows, this 1.6.
     """
@@ -213,7 +214,7 @@ def _side_by_side(rows: Rows) -> Cells | None:
 
 
 def reduce_suspects(rows: Rows, ends: Ints, level: Ints) -> Cells:
-    """Few rows that may be late for something, each with its slice and level of its own."""
+    """Reduce a few rows that may be late for some window, each with its own slice and level."""
     plan = rows.plan
     cell = np.arange(len(rows))
     cells = _lift(rows, ends, rows.each_code(), Scattered(cell, np.ones(len(rows), np.int64)))
@@ -223,20 +224,20 @@ def reduce_suspects(rows: Rows, ends: Ints, level: Ints) -> Cells:
 
 
 def lift_rows(rows: Rows) -> Cells:
-    """Each row as a cell of its own (END: its time), in the order they came."""
+    """Each row as its own cell (END: its time), in order of arrival."""
     cells = _lift(rows, rows.time, rows.each_code(), Scattered(np.arange(len(rows)), np.ones(len(rows), np.int64)))
     return but(cells, meta=np.ascontiguousarray(cells.meta[:, : ROWS + 1]))
 
 
 def lift_ranges(rows: Rows, first: Ints, last: Ints) -> Cells:
-    """Rows in order, each range of a key alone, as cells side by side (END: the last time)."""
+    """Ranges of rows in order as adjacent cells (END: the last time). Each range is of one key."""
     code = np.zeros(first.size, np.int64) if rows.code is None else rows.code[first]
     cells = _lift(rows, rows.time[last - 1], code, Segments(first, last))
     return but(cells, meta=np.ascontiguousarray(cells.meta[:, : ROWS + 1]))
 
 
 def range_partials(rows: Rows, first: Ints, last: Ints, lanes: Sequence[Lane] | None = None) -> tuple[Block, ...]:
-    """The partials of ranges of rows in order, of some lanes or all: as ``lift_ranges``, without where cells lie."""
+    """The partials of ranges of rows in order, of some lanes or all: as ``lift_ranges``, without the cells' meta."""
     place, counts = Segments(first, last), last - first
     made = _begun(rows, rows.plan.lanes if lanes is None else lanes, place, first.size)
     waiting = [one for one in made if isinstance(one, Lifted) and not one.by_runs(place)]
@@ -247,7 +248,7 @@ def range_partials(rows: Rows, first: Ints, last: Ints, lanes: Sequence[Lane] | 
 
 
 def _begun(rows: Rows, asked: Sequence[Lane], place: Place, size: int) -> list[Lifted | Block | None]:
-    """What becomes the block of each lane; None: the number of rows."""
+    """For each lane the object that becomes its block. None: the number of rows."""
     made: list[Lifted | Block | None] = []
     for lane in asked:
         if lane.kind == COUNT and lane == COUNTS_ALL:
@@ -260,13 +261,13 @@ def _begun(rows: Rows, asked: Sequence[Lane], place: Place, size: int) -> list[L
 
 
 def _assemble(rows: Rows, ends: Ints, code: Ints, place: Place) -> Cells:
-    """Reduce, and put slots that share a slice together."""
+    """Reduce rows, and fuse slots of one slice."""
     cells = _lift(rows, ends, code, place)
     return _by_slice(rows.plan, cells) if rows.plan.grid else cells
 
 
 def _by_slice(plan: Plan, cells: Cells) -> Cells:
-    """A key's cells of a slice come in time order."""
+    """Fuse a key's cells of one slice, which come in time order."""
     if plan.grid and len(cells) > 1:
         order = sorting(cells.code, cells.end)
         return fused(cells if order is None else cells.take(order), plan.lanes, plan.gaps)
@@ -274,12 +275,13 @@ def _by_slice(plan: Plan, cells: Cells) -> Cells:
 
 
 def _lift(rows: Rows, ends: Ints, code: Ints | Codes, place: Place, whole: bool = False) -> Cells:
-    """Without a grid's cells that stayed empty, unless it is to be whole. Ends and codes may be given as its sides."""
+    """Reduce rows to cells. Cells of a grid that stay empty are dropped unless ``whole`` is set. Ends and codes may be
+    given as the two sides of the grid."""
     plan = rows.plan
     size = ends.size if ends.shape == code.shape else len(ends) * len(code)
     made = _begun(rows, plan.lanes, place, size)
-    counts: Ints | None = None  # where the place knows them
-    table = np.empty((0, 1), np.int64)  # else the first word of this
+    counts: Ints | None = None  # if the place knows them
+    table = np.empty((0, 1), np.int64)  # otherwise its first word is the count
     if isinstance(place, Segments):
         counts = place.last - place.first
     elif isinstance(place, Scattered):
@@ -326,7 +328,7 @@ def _lift(rows: Rows, ends: Ints, code: Ints | Codes, place: Place, whole: bool 
 
 
 def _known_span(rows: Rows, place: Place, size: int) -> tuple[Ints, Ints] | None:
-    """The first and the last time of each cell, where a pass of its own, or none, tells them."""
+    """The first and the last time of each cell, if the place knows them or a separate pass finds them."""
     if isinstance(place, Chained):
         return place.first, place.last
     if isinstance(place, Segments):
@@ -339,7 +341,7 @@ def _known_span(rows: Rows, place: Place, size: int) -> tuple[Ints, Ints] | None
 
 
 def _span_in_turn(grid: Grid, counts: Ints) -> tuple[Ints, Ints]:
-    """If rows are in order: the first and the last time of each cell, from the first and the last rows of each slot."""
+    """For rows in order: the first and the last time of each cell, from the first and the last rows of each slot."""
     code, time, keys = grid.of.code, grid.of.time, grid.keys
     assert code is not None
     first, last = np.empty((2, counts.size), np.int64)
@@ -350,7 +352,7 @@ def _span_in_turn(grid: Grid, counts: Ints) -> tuple[Ints, Ints]:
 
 
 def _scatter(rows: Rows, place: Place, waiting: Sequence[Lifted], counted: Ints | None, spans: Ints | None) -> None:
-    """What is left of the lanes, the count and the first and last times, chunk by chunk."""
+    """Scatter rows, chunk by chunk, for the remaining lanes, the counts, and the first and last times."""
     if counted is not None and isinstance(place, Pieces):
         masked_count(place.found, rows.time, ALL_VALID, counted)
         counted = None
@@ -375,8 +377,8 @@ def _scatter(rows: Rows, place: Place, waiting: Sequence[Lifted], counted: Ints 
 
 
 def _meta(ends: Ints, code: Ints | Codes, counts: Ints, table: Ints | None, words: int) -> tuple[Ints | None, Ints]:
-    """Of all cells, or of those of a grid that have rows, as the first word of a table says (and which these are; None:
-    all). 524,288 cells, 63 % of them: 9.5 -> 5 ms."""
+    """The meta of all cells or, given ``table``, of the cells that have rows by its first word. Also the positions of
+    these cells (None: all). 524,288 cells, 63 % of them: 9.5 -> 5 ms."""
     held, many = None, counts.size >= MANY_ROWS
     if table is not None:
         found = np.empty(counts.size + 1, np.int64) if many else NOWHERE
@@ -397,7 +399,7 @@ def _meta(ends: Ints, code: Ints | Codes, counts: Ints, table: Ints | None, word
 
 
 def _lifting(rows: Rows, lane: Lane, place: Place, size: int) -> Lifting:
-    """A batch as kinds that are not numbers take it: a row counts where none of its values is null."""
+    """A batch in the form for kinds that are not numbers. A row counts if none of its needed values is null."""
     needed = lane.feeds[: getattr(lane.kind, "needed", None)]
     masks = [m for m in (rows.valid(f.column, lane.flag) for f in needed) if m is not ALL_VALID]
     valid = np.logical_and.reduce(masks).view(np.uint8) if masks else ALL_VALID
