@@ -140,7 +140,7 @@ def all_windows(
 
 
 def _in_turn(operator: Operator, held: Sequence[pa.RecordBatch], rows: int) -> list[pa.Table]:
-    """Push rows that are all at hand, ``rows`` at a time. Their order tells which windows no later row belongs to, so
+    """Push rows that are all in memory, ``rows`` at a time. Their order tells which windows no later row belongs to, so
     windows close on the way. Returns the windows closed so far; none if closing before the end does not pay.
 
     Windows emitted on the way need not be held, nor sorted in the end. 5 M rows that become as many results: cells of
@@ -240,7 +240,7 @@ def _least_to_come(plan: Plan, pieces: Sequence[pa.RecordBatch]) -> Ints | None:
         if times.size:
             low[i], high[i] = times.min(), times.max()
     to_come = np.minimum.accumulate(low[::-1])[::-1]
-    near = to_come[2:] >= high[:-2]  # no further behind than the piece before
+    near = to_come[2:] >= high[:-2]  # rows come at most one piece late
     if 2 * np.count_nonzero(near) < near.size:
         return None
     begun = to_come[to_come < LIMIT]

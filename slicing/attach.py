@@ -270,7 +270,7 @@ class _Results:
 
     table: pa.Table
     measure: Measure
-    several: bool  # types of windows
+    several: bool  # whether there are several types of windows
     codes: int
     code: str | None
     first: str

@@ -131,7 +131,7 @@ class Parts:
     late: pa.Table
     counts: dict[str, int]
     progress: Progress
-    rows: list[pa.RecordBatch]  # of a spec that keeps rows: all that have a time
+    rows: list[pa.RecordBatch]  # if the spec keeps rows: all rows that have a time
     newest: int | None = None  # the latest time of all rows
     oldest: int | None = None  # the earliest time of all rows that were not behind the watermark
 

@@ -47,12 +47,12 @@ _WHAT = {  # for a table in a notebook, to a newcomer
 
 @dataclass(frozen=True)
 class Explanation:
-    """Facts in order, each with its reason; text in a terminal, a table in a notebook.
+    """The facts of :func:`explain`, each with its reason: text in a terminal, a table in a notebook.
 
     Parameters
     ----------
     title
-        What is explained.
+        The query that is explained.
     facts
         Pairs of a name and a text.
 

@@ -149,7 +149,7 @@ def _together(plan: Plan, changes: Sequence[Changed]) -> Changed:
 
 
 def check_policy(policy: Policy, what: str) -> None:
-    """Refuse ways to run an operator that know one watermark only."""
+    """Refuse ways to run an operator that work with a single watermark only."""
     for name in ("max_windows_per_push", "on_full"):
         if getattr(policy, name) != getattr(Policy, name):
             raise ValueError(

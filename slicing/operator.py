@@ -188,7 +188,7 @@ class Operator(TakesTurns):
             measure, delay = now.plan.measure, now.plan.delays.get("bounded's delay", 0)
             newest, without = self._moved.newest, self._moved.without_newest(delay)
             reason = out.late.column(out.late.num_columns - 1)
-            times = out.late.column(self.spec.time).filter(pc.equal(reason, "late"))  # Arrow filters no views beside it
+            times = out.late.column(self.spec.time).filter(pc.equal(reason, "late"))  # Arrow cannot filter views
             late += sum(int((measure.words(c) >= (BEGIN if without is None else without)).sum()) for c in times.chunks)
             if 2 * late > rows >= FEWEST_ROWS:
                 self._watches, self._moved = False, None
@@ -303,7 +303,7 @@ class Operator(TakesTurns):
         self._now = state
         self._by_marks = self._carries_marks or state.marks.code.size > 0
         if state.store.head is not None and not self._waiting:
-            state.store.head.torn = False  # an interrupt before this leaves rows in the head, but not the state
+            state.store.head.torn = False  # an interrupt before this leaves rows in the head without a new state
         return self._shown(out) if self._wide else out
 
     def _held(self, one_call: bool = False) -> Callable[[], None]:
@@ -319,7 +319,7 @@ class Operator(TakesTurns):
 
         def put_back() -> None:
             self.__dict__.update(as_it_is)
-            if state is not None and keys is not None and len(keys) > known:  # they change in place
+            if state is not None and keys is not None and len(keys) > known:  # keys change in place
                 self._now = state.but(keys=keys.compact(np.arange(known)))
 
         return put_back

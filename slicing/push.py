@@ -246,7 +246,7 @@ def _ranks(state: State, name: str, column: pa.Array) -> Ints:
     pool = state.pools[name]
     used = np.arange(len(pool))
     values = state.store.values + state.rows.values + (0 if state.passed is None else state.passed.size)
-    if len(pool) > 2 * values + 1024 and not (state.postponed or state.apart or state.groups):  # crowded
+    if len(pool) > 2 * values + 1024 and not (state.postponed or state.apart or state.groups):  # many values are unused
         used = state.ranks_used(name, len(pool))
     (ranked,), pool, moved = ranks([column], pool, used)
     if not np.array_equal(moved, np.arange(moved.size)):

@@ -1,4 +1,4 @@
-"""Replay rows that are all at hand as a stream, and find the final results after its corrections."""
+"""Replay existing rows as a stream, and find the final results after its corrections."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def _standing(batch: pa.RecordBatch, names: list[str], came: Mask, gone: Mask) -
     together &= gone_of > 0
     count[together] = 0
     at = order[~gone[order]]
-    after = np.searchsorted(code[at], code[at], side="right") - np.arange(at.size)  # this one, and those that follow
+    after = np.searchsorted(code[at], code[at], side="right") - np.arange(at.size)  # itself and later ones
     told = _not_gone(batch, code, np.flatnonzero(together[code]), gone)
     return np.sort(np.concatenate([at[after <= count[code[at]]], told]))
 

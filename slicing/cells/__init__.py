@@ -1,1 +1,1 @@
-"""Cells: tables of partial slices, their blocks, and ranges of them combined."""
+"""Cells: tables of partial slices, their blocks, and the combination of ranges of cells."""

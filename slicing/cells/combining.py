@@ -18,7 +18,7 @@ FEW = 1 << 14  # up to so many combinations, "recompute" is cheaper than loading
 
 
 def choose(first: Ints, last: Ints, cells: int, removes: bool = False, few: int = FEW) -> str:
-    """The cheapest strategy; ``removes``: for lanes whose partials can be removed from one another."""
+    """The name of the cheapest strategy. ``removes``: whether the lanes' partials can be removed from one another."""
     if cells * first.size <= few:
         return "recompute"
     each = int(np.add.reduce(last - first))

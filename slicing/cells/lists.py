@@ -28,7 +28,7 @@ class Lifting(NamedTuple):
     cell: Callable[[], Ints]  # of each row
     cells: int
     ascending: bool  # whether rows come sorted by cell
-    valid: Bytes  # a byte a row; empty: all count
+    valid: Bytes  # one byte per row; empty: all rows count
     feeds: Sequence[Array]
     order: Callable[[], tuple[Ints, Ints, Ints]]  # time, sequence, arrival (all 0 where there is none)
 

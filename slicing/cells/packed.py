@@ -38,7 +38,7 @@ from slicing.kernels import packed as kernels
 from slicing.kernels.cells import CODE, END, ROWS
 from slicing.system.arrays import Ints, Mask
 
-NARROW = 1 << 32  # values that 4 bytes tell apart
+NARROW = 1 << 32  # 4 bytes hold so many different values
 SLICE = 24  # bytes of a slice in the directory and in arrays made from it
 SINGLE = 0.1  # from this share on, cells of one row are packed separately
 PIECE = 1024  # cells; for each piece the number of cells of one row before it is stored
@@ -196,7 +196,7 @@ class _Words:
             kernels.spans(table, self.low[first:last], high[first:last])
         self.form, narrow, wide, copies = np.full(words, kernels.SAME, np.int64), 0, 0, {}
         columns = [(table, w) for table in tables for w in range(table.shape[1])]
-        known: dict[tuple[int, int], list[int]] = {}  # words by the least and the most of their values
+        known: dict[tuple[int, int], list[int]] = {}  # words by their smallest and largest value
         for w, (low, most) in enumerate(zip(self.low.tolist(), high.tolist(), strict=True)):
             if w == END or low == most:
                 continue

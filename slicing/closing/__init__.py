@@ -1,1 +1,1 @@
-"""Windows that are complete, on their way out."""
+"""Complete windows: find them, combine their partials, make the output."""

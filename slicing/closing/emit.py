@@ -99,7 +99,7 @@ class _Scope:
 
     @staticmethod
     def of_slices(plan: Plan, table: Cells, starts: Ints, due: DueWindows) -> _Scope:
-        """``starts``: the first cell of each slice of a table sorted by slice."""
+        """The scope of a table sorted by slice. ``starts``: the first cell of each slice."""
         starts = np.append(starts, len(table))
         bottom, top = int(due.low.min()), int(due.high.max())
         cells = table.take(slice(starts[bottom], starts[top]))

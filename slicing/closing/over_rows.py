@@ -67,7 +67,7 @@ class _OfRows(Column):
     rows: Rows
     feed: Feed | None  # None: the lane counts rows
     valid: Bytes
-    whole: Any  # all values, as kernels take them; None: columns that are made wider are read piece by piece
+    whole: Any  # all values, as kernels take them; None: columns to be widened are read piece by piece
     piece: dict[tuple[int, int], Any] = field(default_factory=dict)  # the piece that was read last
 
     @staticmethod
@@ -102,7 +102,7 @@ class _OfRows(Column):
         elif 0 in self.words:
             np.subtract(ranges.last, ranges.first, out=out)
         else:
-            out[:] = 1  # at least
+            out[:] = 1  # nobody reads the count, but each range has a value
 
     def sums_f(self, ranges: Of, block: Ints) -> None:
         if 1 in self.words:
@@ -113,7 +113,7 @@ class _OfRows(Column):
     def sums_i(self, ranges: Of, block: Ints) -> None:
         if 1 in self.words:
             held = self.held(ranges)
-            totals(held, 0, 0xFFFFFFFF, ranges, block[:, 1])  # of halves, which fit
+            totals(held, 0, 0xFFFFFFFF, ranges, block[:, 1])  # halves, whose sums fit
             totals(held, 32, -1, ranges, block[:, 2])
 
     def total(self, ranges: Of, out: Ints) -> None:

@@ -227,7 +227,7 @@ def run_holding(runs: Runs, others: Runs) -> Ints:
     start = np.append(runs.start(), others.start())
     is_other = np.append(np.zeros(runs.first.size, np.int64), np.ones(others.first.size, np.int64))
     order = order_by(start, code)
-    # the newest run at or before, in this order, is the holder
+    # the holder is the last run of `runs` at or before it, in this order
     position = np.where(is_other[order] == 0, np.arange(order.size), 0)
     holder = order[np.maximum.accumulate(position)] if order.size else order
     out = np.empty(others.first.size, np.int64)

@@ -120,7 +120,7 @@ def _pane_ends(kind: _Kind, items: _Items, reached: int) -> Ints:
     follows = np.append(items.run[1:] == items.run[:-1], False)[: items.run.size]
 
     def closes(cut: Ints) -> Mask:
-        """The last items of a run before each of its cuts, if that is before its end."""
+        """The last item of a run before each of its cuts, if the run is still open at the cut."""
         within = True if kind.gap is None else items.upto + kind.gap > cut
         last: Mask = ~(follows & np.append(cut[1:] == cut[:-1], False)[: cut.size]) & within
         return last

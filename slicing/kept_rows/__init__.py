@@ -1,1 +1,1 @@
-"""Rows kept one by one, for windows that rows decide."""
+"""Rows kept one by one, for windows of rows: counts, punctuations, frames and the like."""

@@ -121,7 +121,7 @@ def _at_steady_rows(
 def _at_all_rows(plan: Plan, window: BoundPerRow, view: View, after: int, until: int) -> list[Answers]:
     """Windows at all rows of one group that close at ``after`` or later and before ``until``.
 
-    The spec has no other windows. The rows of each window are looked for piece by piece, when the answers are read.
+    The spec has no other windows. The rows of each window are found piece by piece, when the answers are read.
     """
     begin, end = np.searchsorted(view.time, [after, until]).tolist()
     time = view.time[begin : len(view.rows) if view.over[0] else end]

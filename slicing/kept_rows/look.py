@@ -145,7 +145,7 @@ class KeyLook:
     until: int
     runs: list[Rows]  # rows that became final, in their order
     rest: tuple[Rows, ...]
-    awake: Ints  # keys that were to be looked at by now
+    awake: Ints  # keys that are due to be looked at
     over: Ints  # keys that have ended, unless new rows go on
 
     @lazy

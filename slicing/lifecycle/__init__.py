@@ -1,1 +1,1 @@
-"""Everything an operator remembers: as bytes, changed while it runs, taken apart by keys."""
+"""The state of an operator: written as bytes, changed for a new spec, split by key."""

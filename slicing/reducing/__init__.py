@@ -1,1 +1,1 @@
-"""Rows of a batch into cells."""
+"""Reduces the rows of a batch to cells."""

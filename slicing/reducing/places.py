@@ -179,7 +179,7 @@ class Grid:
             return self._filled(some, size)
         step = size if together > 1 else rows
         found = []
-        for slot, (first, last) in enumerate(pairwise(bounds.tolist())):  # the codes are cells of the slot
+        for slot, (first, last) in enumerate(pairwise(bounds.tolist())):  # codes serve as cells of the slot
             begin, end = max(first, some.start), min(last, some.stop)
             for at in range(begin, end, step):
                 chunk = slice(at, min(at + step, end))

@@ -1,1 +1,1 @@
-"""What is kept of slices."""
+"""The store of slices."""

@@ -47,8 +47,8 @@ class Store:
     plan: Plan
     runs: tuple[Cells, ...] = ()
     coarse: int = 0  # the number of slices when old slices were fused last
-    fill: float = 1.0  # the share of all keys that the fullest slice had when something closed last
-    head: Head | None = None  # cells beside the runs
+    fill: float = 1.0  # the share of all keys that the fullest slice had when something was closed last
+    head: Head | None = None  # dense cells in addition to the runs
 
     def __len__(self) -> int:
         return sum(map(len, self.runs))
