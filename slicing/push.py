@@ -53,10 +53,10 @@ class Batch(NamedTuple):
     """A batch that has been read."""
 
     given: pa.RecordBatch  # in the types of the first batch
-    rows: Rows  # the rows that have a time
+    rows: Rows  # the rows that are not set aside
     null_time: Ints  # the positions of rows without a time
     ahead: Ints = NOWHERE  # the positions of rows too far ahead of the watermark
-    columns: Mapping[str, pa.Array] = {}  # of the rows that have a time
+    columns: Mapping[str, pa.Array] = {}  # of the rows that are not set aside
 
     @property
     def aside(self) -> Ints:
@@ -64,7 +64,7 @@ class Batch(NamedTuple):
         return np.append(self.null_time, self.ahead) if self.ahead.size else self.null_time
 
     def account(self, late: Ints = NOWHERE, outside: int = 0) -> Account:
-        """The account of this batch's rows. ``late`` are positions among the rows that have a time."""
+        """The account of this batch's rows. ``late`` are positions among ``rows``."""
         if not self.rows.plan.policy.accounts:
             return NO_ACCOUNT
         missing, ahead, table = self.null_time.size, self.ahead.size, None

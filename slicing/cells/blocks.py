@@ -8,10 +8,10 @@ There are two sorts of kinds:
     A few 8-byte words per cell, as an int64 array ``[cells, words]``. Partials are combined one by one, as lists of
     combinations say (``kernels.combine``, ``kernels.strategies``). These kinds are numbers.
 ``ListKind``
-    A sorted list per cell, of any length (``cells.lists``). Examples are values with their counts for quantiles and
-    distinct values (a slice is sorted once, however many windows it is in), or rows in order for aggregates that
-    depend on it. Windows are not merged: an answer is :class:`Picked`, ranges of cells. The aggregate reads what it
-    needs from the lists of each range, and carries its result on to the next overlapping window.
+    A sorted list per cell, of any length (``cells.lists``). One example is values with their counts, for quantiles and
+    distinct values: a slice is sorted once, however many windows it is in. Another is rows in order, for aggregates
+    that depend on it. Windows are not merged: an answer is :class:`Picked`, ranges of cells. The aggregate reads what
+    it needs from the lists of each range, and carries its result on to the next overlapping window.
 
 A block has ``len``, ``nbytes``, ``block[index]`` (positions, a mask, or a slice, which gives a view) and ``take``.
 :func:`together` concatenates blocks. A block that others may hold is never changed in place.

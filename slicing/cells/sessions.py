@@ -57,8 +57,8 @@ def _chained(table: Cells, gap: int, taken: Mask) -> Chains | None:
 
 
 def in_runs(cells: Cells, lanes: Sequence[Lane], gaps: Unsigned) -> Cells | None:
-    """Merge cells of adjacent slices that have become one run, and sort the result. None if their levels differ or a
-    code's cells are not in time order. Only the merged cells are sorted, not the given ones."""
+    """Fuse cells of adjacent slices, some of which have become one slice, and sort the result. None if levels differ or
+    a code's cells are not in time order. Only the fused cells are sorted, not the given ones."""
     level, end = cells.level, cells.end
     slot = np.append(0, np.cumsum(end[1:] != end[:-1]))
     slots = int(slot[-1]) + 1

@@ -92,8 +92,9 @@ def ending(
 
 
 def touched(run: Cells, lasts: Iterable[tuple[int, int]], slices: Iterable[tuple[int, int]]) -> Ints:
-    """The codes of cells whose last row is at ``low`` or later and before ``high`` (some later ones may be among them),
-    and of cells in slices that end after ``low`` and not after ``high``, for any of the given pairs."""
+    """The codes of cells that pass one of two tests. Their last row is at ``low`` or later and before ``high``, for a
+    pair of ``lasts`` (some later cells pass too). Or their slice ends after ``low`` and not after ``high``, for a pair
+    of ``slices``."""
     whole, gone = _whole(run)
     found = [
         whole.with_last(low, high) for low, high in lasts if whole.earliest_last < high and low <= whole.latest_last

@@ -103,8 +103,8 @@ def _added_up_at_once(plan: Plan, parts: Sequence[eager.Part], windows: int) -> 
 
 
 def _by_key(plan: Plan, keys: KeyTable, parts: Sequence[eager.Part], windows: int) -> Iterator[_Stretch]:
-    """Window by window, except that adjacent windows are taken together if each is a slice of the same part and they
-    have at least a quarter as many cells as keys."""
+    """Window by window. Adjacent windows are taken together if each is a slice of the same part and they have at least
+    a quarter as many cells as keys."""
     alone, w = np.full(1, -1) if windows == 1 else _one_slice_each(parts), 0
     while w < windows:
         stop, at = w + 1, int(alone[w])
