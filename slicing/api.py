@@ -35,8 +35,8 @@ from slicing.system.threads import MOST, cores
 from slicing.times.measure import Measure
 from slicing.windows.bounds import BEGIN, LIMIT
 
-NEAR = 3  # a piece may get so many times its rows to reach the end of a slice
-DENSE = 16  # rows a cell: with more of them few cells are held, and pieces cost more than they save
+NEAR = 3  # a piece may grow to this many times its wanted rows to reach the end of a slice
+DENSE = 16  # rows per cell: with more, few cells are held, and pushing in pieces costs more than it saves
 FIRST_ROWS = 1 << 14  # these rows tell whether pieces may pay; pushing more separately costs 7 % at 20 rows a slice
 
 
@@ -186,8 +186,8 @@ def _pieces(plan: Plan, held: Sequence[pa.RecordBatch], rows: int) -> Iterator[p
 
 
 def _may_pay(operator: Operator, first: pa.RecordBatch) -> bool:
-    """Whether it is worth looking at more than the first rows: rows have to be sorted, or there are many results. An
-    operator of its own counts results, so that a user's functions see each row once."""
+    """Whether it is worth looking at more than the first rows: rows have to be sorted, or there are many results. A
+    separate operator counts results, so that a user's functions see each row once."""
     plan = Plan.of(operator.spec, first.schema, policy=operator._policy)
     if not _gives_in_order(plan):
         return False

@@ -344,7 +344,7 @@ def _window_of_each(rows: _Rows, windows: _Windows, window: AnyWindow) -> Ints:
 
 
 def _inside(place: Ints, found: Ints, end: Ints) -> Ints:
-    """Without windows that end before the row."""
+    """Set ``found`` to -1 for rows whose window ends before them."""
     if end.size:
         found[place >= end.take(found, mode="wrap")] = -1
     return found
@@ -388,7 +388,7 @@ def _check_window(name: str, window: AnyWindow) -> None:
 
 
 def _of_no_rows(spec: Spec, schema: pa.Schema) -> pa.Table:
-    """The aggregates of a window without rows. The second window here is such a window."""
+    """The aggregates of a window without rows, taken from the second of three windows, which is empty."""
     names = spec.columns()
     time = _free("time", {*names, *spec.aggs})
     data = pa.table([pa.nulls(2, schema.field(name).type) for name in names], names=list(names))

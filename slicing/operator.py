@@ -376,7 +376,7 @@ class Operator(TakesTurns):
         - ``session``, ``punctuation``: the first window that certainly begins after now;
         - ``frame``: after a row has left a frame;
         - ``rows``, ``per_row(every=)``, ``fill=True``, a ``ContextAwareWindow``: see only new rows, as if the stream
-          began. New rows are later than all rows so far or, with ``order="arrival"``, come from now on;
+          began now. New rows are later than all rows so far or, with ``order="arrival"``, come from now on;
         - ``last_rows``: the first window of a key that has ``n`` rows;
         - ``whole``, and a ``landmark`` or ``fixed`` that begins before now: refused, as no window could be complete.
         """
@@ -393,8 +393,8 @@ class Operator(TakesTurns):
         self._changed({n: w for n, w in self.spec.windows.items() if n != name})
 
     def complete_from(self, name: str) -> Any:
-        """The time from which windows are complete: those that start at it or later (``per_row``: that end). None: all
-        are."""
+        """The time from which windows are complete: windows that start then or later (``per_row``: that end then or
+        later). None: all windows are complete."""
         self._check_named(name, "complete_from")
         if self._now is None or self._now.plan.since.get(name, BEGIN) == BEGIN:
             return None

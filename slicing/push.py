@@ -8,8 +8,8 @@ close       move the watermark: answer complete windows, drop what no open windo
 commit      replace the operator's state by the draft state (``Operator``)
 ==========  ==========================================================================================================
 
-Each stage but the last works on a draft of the state, which nobody else has. A push that closes nothing skips the
-stages between: the head of the store prepares to take the rows, and takes them in place when the push commits.
+Each stage but the last works on a draft of the state, which nobody else has. A push that closes nothing may skip
+collect, admit and close: the head of the store prepares to take the rows, and takes them in place at the commit.
 """
 
 from __future__ import annotations
@@ -118,8 +118,7 @@ UNCHANGED, NO_ACCOUNT = Changed(), Account()
 
 
 def push(before: State, data: pa.RecordBatch, upto: int | None = None) -> Pushed:
-    """Run a batch through all stages. ``upto``: no later row comes before this time, if the caller knows such a
-    time."""
+    """Run a batch through all stages. ``upto``: a time before which no later row comes, if the caller knows one."""
     state = State(**before.__dict__)  # a draft
     plan, batch = state.plan, read(state, data)
     rows, reached = batch.rows, reached_by(state, upto)
@@ -149,7 +148,7 @@ def push(before: State, data: pa.RecordBatch, upto: int | None = None) -> Pushed
 
 
 def read(state: State, data: pa.RecordBatch) -> Batch:
-    """Read a batch: columns as arrays. Then the state knows its keys and values and how far the stream has come."""
+    """Read a batch: columns as arrays. The state learns its keys and values, and how far the stream has come."""
     given, columns, times, null_time = _timed(state, data)
     ahead = NOWHERE
     if state.plan.sets_aside:
@@ -282,7 +281,7 @@ def reached_by(state: State, upto: int | None = None) -> int | None:
     if isinstance(plan.spec.time, ProcessingTime):
         reached = state.progress.largest
     if reached is not None:
-        reached = max(-LIMIT, min(LIMIT, reached))  # beyond all times means the same as at the last one
+        reached = max(-LIMIT, min(LIMIT, reached))  # a watermark beyond all times acts like one at the last time
     for known in (upto, state.watermark):
         if known is not None and (reached is None or known > reached):
             reached = known
@@ -324,7 +323,7 @@ def collect(state: State, rows: Rows) -> Arrivals:
 
 
 def _inside(plan: Plan, cells: Cells) -> tuple[Cells, int]:
-    """Drop the cells of slices that are in no window by definition. Also how many rows are in no window at all."""
+    """Drop the cells of slices that are in no window by definition. Also returns how many rows are in no window."""
     if plan.gapless:
         return cells, 0
     held = np.repeat(plan.edges.covers(cells.slice_ends), np.diff(cells.slices(), append=len(cells)))
@@ -335,7 +334,7 @@ def _judge(plan: Plan, rows: Rows, h: int) -> tuple[Cells, Mask, int, Rows]:
     """Judge rows before the horizon: the cells of rows that some window takes, which rows are late for all windows, how
     many rows are outside of all windows, and the rows taken.
 
-    All of them are too late for windows of kept rows.
+    All these rows are too late for windows of kept rows.
     """
     own_end = plan.edges.next_live(rows.time, BEGIN)
     level = np.searchsorted(np.array(plan.session_gaps, np.int64), _behind(rows.time, h), "right").astype(np.int64)
@@ -372,7 +371,7 @@ def belong(plan: Plan, rows: Rows) -> Mask:
 
 
 def admit(state: State, new: Arrivals) -> Changed:
-    """Merge cells into the store and keep rows. Also the emitted windows that late rows change."""
+    """Merge cells into the store and keep rows. Returns the emitted windows that late rows change."""
     revised = older = None
     if state.plan.early.paned:
         rows = [rows for rows in (new.in_time, new.tardy) if rows is not None]
@@ -399,7 +398,7 @@ def admit(state: State, new: Arrivals) -> Changed:
 def close(
     state: State, reached: int | None, change: Changed = UNCHANGED, flush: bool = False, quiet: bool = False
 ) -> tuple[list[Answers], Changed]:
-    """Move the watermark. Gives the windows that it completes, and the emitted windows that late rows have changed.
+    """Move the watermark. Returns the windows that it completes, and the emitted windows that late rows have changed.
     ``quiet``: the caller drops the answers, so cheaper steps that lead to the same state may be taken."""
     if reached is None:
         return [], change
@@ -432,7 +431,7 @@ def close(
 
 
 def in_full(state: State, answers: list[Answers]) -> list[Answers]:
-    """Drop windows that were asked for in full, if the data does not cover them."""
+    """Drop windows with ``full=True`` that the data does not cover."""
     if not state.plan.full or state.newest is None:
         return answers
     begun, until = END if state.oldest is None else state.oldest, state.newest + state.plan.measure.least
@@ -545,7 +544,7 @@ def flush(before: State) -> Pushed:
     return Pushed(state, output(state, answers, change, all_of_them=True))
 
 
-# --- what it gives ----------------------------------------------------------------------------------------------------
+# --- output -----------------------------------------------------------------------------------------------------------
 
 
 def output(

@@ -206,8 +206,8 @@ def _standing(batch: pa.RecordBatch, names: list[str], came: Mask, gone: Mask) -
 
 
 def _not_gone(batch: pa.RecordBatch, code: Codes, at: Ints, gone: Mask) -> Ints:
-    """Of these results those that no later row with the same code takes back. That row is equal but for ``op``. If
-    possible floats match to the last bit; a sum that is computed again may be rounded differently."""
+    """The positions among ``at`` of results that no later retraction takes back. A retraction is equal to its result
+    except for ``op``. Floats that match to the last bit are preferred: a repeated sum may be rounded differently."""
     rows = taken(batch, at)
     columns = [column for column, name in zip(rows.columns, rows.schema.names, strict=True) if name != "op"]
     plain = [c.view(f"int{c.type.bit_width}") if pa.types.is_temporal(c.type) else c for c in columns]

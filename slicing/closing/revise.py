@@ -56,7 +56,7 @@ class Revisions:
         return replace(self, code=code[self.code])
 
     def bumped(self, answers: Answers, again: Mask) -> tuple[Revisions, Ints]:
-        """Count these windows once more. Also their revision numbers (0 if a window is emitted for the first time)."""
+        """Count these windows once more. Also returns their revision numbers (0: emitted for the first time)."""
         columns = [
             np.concatenate([getattr(self, name), getattr(answers, name)]) for name in ("code", "start", "end", "window")
         ]
@@ -72,7 +72,7 @@ class Revisions:
         return Revisions(window, start, end, code, count[kept]), number[self.count.size :]
 
     def numbered(self, answers: Answers, order: Ints, horizon: int) -> tuple[Revisions, Ints]:
-        """Count windows that are reported several times, in ``order``. Also the number of each report, from 0.
+        """Count windows that are reported several times, in ``order``. Also returns each report's number, from 0.
 
         Windows that end by ``horizon`` are then dropped.
         """
@@ -129,8 +129,8 @@ class _Places(NamedTuple):
     where: Codes  # places from 1; 0: none
 
     def numbered(self, count: Ints, asked: Answers | Revisions, order: Ints) -> tuple[_Places, Ints, Ints, Ints] | None:
-        """Count these windows once more. Gives the new places, all counts, how often each window was counted before,
-        and which are new. None if there are too many windows, or if they do not come in their order."""
+        """Count these windows once more. Returns the new places, all counts, how often each window was counted before,
+        and which windows are new. None if there are too many windows, or if they do not come in their order."""
         new, size, rows = np.stack([asked.window, asked.start, asked.end]), asked.code.size, self.windows
         codes = max(int(asked.code.max(initial=-1)) + 1, self.where.shape[1])
         codes += codes // 4 if codes > self.where.shape[1] else 0  # room for some new keys
@@ -157,7 +157,7 @@ _NOWHERE = _Places(np.empty((3, MOST_SOUGHT), np.int64), 0, np.empty((0, 0), np.
 def revise(
     store: Store, keys: KeyTable | None, revisions: Revisions, changing: Cells, horizon: int, until: int
 ) -> tuple[Store, Revisions, Answers, Ints]:
-    """Add the cells of rows behind the watermark ``until``. Gives the windows that they change, each with its mark.
+    """Add the cells of rows behind the watermark ``until``. Returns the windows that they change, with their marks.
 
     The mark is the revision for "updates" and 0 ('-') or 1 ('+') for "changes".
     """

@@ -45,7 +45,7 @@ from slicing.windows.cuts import RowCuts
 
 
 def arrived(plan: Plan, known: RowPanes, rows: Sequence[Rows], watermark: int) -> tuple[RowPanes, list[Panes]]:
-    """Take rows of a push in the order of arrival. Gives the panes that need not wait."""
+    """Take rows of a push in the order of arrival. Also returns the panes that need not wait."""
     some = [part for part in rows if len(part)]
     if not some:
         return known, []

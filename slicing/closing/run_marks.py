@@ -59,7 +59,7 @@ def passed(
 
 
 def _in_time(plan: Plan, kind: _Kind, facts: Ints, cells: Cells) -> tuple[Ints, Cells]:
-    """Without rows that are too late for this window."""
+    """Drop rows that are too late for this window."""
     slack = plan.lateness + (0 if kind.gap is None else kind.gap - 1)
     taken = (cells.end == facts[:, PLACE]) | (cells.end + slack >= facts[:, PLACE])
     return (facts, cells) if taken.all() else (facts[taken], cells.take(taken))
@@ -102,7 +102,7 @@ def _items(kind: _Kind, older: RowPanes, facts: Ints, cells: Cells, after: int) 
 def _reported(
     plan: Plan, kind: _Kind, known: RowPanes, facts: Ints, cells: Cells, after: int, reached: int
 ) -> tuple[RowPanes, list[Panes]]:
-    """Let rows pass. Also the panes at marks among them, and at cuts of time."""
+    """Let rows pass. Also returns the panes at marks among these rows, and at cuts of time."""
     mine = (known.windows[:, WINDOW] == kind.number) & (known.windows[:, END] > after)
     if kind.cuts.times is None:  # then nothing happens to runs without new rows
         mine &= np.isin(known.windows[:, KEY], distinct(cells.code))

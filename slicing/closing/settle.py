@@ -60,7 +60,7 @@ def nulled(array: pa.Array, void: Mask) -> pa.Array:
 
 
 def news(plan: Plan, cells: Cells) -> Cells:
-    """Without the cells whose rows cancel one another. With a landmark no cell is left out: any row is news to it."""
+    """Drop cells whose rows cancel one another. With a landmark no cell is dropped: any row is news to it."""
     if plan.spec.op is None or any(isinstance(window, Landmark) for window in plan.spec.windows.values()):
         return cells
     new = np.zeros(len(cells), np.bool_)

@@ -98,8 +98,8 @@ class Sliding:
 
 @dataclass(frozen=True)
 class Recent:
-    """For each row from ``begin`` on the rows of the last ``reach``. Ranges are found when they are read, which saves
-    16 bytes of memory a row. ``start``: the times of their first rows, filled then."""
+    """For each row from ``begin`` on, the range of rows of the last ``reach`` ticks. Ranges are found when they are
+    read, which saves 16 bytes of memory a row. ``start``: the times of their first rows, filled then."""
 
     time: Ints
     reach: int

@@ -5,10 +5,13 @@ no pass over keys and windows that mostly have nothing to do with each other. Fo
 than one table.
 
 A store that keeps such partials in place of slices was tried and removed: it needs as many combinations, but for each
-row as it comes. M rows/s of slices and of such a store, 1000 keys, windows of 60 s, pushes of 10,000 rows: a row of a
-key every 20 s, every 60 s 16.2 and 12.3, every 20 s 8.3 and 4.1, every 6 s 3.4 and 1.1; a row every 200 s 8.5 and 4.9,
-4.9 and 1.7, 1.9 and 0.6. Of 90 such points (100 k keys, pushes of 1000 and 100,000 rows, a row every 20 to 6000 s) it
-was faster in two, by 14 and 17 %: windows that do not overlap, 10 rows in each.
+row as it comes. M rows/s with slices / with such a store (1000 keys, windows of 60 s, pushes of 10,000 rows):
+
+    one row per key in 20 s     16.2 / 12.3 (a window every 60 s), 8.3 / 4.1 (every 20 s), 3.4 / 1.1 (every 6 s)
+    one row per key in 200 s    8.5 / 4.9, 4.9 / 1.7, 1.9 / 0.6
+
+Of 90 such points (100 k keys, pushes of 1000 and 100,000 rows, a row every 20 to 6000 s) it was faster in two, by 14
+and 17 %: windows that do not overlap, 10 rows in each.
 """
 
 from __future__ import annotations
