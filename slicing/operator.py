@@ -58,7 +58,7 @@ class Operator(TakesTurns):
     spec
         The query.
     max_windows_per_push
-        A push that closes more windows spreads them over the following pushes, about so many each (not windows of
+        A push that closes more windows spreads them over the following pushes, about this many each (not windows of
         ``rows``). Windows that end earliest come first, then keys in the order in which they first came. Windows of one
         key with the same end are never split. All shares together cost what one flush costs. Results of windows with
         triggers wait in the order in which they were made. None: a push emits all windows that it closes.

@@ -331,8 +331,8 @@ def _inside(plan: Plan, cells: Cells) -> tuple[Cells, int]:
 
 
 def _judge(plan: Plan, rows: Rows, h: int) -> tuple[Cells, Mask, int, Rows]:
-    """Judge rows before the horizon: the cells of rows that some window takes, which rows are late for all windows, how
-    many rows are outside of all windows, and the rows taken.
+    """Judge rows before the horizon. Returns the cells of rows that some window takes, which rows are late for all
+    windows, how many rows are outside of all windows, and the rows that some window takes.
 
     All these rows are too late for windows of kept rows.
     """

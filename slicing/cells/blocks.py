@@ -34,7 +34,7 @@ from slicing.system.arrays import Ints
 
 Block = Any  # an int64 array, Lists or Picked: all have the methods that the docstring above names
 
-FEW = 1024  # below so many partials numpy is used in place of a kernel
+FEW = 1024  # below this many partials numpy is used in place of a kernel
 
 
 class Kind(Protocol):

@@ -1,5 +1,4 @@
-"""Chooses the strategy that combines cells into windows: the cheapest by the partials it makes, or the one asked
-for."""
+"""Chooses the strategy that combines cells into windows: the one that makes fewest partials, or the requested one."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ BUCKETS = "buckets"
 NAMES = (AUTO, *STRATEGIES, EAGER, BUCKETS)
 
 
-FEW = 1 << 14  # up to so many combinations, "recompute" is cheaper than loading another strategy's kernels
+FEW = 1 << 14  # up to this many combinations, "recompute" is cheaper than loading another strategy's kernels
 
 
 def choose(first: Ints, last: Ints, cells: int, removes: bool = False, few: int = FEW) -> str:

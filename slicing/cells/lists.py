@@ -125,7 +125,7 @@ class ListKind:
     keys: int
     fuse: int
     rank_words: tuple[tuple[int, int], ...] = ((0, 0),)  # (word, feed) of each word that may be the rank of a value
-    needed: int | None = None  # a row counts if so many of its first feeds are not null; None: all feeds
+    needed: int | None = None  # how many of a row's first feeds must not be null so that it counts; None: all feeds
 
     def identity(self, lane: Lane, size: int) -> Lists:
         return Lists(np.zeros(size + 1, np.int64), np.empty((0, self.words), np.int64))
@@ -171,7 +171,7 @@ class ListKind:
 
 @dataclass(frozen=True)
 class Netted(ListKind):
-    """Values with counts, less those taken back: the second feed is 1 or -1. A value whose count becomes 0 is
+    """Values with counts, less the values taken back: the second feed is 1 or -1. A value whose count becomes 0 is
     dropped."""
 
     def lifted(self, lane: Lane, rows: Lifting) -> Lists:
@@ -285,7 +285,7 @@ def rows_of(block: Lists | Picked, kind: ListKind) -> Lists:
 
 
 def interleaved(picked: Picked) -> Mask:
-    """For windows of rows in order: whether some slice of the window has a row that comes before one of an earlier
+    """For windows of rows in order: whether some slice of the window has a row that comes before a row of an earlier
     slice."""
     late = np.append(0, np.cumsum(_begins_too_early(picked.lists.whole())))
     found: Mask = late[picked.last] > late[np.minimum(picked.first + 1, picked.last)]

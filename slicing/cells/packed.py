@@ -8,12 +8,15 @@ values. Words that are equal to another word, as counts to the number of rows, a
 
 The words of partials are not packed, since kernels read them in place. If a cell has many words (``Plan.wide``), each
 word is packed in the same way. Unpacking takes 0.5 to 1 ns a word. If a run has enough cells of one row, they are
-packed separately: their count, and the like, is the same in all of them, and their minimum, maximum and sum are one
-word. So such a cell takes the bytes of its row.
+packed separately. Words such as the count are equal in all of them, and their minimum, maximum and sum are one word. So
+such a cell takes the bytes of its row.
 
-Bytes a cell, and CPU of a push against the same cells not packed (busy machine): count and sum, sliding by 1 k to 100 k
-keys, 56 -> 33 to 37, 1.0 to 1.3 times; 16 words, mostly cells of one row, 160 -> 37, 1.3 times. Cells that the next
-push drops (tumbling windows, a push each) took 1.2 times as long, and 2 with 16 words: they stay as they are.
+Bytes per cell, and CPU of a push relative to the same cells not packed (busy machine):
+
+- count and sum, sliding windows of 1 k to 100 k keys: 56 -> 33 to 37 bytes, 1.0 to 1.3 times the CPU;
+- 16 words, mostly cells of one row: 160 -> 37 bytes, 1.3 times the CPU;
+- cells that the next push drops (tumbling windows, a push each): 1.2 times the CPU, and 2 times with 16 words. Such
+  cells are not packed.
 
 On disk, a run is one section of bytes with all words packed (:func:`written`). A reader unpacks what it needs.
 
@@ -38,7 +41,7 @@ from slicing.kernels import packed as kernels
 from slicing.kernels.cells import CODE, END, ROWS
 from slicing.system.arrays import Ints, Mask
 
-NARROW = 1 << 32  # 4 bytes hold so many different values
+NARROW = 1 << 32  # 4 bytes hold this many different values
 SLICE = 24  # bytes of a slice in the directory and in arrays made from it
 SINGLE = 0.1  # from this share on, cells of one row are packed separately
 PIECE = 1024  # cells; for each piece the number of cells of one row before it is stored

@@ -57,8 +57,8 @@ def _chained(table: Cells, gap: int, taken: Mask) -> Chains | None:
 
 
 def in_runs(cells: Cells, lanes: Sequence[Lane], gaps: Unsigned) -> Cells | None:
-    """Fuse cells of adjacent slices, some of which have become one slice, and sort the result. None if levels differ or
-    a code's cells are not in time order. Only the fused cells are sorted, not the given ones."""
+    """Fuse each key's cells that are now of one slice and at most a gap apart, and sort the fused cells. None if levels
+    differ or a code's cells are not in time order."""
     level, end = cells.level, cells.end
     slot = np.append(0, np.cumsum(end[1:] != end[:-1]))
     slots = int(slot[-1]) + 1

@@ -1,9 +1,10 @@
 """Cells: a table of partial slices, which all stages of a push exchange.
 
 A cell holds one key's rows of one slice (with sessions: of one run in it). It has the slice's end, the key's code, the
-number of rows, and a partial for every lane; in plans with fragments also the level and the first and last time. A
-batch becomes such a table; the store and snapshots consist of them. A table that others may hold is never changed in
-place, so an operator can drop what a failed push made. A table that a push has just made may be changed in place.
+number of rows, and a partial for every lane. In plans with fragments it also has the level and the first and last time.
+A batch becomes such a table; the store and snapshots consist of such tables. A table that others may hold is never
+changed in place, so an operator can drop what a failed push made. A table that a push has just made may be changed in
+place.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _NBYTES = attrgetter("nbytes")
 _WRITEABLE = attrgetter("flags.writeable")
 NEVER = (1 << 63) - 1
 MANY = 1 << 16  # in larger tables a kernel finds the slices by leaps
-DENSE = 8  # places per code: up to so many, codes are found by a dense table
+DENSE = 8  # places per code: up to this many, codes are found by a dense table
 OF_SLICE, OF_SESSION = 3, 6  # words of meta: END, CODE and ROWS; for sessions also LEVEL, FIRST and LAST
 
 
@@ -91,8 +92,8 @@ class Cells:
         return np.ascontiguousarray(self.code) if order is None else self.code[order], order
 
     def with_last(self, low: int, high: int) -> Ints:
-        """Cells whose last row is at ``low`` or later and before ``high``, and maybe some more. When asked again, the
-        cells are sorted by their last rows: further requests are likely."""
+        """Cells whose last row is at ``low`` or later and before ``high``, and maybe some more. A second request, with
+        another ``low``, sorts the cells by their last rows: further requests are likely."""
         if "_by_last" not in self.__dict__ and self.__dict__.setdefault("_asked", low) == low:
             last = self.last
             found: Ints = ((last >= low) & (last < high)).nonzero()[0]

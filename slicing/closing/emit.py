@@ -1,8 +1,8 @@
 """Answers windows from one sorted table of cells: finds the windows that a watermark closes and combines their
 partials.
 
-Every answer is the combination of a range of cells: cells are sorted so that a window of a key (or a session, or a
-key's whole stream) is one contiguous range. Code that finds the ranges knows windows but no aggregates; code that
+Every answer is the combination of a range of cells. Cells are sorted so that a window of a key (or a session, or a
+key's whole stream) is one contiguous range. Code that finds the ranges knows windows but no aggregates. Code that
 combines them knows aggregates but no windows.
 """
 
@@ -46,7 +46,7 @@ def time_answers(
 ) -> Answers:
     """All time windows with ``after < end <= until`` that have rows. Each key is a group.
 
-    With ``windows_of`` the windows are those due for that table, answered from the cells of this table.
+    ``windows_of``: another table. The windows that are due for its slices are answered from the cells of this table.
     """
     if not plan.bounds or not len(table.meta):
         return Answers.none(plan)
@@ -144,7 +144,7 @@ def answered(plan: Plan, lanes: Sequence[Lane], blocks: Sequence[Block], first: 
     shared: Combinations | None = None
     policy = plan.policy
     if cells * first.size <= policy.recomputed and plan.combine == combining.AUTO and not plan.edges.tumbles:
-        shared = recompute(first, last, cells)  # what would be chosen for so few cells
+        shared = recompute(first, last, cells)  # the strategy that would be chosen for this few cells
     elif int(np.add.reduce(last - first)) == first.size:
         shared = Combinations(None, NONE, NONE, first, NONE, NONE)
     if shared is not None:

@@ -30,7 +30,7 @@ class Gathered:
 
     lanes: Sequence[Lane]  # of the blocks
     parts: Sequence[Ordered]
-    piece: int  # so many cells stay in the cache while they are read
+    piece: int  # this many cells stay in the cache while they are read
 
     def __len__(self) -> int:
         return sum(order.size for _, order in self.parts)

@@ -36,20 +36,20 @@ class Output:
     Attributes
     ----------
     windows
-        the windows it closed, a pyarrow Table: ``window`` (its name), ``window_start``, ``window_end``, the keys, the
-        aggregates as the spec names them; ``rank_start`` and ``rank_end`` after the keys if the spec has ``rows``
-        windows, ``timing`` if it has a trigger, ``revision`` or ``op`` at the end if ``emit`` is not ``"final"``.
-        Sorted by window_end, window, window_start, keys.
+        A pyarrow Table of the closed windows, sorted by window_end, window, window_start, keys. Its columns are
+        ``window`` (its name), ``window_start``, ``window_end``, the keys, and the aggregates as the spec names them.
+        ``rank_start`` and ``rank_end`` follow the keys if the spec has ``rows`` windows. At the end come ``timing`` if
+        it has a trigger, and ``revision`` or ``op`` if ``emit`` is not ``"final"``.
     late
-        the rows that came too late for all of their windows: the columns that were pushed, and ``reason`` (``"late"``,
-        ``"null time"``, ``"ahead"``: further ahead of the watermark than ``at_most_ahead``, or ``"full"``: the operator
-        would have held more than ``max_bytes``).
+        A pyarrow Table of the rows that no window took: the columns that were pushed, and ``reason``. Reasons are
+        ``"late"`` (too late for all windows of the row), ``"null time"``, ``"ahead"`` (further ahead of the watermark
+        than ``at_most_ahead``), and ``"full"`` (the operator would have held more than ``max_bytes``).
     stats
-        the accounting, a :class:`Stats`: a dict whose entries are also attributes.
+        The accounting, a :class:`Stats`: a dict whose entries are also attributes.
     watermark
-        the watermark that the results have reached, in the time column's type; None while there is none.
+        The watermark that the results have reached, in the time column's type; None while there is none.
     progress
-        how far the results have come along their own times: no later result has an earlier ``"window_start"`` or
+        How far the results have come along their own times: no later result has an earlier ``"window_start"`` or
         ``"window_end"`` than these. ``window_start`` is None with data-driven windows other than sessions.
 
     Examples

@@ -29,8 +29,8 @@ from slicing.windows.bounds import BEGIN, FOREVER
 from slicing.windows.cuts import Cuts
 from slicing.windows.edges import DueWindows, ranges_of
 
-FEW = 16  # up to so many panes, a pass over the cells of each pays
-DENSE = 8  # places per cell or query: up to so many, a dense table says where each key's cells of a slice begin
+FEW = 16  # up to this many panes, a pass over the cells of each pane pays
+DENSE = 8  # places per cell or query: up to this many, a dense table says where each key's cells of a slice begin
 
 LAST = 1 << 40  # the order of on-time rows among the reports of one window in a push
 EARLY, ON_TIME, LATE = range(3)  # the values of ``timing``

@@ -23,7 +23,7 @@ from slicing.query.plan import Plan
 from slicing.system.arrays import Ints, Mask
 from slicing.windows.bounds import BEGIN
 
-FEW_MARKS = 1 << 16  # up to so many different marks, a row's key and mark are sorted as one number
+FEW_MARKS = 1 << 16  # up to this many different marks, a row's key and mark are sorted as one number
 TIMINGS = ["early", "on_time", "late"]
 
 

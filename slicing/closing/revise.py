@@ -28,7 +28,7 @@ from slicing.storage.store import Store
 from slicing.system.arrays import Codes, Ints, Mask
 
 PLACES, FEWEST_PLACES = 8, 1024  # bounds of the table of places: places per count, and counts that are always allowed
-MOST_SOUGHT = 64  # up to so many windows are looked for one by one
+MOST_SOUGHT = 64  # up to this many windows are searched one by one
 
 
 @dataclass(frozen=True)
@@ -177,8 +177,8 @@ def windows_changed(
     """The windows with ``horizon < end <= until`` that the cells ``changing`` change: as they were, as they are now,
     and what is new.
 
-    Only windows between edges have a new part: the part of these cells, or the whole window if it did not exist before
-    (a landmark's window, at an edge that had no row since the edge before).
+    Only windows between edges have a new part: the part of these cells, or the whole window if it did not exist before.
+    (A landmark's window did not exist if no row came between its end and the edge before.)
     """
     plan = store.plan
     check_due(plan, (*store.runs, changing), horizon, until)

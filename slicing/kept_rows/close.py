@@ -133,7 +133,7 @@ def _at_all_rows(plan: Plan, window: BoundPerRow, view: View, after: int, until:
 
 
 def kept(before: KeyRows, in_time: Rows, tardy: Rows | None, reached: int | None) -> tuple[KeyRows, KeyRows | None]:
-    """Add the rows that windows need one by one. Also the rows before, if emitted windows may have changed."""
+    """Add rows for windows that need single rows. Also returns the rows before, if emitted windows may have changed."""
     plan, rows = before.plan, before.add(in_time)
     if plan.idle is not None and tardy is not None:
         rows = rows.add(tardy, late=True)
@@ -142,7 +142,7 @@ def kept(before: KeyRows, in_time: Rows, tardy: Rows | None, reached: int | None
 
 
 def closed(rows: KeyRows, keys: KeyTable | None, after: int, until: int) -> tuple[KeyRows, list[Answers]]:
-    """Close windows at ``after`` or later and before ``until`` (``FOREVER``: a flush). Gives the rows that are still
+    """Close windows at ``after`` or later and before ``until`` (``FOREVER``: a flush). Returns the rows that are still
     needed, and the windows."""
     if not len(rows) and rows.plan.idle is None:
         return rows, []

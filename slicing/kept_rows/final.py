@@ -21,15 +21,15 @@ from slicing.system.replace import but
 from slicing.windows.bounds import FOREVER
 from slicing.windows.rows.row_table import RANK, RowTable
 
-FEW = 256  # so few dead rows do not justify a merge
+FEW = 256  # this few dead rows do not justify a merge
 
 Run = RowTable | PlainRows
 
 
 @dataclass(frozen=True)
 class FinalRows:
-    """The runs of final rows. By code, ``gone`` and ``ranked`` are the numbers of rows that were dropped and that
-    became final; ``wakes`` is when to look at the key though it has no new row."""
+    """The runs of final rows. For each code, ``gone`` counts the rows that were dropped, and ``ranked`` the rows that
+    became final. ``wakes`` is the time at which to look at the key even if it has no new row."""
 
     runs: tuple[Run, ...] = ()
     alive: int = 0
@@ -45,7 +45,7 @@ class FinalRows:
         return sum(run.nbytes for run in self.runs) + self.gone.nbytes + self.ranked.nbytes + self.wakes.nbytes
 
     def known(self, codes: int) -> FinalRows:
-        """With room for ``codes`` codes."""
+        """These rows, with room for ``codes`` codes."""
         if self.gone.size >= codes:
             return self
         room = max(codes, 2 * self.gone.size)

@@ -1,7 +1,7 @@
 """A look at kept rows when the watermark has moved: the rows that windows are shown, and which rows stay.
 
-Windows are shown the rows of keys whose rows became final, behind these keys' earlier rows, and the rows of keys for
-which a window has asked to be woken.
+Windows are shown the rows of keys that have new final rows: first a key's earlier rows, then the new ones. They are
+also shown the rows of keys for which a window has set a time to wake.
 """
 
 from __future__ import annotations

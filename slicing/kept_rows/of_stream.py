@@ -108,7 +108,7 @@ class Stream:
     def after(
         self, axis: Axis, rows: Rows | None, keys: KeyTable | None, time: int, flush: bool
     ) -> tuple[Stream, Answers]:
-        """Add the rows that came or became final next, in their order. Also the windows of rows before ``time``."""
+        """Add the rows that came or became final next. Also returns the windows whose rows are all before ``time``."""
         plan, now = axis.plan, self if rows is None else self._with(axis, rows)
         closed = self._before(time, now, rows)
         now = but(now, closed=closed)
@@ -236,7 +236,7 @@ class Stream:
 def going_on(
     plan: Plan, streams: tuple[Stream, ...], rows: Rows | None, keys: KeyTable | None, time: int, flush: bool
 ) -> tuple[tuple[Stream, ...], list[Answers]]:
-    """Add the rows that came or became final next to each axis. Also the windows of rows before ``time``."""
+    """Add the rows that came or became final next to each axis. Also returns the windows of rows before ``time``."""
     lying = axes(plan)
     streams = streams or tuple(Stream(Store(axis.plan)) for axis in lying)
     found = [stream.after(axis, rows, keys, time, flush) for axis, stream in zip(lying, streams, strict=True)]

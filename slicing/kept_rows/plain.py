@@ -141,7 +141,7 @@ class PlainRows(ShownRows):
         return PlainRows(self.rows.take(at), self.rank[at])
 
     def alive(self, gone: Ints) -> PlainRows:
-        """Without the first rows of each key: ``gone`` says how many were dropped."""
+        """Drop the first rows of each key: ``gone`` says how many."""
         if isinstance(self.rank, int):
             return self.take(slice(max(int(gone[0]) - self.rank, 0), len(self)))
         return self.take(self.rank >= gone[self.codes])

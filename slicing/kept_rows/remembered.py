@@ -31,7 +31,7 @@ class Arrived:
     of_key: Ints = field(default_factory=none)
 
     def counted(self, code: Ints, codes: int) -> tuple[Arrived, Ints]:
-        """Count rows of these keys. Also for each row how many rows of its key came before."""
+        """Count rows of these keys. Also returns for each row how many rows of its key came before."""
         of_key = grown(self.of_key, codes)
         before = of_key[code] + occurrence(code)
         return but(self, of_key=of_key + np.bincount(code, minlength=of_key.size)), before
@@ -49,8 +49,8 @@ class Arrived:
 
 @dataclass(frozen=True)
 class Quiet:
-    """For keys that end when they were quiet for ``idle``: the time of each key's last row, even if it was too late for
-    these windows (BEGIN: the key has ended), and how many rows the key had when it began anew."""
+    """What is known of keys that end after ``idle`` without rows. ``last``: the time of each key's last row, even if it
+    was too late for these windows (BEGIN: the key has ended). ``began``: how many rows it had when it began anew."""
 
     last: Ints = field(default_factory=none)
     began: Ints = field(default_factory=none)
@@ -85,7 +85,7 @@ class Quiet:
 
 
 def grown(count: Ints, size: int, value: int = 0) -> Ints:
-    """With room for ``size`` codes."""
+    """Extend an array by code to at least ``size`` codes. New codes get ``value``."""
     return count if count.size >= size else np.append(count, np.full(size - count.size, value))
 
 
@@ -176,7 +176,7 @@ def notes_recoded(notes: Notes, code: Ints, plan: Plan) -> Notes:
 
 
 def highest_of(one: Notes, other: Notes, value: int = 0) -> dict[int, Ints]:
-    """Join what is known of different keys, by code. ``value`` stands for nothing known."""
+    """Join what is known of different keys, by code. ``value`` means that nothing is known of a code."""
     found = {}
     for n in sorted(one.keys() | other.keys()):
         a, b = (known.get(n, none()) for known in (one, other))

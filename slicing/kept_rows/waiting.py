@@ -20,7 +20,7 @@ from slicing.system.arrays import Ints
 from slicing.system.replace import but
 from slicing.windows.rows.row_table import UNCOUNTED
 
-TINY = 16  # a run smaller than a sixteenth does not justify moving the rows of the run behind it
+TINY = 16  # older runs with less than a sixteenth of the rows do not justify moving the rows behind them
 
 
 def added(runs: Sequence[Rows], rows: Rows) -> tuple[Rows, ...]:
@@ -123,7 +123,7 @@ def _arrivals(runs: Sequence[Rows]) -> int | Ints:
 
 
 def in_order(rows: Rows) -> Rows:
-    """Sort rows by time, sequence and arrival. They are in order of arrival, or a few such runs."""
+    """Sort rows by time, sequence and arrival. The rows are one run or a few runs in order of arrival."""
     if rows.plan.spec.sequence is not None:
         return rows.take(order_by(rows.arrivals(), rows.sequence(), rows.time))
     if rows.span[2]:

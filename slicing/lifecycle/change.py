@@ -205,8 +205,8 @@ def _by_arrival(asked: object) -> bool:
 
 
 def _since(state: State, plan: Plan, name: str) -> int:
-    """Windows of the new type that start here or later (``per_row``: that end) have missed no row. BEGIN: no window
-    has.
+    """The time from which windows of the new type have missed no row: windows that start then or later (``per_row``:
+    that end). BEGIN: no window has missed a row.
 
     A date64 is kept in milliseconds; its time is rounded up to a whole day.
     """

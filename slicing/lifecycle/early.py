@@ -43,7 +43,7 @@ class Group(NamedTuple):
 
 
 def admit(state: State, cells: Cells, changing: Cells, rows: Sequence[Rows]) -> list[Panes]:
-    """Put cells into the store or apart from it. Gives the complete windows that late rows change, and panes at rows
+    """Put cells into the store or apart from it. Returns the complete windows that late rows change, and panes at rows
     that need not wait."""
     panes = _admit(state, cells, changing)
     if state.plan.early.panes_of_rows:
@@ -203,7 +203,7 @@ def _at_cuts(state: State, kept: Kept, after: int, until: int) -> list[Panes]:
 
 def _steps(plan: Plan, table: Cells, after: int, until: int) -> list[tuple[int, int]]:
     """Split the way of the watermark into steps, so that no step looks at too many pairs of a slice and a window that
-    holds it: if windows overlap much, these are many more than the panes."""
+    holds it. If windows overlap much, there are many more pairs than panes."""
     slices = max(plan.policy.pane_looks // max(plan.most_windows[0], 1), 1)
     ends = table.slice_ends
     stops = [after, *(end for end in ends[slices::slices].tolist() if after < end < until), until]
@@ -388,7 +388,7 @@ def _types(plan: Plan, windows: Mask) -> Mask:
     return windows[np.array(plan.timed, np.int64)]
 
 
-# --- what it gives ----------------------------------------------------------------------------------------------------
+# --- output -----------------------------------------------------------------------------------------------------------
 
 
 def numbered(

@@ -1,7 +1,7 @@
 """Split a state by a hash of its keys, and join states in the codes and ranks of one of them.
 
-So the results of several processes for parts of a stream are joined, and so is the state of a stream when the number of
-places that hold it changes.
+This joins the results of several processes for parts of a stream. It also moves the state of a stream when the number
+of places that hold it changes.
 """
 
 from __future__ import annotations

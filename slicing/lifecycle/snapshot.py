@@ -55,8 +55,8 @@ def write(spec: Spec, state: State | None, advanced: tuple[object, ...], ended: 
 
 
 def pack(spec: Spec, state: State) -> tuple[list[bytes | memoryview], int]:
-    """A snapshot in pieces for files that have their own checksum: without a checksum, its tables packed. Also its size
-    unpacked.
+    """A snapshot in pieces for files that have their own checksum: without a checksum, its tables packed. Also returns
+    its size unpacked.
 
     Equal states give equal bytes: cells that were read from such bytes and not touched since are written unchanged.
     """

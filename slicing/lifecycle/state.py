@@ -30,7 +30,7 @@ from slicing.storage.store import Store
 from slicing.system.arrays import Ints, Mask
 from slicing.windows.bounds import BEGIN
 
-FEW_KEYS = 256  # up to so many keys, looking for dropped keys does not pay
+FEW_KEYS = 256  # up to this many keys, looking for keys to drop does not pay
 _NO_PROGRESS, _NO_REVISIONS, _NO_MARKS = Progress(), Revisions(), KeyMarks()
 
 
@@ -52,7 +52,7 @@ class State:
     postponed: tuple[Postponed, ...] = ()
     newest: int | None = None  # the latest time of all rows
     oldest: int | None = None  # the earliest time of all rows that were not behind the watermark
-    crowded: int = FEW_KEYS  # at so many codes, find the keys that are still alive
+    crowded: int = FEW_KEYS  # at this many codes, find the keys that are still alive
     apart: tuple[Apart, ...] = ()  # cells beside the store that some trigger has not reported
     epoch: int = 0  # how often a trigger has fired at the end of a push
     fired: dict[str, int] = field(default_factory=dict)  # window -> the epoch in which its trigger last fired

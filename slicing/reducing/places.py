@@ -18,7 +18,7 @@ from slicing.system.threads import SHARE, Share, parts
 
 Chunk = tuple[slice, Codes, int]  # some rows, their cells, and what to add to the cells
 
-UNEVEN = 1.25  # a thread may have so many times its share of the rows
+UNEVEN = 1.25  # a thread may have this many times its share of the rows
 NO_CODES: Codes = np.empty(0, np.int32)
 NO_CODES.setflags(write=False)
 

@@ -110,7 +110,7 @@ class Head:
         return rows.codes <= self.room and self.ends[0] - width <= rows.span[0] and rows.span[1] < self.ends[-1]
 
     def prepare(self, rows: Rows) -> tuple[Mask, Callable[[], int]]:
-        """Do everything that can fail. Gives the slots that will have rows, and a function that adds the rows and
+        """Do everything that can fail. Returns the slots that will have rows, and a function that adds the rows and
         returns how many cells are new."""
         lanes = [
             Lifted(rows, lane, self.size, block)

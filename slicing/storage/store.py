@@ -87,8 +87,8 @@ class Store:
         return sum(run.slices_beside(self.runs[:i]) for i, run in enumerate(self.runs))
 
     def prepare(self, rows: Rows, horizon: int, newest: int) -> Addition | None:
-        """Prepare to add rows to the head, or to a new head, in a push that closes nothing. None if neither pays: it
-        does for few rows compared with the keys, none of them late."""
+        """Prepare to add rows to the head, or to a new head, in a push that closes nothing. None if neither pays. A
+        head pays for few rows compared with the keys, none of them late."""
         policy = self.plan.policy
         if len(rows) > policy.head_rows * rows.codes or self.fill < policy.head_filled:
             return None

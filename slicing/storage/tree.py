@@ -6,9 +6,9 @@ either: a late row comes in a run of its own, and when runs are merged the merge
 longer merged, so that no push builds a large tree. Trees are made when they are first needed. Snapshots do not hold
 them, and a push that fails leaves nothing behind.
 
-Two stacks or DABA Lite, kept between pushes with an entry a slide, would combine 3 partials where this takes up to 100:
-1.1 against 1.4 us a call of the kernel, in a push of one slice that takes 350 us. They would be additional state for
-each window and key, to be repaired after late rows. So stacks exist only for the windows of one push.
+Two stacks or DABA Lite, kept between pushes with an entry a slide, would combine 3 partials where a tree takes up to
+100. In a push of one slice that takes 350 us, a call of the kernel would take 1.1 in place of 1.4 us. They would be
+additional state for each window and key, to be repaired after late rows. So stacks exist only for one push's windows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from slicing.system.arrays import Ints
 
 Part = tuple[Cells, Ints, Ints]  # a table, and for each window its cells first : last, often none
 
-SHRINKS = 2  # a level has at least so many times fewer cells: keys that are in few slices hardly merge
+SHRINKS = 2  # a level has at least this many times fewer cells: keys that are in few slices hardly merge
 
 
 class Tree:

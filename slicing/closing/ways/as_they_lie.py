@@ -27,7 +27,7 @@ from slicing.system.arrays import Ints
 _Stretch = tuple[Ints, Ints, Ordered]  # how many keys each window has, the codes in order, their partials
 
 NODES = 8  # about the smallest number of tree nodes that a window takes
-PIECE = 1 << 14  # so many cells are added up at a time, lane by lane: they stay in the cache
+PIECE = 1 << 14  # this many cells are added up at a time, lane by lane: they stay in the cache
 
 
 def can(plan: Plan) -> bool:

@@ -70,7 +70,7 @@ class Closing:
         return np.append(starts[np.searchsorted(run.slice_ends, self.ends)], len(run))
 
 
-WINDOW = 2400  # the calls to answer a single window cost as much as so many cells: 24 us
+WINDOW = 2400  # the calls to answer a single window cost as much as this many cells: 24 us
 
 
 class Offer(NamedTuple):

@@ -26,7 +26,7 @@ from slicing.windows.edges import DueWindows
 
 Found = tuple[Ints, tuple[Block, ...]]  # codes in the order of their keys, and the combined partials of each code
 
-PIECE = 1 << 14  # so many cells are added up at a time, lane by lane: they stay in the cache
+PIECE = 1 << 14  # this many cells are added up at a time, lane by lane: they stay in the cache
 
 
 def can(plan: Plan) -> bool:
