@@ -74,8 +74,8 @@ def aggregate(
         are left out.
     layout
         ``"wide"``: one row per key and window end, with a column ``<aggregate>_<window>`` for each window. It is null
-        if the key has no such window with this end. Not for types of which several windows may end together (``rows``,
-        ``per_row``, ``frame``, your own).
+        if the key has no such window with this end. Window types of which several windows may end together are refused
+        (``rows``, ``per_row``, ``frame``, your own).
     returns
         ``"arrow"``, ``"polars"``, ``"pandas"``, or ``"same"``: the kind of frame that the data is, if that is a frame
         of Polars or pandas.
@@ -143,9 +143,9 @@ def _in_turn(operator: Operator, held: Sequence[pa.RecordBatch], rows: int) -> l
     """Push rows that are all in memory, ``rows`` at a time. Their order tells which windows no later row belongs to, so
     windows close on the way. Returns the windows closed so far; none if closing before the end does not pay.
 
-    Windows emitted on the way need not be held, nor sorted in the end. 5 M rows that become as many results: cells of
-    all of them cost 1.4 s of CPU, most of it for memory that is touched once, cells of a piece at a time 0.5 s. 10 M
-    rows kept for windows of 1000, 20 % of them late: 14 -> 34 M rows/s; in order by 1000 keys, windows of 100: 8 -> 27.
+    Windows emitted on the way need not be held, nor sorted in the end. 5 M rows that become 5 M results: 1.4 s of CPU
+    with cells of all rows, most of it for memory that is touched once; 0.5 s with cells of a piece at a time. 10 M rows
+    kept for windows of 1000, 20 % of them late: 14 -> 34 M rows/s; in order by 1000 keys, windows of 100: 8 -> 27.
     """
     if _may_pay(operator, held[0].slice(0, FIRST_ROWS)):
         plan = Plan.of(operator.spec, held[0].schema, policy=operator._policy)
@@ -168,8 +168,8 @@ def _in_turn(operator: Operator, held: Sequence[pa.RecordBatch], rows: int) -> l
 
 
 def _pieces(plan: Plan, held: Sequence[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """Cut the data into pieces of ``rows`` rows. A piece goes on to the end of a slice if that is near, as two pieces
-    with rows of one slice both have cells of its keys: 100 k keys, a million rows a slice, 27 -> 17 ns a row."""
+    """Cut the data into pieces of ``rows`` rows. If the end of a slice is near, a piece goes on to it: two pieces with
+    rows of one slice would both have cells of its keys. 100 k keys, a million rows a slice: 27 -> 17 ns a row."""
     for batch in held:
         times = _times(plan, batch) if plan.keeps_slices else None
         size, at = batch.num_rows, 0
@@ -230,8 +230,7 @@ def _times(plan: Plan, piece: pa.RecordBatch) -> Ints | None:
 
 def _least_to_come(plan: Plan, pieces: Sequence[pa.RecordBatch]) -> Ints | None:
     """For each piece the earliest time of all later pieces. None if rows are in no order, or if most pieces end no
-    slice: then cells of a slice would be merged with the next piece's again and again (1 M keys: 7 -> 15 M rows/s
-    without)."""
+    slice. Then cells of one slice would be merged again with each piece (1 M keys, without that: 7 -> 15 M rows/s)."""
     low, high = np.full((2, len(pieces) + 1), LIMIT)
     for i, piece in enumerate(pieces):
         times = _times(plan, piece)

@@ -2,7 +2,7 @@
 
 The stages are those of ``slicing.push``. A batch is read once for all keys; its rows are judged, admitted and closed by
 the watermark of their key. Then keys with new marks leave the state that they are in, and windows close that their mark
-completes. The keys join the other keys of that mark, or the stream's keys once its watermark has come so far.
+completes. The keys join the other keys of that mark, or the stream's keys once its watermark has reached the mark.
 """
 
 from __future__ import annotations

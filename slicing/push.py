@@ -60,7 +60,7 @@ class Batch(NamedTuple):
 
     @property
     def aside(self) -> Ints:
-        """The positions of rows that are set aside: those without a time and those too far ahead."""
+        """The positions of rows that are set aside: rows without a time, and rows too far ahead."""
         return np.append(self.null_time, self.ahead) if self.ahead.size else self.null_time
 
     def account(self, late: Ints = NOWHERE, outside: int = 0) -> Account:

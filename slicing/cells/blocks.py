@@ -95,8 +95,8 @@ def gathered(block: Ints, order: Ints) -> Ints:
 
 
 def by_column(*parts: Block) -> Block:
-    """Concatenate blocks of a lane, with each word's column contiguous. Aggregates read such a block faster: word by
-    word with 3 passes each, or all words at once."""
+    """Concatenate blocks of a lane, with each word's column contiguous. Aggregates read such a block faster, whether
+    they read it word by word, with 3 passes each, or all words at once."""
     first, size = parts[0], sum(map(len, parts))
     if not isinstance(first, np.ndarray) or size < FEW or first.shape[1] == 1 or first.flags.f_contiguous:
         return together(parts)

@@ -103,7 +103,7 @@ class Runs:
 
 
 def runs(table: Cells, keys: KeyTable | None, found: Chains, which: Mask | None = None) -> Runs:
-    """All runs, or those in ``which``: in the order of their keys, and each key's runs in order."""
+    """All runs, or the runs in ``which``, sorted by key, then by time."""
     wanted = found.run >= 0
     if which is not None:
         wanted &= np.append(which, False)[found.run]

@@ -4,8 +4,8 @@ Rows wait as they came (``slicing.kept_rows.waiting``) until the watermark has p
 and put behind their keys' earlier rows (``slicing.kept_rows.final``). Only such rows are shown to windows
 (``slicing.kept_rows.look``). So a push costs its own rows and the rows that become final, not all kept rows. If answers
 may be revised, windows are emitted earlier: their rows are shown while they still wait. Windows of the whole stream are
-answered from slices of their own (``slicing.kept_rows.of_stream``) or, if they need the rows, are shown those of all
-keys.
+answered from slices of their own (``slicing.kept_rows.of_stream``). If they need single rows, they are shown the rows
+of all keys.
 """
 
 from __future__ import annotations

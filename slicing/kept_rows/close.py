@@ -147,7 +147,7 @@ def closed(rows: KeyRows, keys: KeyTable | None, after: int, until: int) -> tupl
     if not len(rows) and rows.plan.idle is None:
         return rows, []
     flush, found = until == FOREVER, list[Answers]()
-    stays = rows.plan.lateness if rows.plan.spec.revises else 0  # emitted windows may be revised for so long
+    stays = rows.plan.lateness if rows.plan.spec.revises else 0  # how long emitted windows may be revised
     for step in [*rows.steps(until), until]:
         look = look_at(rows, step, flush and step == until)
         if look is not None:

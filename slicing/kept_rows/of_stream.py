@@ -1,9 +1,9 @@
-"""Windows of the whole stream, answered from slices: final rows come in order, and their place in it serves as a time.
+"""Windows of the whole stream, answered from slices: final rows come in order, and a row's place serves as its time.
 
-By place, ``rows(per_key=False)`` are sliding windows. By the number of marks so far, ``punctuation(per_key=False)`` are
-tumbling windows. Each of the two is an axis with a plan of its own (``RowPlan.on_axes``). Slices along it, ways to
-answer, and dropping cells are those of windows between edges. A push costs its rows and the windows it closes, however
-many keys live. What remains to do here is to count, and to find the time of a place.
+With the place as time, ``rows(per_key=False)`` are sliding windows. With the number of marks so far as time,
+``punctuation(per_key=False)`` are tumbling windows. Each of the two is an axis with its own plan (``RowPlan.on_axes``).
+It uses the same code as windows between edges for slices, answers, and dropping cells. A push costs its rows and the
+windows it closes, however many keys live. This module only counts, and finds the time of a place.
 """
 
 from __future__ import annotations

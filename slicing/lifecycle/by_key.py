@@ -1,7 +1,7 @@
 """A state in which some keys are ahead of the stream by their own marks (group-wise punctuation).
 
-The keys of one mark are a *group*: a state beside the stream's, with its own watermark, in the same codes and ranks. A
-key moves to its group when it is marked, and back once the stream's watermark has come so far.
+The keys of one mark are a *group*: a state in addition to the stream's state, with its own watermark and the same codes
+and ranks. A key moves to its group when it is marked, and back once the stream's watermark has reached the mark.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ ENDED = END  # the watermark of keys that get no more rows
 
 
 def told(plan: Plan, mark: Ints) -> Ints:
-    """The watermarks that marks amount to. Between two edges nothing closes and nothing becomes late, so keys with
-    marks between two edges are one group."""
+    """Convert marks to watermarks. Between two edges nothing closes and nothing becomes late, so all keys with marks
+    between the same two edges are one group."""
     regular = plan.edges.regular
     if regular is None or plan.keeps_rows or plan.session_gaps:
         return np.where(mark == MOST, ENDED, mark)
@@ -36,7 +36,7 @@ def told(plan: Plan, mark: Ints) -> Ints:
 
 
 def homes(state: State) -> list[State]:
-    """The state of the keys without marks, and each group. All of them get what the first has learnt from a batch."""
+    """The state of the keys without marks, and each group. Groups get the keys and values that a batch has brought."""
     shared = {
         "keys": state.keys,
         "pools": state.pools,

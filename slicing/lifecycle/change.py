@@ -64,8 +64,8 @@ def replanned(state: State, spec: Spec, added: str | None = None) -> State:
 
 
 def given_for(state: State, spec: Spec, columns: pa.Schema | None) -> pa.Schema:
-    """The columns that a changed spec reads: the earlier columns, and from ``columns`` those that it needs in
-    addition."""
+    """The columns that a changed spec reads: the earlier columns, and the additional columns that it needs from
+    ``columns``."""
     given = state.given
     assert given is not None
     for f in columns or ():
@@ -163,7 +163,7 @@ def moved(state: State, spec: Spec, given: pa.Schema, since: Mapping[str, int], 
 
 
 def _passed(state: State, plan: Plan, number: Ints) -> RowPanes | None:
-    """The rows and windows of panes at rows. A window with such panes cannot be added to a running stream."""
+    """The rows and windows of panes at rows, for the new plan. A running stream cannot get a window with such panes."""
     fresh = [
         name
         for name, new in zip(plan.names, plan.early.cut_by_rows, strict=True)

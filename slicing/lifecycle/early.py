@@ -319,7 +319,7 @@ def due(state: State, at_push: bool) -> Mask:
 
 
 def _passed(state: State, name: str, trigger: Trigger) -> bool:
-    """Whether a clock says that the trigger is due again. The clock starts when it is first asked."""
+    """Whether the clock says that the trigger is due again. The first call starts the clock."""
     if not isinstance(trigger, EveryProcessingTime):
         return False
     now = microseconds(trigger.clock)

@@ -58,7 +58,7 @@ def pack(spec: Spec, state: State) -> tuple[list[bytes | memoryview], int]:
     """A snapshot in pieces for files that have their own checksum: without a checksum, its tables packed. Also returns
     its size unpacked.
 
-    Equal states give equal bytes: cells that were read from such bytes and not touched since are written unchanged.
+    Equal states give equal bytes. Cells that were read from such bytes and not changed since are written unchanged.
     """
     return _written(spec, state, (), False, True)
 

@@ -1,10 +1,10 @@
 """Reduce rows to cells: the slicer and the pre-aggregation of one batch.
 
 Each row finds its slot (an edge interval of the batch's span), then its cell (slot and key), and one kernel per lane
-reduces rows into cells. Rows in time order without keys are runs, reduced with SIMD. Rows out of order are reduced by
-masks in the same way while a few thousand neighbours touch few slots. All other rows are scattered, some thousand at a
-time so that their cells stay in the cache: over a dense grid of slots and keys if it is no larger than the batch,
-otherwise over the cells that occur.
+reduces rows into cells. Rows in time order without keys are runs, reduced with SIMD. Rows out of order without keys are
+reduced by masks in the same way, if a few thousand neighbours touch few slots. All other rows are scattered, some
+thousand at a time so that their cells stay in the cache. They are scattered over a dense grid of slots and keys if it
+is no larger than the batch, otherwise over the cells that occur.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from slicing.system.threads import side_by_side
 from slicing.windows.bounds import BEGIN
 
 NO_KEY = np.zeros(1, np.int64)  # the only code of cells without keys
-EMPTY = 8  # up to so many places per row, scanning the places beats sorting the rows: 38 -> 5 to 15 ns a row
-MOST_PLACES = 1 << 23  # and up to so many places in all: 32 MB
+EMPTY = 8  # up to this many places per row, scanning the places beats sorting the rows: 38 -> 5 to 15 ns a row
+MOST_PLACES = 1 << 23  # and up to this many places in all: 32 MB
 
 
 def _numbered(cell: Ints, size: int) -> tuple[Scattered, Ints]:
-    """Number the cells of a grid that few rows fill, in order. Also the cells that occur."""
+    """Number the cells of a grid that few rows fill, in order. Also returns the cells that occur."""
     first = begins(cell)
     if 2 * first.size <= cell.size:  # many neighbours are equal: number each run once
         some, found = _numbered(cell[first], size)
@@ -170,8 +170,8 @@ def _chained(rows: Rows, ends: Ints) -> Cells | None:
     """Reduce each key's rows of a slice up to the next gap to a cell. None if rows are too few, or too far out of
     order.
 
-    The alternative, cells of few rows between the edges of the grid, would have to be sorted and fused: 1000 keys at a
-    row a second, gap 3 s, pushes of 1 M rows 36 -> 16 ns a row.
+    Otherwise there would be cells of few rows between the edges of the grid, which have to be sorted and fused. 1000
+    keys with a row a second each, gap 3 s, pushes of 1 M rows: 36 -> 16 ns a row.
     """
     plan, ends, keys = rows.plan, distinct(ends), max(rows.codes, 1)
     if rows.code is None or ends.size * keys > len(rows):
@@ -377,8 +377,8 @@ def _scatter(rows: Rows, place: Place, waiting: Sequence[Lifted], counted: Ints 
 
 
 def _meta(ends: Ints, code: Ints | Codes, counts: Ints, table: Ints | None, words: int) -> tuple[Ints | None, Ints]:
-    """The meta of all cells or, given ``table``, of the cells that have rows by its first word. Also the positions of
-    these cells (None: all). 524,288 cells, 63 % of them: 9.5 -> 5 ms."""
+    """The positions of cells (None: all) and their meta. With a ``table``, only of cells that have rows by its first
+    word. 63 % of 524,288 cells: 9.5 -> 5 ms."""
     held, many = None, counts.size >= MANY_ROWS
     if table is not None:
         found = np.empty(counts.size + 1, np.int64) if many else NOWHERE

@@ -2,9 +2,9 @@
 
 Each run of the store carries a tree. A node of a level holds ``fanout`` nodes of the level below, as a table of cells
 by (node, code). A window is a few nodes of each level, whatever its length. Runs never change, so their trees do not
-either: a late row comes in a run of its own, and when runs are merged the merged run gets a new tree. Large runs are no
-longer merged, so that no push builds a large tree. Trees are made when they are first needed. Snapshots do not hold
-them, and a push that fails leaves nothing behind.
+either. A late row comes in its own run, and a merged run gets a new tree. Large runs are no longer merged, so that no
+push builds a large tree. Trees are made when they are first needed. Snapshots do not hold them, and a push that fails
+leaves nothing behind.
 
 Two stacks or DABA Lite, kept between pushes with an entry a slide, would combine 3 partials where a tree takes up to
 100. In a push of one slice that takes 350 us, a call of the kernel would take 1.1 in place of 1.4 us. They would be
