@@ -35,8 +35,8 @@ class PushedRuns(NamedTuple):
 
 
 def reported(pushed: PushedRuns, keys: KeyTable | None, until: int | None) -> list[Panes]:
-    """What open runs have become with a push, and what they take back. ``until``: the watermark after the push. None:
-    the stream is over."""
+    """The open runs that a push has changed, and the earlier reports that they replace. ``until``: the watermark after
+    the push. None: the stream is over."""
     kept, plan = pushed.kept, pushed.kept.plan
     fresh = kept.table_of(0) if kept.apart else plan.no_cells
     tables = kept.main.table(), kept.table(), fresh
@@ -109,8 +109,8 @@ def _kinds(plan: Plan, keys: KeyTable | None) -> Iterator[_Kind]:
 
 
 def completed(plan: Plan, told: Told, table: Cells, keys: KeyTable | None, until: int) -> tuple[Told, list[Panes]]:
-    """What complete runs take back; their reports are then forgotten. ``until``: the watermark, FOREVER if the stream
-    ends."""
+    """Take back the reports of runs that are complete now, and forget these reports. ``until``: the watermark, FOREVER
+    if the stream ends."""
     panes, left = list[Panes](), dict(told)
     for kind in _kinds(plan, keys):
         name = plan.names[kind.number]

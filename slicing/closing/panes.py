@@ -168,8 +168,7 @@ def _added(found: Found, plan: Plan, table: Cells, upto: Ints) -> tuple[Mask, Se
 
 
 def _of_one_slice(found: Found, table: Cells, upto: Ints) -> tuple[Mask, Sequence[Block]] | None:
-    """For one pane whose keys have all their cells in one slice, where they are sorted by key: these cells. Otherwise
-    None."""
+    """The cells of a single pane, if all are of one slice, where they are sorted by key. Otherwise None."""
     cells, code = table.ending(int(found.start[found.pane[0]]), int(upto[0])), found.code
     ends = cells.end
     if not ends.size or ends[0] != ends[-1] or table.fragments:

@@ -302,8 +302,8 @@ def _as_answers(window: Ints, blocks: tuple[Block, ...]) -> Answers:
 
 
 def _left(plan: Plan, items: _Items, ends: Ints) -> RowPanes:
-    """The windows afterwards: reported rows as one cell, unless they are never needed again, and other rows as another
-    cell."""
+    """The windows after the step. A window has at most two cells for a key: its reported rows, unless they are never
+    needed again, and its other rows."""
     latest = np.full(len(items.windows), -1, np.int64)
     latest[items.group[ends]] = ends
     told = items.told | (np.arange(items.group.size) <= latest.take(items.group))

@@ -44,8 +44,8 @@ def slices_of(plan: Plan, quiet: Quiet, rows: Rows, ranked: Ints) -> RowTable:
 
 
 def _groups(plan: Plan, quiet: Quiet, rows: Rows, ranked: Ints) -> tuple[Ints, Ints, Ints]:
-    """The groups of rows sorted by key; for each group how many rows of its key, and of the group itself, came
-    before."""
+    """Where groups begin in rows sorted by key. Also returns for each group how many rows of its key, and of the group
+    itself, came before."""
     bounds, codes = groups_of(rows), rows.each_code()
     before = ranked[codes[bounds[:-1]]]
     if plan.idle is None:

@@ -72,8 +72,8 @@ def look_at(store: KeyRows, until: int, flush: bool, also: View | None = None) -
 def _divided(
     store: KeyRows, final: FinalRows, fresh: list[Run], codes: Ints, until: int
 ) -> tuple[list[Run], View | None]:
-    """Split rows that became final: rows of keys that need a look at older rows (all of ``codes`` do), and other
-    rows."""
+    """Split rows that became final: rows of keys whose older rows are needed too (as for all ``codes``), and rows of
+    other keys."""
     plan, table, alone = store.plan, by_code(fresh, fresh[0]), but(final, gone=final.ranked)
     view = _view(store, alone, [table], until, False)
     stirred = view.over | ~view.goes_on

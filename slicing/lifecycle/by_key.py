@@ -36,7 +36,7 @@ def told(plan: Plan, mark: Ints) -> Ints:
 
 
 def homes(state: State) -> list[State]:
-    """The state of the keys without marks, and each group. Groups get the keys and values that a batch has brought."""
+    """The state of the keys without marks, and each group. Groups get the keys, values and times of the last batch."""
     shared = {
         "keys": state.keys,
         "pools": state.pools,

@@ -5,7 +5,7 @@ no pass over keys and windows that mostly have nothing to do with each other. Fo
 than one table.
 
 A store that keeps such partials in place of slices was tried and removed: it needs as many combinations, but for each
-row as it comes. M rows/s with slices / with such a store (1000 keys, windows of 60 s, pushes of 10,000 rows):
+row as it comes. M rows/s with slices / with such a store, for 1000 keys, windows of 60 s and pushes of 10,000 rows:
 
     one row per key in 20 s     16.2 / 12.3 (a window every 60 s), 8.3 / 4.1 (every 20 s), 3.4 / 1.1 (every 6 s)
     one row per key in 200 s    8.5 / 4.9, 4.9 / 1.7, 1.9 / 0.6
