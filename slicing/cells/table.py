@@ -92,8 +92,8 @@ class Cells:
         return np.ascontiguousarray(self.code) if order is None else self.code[order], order
 
     def with_last(self, low: int, high: int) -> Ints:
-        """Cells whose last row is at ``low`` or later and before ``high``, and maybe some more. A second request, with
-        another ``low``, sorts the cells by their last rows: further requests are likely."""
+        """Cells whose last row is at ``low`` or later and before ``high``, and maybe some more. A request with another
+        ``low`` than the first one sorts the cells by their last rows: further requests are likely."""
         if "_by_last" not in self.__dict__ and self.__dict__.setdefault("_asked", low) == low:
             last = self.last
             found: Ints = ((last >= low) & (last < high)).nonzero()[0]

@@ -111,8 +111,8 @@ class Answers:
     def of_types(
         plan: Plan, due: tuple[Ints, Ints, Ints], each: Ints | None, code: Ints, blocks: tuple[Block, ...] | Ranges
     ) -> Answers:
-        """Answers of windows given by type, start and end, in order. ``each``: how many rows each window has; None:
-        one."""
+        """Answers of windows given by type, start and end, in order. ``each``: how many result rows each window has;
+        None: one."""
         type, start, end = due
         together = each is None and len(plan.names) > 1 and type.size and end[0] == end[-1]
         known = plan.once("known rows", _KnownRows).of(plan, type, end) if together else None

@@ -35,7 +35,7 @@ class PushedRuns(NamedTuple):
 
 
 def reported(pushed: PushedRuns, keys: KeyTable | None, until: int | None) -> list[Panes]:
-    """The open runs that a push has changed, and the earlier reports that they replace. ``until``: the watermark after
+    """The open runs that a push has changed, and the earlier reports that it takes back. ``until``: the watermark after
     the push. None: the stream is over."""
     kept, plan = pushed.kept, pushed.kept.plan
     fresh = kept.table_of(0) if kept.apart else plan.no_cells

@@ -224,7 +224,7 @@ def reduce_suspects(rows: Rows, ends: Ints, level: Ints) -> Cells:
 
 
 def lift_rows(rows: Rows) -> Cells:
-    """Each row as its own cell (END: its time), in order of arrival."""
+    """Each row as its own cell (END: its time), in the order of the rows."""
     cells = _lift(rows, rows.time, rows.each_code(), Scattered(np.arange(len(rows)), np.ones(len(rows), np.int64)))
     return but(cells, meta=np.ascontiguousarray(cells.meta[:, : ROWS + 1]))
 

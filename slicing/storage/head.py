@@ -67,7 +67,7 @@ class Head:
         """Take in the cells of a run; whether that was done. It is only done for numbers whose order of
         additions does not matter, and if no other run has brought these cells.
 
-        No push may have added rows to the head yet. Without this a key would have two cells of one slice.
+        A key then has one cell of a slice, not one in the run and one in the head. No push may have added rows yet.
         """
         exact = [lane.counts_all or lane.kind in _EXACT for lane in self.plan.lanes]
         if type(run) is not Cells or not all(exact):
