@@ -153,7 +153,7 @@ def check_policy(policy: Policy, what: str) -> None:
     for name in ("max_windows_per_push", "on_full"):
         if getattr(policy, name) != getattr(Policy, name):
             raise ValueError(
-                f"{what} gives all windows of a key at once, and judges rows by their key; build the operator without "
+                f"{what} emits all windows of a key at once and judges rows by their key; build the operator without "
                 f"{name}={getattr(policy, name)!r}"
             )
 

@@ -242,12 +242,7 @@ def _timed(state: State, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, dict[st
 def _ranks(state: State, name: str, column: pa.Array) -> Ints:
     """The ranks of a column's values among all known values. New values shift the ranks of values that sort after
     them."""
-    pool = state.pools[name]
-    used = np.arange(len(pool))
-    values = state.store.values + state.rows.values + (0 if state.passed is None else state.passed.size)
-    if len(pool) > 2 * values + 1024 and not (state.postponed or state.apart or state.groups):  # many values are unused
-        used = state.ranks_used(name, len(pool))
-    (ranked,), pool, moved = ranks([column], pool, used)
+    (ranked,), pool, moved = ranks([column], state.pools[name], state.ranks_kept(name))
     if not np.array_equal(moved, np.arange(moved.size)):
         state.__dict__.update(state.reranked(name, moved).__dict__)
     state.pools = state.pools | {name: pool}
@@ -454,7 +449,7 @@ def _close_sessions(state: State, reached: int, after: int, until: int, quiet: b
     ends = state.store.runs and _may_close(state, after, until, flush=False)
     answers = _answer(state, reached, after, until, False, quiet) if ends else give_waiting(state)
     if others is not None:
-        state.store = others.and_runs(state.store)
+        state.store = others.with_older_runs(state.store)
     return answers
 
 

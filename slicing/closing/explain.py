@@ -142,7 +142,7 @@ def _rows_kept(plan: Plan) -> str:
         return "yes, beside slices: a row waits for its trigger until the watermark has passed it"
     if plan.keeps_rows:
         beside = " beside slices" if plan.keeps_slices else ""
-        found = [f"yes{beside}; a row is let go when no open window needs it"]
+        found = [f"yes{beside}; a row is dropped when no open window needs it"]
         return "\n".join(found + [f"{name}: {plan.kept[name]}" for name in plan.bound_rows])
     kinds = [lane.kind for lane in plan.lanes if isinstance(lane.kind, ListKind)]
     if any(not kind.fuse for kind in kinds):
@@ -188,7 +188,7 @@ def _combine(plan: Plan) -> str:
     if plan.combine != AUTO:
         named = {EAGER: _EAGER, BUCKETS: _BUCKETS}
         why = named[plan.combine] if plan.combine in named else STRATEGIES[plan.combine].why
-        told = f"{plan.combine}, as the operator was told ({why})"
+        told = f"{plan.combine}, as combine= says ({why})"
         return "\n".join([told, *others, _subtracted(plan)])
     if plan.eager and longest and longest // width > MOST_SHOWN:
         return "\n".join([f"a push that closes few windows: eager store ({_EAGER})", *others, _subtracted(plan)])
@@ -203,7 +203,7 @@ def _combine(plan: Plan) -> str:
     if plan.eager:
         few = f"eager store, as long as its cells are fewer than those that are live ({_EAGER})"
     elif plan.adds_up and plan.spec.by and pays("as they lie", int((one.high - one.low).sum()), ends.size):
-        few = "each window's cells added up as they lie, whatever the number of keys"
+        few = "the cells of each window are added up in place, for any number of keys"
     elif plan.slices_add_up and plan.spec.by and pays("buckets", int((one.high - one.low).sum()), ends.size):
         few = f"buckets ({_BUCKETS})"
     at_once = _cheapest(many, ends.size, exact)

@@ -31,7 +31,7 @@ def check_due(plan: Plan, runs: Sequence[Cells], after: int, until: int) -> None
     name = plan.names[plan.timed[plan.types_of.tolist().index(type)]]
     raise ValueError(
         f"windows[{name!r}], {plan.spec.windows[name]!r}: {counts[type]:,} of its windows are complete and have rows, "
-        f"as a row is in {plan.edges.bounds[type].overlap:,} of them; at most {MOST:,} can be given out at once. A "
+        f"as a row is in {plan.edges.bounds[type].overlap:,} of them; a push can emit at most {MOST:,}. A "
         "larger every makes fewer; so do smaller steps of the watermark"
     )
 

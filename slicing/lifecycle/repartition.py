@@ -59,7 +59,7 @@ def _some_keys(state: State, codes: Ints, rank: Ints) -> State:
 def _own_pools(state: State) -> State:
     """Keep only the values that the state's cells hold."""
     for name, pool in state.pools.items():
-        used = state.ranks_used(name, len(pool))
+        used = state.ranks_used(name)
         if used.size < len(pool):
             _, fewer, moved = ranks([], pool, used)
             state = state.reranked(name, moved).but(pools=state.pools | {name: fewer})
@@ -90,10 +90,7 @@ def _translated(state: State, others: Sequence[State]) -> tuple[State, list[Stat
         others = [other.recoded(code) for other, code in zip(others, codes, strict=True)]
     others = list(others)
     for name in state.plan.ranked:
-        pool = state.pools[name]
-        crowded = len(pool) > 2 * state.store.values + 1024 and not (state.apart or state.passed or state.told)
-        used = state.ranks_used(name, len(pool)) if crowded else np.arange(len(pool))
-        found, pool, moved = ranks([other.pools[name] for other in others], pool, used)
+        found, pool, moved = ranks([other.pools[name] for other in others], state.pools[name], state.ranks_kept(name))
         if not np.array_equal(moved, np.arange(moved.size)):
             state = state.reranked(name, moved)
         state = state.but(pools=state.pools | {name: pool})

@@ -30,6 +30,7 @@ from slicing.storage.store import Store
 from slicing.system.arrays import Ints, Mask
 from slicing.windows.bounds import BEGIN
 
+FEW_VALUES = 1024  # up to this many values of a column, looking for values to drop does not pay
 FEW_KEYS = 256  # up to this many keys, looking for keys to drop does not pay
 _NO_PROGRESS, _NO_REVISIONS, _NO_MARKS = Progress(), Revisions(), KeyMarks()
 
@@ -89,10 +90,18 @@ class State:
         """All stores except those of postponed windows."""
         return [self.store, *(known.store for known in self.apart), *self.told.values()]
 
-    def ranks_used(self, name: str, size: int) -> Ints:
+    def ranks_used(self, name: str) -> Ints:
         """The ranks of a column's values that anything not yet emitted holds."""
-        holders = (*self.stores, self.rows, *(() if self.passed is None else (self.passed,)))
-        return reduce(np.union1d, [holder.ranks_used(name, size) for holder in holders])
+        size, passed = len(self.pools[name]), () if self.passed is None else (self.passed,)
+        return reduce(np.union1d, [holder.ranks_used(name, size) for holder in (*self.stores, self.rows, *passed)])
+
+    def ranks_kept(self, name: str) -> Ints:
+        """The ranks of a column's values to go on with: all of them, or :meth:`ranks_used` once most are not used."""
+        size = len(self.pools[name])
+        held = self.store.values + self.rows.values + (0 if self.passed is None else self.passed.size)
+        if size <= 2 * held + FEW_VALUES or self.postponed or self.apart or self.groups:
+            return np.arange(size)
+        return self.ranks_used(name)
 
     def reranked(self, name: str, rank: Ints) -> State:
         """Renumber the ranks of a column's values (order kept): ``rank[old]`` is the new rank."""

@@ -120,7 +120,7 @@ class Store:
         """Add a run of cells as it is."""
         return self.of((*self.runs, cells)) if len(cells) else self
 
-    def and_runs(self, of: Store) -> Store:
+    def with_older_runs(self, of: Store) -> Store:
         """This store with the runs of another store inserted before its newest run. ``settled`` merges them later."""
         return but(self, runs=(*self.runs[:-1], *of.runs, *self.runs[-1:]))
 

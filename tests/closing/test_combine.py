@@ -87,7 +87,7 @@ def test_explain_says_which_and_why() -> None:
     assert "only these are ever subtracted: sums and counts of rows, v" in told
     for name in STRATEGIES:
         forced = sl.explain(spec(), schema, combine=name)["combine"]
-        assert f"{name}, as the operator was told ({STRATEGIES[name].why})" in forced
+        assert f"{name}, as combine= says ({STRATEGIES[name].why})" in forced
     floats = sl.explain(spec(a=sl.sum("v")), pa.schema({"t": pa.int64(), "v": pa.float64()}))["combine"]
     assert "nothing is ever subtracted" in floats
     for every, when in ((20, "buckets"), (2, "where keys have rows in few of the slices: buckets")):

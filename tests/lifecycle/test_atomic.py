@@ -206,7 +206,7 @@ def test_more_windows_than_a_result_has_room_for_are_refused_before_anything_cha
         r"windows\['same'\], sl\.\w+\(\d+, every=3\): [\d,]{15,} of its windows are complete and have rows, as a row "
     )
     for call in (op.flush, lambda: op.advance(1 << 40), lambda: op.push(batch([(1 << 40, "a", "fig", 1, 0.0)]))):
-        with pytest.raises(ValueError, match=told + r"is in [\d,]+ of them; at most 2,147,483,647 "):
+        with pytest.raises(ValueError, match=told + r"is in [\d,]+ of them; a push can emit at most 2,147,483,647"):
             call()
         assert op.snapshot() == before
     assert op.advance(9).windows.num_rows
