@@ -39,7 +39,7 @@ class Head:
         self.torn = False  # whether rows are being added: stays set if an interrupt leaves some of them in
         self._begun = np.zeros(ends.size, np.bool_)  # slots that have rows
         # one extra cell takes the rows that do not count
-        self._blocks = [None if lane.counts_all else _block(lane, self.size + 1) for lane in plan.lanes]
+        self._blocks = [None if lane.counts_all else _block(plan, lane, self.size + 1) for lane in plan.lanes]
         self._counter = self._counting()
         # the first word is the number of rows of each cell
         self._rows: Ints = np.zeros((self.size, 1), np.int64) if self._counter is None else self._counter.words
@@ -170,10 +170,11 @@ def edge_after(plan: Plan, time: int) -> int:
     return (time - phase) // width * width + width + phase
 
 
-def _block(lane: Lane, size: int) -> Ints | Quads | Sums:
+def _block(plan: Plan, lane: Lane, size: int) -> Ints | Quads | Sums:
     if lane.kind == kinds.SUM_F:
         return Sums(size)
-    return Quads(size, lane.kind) if lane.kind == kinds.BASIC_F else kinds.identity(lane.kind, size)
+    quads = lane.kind == kinds.BASIC_F and not plan.exact
+    return Quads(size, lane.kind) if quads else kinds.identity(lane.kind, size)
 
 
 def _slots(plan: Plan) -> tuple[int, int]:

@@ -121,6 +121,17 @@ def test_floats_count_the_rows_until_one_is_null() -> None:
     assert_same(pa.concat_tables([*found, op.flush().windows]), grouped(table, "tumbling"))
 
 
+def test_sums_that_carry_what_they_lose_go_into_the_head() -> None:
+    """Variances of emit="changes" come from such sums, and share them with a column's extremes."""
+    table, aggs = stream(6000, 40), {"spread": sl.var("x").where("flag"), "least": sl.min("x").where("flag")}
+    found, hot = pushed(sl.Operator(query(aggs=aggs, emit="changes")), table, 25)
+    assert hot > 100
+    expected = sl.aggregate(table, query(aggs=aggs, emit="changes"))
+    assert found.drop(["spread"]).equals(expected.drop(["spread"]))
+    spreads = (some["spread"].fill_null(-1).to_numpy() for some in (found, expected))
+    np.testing.assert_allclose(*spreads, rtol=1e-9)
+
+
 def test_keys_that_come_later_find_room() -> None:
     table = stream(6000, 2000)
     found, hot = pushed(sl.Operator(query()), table, 50)
