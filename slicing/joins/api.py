@@ -1,4 +1,4 @@
-"""One call for a notebook: two tables joined."""
+"""``sl.join``: two whole tables joined by one call."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def join(
     returns: str = "arrow",
     **arguments: Any,
 ) -> Any:
-    """Join two tables by keys and time; all data is seen, so nothing is late.
+    """Join two tables by keys and time. All data is given at once, so no row is late.
 
     Parameters
     ----------
@@ -36,14 +36,14 @@ def join(
     threads : int
         Threads that share the work.
     returns : str
-        ``"arrow"``, ``"polars"``, ``"pandas"``, or ``"same"``: what the left data came in. An index of the left data in
-        pandas that is no mere range stays the index; the right one is left out, unless it has a name.
+        ``"arrow"``, ``"polars"``, ``"pandas"``, or ``"same"``: the kind of the left data. If this is a pandas
+        frame with an index other than a plain range, the index is kept. The right index is dropped unless it is named.
 
     Returns
     -------
     pyarrow.Table, or a frame as ``returns`` says
-        Left rows in the order of the data, each with its partners by (time, arrival), then right rows without a
-        partner in the order of theirs. With ``on_null_time="late"`` rows without a time are left out.
+        Left rows in the order of the data, each with its partners by (time, arrival). Right rows without a partner
+        follow, in the order of the right data. With ``on_null_time="late"`` rows without a time are left out.
 
     Examples
     --------
@@ -63,7 +63,7 @@ def join(
 
 
 def seeing_all(function: str, kind: type[Asking], spec: Asking | None, arguments: dict[str, Any]) -> Asking:
-    """The spec that a function of two tables is given, or its arguments make, where all data is seen."""
+    """The spec given, or built from the arguments, with manual watermarks, no ``idle`` and no ``schemas``."""
     if spec is None:
         spec = kind(**arguments)
     elif not isinstance(spec, kind):

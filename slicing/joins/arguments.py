@@ -1,4 +1,4 @@
-"""What the specs of two streams have in common: arguments of both sides, read and shown."""
+"""What the specs of two streams share: arguments that concern both sides, checked and printed."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ Span = Duration | int
 
 
 class SpecOfTwo:
-    """A spec of two streams: pickled by its arguments, printed as the code that builds it."""
+    """A spec of two streams. It is pickled by its arguments and printed as the code that builds it."""
 
     sides: ClassVar[tuple[str, str]]
     watermark: tuple[Watermark, Watermark]
     idle: Span | None
 
     def _chosen(self) -> dict[str, Any]:
-        """The arguments without those that are as they are by default."""
+        """The arguments that differ from their defaults."""
         raise NotImplementedError
 
     def _spans_of_progress(self) -> list[tuple[str, Span]]:
-        """The spans of time of both watermarks, and ``idle``, each with the argument that it is."""
+        """The spans of both watermarks and ``idle``, each with the name of its argument."""
         found: list[tuple[str, Span]] = []
         for side, policy in zip(self.sides, self.watermark, strict=True):
             found += [(f"{side} {name}", span) for name, span in policy.spans().items()]
@@ -46,7 +46,7 @@ def _rebuild(kind: type, arguments: dict[str, Any]) -> object:
 
 
 def chosen(spec: Any, defaults: Mapping[str, object]) -> dict[str, Any]:
-    """The arguments of a spec of two streams without those that are as they are by default, and without ``schemas``."""
+    """The arguments of a spec of two streams that differ from their defaults, without ``schemas``."""
     on = [left if left == right else (left, right) for left, right in spec.on]
     time = spec.time[0] if spec.time[0] == spec.time[1] else spec.time
     told = {f.name: getattr(spec, f.name) for f in fields(spec) if f.name not in ("on", "time", "schemas")}
@@ -54,7 +54,7 @@ def chosen(spec: Any, defaults: Mapping[str, object]) -> dict[str, Any]:
 
 
 def code_of(spec: Any, told: Mapping[str, object]) -> str:
-    """The code that builds a spec of two streams, of the arguments that are told."""
+    """The code that builds a spec of two streams from the arguments in ``told``."""
     given = [
         f"{name}={shown_pair(value) if name == 'watermark' else shown_spans(value)}" for name, value in told.items()
     ]
@@ -63,7 +63,7 @@ def code_of(spec: Any, told: Mapping[str, object]) -> str:
 
 
 def on_columns(on: object, sides: tuple[str, str]) -> tuple[tuple[str, str], ...]:
-    """Key columns of both sides, in pairs."""
+    """Pairs of key columns: one column of each side."""
     names = [on] if isinstance(on, str) else on
     if not isinstance(names, list | tuple):
         raise TypeError(f"on must be a list of column names or of pairs of them ([]: only time decides); got {on!r}")
@@ -76,7 +76,7 @@ def on_columns(on: object, sides: tuple[str, str]) -> tuple[tuple[str, str], ...
 
 
 def pair_of(value: object, argument: str, sides: tuple[str, str]) -> tuple[str, str]:
-    """A column of each side."""
+    """A pair of columns, one of each side; a single name is used for both sides."""
     pair = (value, value) if isinstance(value, str) else value
     if isinstance(pair, list | tuple) and len(pair) == 2:
         left, right = pair
@@ -91,7 +91,7 @@ def _whose(side: str) -> str:
 
 
 def watermarks_of(value: object, what: str) -> tuple[Watermark, Watermark]:
-    """The policy of each side."""
+    """The watermark policy of each side; a single policy is used for both sides."""
     pair = value if isinstance(value, list | tuple) else (value, value)
     if len(pair) == 2:
         left, right = (Bounded(0) if policy is None else policy for policy in pair)
@@ -109,7 +109,7 @@ def watermarks_of(value: object, what: str) -> tuple[Watermark, Watermark]:
 
 
 def schemas_of(value: object, sides: tuple[str, str]) -> tuple[pa.Schema, pa.Schema] | None:
-    """The columns of both sides, or None."""
+    """The schemas of both sides, or None."""
     if value is None:
         return None
     if isinstance(value, list | tuple) and len(value) == 2 and all(isinstance(s, pa.Schema) for s in value):
@@ -119,7 +119,7 @@ def schemas_of(value: object, sides: tuple[str, str]) -> tuple[pa.Schema, pa.Sch
 
 
 def shown_spans(value: object) -> str:
-    """Spans, in pairs or by name, and other arguments as code."""
+    """An argument as code; spans may be in a pair or in a dict by name."""
     if isinstance(value, tuple):
         return f"({', '.join(map(shown, value))})"
     if isinstance(value, Mapping):

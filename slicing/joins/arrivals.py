@@ -1,4 +1,4 @@
-"""A batch of one side, judged and encoded: rows in time with their codes, late rows, rows that can have no partner."""
+"""One batch of one side, judged and encoded: rows in time with their codes, late rows, rows without a key."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from slicing.times.measure import Measure
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows in time of one batch, in order of arrival; those of a null key apart."""
+    """The rows of one batch that are in time, in order of arrival. Rows with a null key are stored separately."""
 
     time: Ints
     code: Codes
@@ -39,12 +39,12 @@ class Rows:
 
     @property
     def start(self) -> int | None:
-        """The name of the first row, where the others are numbered on from it."""
+        """The name of the first row if the names are consecutive numbers; otherwise None."""
         name = self.name
         return int(name[0]) if name.size and int(name[-1] - name[0]) == name.size - 1 else None
 
     def part(self, first: int, last: int) -> Rows:
-        """Some rows; those of a null key are with the first ones."""
+        """The rows from ``first`` to ``last``. Rows with a null key belong to the part that begins at 0."""
         sequence = None if self.sequence is None else self.sequence[first:last]
         rows = replace(
             self, time=self.time[first:last], code=self.code[first:last], name=self.name[first:last], sequence=sequence
@@ -55,7 +55,7 @@ class Rows:
         return np.concatenate([self.name, self.keyless]) if self.keyless.size else self.name
 
     def renamed(self, names: Ints) -> Rows:
-        """With other names, as ``names`` gives them."""
+        """These rows with ``names`` as their names."""
         return replace(self, name=names[: self.name.size], keyless=names[self.name.size :])
 
 
@@ -63,19 +63,19 @@ class Rows:
 class Timed:
     """A batch with the times of its rows, in ticks of its own column."""
 
-    batch: pa.RecordBatch  # rows that have a time
+    batch: pa.RecordBatch  # only rows that have a time
     given: pa.RecordBatch
     time: Ints
-    null_time: Ints  # positions in what was given
+    null_time: Ints  # positions in ``given``
 
     def seen(self, measure: Measure) -> Seen:
-        """What a watermark's policy observes; there is a row."""
+        """What the watermark policy observes of this batch; the batch must have at least one row with a time."""
         columns = dict(zip(self.batch.schema.names, self.batch.columns, strict=True))
         return Seen.of(self.time, columns, measure, self.null_time)
 
 
 def timed(plan: TwoSides, side: SidePlan, given: pa.RecordBatch) -> Timed:
-    """The rows that have a time; refuses other columns than those of the first batch, and null times."""
+    """The rows that have a time. Raises if columns differ from the first batch's, or at a null time unless allowed."""
     given, _ = side.columns.of(given)
     if given.schema.names != side.schema.names:
         given = given.select(side.schema.names)
@@ -96,10 +96,10 @@ def timed(plan: TwoSides, side: SidePlan, given: pa.RecordBatch) -> Timed:
 
 
 def judged(side: SidePlan, arrived: Timed, mark: int | None) -> tuple[Timed, Ints]:
-    """The rows in time, and the positions (among those that have one) of late ones: before the mark."""
+    """The rows in time, and the positions of late rows (among rows with a time): rows before ``mark``."""
     if mark is None or not arrived.time.size:
         return arrived, NOWHERE
-    own = -(-mark // side.factor)  # a time of its own ticks is before the mark if it is before the next tick
+    own = -(-mark // side.factor)  # a time in this side's own ticks is before the mark if it is before this tick
     if own > MOST:
         late = np.arange(arrived.time.size)
     elif int(arrived.time.min()) >= own:
@@ -110,7 +110,7 @@ def judged(side: SidePlan, arrived: Timed, mark: int | None) -> tuple[Timed, Int
 
 
 def parted(arrived: Timed, by_key: Mask, late: Ints) -> tuple[Timed, Ints]:
-    """The rows in time, and the positions of late ones, where more rows are late by the marks of their keys."""
+    """The rows in time and the positions of late rows; ``by_key``: which rows are late by the marks of their keys."""
     late = np.union1d(np.flatnonzero(by_key), late)
     return (_without(arrived, late), late) if late.size else (arrived, NOWHERE)
 
@@ -121,7 +121,7 @@ def _without(arrived: Timed, late: Ints) -> Timed:
 
 
 def late_rows(arrived: Timed, late: Ints) -> pa.Table:
-    """Late rows and those without a time, in the order they came, and why they are late."""
+    """Late rows and rows without a time, in order of arrival, each with the reason."""
     if not late.size and not arrived.null_time.size:
         return none_late(arrived.given.schema)
     with_time = np.delete(np.arange(arrived.given.num_rows), arrived.null_time)
@@ -137,7 +137,7 @@ def none_late(schema: pa.Schema) -> pa.Table:
 
 
 def common_times(side: SidePlan, time: Ints) -> Ints:
-    """In ticks of the common time; refuses what does not fit them."""
+    """Times in ticks of the common time. Raises if a time does not fit."""
     if side.factor == 1 or not time.size:
         return time
     for word in (int(time.min()), int(time.max())):
@@ -150,7 +150,7 @@ def common_times(side: SidePlan, time: Ints) -> Ints:
 
 
 def encoded(plan: TwoSides, side: SidePlan, keys: KeyTable | None, arrived: Timed, first: int, threads: int) -> Rows:
-    """Rows in time with names from ``first`` on; the key table learns their keys."""
+    """The rows in time, named from ``first`` on. Their keys are added to the key table."""
     time = common_times(side, arrived.time)
     name = np.arange(first, first + time.size)
     sequence = _sequence(plan, side, arrived)
@@ -169,7 +169,7 @@ def encoded(plan: TwoSides, side: SidePlan, keys: KeyTable | None, arrived: Time
 
 
 def comparable(column: pa.Array, type: pa.DataType) -> pa.Array:
-    """Keys in the type in which those of both sides are compared; text in any form, which the key table reads."""
+    """A key column in the type in which both sides are compared. Text stays as it is: the key table reads any form."""
     column = plain(column)
     if pa.types.is_dictionary(column.type) and column.dictionary.null_count:
         column = column.cast(column.type.value_type)
@@ -182,7 +182,7 @@ def comparable(column: pa.Array, type: pa.DataType) -> pa.Array:
 
 
 def _sequence(plan: TwoSides, side: SidePlan, arrived: Timed) -> Ints | None:
-    """Words that order rows of equal time, null first."""
+    """Integers that order right rows of equal time, null first; None if no ``sequence`` is asked for."""
     if plan.sequence is None or side.side != RIGHT or not side.known:
         return None
     column = arrived.batch.column(plan.sequence)
@@ -190,7 +190,7 @@ def _sequence(plan: TwoSides, side: SidePlan, arrived: Timed) -> Ints | None:
 
 
 def unfit(plan: TwoSides, side: int, first: int, batch: pa.RecordBatch) -> Ints:
-    """Names of right rows that ``where`` refuses, where it reads right columns only; they begin with ``first``."""
+    """Names of right rows that fail a ``where`` of right columns only; the names of the batch begin at ``first``."""
     if not plan.tests_right or side != RIGHT:
         return NOWHERE
     assert isinstance(plan, JoinPlan) and plan.spec.where is not None

@@ -1,4 +1,4 @@
-"""Marks of keys (group-wise punctuation): no more rows of a key before a time, beside the stream's watermark."""
+"""Watermarks of single keys (group-wise punctuation): no more rows of a key will come before a time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from slicing.system.arrays import Ints, Mask
 
 
 def marks_of(plan: TwoSides, side: SidePlan, keys: KeyTable | None, data: object, argument: str) -> tuple[Ints, Ints]:
-    """Codes and marks of a table that users give: key columns and the time column; a null time: no more rows."""
+    """Codes and marks from a user's table of key and time columns. A null time means no more rows of the key."""
     if keys is None or not side.on:
         raise ValueError(f"{argument} marks keys, and on=[] has none; advance the stream's watermark")
     if not side.known:
@@ -41,7 +41,7 @@ def marks_of(plan: TwoSides, side: SidePlan, keys: KeyTable | None, data: object
 
 
 def marks_in(plan: TwoSides, side: SidePlan, keys: KeyTable | None, arrived: Timed) -> tuple[Ints, Ints] | None:
-    """Codes and marks that rows carry (``punctuated(column, by=...)``)."""
+    """Codes and marks that rows carry (``punctuated(column, by=...)``); None if the policy is another one."""
     policy = side.policy
     if not isinstance(policy, Punctuated) or not policy.by or keys is None:
         return None
@@ -68,7 +68,7 @@ def late_by_key(plan: TwoSides, side: SidePlan, keys: KeyTable, marks: KeyMarks,
 
 
 def _coded(plan: TwoSides, side: SidePlan, keys: KeyTable, batch: pa.RecordBatch, mark: Ints) -> tuple[Ints, Ints]:
-    """With the codes of their keys; those of a null key are nobody's."""
+    """The codes of the keys in ``batch``, each with its mark. Rows with a null key are left out."""
     columns, valid = _key_columns(plan, side, batch)
     rows = np.flatnonzero(valid)
     code = keys.encode_values([column.take(array_of(rows)) for column in columns])
@@ -76,7 +76,7 @@ def _coded(plan: TwoSides, side: SidePlan, keys: KeyTable, batch: pa.RecordBatch
 
 
 def _key_columns(plan: TwoSides, side: SidePlan, batch: pa.RecordBatch) -> tuple[list[pa.Array], Mask]:
-    """The key columns as they are compared, and which rows have a key."""
+    """The key columns in their compared types, and which rows have a key."""
     columns = [comparable(plain(batch.column(n)), type) for n, type in zip(side.on, plan.key_types, strict=True)]
     valid = np.ones(batch.num_rows, np.bool_)
     for column in () if plan.asked.nulls_equal else columns:
@@ -98,6 +98,6 @@ def _zero(column: pa.Array) -> pa.Scalar:
 
 
 def _common(side: SidePlan, mark: Ints) -> Ints:
-    """In ticks of the common time, held within 64 bits."""
+    """Marks in ticks of the common time, clipped to 64 bits."""
     factor = side.factor
     return np.clip(mark, -(MOST // factor), MOST // factor) * factor

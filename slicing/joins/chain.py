@@ -1,4 +1,4 @@
-"""Operators one behind the other: windows of windows, top rows of each window, aggregates over joins and features."""
+"""Operators in sequence: windows of windows, top rows of each window, aggregates over joins and features."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from slicing.system.turns import TakesTurns, in_turn
 Link = Operator | JoinOperator | FeatureOperator | Distinct
 Given = Output | JoinOutput | FeatureOutput | DistinctOutput
 Then = Callable[[Link, Given, bool], list[Given]]
-TWO_SIDED = (JoinOperator, FeatureOperator)  # they take two streams
+TWO_SIDED = (JoinOperator, FeatureOperator)  # operators that take two streams
 SIDES = ("push_left", "push_right", "push_labels", "push_events")
 
 
 class Chain(TakesTurns):
-    """Operators one behind the other; made by :func:`chain`.
+    """Operators in sequence, made by :func:`chain`.
 
-    ``push`` (``push_left`` and ``push_right`` if the first one joins, ``push_labels`` and ``push_events`` if it is of
-    features), ``advance`` and ``flush`` are those of the first operator, and return the output of the last one. A call
-    that fails in any of the operators leaves all of them as they were.
+    ``push``, ``advance`` and ``flush`` are called on the first operator and return the output of the last one. If the
+    first operator joins, use ``push_left`` and ``push_right``; if it computes features, ``push_labels`` and
+    ``push_events``. A call that fails in any of the operators leaves all of them as they were.
 
     Examples
     --------
@@ -57,37 +57,37 @@ class Chain(TakesTurns):
 
     @in_turn
     def push(self, *data: object) -> Any:
-        """Rows for the first operator."""
+        """Push rows into the first operator."""
         return self._passed(lambda: self._links[0].push(*data))
 
     @in_turn
     def push_left(self, data: object) -> Any:
-        """Rows for the left side of the first operator, which joins."""
+        """Push rows into the left side of the first operator, which joins."""
         return self._passed(partial(self._first("push_left"), data))
 
     @in_turn
     def push_right(self, data: object) -> Any:
-        """Rows for the right side of the first operator, which joins."""
+        """Push rows into the right side of the first operator, which joins."""
         return self._passed(partial(self._first("push_right"), data))
 
     @in_turn
     def push_labels(self, data: object) -> Any:
-        """Labels for the first operator, which is of features."""
+        """Push labels into the first operator, which computes features."""
         return self._passed(partial(self._first("push_labels"), data))
 
     @in_turn
     def push_events(self, data: object) -> Any:
-        """Events for the first operator, which is of features."""
+        """Push events into the first operator, which computes features."""
         return self._passed(partial(self._first("push_events"), data))
 
     @in_turn
     def advance(self, /, *watermark: object, **watermarks: object) -> Any:
-        """The watermark of the first operator."""
+        """Advance the watermark of the first operator."""
         return self._passed(lambda: self._links[0].advance(*watermark, **watermarks))
 
     @in_turn
     def flush(self) -> Any:
-        """End of the streams: every operator gives what it has left."""
+        """End the streams: every operator returns its remaining results."""
         return self._passed(lambda: self._links[0].flush(), _flushed)
 
     @in_turn
@@ -98,13 +98,13 @@ class Chain(TakesTurns):
 
     @staticmethod
     def restore(specs: Sequence[Spec | JoinSpec | FeatureSpec | DistinctSpec], blob: bytes) -> Chain:
-        """Go on from a snapshot of operators of these specs; refuses others, another format, or a damaged one."""
+        """Restore a chain from a snapshot. Raises if the specs or the format differ, or if the snapshot is damaged."""
         parts = read_parts("chain", specs, blob)
         kinds = {Spec: Operator, JoinSpec: JoinOperator, FeatureSpec: FeatureOperator, DistinctSpec: Distinct}
         return chain(*(kinds[type(spec)].restore(spec, part) for spec, part in zip(specs, parts, strict=True)))  # type: ignore[attr-defined]
 
     def _passed(self, first: Callable[[], Given], then: Then | None = None) -> Given:
-        """What comes out behind; where an operator refuses, those before it did not take anything either."""
+        """The output of the last operator. If an operator raises, all operators get back the state they had before."""
         changed, begin = [], self._links[0]
         try:
             changed.append(begin._held(one_call=True) if isinstance(begin, Operator) else begin._held())
@@ -122,7 +122,7 @@ class Chain(TakesTurns):
         return given
 
     def _first(self, method: str) -> Any:
-        """A method of the first operator, if it has it."""
+        """A method of the first operator; raises if the operator does not have it."""
         first = self._links[0]
         if hasattr(first, method):
             return getattr(first, method)
@@ -131,21 +131,21 @@ class Chain(TakesTurns):
 
 
 def chain(*operators: Link) -> Chain:
-    """Feed each operator's results into the next one, and its progress.
+    """Feed the results of each operator into the next one, together with its progress.
 
-    Nothing is late inside a chain. The next operator reads the results' columns. Its spec names the event time
-    (``window_start`` or ``window_end`` for windows), and has ``watermark=sl.manual()``. An ``Operator`` before the
-    last has ``emit="final"``, or ``"changes"`` if the next spec has ``op="op"``: corrections then reach its results.
+    No row is late inside a chain. The next operator reads the columns of the results. Its spec names the event time
+    (``window_start`` or ``window_end`` for windows) and has ``watermark=sl.manual()``. Every ``Operator`` before the
+    last has ``emit="final"``; or ``emit="changes"`` if the next spec has ``op="op"``, so that retractions reach it.
 
     Parameters
     ----------
     operators
-        ``Operator`` and ``Distinct``; the first one may also be a ``JoinOperator`` or ``FeatureOperator``.
+        ``Operator`` and ``Distinct``. The first one may also be a ``JoinOperator`` or ``FeatureOperator``.
 
     Returns
     -------
     Chain
-        With the methods of the first operator and the output of the last one.
+        It has the methods of the first operator and returns the output of the last one.
 
     Examples
     --------
@@ -183,7 +183,7 @@ def chain(*operators: Link) -> Chain:
 
 
 def _check_emit(spec: Spec, following: Link, place: int) -> None:
-    """A window that comes again is taken back first, or the next operator would count it twice."""
+    """Raise unless a window that is emitted again is retracted first: the next operator would count it twice."""
     takes_back = isinstance(following, Operator) and following.spec.op == "op"
     if spec.emit == "final" and takes_back:
         raise ValueError(
@@ -203,10 +203,10 @@ def _check_emit(spec: Spec, following: Link, place: int) -> None:
 
 
 def _told(link: Link, given: Given, tells_types: bool) -> list[Given]:
-    """What an operator makes of the results of the one before, and of how far they reach along its time column.
+    """The outputs of an operator for the results and the progress of the operator before it.
 
-    ``tells_types``: they are the first of which the columns are known, so that they are pushed even without rows. What
-    the operator refuses it refuses now, and not with the first window.
+    ``tells_types``: these results are the first with known columns, so they are pushed even if they have no rows. An
+    operator that cannot take these columns then raises now, not when the first window comes.
     """
     assert not isinstance(link, TWO_SIDED)
     rows = _rows(given)
@@ -218,7 +218,7 @@ def _told(link: Link, given: Given, tells_types: bool) -> list[Given]:
 
 
 def _flushed(link: Link, given: Given, tells_types: bool) -> list[Given]:
-    """What an operator makes of the last results of the one before."""
+    """The outputs of an operator for the last results of the operator before it."""
     rows = _rows(given)
     outs: list[Given] = [link.push(rows)] if rows.num_rows or tells_types else []  # type: ignore[call-arg]
     return [*outs, link.flush()]
@@ -232,7 +232,7 @@ ADDED = ("rows", "windowed", "late", "outside", "null_time", "ahead", "full", "w
 
 
 def _together(outs: Sequence[Given]) -> Given:
-    """Several outputs of one operator, in order, as one."""
+    """Several outputs of one operator, in order, as one output."""
     last = outs[-1]
     if len(outs) == 1 or isinstance(last, JoinOutput | FeatureOutput):
         return last
@@ -248,6 +248,6 @@ def _together(outs: Sequence[Given]) -> Given:
 
 
 def _concatenated(tables: Sequence[pa.Table]) -> pa.Table:
-    """Tables of one schema, which those before the first rows do not know."""
+    """Tables of one schema as one table; tables without rows are skipped, as their columns may be unknown."""
     known = [table for table in tables if table.num_rows]
     return pa.concat_tables(known) if known else tables[-1]

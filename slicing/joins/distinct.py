@@ -1,7 +1,7 @@
-"""One row for each key and window, or for each key and span: windows whose aggregate is a row.
+"""One row for each key and window, or for each key and span: a window query whose aggregate is a whole row.
 
-A row is a struct of its columns, so ``first`` and ``last`` of it are what a window keeps. A row that has no earlier one
-of its key within a span is the first of the range of time up to it.
+A row is packed into a struct of its columns, so that ``first`` or ``last`` of the structs is the row to keep. With a
+span, a row is kept if it is the first row of the range of time that ends at it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ROW, LEAST, PLACE = "__row", "__least", "__place"
 
 @dataclass(frozen=True, init=False, repr=False)
 class DistinctSpec:
-    """Which rows stand for others of their key.
+    """Which rows are kept as the only row of their key and window.
 
     Parameters
     ----------
@@ -46,15 +46,15 @@ class DistinctSpec:
     time : str
         The time column.
     within : window or span
-        ``sl.tumbling(...)`` or ``sl.calendar(...)``: one row for each key and window. A span: a row stays unless its
-        key has an earlier row less than the span before it.
+        ``sl.tumbling(...)`` or ``sl.calendar(...)``: one row for each key and window. Or a span: a row is dropped if
+        its key has an earlier row less than the span before it.
     keep : str
-        ``"first"`` or ``"last"`` row of a window by (time, ``sequence``, arrival), which comes when the window is
-        complete; or ``"any"``: the first row to arrive, which comes at once.
+        ``"first"`` or ``"last"``: the first or last row of a window by (time, ``sequence``, arrival), emitted when the
+        window is complete. ``"any"``: the first row to arrive, emitted at once.
     sequence : str, optional
         A column that orders rows of equal time.
     watermark : Watermark, optional
-        How far the stream has come; ``sl.bounded(0)`` if left out.
+        How the watermark of the stream moves; ``sl.bounded(0)`` if left out.
 
     Examples
     --------
@@ -106,17 +106,17 @@ class DistinctSpec:
         self.query()
 
     def query(self) -> Spec:
-        """The windows whose aggregate is a row."""
+        """The window query whose aggregate is a row."""
         row = last(ROW) if self.keep == "last" else first(ROW)
         given: dict[str, Any] = {"by": self.on, "sequence": self.sequence, "watermark": self.watermark}
-        if self.keep == "any":  # which rows are late, and what the results have reached
+        if self.keep == "any":  # it says which rows are late and what the results have reached
             return Spec(self.time, {"w": self.within}, {LEAST: count()}, **given)  # type: ignore[dict-item]
         if isinstance(self.within, Tumbling | Calendar):
             return Spec(self.time, {"w": self.within}, {ROW: row}, **given)
         return Spec(self.time, {"w": per_row(self.within)}, {ROW: row, LEAST: min(self.time)}, **given)
 
     def fingerprint(self) -> str:
-        """A short name of what is asked, stable between processes."""
+        """A short hash of the spec, stable between processes."""
         return hashlib.sha256(f"{self.keep} {self.query().fingerprint()}".encode()).hexdigest()[:32]
 
     def __repr__(self) -> str:
@@ -128,19 +128,19 @@ class DistinctSpec:
 
 @dataclass(frozen=True, repr=False)
 class DistinctOutput:
-    """What a push of :class:`Distinct` gives.
+    """The output of a push of :class:`Distinct`.
 
     Attributes
     ----------
     rows : pyarrow.Table
-        Rows that are known to stay, with all their columns.
+        Rows that are final, with all their columns.
     late : pyarrow.Table
-        Rows that came too late: the columns that were pushed, and ``reason``.
+        Late rows: the columns that were pushed, and ``reason``.
     stats : Stats
-        The accounting, as :attr:`Output.stats`.
+        The accounting, as in :attr:`Output.stats`.
     watermark : object
-        What the results have reached: no later output has a row before it. With windows it is where the earliest one
-        begins that is still open.
+        No later output has a row before this time. With windows it is the start of the earliest window that is still
+        open.
     """
 
     rows: pa.Table
@@ -158,7 +158,7 @@ class Distinct(TakesTurns):
     Parameters
     ----------
     spec
-        A :class:`DistinctSpec`: what is one row, and for how long.
+        A :class:`DistinctSpec`: which rows are equal, and for how long.
 
     Examples
     --------
@@ -178,11 +178,11 @@ class Distinct(TakesTurns):
         self._operator = Operator(spec.query())
         self._arrived = 0
         self._seen: FirstRows | None = None  # with keep="any"
-        self._columns: pa.Schema | None = None  # of the rows that came
+        self._columns: pa.Schema | None = None  # of the rows that were pushed
 
     @in_turn
     def push(self, data: object) -> DistinctOutput:
-        """Take rows; give those that are known to stay."""
+        """Take rows; return the rows that are now known to be final."""
         given = self._of_the_same_columns(in_result_types(one_batch(data)))
         pushed = self._operator.push(_packed(self.spec, given, self._arrived))
         self._columns = self._columns or given.schema
@@ -194,7 +194,7 @@ class Distinct(TakesTurns):
 
     @in_turn
     def advance(self, watermark: object) -> DistinctOutput:
-        """Say that no row before ``watermark`` will come."""
+        """Promise that no row before ``watermark`` will come; return the rows that are now known to be final."""
         advanced = self._operator.advance(watermark)
         if self._seen is not None and advanced.watermark is not None:
             self._seen.let_go(advanced.watermark)
@@ -202,11 +202,11 @@ class Distinct(TakesTurns):
 
     @in_turn
     def flush(self) -> DistinctOutput:
-        """End of the stream."""
+        """End the stream; return all remaining rows."""
         return self._output(self._operator.flush())
 
     def _held(self) -> Callable[[], None]:
-        """What puts everything back to how it is now: for a chain, of which a later operator may refuse."""
+        """A function that restores the present state. A chain calls it if a later operator raises."""
         as_it_is, put_rows_back = self.__dict__.copy(), self._operator._held()
         put_keys_back = None if self._seen is None else self._seen.held()
 
@@ -220,11 +220,11 @@ class Distinct(TakesTurns):
 
     @property
     def _knows_columns(self) -> bool:
-        """Whether results have the types of their columns."""
+        """Whether the types of the result columns are known."""
         return self._columns is not None
 
     def _unmoved(self) -> DistinctOutput:
-        """The output of a call that tells nothing new."""
+        """The output of a call that changes nothing."""
         return self._output(self._operator._unmoved())
 
     @in_turn
@@ -239,7 +239,7 @@ class Distinct(TakesTurns):
 
     @staticmethod
     def restore(spec: DistinctSpec, blob: bytes) -> Distinct:
-        """Go on from a snapshot of the same spec; refuses one of another spec, another format, or a damaged one."""
+        """Restore an operator from a snapshot. Raises if the spec or format differs, or if the snapshot is damaged."""
         found = Distinct(spec)
         arrived, operator, *more = read_parts("Distinct", [spec], blob)
         found._operator = Operator.restore(spec.query(), bytes(operator))
@@ -263,14 +263,14 @@ class Distinct(TakesTurns):
         return rows
 
     def _of_the_same_columns(self, given: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch with the columns of the first one, in their order; refuses other types."""
+        """The batch with its columns in the order of the first batch. Raises if types differ."""
         if self._columns is None or given.schema.equals(self._columns):
             return given
         _, columns = Columns({field.name: field.type for field in self._columns}).of(given)
         return pa.RecordBatch.from_arrays(list(columns.values()), schema=self._columns)
 
     def _know(self, schema: pa.Schema) -> FirstRows:
-        """Rows of these columns will come."""
+        """Create the table of first rows for these columns."""
         self._seen = FirstRows(self.spec.within, schema.field(self.spec.time), key_types(schema, self.spec.on))
         return self._seen
 
@@ -283,11 +283,11 @@ class Distinct(TakesTurns):
             whole = self._typed(_columns(late[ROW]))
             late = whole.append_column(late.schema.field(late.num_columns - 1), late[late.num_columns - 1])
         spans = not isinstance(self.spec.within, Tumbling | Calendar)
-        reached = out.watermark if spans else out.progress.get("window_start")  # windows give any of their rows' times
+        reached = out.watermark if spans else out.progress.get("window_start")  # windows emit rows in any order
         return DistinctOutput(rows, late, out.stats, reached)
 
     def _typed(self, rows: pa.Table) -> pa.Table:
-        """Rows with their dictionaries, which structs in an operator have not."""
+        """Rows with their dictionary columns restored: structs inside the operator hold plain values."""
         for at, name in enumerate(rows.column_names):
             type = self._columns.field(name).type if self._columns is not None else None
             if type is not None and pa.types.is_dictionary(type):
@@ -299,14 +299,14 @@ class Distinct(TakesTurns):
 def distinct(
     data: object, on: list[str] | str, time: str, within: object, keep: str = "first", sequence: str | None = None
 ) -> pa.Table:
-    """One row of the data for each key and window, or for each key and span.
+    """Keep one row of the data for each key and window, or for each key and span.
 
-    Rows come in the order of their windows' ends, then by key.
+    Rows are in the order of the ends of their windows, then by key.
 
     Parameters
     ----------
     data
-        Rows, as :func:`aggregate` takes them.
+        Rows, in any form that :func:`aggregate` takes.
     on, time, within, keep, sequence
         As for :class:`DistinctSpec`.
 
@@ -326,7 +326,7 @@ def distinct(
 
 
 def _packed(spec: DistinctSpec, given: pa.RecordBatch, arrived: int) -> pa.RecordBatch:
-    """The columns that decide, and each row whole with its place."""
+    """The columns that the query reads, and each whole row as a struct together with its number."""
     names = [*given.schema.names, PLACE]
     place = array_of(np.arange(arrived, arrived + given.num_rows))
     whole = pa.StructArray.from_arrays([*given.columns, place], names=names)
@@ -339,11 +339,11 @@ def _packed(spec: DistinctSpec, given: pa.RecordBatch, arrived: int) -> pa.Recor
 
 def _unpacked(windows: pa.Table) -> pa.Table:
     if ROW not in windows.column_names or pa.types.is_null(windows[ROW].type):
-        return pa.table({})  # with keep="any" windows have none; before the first push nobody knows their columns
+        return pa.table({})  # with keep="any" windows have no rows; before the first push their columns are unknown
     rows = windows[ROW]
-    if LEAST in windows.column_names:  # a row that has no earlier one within the span; of equal ones the first
+    if LEAST in windows.column_names:  # keep rows without an earlier row within the span
         alone = pa.compute.equal(one_piece(windows[LEAST]), one_piece(windows["window_end"]))
-        # in one piece, as Arrow crashes on no pieces of structs that hold an extension type of structs
+        # one piece, because Arrow crashes on zero pieces of structs that hold an extension type of structs
         rows = pa.chunked_array([one_piece(rows).filter(alone)])
         place = _columns(rows, PLACE)[PLACE].to_numpy()
         rows = rows.take(array_of(np.sort(np.unique(place, return_index=True)[1])))

@@ -1,10 +1,10 @@
-"""The rows of a join, or of labels and events, between processes: read and judged here, joined there.
+"""Rows of a join or of features between processes: readers read and judge rows, places join them.
 
-``Reader`` is the map side: rows of one side, judged by given watermarks, sorted by a hash of their keys into the places
-that join them. ``admit`` is the reduce side: the rows of both sides enter an operator in an order of their own, as
-there is no order of arrival where several processes read a stream, and the operator lets go what they have completed.
+``Reader`` is the map side: it judges rows of one side by given watermarks and sorts them by a hash of their keys into
+the places that join them. ``admit`` is the reduce side: it pushes the rows of both sides into an operator in a fixed
+order, as several reading processes have no common order of arrival. It then evicts rows that the watermarks passed.
 
-With ``spread`` a key has several places, one for each span of that length of the left rows' time: a left row goes to
+With ``spread`` a key has several places, one for each span of that length of the left rows' time. A left row goes to
 one place, a right row to every place that may have a partner of it. Every pair is made in exactly one place.
 """
 
@@ -44,20 +44,20 @@ from slicing.times.durations import parse_span
 from slicing.windows.builtin import whole
 
 UNKNOWN = Marks()
-MOST_COPIES = 64  # of a right row that ``spread`` may send to as many places
+MOST_COPIES = 64  # most places that ``spread`` may send one right row to
 
 
 Asked = JoinSpec | FeatureSpec
 
 
 def check(spec: Asked) -> None:
-    """Refuse a spec whose answers need an order of arrival."""
+    """Raise if the answers of a spec depend on an order of arrival."""
     for side, policy in zip(spec.sides, spec.watermark, strict=True):
         check_places(policy, f"the watermark={policy!r} of {side}")
 
 
 def manual_side(spec: Asked) -> str | None:
-    """A side whose watermark nothing moves in a stream that nobody advances."""
+    """A side whose watermark only ``advance`` would move; None if there is none."""
     return next((side for side, p in zip(spec.sides, spec.watermark, strict=True) if isinstance(p, Manual)), None)
 
 
@@ -67,18 +67,18 @@ def plan_of(spec: Asked, left: pa.Schema, right: pa.Schema) -> JoinPlan | Featur
 
 
 def wanted(spec: Asked, schemas: tuple[pa.Schema, pa.Schema], side: int) -> list[str]:
-    """The columns of a side that have to be read."""
+    """The columns of a side that must be read."""
     mine = plan_of(spec, *schemas).sides[side]
     names = {*mine.kept, mine.time, *mine.on, *mine.policy.columns()}
     if side == RIGHT and spec.sequence is not None:
         names.add(spec.sequence)
-    if side == RIGHT and isinstance(spec, FeatureSpec):  # what is kept may be computed from others
+    if side == RIGHT and isinstance(spec, FeatureSpec):  # a feature may be computed from several columns
         names.update(Spec(mine.time, {"all": whole()}, dict(spec.aggs)).columns())
     return [name for name in mine.schema.names if name in names]
 
 
 def start(spec: Asked) -> Any:
-    """An operator for :func:`admit`, of the columns in the spec's ``schemas``."""
+    """A new operator for :func:`admit`; the spec must have ``schemas``."""
     assert spec.schemas is not None
     check(spec)
     return _fresh(spec)
@@ -94,7 +94,7 @@ def state_of(operator: TwoSided[Any]) -> JoinState:
 
 
 def operator_of(spec: Asked, state: JoinState) -> Any:
-    """An operator that goes on from a state."""
+    """An operator that continues from a state."""
     operator = _fresh(spec)
     operator._state = state
     return operator
@@ -104,7 +104,7 @@ def operator_of(spec: Asked, state: JoinState) -> Any:
 
 
 class Spread:
-    """How rows of one key are spread over places by time."""
+    """How rows of one key are spread over places by their time."""
 
     def __init__(self, spec: Asked, plan: JoinPlan | FeaturePlan, length: object) -> None:
         self.ticks = plan.measure.ticks(parse_span(length, "spread", positive=True), "spread")
@@ -123,7 +123,7 @@ class Spread:
             )
 
     def _reached(self, right: Ints) -> tuple[Ints, Ints]:
-        """The first and the last span of left rows that right rows may have partners in."""
+        """The first and the last span of left times in which right rows may have partners."""
         if isinstance(self._plan, FeaturePlan):
             reach = self._plan.within.reached(right)
         else:
@@ -132,7 +132,7 @@ class Spread:
         return low // self.ticks, high // self.ticks
 
     def places(self, side: int, hashed: Unsigned, time: Ints, count: int) -> tuple[Ints, Ints]:
-        """Rows and the place of each; a right row may have several, each once."""
+        """Row numbers and the place of each row. A right row may have several places, each only once."""
         if side == LEFT:
             return np.arange(time.size), _placed(hashed, time // self.ticks, count)
         low, high = self._reached(time)
@@ -149,7 +149,7 @@ def _asked_span(spec: Asked) -> str:
 
 
 def _clipped(times: Ints, by: int) -> Ints:
-    """Times moved, without leaving 64 bits."""
+    """Times moved by ``by`` ticks, clipped to 64 bits."""
     if by >= 0:
         return np.minimum(times, MOST - by) + by
     return np.maximum(times, LEAST - by) + by
@@ -162,9 +162,9 @@ def _placed(hashed: Unsigned, more: Ints, count: int) -> Ints:
 
 
 class Reader:
-    """Rows of one side of one batch of a stream, wherever they are read.
+    """Reads and judges rows of one side of one batch of a stream, in any process.
 
-    ``marks`` are the watermarks of the batch before, in ticks of the common time: they judge all rows.
+    ``marks`` are the watermarks after the previous batch, in ticks of the common time. All rows are judged by them.
     """
 
     def __init__(self, spec: Asked, side: int, count: int, marks: Marks = UNKNOWN, spread: object = None) -> None:
@@ -183,7 +183,7 @@ class Reader:
         self.nbytes = 0
 
     def push(self, data: object) -> None:
-        """Take rows: many at once, as each push costs the same few hundred microseconds."""
+        """Take rows. Push many rows at once: each push costs a few hundred microseconds."""
         side, name = self._side, self._side.title
         arrived = timed(self._plan, side, one_batch(data))
         in_time, late = judged(side, arrived, self._marks[side.side])
@@ -197,7 +197,7 @@ class Reader:
         self._keep(in_time)
 
     def _keep(self, arrived: Timed) -> None:
-        """The rows of each place, one after the other."""
+        """Store the rows of each place as one slice of the batch."""
         rows, place = self._places(arrived)
         order = np.argsort(place, kind="stable")
         batch = taken(arrived.batch, rows[order])
@@ -208,7 +208,7 @@ class Reader:
         self.nbytes += size_of(batch)
 
     def _places(self, arrived: Timed) -> tuple[Ints, Ints]:
-        """Rows, and the place of each: by their keys; those that can have no partner by their time."""
+        """Row numbers and their places: by key, or by time for rows that can have no partner."""
         side, size = self._side, arrived.time.size
         if self._count == 1:
             return np.arange(size), np.zeros(size, np.int64)
@@ -228,8 +228,8 @@ class Reader:
         return bool(self._rows[place])
 
     def packed(self, late: bool = True) -> list[bytes]:
-        """For each place the bytes it has to admit; every place is told the progress, the first one what was counted,
-        and is given the late rows if these are wanted."""
+        """For each place the bytes for :func:`admit`. Every place gets the progress; only the first one gets the counts
+        and, if ``late``, the late rows."""
         found = []
         for place, batches in enumerate(self._rows):
             header: dict[str, Any] = {"side": self._side.side, "progress": self._progress.to_json()}
@@ -248,7 +248,7 @@ def _hashes(keys: KeyTable | None, rows: Rows) -> Unsigned:
 
 
 def _bytes(batch: pa.RecordBatch) -> bytes:
-    """Without the schema, which both sides know: a tenth of the time for few rows."""
+    """The batch without its schema, which both sides know: this takes a tenth of the time for few rows."""
     return bytes(batch.serialize())
 
 
@@ -273,11 +273,11 @@ def unpacked(plan: TwoSides, blob: bytes) -> Arrived:
 
 
 def admit(operator: TwoSided[Out], blobs: Iterable[bytes], prompt: bool = True) -> Out:
-    """Let the rows of one batch enter, then let go what the watermarks have passed.
+    """Push the rows of one batch into an operator, then evict what the watermarks have passed.
 
-    ``prompt``: the watermarks of all rows, those of this batch too, as ``JoinOperator.push`` has it. Otherwise those of
-    the batches *before* it, as Spark's own joins have it. Blobs may come in any order; an operator of the same state
-    given the same blobs always ends in the same bytes.
+    ``prompt``: evict by the watermarks after this batch, as ``JoinOperator.push`` does. Otherwise evict by the
+    watermarks after the *previous* batch, as Spark's own joins do. Blobs may come in any order: the same state and
+    the same blobs always give a state of the same bytes.
     """
     state = state_of(operator)
     arrived = [unpacked(state.plan, blob) for blob in sorted(blobs)]
@@ -298,8 +298,8 @@ def admit(operator: TwoSided[Out], blobs: Iterable[bytes], prompt: bool = True) 
 
 
 def answer_of(spec: Asked, blobs: list[bytes]) -> pa.Table:
-    """The answer for all rows of a place, as :func:`slicing.join` and :func:`slicing.features` have it. The blobs are
-    let go, as they are as much again as the rows."""
+    """The answer for all rows of a place, as :func:`slicing.join` and :func:`slicing.features` give it. ``blobs`` is
+    emptied on the way to free memory: the blobs are as large as the rows."""
     operator = start(spec)
     plan = state_of(operator).plan
     rows: tuple[list[pa.RecordBatch], ...] = ([], [])
@@ -315,7 +315,7 @@ def answer_of(spec: Asked, blobs: list[bytes]) -> pa.Table:
 
 
 def _moved(state: JoinState, side: SidePlan, others: list[Progress], prompt: bool) -> JoinState:
-    """With the progress that the readers of a side have seen."""
+    """The state after the progress that the readers of a side have seen."""
     progress, own = list(state.progress), list(state.own)
     before = progress[side.side]
     for other in others:
@@ -328,11 +328,11 @@ def _moved(state: JoinState, side: SidePlan, others: list[Progress], prompt: boo
 
 
 def _in_one_order(side: SidePlan, batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """Rows of one batch by time, and where times are equal by whatever tells the rows apart."""
+    """Rows of one batch by time; rows of equal time are ordered by their other columns."""
     if not batches:
         return empty(side.schema)
     batch = together(batches)
-    batches.clear()  # they are no longer needed, and as large
+    batches.clear()  # frees as much memory as the new batch takes
     time = side.measure.words(batch.column(side.time))
     order = np.argsort(time, kind="stable")
     ordered = time[order]

@@ -1,4 +1,4 @@
-"""What a join keeps, until when, and when its results come: facts of a spec, each with its reason."""
+"""What a join keeps, until when, and when its results come: facts derived from a spec, each with its reason."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Facts = tuple[tuple[str, str], ...]
 
 
 def facts(spec: JoinSpec, schemas: tuple[pa.Schema, pa.Schema] | None = None) -> Facts:
-    """Of a spec, bound to these columns or, where they are not known, to likely ones."""
+    """The facts of a spec, for the given columns or, if they are unknown, for likely ones."""
     schemas = schemas or spec.schemas
-    bare = spec if schemas or spec.where is None else replace(spec, where=None)  # which may read any column
+    bare = spec if schemas or spec.where is None else replace(spec, where=None)  # `where` may read any column
     plan = JoinPlan.of(bare, *(schemas or likely(spec)))
     reads_right = spec.where is None or (bare is spec and plan.where_is_right)
     return (
@@ -37,7 +37,7 @@ def facts(spec: JoinSpec, schemas: tuple[pa.Schema, pa.Schema] | None = None) ->
 
 
 def likely(spec: Asked, of_right: Mapping[str, pa.DataType] | None = None) -> tuple[pa.Schema, pa.Schema]:
-    """Columns as the spec suggests them; ``of_right``: those of the right side that it reads for something else."""
+    """Likely schemas of both sides, from the spec; ``of_right``: more columns of the right side that the spec reads."""
     numbers = any(isinstance(span, int) and span != 0 for _, span in spec.spans())
     time = pa.int64() if numbers else pa.timestamp("us", "UTC")
     found = []
@@ -82,7 +82,7 @@ def _left_kept(plan: JoinPlan) -> str:
 
 
 def _right_kept(plan: JoinPlan, reads_right: bool) -> str:
-    """``reads_right``: `where` reads right columns only."""
+    """Until when right rows are kept; ``reads_right``: `where` reads right columns only."""
     within, spec = plan.within, plan.spec
     if not isinstance(within, Band):
         return "until the left watermark >= the end of its window"
@@ -156,5 +156,5 @@ def _watermark(plan: JoinPlan) -> str:
 
 
 def moved(plan: TwoSides, ticks: int) -> str:
-    """So much later or earlier."""
+    """A shift by ``ticks`` as text, such as `` + 5s``; empty for 0."""
     return f" {'+' if ticks > 0 else '-'} {plan.measure.span(abs(ticks))}" if ticks else ""

@@ -1,4 +1,4 @@
-"""The first row to arrive of each key and window: which keys have had one, in the windows that are open."""
+"""Which keys have already had a row in each open window: used to keep only the first row to arrive."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from slicing.windows.builtin import Calendar, Tumbling
 
 
 class FirstRows:
-    """Keys and windows that have had a row, as codes of a key table; a window's start is the last of its columns."""
+    """Pairs of key and window that have had a row, as codes of a key table. The window's start is its last column."""
 
     def __init__(self, within: object, time: pa.Field, keys: list[pa.DataType]) -> None:
         assert isinstance(within, Tumbling | Calendar)
         self._measure = Measure.of(time.type, time.name)
         self._windows = Windows(within, self._measure)
         self._keys = KeyTable([*keys, pa.int64()])
-        self._end = np.empty(0, np.int64)  # of each code's window
+        self._end = np.empty(0, np.int64)  # the window's end for each code
 
     def first(self, time: pa.Array, keys: list[pa.Array]) -> Ints:
-        """The rows that are the first of their key and window, in their order; they are known from then on."""
+        """Positions, in order, of rows that are the first of their key and window. They are remembered from now on."""
         start, end = self._windows.bounds(self._measure.words(time))
         known = len(self._keys)
         columns = [plain(column) for column in keys]
@@ -43,14 +43,14 @@ class FirstRows:
         return at
 
     def let_go(self, watermark: Any) -> None:
-        """Forget windows that the watermark has passed: their rows are late."""
+        """Forget windows that the watermark has passed: rows in them are late."""
         mark = self._measure.instant(watermark, "watermark")
         live = np.flatnonzero(self._end > mark)
         if 2 * live.size < self._end.size:
             self._keys, self._end = self._keys.compact(live), self._end[live]
 
     def held(self) -> Callable[[], None]:
-        """What puts the keys back to those of now."""
+        """A function that restores the keys of now."""
         keys, known, end = self._keys, len(self._keys), self._end
 
         def put_back() -> None:
@@ -62,7 +62,7 @@ class FirstRows:
         return table_bytes(self._keys.table().append_column("end", array_of(self._end)))
 
     def read(self, blob: bytes | memoryview) -> None:
-        """Go on from ``to_bytes``."""
+        """Load what ``to_bytes`` wrote."""
         *keys, end = (one_piece(column) for column in table_of(blob).columns)
         self._keys.encode_values(keys)
         self._end = end.to_numpy().copy()

@@ -1,4 +1,4 @@
-"""Which right rows of an as-of join may still be chosen by a left row, waiting or still to come."""
+"""Which right rows of an as-of join may still be chosen by a left row that waits or will come."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from slicing.system.arrays import Ints, Mask
 
 
 def done_by_key(plan: TwoSides, side: int, marks: KeyMarks, codes: int) -> Done:
-    """Which rows of this side are done, as keys of the other side have these marks."""
+    """Which rows of this side are done, given the marks of keys of the other side."""
     until, some = np.full(codes, LEAST), np.zeros(codes, np.bool_)
     before = plan.within.below(side, marks.mark)
     until[marks.code] = np.where(before == MOST, MOST, np.maximum(before, LEAST + 1) - 1)
@@ -26,10 +26,10 @@ def done_by_key(plan: TwoSides, side: int, marks: KeyMarks, codes: int) -> Done:
 def chosen_still(
     plan: JoinPlan, left: Side, right: Side, marks: Marks, codes: int, of_keys: KeyMarks
 ) -> list[Mask | None]:
-    """For each run of the right side which rows are kept; None: all.
+    """For each run of the right side, which rows are kept; None means all rows.
 
-    A row leaves once the left watermark has passed its reach, and no waiting left row reaches it. With
-    ``match="last"`` also once a later row of its key is near enough to every left row waiting or still to come.
+    A row is evicted once the left watermark has passed its reach and no waiting left row reaches it. With
+    ``match="last"`` a row is also evicted once every left row, waiting or to come, may choose a later row of its key.
     """
     until = plan.within.done(RIGHT, marks.left)
     done = done_by_key(plan, RIGHT, of_keys, codes) if len(of_keys) else None
@@ -43,7 +43,7 @@ def chosen_still(
 
 
 def _reached_or_later(plan: JoinPlan, left: Side, run: Run, until: int | None, done: Done | None) -> Mask | None:
-    """Rows after a time, or not before the one of their code, and those that a waiting left row reaches."""
+    """Rows that are not done (by time or by the mark of their key), and rows that a waiting left row reaches."""
     keep = not_done(run, until, done)
     if keep is None:
         return None
@@ -54,7 +54,7 @@ def _reached_or_later(plan: JoinPlan, left: Side, run: Run, until: int | None, d
 
 
 def _not_followed(plan: JoinPlan, left: Side, right: Side, mark: int, codes: int, of_keys: KeyMarks) -> list[Mask]:
-    """Rows that are not followed by a row of their key which all left rows would rather have."""
+    """Rows for which no later row of their key is a better choice for all left rows."""
     assert isinstance(plan.within, Band)
     after = plan.within.after
     least = np.full(codes, MOST if after is None else mark)
@@ -62,7 +62,7 @@ def _not_followed(plan: JoinPlan, left: Side, right: Side, mark: int, codes: int
         least[of_keys.code] = np.maximum(least[of_keys.code], of_keys.mark)
         for run in left.runs:
             least_of_codes(run.code, run.time, least)
-    best = [np.zeros(codes, np.int64) for _ in range(3)]  # time, sequence and name of the last one near enough
+    best = [np.zeros(codes, np.int64) for _ in range(3)]  # time, sequence and name of the last row that is near enough
     there = np.zeros(codes, np.bool_)
     for run in right.runs:
         latest = np.full(codes, -1)

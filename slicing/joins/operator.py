@@ -26,17 +26,17 @@ from slicing.system.turns import in_turn
 class JoinOperator(TwoSided[JoinOutput]):
     """A join of two streams, in one process.
 
-    ``push_left``, ``push_right`` and ``push`` take anything with the Arrow C interface; the first push of a side fixes
-    the types of its columns. Each push, ``advance`` and ``flush`` gives a :class:`JoinOutput`; one that fails leaves
-    the operator as it was.
+    ``push_left``, ``push_right`` and ``push`` take anything with the Arrow C interface. The first push of a side fixes
+    the types of its columns. Each push, ``advance`` and ``flush`` returns a :class:`JoinOutput`. A call that fails
+    leaves the operator as it was.
 
     Parameters
     ----------
     spec : JoinSpec
         The join.
     max_rows_per_push : int, optional
-        How many pairs a push may give, about: rows with more wait (``stats.pending``), and come with later pushes or
-        with ``advance()``. The pairs of one row are never split. ``flush`` gives everything.
+        About how many pairs a push may return. Rows with more pairs wait (``stats.pending``) for later pushes or for
+        ``advance()``. The pairs of one row are never split. ``flush`` returns everything.
     threads : int
         Threads that share the rows of large pushes.
 
@@ -65,57 +65,57 @@ class JoinOperator(TwoSided[JoinOutput]):
 
     @in_turn
     def push_left(self, data: object) -> JoinOutput:
-        """Take rows of the left side; give what they complete.
+        """Take rows of the left side; return the results that they complete.
 
         Parameters
         ----------
         data : table
-            Anything with the Arrow C interface. Rows may be kept where they lie: write nothing into that memory.
+            Anything with the Arrow C interface. Rows may be kept without a copy: do not write into that memory.
 
         Returns
         -------
         JoinOutput
-            The pairs that these rows make with rows that came before, and rows without a partner that are known to
-            have none.
+            The pairs of these rows with rows that came before, and rows that are now known to have no partner.
         """
         return self._push({LEFT: one_batch(data)})
 
     @in_turn
     def push_right(self, data: object) -> JoinOutput:
-        """Take rows of the right side; give what they complete (as :meth:`push_left`)."""
+        """Take rows of the right side; return the results that they complete (see :meth:`push_left`)."""
         return self._push({RIGHT: one_batch(data)})
 
     @in_turn
     def push(self, left: object, right: object) -> JoinOutput:
-        """Take rows of both sides, all judged by the watermarks before the push; give what they complete."""
+        """Take rows of both sides, judged by the watermarks before this push; return the results they complete."""
         return self._push({LEFT: one_batch(left), RIGHT: one_batch(right)})
 
     @in_turn
     def advance(
         self, left: object = None, right: object = None, *, left_marks: object = None, right_marks: object = None
     ) -> JoinOutput:
-        """Say that no row of a side before its watermark will come; watermarks never go back.
+        """Promise that no row of a side before its watermark will come. Watermarks never go back.
 
-        Without arguments rows that wait (see ``max_rows_per_push``) are joined.
+        Without arguments, rows that wait (see ``max_rows_per_push``) are joined.
 
         Parameters
         ----------
         left, right
-            The watermark of a side. It counts from now on, also before the side's first rows; only a whole number for
-            timestamps, or an instant finer than the other side's, waits for them (or give ``JoinSpec(schemas=)``).
+            The watermark of a side. It counts from now on, even before the first rows of the side. Two kinds wait for
+            these rows (or give ``JoinSpec(schemas=)``): a plain integer for timestamps, and an instant that is finer
+            than the unit of the other side's time column.
         left_marks, right_marks : table
-            Watermarks of single keys of a side: its key columns and its time column; a null time says that no more
-            rows of the key come at all. A key's watermark is the larger of its side's and its own mark: its late rows
-            are judged by it, and rows of that key on the other side leave by it.
+            Watermarks of single keys of a side, as a table of the key columns and the time column. A null time means
+            that no more rows of the key will come. The watermark of a key is the larger one of its mark and the
+            side's watermark: it decides which rows of the key are late and when rows of the other side are evicted.
         """
         return self._advance(left, right, {LEFT: left_marks, RIGHT: right_marks})
 
     def flush(self) -> JoinOutput:
-        """End of both streams: give everything that is still to come."""
+        """End both streams; return all remaining results."""
         return super().flush()
 
     def whole(self, left: pa.RecordBatch, right: pa.RecordBatch) -> pa.Table:
-        """All rows of two tables, in the order of :func:`join`."""
+        """Join all rows of two tables, in the row order of :func:`join`."""
         self._ended = True
         plan = JoinPlan.of(self.spec, left.schema, right.schema)
         state = JoinState.fresh(plan, whole=True)
@@ -135,7 +135,7 @@ class JoinOperator(TwoSided[JoinOutput]):
         return JoinPlan.of(self.spec, left, right)
 
     def _worked(self, state: JoinState, counts: Counts, late: Late, flush: bool = False) -> JoinOutput:
-        """Do the tasks, and commit what comes of them."""
+        """Do the tasks of the state and commit the new state."""
         plan, most = state.plan, None if flush else self._most
         assert isinstance(plan, JoinPlan)
         step = Step(plan, state.sides, state.marks, state.codes, most, self._policy.threads, by_key=state.by_key)
@@ -149,7 +149,7 @@ class JoinOperator(TwoSided[JoinOutput]):
         stats = Stats(counts | {"joined": step.joined} | held)
         mark = None if step.holds_back else reached(plan, state.marks)
         out = JoinOutput(rows, *self._late(plan, late), stats, None if mark is None else plan.measure.value(mark))
-        self._state = state  # last: an interrupt before it leaves the operator as it was
+        self._state = state  # last: an interrupt before this line leaves the operator as it was
         return out
 
     def _nothing(self) -> JoinOutput:
@@ -161,13 +161,13 @@ class JoinOperator(TwoSided[JoinOutput]):
     # --- snapshots --------------------------------------------------------------------------------------------------
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickled and copied as a snapshot: both go on from here, each by itself."""
+        """Pickle and copy by snapshot: the copy and the original continue independently."""
         restore = partial(JoinOperator.restore, max_rows_per_push=self._most, threads=self._policy.threads)
         return restore, (self.spec, self.snapshot())
 
     @staticmethod
     def restore(spec: JoinSpec, blob: bytes, *, max_rows_per_push: int | None = None, threads: int = 1) -> JoinOperator:
-        """The operator that wrote the snapshot; refuses one of another spec, another format, or a damaged one."""
+        """Restore the operator from a snapshot. Raises if the spec or format differs, or if it is damaged."""
         operator = JoinOperator(spec, max_rows_per_push=max_rows_per_push, threads=threads)
         operator._read(blob)
         return operator

@@ -1,4 +1,4 @@
-"""What a push of a join gives."""
+"""The output of a push of a join."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from slicing.closing.output import Stats
 
 @dataclass(frozen=True, repr=False)
 class JoinOutput:
-    """What a push, advance or flush of a :class:`JoinOperator` gives.
+    """The output of a push, advance or flush of a :class:`JoinOperator`.
 
     Attributes
     ----------
     rows : pyarrow.Table
-        Pairs, and rows without a partner where the kind of the join has them.
+        Pairs, and rows without a partner if the kind of the join emits them.
     late_left, late_right : pyarrow.Table
-        Rows that came too late: the columns that were pushed, and ``reason`` (``"late"`` or ``"null time"``).
+        Late rows: the columns that were pushed, and ``reason`` (``"late"`` or ``"null time"``).
     stats : Stats
         Of this push: ``left`` and ``right`` (rows pushed), ``joined`` (pairs), ``late_left``, ``late_right``,
-        ``null_time``. Of what is kept after it: ``held`` (rows of both sides), ``pending`` (those of them that still
-        wait to be joined, see ``max_rows_per_push``) and ``bytes``.
+        ``null_time``. Of the state after it: ``held`` (rows of both sides), ``pending`` (how many of these still wait
+        to be joined, see ``max_rows_per_push``) and ``bytes``.
     watermark : object
-        No later result has an event time before it; None while nothing is known.
+        No later result has an event time before this one; None while nothing is known.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Rows against the runs of the other side: partners counted, filled and tested, or one of them chosen."""
+"""Partners of rows in the runs of the other side: counted, listed and tested, or one of them chosen."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from slicing.kernels.band import claim, count_partners, fill_partners, fill_time
 from slicing.system.arrays import NONE, Bytes, Ints, Mask, Unsigned
 from slicing.system.threads import parts, side_by_side
 
-PIECE = 1 << 18  # pairs that `where` tests at a time
-SHORT = 64  # partners of a row that are put in order one by one
+PIECE = 1 << 18  # how many pairs `where` tests at a time
+SHORT = 64  # up to so many partners of a row are sorted by insertion
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +30,7 @@ class Hit:
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """The partners of rows, still uncounted out: ``total`` of each row, by run in the order of their times."""
+    """The partners of rows, counted but not listed yet: ``total`` for each row; ``hits`` for each run."""
 
     hits: tuple[Hit, ...]
     total: Ints
@@ -41,8 +41,8 @@ class Found:
         return int(self.total.sum())
 
     def fill(self, base: int, first: int, last: int, origin: int = 0) -> tuple[Ints, Ints]:
-        """For rows ``first`` to ``last`` the row (numbered from ``origin``) and the place of each partner, by row, then
-        (time, name)."""
+        """The row (numbered from ``origin``) and the place of each partner, for rows ``first`` to ``last``, ordered by
+        row, then by (time, name)."""
         total = self.total[first:last]
         ends = np.cumsum(total)
         size = int(ends[-1]) if ends.size else 0
@@ -66,7 +66,7 @@ class Found:
         return row, partner
 
     def pieces(self, size: int) -> Iterator[tuple[int, int]]:
-        """Ranges of rows with about so many pairs each."""
+        """Ranges of rows with about ``size`` pairs each."""
         ends = np.cumsum(self.total)
         if not ends.size or ends[-1] <= size:
             yield 0, ends.size
@@ -76,11 +76,11 @@ class Found:
         yield from ((a, b) for a, b in pairwise(sorted(set(bounds))) if a < b)
 
     def fitting(self, most: int) -> int:
-        """How many rows from the first on have at most so many pairs; at least one."""
+        """How many rows, from the first on, have at most ``most`` pairs together; at least one row."""
         return max(1, int(np.searchsorted(np.cumsum(self.total), most, "right")))
 
     def claimed(self, base: int, flags: Bytes, taken: int) -> tuple[Ints, Ints]:
-        """Each partner that has no such flag yet, once, with the first row that has it; ``flags`` get it."""
+        """Each partner without the flag ``taken``, once, with the first row that has it. Sets the flag in ``flags``."""
         rows, partners, times = [], [], []
         for hit in self.hits:
             after = np.arange(len(hit.run) + 1)
@@ -100,7 +100,7 @@ def _times_of(run: Run, names: Ints) -> Ints:
 
 
 def find(within: Band | Windows, side: int, rows: Run, place: Ints, runs: Sequence[Run], threads: int = 1) -> Found:
-    """Partners of a side's rows, sorted as a run is; ``place``: which row of the batch each is."""
+    """The partners of a side's rows, which are sorted like a run. ``place``: the position of each row in its batch."""
     total = np.zeros(len(rows), np.int64)
     hits: list[Hit] = []
     if not len(rows) or not runs:
@@ -126,7 +126,7 @@ def find(within: Band | Windows, side: int, rows: Run, place: Ints, runs: Sequen
 
 
 def chosen(match: str, time: Ints, found: Found) -> Ints:
-    """The name of the one partner of each row: the last, the first or the nearest; -1: none."""
+    """The name of the partner that ``match`` chooses for each row (last, first or nearest); -1 if there is none."""
     best_name = np.full(time.size, -1)
     best_time, best_sequence = np.zeros(time.size, np.int64), np.zeros(time.size, np.int64)
     for hit in found.hits:
@@ -160,14 +160,14 @@ def _later(time: Ints, one: Key, other: Key) -> Mask:
 
 
 def _nearer(time: Ints, one: Key, other: Key) -> Mask:
-    """Of two equally near the one that is earlier; of equal times the last."""
+    """Whether ``one`` is nearer. If both are equally near, the earlier one wins; at equal times the last one."""
     far, far2 = _distance(time, one[0]), _distance(time, other[0])
     same = one[0] == other[0]
     return (far < far2) | ((far == far2) & ~same & (one[0] < other[0])) | (same & _later(time, one, other))
 
 
 def _distance(time: Ints, other: Ints) -> Unsigned:
-    """Without overflow."""
+    """The distance of two times as unsigned integers, so that it cannot overflow."""
     low, high = np.minimum(time, other), np.maximum(time, other)
     return high.view(np.uint64) - low.view(np.uint64)
 
@@ -180,7 +180,7 @@ _BETTER: dict[str, Callable[[Ints, Key, Key], Mask]] = {
 
 
 def best_pairs(match: str, row: Ints, time: Ints, key: Key) -> Ints:
-    """Of pairs by row the place of the best one of each row, where each has ``time`` and a partner's ``key``."""
+    """The place of the best pair of each row. For each pair: its row, the row's ``time``, its partner's ``key``."""
     when, sequence, name = key
     if match == "last":
         order = np.lexsort((~name, ~sequence, ~when, row))

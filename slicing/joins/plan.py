@@ -1,4 +1,4 @@
-"""A join's spec resolved against the columns of both sides."""
+"""The spec of a join, resolved against the columns of both sides."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ text, and the unit of time"
 
 @dataclass(frozen=True)
 class Source:
-    """Where a column of results comes from: a name of the left, of the right, or of both for merged keys."""
+    """Where a result column comes from: a column of the left, of the right, or (merged keys) of both."""
 
     name: str
     left: str | None
@@ -35,11 +35,11 @@ class Source:
 
 
 class Asked(Protocol):
-    """What specs of two streams have in common: joins and features."""
+    """What the specs of joins and features have in common."""
 
     @property
     def sides(self) -> tuple[str, str]:
-        """What both streams are called."""
+        """The names of both streams."""
 
     @property
     def on(self) -> tuple[tuple[str, str], ...]: ...
@@ -74,7 +74,7 @@ class Asked(Protocol):
 
 
 class SidePlan:
-    """One side's columns: what is read, what is kept, how its times become common ones."""
+    """The columns of one side: which are read, which are kept, and how its times are converted to common ticks."""
 
     def __init__(self, spec: Asked, side: int, schema: pa.Schema, known: bool) -> None:
         self.side, self.schema, self.known = side, schema, known
@@ -88,7 +88,7 @@ class SidePlan:
         for name, type in zip(self.on, self.keys, strict=True):
             check_key_type(name, type)
         for name in schema.names:
-            column_type(schema, name)  # refuses names that occur twice
+            column_type(schema, name)  # raises for names that occur twice
         if known:
             types = {name: column_type(schema, name) for name in self.policy.columns()}
             for argument, span in self.policy.spans().items():
@@ -102,11 +102,11 @@ class SidePlan:
                 )
         self.columns = Columns({field.name: field.type for field in schema})
         self.types = {field.name: given_back(field.type) for field in schema}
-        self.factor = 1  # common ticks in one of this side's
+        self.factor = 1  # common ticks in one tick of this side
         self.kept: list[str] = []  # columns of the payload
 
     def payload(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The columns that results need, in the types they have there."""
+        """The columns that results need, in their result types."""
         arrays = []
         for name in self.kept:
             column = plain(batch.column(name))
@@ -115,11 +115,11 @@ class SidePlan:
 
 
 class TwoSides:
-    """Two streams resolved: what both have in common. Where one is not ``known`` yet, it is taken to be alike."""
+    """What the plans of joins and features share. A side that is not ``known`` yet is assumed to be like the other."""
 
     within: Within
-    sequence: str | None = None  # a column that orders rows of the right run by run, where times are equal
-    tests_right = False  # whether rows of the right are known to be unfit as they come
+    sequence: str | None = None  # a column that orders right rows of equal time
+    tests_right = False  # whether right rows can be found unfit when they arrive
 
     def __init__(self, spec: Asked, left: pa.Schema, right: pa.Schema, known: tuple[bool, bool]) -> None:
         self.known, self.asked = known, spec
@@ -156,9 +156,9 @@ class TwoSides:
 
 
 class JoinPlan(TwoSides):
-    """Both sides resolved: common types, the columns of results, what partners must satisfy.
+    """Both sides resolved: common types, result columns, the condition of partners.
 
-    Where only one side's columns are ``known`` yet, the other one is taken to have the same time and keys.
+    If only one side's columns are ``known`` yet, the other side is assumed to have the same time and key types.
     """
 
     def __init__(self, spec: JoinSpec, left: pa.Schema, right: pa.Schema, known: tuple[bool, bool]) -> None:
@@ -175,7 +175,7 @@ class JoinPlan(TwoSides):
             self.output = self.output.append(pa.field("event_time", self.measure.type))
         self._check_names()
         self.where_sources: list[Source] = []
-        self.where_made: list[str] = []  # columns that it reads and that neither side has
+        self.where_made: list[str] = []  # columns that `where` reads and that neither side has
         if spec.where is not None and all(known):
             self.where_sources = self._tested(spec.where.expression)
         self.tests_right = spec.where is not None and spec.match == "last" and all(known) and self.where_is_right
@@ -183,21 +183,21 @@ class JoinPlan(TwoSides):
 
     @staticmethod
     def of(spec: JoinSpec, left: pa.Schema | None, right: pa.Schema | None) -> JoinPlan:
-        """The plan of what is known; at least one side is."""
+        """The plan for the known schemas; at least one side must be known."""
         return JoinPlan(spec, *both_known(spec, left, right))
 
     @property
     def where_is_right(self) -> bool:
-        """Whether the condition reads right columns only (or keys, which are equal)."""
+        """Whether the condition reads only right columns (or keys, which are equal on both sides)."""
         return not self.where_made and all(source.right is not None for source in self.where_sources)
 
     def empty(self) -> pa.Table:
-        """No rows, with the columns that are known."""
+        """A table without rows, with the columns that are known."""
         return no_rows(self.shown)
 
     @lazy
     def shown(self) -> pa.Schema:
-        """The columns of results; those of a side that is unknown are not there."""
+        """The result columns; columns of a side that is still unknown are left out."""
         hidden = {s.name for s in self.sources if s.left is None and not self.known[RIGHT]}
         hidden |= {s.name for s in self.sources if s.right is None and not self.known[LEFT]}
         return pa.schema([field for field in self.output if field.name not in hidden])
@@ -230,7 +230,7 @@ class JoinPlan(TwoSides):
             seen.add(name)
 
     def _tested(self, expression: Any) -> list[Source]:
-        """The columns that ``where`` reads; refuses what it cannot test."""
+        """The columns that ``where`` reads. Raises if ``where`` cannot be evaluated."""
         text = str(expression)
         made = [self.output.field(name) for name in MADE if name in self.output.names]
         made = [field for field in made if all(s.name != field.name for s in self.sources)]
@@ -241,14 +241,14 @@ class JoinPlan(TwoSides):
         used = [field for field in (*given, *made) if field.name in reads]
         try:
             _try(expression, pa.schema(used), text)
-        except (TypeError, ValueError):  # a name that reads otherwise in the text
+        except (TypeError, ValueError):  # the text contains a name that is not a column reference
             self.where_made = [field.name for field in made]
             return self.all_sources
         return [s for s in self.all_sources if s.name in reads]
 
     def _keep_columns(self) -> None:
         needed = [*self.sources, *self.where_sources]
-        if not all(self.known):  # what is needed is not known yet
+        if not all(self.known):  # a side is unknown, so any column may be needed
             needed = self.all_sources
         for number, side in enumerate(self.sides):
             names = {(s.left, s.right)[number] for s in needed}
@@ -278,7 +278,7 @@ def _try(expression: Any, schema: pa.Schema, text: str) -> None:
 def both_known(
     spec: Asked, left: pa.Schema | None, right: pa.Schema | None
 ) -> tuple[pa.Schema, pa.Schema, tuple[bool, bool]]:
-    """The schemas of both sides, where one that is unknown is taken to be like the other; and which are known."""
+    """The schemas of both sides and which are known; an unknown schema is assumed to be like the other one."""
     known = left is not None, right is not None
     if left is None:
         assert right is not None
@@ -287,7 +287,7 @@ def both_known(
 
 
 def _alike(spec: Asked, other: pa.Schema, side: int) -> pa.Schema:
-    """The columns that a join needs of a side that is unknown, like those of the other one."""
+    """The columns that a join needs of an unknown side, with the types of the other side."""
     names = {spec.time[side]: _told_apart(spec, column_type(other, spec.time[1 - side]))}
     for pair in spec.on:
         names.setdefault(pair[side], column_type(other, pair[1 - side]))
@@ -295,7 +295,7 @@ def _alike(spec: Asked, other: pa.Schema, side: int) -> pa.Schema:
 
 
 def _told_apart(spec: Asked, type: pa.DataType) -> pa.DataType:
-    """The type, or in place of its unit one of which all spans are a whole number: the unknown side may have it."""
+    """The type, in the coarsest unit that all spans fit: the unknown side's time may have such a unit."""
     if not t.is_timestamp(type):
         return type
     spans = [span.ns for _, span in spec.spans() if isinstance(span, Duration)]
@@ -305,7 +305,7 @@ def _told_apart(spec: Asked, type: pa.DataType) -> pa.DataType:
 
 
 def _common(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """The type in which values of both are compared; None if there is none."""
+    """The type in which values of both types are compared; None if they cannot be compared."""
     if left == right:
         return left
     if t.is_integer(left) and t.is_integer(right):
@@ -334,7 +334,7 @@ def _why_not(left: pa.DataType, right: pa.DataType) -> str:
 
 
 def given_back(type: pa.DataType) -> pa.DataType:
-    """The type in which a column comes back: views and runs become plain columns."""
+    """The type of a column in results: view types and run-end-encoded types become plain types."""
     if t.is_run_end_encoded(type):
         return given_back(type.value_type)
     if t.is_string_view(type):

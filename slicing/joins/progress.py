@@ -1,4 +1,4 @@
-"""Watermarks of both sides, and what the results have reached. All in ticks of the common time, as plain numbers."""
+"""The watermarks of both sides and of the output, all as plain integers in ticks of the common time."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from slicing.query.watermark import later
 
 
 class Marks(NamedTuple):
-    """The watermark that rows of each side are judged by; None while nothing is known."""
+    """The watermarks by which rows of each side are judged; None while nothing is known."""
 
     left: int | None = None
     right: int | None = None
 
 
 def effective(plan: TwoSides, left: int | None, right: int | None) -> Marks:
-    """The marks that count: a silent side is at most ``idle`` behind, and with ``progress="least"`` both are alike."""
+    """The watermarks that count, after ``idle`` (most delay of a silent side) and ``progress="least"`` (the smaller)."""
     if plan.idle is not None:
         left, right = (
             later(own, None if other is None else other - plan.idle) for own, other in ((left, right), (right, left))
@@ -29,7 +29,7 @@ def effective(plan: TwoSides, left: int | None, right: int | None) -> Marks:
 
 
 def reached(plan: JoinPlan, marks: Marks) -> int | None:
-    """The output's watermark: no later result has an event time before it."""
+    """The watermark of the output: no later result has an event time before it."""
     left, right = marks
     if left is None or right is None:
         return None
@@ -80,6 +80,6 @@ def _of_windows(plan: JoinPlan, left: int, right: int) -> int:
 
 
 def _of_lonely(plan: JoinPlan, left: int, right: int) -> list[int]:
-    """What rows without a partner hold results back to."""
+    """The times that rows without a partner hold the output's watermark back to."""
     how = plan.spec.how
     return ([left] if how in LEFT_ALONE else []) + ([right] if how in RIGHT_ALONE else [])

@@ -1,4 +1,4 @@
-"""A join's state taken apart by a hash of its keys, and states of different keys put together."""
+"""The state of a join split by a hash of its keys, and states of different keys joined into one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from slicing.system.arrays import Bytes, Codes, Mask
 
 
 def split(state: JoinState, parts: int) -> list[JoinState]:
-    """A state by keys, into so many; a key is always in the same part, where readers send its rows, too."""
+    """Split a state by keys into ``parts`` states. A key goes to the same part to which readers send its rows."""
     _check_settled(state)
     if state.keys is None:
         nothing = [Side.fresh(state.plan.within.step)] * 2
@@ -30,7 +30,7 @@ def split(state: JoinState, parts: int) -> list[JoinState]:
 
 
 def joined(states: Sequence[JoinState]) -> JoinState:
-    """States of different keys, at the same watermarks, as one."""
+    """One state from states of different keys at the same watermarks."""
     first = states[0]
     for state in states:
         _check_settled(state)
@@ -74,7 +74,7 @@ def joined(states: Sequence[JoinState]) -> JoinState:
 def _marks(states: Sequence[JoinState], codes: Sequence[Codes], side: int) -> KeyMarks:
     """The marks of all keys, by their codes in the joined state."""
     found = KeyMarks()
-    for state, code in zip(states, codes, strict=False):  # without keys there are no codes, and no marks
+    for state, code in zip(states, codes, strict=False):  # without keys there are neither codes nor marks
         marks = state.by_key[side].recoded(code)
         found = found.raised(marks.code, marks.mark)
     return found
@@ -86,7 +86,7 @@ def _check_settled(state: JoinState) -> None:
 
 
 def _rows(side: Side) -> tuple[Run, pa.Table | None]:
-    """The rows that are kept, in the order they came, and their payload."""
+    """The rows that are kept, in order of arrival, and their payload."""
     runs = [run.take(np.flatnonzero((side.flags[run.name - side.base] & GONE) == 0)) for run in side.runs]
     run = Run.of(runs)
     run = run.take(np.argsort(run.name))
@@ -94,7 +94,7 @@ def _rows(side: Side) -> tuple[Run, pa.Table | None]:
 
 
 def _part(state: JoinState, rows: Sequence[tuple[Run, pa.Table | None]], mine: Mask) -> JoinState:
-    """The part of a state that has some keys."""
+    """The part of a state with the keys that ``mine`` selects."""
     assert state.keys is not None
     codes = np.flatnonzero(mine)
     codes = codes[np.argsort(state.keys.ranks(codes))]
@@ -115,7 +115,7 @@ def _part(state: JoinState, rows: Sequence[tuple[Run, pa.Table | None]], mine: M
 
 
 def _side(step: int, rows: Run, flags: Bytes, chunks: Sequence[pa.RecordBatch], codes: int) -> Side:
-    """A side of these rows, in the order they came."""
+    """A side with these rows, which are in order of arrival."""
     side = replace(Side.fresh(step), next=len(rows), flags=flags).stored(tuple(chunks))
     ascending = bool((rows.time[1:] >= rows.time[:-1]).all())
     return side.added(run_of(rows.code, rows.time, rows.name, rows.sequence, codes, ascending)[0])

@@ -1,4 +1,4 @@
-"""Places of rows in the payload into columns of results."""
+"""Result columns, gathered from the payload by the places of rows."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from slicing.kernels.band import take_words
 from slicing.system.arrays import Ints, Mask
 from slicing.system.threads import side_by_side
 
-FEW = 1 << 15  # rows that one thread gathers
+FEW = 1 << 15  # up to so many rows are gathered by one thread
 
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Results of one kind: places of left and of right rows; None where there is no row of that side at all, -1 where a
-    row has none."""
+    """Results of one kind: places of left and of right rows. None: no result has a row of that side. -1: this result
+    has none."""
 
     left: Ints | None
     right: Ints | None
@@ -37,7 +37,7 @@ class Block:
 
 
 class Gather:
-    """Columns of rows by their places in the payload of both sides."""
+    """Gathers columns of rows by their places in the payload of both sides."""
 
     def __init__(self, plan: JoinPlan, sides: Sequence[Side], block: Block) -> None:
         self._plan, self._sides, self._block = plan, sides, block
@@ -60,7 +60,7 @@ class Gather:
         return found if found.type == source.type else found.cast(source.type)
 
     def times(self, side: int) -> tuple[Ints, Mask]:
-        """In common ticks, and where there is one."""
+        """Times in common ticks, and which results have a row of that side."""
         places = self._block.left if side == LEFT else self._block.right
         count = len(self._block)
         if places is None or self._index[side] is None:
@@ -68,7 +68,7 @@ class Gather:
         return times_at(self._plan.sides[side], self._sides[side], places), places >= 0
 
     def first_time(self) -> Ints:
-        """The left's time, or the right's where there is no left row: both are in the same window."""
+        """The left time, or the right time if there is no left row: both are in the same window."""
         left, there = self.times(LEFT)
         if there.all():
             return left
@@ -76,7 +76,7 @@ class Gather:
 
 
 def times_at(plan: SidePlan, side: Side, places: Ints) -> Ints:
-    """Times of rows of the payload, in common ticks; any where a place is -1."""
+    """Times of rows of the payload, in common ticks; undefined where a place is -1."""
     if not places.size:
         return places
     column = side.table.column(plan.time).take(array_of(np.maximum(places, 0)))
@@ -86,7 +86,7 @@ def times_at(plan: SidePlan, side: Side, places: Ints) -> Ints:
 
 
 def table_of(plan: JoinPlan, sides: Sequence[Side], blocks: Sequence[Block], threads: int = 1) -> pa.Table:
-    """The results of some blocks, one after the other."""
+    """The results of several blocks, one after the other."""
     found = [_table(plan, sides, block, threads) for block in blocks if len(block)]
     if not found:
         return plan.empty()
@@ -108,7 +108,7 @@ def _table(plan: JoinPlan, sides: Sequence[Side], block: Block, threads: int) ->
 
 
 def _made(plan: JoinPlan, gather: Gather, names: Sequence[str]) -> dict[str, pa.Array]:
-    """Those of these columns that neither side has: the bounds of windows, the time of a pair."""
+    """The requested columns that neither side has: the bounds of windows, the event time of a pair."""
     made = {}
     if isinstance(plan.within, Windows) and not plan.spec.left_only and not set(WINDOW).isdisjoint(names):
         bounds = plan.within.bounds(gather.first_time())
@@ -125,7 +125,7 @@ def _event_time(plan: JoinPlan, gather: Gather) -> Ints:
 
 
 class _Index:
-    """Places of rows in the payload, -1 where there is none; a range of them needs no taking."""
+    """Places of rows in the payload, -1 for none. A contiguous range is sliced without a copy."""
 
     def __init__(self, places: Ints) -> None:
         self._places, self._range = places, _range(places)
@@ -144,8 +144,8 @@ class _Index:
         return chunk.take(self._arrow)
 
     def _words(self, chunk: pa.Array) -> pa.Array:
-        """Of words that are all there. Arrow looks at each place whether it is one: of 1 M places, a few of them none,
-        in no order 10.2 -> 3.5 ms a column, in order 3.3 -> 2.3."""
+        """Take from 64-bit values without nulls. Arrow checks every place for null: for 1 M places, a few of them null,
+        in random order 10.2 -> 3.5 ms a column, in order 3.3 -> 2.3."""
         found = room(self._places.size)
         values = np.frombuffer(chunk.buffers()[1], np.int64)[chunk.offset : chunk.offset + len(chunk)]
         take_words(values, self._places, found)
@@ -177,7 +177,7 @@ def _is_word(type: pa.DataType) -> bool:
 
 
 def tested(plan: JoinPlan, sides: Sequence[Side], block: Block) -> Ints:
-    """Which pairs ``where`` is true for."""
+    """Positions of the pairs for which ``where`` is true."""
     where = plan.spec.where
     assert where is not None
     gather = Gather(plan, sides, block)

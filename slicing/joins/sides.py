@@ -1,8 +1,8 @@
-"""What is kept of one side: index runs by (code, time, name), and the columns of its rows in order of arrival.
+"""The state of one side: index runs by (code, time, name), and the payload columns of its rows in order of arrival.
 
-A *name* is a row's number in the stream of its side. Runs lie in slices of time, so that rows which are done leave as
-whole runs; within a slice they are merged geometrically. The payload never moves while runs merge. Values throughout:
-nothing that a push may have to take back is changed in place.
+A *name* is a row's number in the stream of its side. Each run lies in one slice of time, so that rows which are done
+leave as whole runs. Within a slice, runs are merged geometrically; the payload does not move when runs merge. Objects
+are values: nothing that a failed push would have to undo is changed in place.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from slicing.joins.slices import Coded, Slices
 from slicing.kernels.band import keep_rows, merge_runs, order_codes
 from slicing.system.arrays import NONE, Bytes, Codes, Ints, Mask
 
-MET, GONE, UNFIT = 1, 2, 4  # flags of a row: had a partner; has left before its time; fails `where` with any row
-NO_KEY = -1  # the code of a row whose key has a null: it has no partner
-MOST_RUNS = 64  # then slices become twice as long
-MOST_SLICES = 16  # of a batch
-SMALL, TINY = 16, 1 << 16  # chunks of fewer rows, and of less than a sixteenth of those that are kept, are joined
-SPARE = 1 << 12  # rows of the payload that may have left, beside as many as are there
+MET, GONE, UNFIT = 1, 2, 4  # flags of a row: had a partner; has left early; fails `where` with any row
+NO_KEY = -1  # the code of a row with a null key, which has no partner
+MOST_RUNS = 64  # with more runs, slices become twice as long
+MOST_SLICES = 16  # most slices that one batch may lie in
+SMALL, TINY = 16, 1 << 16  # a chunk below TINY rows and below a sixteenth of the kept rows is merged into the last one
+SPARE = 1 << 12  # rows of the payload that may be dead, in addition to as many as are alive
 
 
 @dataclass(frozen=True, eq=False)
 class Run(Coded):
-    """Rows of one side by (code, time, name), or (code, time, sequence, name)."""
+    """Rows of one side by (code, time, name), or by (code, time, sequence, name)."""
 
     name: Ints
     sequence: Ints | None = None
-    slot: int = 0  # the slice of time that all rows are in
+    slot: int = 0  # the slice of time of all rows
 
     @lazy
     def oldest(self) -> int:
@@ -58,7 +58,7 @@ class Run(Coded):
 
     @staticmethod
     def of(runs: Sequence[Run]) -> Run:
-        """The rows of several runs, one after the other, in the slot of the last one."""
+        """The rows of several runs, one after the other, in the slot of the last run."""
         if not runs:
             empty = np.empty(0, np.int64)
             return Run(np.empty(0, np.int32), empty, empty)
@@ -69,7 +69,7 @@ class Run(Coded):
 
 @dataclass(frozen=True, eq=False)
 class Done:
-    """By code: rows up to a time are done, of some codes."""
+    """For some codes: rows up to a time are done."""
 
     until: Ints
     some: Mask
@@ -80,7 +80,7 @@ class Done:
 
 
 def not_done(run: Run | Slices, until: int | None, done: Done | None) -> Mask | None:
-    """Rows after a time, and not done by their code; None: all of them."""
+    """Which rows are after ``until`` and not done by the mark of their code; None means all rows."""
     if done is None and (until is None or run.low > until):
         return None
     keep: Mask = np.ones(len(run), np.bool_) if until is None else run.time > until
@@ -89,18 +89,18 @@ def not_done(run: Run | Slices, until: int | None, done: Done | None) -> Mask | 
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """The rows of one side that may still meet somebody, and the payload they need."""
+    """The rows of one side that may still find partners, and the payload they need."""
 
-    runs: tuple[Run, ...] = ()  # by slot, then as they came
+    runs: tuple[Run, ...] = ()  # by slot, then by arrival
     chunks: tuple[pa.RecordBatch, ...] = ()
-    sizes: tuple[int, ...] = ()  # bytes of each chunk, which Arrow takes 60 us to tell
+    sizes: tuple[int, ...] = ()  # bytes of each chunk, which Arrow takes 60 us to compute
     base: int = 0  # the name of the first row of the payload
     next: int = 0  # the name of the next row
     flags: Bytes = None  # type: ignore[assignment]  # of each row of the payload
-    gone: int = 0  # rows of the runs that have left before their time
-    least: int = 0  # ticks of the shortest slice; 0: there is one slice
-    step: int = 0  # ticks of a slice now
-    slices: tuple[Slices, ...] = ()  # of rows that are told apart by nobody, in place of them; as they came
+    gone: int = 0  # rows in the runs that have left early
+    least: int = 0  # ticks of the shortest slice; 0: only one slice
+    step: int = 0  # ticks of a slice at present
+    slices: tuple[Slices, ...] = ()  # partial aggregates in place of rows; in order of arrival
 
     @staticmethod
     def fresh(step: int) -> Side:
@@ -116,17 +116,17 @@ class Side:
         return index + sum(self.sizes) + self.flags.nbytes
 
     def sliced(self, tables: Iterable[Slices]) -> Side:
-        """With these slices."""
+        """This side with ``tables`` as its slices."""
         return replace(self, slices=tuple([table for table in tables if len(table)]))
 
     def stored(self, chunks: tuple[pa.RecordBatch, ...]) -> Side:
-        """With this payload."""
+        """This side with ``chunks`` as its payload."""
         return replace(self, chunks=chunks, sizes=tuple(map(arrow_io.size_of, chunks)))
 
     # --- rows come --------------------------------------------------------------------------------------------------
 
     def appended(self, payload: pa.RecordBatch, count: int) -> Side:
-        """With the columns of more rows."""
+        """This side with the payload of ``count`` more rows."""
         flags = np.zeros(self.flags.size + count, np.uint8)
         flags[: self.flags.size] = self.flags
         if not count or not payload.num_columns:
@@ -134,7 +134,7 @@ class Side:
         chunks, sizes = list(self.chunks), list(self.sizes)
         while chunks and SMALL * (chunks[-1].num_rows + payload.num_rows) < self.held and payload.num_rows < TINY:
             try:
-                payload = arrow_io.together([chunks[-1], payload])  # many small ones make taking from them slow
+                payload = arrow_io.together([chunks[-1], payload])  # taking rows from many small chunks is slow
             except arrow_io.TooManyValues:
                 break
             chunks.pop()
@@ -144,7 +144,7 @@ class Side:
         return replace(self, chunks=tuple(chunks), sizes=tuple(sizes), next=self.next + count, flags=flags)
 
     def added(self, run: Run) -> Side:
-        """With one more run, cut into slices of time."""
+        """This side with one more run, cut into slices of time."""
         if not len(run):
             return self
         side = self if self.runs or not self.least else replace(self, step=self.least)
@@ -160,7 +160,7 @@ class Side:
         return side
 
     def _put(self, runs: list[Run], run: Run) -> None:
-        """In its place, merged with the runs of its slice that are not twice as long."""
+        """Insert a run, merged with the runs of its slice that are less than twice as long."""
         at = len(runs)
         while at and runs[at - 1].slot > run.slot:
             at -= 1
@@ -175,14 +175,14 @@ class Side:
         for run in self.runs:
             run = replace(run, slot=run.low // step)
             while runs and runs[-1].slot == run.slot:
-                run = merged(runs.pop(), run)  # rows alike were in one slice, whose runs are as they came
+                run = merged(runs.pop(), run)  # runs of one slice are in order of arrival
             runs.append(run)
         return replace(self, runs=tuple(runs), step=step)
 
     # --- rows go ----------------------------------------------------------------------------------------------------
 
     def purged(self, until: int | None) -> tuple[Side, list[Run]]:
-        """Without the rows up to a time, and these."""
+        """This side without the rows up to a time, and these rows."""
         if until is None or not self.runs:
             return self, []
         kept, left, gone = [], [], self.gone
@@ -198,7 +198,7 @@ class Side:
         return replace(self, runs=tuple(kept), gone=gone), left
 
     def purged_by(self, over: Done) -> tuple[Side, list[Run]]:
-        """Without the rows that are done by their code, and these."""
+        """This side without the rows that are done by the mark of their code, and these rows."""
         kept, left, lost = [], [], 0
         for run in self.runs:
             done = over.rows(run)
@@ -216,7 +216,7 @@ class Side:
         return replace(self, runs=tuple(kept), gone=self.gone - lost), left
 
     def split(self, run: Run, until: int) -> tuple[Run, Run]:
-        """The rows of a run that are later, and the others; neither has those that had left before."""
+        """The rows of a run after ``until``, and the other rows; both without rows that had left early."""
         if run.high <= until and not self.gone:
             return run.take(NONE), run
         gone = GONE if self.gone else 0
@@ -230,27 +230,27 @@ class Side:
         n, m = keep_rows(*words, np.int64(until), self.flags, np.int64(self.base), gone, *kept, *lost)
         (code, time, name), (lost_code, lost_time, lost_name) = kept, lost
         rest = Run(code[:n], time[:n], name[:n], None, run.slot)
-        if 2 * n < size:  # not to hold on to the memory of those that have left
+        if 2 * n < size:  # a copy frees the memory of the rows that have left
             rest = Run(code[:n].copy(), time[:n].copy(), name[:n].copy(), None, run.slot)
         return rest, Run(lost_code[:m], lost_time[:m], lost_name[:m])
 
     def without(self, keep: Sequence[Mask | None]) -> Side:
-        """The rows of each run that are to be kept; None: all of them."""
+        """This side with only the rows of each run that its mask keeps; None keeps all rows."""
         pairs = zip(self.runs, keep, strict=True)
         runs = [run if mask is None or mask.all() else run.take(np.flatnonzero(mask)) for run, mask in pairs]
         return replace(self, runs=tuple(run for run in runs if len(run)))
 
     def swept(self) -> Side:
-        """Without rows that have left before their time, where they are many."""
+        """This side without the rows that have left early, if these are a quarter or more."""
         if not self.gone or 4 * self.gone < sum(map(len, self.runs)):
             return self
         keep = [(self.flags[run.name - self.base] & GONE) == 0 for run in self.runs]
         return replace(self.without(keep), gone=0)
 
     def freed(self, waiting: Sequence[Ints]) -> tuple[Side, list[Ints]]:
-        """Without the payload of rows that have left; ``waiting``: names of rows that are not in runs but needed.
+        """This side without the payload of rows that have left; ``waiting``: names of rows outside of runs to keep.
 
-        Chunks at the front are let go. Where of the rest more than half has left, the rows are numbered anew.
+        Chunks at the front are dropped. If more than half of the remaining rows have left, rows are renumbered.
         """
         oldest = min(
             [run.oldest for run in self.runs] + [int(names.min()) for names in waiting if names.size] + [self.next]
@@ -277,7 +277,7 @@ class Side:
         if oldest == self.next:
             return replace(self, chunks=(), sizes=(), base=self.next, flags=self.flags[:0])
         chunks, base = list(self.chunks), self.base
-        if not chunks:  # nothing but flags
+        if not chunks:  # there are only flags
             return replace(self, base=oldest, flags=self.flags[oldest - base :])
         while chunks and base + chunks[0].num_rows <= oldest:
             base += chunks.pop(0).num_rows
@@ -287,7 +287,7 @@ class Side:
         return replace(self, chunks=tuple(chunks), sizes=sizes, base=base, flags=self.flags[base - self.base :])
 
     def flagged(self, places: Ints, flag: int) -> Side:
-        """With a flag at these places of the payload."""
+        """This side with a flag set at these places of the payload."""
         if not places.size:
             return self
         flags = self.flags.copy()
@@ -298,12 +298,12 @@ class Side:
 
     @lazy
     def table(self) -> pa.Table:
-        """The payload."""
+        """The payload as one table."""
         return unified(pa.Table.from_batches(self.chunks))
 
 
 def run_of(code: Codes, time: Ints, name: Ints, sequence: Ints | None, codes: int, ascending: bool) -> tuple[Run, Ints]:
-    """Rows in order of arrival as a run, and where in it each place comes from."""
+    """Rows in order of arrival as a run, and the original position of each row of the run."""
     if sequence is not None:
         order = order_by(sequence, time, code.astype(np.int64))
         return Run(code.take(order), time.take(order), name.take(order), sequence.take(order)), order
@@ -331,7 +331,7 @@ def _room(size: int) -> tuple[Codes, Ints, Ints]:
 
 
 def merged(one: Run, other: Run) -> Run:
-    """Two runs as one; of rows of one key and time those of the first came before those of the second."""
+    """Two runs as one. Of rows with equal key and time, rows of the first run come first."""
     if one.sequence is not None:
         return together([one, other])
     code, time, name = _room(len(one) + len(other))
@@ -340,7 +340,7 @@ def merged(one: Run, other: Run) -> Run:
 
 
 def together(runs: Sequence[Run]) -> Run:
-    """Runs as one, whatever the order in which their rows came."""
+    """Several runs as one, in any order of arrival."""
     if len(runs) == 1:
         return runs[0]
     run = Run.of(runs)
@@ -361,7 +361,7 @@ def _sliced(run: Run, step: int) -> Iterable[Run]:
 
 
 def _settled(runs: list[Run]) -> list[Run]:
-    """One slice that gets few rows any more as one run: a push does so for one of them, so that none takes long."""
+    """Merge the runs of one slice that gets few new rows; a push does this for one slice only, to stay short."""
     for at in range(len(runs) - 2, 0, -1):
         one, other = runs[at - 1], runs[at]
         if one.slot == other.slot < runs[-1].slot and 8 * len(other) >= len(one):

@@ -1,4 +1,4 @@
-"""Partials of rows that nobody tells apart: what is kept of them in place of the rows."""
+"""Partial aggregates that replace rows which need not be told apart."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class Coded:
 
 @dataclass(frozen=True, eq=False)
 class Slices(Coded):
-    """A row a slice, by (code, time), where ``time`` is that of one of its rows; ``blocks``: the partials of each lane.
+    """One row for each slice, by (code, time). ``time`` is the time of one row in it; ``blocks`` holds its partials.
 
-    A label that reaches the time of a slice reaches all its rows.
+    A label that reaches the time of a slice reaches all rows of the slice.
     """
 
     blocks: tuple[Block, ...]
@@ -51,11 +51,11 @@ class Slices(Coded):
         return Slices(self.code.take(rows), self.time.take(rows), blocks)
 
     def where(self, keep: Mask | None) -> Slices:
-        """Those that are to be kept; None: all of them."""
+        """The slices that ``keep`` selects; None selects all."""
         return self if keep is None or keep.all() else self.take(np.flatnonzero(keep))
 
     def recoded(self, code: Codes) -> Slices:
-        """With other codes of keys."""
+        """These slices with new codes of keys."""
         found = replace(self, code=code[self.code])
         return found.take(order_by(found.time, found.code.astype(np.int64)))
 

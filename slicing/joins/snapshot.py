@@ -1,9 +1,9 @@
-"""A join's state as sealed bytes, and back.
+"""The state of a join as sealed bytes, and back.
 
-    magic, format version, header (JSON) | Arrow IPC streams: schemas, keys, then of each side flags, payload and runs,
-    then rows that wait, and marks of keys
+    magic, format version, header (JSON) | Arrow IPC streams: schemas, keys, then for each side flags, payload and
+    runs, then rows that wait, and marks of keys
 
-Key values are written raw: codes mean something in one process only, but those of a table are in its order.
+Key values are written raw, as codes are valid in one process only. Values are written in the order of their codes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from slicing.system.sealed import SealError, content_of, header_of, sealed
 
 
 class Named(Protocol):
-    """A spec: it is known by a fingerprint."""
+    """A spec, identified by its fingerprint."""
 
     def fingerprint(self) -> str: ...
 
@@ -58,7 +58,7 @@ def write(spec: Asked, state: JoinState | None, advanced: Marked, ended: bool) -
 
 
 def read(spec: Asked, plan_of: PlanOf, blob: bytes | memoryview) -> tuple[JoinState | None, Marked, bool]:
-    """The state, watermarks given before a side's first rows, and whether the streams have ended."""
+    """The state, the watermarks given before the first rows of a side, and whether the streams have ended."""
     header, content = _opened(MAGIC, FORMAT, blob, "the snapshot of a join")
     check_fingerprint(header, spec.fingerprint())
     left, right = (tuple(marks) for marks in header["advanced"])
@@ -69,13 +69,13 @@ def read(spec: Asked, plan_of: PlanOf, blob: bytes | memoryview) -> tuple[JoinSt
 
 
 def write_parts(of: str, specs: Sequence[Named], parts: Iterable[bytes]) -> bytes:
-    """The snapshots of what an operator is made of as its own."""
+    """One snapshot made of the snapshots of several parts."""
     header = {"of": of, "fingerprints": [spec.fingerprint() for spec in specs], "specs": repr(list(specs))}
     return bytes(sealed(PARTS_MAGIC, PARTS_FORMAT, header, [bundled(parts)], packed=True)[0])
 
 
 def read_parts(of: str, specs: Sequence[Named], blob: bytes | memoryview) -> list[memoryview]:
-    """What ``write_parts`` has written for the same specs."""
+    """The parts that ``write_parts`` wrote for the same specs."""
     header, content = _opened(PARTS_MAGIC, PARTS_FORMAT, blob, f"the snapshot of a {of}")
     if (header["of"], header["fingerprints"]) != (of, [spec.fingerprint() for spec in specs]):
         raise SnapshotError(
@@ -87,7 +87,7 @@ def read_parts(of: str, specs: Sequence[Named], blob: bytes | memoryview) -> lis
 def _opened(
     magic: bytes, version: int, blob: bytes | memoryview, what: str
 ) -> tuple[dict[str, Any], bytes | memoryview]:
-    """The header and the content of a snapshot that is whole."""
+    """The header and the content of a snapshot. Raises if it is damaged."""
     data = bytes(viewed(blob))
     try:
         header, body = header_of(magic, version, data, what)
@@ -148,7 +148,7 @@ def _words(**columns: Array | None) -> pa.Table:
 
 
 def _state(plan_of: PlanOf, header: dict[str, Any], take: Iterator[pa.Table]) -> JoinState:
-    """What ``_header`` and ``_tables`` have written."""
+    """The state that ``_header`` and ``_tables`` wrote."""
     schemas = [next(take).schema if known else None for known in header["known"]]
     plan = plan_of(schemas[LEFT], schemas[RIGHT])
     keys = None
@@ -206,7 +206,7 @@ def _task(header: list[Any], take: Iterator[pa.Table]) -> Task:
 
 def _gone(table: pa.Table) -> Run:
     time = _numbers(table, "time")
-    return Run(np.full(time.size, NO_KEY, np.int32), time, _numbers(table, "name"))  # they have no partner any more
+    return Run(np.full(time.size, NO_KEY, np.int32), time, _numbers(table, "name"))  # they have no partner
 
 
 def _sequence(table: pa.Table) -> Ints | None:

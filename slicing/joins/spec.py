@@ -1,4 +1,4 @@
-"""JoinSpec: what is asked of two streams, checked when it is built."""
+"""JoinSpec: a join of two streams, checked when it is built."""
 
 from __future__ import annotations
 
@@ -24,53 +24,53 @@ KINDS = ("inner", "left", "right", "full", "semi", "anti")
 MATCHES = ("all", "last", "first", "nearest")
 CLOSED = ("both", "left", "right", "none")
 EVENT_TIMES = ("left", "right", "max", "min", "window")
-LEFT_ALONE = ("left", "full", "anti")  # kinds that give left rows without a partner
+LEFT_ALONE = ("left", "full", "anti")  # kinds of joins that emit left rows without a partner
 RIGHT_ALONE = ("right", "full")
 
 
 @dataclass(frozen=True, init=False, repr=False)
 class JoinSpec(SpecOfTwo):
-    """A join of two streams or tables: equal keys, and times that lie in a band or in the same window.
+    """A join of two streams or tables by equal keys and by times that lie in a band or in the same window.
 
     Parameters
     ----------
     on : list of str or of (str, str), or str
-        Key columns, or pairs of a left and a right one. ``[]``: only time decides.
+        Key columns, or pairs of a left and a right column. ``[]``: rows are matched by time only.
     time : str or (str, str)
         The time column, or the left and the right one: timestamps, dates or integers.
     within : (before, after) or window
-        A band: partners have ``left.time - before <= right.time <= left.time + after``. Either end may be negative
-        if their sum is not, and ``None`` is unbounded (only with ``match``). Or ``sl.tumbling(...)`` or
+        A band: partners have ``left.time - before <= right.time <= left.time + after``. Either span may be negative
+        if their sum is not. ``None`` means unbounded (only with ``match``). Or ``sl.tumbling(...)`` or
         ``sl.calendar(...)``: partners are in the same window.
     how : str
         ``"inner"``, ``"left"``, ``"right"``, ``"full"``, ``"semi"`` or ``"anti"``.
     match : str
-        ``"all"``, or one partner a left row: ``"last"``, ``"first"`` or ``"nearest"`` (as-of joins; ``how`` is then
-        ``"inner"`` or ``"left"``).
+        ``"all"``, or one partner for each left row (as-of joins): ``"last"``, ``"first"`` or ``"nearest"``. ``how`` is
+        then ``"inner"`` or ``"left"``.
     where : pyarrow.compute.Expression, optional
-        A condition over the columns of the result that partners must satisfy; null is not true.
+        A condition over the result columns that pairs must satisfy; null counts as false.
     watermark : Watermark or (Watermark, Watermark), optional
-        How far each stream has come; ``sl.bounded(0)`` if left out.
+        How the watermark of each stream moves; ``sl.bounded(0)`` if left out.
     idle : span, optional
-        A side that is silent counts as at most this far behind the other one.
+        The watermark of a silent side counts as at most this far behind the other side's.
     progress : str
-        ``"each"``: each side is judged by its own watermark. ``"least"``: both by the smaller one, as in Spark and
-        Flink.
+        ``"each"``: rows of a side are judged by the watermark of that side. ``"least"``: rows of both sides are judged
+        by the smaller watermark, as in Spark and Flink.
     event_time : str, optional
-        What the output's watermark speaks about: ``"left"``, ``"right"``, ``"max"``, ``"min"`` or ``"window"``.
-        ``"max"`` and ``"min"``, if given, also add a column ``event_time``.
+        Which event time of a result the output's watermark is about: ``"left"``, ``"right"``, ``"max"``, ``"min"`` or
+        ``"window"``. If you give ``"max"`` or ``"min"``, results also have a column ``event_time``.
     closed : str
         Which ends belong to the band: ``"both"``, ``"left"``, ``"right"`` or ``"none"``.
     nulls_equal : bool
-        Whether null keys equal each other; by default a null key has no partner.
+        Whether two null keys are equal; by default a null key has no partner.
     suffix : str
-        What is added to the name of a right column that a left one has, too.
+        Added to the name of a right column if the left side has a column of that name.
     sequence : str, optional
-        A column of the right side that orders rows of equal time, for ``match``.
+        A column of the right side that orders rows of equal time; needs ``match``.
     on_null_time : str
-        ``"error"``, or ``"late"``: rows without a time are late rows.
+        ``"error"``: a null time raises. ``"late"``: rows without a time are returned as late rows.
     schemas : (pyarrow.Schema, pyarrow.Schema), optional
-        The columns of both sides, where they should be known before the first rows.
+        The columns of both sides, if they should be known before the first rows.
 
     Examples
     --------
@@ -150,17 +150,17 @@ class JoinSpec(SpecOfTwo):
 
     @property
     def windowed(self) -> bool:
-        """Whether partners are in the same window (and not in a band)."""
+        """Whether partners are in the same window (otherwise in a band)."""
         return isinstance(self.within, Tumbling | Calendar)
 
     @property
     def left_only(self) -> bool:
-        """Whether results have the left's columns only."""
+        """Whether results have the left columns only."""
         return self.how in ("semi", "anti")
 
     @property
     def speaks_about(self) -> str:
-        """The event time of results: as it was asked for, or the default of the kind."""
+        """The event time of results: the given one, or the default of the kind of join."""
         if self.event_time is not None:
             return self.event_time
         if self.left_only or self.matches:
@@ -170,17 +170,17 @@ class JoinSpec(SpecOfTwo):
         return {"left": "left", "right": "right"}.get(self.how, "max")
 
     def fingerprint(self) -> str:
-        """A short name of the join's meaning, stable between processes; ``schemas`` are no part of it."""
+        """A short hash of the join's meaning, stable between processes; ``schemas`` do not count."""
         parts = [f"{f.name}={getattr(self, f.name)!r}" for f in fields(self) if f.name != "schemas"]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
 
     def to_toml(self) -> str:
-        """Write the join as TOML text, to be reviewed and kept beside a job; ``schemas`` are no part of it.
+        """Write the join as TOML text, for review and for keeping next to a job; ``schemas`` are not written.
 
         Returns
         -------
         str
-            What :meth:`from_toml` makes an equal spec of.
+            :meth:`from_toml` builds an equal spec from it.
 
         Examples
         --------
@@ -204,10 +204,10 @@ class JoinSpec(SpecOfTwo):
         Parameters
         ----------
         text
-            Keys as the arguments of :class:`JoinSpec`. Watermarks, windows and ``where`` are calls in quotes, which are
-            read and not run; ``"unbounded"`` stands for None.
+            Keys are the arguments of :class:`JoinSpec`. Watermarks, windows and ``where`` are calls in quotes. They
+            are parsed and never executed. ``"unbounded"`` stands for None.
         schemas
-            The columns of both sides, which have no text.
+            The columns of both sides, which TOML cannot hold.
 
         Examples
         --------
@@ -230,7 +230,7 @@ class JoinSpec(SpecOfTwo):
         return chosen(self, _DEFAULTS)
 
     def spans(self) -> list[tuple[str, Span]]:
-        """All spans of time, each with the argument that it is."""
+        """All spans of time, each with the name of its argument."""
         found: list[tuple[str, Span]] = []
         if isinstance(self.within, tuple):
             found += [(n, s) for n, s in zip(("before", "after"), self.within, strict=True) if s is not None]

@@ -1,4 +1,4 @@
-"""Everything a join remembers, and what becomes of it between pushes."""
+"""The state of a join, and how it changes between pushes."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from slicing.system.arrays import Ints
 Own = tuple[int | None, int | None]
 Marked = tuple[tuple[object, ...], tuple[object, ...]]  # watermarks given before the first rows of each side
 
-FORGET = 1 << 12  # keys that are kept although they have no rows, beside three times as many as have some
+FORGET = 1 << 12  # so many unused keys are kept, plus three times as many as are in use
 
 
 @dataclass(frozen=True, eq=False)
 class JoinState:
-    """Everything a join remembers."""
+    """The whole state of a join."""
 
     plan: TwoSides
     keys: KeyTable | None
     sides: tuple[Side, Side]
     progress: tuple[Progress, Progress] = (Progress(), Progress())
     own: Own = (None, None)  # watermarks in ticks of each side's own time column
-    marks: Marks = field(default_factory=Marks)  # those that all of the rows that were joined have reached
+    marks: Marks = field(default_factory=Marks)  # watermarks that all rows joined so far have reached
     tasks: tuple[Task, ...] = ()  # rows that still wait to be joined
-    waiting: tuple[Run, Run] = (NOBODY, NOBODY)  # rows to be shown once the other side's columns are known
+    waiting: tuple[Run, Run] = (NOBODY, NOBODY)  # rows that wait for the other side's columns
     by_key: tuple[KeyMarks, KeyMarks] = (KeyMarks(), KeyMarks())
 
     @staticmethod
@@ -64,18 +64,18 @@ class JoinState:
         return known + sum(side.nbytes for side in self.sides) + sum(marks.nbytes for marks in self.by_key)
 
     def with_marks(self, side: int, code: Ints, mark: Ints) -> JoinState:
-        """With more marks of keys of a side."""
+        """The state with more marks of keys of a side."""
         by_key = list(self.by_key)
         by_key[side] = by_key[side].raised(code, mark)
         return replace(self, by_key=(by_key[LEFT], by_key[RIGHT]))
 
     def without_marks(self) -> JoinState:
-        """Without marks of keys that the streams' watermarks have reached."""
+        """The state without marks of keys that the watermarks of the streams have reached."""
         left, right = (marks.ahead_of(mark) for marks, mark in zip(self.by_key, self.marks, strict=True))
         return self if (left, right) == self.by_key else replace(self, by_key=(left, right))
 
     def judge(self) -> Marks:
-        """The watermarks that the next rows are judged by."""
+        """The watermarks by which the next rows are judged."""
         common = (
             None if mark is None else mark * side.factor for mark, side in zip(self.own, self.plan.sides, strict=True)
         )
@@ -83,7 +83,7 @@ class JoinState:
 
 
 def replanned(state: JoinState, plan: TwoSides) -> JoinState:
-    """The join's state for ``plan``, once both sides' columns are known: in their common ticks and key types."""
+    """The state for ``plan``, in its common ticks and key types, once the columns of both sides are known."""
     old = state.plan
     finer = [new.factor // side.factor for new, side in zip(plan.sides, old.sides, strict=True)]
     scale = max(f for f, known in zip(finer, old.known, strict=True) if known)
@@ -135,7 +135,7 @@ def _scaled(time: Ints, scale: int) -> Ints:
 def settled(
     state: JoinState, sides: Sequence[Side], marks: Marks, waiting: Sequence[Run], tasks: tuple[Task, ...] = ()
 ) -> JoinState:
-    """The state after a push: without payload, marks and keys that nobody needs."""
+    """The state after a push, without payload, marks and keys that are no longer needed."""
     kept, shown = [], []
     for number, side in enumerate(sides):
         mine = [at for at, task in enumerate(tasks) if task.side == number and task.rows is not None]
@@ -158,7 +158,7 @@ def _rows(task: Task) -> Rows:
 
 
 def _forgotten(state: JoinState) -> JoinState:
-    """Without the codes of keys that have no rows, where these are many."""
+    """The state without the codes of unused keys, if these are many."""
     keys = state.keys
     marked = [marks.code for marks in state.by_key]
     sliced = [part.code for side in state.sides for part in side.slices]

@@ -1,4 +1,4 @@
-"""What one push does with the rows that came: joined with the other side, stored, and let go as watermarks pass."""
+"""The work of one push: join its rows with the other side, store them, and evict rows as watermarks advance."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Task:
     side: int
     rows: Rows | None
     marks: Marks | None = None
-    ended: tuple[bool, bool] = (False, False)  # no more rows of the left, of the right side will come
+    ended: tuple[bool, bool] = (False, False)  # whether the left and the right stream have ended
 
 
 class Step:
-    """The tasks of a push: what both sides become, and the results."""
+    """Does the tasks of a push; holds the new sides and the results."""
 
     def __init__(
         self,
@@ -48,15 +48,15 @@ class Step:
         whole: bool = False,
         by_key: tuple[KeyMarks, KeyMarks] | None = None,
     ) -> None:
-        self._by_key = NO_MARKS  # rows that still wait to be joined were judged by others
+        self._by_key = NO_MARKS  # rows that still wait to be joined were judged by earlier marks
         self._by_key_last = NO_MARKS if by_key is None else by_key
         self.plan, self.sides, self.marks, self.codes = plan, list(sides), marks, codes
         self._most, self._threads, self._whole = most, threads, whole
         self._blocks: list[Block] = []
         self._alone: tuple[list[Ints], list[Ints]] = ([], [])  # names of rows without a partner
         self._alone_time: tuple[list[Ints], list[Ints]] = ([], [])
-        self._matched: list[tuple[Ints, Ints, Ints]] = []  # time and name of left rows, and of their partner or -1
-        self.waiting: list[Run] = [NOBODY, NOBODY]  # rows that cannot be shown yet, as a side is unknown
+        self._matched: list[tuple[Ints, Ints, Ints]] = []  # left rows: time, name, partner's name or -1
+        self.waiting: list[Run] = [NOBODY, NOBODY]  # rows that wait for the other side's columns
         self.joined = 0
         self._ending = False
         spec = plan.spec
@@ -65,12 +65,12 @@ class Step:
     # --- the flow ---------------------------------------------------------------------------------------------------
 
     def show(self, waiting: Sequence[Run]) -> None:
-        """Rows that had to wait for the columns of the other side."""
+        """Emit rows that waited for the columns of the other side."""
         for side, rows in enumerate(waiting):
             self._tell(side, rows.name, rows.time)
 
     def work(self, tasks: Sequence[Task]) -> tuple[Task, ...]:
-        """Do what is to be done; what is left when the results are many enough."""
+        """Do the tasks until the results are as many as allowed; return the remaining tasks."""
         todo = list(tasks)
         while todo:
             task = todo.pop(0)
@@ -83,7 +83,7 @@ class Step:
         return ()
 
     def _take(self, task: Task) -> Task | None:
-        """Join the rows and store them; the part of the task that has to wait."""
+        """Join the rows of a task and store them; return the part of the task that must wait."""
         assert task.rows is not None
         rows, side = task.rows, task.side
         own, other = self.sides[side], self.sides[1 - side]
@@ -113,7 +113,7 @@ class Step:
         return found.fitting(left) if left > 0 else 0
 
     def _store(self, task: Task, own: Side, run: Run) -> None:
-        """Rows that are done when they come are not stored."""
+        """Store the rows of a run; rows that are already done are not stored."""
         side = task.side
         until = self._until(side, task.marks, task.ended) if task.marks is not None else None
         if until is not None and len(run) and run.low <= until and self._may_leave(side):
@@ -122,7 +122,7 @@ class Step:
         self.sides[side] = own.added(run)
 
     def _advance(self, marks: Marks, ended: tuple[bool, bool]) -> None:
-        """Let go what is done at these watermarks."""
+        """Evict the rows that are done at these watermarks."""
         self.marks = marks
         for side in (LEFT, RIGHT):
             until = self._until(side, marks, ended)
@@ -137,7 +137,7 @@ class Step:
                 self._purge_by_key(side)
 
     def _purge_by_key(self, side: int) -> None:
-        """Let go what is done at the marks of keys of the other side."""
+        """Evict the rows that are done by the other side's marks of keys."""
         marks = self._by_key[1 - side]
         if len(marks) and self.sides[side].runs:
             self.sides[side], gone = self.sides[side].purged_by(done_by_key(self.plan, side, marks, self.codes))
@@ -152,21 +152,21 @@ class Step:
 
     @property
     def holds_back(self) -> bool:
-        """Whether rows of a side that come alone wait for the other side's columns."""
+        """Whether rows without a partner wait for the other side's columns."""
         return any(self._tells[side] and not self.plan.known[1 - side] for side in (LEFT, RIGHT))
 
     def _may_leave(self, side: int) -> bool:
-        """Rows of an as-of join's right side leave otherwise; those that come alone wait for the other's columns."""
+        """Whether time alone evicts rows: not right rows of an as-of join, nor rows that wait for unknown columns."""
         if self._tells[side] and not self.plan.known[1 - side] and not self._ending:
             return False
         return not (side == RIGHT and self.plan.spec.matches and not self._ending)
 
     def match_in_order(self, left: Rows, right: Rows) -> None:
-        """The last partner of each left row of tables in order of time: one walk, nothing is sorted or stored."""
+        """Match each left row with its last partner, for tables in order of time: one pass, nothing is sorted."""
         for side, rows in ((LEFT, left), (RIGHT, right)):
             self._tell(side, rows.keyless, rows.keyless_time)
         place = self._last_of(left, right)
-        if right.start != self.sides[RIGHT].base or left.keyless.size:  # not the rows as they came
+        if right.start != self.sides[RIGHT].base or left.keyless.size:  # names are not the positions of the rows
             partner = np.full(len(left), -1)
             has = place >= 0
             partner[has] = right.name[place[has]]
@@ -180,7 +180,7 @@ class Step:
         self._blocks.append(Block(places, place))
 
     def _last_of(self, left: Rows, right: Rows) -> Ints:
-        """The place among the right rows of each left row's last partner, or -1."""
+        """The position of each left row's last partner among the right rows, or -1."""
         band, place = self.plan.within, room(len(left))
         assert isinstance(band, Band)
         reach = Reach(left.time, left.time, 0, 0)
@@ -192,12 +192,12 @@ class Step:
             left.code, reach.high, np.int64(reach.forth), right.code, right.time, np.int64(half), np.int64(known),
             np.full((2, self.codes + 1), -1), place,
         )  # fmt: skip
-        if band.before is not None or (band.after is not None and band.after < 0):  # a bound may lie before all times
+        if band.before is not None or (band.after is not None and band.after < 0):  # it may be out of reach
             none_before(reach.low, np.int64(reach.back), right.time, place)
         return place
 
     def flush(self) -> None:
-        """Both sides have ended."""
+        """End both sides."""
         self._ending = True
         for side in (LEFT, RIGHT):
             rows, self.waiting[side] = self.waiting[side], NOBODY
@@ -207,7 +207,7 @@ class Step:
     # --- joining ----------------------------------------------------------------------------------------------------
 
     def _join(self, side: int, rows: Rows, run: Run, order: Ints, found: Found) -> Run:
-        """Give the results of rows that have partners; the rows that are to be stored."""
+        """Emit the pairs of rows that have partners; return the rows to be stored."""
         if self.plan.spec.left_only:
             return self._met(side, rows, run, order, found)
         own, other = self.sides[side].base, self.sides[1 - side].base
@@ -225,7 +225,7 @@ class Step:
         return list(found.pieces(PIECE))
 
     def _true(self, block: Block) -> Block:
-        """The pairs that ``where`` is true for."""
+        """The pairs for which ``where`` is true."""
         if self.plan.spec.where is None or not len(block):
             return block
         rows = tested(self.plan, self.sides, block)
@@ -262,7 +262,7 @@ class Step:
             self.joined += places.size
 
     def _any_true(self, rows: Rows, found: Found) -> Mask:
-        """Which left rows have a partner that ``where`` is true for."""
+        """Which left rows have a partner for which ``where`` is true."""
         met = np.zeros(len(rows), np.bool_)
         own, other = self.sides[LEFT].base, self.sides[RIGHT].base
         for first, last in found.pieces(PIECE):
@@ -272,7 +272,7 @@ class Step:
         return met
 
     def _first_true(self, rows: Rows, found: Found, flags: Bytes) -> Ints:
-        """Left rows that have their first partner among these rows, in the order of those."""
+        """Left rows that find their first partner among ``rows``, in the order of ``rows``."""
         left, right = self.sides
         gone = (flags & GONE) != 0
         given = []
@@ -290,7 +290,7 @@ class Step:
     # --- leaving ----------------------------------------------------------------------------------------------------
 
     def _left(self, side: int, gone: Run) -> None:
-        """Rows have left: give those that come alone, or of an as-of join with their partner."""
+        """Emit the evicted rows without a partner, or, in an as-of join, the evicted left rows with their partner."""
         if not gone.name.size:
             return
         if side == LEFT and self.plan.spec.matches:
@@ -301,7 +301,7 @@ class Step:
             self._tell(side, gone.name[alone], gone.time[alone])
 
     def _tell(self, side: int, names: Ints, times: Ints) -> None:
-        """Rows without a partner, whatever comes."""
+        """Emit rows that will never have a partner."""
         if not self._tells[side] or not names.size:
             return
         if not self.plan.known[1 - side] and not self._ending:
@@ -316,10 +316,10 @@ class Step:
             self._alone_time[side].append(times)
 
     def _match(self, gone: Run) -> None:
-        """Left rows with the one partner that each has."""
+        """Emit left rows with the one partner of each."""
         spec, right = self.plan.spec, self.sides[RIGHT]
         found = find(self.plan.within, LEFT, gone, np.arange(len(gone)), right.runs, self._threads)
-        tests = spec.where is not None and bool(found.hits)  # none: also while no right columns are known
+        tests = spec.where is not None and bool(found.hits)  # no hits also while the right columns are unknown
         partner = self._best_true(gone, found) if tests else chosen(spec.match, gone.time, found)
         self._matches(gone.time, gone.name, partner)
 
@@ -331,7 +331,7 @@ class Step:
         self._matched.append((time, name, partner))
 
     def _best_true(self, run: Run, found: Found) -> Ints:
-        """Among the partners that ``where`` is true for."""
+        """The best partner of each row among those for which ``where`` is true."""
         left, right = self.sides
         partner = np.full(len(run), -1)
         for first, last in found.pieces(PIECE):
@@ -345,7 +345,7 @@ class Step:
         return partner
 
     def _sequence(self, found: Found, names: Ints) -> Ints:
-        """What orders right rows of equal time."""
+        """Integers that order right rows of equal time."""
         words = np.zeros(names.size, np.int64)
         for hit in found.hits:
             if hit.run.sequence is None:
@@ -359,7 +359,7 @@ class Step:
     # --- results ----------------------------------------------------------------------------------------------------
 
     def rows(self) -> pa.Table:
-        """All results, as they are given."""
+        """All results, in order of output."""
         blocks = [*self._blocks, *self._of_matches()]
         left = self._lonely(LEFT)
         if left is not None and self._whole:
@@ -392,7 +392,7 @@ class Step:
         return [Block(name - self.sides[LEFT].base, places)]
 
     def _in_place(self, blocks: Sequence[Block], lonely: Ints) -> Block:
-        """Of tables: left rows without a partner stand among the others, in the order of the data."""
+        """For whole tables: left rows without a partner are inserted among the others in the order of the data."""
         if self.plan.spec.left_only:
             return Block(lonely, None)
         left = np.concatenate([block.left for block in blocks if block.left is not None] or [NONE])

@@ -1,8 +1,8 @@
-"""What operators of two streams have in common: rows judged and encoded, watermarks moved, state kept and written.
+"""What operators of two streams share: judge and encode rows, move watermarks, keep and write the state.
 
-A push judges its rows by the watermarks before it, encodes them, does with them what the operator is for, moves the
-watermarks and lets go what these have passed. All state is one value that a push replaces at its end: a push that
-fails leaves the operator as it was.
+A push judges its rows by the watermarks before it, encodes them, does the operator's work, moves the watermarks, and
+evicts what they have passed. The whole state is one value that is replaced at the end of a push: a push that fails
+leaves the operator as it was.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from slicing.system.heap import keep_freed_memory
 from slicing.system.turns import TakesTurns, in_turn
 from slicing.times.measure import plain_moment
 
-Out = TypeVar("Out")  # what an operator gives
+Out = TypeVar("Out")  # the operator's output
 Late = dict[int, pa.Table]
 Counts = dict[str, int]
 
@@ -36,11 +36,11 @@ keep_freed_memory()
 
 
 class TwoSided(TakesTurns, Generic[Out]):
-    """An operator of two streams; ``_worked`` and ``_nothing`` make its outputs."""
+    """An operator of two streams. Subclasses make the outputs in ``_worked`` and ``_nothing``."""
 
     def __init__(self, spec: Asked, policy: Policy) -> None:
         self._asked, self._policy = spec, policy
-        self._advanced: Marked = ((), ())  # before the side's first rows
+        self._advanced: Marked = ((), ())  # watermarks given before the side's first rows
         self._ended = False
         self._state: JoinState | None = None
         if spec.schemas is not None:
@@ -52,22 +52,22 @@ class TwoSided(TakesTurns, Generic[Out]):
     # --- what an operator is for ------------------------------------------------------------------------------------
 
     def _plan(self, left: pa.Schema | None, right: pa.Schema | None) -> TwoSides:
-        """The plan of what is known; at least one side is."""
+        """The plan for the known schemas; at least one side must be known."""
         raise NotImplementedError
 
     def _worked(self, state: JoinState, counts: Counts, late: Late, flush: bool = False) -> Out:
-        """Do the tasks, and commit what comes of them."""
+        """Do the tasks of the state and commit the new state."""
         raise NotImplementedError
 
     def _nothing(self) -> Out:
-        """What is given while no columns are known."""
+        """The output while no columns are known."""
         raise NotImplementedError
 
     # --- the flow ---------------------------------------------------------------------------------------------------
 
     @in_turn
     def flush(self) -> Out:
-        """End of both streams: give everything that is still to come."""
+        """End both streams; return all remaining results."""
         self._check_open()
         if self._state is None:
             self._ended = True
@@ -77,7 +77,7 @@ class TwoSided(TakesTurns, Generic[Out]):
         return out
 
     def _advance(self, left: object, right: object, marks: dict[int, object]) -> Out:
-        """Move the watermarks that are given, and those of keys."""
+        """Move the given watermarks, of sides and of keys."""
         self._check_open()
         asked = {side: table for side, table in marks.items() if table is not None}
         given = {side: mark for side, mark in ((LEFT, left), (RIGHT, right)) if mark is not None}
@@ -108,7 +108,7 @@ class TwoSided(TakesTurns, Generic[Out]):
         return out
 
     def _stored(self, state: JoinState, side: int, arrived: Timed) -> tuple[JoinState, Rows]:
-        """With the columns of rows in time, and these encoded."""
+        """The state with the columns of rows in time, and these rows encoded."""
         plan, sides = state.plan, list(state.sides)
         first = sides[side].next
         rows = encoded(plan, plan.sides[side], state.keys, arrived, first, self._policy.threads)
@@ -125,7 +125,7 @@ class TwoSided(TakesTurns, Generic[Out]):
         try:
             return self._pushed(planned, given)
         except BaseException as error:
-            # keys change in place: an interrupt may have come between their slots and their number
+            # keys change in place: an interrupt may have come between writing their slots and their number
             refused = isinstance(error, ValueError | TypeError | OverflowError)
             if keys is not None and before is not None and before.keys is keys and (len(keys) > known or not refused):
                 self._state = replace(before, keys=keys.compact(np.arange(known)))
@@ -161,18 +161,18 @@ class TwoSided(TakesTurns, Generic[Out]):
 
     @property
     def _knows_columns(self) -> bool:
-        """Whether results have the types of their columns: both sides' are known."""
+        """Whether the types of the result columns are known: both sides must be known."""
         return self._state is not None and all(self._state.plan.known)
 
     def _held(self) -> Callable[[], None]:
-        """What puts everything back to how it is now: for a chain, of which a later operator may refuse."""
+        """A function that restores the present state. A chain calls it if a later operator raises."""
         state = self._state
         keys = None if state is None else state.keys
         known, as_it_is = 0 if keys is None else len(keys), self.__dict__.copy()
 
         def put_back() -> None:
             self.__dict__.update(as_it_is)
-            if state is not None and keys is not None and len(keys) > known:  # they change in place
+            if state is not None and keys is not None and len(keys) > known:  # keys change in place
                 self._state = replace(state, keys=keys.compact(np.arange(known)))
 
         return put_back
@@ -181,11 +181,11 @@ class TwoSided(TakesTurns, Generic[Out]):
 
     @in_turn
     def snapshot(self) -> bytes:
-        """The whole state, versioned and checksummed: ``restore`` goes on where it stands."""
+        """The whole state as bytes, versioned and checksummed; ``restore`` continues from it."""
         return snapshot.write(self._asked, self._state, self._advanced, self._ended)
 
     def _read(self, blob: bytes) -> None:
-        """Take up the state of a snapshot."""
+        """Load the state of a snapshot."""
         state, self._advanced, self._ended = snapshot.read(self._asked, self._plan, blob)
         if state is not None:
             self._state = state
@@ -204,7 +204,7 @@ class TwoSided(TakesTurns, Generic[Out]):
         return left, right
 
     def _planned(self, state: JoinState | None, schemas: dict[int, pa.Schema]) -> JoinState:
-        """The state with the columns of these sides known."""
+        """The state once the columns of these sides are known."""
         known = (False, False) if state is None else state.plan.known
         if all(known[side] for side in schemas):
             assert state is not None
@@ -238,7 +238,7 @@ def _with_marks(known: Marked, new: dict[int, object]) -> Marked:
 
 
 def _advanced(side: SidePlan, watermark: object) -> int | None:
-    """A watermark in ticks of its side; None where only the type of its time column, which is unknown, can tell."""
+    """A watermark in ticks of its side; None if it needs the type of a time column that is still unknown."""
     if not side.known and not side.measure.is_integer and isinstance(watermark, int):
         return None
     try:

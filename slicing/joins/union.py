@@ -1,4 +1,4 @@
-"""Several streams as one (Li's Meld): rows pass on at once, the watermark is the least of the sources'."""
+"""Several streams as one (Li's Meld): rows pass through at once, the watermark is the least one of the sources."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from slicing.times.measure import Measure
 
 @dataclass(frozen=True, repr=False)
 class UnionOutput:
-    """What a push of a :class:`Union` gives.
+    """The output of a push of a :class:`Union`.
 
     Attributes
     ----------
     rows : pyarrow.Table
-        The rows that were pushed, and the column that names their source.
+        The rows that were pushed, with a column that names their source.
     watermark : object
-        No later row of any source has a time before it, unless it is late; None until every source has one.
+        No later row of any source has a time before it, except late rows; None until every source has a watermark.
     """
 
     rows: pa.Table
@@ -40,21 +40,21 @@ class UnionOutput:
 
 
 class Union(TakesTurns):
-    """Several streams as one, each with its own progress.
+    """Merge several streams into one; each source has its own watermark.
 
-    Rows pass on at once. The watermark is the least over the sources, and never goes back.
+    Rows pass through at once. The watermark is the least one of the sources and never goes back.
 
     Parameters
     ----------
     sources : dict of str to Watermark
-        How far each source has come: ``{"a": sl.bounded("1s"), "b": sl.manual()}``.
+        The watermark policy of each source: ``{"a": sl.bounded("1s"), "b": sl.manual()}``.
     time : str
         The time column.
     source : str
         The name of the column that names a row's source.
     idle : span, optional
-        A source that is this far behind the newest row of all does not hold the others back. One that has told
-        nothing yet does.
+        A source this far behind the newest time of all sources does not hold back the watermark. A source without
+        any rows or watermark yet always holds it back.
 
     Examples
     --------
@@ -95,12 +95,12 @@ class Union(TakesTurns):
 
     @in_turn
     def push(self, source: str, data: object) -> UnionOutput:
-        """Take rows of one source; give them on.
+        """Take rows of one source and return them.
 
         Raises
         ------
         ValueError
-            If the union has no such source, columns are others than those of the first rows, or a time is null.
+            If the source is unknown, the columns differ from the first rows' columns, or a time is null.
         """
         self._check_source(source)
         batch = in_result_types(one_batch(data))
@@ -124,7 +124,7 @@ class Union(TakesTurns):
 
     @in_turn
     def advance(self, source: str, watermark: object) -> UnionOutput:
-        """Say that no row of a source before ``watermark`` will come."""
+        """Promise that no row of a source before ``watermark`` will come."""
         self._check_source(source)
         if self._measure is None or self._schema is None:
             raise ValueError("push rows first: the type of the time column is known from them")
@@ -138,7 +138,7 @@ class Union(TakesTurns):
             raise ValueError(f"source {source!r} is none of the union's: {', '.join(map(repr, self.sources))}")
 
     def _known(self, batch: pa.RecordBatch) -> tuple[pa.Schema, Measure]:
-        """The columns of all rows; their order does not matter."""
+        """The columns of all rows (in any order) and the measure of their time. Raises if they differ."""
         names = batch.schema.names
         if self._schema is not None and self._measure is not None:
             other = _unlike(batch.schema, self._schema)
@@ -176,19 +176,19 @@ class Union(TakesTurns):
         return newest is not None and own is not None and own <= newest - self._measure.ticks(self._idle, "idle")
 
     def _heard(self, source: str) -> int | None:
-        """The newest time that a source has spoken of."""
+        """The newest time that a source has reached, by a row or by its watermark."""
         times = [t for t in (self._progress[source].largest, self._marks.get(source)) if t is not None]
         return max(times, default=None)
 
 
 def union(tables: Iterable[object]) -> pa.Table:
-    """Tables of the same columns as one, one after the other.
+    """Concatenate tables of the same columns.
 
     Parameters
     ----------
     tables : iterable of tables
-        Anything with the Arrow C interface. The order of columns does not matter, nor the width of text:
-        frames of pandas and Polars go together.
+        Anything with the Arrow C interface. Columns may be in any order and text of any width, so that pandas and
+        Polars frames can be combined.
 
     Examples
     --------
@@ -214,7 +214,7 @@ def union(tables: Iterable[object]) -> pa.Table:
 
 
 def _unlike(schema: pa.Schema, first: pa.Schema) -> list[str]:
-    """The columns that only one of them has, or that have other types; text of any width is of one type."""
+    """The columns that only one schema has, or whose types differ. Text of any width counts as one type."""
 
     def types(some: pa.Schema) -> set[tuple[str, pa.DataType]]:
         alike = pa.string(), pa.binary()

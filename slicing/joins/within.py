@@ -14,11 +14,11 @@ from slicing.windows.builtin import Calendar, Tumbling
 
 LEAST, MOST = -(1 << 63), (1 << 63) - 1
 LEFT, RIGHT = 0, 1
-PARTS = 8  # slices of time that the rows of a band lie in: runs of any span make the longest push 4 times as long
+PARTS = 8  # slices of time per band length; a run without limit makes the longest push 4 times as long
 
 
 class Reach(NamedTuple):
-    """Partners of row i have times from ``low[i] - back`` to ``high[i] + forth``; none where ``low[i] > high[i]``."""
+    """Partners of row i have times from ``low[i] - back`` to ``high[i] + forth``; none if ``low[i] > high[i]``."""
 
     low: Ints
     high: Ints
@@ -31,25 +31,25 @@ class Reach(NamedTuple):
 
 
 class Within(Protocol):
-    """What the engine asks of a band or of windows."""
+    """The interface that bands and windows share."""
 
-    step: int  # ticks of a slice of time that is kept together; 0: there is one slice
+    step: int  # ticks of a slice of time that is kept together; 0: only one slice
 
     def reach(self, times: Ints, side: int) -> Reach:
-        """The least and the largest time that partners of each row of this side have."""
+        """The times in which the partners of each row of this side may lie."""
 
     def done(self, side: int, other: int | None) -> int | None:
-        """Rows of this side up to this time meet nobody any more, where the other side's watermark is ``other``."""
+        """Rows of this side up to this time are done at the other side's watermark ``other``; None: no rows."""
 
     def below(self, side: int, others: Ints) -> Ints:
-        """As ``done`` for many watermarks: rows of this side before these times are done; of MOST all are."""
+        """``done`` for many watermarks: rows of this side before these times are done. MOST: all rows are done."""
 
     def floor(self, watermark: int) -> int:
-        """Of windows: the start of the window that holds a time."""
+        """The start of the window that holds a time (windows only)."""
 
 
 class Band:
-    """``left - before <= right <= left + after``, both ends inclusive; None: unbounded."""
+    """``left - before <= right <= left + after``, both ends inclusive; None means unbounded."""
 
     def __init__(self, before: int | None, after: int | None) -> None:
         self.before, self.after = before, after
@@ -114,7 +114,7 @@ class Windows:
                         f"the time {time} lies in a window [{start}, {start + self._size}) whose bounds do not fit 64 "
                         "bits; such rows cannot be joined by windows"
                     )
-        # times less the offset may not fit, remainders do
+        # times less the offset may overflow, remainders do not
         starts = times - (times % self._size - self._offset) % self._size
         return starts, starts + self._size
 
@@ -143,7 +143,7 @@ class Windows:
 
 
 def behind(times: Ints, by: int) -> Ints:
-    """Times so far earlier, held within 64 bits; MOST, which is the end of all, stays."""
+    """Times moved back by ``by``, clipped to 64 bits; MOST (the end of all time) does not move."""
     if by > 0:
         moved = np.where(times < LEAST + by, LEAST, times - min(by, MOST))
     else:
@@ -152,7 +152,7 @@ def behind(times: Ints, by: int) -> Ints:
 
 
 def bound(spec: JoinSpec, measure: Measure) -> Band | Windows:
-    """A spec's band or windows in the ticks of a measure; an open end is a closed one a tick nearer."""
+    """The band or windows of a spec in ticks. An open end becomes a closed end one tick nearer."""
     if not isinstance(spec.within, tuple):
         return Windows(spec.within, measure)
     before, after = (
@@ -172,8 +172,8 @@ def bound(spec: JoinSpec, measure: Measure) -> Band | Windows:
 
 
 def _moved(times: Ints, by: int | None, span: tuple[int, int], unbounded: int) -> tuple[Ints, Mask | None]:
-    """Times moved and held within 64 bits; and which of them lie where no time is, beyond the end they move away from
-    the other bound."""
+    """Times moved by ``by``, clipped to 64 bits, and a mask of rows that can have no partner, because the bound is
+    moved beyond the range of all times; None for no such row."""
     if by is None:
         return np.full(times.size, unbounded), None
     least, most = span

@@ -1,4 +1,4 @@
-"""JoinSpec and FeatureSpec as TOML: spans as Python has them, watermarks, windows and aggregates as calls in quotes.
+"""JoinSpec and FeatureSpec as TOML. Spans are values; watermarks, windows and aggregates are calls in quotes.
 
 ``slicing.query.written`` reads and writes the calls.
 """
@@ -61,7 +61,7 @@ def _arguments(text: str | PathLike[str], known: Sequence[str], needed: Sequence
 
 
 def toml(arguments: Mapping[str, Any]) -> str:
-    """TOML of a spec's arguments; tables come last."""
+    """TOML of the arguments of a spec; tables come last."""
     lines = [f"{name} = {_shown(name, given)}" for name, given in arguments.items() if not isinstance(given, Mapping)]
     for table, given in arguments.items():
         if isinstance(given, Mapping):
@@ -83,14 +83,14 @@ def _shown(name: str, given: Any) -> str:
 
 
 def _plain(given: Any) -> Any:
-    """Spans and None as TOML has them."""
+    """Spans and None as TOML values."""
     if isinstance(given, list | tuple):
         return [_plain(item) for item in given]
     return UNBOUNDED if given is None else str(given) if isinstance(given, Duration) else given
 
 
 def _given(said: Any) -> Any:
-    """Spans as Python has them."""
+    """Spans and None as Python values."""
     if isinstance(said, list):
         return tuple(_given(item) for item in said)
     return None if said == UNBOUNDED else said
