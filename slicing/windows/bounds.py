@@ -1,10 +1,10 @@
-"""Bound windows: what a window type's edges are, in ticks, and which of its windows hold given slices.
+"""Bound windows: the edges of a window type in ticks, and which of its windows hold given slices.
 
-A window of a spec, resolved against the time column, answers the few questions the engine asks:
+A window of a spec, resolved against the time column, answers the questions of the engine:
 
-* where are the edges (``progressions``, ``marks``, ``next_live_edge``), and until when does each one live;
-* which windows hold a slice (``due``, ``covers``), a slice being named by the edge that ends it;
-* from which start on are windows still open (``first_live_start``).
+* where the edges are (``progressions``, ``marks``, ``next_live_edge``), and how long each edge lives;
+* which windows hold a slice (``due``, ``covers``); a slice is named by the edge that ends it;
+* from which start on windows are still open (``first_live_start``).
 
 Everything is in ticks of the time column. A *horizon* ``h`` is the watermark less the allowed lateness: a window
 whose ``end <= h`` has left the store.
@@ -22,15 +22,15 @@ from slicing.times.calendars import CalendarEdges
 
 # Times lie within LIMIT and spans within LONGEST, so that no edge reaches BEGIN or END, and none overflows.
 LIMIT = (1 << 62) + (1 << 61)  # in nanoseconds the year 2189
-APART = (1 << 63) - (1 << 60) - 1  # at most, so that no difference of two edges overflows: 255 years of nanoseconds
+APART = (1 << 63) - (1 << 60) - 1  # most distance of edges, so that differences fit: 255 years of nanoseconds
 LONGEST = 1 << 59
 BEGIN = -(1 << 63) + (1 << 60)
 END = (1 << 63) - (1 << 60)
-FOREVER = (1 << 63) - 1  # a flush closes what ends at any time at all
+FOREVER = (1 << 63) - 1  # a flush closes windows of any end
 
 
 class Progression(NamedTuple):
-    """Edges at every ``phase + k * every``; each lives for ``horizon`` ticks after it (END: for ever)."""
+    """Edges at every ``phase + k * every``; each lives for ``horizon`` ticks after its time (END: for ever)."""
 
     every: int
     phase: int
@@ -38,14 +38,14 @@ class Progression(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A single edge that lives for ``horizon`` ticks after it."""
+    """A single edge that lives for ``horizon`` ticks after its time."""
 
     edge: int
     horizon: int
 
 
 class Due(NamedTuple):
-    """Windows that hold rows, by end and start. ``need``: a row after this edge is required (else ``start``)."""
+    """Windows that hold rows, by end and start. A window is due only with a row after ``need`` (usually ``start``)."""
 
     start: Ints
     end: Ints
@@ -53,42 +53,42 @@ class Due(NamedTuple):
 
 
 class Bound:
-    """A window type in ticks. ``periodic`` ones are answered by kernels from ``(size, every, offset)``."""
+    """A window type in ticks. Kernels answer ``periodic`` types from ``(size, every, offset)``."""
 
     progressions: tuple[Progression, ...] = ()
     marks: tuple[Mark, ...] = ()
     periodic: tuple[int, int, int] | None = None
-    irregular = False  # has edges that only ``next_live_edge`` knows
-    known = (BEGIN, END)  # and it knows them from the one up to the other: a watermark may be outside, no row is
-    asks_rows = False  # wants to see rows whose edge is known (``row_edges``)
+    irregular = False  # some edges are known to ``next_live_edge`` only
+    known = (BEGIN, END)  # the range in which it knows them: a watermark may be outside, rows may not
+    asks_rows = False  # needs rows whose edges are known (``row_edges``)
     gapless = True  # every time is in at least one window
     open_start = False  # window_start is null
     longest = 0  # the longest span its arithmetic adds to a time
     overlap = 1  # how many windows hold a slice, at most
-    per_tick = 0.0  # how many end in a tick of time, where more than one may hold a slice
+    per_tick = 0.0  # how many end in a tick of time, if more than one may hold a slice
 
     def next_live_edge(self, times: Ints, h: int) -> Ints:
         raise NotImplementedError
 
     def row_edges(self, times: Ints) -> Ints:
-        """The next edge after each row's time; refuses windows that contradict the edges there."""
+        """The next edge after each row's time. Raises for windows that contradict the edges there."""
         return self.next_live_edge(times, BEGIN)
 
     def listed(self, low: int, high: int, limit: int) -> Ints | None:
-        """All edges after ``low`` up to the first one after ``high``; None: only rows tell them, or above ``limit``
-        (irregular ones)."""
+        """All edges after ``low`` up to the first one after ``high``. None: only rows show them, or (irregular types)
+        there are more than ``limit``."""
         return None
 
     def covers(self, ends: Ints) -> Mask:
-        """Whether any window holds the slice that ends there."""
+        """Whether any window holds the slice that ends at each edge."""
         return np.ones(ends.size, np.bool_)
 
     def first_live_start(self, h: int) -> int:
-        """Windows that have not left (``end > h``) start here or later."""
+        """The first start of windows that have not left the store (``end > h``), or a time before it."""
         raise NotImplementedError
 
     def last_end(self, ends: Ints) -> Ints:
-        """The largest end of a window that holds the slice; BEGIN where none does."""
+        """The largest end of a window that holds each slice; BEGIN if there is none."""
         raise NotImplementedError
 
     def latest_end(self, ends: Ints) -> int:
@@ -100,7 +100,7 @@ class Bound:
         raise NotImplementedError
 
     def count_due(self, ends: Ints, after: int, until: int) -> int:
-        """How many these are, at most."""
+        """At most how many windows are due."""
         return ends.size
 
     def count_ends(self, lower: Ints, upper: Ints) -> Ints:
@@ -108,11 +108,11 @@ class Bound:
         raise NotImplementedError
 
     def ends_in(self, lower: Ints, upper: Ints) -> Ints:
-        """The ends of these, one span after the other (fill)."""
+        """The ends of all windows that end in each span, one span after the other (fill)."""
         raise NotImplementedError
 
     def start_of(self, ends: Ints) -> Ints:
-        """Where the windows that end there start (fill)."""
+        """The start of the window that ends at each edge (fill)."""
         raise NotImplementedError
 
 
@@ -123,7 +123,7 @@ class _Regular(Bound):
     phase: int
 
     def _ended(self, times: Ints) -> Ints:
-        """Numbers the windows: that of the last one that ends by each time."""
+        """The number of the last window that ends at or before each time."""
         return (times - self.phase) // self.every
 
     def count_ends(self, lower: Ints, upper: Ints) -> Ints:
@@ -135,7 +135,7 @@ class _Regular(Bound):
 
     def count_due(self, ends: Ints, after: int, until: int) -> int:
         last = self.last_end(ends)
-        counted = np.append(BEGIN, last[:-1])  # windows that hold the slice before, too
+        counted = np.append(BEGIN, last[:-1])  # windows that also hold the slice before
         lower = np.maximum(np.maximum(counted, ends - 1), after)
         return int(self.count_ends(lower, np.minimum(last, until)).sum(dtype=float))
 
@@ -167,14 +167,14 @@ class BoundPeriodic(_Regular):
 
 
 class BoundDays(BoundPeriodic):
-    """Days and weeks of a calendar whose clocks never change: in the years that calendars cover."""
+    """Days and weeks of a calendar without clock changes, in the years that calendars cover."""
 
     def __init__(self, table: CalendarEdges, step: int, first: int) -> None:
         super().__init__(step, step, first)
         self.table = table
 
     def check(self, low: int, high: int) -> None:
-        """Refuse times that are in no window of the calendar."""
+        """Raise for times that are in no window of the calendar."""
         self.table.check_within(low, high, self.every, self.offset)
 
 
@@ -194,7 +194,7 @@ class BoundCumulate(_Regular):
         return self._cycle(ends) + self.size
 
     def due(self, ends: Ints, after: int, until: int) -> Due:
-        cycle, earliest = np.unique(self._cycle(ends), return_index=True)  # windows that hold later slices hold it too
+        cycle, earliest = np.unique(self._cycle(ends), return_index=True)  # the same windows hold later slices
         first = -((self.offset - ends[earliest]) // self.every) * self.every + self.offset
         last = cycle + self.size
         soonest = max((after - self.offset) // self.every * self.every + self.every + self.offset, BEGIN)
@@ -210,7 +210,7 @@ class BoundLandmark(Bound):
     def __init__(self, every: int, start: int | None) -> None:
         self.every, self.start, self.longest = every, start, every
         self.gapless = self.open_start = start is None
-        # An edge is asked for once more by the next window: has the key had a row since?
+        # The next window needs an edge again, to know whether the key has had a row since.
         self.progressions = (Progression(every, 0, every),)
         if start is not None:
             self.marks = (Mark(start, END),)
@@ -261,7 +261,7 @@ class BoundCalendar(Bound):
         self.table, self.known = table, table.known
 
     def _floor(self, h: int) -> int:
-        """The last edge at or before, or one before it."""
+        """The last edge at or before ``h``, or an earlier one."""
         first, last = self.known
         return BEGIN if h < first else int(self.table.previous_edge(np.array([min(h, last)], np.int64))[0])
 

@@ -1,4 +1,4 @@
-"""Window types as users write them: frozen descriptions that bind to a time column (``slicing.windows.bounds``)."""
+"""Window types as users write them: frozen descriptions, bound to a time column in ``slicing.windows.bounds``."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Span = Duration | int
 
 @dataclass(frozen=True)
 class Window:
-    """A window type of a :class:`~slicing.Spec`; frozen, hashable, prints as the code that builds it."""
+    """A window type of a :class:`~slicing.Spec`: frozen, hashable, printed as the code that builds it."""
 
     _constructor: ClassVar[str] = ""
     spans: ClassVar[tuple[str, ...]] = ("size", "every", "offset", "gap")  # arguments that are spans of time
@@ -51,7 +51,7 @@ class Window:
 
 @dataclass(frozen=True, repr=False)
 class _BuiltIn(Window, ContextFreeWindow):
-    """Built-in context-free windows answer the questions of the public base class too, in plain ticks."""
+    """A built-in context-free window; it also has the methods of the public base class, in plain ticks."""
 
     def bind(self, measure: Measure) -> Bound:
         raise NotImplementedError
@@ -60,7 +60,7 @@ class _BuiltIn(Window, ContextFreeWindow):
         return self.bind(Measure.of(pa.int64(), "time"))
 
     def next_edge(self, times: Ints) -> Ints:
-        # the engine's own arithmetic, asked about one window
+        # the engine's own arithmetic, for one window
         return EdgeSet([self._in_ticks()]).next_live(np.asarray(times, np.int64), BEGIN)
 
     def containing(self, time: int) -> Iterable[tuple[int, int]]:
@@ -145,13 +145,13 @@ class Calendar(Window, ContextFreeWindow):
         self._check_zone(measure)
         edges = CalendarEdges(self.unit, self.tz, measure)
         regular = steady_step(self.unit) if self.tz in UTC_NAMES else None
-        if regular is not None:  # no clocks change: days of 10,000 rows 0.53 -> 0.28 ms
+        if regular is not None:  # the clock never changes: days of 10,000 rows 0.53 -> 0.28 ms
             step, first = (measure.ticks(Duration(seconds * SECOND), "unit") for seconds in regular)
             return BoundPeriodic(step, step, first) if clock_step(self.unit) else BoundDays(edges, step, first)
         return BoundCalendar(edges)
 
     def _check_zone(self, measure: Measure) -> None:
-        """Times without a zone are no instants that another zone's clocks could show."""
+        """Raise if the time column and the calendar do not agree on having a zone."""
         if not pa.types.is_timestamp(measure.type):
             return
         zone = measure.type.tz
@@ -183,19 +183,19 @@ class Whole(Window):
 def tumbling(size: object, offset: object = 0, *, fill: bool = False, full: bool = False) -> Tumbling:
     """Windows of one size, side by side: ``[k*size + offset, ... + size)``, counted from 1970 (UTC; integers: from 0).
 
-    Weeks, ``tumbling("1w")``, begin on Thursday, as 1970-01-01 was one; those of ``calendar("1w")`` begin on Monday.
-    Local days are ``calendar("1d", tz)``.
+    ``tumbling("1w")`` begins weeks on Thursday, as 1970-01-01 was a Thursday; ``calendar("1w")`` begins them on Monday.
+    For local days use ``calendar("1d", tz)``.
 
     Parameters
     ----------
     size
         A duration, or a whole number for integer columns.
     offset
-        How much later than a multiple of ``size`` windows begin; whole sizes of it change nothing.
+        How much later than a multiple of ``size`` windows begin. Adding whole sizes changes nothing.
     fill
-        Also give the empty windows between a key's first and last row.
+        Also emit the empty windows between a key's first and last row.
     full
-        Only give windows that the data covers from start to end, as described for :func:`sliding`.
+        Only emit windows that the data covers from start to end (see :func:`sliding`).
 
     Examples
     --------
@@ -208,26 +208,26 @@ def tumbling(size: object, offset: object = 0, *, fill: bool = False, full: bool
 
 @says_arguments
 def sliding(size: object, every: object, offset: object = 0, *, fill: bool = False, full: bool = False) -> Sliding:
-    """Windows of ``size`` that start at every multiple of ``every``; ``every > size`` leaves gaps.
+    """Windows of ``size`` that start at every multiple of ``every``. If ``every > size``, there are gaps between them.
 
     Parameters
     ----------
     size, every
         Durations, or whole numbers for integer columns.
     offset
-        How much later than a multiple of ``every`` windows begin; whole steps of it change nothing.
+        How much later than a multiple of ``every`` windows begin. Adding whole steps changes nothing.
     fill
-        Also give the empty windows between a key's first and last row; rows in gaps are in no window, and do not count.
+        Also emit the empty windows between a key's first and last row. Rows in gaps are in no window and do not count.
     full
-        Only give windows that the data covers from start to end: those that start at the first row of the stream or
-        later, and end by its last row or by the watermark (a window of the ticks 10 to 19 ends by a row at 19). The
-        first windows, which begin before the first row, are left out, and so are those that a flush cuts short.
+        Only emit windows that the data covers from start to end. They start at the first row of the stream or later,
+        and end by its last row or by the watermark (a window of the ticks 10 to 19 ends by a row at 19). Left out are
+        windows that begin before the first row and windows that a flush cuts short.
 
     Notes
     -----
-    ``full`` looks at the whole stream, not at each key: a key without rows in the first minutes of a window has a whole
-    window all the same. A row that comes behind the watermark is no first row. Rows of windows that are left out count
-    as ``windowed`` in the accounting.
+    ``full`` looks at the whole stream, not at each key: a window is whole even for a key without rows in its first
+    minutes. A row behind the watermark does not count as the first row. Rows of windows that are left out count as
+    ``windowed`` in the accounting.
 
     Examples
     --------
@@ -242,7 +242,7 @@ def sliding(size: object, every: object, offset: object = 0, *, fill: bool = Fal
 
 @says_arguments
 def cumulate(size: object, every: object, offset: object = 0, *, fill: bool = False) -> Cumulate:
-    """Windows that grow by ``every`` until they are ``size`` long, then start anew.
+    """Windows that grow by ``every`` until they are ``size`` long, then start again.
 
     Parameters
     ----------
@@ -251,7 +251,7 @@ def cumulate(size: object, every: object, offset: object = 0, *, fill: bool = Fa
     offset
         How much later than a multiple of ``size`` windows begin.
     fill
-        Also give the empty windows between a key's first and last row.
+        Also emit the empty windows between a key's first and last row.
 
     Examples
     --------
@@ -269,14 +269,14 @@ def cumulate(size: object, every: object, offset: object = 0, *, fill: bool = Fa
 
 @says_arguments
 def landmark(every: object, start: object = None) -> Landmark:
-    """Windows from one start to every multiple of ``every`` after it, never reset.
+    """Windows that all begin at one start and end at every multiple of ``every`` after it; they are never reset.
 
     Parameters
     ----------
     every
-        How far the ends of windows lie apart.
+        The distance between the ends of windows.
     start
-        Where all windows start; None: where time begins.
+        The start of all windows; None: the beginning of time.
 
     Examples
     --------
@@ -290,7 +290,7 @@ def landmark(every: object, start: object = None) -> Landmark:
 
 @says_arguments
 def fixed(start: object, end: object) -> Fixed:
-    """One band of time, ``[start, end)``.
+    """One window of time, ``[start, end)``.
 
     Parameters
     ----------
@@ -313,7 +313,7 @@ def fixed(start: object, end: object) -> Fixed:
 
 @says_arguments
 def calendar(unit: str, tz: str = "UTC", *, fill: bool = False, local: bool = False) -> Calendar:
-    """Days, weeks (from Monday), months, quarters or years of a time zone, 23 h and 25 h days included; also hours.
+    """Days, weeks (from Monday), months, quarters, years, hours or minutes of a time zone, with its clock changes.
 
     Parameters
     ----------
@@ -321,18 +321,18 @@ def calendar(unit: str, tz: str = "UTC", *, fill: bool = False, local: bool = Fa
         Such as "1d", "2w", "3mo", "1q", "1y", "6h" or "15min". Several days are counted from 1970-01-01, weeks from
         Monday 1970-01-05, months, quarters and years from January 1970. Hours and minutes must divide a day.
     tz
-        The zone of the windows, whatever that of the time column is. Times without a zone take none but UTC.
+        The zone of the windows; it may differ from the zone of the time column. For times without a zone, only UTC.
     fill
-        Also give the empty windows between a key's first and last row.
+        Also emit the empty windows between a key's first and last row.
     local
-        For times without a zone: windows of the wall clock that the column shows, without any change of clocks.
+        For times without a zone: windows of the wall-clock time in the column, without clock changes.
 
     Notes
     -----
-    Hours and minutes are those that the zone's clock shows. Where the clock goes forward, a window is shorter by as
-    much, and one that is skipped whole has no rows. Where it goes back by less than ``unit``, the window is longer:
-    "6h" has one of 7 hours. Where it goes back by ``unit`` or more, windows come once for each pass: "1h" has 25 that
-    day. For steps of equal length use :func:`tumbling`.
+    Days of a zone may have 23 or 25 hours. Hours and minutes are those that the zone's clock shows. If the clock goes
+    forward, a window is shorter by the change; a window that is skipped completely has no rows. If the clock goes back
+    by less than ``unit``, the window is longer: "6h" has one of 7 hours. If it goes back by ``unit`` or more, windows
+    come once for each pass: "1h" has 25 that day. For steps of equal length use :func:`tumbling`.
 
     Examples
     --------
@@ -350,12 +350,12 @@ def calendar(unit: str, tz: str = "UTC", *, fill: bool = False, local: bool = Fa
 
 @says_arguments
 def session(gap: object) -> Session:
-    """Maximal runs of a key's rows whose neighbours are at most ``gap`` apart: ``[first, last + gap)``.
+    """Sessions: maximal runs of a key's rows with gaps of at most ``gap``, as windows ``[first, last + gap)``.
 
     Parameters
     ----------
     gap
-        How long a key may be quiet within a session.
+        How long a key may be without rows within a session.
 
     Examples
     --------
@@ -368,7 +368,7 @@ def session(gap: object) -> Session:
 
 
 def whole() -> Whole:
-    """The whole stream of a key as one window, answered at flush, from its first row's time to its last row's.
+    """The whole stream of a key as one window from its first to its last row, emitted at flush.
 
     Examples
     --------
@@ -384,16 +384,16 @@ def _positive(value: object, argument: str) -> Span:
 
 
 def _point(value: object, argument: str) -> object:
-    """A point in time: a whole number for integer measures, otherwise what says a moment."""
+    """A point in time: an integer for integer columns, otherwise a value that names a moment."""
     value = without_arrow(value)
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
         return int(value)
-    Measure.of(pa.timestamp("ns", "UTC"), "time").moment_ns(value, argument)  # refuses what is no moment at all
+    Measure.of(pa.timestamp("ns", "UTC"), "time").moment_ns(value, argument)  # raises if it is no moment
     return value
 
 
 def _reduced(offset: Span, step: Span) -> Span:
-    """The offset without whole steps, which change nothing: one of many years fits any time column."""
+    """The offset modulo the step, which gives the same windows; so an offset of many years fits any time column."""
     if isinstance(offset, Duration) and isinstance(step, Duration):
         return Duration(offset.ns % step.ns)
     if isinstance(offset, Duration) or isinstance(step, Duration):

@@ -1,4 +1,4 @@
-"""Windows of the user's own whose edges are known without data: the base class, and how the engine asks it."""
+"""Users' windows whose edges are known without data: the base class, and how the engine uses it."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from slicing.windows.bounds import BEGIN, LIMIT, Bound, Due, no_windows
 _Windows = tuple[tuple[int, int], ...]
 
 MOST = 1 << 16  # slices whose windows are remembered
-FEW_ROWS = 128  # rows whose own windows are asked for: all of a first try; 1 us each, and as much for their slices
+FEW_ROWS = 128  # rows whose windows are checked: all rows of a first try; 1 us each, and as much for their slices
 _RULE = "every start and every end of a window must be an edge"
 
 
 class ContextFreeWindow:
     """Base class of a user's own window type whose edges are known without data.
 
-    A subclass gives two methods, both in ticks of the time column:
+    A subclass defines two methods, both in ticks of the time column:
 
     Methods
     -------
     ``next_edge(times)``
-        for an int64 array, the smallest edge strictly greater than each time. Every start and every end of a
-        window is an edge, so that times without an edge between them have the same windows. A window that
-        contradicts the edges is refused where rows show it.
+        for an int64 array, return the smallest edge strictly greater than each time. Every start and every end of a
+        window must be an edge, so that times without an edge between them have the same windows. A row that shows a
+        contradiction between windows and edges raises an error.
     ``containing(time)``
-        the ``(start, end)`` of every window with ``start <= time < end``; none, one or many.
+        return the ``(start, end)`` of every window with ``start <= time < end``: none, one or many.
 
-    Make it a frozen dataclass (or give it ``__eq__``, ``__hash__`` and ``__repr__``), so that specs compare, print
-    and are recognised in a snapshot.
+    Make it a frozen dataclass (or define ``__eq__``, ``__hash__`` and ``__repr__``), so that specs can be compared,
+    printed and recognised in a snapshot.
 
     Examples
     --------
@@ -61,7 +61,7 @@ class ContextFreeWindow:
 
 
 class BoundUser(Bound):
-    """Any ``ContextFreeWindow`` of a user, asked at the end of each distinct slice, and at few rows to compare."""
+    """A user's ``ContextFreeWindow``. It is called at the end of each distinct slice, and at a few rows to compare."""
 
     irregular = True
     gapless = False
@@ -69,11 +69,11 @@ class BoundUser(Bound):
     def __init__(self, window: ContextFreeWindow) -> None:
         self.window = window
         self._held: dict[int, _Windows] = {}
-        self._begins: dict[int, int] = {}  # by end of a slice: the start of a window within it, which is no edge
-        self._rows = 0  # how many rows were asked about
+        self._begins: dict[int, int] = {}  # by end of a slice: a window's start within it, at no edge
+        self._rows = 0  # how many rows were checked
 
     def _containing(self, times: Sequence[int]) -> list[_Windows]:
-        """The windows at each time, asked of the user once, and checked all together: 1500 slices 3.1 -> 1.3 ms."""
+        """The windows at each time; the user's method is called once for each time: 1500 slices 3.1 -> 1.3 ms."""
         held = self._held
         new = [time for time in times if time not in held]
         if new:
@@ -87,7 +87,7 @@ class BoundUser(Bound):
         return [held[time] for time in times]
 
     def _check_edges(self, times: Sequence[int], given: list[_Windows]) -> None:
-        """Refuse windows that end where no edge is; where one begins so, no row may lie before it in its slice."""
+        """Raise for a window that ends at no edge. Note windows that start at no edge: no row may lie before them."""
         found = np.array(list(chain.from_iterable(given)), np.int64).reshape(-1, 2)
         bounds = np.unique(found)
         bounds = bounds[(bounds > -LIMIT) & (bounds < LIMIT)]  # where rows may lie
@@ -120,7 +120,7 @@ class BoundUser(Bound):
         return edges
 
     def _check_before(self, times: Ints, edges: Ints) -> None:
-        """Refuse rows before a window that begins within their slice, as they would count in it."""
+        """Raise for rows before a window that begins within their slice, as they would count in that window."""
         ends = np.array(sorted(self._begins), np.int64)
         starts = np.array([self._begins[end] for end in ends.tolist()], np.int64)
         at = np.minimum(np.searchsorted(ends, edges), ends.size - 1)
@@ -134,7 +134,7 @@ class BoundUser(Bound):
             )
 
     def _compare(self, times: list[int], edges: list[int]) -> None:
-        """Refuse windows of a row that are others than those at the end of its slice."""
+        """Raise for rows whose windows differ from the windows at the end of their slice."""
         pairs = list(dict(zip(times, edges, strict=True)).items())
         self._containing(list(dict.fromkeys(edge - 1 for _, edge in pairs)))
         for (time, edge), own in zip(pairs, self._containing([time for time, _ in pairs]), strict=True):
@@ -201,7 +201,7 @@ class BoundUser(Bound):
         return np.array(list(map(bool, self._of_slices(ends))), np.bool_)
 
     def first_live_start(self, h: int) -> int:
-        return BEGIN  # only the slices themselves can tell: see last_end
+        return BEGIN  # only the slices show it: see last_end
 
     def last_end(self, ends: Ints) -> Ints:
         found = (max((b for _, b in windows), default=BEGIN) for windows in self._of_slices(ends))
@@ -220,7 +220,7 @@ class BoundUser(Bound):
 
 
 def _are_right(times: Sequence[int], given: list[_Windows]) -> bool:
-    """Whether each time's windows are pairs of whole numbers that hold it; where not, one of them tells why."""
+    """Whether the windows of each time are pairs of integers that hold it; if not, a check of each one says why."""
     try:
         found = np.array(list(chain.from_iterable(given)))
     except (TypeError, ValueError):  # rows of different length

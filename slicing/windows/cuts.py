@@ -1,4 +1,4 @@
-"""Cuts: the times inside a window at which event-time triggers report it, and their edges."""
+"""Cuts: the times inside a window at which event-time triggers emit panes, and their edges."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from slicing.windows.bounds import (
 
 
 class Cuts:
-    """The cuts of one window type: multiples of spans and shares of the window, and its end."""
+    """The cuts of one window type: multiples of spans, shares of the window, and its end."""
 
     def __init__(self, spans: Sequence[tuple[int, int]], shares: Sequence[Fraction]) -> None:
         self.spans, self.shares = spans, shares
-        # one passes in each such span of time (None: a window may have a single one)
+        # one cut passes in each such span of time (None: a window may have a single cut)
         self.often = min([d for d, _ in spans], default=None)
 
     def next(self, start: Ints, end: Ints, time: Ints) -> Ints:
-        """The first cut of each window at or after a time; its end is one."""
+        """The first cut of each window at or after a time; the window's end is a cut."""
         found = end.copy()
         for every, offset in self.spans:
             np.minimum(found, -((offset - time) // every) * every + offset, out=found)
@@ -52,8 +52,8 @@ class Cuts:
         return found
 
     def between(self, start: Ints, end: Ints, slices: Ints, after: int, until: int) -> tuple[Ints, Ints]:
-        """Cuts with ``after < cut <= until`` of windows, next after one of the slices, and ends of windows: the number
-        of the window and the cut, in the order of cuts."""
+        """Cuts with ``after < cut <= until`` that directly follow a slice, and ends of windows: the number of the
+        window and the cut, in the order of cuts."""
         multiples = [-((offset - slices) // every) * every + offset for every, offset in self.spans]
         if end.size == 1:
             shared = [start + share_of(end - start, share) for share in self.shares]
@@ -78,16 +78,16 @@ class Cuts:
         return window[new], cut[new]
 
     def passed(self, slices: Ints, after: int, until: int) -> list[int]:
-        """The multiples of spans with ``after < cut <= until``: the next one, and those next after a slice."""
+        """Multiples of spans with ``after < cut <= until``: the next one, and those that directly follow a slice."""
         found = slices if after == BEGIN else np.append(slices, after + 1)
         cuts = distinct(np.concatenate([-((offset - found) // every) * every + offset for every, offset in self.spans]))
         some: list[int] = cuts[(cuts > after) & (cuts <= until)].tolist()
         return some
 
     def edges(self, bound: Bound) -> list[Bound]:
-        """Where slices have to be cut for a type of windows, beside its own edges.
+        """The edges at which slices are cut for a type of windows, in addition to its own edges.
 
-        An edge of a cut lives until the next cut: up to it nothing is told apart any more.
+        The edge of a cut lives until the next cut: after that, slices before it may be merged.
         """
         found: list[Bound] = []
         if self.spans:
@@ -98,17 +98,17 @@ class Cuts:
 
 
 class RowCuts(NamedTuple):
-    """The cuts of one window type some of which rows decide."""
+    """The cuts of one window type, if some of them are at rows."""
 
-    counts: tuple[tuple[int, int | None], ...]  # after every n-th row, at most so often
+    counts: tuple[tuple[int, int | None], ...]  # after every n-th row, at most so many times
     marks: int  # after rows with any of these marks, by bit
-    times: Cuts | None  # those between rows
+    times: Cuts | None  # cuts at times
     by_arrival: bool
-    at_once: bool  # with the push that brings the row
+    at_once: bool  # in the push of the row
 
 
 def share_of(lengths: Ints, share: Fraction) -> Ints:
-    """``floor(share * length)``, exactly: windows have few lengths."""
+    """``floor(share * length)``, exactly. It is computed once for each distinct length: windows have few."""
     some, which = np.unique(lengths, return_inverse=True)
     floors = [length * share.numerator // share.denominator for length in some.tolist()]
     return np.array(floors, np.int64)[which.reshape(lengths.shape)]
@@ -139,7 +139,7 @@ def _shares(bound: Bound, share: Fraction) -> list[Bound]:
 
 
 class _BoundShare(Bound):
-    """The cuts of windows side by side that only a table knows."""
+    """The cuts of adjacent windows whose edges only a table knows."""
 
     irregular = True
 

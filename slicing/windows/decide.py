@@ -1,13 +1,15 @@
-"""What a window asks for: the decision trees of general stream slicing (Scotty, TODS 2021, figures 4 to 6).
+"""What a window needs: the decision trees of general stream slicing (Scotty, TODS 2021, figures 4 to 6).
 
-Each tree is a function of a workload: whether the stream is declared in order, what the aggregates are, and what the
-window is. ``explain`` tells the answers for a spec. Some things differ here, and never in the answers. Nothing is ever
-removed from a slice: ranks are given once the watermark has passed a row. Rows it has passed are cut into slices
-wherever they alone tell the edges of all windows (``RowPlan.as_slices``), whatever the order of the stream, and so are
-those of windows that rows of all keys end, on an axis of their own (``RowPlan.on_axes``). And they are kept where
-the trees need not know of it: beside a window that needs rows, for windows that begin or end at nearly every row, that
-were added to a running stream, that a late row may revise, or that count rows as they come where that may be another
-order than that of time.
+Each tree is a function of a workload: whether the stream is declared in order, the kind of aggregates, and the kind of
+window. ``explain`` prints the answers for a spec. This engine stores less or more than the trees say in these cases
+(answers are the same):
+
+* Nothing is removed from a slice: ranks are given to rows once the watermark has passed them.
+* Rows that the watermark has passed are cut into slices if they alone decide the edges of all windows
+  (``RowPlan.as_slices``), in any stream. Windows that rows of all keys end have their own axis (``RowPlan.on_axes``).
+* Rows are kept although the trees do not ask for them: next to a window that needs rows; for windows that begin or end
+  at nearly every row, that were added to a running stream, or that a late row may revise; for windows that count rows
+  in order of arrival where that may differ from the order of time.
 """
 
 from __future__ import annotations
@@ -24,15 +26,15 @@ class Workload:
     """One window of a spec with its aggregates."""
 
     ordered: bool  # the stream is declared to be in order
-    commutative: bool  # all aggregates are
-    invertible: bool  # all aggregates are
-    context: Context  # what must be known to tell the window's edges: nothing, rows before, rows after
-    counts: bool = False  # its measure is a count of rows
+    commutative: bool  # all aggregates are commutative
+    invertible: bool  # all aggregates are invertible
+    context: Context  # what must be known to find the window's edges: nothing, rows before, rows after
+    counts: bool = False  # the window is measured in rows
 
 
 @dataclass(frozen=True)
 class Decision:
-    """Whether rows are stored beside partial aggregates, whether slices are split, how a row is removed from one."""
+    """Whether rows are stored beside partials, whether slices are split, and how a row is removed from a slice."""
 
     rows: bool
     splits: bool
@@ -46,7 +48,7 @@ def decide(workload: Workload) -> Decision:
 
 
 def stores_rows(workload: Workload) -> tuple[bool, str]:
-    """Figure 4, and the reason."""
+    """Whether rows are stored, and the reason (figure 4)."""
     if workload.ordered:
         if workload.context == "forward aware":
             return True, "later rows tell its edges, so any span of time may have to be aggregated from rows"
@@ -63,14 +65,14 @@ def stores_rows(workload: Workload) -> tuple[bool, str]:
 
 
 def splits(workload: Workload) -> bool:
-    """Figure 5."""
+    """Whether slices are split (figure 5)."""
     if workload.context in ("free", "session"):
         return False
     return not workload.ordered or workload.context == "forward aware"
 
 
 def removal(workload: Workload) -> Removal:
-    """Figure 6."""
+    """How a row is removed from a slice (figure 6)."""
     if workload.ordered or not workload.counts:
         return "none"
     return "subtract" if workload.invertible else "recompute"

@@ -1,6 +1,6 @@
-"""The slicer's arithmetic: all edges of all time windows, in as few progressions as they fuse into.
+"""The edges of all time windows, fused into as few progressions as possible.
 
-The next edge after a time, the edges of a span, and which windows a set of slices is due for.
+Answers for the next edge after a time, the edges of a span, and the windows that are due for a set of slices.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from slicing.kernels.windows import by_end, index_of, periodic_due, positions_af
 from slicing.system.arrays import NONE, Ints, Mask
 from slicing.windows.bounds import BEGIN, END, LONGEST, Bound, Progression
 
-FEW = 24  # window types that are not worth numpy's calls
-LARGE = 64  # of many types those with the largest windows, which most often tell where the earliest live one starts
+FEW = 24  # up to so many window types plain Python is faster than numpy
+LARGE = 64  # so many types with the largest windows are looked at first: they most often hold the earliest live start
 LISTED = 2048
-INDEXED = 1024  # windows at a time that are worth an index of slices
+INDEXED = 1024  # windows at a time from which on an index of slices pays
 
 
 class DueWindows(NamedTuple):
-    """Windows by their type's number; each holds the slices low..high-1 and is due only with one from need on."""
+    """Windows by type number. Each holds the slices low..high-1 and is due only with a slice from ``need`` on."""
 
     type: Ints
     start: Ints
@@ -37,7 +37,7 @@ class DueWindows(NamedTuple):
         return DueWindows(*(column[index] for column in self))
 
     def over(self, ends: Ints) -> DueWindows:
-        """These windows over the slices that end at ``ends``, due with any of them; without windows that hold none."""
+        """These windows over the slices that end at ``ends``, due with any slice; without windows that hold none."""
         low, high = np.empty_like(self.low), np.empty_like(self.high)
         positions_after(ends, self.start, low)
         positions_after(ends, self.end, high)
@@ -47,8 +47,8 @@ class DueWindows(NamedTuple):
 def ranges_of(
     type_first: Ints, windows: Ints, high: Ints, ascending: bool, group_first: Ints, slice_of: Ints
 ) -> tuple[Ints, Ints]:
-    """Each (window, group) that has cells: window, first, last and place (as ``window_ranges`` has them); and where
-    the places of each window begin, and the end."""
+    """Each (window, group) that has cells: window, first, last and place (as in ``window_ranges``). And where the
+    places of each window begin, and the end."""
     fixed = (type_first, windows, np.ascontiguousarray(high), ascending, group_first, slice_of)
     at = np.zeros(len(windows) + 1, np.int64)
     n = window_ranges(*fixed, at[1:], np.empty((4, 0), np.int64))
@@ -59,16 +59,16 @@ def ranges_of(
 
 
 class EdgeSet:
-    """The edges of a set of time windows. An edge lives while a window that uses it has not left the store."""
+    """The edges of a set of time windows. An edge lives until all windows that use it have left the store."""
 
     def __init__(self, bounds: Sequence[Bound], beside: Sequence[Bound] = (), listed: int = LISTED) -> None:
-        """``beside``: edges that are no window's start or end, but slices are cut there. ``listed``: so many are listed
-        ahead of a stream that asks for fewer at a time."""
+        """``beside``: edges at which slices are cut although no window starts or ends there. ``listed``: how many edges
+        are listed ahead for a stream that needs only few at a time."""
         self.bounds = list(bounds)
         with_edges = [*bounds, *beside]
         self.progressions = fused([p for b in with_edges for p in b.progressions])
         self._every, self._phase, self._horizon = _columns(self.progressions)
-        self.cuts = fused([p._replace(horizon=0) for p in self.progressions])  # where edges are at all
+        self.cuts = fused([p._replace(horizon=0) for p in self.progressions])  # all edges, however long they live
         self._cuts = _columns(self.cuts)[:2]
         self.longest = min([p.every for p in self.cuts], default=END)  # no slice is longer
         self._listed_before = 64
@@ -80,22 +80,22 @@ class EdgeSet:
         self.gapless = not bounds or any(b.gapless for b in bounds)
         self._families, self._sizes, self._numbers = _families(bounds)
         self._due_before = 64
-        self._quiet = (0, 0)  # no edge lies between the one and the other
+        self._quiet = (0, 0)  # no edge lies after the first time and before the second one
         self._few = 0 < len(self.cuts) <= 8 and not self.marks and not self.irregular
         often = sum(1 / p.every for p in self.cuts)
-        # so many ticks have about as many edges as are listed ahead; 0 where some are of other kinds
+        # so many ticks have about as many edges as are listed ahead; 0 if some edges are in no progression
         self._ahead = min(int(listed / often), LONGEST) if often and not self.marks and not self.irregular else 0
-        self._coming = (0, NONE)  # all edges after this time, so far
-        self._next = (0, 0, NONE)  # the only edge after any time from the one up to the other, with this grid
+        self._coming = (0, NONE)  # all edges after this time, as far as listed
+        self._next = (0, 0, NONE)  # (low, grid, edge): the only edge after any time from low up to the edge
         self.periodic = all(b.periodic is not None for b in bounds)
         only = bounds[0].periodic if len(self.bounds) == 1 else None
-        self.tumbles = only is not None and only[0] == only[1] and not beside  # windows side by side, of one type
+        self.tumbles = only is not None and only[0] == only[1] and not beside  # adjacent windows of one type
         self._others = [i for i, b in enumerate(bounds) if b.periodic is None]
         self._asks_slices = [b for b in bounds if b.irregular and b.first_live_start(0) == BEGIN]
-        # with one progression every edge lives as long as any slice beside it, but for windows that never let go
+        # with one progression all edges live equally long, except with windows that never leave
         endless = any(b.open_start for b in bounds)
         self.coarsens = len(self.progressions) > 1 or bool(self.marks) or bool(self.irregular) or endless
-        # of windows that start alike only the longest can keep a slice alive
+        # of windows with equal starts only the longest can keep a slice alive
         longest: dict[tuple[int, int], int] = {}
         for b in bounds:
             if b.periodic is not None:
@@ -108,11 +108,11 @@ class EdgeSet:
         self._kept_others = [bounds[i] for i in self._others if bounds[i] not in self._asks_slices]
 
     def next_live(self, times: Ints, h: int) -> Ints:
-        """The next live edge after each time (END where there is none); with h = BEGIN every edge lives."""
+        """The next live edge after each time (END if there is none); with h = BEGIN every edge lives."""
         out = np.full(times.size, END, np.int64)
         low = np.maximum(times.min(initial=END), h - self._horizon)  # live edges of a progression come after it
         count = np.maximum(times.max(initial=BEGIN) - low, 0) // self._every + 2
-        if int(count.sum()) < times.size * count.size // 4:  # few edges live among many: list them
+        if int(count.sum()) < times.size * count.size // 4:  # few live edges among many: list them
             listed = self._listed(self._every, self._phase, low, int(times.max()), times.size * count.size)
             assert listed is not None
             edges, after = distinct(listed), np.empty_like(out)
@@ -129,7 +129,7 @@ class EdgeSet:
         return out
 
     def any_between(self, after: int, until: int) -> bool:
-        """Whether an edge of any window lies in (after, until]: without one nothing closes and nothing dies."""
+        """Whether an edge of any window lies in (after, until]. If not, nothing closes and nothing is evicted."""
         if until - after >= self.longest:
             return True
         quiet_from, edge = self._quiet
@@ -140,14 +140,14 @@ class EdgeSet:
                 if edge <= until or not self._known[0] <= after < self._known[1]:
                     return True
                 edge = int(self.next_live(np.array([after], np.int64), BEGIN)[0])
-            self._quiet = after, edge  # a stream asks on from here
+            self._quiet = after, edge  # the next call of a stream starts here
         return edge <= until
 
     def between(self, low: int, high: int, times: Ints, grid: int, limit: int) -> Ints:
-        """Ascending edges after ``low`` up to the first one after ``high``, where rows at ``times`` need one.
+        """Ascending edges after ``low`` up to the first one after ``high``, as far as rows at ``times`` need them.
 
-        ``grid`` adds an edge every so many ticks (0: none). When the regular edges are more than ``limit`` only those
-        next to a row are given, so that a jump in time costs nothing.
+        ``grid`` adds an edge every so many ticks (0: none). If there are more than ``limit`` regular edges, only edges
+        next to a row are listed, so that a jump in time costs nothing.
         """
         edges = self.listed(low, high, grid, limit)
         if edges is None:
@@ -157,9 +157,9 @@ class EdgeSet:
         return edges
 
     def listed(self, low: int, high: int, grid: int, limit: int) -> Ints | None:
-        """Ascending edges after ``low`` up to the first one after ``high``; None if rows have to be looked at.
+        """Ascending edges after ``low`` up to the first one after ``high``; None if rows are needed to find them.
 
-        Rows have to be looked at if there are more than ``limit`` edges, or if not all edges are known.
+        Rows are needed if there are more than ``limit`` edges, or if not all edges are known.
         """
         known_from, of_grid, edge = self._next
         known = edge.size and grid == of_grid and known_from <= low and high < edge[0]
@@ -194,20 +194,20 @@ class EdgeSet:
         return self._up_to(low, high, [listed, *own])
 
     def _periodic(self, low: int, high: int, grid: int, limit: int) -> Ints | None:
-        """The edges of all progressions; None: above ``limit``."""
+        """The edges of all progressions; None if there are more than ``limit``."""
         every, phase = self._cuts
         if grid:
             every, phase = np.append(every, grid), np.append(phase, 0)
         return self._listed(every, phase, np.full(every.size, low), high, limit) if every.size else NONE
 
     def _up_to(self, low: int, high: int, parts: list[Ints]) -> Ints:
-        """With single edges, in order, up to the first one after ``high``."""
+        """These edges and the single edges, in order, up to the first one after ``high``."""
         marks = np.array([*(m.edge for m in self.marks if m.edge > low), END], np.int64)
         edges = distinct(np.concatenate([*parts, marks]))
         return edges[: int(np.searchsorted(edges, high, "right")) + 1]
 
     def _of_coming(self, low: int, high: int) -> Ints:
-        """Ascending edges after ``low`` up to the first one after ``high``, from a list made for several pushes.
+        """Ascending edges after ``low`` up to the first one after ``high``, from a list that serves several pushes.
 
         1000 tumbling windows of random sizes, a push a second: 43 -> 7 us a push.
         """
@@ -222,13 +222,13 @@ class EdgeSet:
         return edges[first : last + 1]
 
     def regular_width(self, grid: int) -> tuple[int, int] | None:
-        """(width, phase) where all edges are one progression."""
+        """(width, phase) if all edges are one progression; otherwise None."""
         if self.marks or self.irregular or len(self.cuts) + bool(grid) != 1:
             return None
         return (grid, 0) if grid else (self.cuts[0].every, self.cuts[0].phase)
 
     def _listed(self, every: Ints, phase: Ints, after: Ints, until: int, limit: int) -> Ints | None:
-        """The edges of progressions after its time each, up to the first one after ``until``; None: above ``limit``."""
+        """Edges of progressions, each after its time, up to the first one after ``until``; None if above ``limit``."""
         while True:
             out = np.empty(self._listed_before, np.int64)
             n = int(list_edges(every, phase, after, np.int64(until), out))
@@ -236,7 +236,7 @@ class EdgeSet:
                 return out[:n] if n <= limit else None
             if n > limit:
                 return None
-            self._listed_before = n + n // 4  # batches ask for about as many
+            self._listed_before = n + n // 4  # the next batches need about as many
 
     def covers(self, ends: Ints) -> Mask:
         """Whether any window holds each slice."""
@@ -248,9 +248,9 @@ class EdgeSet:
         return found
 
     def lives(self, ends: Ints, h: int) -> Mask:
-        """Whether a window that has not left (end > h) holds each slice."""
-        # A slice that ends after h is in a live window (it is in one at all). One that ends before is in the live
-        # windows that start before its end.
+        """Whether a window that has not left the store (end > h) holds each slice."""
+        # A slice that ends after h is in a live window, as it is in a window at all. A slice that ends earlier is in
+        # the live windows that start before its end.
         live = (ends > h) | (ends > self.first_start(h))
         for bound in self._asks_slices:
             dead = np.flatnonzero(~live)
@@ -258,20 +258,20 @@ class EdgeSet:
         return live
 
     def held_from(self, h: int) -> int:
-        """No slice after this time has ever been let go (see ``lives``)."""
+        """No slice after this time has ever been evicted (see ``lives``)."""
         if self.tumbles:
             size, step, offset = self._kept[0]
             return min(h, ((h - size - offset) // step + 1) * step + offset)
         return BEGIN if self._asks_slices else min(h, self.first_start(h))
 
     def first_start(self, h: int) -> int:
-        """Where the earliest window starts that has not left."""
+        """The start of the earliest window that has not left the store."""
         first = END
         for bound in self._kept_others:
             first = min(first, bound.first_live_start(h))
         if len(self._kept) <= FEW:
             for size, step, offset in self._kept:
-                if first <= h - size:  # as no later one starts before it
+                if first <= h - size:  # all later types start after it
                     break
                 first = min(first, ((h - size - offset) // step + 1) * step + offset)
             return first
@@ -281,7 +281,7 @@ class EdgeSet:
         return first
 
     def holds(self, ends: Ints, h: int) -> Mask:
-        """Whether a live window holds each slice, where slices may be in none at all."""
+        """Whether a live window holds each slice; slices may be in no window at all."""
         if self.gapless:
             return self.lives(ends, h)
         last = np.full(ends.size, BEGIN, np.int64)
@@ -315,8 +315,8 @@ class EdgeSet:
         return due.take(order_by(due.start, due.type, due.end))
 
     def are_windows(self, ends: Ints, gaps: bool) -> bool:
-        """Whether these slices are the windows of the only type, each once and in order; ``gaps``: some may be missing
-        between them."""
+        """Whether these slices are the windows of the only type, each once and in order. ``gaps``: windows may be
+        missing between them."""
         if not self.tumbles or not ends.size:
             return False
         every, phase, _ = self.cuts[0]
@@ -353,7 +353,7 @@ def _columns(progressions: Sequence[Progression]) -> Ints:
 
 
 def _families(bounds: Sequence[Bound]) -> tuple[Ints, Ints, Ints]:
-    """Periodic types that end together, side by side: (first, last, every, phase) of each family, sizes, numbers."""
+    """Families of periodic types with equal ends: (first, last, every, phase) of each, and types' sizes and numbers."""
     keyed = []
     for number, bound in enumerate(bounds):
         if bound.periodic is not None:
@@ -369,7 +369,7 @@ def _families(bounds: Sequence[Bound]) -> tuple[Ints, Ints, Ints]:
 
 
 def fused(progressions: list[Progression]) -> list[Progression]:
-    """As few progressions as possible: one whose edges another one has, living as long, is left out."""
+    """As few progressions as possible: a progression is left out if another one has its edges and lives as long."""
     longest: dict[tuple[int, int], int] = {}
     for p in progressions:
         key = (p.every, p.phase % p.every)
