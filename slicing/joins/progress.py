@@ -18,7 +18,7 @@ class Marks(NamedTuple):
 
 
 def effective(plan: TwoSides, left: int | None, right: int | None) -> Marks:
-    """The watermarks that count, after ``idle`` (most delay of a silent side) and ``progress="least"`` (the smaller)."""
+    """The watermarks that count, after ``idle`` (most delay of a silent side) and ``progress="least"`` (the lesser)."""
     if plan.idle is not None:
         left, right = (
             later(own, None if other is None else other - plan.idle) for own, other in ((left, right), (right, left))

@@ -1,1 +1,1 @@
-"""What is asked, as frozen data, and resolved against the types of columns."""
+"""Queries as frozen data, and resolved against the types of columns."""

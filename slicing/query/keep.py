@@ -1,4 +1,4 @@
-"""What is kept for each window of a query, and why: decided once, in planning. ``explain`` tells the same objects."""
+"""What is kept for each window of a query, and why. Decided once, in planning; ``explain`` prints these objects."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from slicing.windows.rows.row_windows import RowWindow
 
 
 class Form(Enum):
-    """In what form rows are kept for a window."""
+    """The form in which rows are kept for a window."""
 
     PARTIALS = "as partials of the slices between edges"
     AXIS = "as slices of the whole stream, on an axis of their own, once they are final"
@@ -34,10 +34,10 @@ class Form(Enum):
 class Kept:
     """What is kept for a window, and why."""
 
-    asked: Decision  # what the decision trees say of it
+    asked: Decision  # the answer of the decision trees
     form: Form = Form.PARTIALS
     axis: OnAxis | None = None
-    why: str = ""  # why rows, where the trees do not ask for them
+    why: str = ""  # why rows are kept although the trees do not ask for them
 
     def __str__(self) -> str:
         if self.form in (Form.AXIS, Form.SLICES):
@@ -55,8 +55,8 @@ def kept_for(
     added: Mapping[str, int],
     flags: int,
 ) -> dict[str, Kept]:
-    """What is kept for each window by name, where ``row_windows`` are those that rows decide, which ask so many
-    ``flags`` of a row, and some were ``added`` to the running stream."""
+    """What is kept for each window, by name. ``row_windows`` are the data-driven windows, which read ``flags`` flags of
+    each row; ``added``: windows that were added to a running stream."""
     commutative = not any(isinstance(lane.kind, ListKind) and not lane.kind.fuse for lane in lanes)
     ordered, invertible = isinstance(spec.watermark, Ordered), _invertible(spec, aggs)
     found = {}
@@ -78,8 +78,7 @@ def kept_for(
 
 
 def _why_rows(spec: Spec, windows: Mapping[str, BoundRows], flags: int) -> str | None:
-    """Why final rows are kept one by one; None where slices are enough: nothing is revised, and all windows tell from
-    final rows where they begin and end, and see all of them."""
+    """Why final rows are kept one by one; None if slices suffice (no revisions; final rows show all edges)."""
     if spec.revises:
         return "for a late row may revise them"
     other = next((name for name, bound in windows.items() if bound.needs_rows is not None), None)
@@ -92,7 +91,7 @@ def _why_rows(spec: Spec, windows: Mapping[str, BoundRows], flags: int) -> str |
 
 
 def _invertible(spec: Spec, aggs: Mapping[str, BoundAggregate]) -> bool:
-    """Whether what leaves a window may be taken from all its aggregates."""
+    """Whether all aggregates allow that rows leaving a window are subtracted."""
     return all(
         part.user.evicts if part.user is not None else part.function in ("count", "sum") and _exact(aggs[name].type)
         for name, formula in spec.aggs.items()

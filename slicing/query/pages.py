@@ -1,4 +1,4 @@
-"""Specs as HTML, for notebooks: what each part is in the words of its own documentation."""
+"""Specs as HTML for notebooks: each part with the first sentence of its documentation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from slicing.system.html import code, table, text
 
 
 def spec_html(values: Mapping[str, Any]) -> str:
-    """A table of a spec's arguments, without those that are as they are by default."""
+    """A table of the arguments of a spec that differ from their defaults."""
     time = code(values["time"]) if isinstance(values["time"], str) else text("the clock, as rows are pushed")
     rows = [("time", time, text("where rows lie"))]
     if values["by"]:

@@ -1,4 +1,4 @@
-"""Plan: a spec resolved against a schema. Edges, gaps, lanes, and what has to be kept."""
+"""Plan: a spec resolved against a schema: edges, gaps, lanes, and what has to be kept."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ from slicing.windows.rows.bound_rows import BoundRows
 from slicing.windows.rows.per_row import PerRow
 from slicing.windows.rows.row_windows import Binding, RowWindow
 
-FEWEST_NAMES = 2  # a type has, on average, for its rows to be repeated rather than worked out again
+FEWEST_NAMES = 2  # average names a type from which on results of a type are shared between its names
 ENDLESS = (1 << 64) - 1
 Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
 class SessionWindow:
-    """A session: chained at ``gaps[level]``, ending ``gap`` after its last row."""
+    """A session: rows are chained at ``gaps[level]``, and it ends ``gap`` after its last row."""
 
     window: int
     level: int
@@ -84,15 +84,15 @@ class Plan:
         agg_since: Mapping[str, int] | None = None,
         policy: Policy = DEFAULT,
     ) -> None:
-        """``since``: windows added while the stream ran; those that start before have missed rows. ``agg_since``:
-        aggregates added; they are null in windows that start before. ``policy``: how rows are kept."""
+        """``since``: windows that were added to a running stream; windows that start earlier have missed rows.
+        ``agg_since``: aggregates that were added; null in windows that start earlier. ``policy``: how to run."""
         self.spec = spec
         self.since = dict(since or {})
         self.agg_since = dict(agg_since or {})
         self.memo: dict[str, Any] = {}
         self._made_alike: dict[str, Any] = {}
         self.policy = policy
-        self.arrival = arrival  # False: rows come in no order, and ties go to the smaller value
+        self.arrival = arrival  # False: rows have no order of arrival, and ties go to the smaller value
         given = {name: column_type(schema, name) for name in spec.columns()}
         flags = [name for name, t in given.items() if pa.types.is_dictionary(t) and pa.types.is_boolean(t.value_type)]
         types = given | {name: pa.bool_() for name in flags if name not in spec.by}  # read as booleans
@@ -121,7 +121,7 @@ class Plan:
             ticks(span, where)
         spec.watermark.check(types, self.measure)
 
-        # windows are numbered by name, so that their number orders results
+        # windows are numbered in the order of their names, which orders results
         self.names = sorted(spec.windows)
         windows = [spec.windows[name] for name in self.names]
         self.early = Early(spec, self.names, self.measure)
@@ -132,8 +132,8 @@ class Plan:
 
     @staticmethod
     def of(spec: Spec, schema: pa.Schema, arrival: bool = True, policy: Policy = DEFAULT) -> Plan:
-        """A plan of its own like one made before for an equal spec and the same types: 130 -> 12 us, and after other
-        work 600 -> 60. The spec itself knows the one it was asked for last: 12 -> 3."""
+        """A plan copied from one that was made before for an equal spec and equal types: 130 -> 12 us, and after other
+        work 600 -> 60. A spec remembers its last plan: 12 -> 3."""
         asked: tuple[pa.Schema, bool, int, Plan] | None = spec.memo.get("plan")
         if asked is None or asked[1] != arrival or asked[2] != policy.slice_rows or not asked[0].equals(schema):
             if not all(isinstance(window, Window) for window in spec.windows.values()):  # they may remember something
@@ -141,20 +141,20 @@ class Plan:
             try:
                 types = tuple([(name, column_type(schema, name)) for name in spec.columns()])
                 like = _like(spec, arrival, types, policy.slice_rows)
-            except TypeError:  # refused once more, or an argument of an aggregate has no hash
+            except TypeError:  # to be raised again below, or an argument of an aggregate has no hash
                 return Plan(spec, schema, arrival, policy=policy)
             spec.memo["plan"] = asked = schema, arrival, policy.slice_rows, like
         return asked[3].another(spec, policy)
 
     def another(self, spec: Spec, policy: Policy) -> Plan:
-        """One like it for an equal spec, with what is kept between pushes of its own."""
+        """A copy of this plan for an equal spec, with its own state between pushes."""
         plan, edges = object.__new__(Plan), object.__new__(EdgeSet)
         edges.__dict__ = self.edges.__dict__.copy()
         plan.__dict__ = {**self.__dict__, "spec": spec, "edges": edges, "memo": {}, "policy": policy}
         return plan
 
     def _bind_edges(self, windows: Sequence[ContextFreeWindow | RowWindow | Window]) -> None:
-        """The windows between edges: types of them, and all their edges."""
+        """Bind the windows between edges: their types, and all their edges."""
         self.timed = [i for i, w in enumerate(windows) if isinstance(w, ContextFreeWindow)]
         self.bounds = [of_window(self.names[i], _bind, windows[i], self.measure) for i in self.timed]
         for i, bound in zip(self.timed, self.bounds, strict=True):
@@ -168,27 +168,27 @@ class Plan:
         self.days = [bound for bound in self.bounds if isinstance(bound, BoundDays)]
 
     def _bind_sessions(self, windows: Sequence[ContextFreeWindow | RowWindow | Window]) -> None:
-        """Sessions and whole streams: the gaps that end them, and where a key's cells of a slice stay apart."""
+        """Bind sessions and whole streams: the gaps that end them, and where a slice needs several cells of a key."""
         self.wholes = [i for i, w in enumerate(windows) if isinstance(w, Whole)]
         sessions = {i: w for i, w in enumerate(windows) if isinstance(w, Session)}
         gap_of = {i: of_window(self.names[i], self.measure.ticks, w.gap, "gap") for i, w in sessions.items()}
         for i, gap in gap_of.items():
             check_span(self.names[i], gap)
-        # a quiet key ends all its windows, so no session reaches over idle
+        # a quiet key ends all its windows, so no session is longer than idle
         capped = {i: gap if self.idle is None else min(gap, self.idle) for i, gap in gap_of.items()}
         gaps = sorted({*capped.values(), *([] if self.idle is None else [self.idle])})
         self.sessions = [SessionWindow(i, gaps.index(capped[i]), gap) for i, gap in gap_of.items()]
         self.session_gaps = gaps
-        # A level counts the gaps that no longer take a cell; those of rows that `whole` no longer takes come after.
+        # A level is the number of gaps that are too short to take a cell; levels of rows outside of `whole` follow.
         self.levels = len(gaps) + 1
         self.gaps = np.array([*gaps, ENDLESS] * (2 if self.wholes else 1), np.uint64)
-        # a key's rows of a slot are of one session: between edges, or where these are further apart, edges and a grid
+        # a key's rows of a slot must be of one session: slots end at edges or, if these are far apart, on a grid
         self.grid = gaps[0] + 1 if gaps and gaps[0] + 1 < self.edges.longest else 0
         self.fragments = bool(gaps) or bool(self.wholes)
         self.meta_words = OF_SESSION if self.fragments else OF_SLICE
 
     def _bind_aggregates(self, types: dict[str, pa.DataType]) -> None:
-        """The aggregates, the partials they are read from, and the columns these are made of."""
+        """Bind the aggregates, the partials they are read from, and the columns that the partials read."""
         signed = self.spec.op is not None
         through = changelog.taken_back if signed else steady if self.spec.emit == "changes" else None
         through = None if through is None else partial(through, types=types)
@@ -213,9 +213,9 @@ class Plan:
     def _bind_rows(
         self, windows: Sequence[ContextFreeWindow | RowWindow | Window], types: dict[str, pa.DataType]
     ) -> None:
-        """The windows that rows decide, and what is kept of a row for them."""
+        """Bind data-driven windows, and what is kept of each row for them."""
         of_rows = [(i, w) for i, w in enumerate(windows) if isinstance(w, RowWindow)]
-        # what is asked of rows: of a slice of several an argument of a window asks another row than another one
+        # flags of a row: (argument, column); a slice of several rows takes another row's flag for another argument
         self.row_flags = list(dict.fromkeys(f for _, w in of_rows for f in zip(w.flags, w.flag_columns(), strict=True)))
         seen = list(dict.fromkeys(name for _, w in of_rows for name in w.columns()))
         flags, values = ({n: at for at, n in enumerate(self.row_flags)}, {n: at for at, n in enumerate(seen)})
@@ -236,17 +236,17 @@ class Plan:
 
     @lazy
     def kept(self) -> dict[str, Kept]:
-        """What is kept for each window, by name, and why."""
+        """What is kept for each window, and why, by the window's name."""
         return kept_for(self.spec, self.aggs, self.lanes, self.bound_rows, self.since, len(self.row_flags))
 
     @lazy
     def rows(self) -> RowPlan:
-        """The windows that rows decide."""
+        """The plan of the data-driven windows."""
         in_turn = self.spec.watermark == Ordered() and self.spec.sequence is None and self.idle is None
         return RowPlan(self.bound_rows, self.kept, self.row_flags, in_turn, self.lateness == 0)
 
     def missed(self, window: Ints, start: Ints, end: Ints) -> Mask:
-        """Windows that began before they were added to the running stream."""
+        """Which windows began before they were added to the running stream."""
         since = np.array([self.since.get(name, BEGIN - 1) for name in self.names], np.int64)
         by_end = np.array([isinstance(self.spec.windows[name], PerRow) for name in self.names])
         missed: Mask = np.where(by_end[window], end, start) < since[window]
@@ -254,12 +254,12 @@ class Plan:
 
     @lazy
     def keeps_rows(self) -> bool:
-        """Whether rows are kept, one by one until they are final at least, beside slices or instead of them."""
+        """Whether rows are kept one by one, at least until they are final, in addition to or instead of slices."""
         return bool(self.bound_rows)
 
     @lazy
     def row_columns(self) -> tuple[str, ...]:
-        """The columns that are asked of a row once it is final."""
+        """The columns that are needed of a row once it is final."""
         feeds = [f.column for lane in self.lanes for f in lane.feeds]
         flags = [lane.flag for lane in self.lanes]
         row_flags = (name for _, name in self.row_flags)
@@ -268,7 +268,7 @@ class Plan:
         return tuple(dict.fromkeys(name for name in names if name not in (None, SIGN.column)))
 
     def with_signs(self, columns: dict[str, pa.Array]) -> dict[str, pa.Array]:
-        """The columns of a changelog's rows, with what says which are added and which taken back."""
+        """The columns of a changelog, with the sign of each row (added or retracted)."""
         name = str(self.spec.op)
         found = signs(columns[name], name)
         columns = columns | {SIGN.column: found}
@@ -279,8 +279,8 @@ class Plan:
 
     @lazy
     def exact(self) -> bool:
-        """Whether sums of floats carry what each addition loses: variances subtract sums, and cells of windows that
-        rows decide are cut anew each time these are answered."""
+        """Whether float sums also carry their rounding errors: for variances, which subtract sums, and for data-driven
+        windows with changes, whose cells are cut anew for each answer."""
         squares = any(feed.form in SQUARES for lane in self.lanes for feed in lane.feeds)
         return squares or (self.spec.emit == "changes" and self.keeps_rows)
 
@@ -290,45 +290,45 @@ class Plan:
         return bool(self.timed or self.sessions or self.wholes)
 
     def once(self, name: str, make: Callable[[], Made]) -> Made:
-        """What is the same for every push: made when it is first asked for."""
+        """A value that is the same for every push of this plan; made at the first call."""
         if name not in self.memo:
             self.memo[name] = make()
         made: Made = self.memo[name]
         return made
 
     def alike(self, name: str, make: Callable[[], Made]) -> Made:
-        """What never changes for plans of one spec and types, in any thread: made when it is first asked for."""
+        """A value that is the same for all plans of one spec and types, in any thread; made at the first call."""
         made: Made | None = self._made_alike.get(name)
         if made is None:
             made = self._made_alike[name] = make()
         return made
 
     def named(self, numbers: Ints) -> pa.Array:
-        """The names of windows by their numbers."""
+        """The names of windows, from their numbers."""
         return self.name_arrays.take(numbers)
 
     def numbered(self, types: Ints) -> Ints:
-        """Numbers of time windows as numbers among all windows."""
+        """Numbers of time windows, converted to numbers among all windows."""
         return types if len(self.timed) == len(self.names) else np.array(self.timed, np.int64)[types]
 
     @lazy
     def shares(self) -> Ints:
-        """How many names each type of time windows has."""
+        """How many window names each type of time windows has."""
         return np.bincount(self.types_of)
 
     def in_session(self, level: Ints) -> Mask:
-        """Whether some session still takes a cell of this level."""
+        """Whether a cell of this level belongs to some session."""
         largest = max((s.level for s in self.sessions), default=-1)
         return level % self.levels <= largest
 
     @lazy
     def adds_up(self) -> bool:
-        """Whether windows are slices' cells added up: no runs of cells, nothing empty, only partials of fixed size."""
+        """Whether windows are sums of slices' cells: no sessions, no empty windows, only partials of fixed size."""
         return self.slices_add_up and not self.fragments
 
     @lazy
     def slices_add_up(self) -> bool:
-        """Whether time windows are slices' cells added up: no window is empty, all partials have a fixed size.
+        """Whether time windows are sums of slices' cells: no empty windows, only partials of fixed size.
 
         Other windows of the plan do not matter.
         """
@@ -337,17 +337,17 @@ class Plan:
 
     @lazy
     def revises(self) -> bool:
-        """Whether late rows may change windows that were given out."""
+        """Whether late rows may change windows that were already emitted."""
         return self.spec.revises
 
     @lazy
     def asks_rows(self) -> bool:
-        """Whether rows are looked at one by one where their keys are, beside slices or instead of them."""
+        """Whether rows are looked at one by one at the place of their keys, in addition to or instead of slices."""
         return self.keeps_rows or self.early.panes_of_rows
 
     @lazy
     def patience(self) -> int:
-        """How long a window waits after its end: a final answer, until no late row can change it any more."""
+        """How many ticks a window waits after its end: with final answers the allowed lateness, otherwise 0."""
         return 0 if self.spec.revises else self.lateness
 
     @lazy
@@ -380,7 +380,7 @@ class Plan:
 
     @lazy
     def coded(self) -> dict[int, pa.DictionaryType]:
-        """The aggregates, by number, whose answers are given out as dictionaries."""
+        """The aggregates, by number, whose results are dictionaries."""
         return {at: agg.coded for at, agg in enumerate(self.aggs.values()) if agg.coded is not None}
 
     @lazy
@@ -393,19 +393,19 @@ class Plan:
 
     @lazy
     def most_windows(self) -> tuple[int, float, int]:
-        """How many time windows hold a slice at most, how many end in a tick of time, and how long they are at most."""
+        """For time windows: at most how many hold a slice, how many end in a tick, and how long they are."""
         bounds = self.edges.bounds
         longest = max((b.longest for b in bounds), default=0)
         return sum(b.overlap for b in bounds), sum(b.per_tick for b in bounds), longest
 
     @lazy
     def a_cell_a_slice(self) -> bool:
-        """Whether a slice has one cell of a run."""
+        """Whether a slice has only one cell in a run."""
         return not (self.spec.by or self.fragments)
 
     @lazy
     def may_be_windows(self) -> bool:
-        """Whether cells of slices may be windows as they are: those of one tumbling type."""
+        """Whether cells of slices may already be windows: there is only one tumbling type."""
         return self.adds_up and self.edges.tumbles and self.types_of.size == 1
 
     @lazy
@@ -414,29 +414,29 @@ class Plan:
 
     @lazy
     def has_head(self) -> bool:
-        """Whether the store may have a head: all that is asked are cells added up by code, of slots of one width."""
+        """Whether the store may have a head: the query only adds up cells by code, in slots of one width."""
         plain = bool(self.spec.by) and self.adds_up and self.gapless
         plain = plain and not (self.keeps_rows or self.ranked or self.spec.revises or self.early.paned)
         return plain and self.edges.regular_width(0) is not None
 
     @lazy
     def packs(self) -> bool:
-        """Whether runs of cells that lie still are kept packed: all of a cell are words, and a slice has many."""
+        """Whether runs that are no longer merged are packed: cells are all words, and a slice has many cells."""
         return bool(self.spec.by) and self.words and not self.eager
 
     @lazy
     def words(self) -> bool:
-        """Whether all of a cell are words, and a slice has one of each key."""
+        """Whether all parts of a cell are words, and a slice has one cell for each key."""
         return all([isinstance(lane.kind, int) for lane in self.lanes]) and not self.fragments
 
     @lazy
     def wide(self) -> bool:
-        """Whether a cell is so many words that it is worth making them again whenever they are looked at."""
+        """Whether a cell has so many words that packed runs are unpacked again at each use."""
         return sum(width(lane.kind) for lane in self.lanes) >= self.policy.packed_words
 
     @lazy
     def removable(self) -> frozenset[Lane]:
-        """The lanes whose partials may be removed from one another: their readers read only what is exact then."""
+        """The lanes whose partials can be subtracted exactly, for everything that their aggregates read."""
         reads_more = {
             lane
             for name, agg in self.aggs.items()
@@ -450,7 +450,7 @@ class Plan:
 
     @lazy
     def widened(self) -> frozenset[Lane]:
-        """The lanes of plain numbers that kernels take wider than they lie in their columns."""
+        """The lanes of plain numbers that kernels read as 64 bits although their columns are narrower."""
         plain = [(lane, self.value_types[lane.feeds[0].column]) for lane in self.lanes if lane.kind in _PLAIN]
         narrow = [(lane, v) for lane, v in plain if v.family in (INTEGER, UNSIGNED, FLOAT) and v.type.bit_width < 64]
         return frozenset(lane for lane, _ in narrow if lane.feeds[0].column not in self.ranked)
@@ -462,7 +462,7 @@ class Plan:
 
     @lazy
     def subtracted(self) -> frozenset[Lane]:
-        """Those that are: counts go with other lanes, whose lists of combinations are made anyway."""
+        """The lanes that are subtracted. Counts are not, if other lanes need lists of combinations anyway."""
         if len(self.removable) == len(self.lanes):
             return self.removable
         return frozenset(lane for lane in self.removable if lane.kind != kinds.COUNT)
@@ -474,17 +474,17 @@ class Plan:
 
     @lazy
     def _deep(self) -> bool:
-        """Whether a window slides over so many slices that few windows are worth a tree over them."""
+        """Whether a window slides over so many slices that a tree pays even for few windows."""
         periodic = [bound.periodic for bound in self.bounds if bound.periodic is not None]
         return self.adds_up and any(size >= self.policy.tree_slides * every for size, every, _ in periodic)
 
     @property
     def combine(self) -> str:
-        """How slices become windows: ``AUTO``, or what an operator was told."""
+        """How slices are combined to windows: ``AUTO``, or the strategy that the operator was given."""
         return self.policy.combine
 
     def run_by(self, policy: Policy) -> Plan:
-        """The plan itself, told how to be run; refuses a strategy that the types of columns do not allow."""
+        """This plan, run by ``policy``. Raises if its strategy does not fit the types of columns."""
         check_types(policy.combine, self)
         self.policy = policy
         self.memo.pop("ways", None)
@@ -492,13 +492,13 @@ class Plan:
 
     @lazy
     def gapless(self) -> bool:
-        """Every time is in at least one window that slices answer."""
+        """Whether every time is in at least one window that slices answer."""
         return bool(self.sessions or self.wholes) or (bool(self.timed) and self.edges.gapless)
 
 
 @lru_cache(64)
 def _like(spec: Spec, arrival: bool, types: tuple[tuple[str, pa.DataType], ...], slice_rows: int) -> Plan:
-    """The plan that others are made like, with everything that is looked for once."""
+    """A plan to copy others from, with everything computed that is needed once."""
     plan = Plan(spec, pa.schema(types), arrival, policy=Policy(slice_rows=slice_rows))
     for name, attribute in vars(Plan).items():
         if isinstance(attribute, lazy):
@@ -512,10 +512,10 @@ def _bind(window: ContextFreeWindow | RowWindow | Window, measure: Measure) -> B
 
 
 def _fused(bounds: Sequence[Bound], windows: Sequence[object], fill: bool) -> tuple[Ints, list[Bound]]:
-    """Windows that are the same under different names are one type: its answers are worked out once and shown by all
-    of them. Each window's type, and the types; each its own where few are the same, or what is empty is looked for."""
+    """The type of each window, and the types. Equal windows under different names share a type, whose answers are
+    computed once. Each window has its own type if few are equal, or if empty windows or triggers are asked for."""
     known: dict[object, int] = {}
-    alike = (w if isinstance(w, Window) else id(w) for w in windows)  # a user's own may have no hash
+    alike = (w if isinstance(w, Window) else id(w) for w in windows)  # a user's window may have no hash
     keys = (bound.periodic or other for bound, other in zip(bounds, alike, strict=True))
     types = [known.setdefault(key, len(known)) for key in keys]
     if fill or len(bounds) < FEWEST_NAMES * len(known):
@@ -524,7 +524,7 @@ def _fused(bounds: Sequence[Bound], windows: Sequence[object], fill: bool) -> tu
 
 
 def _reader(value: ValueType, types: Mapping[str, pa.DataType], feed: Feed) -> Callable[[pa.Array], Array]:
-    """How a column is read as a kernel takes it."""
+    """A function that reads a column as kernels need it."""
     read = partial(sketches.words, value, feed.form) if ":" in feed.form else value.reader(feed.form)
     if pa.types.is_dictionary(types[feed.column]):
         return lambda column: read(column.cast(value.type))
@@ -541,7 +541,7 @@ def _words_read(aggs: Mapping[str, BoundAggregate]) -> dict[Lane, frozenset[int]
 
 
 def _narrowed(aggs: dict[str, BoundAggregate]) -> dict[str, BoundAggregate]:
-    """Lanes of which nothing but counts and sums is read keep no least and no most value: 40 -> 24 bytes a cell."""
+    """Lanes of which only counts and sums are read keep no minimum and maximum: 40 -> 24 bytes a cell."""
     read = _words_read(aggs)
     lanes = {lane: lane.sums if max(words, default=0) < kinds.EXTREME else lane for lane, words in read.items()}
     return {n: replace(agg, lanes=tuple([lanes[lane] for lane in agg.lanes])) for n, agg in aggs.items()}
@@ -552,7 +552,7 @@ _PLAIN = (*kinds.FLOATS, *kinds.INTEGERS, kinds.EXTREMES, kinds.MOMENTS)
 
 
 def check_types(name: str, plan: Plan) -> None:
-    """Refuse what ``policy.checked`` could not know of: a strategy that removes needs exact sums."""
+    """Raise for a strategy that the types of columns do not allow: removing needs exact sums."""
     if name in _ADDS_UP and not plan.adds_up:
         raise ValueError(
             f"combine={name!r} {_ADDS_UP[name]}: it takes time windows alone, without sessions, whole(), fill and "

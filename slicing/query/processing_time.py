@@ -1,4 +1,4 @@
-"""Rows without a time column: they are stamped as they are pushed."""
+"""Rows without a time column: each row gets the time of the clock at its push."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slicing.windows.bounds import LIMIT
 
 @dataclass(frozen=True, repr=False)
 class ProcessingTime:
-    """Rows are stamped with the clock (microseconds, UTC) as they are pushed."""
+    """The time of a row is the clock (microseconds, UTC) at its push."""
 
     clock: Callable[[], int] | None = None
 
@@ -23,12 +23,12 @@ class ProcessingTime:
 
 @says_arguments
 def processing_time(clock: Callable[[], int] | None = None) -> ProcessingTime:
-    """As ``time=``: stamp rows with the clock as they are pushed. ``clock`` gives microseconds since 1970 (tests).
+    """As ``time=``: give each row the time of the clock at its push.
 
     Parameters
     ----------
     clock
-        A function that gives microseconds since 1970; None: the system's clock.
+        A function that returns microseconds since 1970 (for tests); None: the clock of the system.
 
     Examples
     --------
@@ -42,7 +42,7 @@ def processing_time(clock: Callable[[], int] | None = None) -> ProcessingTime:
 
 
 def microseconds(clock: Callable[[], int] | None) -> int:
-    """What a clock, or the system's, shows."""
+    """The time in microseconds, by a user's clock or the clock of the system."""
     if clock is None:
         return time.time_ns() // 1000
     now = clock()

@@ -1,7 +1,7 @@
-"""Parts of windows put together to larger windows: the query that does it, as a spec of its own.
+"""Larger windows from the results of smaller ones (parts): the query that combines them, as its own spec.
 
-Every row is in one part, so an aggregate whose parts say all there is to say is one of these parts again: counts and
-sums are added, extremes are those of extremes, lists are joined.
+Every row is in exactly one part, so partial results can be aggregated again: counts and sums are added, the extreme of
+extremes is taken, lists are joined.
 """
 
 from __future__ import annotations
@@ -30,31 +30,31 @@ _LEFT_OUT = (
     "out"
 )
 _SPEC = b"slicing.spec"
-_WITHIN = {"1d": ("1w", "1mo", "1q", "1y"), "1mo": ("1q", "1y"), "1q": ("1y",)}  # calendar units, and larger ones
+_WITHIN = {"1d": ("1w", "1mo", "1q", "1y"), "1mo": ("1q", "1y"), "1q": ("1y",)}  # calendar units, and multiples
 
 
 @says_arguments
 def rollup_spec(spec: Spec, windows: Mapping[str, Any], *, window: str | None = None, **arguments: Any) -> Spec:
-    """A query over the results of another one: its windows, put together to larger ones, exactly.
+    """A query over the results of another query: it combines their windows to larger windows, exactly.
 
-    It reads ``window_start``, the keys and the aggregates of the results, on Spark, in a :func:`chain` or by
-    :func:`aggregate`. Filter results of several windows by their name first.
+    It reads ``window_start``, the keys and the aggregates of the results. Use it on Spark, in a :func:`chain`, or with
+    :func:`aggregate`. If the results have several windows, filter them by the window's name first.
 
     Parameters
     ----------
     spec
-        The query whose results are put together, with ``emit="parts"`` or ``"final"``. Its aggregates are ``count``,
-        ``sum``, ``product``, ``min``, ``max``, ``any``, ``all`` and ``collect`` (which gives a list of lists here);
-        ask for a sum and a count instead of a mean. With ``on_overflow="wrap"``, which makes sums of decimals that do
-        not fit null, larger windows leave such a part out (:func:`rollup` refuses it): use ``"error"``.
+        The query whose results are combined, with ``emit="parts"`` or ``"final"``. Its aggregates may be ``count``,
+        ``sum``, ``product``, ``min``, ``max``, ``any``, ``all`` and ``collect`` (which gives a list of lists here).
+        Instead of a mean, ask for a sum and a count. Do not use ``on_overflow="wrap"`` with decimals: a sum that does
+        not fit is null, and larger windows leave that part out (:func:`rollup` refuses it). Use ``"error"``.
     windows
-        The larger windows: their edges must be edges of the parts, whatever the data.
+        The larger windows. Their edges must be edges of the parts, whatever the data.
     window
-        The name of the windows that are put together, if ``spec`` has several: ``tumbling``, or days and the like of a
-        ``calendar``.
+        The name of the windows to combine, if ``spec`` has several. They must not overlap: ``tumbling``, or a
+        ``calendar`` of days, months or the like.
     **arguments
-        Other arguments of :class:`Spec`, such as ``allowed_lateness`` and ``emit``; ``watermark`` is ``manual()``
-        otherwise.
+        Other arguments of :class:`Spec`, such as ``allowed_lateness`` and ``emit``. The default of ``watermark`` is
+        ``manual()``.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def rollup_spec(spec: Spec, windows: Mapping[str, Any], *, window: str | None = 
 
 
 def over_parts(spec: Spec, windows: Mapping[str, Any], arguments: Mapping[str, Any]) -> Spec:
-    """The query, of windows that are known to hold parts whole."""
+    """The query, for windows that are known to hold only whole parts."""
     _check_larger(windows)
     told = {"watermark": manual(), "on_overflow": spec.on_overflow}
     if spec.emit == "parts":
@@ -87,7 +87,7 @@ def over_parts(spec: Spec, windows: Mapping[str, Any], arguments: Mapping[str, A
 
 
 def _check_larger(windows: Mapping[str, Any]) -> None:
-    """Refuse windows whose answers depend on where single rows lie."""
+    """Raise for windows whose answers depend on the times of single rows."""
     for name, given in windows.items():
         if isinstance(given, RowWindow | Session):
             raise ValueError(
@@ -102,15 +102,15 @@ def _check_larger(windows: Mapping[str, Any]) -> None:
 
 
 def written_in(spec: Spec) -> dict[bytes, bytes] | None:
-    """The query as metadata of its results, which then say by themselves what they are parts of."""
+    """The query as metadata of its results, so that the parts say where they come from; None if it has no text."""
     try:
         return {_SPEC: spec.to_toml().encode()}
-    except ValueError:  # no text builds it
+    except ValueError:  # TOML cannot hold it
         return None
 
 
 def spec_of(parts: pa.Schema) -> Spec:
-    """The query that gave parts, as their metadata say."""
+    """The query that emitted the parts, from their metadata."""
     text = (parts.metadata or {}).get(_SPEC)
     if text is None:
         raise ValueError(
@@ -121,7 +121,7 @@ def spec_of(parts: pa.Schema) -> Spec:
 
 
 def part_name(spec: Spec, window: str | None) -> str:
-    """The windows that are put together; refuses those that share rows, and results that come again."""
+    """The name of the windows to combine. Raises if they overlap, or if results may be emitted several times."""
     if not isinstance(spec, Spec):
         raise TypeError(f"spec must be the sl.Spec that gave the parts; got {type(spec).__name__}")
     if spec.emit not in ("parts", "final"):
@@ -147,7 +147,7 @@ def part_name(spec: Spec, window: str | None) -> str:
 
 
 def check_parts(spec: Spec, parts: pa.Schema) -> None:
-    """Refuse parts that are null where they did not fit although the spec has them wrapped: decimals."""
+    """Raise for decimals with ``on_overflow="wrap"``: a part that did not fit is null."""
     for name, agg in spec.aggs.items():
         total = any(part.function in _TOTALS for part in agg.parts())
         if spec.on_overflow == "wrap" and total and pa.types.is_decimal(parts.field(name).type):
@@ -172,7 +172,7 @@ def _again(name: str, agg: Formula) -> Aggregate:
 
 
 def _holds(larger: object, part: object) -> bool:
-    """Whether no edge of the larger windows can lie inside of a part."""
+    """Whether no edge of the larger windows can lie inside a part."""
     if isinstance(larger, Whole):
         return True
     if isinstance(part, Calendar):

@@ -1,4 +1,4 @@
-"""Spec: what is asked of a stream, checked when it is built."""
+"""Spec: a query of a stream, checked when it is built."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ON_NULL_TIME = ("error", "late")
 _ON_OVERFLOW = ("error", "null", "wrap")
 _ON_UNMATCHED = ("error", "null")
 _FREE = ("on_overflow", "on_unmatched")  # may be changed on a restored state
-_LATER = ("op", "trigger")  # left out of fingerprints where they are None: queries keep theirs
+_LATER = ("op", "trigger")  # left out of fingerprints if None: older queries keep their fingerprints
 _DEFAULTS = {
     "allowed_lateness": 0,
     "emit": "final",
@@ -48,30 +48,29 @@ _DEFAULTS = {
 
 @dataclass(frozen=True, init=False, repr=False)
 class Spec:
-    """A window query: one time column, keys, any windows, any aggregates, and how results come out.
+    """A window query: one time column, keys, windows, aggregates, and how results are emitted.
 
     Parameters
     ----------
     time
-        the column that windows lie along: timestamps (with a zone or without), dates, or integers; or
-        ``processing_time()``.
+        the time column: timestamps (with a zone or without), dates, or integers; or ``processing_time()``.
     windows
-        a dict of windows under names of your choice, which the column ``window`` of the results holds.
+        a dict of windows by names that you choose. The column ``window`` of the results holds the names.
     aggs
-        a dict of aggregates under names of your choice, which are columns of the results.
+        a dict of aggregates by names that you choose. The names are columns of the results.
     by
-        the key columns: windows are counted for each of their values (null is one of them). None: all rows together.
+        the key columns. Each combination of their values has its own windows; null is a value. None: no keys.
     watermark
-        how far a stream has come: ``bounded(delay)``, ``ordered()``, ``per_source(column, delay)``,
-        ``punctuated(column)`` or ``manual()``. ``bounded(0)`` if left out: a window closes with the first row that is
-        at or after its end. ``aggregate`` and Spark's batch queries need none.
+        how the watermark of the stream moves: ``bounded(delay)``, ``ordered()``, ``per_source(column, delay)``,
+        ``punctuated(column)`` or ``manual()``. The default is ``bounded(0)``: a window closes with the first row at or
+        after its end. ``aggregate`` and Spark's batch queries need none.
     allowed_lateness
-        how long a closed window may still be corrected by late rows (0).
+        how long late rows may still correct a closed window (0).
     emit
-        ``"final"``: a window comes once, when ``allowed_lateness`` is over as well. ``"updates"``: when it closes, and
-        again with a higher ``revision`` when a late row changes it. ``"changes"``: the same as pairs, the old one with
-        ``op="-"``, the new one with ``op="+"``. ``"parts"``: as ``"updates"``, but each time only the rows that no
-        earlier result of the window had.
+        ``"final"``: each window is emitted once, after ``allowed_lateness``. ``"updates"``: a window is emitted when it
+        closes, and again with a higher ``revision`` when a late row changes it. ``"changes"``: as updates, but a
+        change is a pair: the old result with ``op="-"`` (a retraction), the new one with ``op="+"``. ``"parts"``: as
+        ``"updates"``, but each result covers only the rows that no earlier result of the window covered.
     trigger
         when windows are also reported before they are complete: ``every(span)``, ``after_share(share)``,
         ``after_count(n)``, ``on_punctuation(column)``, ``each_push()``, ``by_hand()`` or
@@ -80,22 +79,22 @@ class Spec:
     sequence
         a column that orders rows of equal time, for ``first``, ``last``, ``rows`` and the like.
     idle
-        how long a key may be quiet until it is ended: its windows are given, what is kept of it is let go.
+        a key without rows for this long is ended: its windows are emitted and its state is evicted.
     on_null_time
-        ``"error"``, or ``"late"``: rows without a time are late rows.
+        ``"error"``: a null time raises. ``"late"``: rows without a time are returned as late rows.
     on_overflow
-        where a result does not fit its type: ``"error"``, ``"null"`` or ``"wrap"``: integers are taken modulo 2**64,
-        decimals, which have no such modulus, are null (as in Spark without ANSI mode).
+        what happens if a result does not fit its type: ``"error"``, ``"null"`` or ``"wrap"``. Wrapped integers are
+        taken modulo 2**64; decimals have no such modulus and become null (as in Spark without ANSI mode).
     op
-        the column of a changelog that says of each row whether it is added (``"+"``, ``"+I"``, ``"+U"`` or 1) or takes
-        back a row of the same time, keys and values (``"-"``, ``"-U"``, ``"-D"`` or -1), in any order.
+        the column of a changelog that says whether a row is added (``"+"``, ``"+I"``, ``"+U"`` or 1) or retracts a row
+        of the same time, keys and values (``"-"``, ``"-U"``, ``"-D"`` or -1). The two may come in any order.
     on_unmatched
-        where more was taken back in a window than there was: ``"error"``, or ``"null"``, for all its aggregates.
+        what happens if a window has more retractions than rows: ``"error"``, or ``"null"`` for all its aggregates.
 
     Notes
     -----
-    Frozen, hashable, picklable; prints as the code that builds it; ``dataclasses.replace(spec, emit="updates")`` gives
-    another. Every argument is checked here, as far as it can be without the data's schema.
+    A spec is frozen, hashable and picklable, and prints as the code that builds it. Change a copy by
+    ``dataclasses.replace(spec, emit="updates")``. Arguments are checked as far as possible without the data's schema.
 
     Examples
     --------
@@ -155,18 +154,18 @@ class Spec:
         self.__dict__["memo"] = self._checked().memo
 
     def _checked(self) -> Spec:
-        """An equal query that was built and checked before, or this one: 50 -> 15 us, and it is known what of it was
-        worked out."""
-        if all([isinstance(window, Window) for window in self.windows.values()]):  # others may remember something
+        """An equal query that was built and checked before, with what is cached for it; otherwise this one, checked:
+        50 -> 15 us."""
+        if all([isinstance(window, Window) for window in self.windows.values()]):  # users' windows may hold state
             try:
                 return _first_of(self)
-            except TypeError:  # an argument of an aggregate has no hash, or what is refused is so once more
+            except TypeError:  # an argument has no hash, or the query is refused below
                 pass
         self._check()
         return self
 
     def _check(self) -> None:
-        """Refuse arguments that do not go together."""
+        """Raise for arguments that do not fit together."""
         self._check_names()
         self._check_spans()
         self._check_emit()
@@ -184,11 +183,11 @@ class Spec:
 
     @property
     def revises(self) -> bool:
-        """Whether a window can come out again, corrected."""
+        """Whether a window can be emitted again, corrected."""
         return self.emit != "final" and self.allowed_lateness != 0
 
     def trigger_of(self, name: str) -> Trigger | None:
-        """The trigger of a window."""
+        """The trigger of a window, or None."""
         return self.trigger.get(name) if isinstance(self.trigger, FrozenMap) else self.trigger
 
     @lazy
@@ -198,7 +197,7 @@ class Spec:
 
     @property
     def patient(self) -> Spec:
-        """This query where all data is seen before a window closes."""
+        """This query for complete data: no window closes before all rows are seen."""
         made: Spec | None = self.memo.get("patient")
         if made is None:
             watched = self if isinstance(self.time, ProcessingTime) else self.watched_by(manual())
@@ -206,18 +205,18 @@ class Spec:
         return made
 
     def watched_by(self, watermark: Watermark) -> Spec:
-        """This query with another watermark, which must have no spans and no columns: nothing is checked again."""
+        """This query with another watermark that has no spans and no columns; arguments are not checked again."""
         known = {} if self.watermark.columns() else {"memo": {"columns": self.columns()}}
         return but(self, watermark=watermark, ranks_rows=self.ranks_rows, **known)
 
     @lazy
     def memo(self) -> dict[str, Any]:
-        """What was worked out of this query, and of those that equal it, by name; no part of it."""
+        """What was computed for this query and for equal ones, by name; not part of the query."""
         return {}
 
     def unfired(self) -> Spec:
-        """This query where all data is seen before a window closes: triggers of pushes do not fire, and those of
-        arrivals report with the windows."""
+        """This query for complete data: triggers of pushes never fire, and panes of arrival triggers are emitted with
+        their windows."""
 
         def quiet(trigger: Trigger) -> Trigger:
             if trigger.kind == ARRIVAL:
@@ -249,11 +248,11 @@ class Spec:
         return names + [field for name in self._asked_columns() for field in fields_of(name)]
 
     def parts(self) -> tuple[Aggregate, ...]:
-        """The aggregates, those among which is arithmetic one by one."""
+        """The single aggregates: arithmetic of aggregates is taken apart."""
         return tuple(part for agg in self.aggs.values() for part in agg.parts())
 
     def _asked_columns(self) -> dict[str, Aggregate]:
-        """The columns of aggregates, computed ones as they are, each with the first aggregate that asks for it."""
+        """The columns that aggregates read, computed or not, each with the first aggregate that reads it."""
         found: dict[str, Aggregate] = {}
         for agg in self.parts():
             for name in (*agg.columns(), *([agg.flag] if agg.flag else [])):
@@ -261,17 +260,17 @@ class Spec:
         return found
 
     def derived(self) -> dict[Derived, str]:
-        """The columns that expressions compute, each with the first window or aggregate that asks for it."""
+        """The columns that expressions compute, each with the first window or aggregate that reads it."""
         rows = [(name, w) for name, w in self.windows.items() if isinstance(w, RowWindow)]
         found = {f: f"windows[{name!r}]: {w!r}" for name, w in rows for f in w.flag_columns() if isinstance(f, Derived)}
         asked = self._asked_columns().items()
         return found | {name: repr(agg) for name, agg in asked if isinstance(name, Derived) and name not in found}
 
     def fingerprint(self) -> str:
-        """A short name of the query's meaning, stable between processes and versions of Python (with a ``udaf``, which
-        is named by its bytecode, between processes of one version).
+        """A short hash of the query's meaning, stable between processes and Python versions. (A ``udaf`` is hashed by
+        its bytecode, which is stable for one Python version only.)
 
-        ``on_overflow`` and ``on_unmatched`` are left out: they may be changed on a restored state.
+        ``on_overflow`` and ``on_unmatched`` do not count: they may be changed on a restored state.
         """
         return self._fingerprint
 
@@ -283,17 +282,17 @@ class Spec:
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
 
     def to_toml(self) -> str:
-        """Write the query as TOML text, one line a window and aggregate, to be reviewed and kept beside a job.
+        """Write the query as TOML text, one line for each window and aggregate, for review and storage with a job.
 
         Returns
         -------
         str
-            What :meth:`from_toml` makes an equal spec of.
+            :meth:`from_toml` builds an equal spec from it.
 
         Raises
         ------
         ValueError
-            Where no text builds a part of the query: a ``udaf``, a window class of your own, a clock.
+            If TOML cannot hold a part of the query: a ``udaf``, a window class of your own, or a clock.
 
         Examples
         --------
@@ -327,9 +326,9 @@ class Spec:
         Parameters
         ----------
         text
-            Keys as the arguments of :class:`Spec`; ``[windows]`` and ``[aggs]`` are tables of calls. Instead of
-            ``time``, ``processing_time = true``. Calls are read, not run: only those of this library, columns
-            (``col('x')``), pyarrow's compute functions (``pc.abs(col('x'))``) and literals are known.
+            Keys are the arguments of :class:`Spec`; ``[windows]`` and ``[aggs]`` are tables of calls. Instead of
+            ``time``, there may be ``processing_time = true``. Calls are parsed and never executed: only this library's
+            calls, columns (``col('x')``), compute functions (``pc.abs(col('x'))``) and literals are allowed.
 
         Examples
         --------
@@ -351,7 +350,7 @@ class Spec:
         return {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
 
     def _chosen(self) -> dict[str, Any]:
-        """The arguments without those that are as they are by default."""
+        """The arguments that differ from their defaults."""
         return {
             name: value for name, value in self._values().items() if name not in _DEFAULTS or value != _DEFAULTS[name]
         }
@@ -415,7 +414,7 @@ class Spec:
             yield from trigger.spans()
 
     def triggers(self) -> dict[str, Trigger]:
-        """The windows that have a trigger."""
+        """The triggers of windows that have one, by window name."""
         if self.trigger is None:
             return {}
         found = {name: self.trigger_of(name) for name in self.windows}
@@ -450,7 +449,7 @@ class Spec:
             )
 
     def _check_op(self) -> None:
-        """Refuse what rows cannot be taken back from."""
+        """Raise for what a changelog cannot retract rows from."""
         for name, window in self.windows.items():
             if not isinstance(window, ContextFreeWindow | Whole):
                 raise ValueError(
@@ -555,7 +554,7 @@ def _plain(value: Any) -> Any:
 
 
 def stable(value: object) -> str:
-    """repr, but for a user's window without one its class and attributes, and for a user's functions their code."""
+    """repr, but a user's window without a repr is given by class and attributes, and users' functions by their code."""
     if isinstance(value, Formula) and (digests := [p.user.digest for p in value.parts() if p.user is not None]):
         return " ".join([repr(value), *digests])
     if isinstance(value, FrozenMap):
@@ -574,7 +573,7 @@ def _time(time: object) -> str | ProcessingTime:
 
 @lru_cache(64)
 def _first_of(spec: Spec) -> Spec:
-    """The first of equal specs, checked."""
+    """The first one of equal specs, checked."""
     spec._check()
     return spec
 
@@ -603,7 +602,7 @@ def _mapping(value: object, argument: str, allowed: tuple[type, ...], example: s
 
 
 def check_marks(spec: Spec, what: str) -> None:
-    """Refuse what keys with watermarks of their own cannot be: without keys, or with windows that all keys share."""
+    """Raise if keys cannot have marks: there are no keys, or there are windows that all keys share."""
     if not spec.by:
         raise ValueError(f"{what} marks keys, and by=[] has none; advance the stream's watermark")
     if isinstance(spec.time, ProcessingTime):

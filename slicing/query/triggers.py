@@ -1,4 +1,4 @@
-"""Triggers as users write them: when a window is also reported before it is complete."""
+"""Triggers as users write them: when a window is also emitted before it is complete."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _UNITES = "a trigger is united with | with others of its kind"
 
 @dataclass(frozen=True, repr=False)
 class Trigger:
-    """When windows are reported before they are complete.
+    """When windows are emitted before they are complete.
 
     Built by ``every``, ``after_share``, ``after_count``, ``on_punctuation``, ``each_push``, ``by_hand`` and
-    ``every_processing_time``. Triggers of one kind are united with ``|``: the first four are of event time, the others
-    of pushes; ``after_count(n, order="arrival")`` is a kind of its own.
+    ``every_processing_time``. Combine triggers of one kind with ``|``. The first four are of the event-time kind, the
+    others of the push kind. ``after_count(n, order="arrival")`` is a third kind.
 
     Examples
     --------
@@ -35,7 +35,7 @@ class Trigger:
 
     @property
     def kind(self) -> str:
-        """What its panes depend on: event time alone, or pushes."""
+        """What the panes of the trigger depend on: event time, arrival, or pushes."""
         return self._kind
 
     def __or__(self, other: object) -> Trigger:
@@ -49,15 +49,15 @@ class Trigger:
         return AnyOf(tuple(dict.fromkeys((*self.parts(), *other.parts()))))
 
     def parts(self) -> tuple[Trigger, ...]:
-        """The triggers that are united, each once."""
+        """The single triggers that were combined, each once."""
         return (self,)
 
     def spans(self) -> Iterator[tuple[str, Span]]:
-        """Its arguments that are spans of the time column."""
+        """The arguments that are spans of the time column."""
         yield from ()
 
     def columns(self) -> tuple[str, ...]:
-        """The columns of marks that it reads."""
+        """The columns of marks that the trigger reads."""
         return tuple(part.column for part in self.parts() if isinstance(part, OnPunctuation))
 
 
@@ -100,7 +100,7 @@ class AfterShare(Trigger):
 
     @property
     def exact(self) -> Fraction:
-        """The share as it was written: 0.29 is 29/100."""
+        """The exact share as it was written: 0.29 is 29/100."""
         return self.share if isinstance(self.share, Fraction) else Fraction(repr(self.share))
 
     def __repr__(self) -> str:
@@ -159,7 +159,7 @@ class EveryProcessingTime(Trigger):
 
 @dataclass(frozen=True, repr=False)
 class Unfired(Trigger):
-    """A trigger of pushes where all data is seen before a window closes: it fires never."""
+    """A trigger of pushes for complete data: it never fires."""
 
     _kind = PUSH
     of: Trigger
@@ -170,7 +170,7 @@ class Unfired(Trigger):
 
 @dataclass(frozen=True, repr=False)
 class Patient(Trigger):
-    """A trigger of arrivals where all data is seen before a window closes: its panes come with the windows."""
+    """A trigger of arrivals for complete data: its panes come with their windows."""
 
     _kind = ARRIVAL
     of: Trigger
@@ -184,10 +184,10 @@ class Patient(Trigger):
 
 @says_arguments
 def every(span: object, offset: object = 0) -> Trigger:
-    """Report windows at every multiple of ``span`` inside them, with the rows before it.
+    """Emit a pane of each window at every multiple of ``span`` inside the window.
 
-    A pane holds the window's rows before the cut, and comes when the watermark reaches the cut. Panes are the same
-    for any split of the stream into pushes, and for any order of rows within the lateness bound.
+    A pane holds the window's rows before the cut and is emitted when the watermark reaches the cut. Panes do not depend
+    on how the stream is split into pushes, nor on the order of rows within the lateness bound.
 
     Parameters
     ----------
@@ -210,10 +210,10 @@ def every(span: object, offset: object = 0) -> Trigger:
 
 @says_arguments
 def after_share(share: object) -> Trigger:
-    """Report windows when a share of their span has passed, with the rows before that time.
+    """Emit a pane of each window when a share of its span has passed, with the rows before that time.
 
-    The cut of a window is at ``start + floor(share * (end - start))``, with the share as it was written: 0.29 of 100 is
-    29. Not for sessions, ``whole()`` and windows of your own.
+    The cut of a window is at ``start + floor(share * (end - start))``, with the share as written: 0.29 of 100 is 29.
+    Not for sessions, ``whole()`` and windows of your own.
 
     Parameters
     ----------
@@ -233,15 +233,15 @@ def after_share(share: object) -> Trigger:
 
 @says_arguments
 def on_punctuation(column: str) -> Trigger:
-    """Report windows after each row that is a mark, with its key's rows of the same time.
+    """Emit a pane after each row that is a mark, including its key's rows of the same time.
 
-    A pane comes when the watermark has passed the mark. A mark cuts the windows that it is in; one that arrives behind
-    the watermark counts as standing at the watermark.
+    A pane is emitted when the watermark has passed the mark. A mark cuts the windows that it is in. A mark that arrives
+    behind the watermark takes effect at the watermark.
 
     Parameters
     ----------
     column
-        A boolean column that is true where a row is a mark; null is no mark.
+        A boolean column that is true in rows that are marks; null counts as false.
 
     Examples
     --------
@@ -258,22 +258,22 @@ def on_punctuation(column: str) -> Trigger:
 
 @says_arguments
 def after_count(n: int, times: int | None = None, order: str = "time") -> Trigger:
-    """Report windows after every ``n``-th row of the window and key.
+    """Emit a pane after every ``n``-th row of the window and key.
 
-    Rows are counted in their order of (time, ``sequence``, arrival), and a pane comes when the watermark has passed its
-    last row: panes are the same for any split of the stream. Rows of equal time need a ``sequence`` column to be the
-    same in any order. A row behind the watermark comes first among the rows that are counted next. Not for sessions and
-    ``whole()``.
+    Rows are counted in the order of (time, ``sequence``, arrival). A pane is emitted when the watermark has passed its
+    last row, so that panes do not depend on how the stream is split. If rows have equal times, use a ``sequence``
+    column for panes that do not depend on arrival. A row behind the watermark is counted before the rows not counted
+    yet. Not for sessions and ``whole()``.
 
     Parameters
     ----------
     n
-        How many rows.
+        The number of rows.
     times
-        At most so many early results of each window and key by this count; 1 makes it an alert. None: no limit.
+        The most early results of each window and key by this count; 1 makes it an alert. None: no limit.
     order
-        ``"time"``, or ``"arrival"``: rows are counted as they come, and a pane comes with the push that brings its last
-        row. Not on Spark, where rows have no order of arrival.
+        ``"time"``; or ``"arrival"``: rows are counted as they arrive, and a pane comes with the push of its last row.
+        ``"arrival"`` is not for Spark, where rows have no order of arrival.
 
     Examples
     --------
@@ -292,10 +292,10 @@ def after_count(n: int, times: int | None = None, order: str = "time") -> Trigge
 
 
 def each_push() -> Trigger:
-    """Report every open window that has new rows at the end of each push (on Spark, of each micro-batch).
+    """Emit a pane of every open window with new rows at the end of each push (on Spark, of each micro-batch).
 
-    Which panes appear depends on how the stream is split into pushes. What they add up to does not: the last update,
-    the changes applied or the parts combined are the final window.
+    The panes depend on how the stream is split into pushes. The final window does not: it is the last update, the sum
+    of the changes, or the combined parts.
 
     Examples
     --------
@@ -309,9 +309,9 @@ def each_push() -> Trigger:
 
 
 def by_hand() -> Trigger:
-    """Report open windows that have new rows when ``op.fire()`` is called.
+    """Emit a pane of every open window with new rows when ``op.fire()`` is called.
 
-    Only in process: Spark has no operator to call.
+    In process only: Spark has no operator to call.
 
     Examples
     --------
@@ -328,16 +328,17 @@ def by_hand() -> Trigger:
 
 @says_arguments
 def every_processing_time(span: object, clock: Callable[[], int] | None = None) -> Trigger:
-    """Report open windows that have new rows with the first push or ``advance`` that is ``span`` after the last firing.
+    """Emit a pane of every open window with new rows when the clock is ``span`` after the last firing.
 
-    The first push or ``advance`` starts the clock. Only in process: a repeated batch of Spark would see other times.
+    The first push or ``advance`` starts the clock; each later push or ``advance`` reads it. In process only: if Spark
+    repeats a batch, the clock shows another time.
 
     Parameters
     ----------
     span
         A duration of the clock.
     clock
-        A function that gives microseconds since 1970 (for tests); the machine's clock if left out.
+        A function that returns microseconds since 1970 (for tests); the clock of the machine if left out.
 
     Examples
     --------

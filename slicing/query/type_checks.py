@@ -1,4 +1,4 @@
-"""What the types of columns do not allow, said when a spec meets them."""
+"""Errors about column types, raised when a spec meets a schema."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ P = ParamSpec("P")
 
 
 def derived_types(types: Mapping[str, pa.DataType], derived: Mapping[Derived, str]) -> dict[str, pa.DataType]:
-    """The types of columns that expressions compute; refuses those that columns of these types do not have."""
+    """The types of computed columns. Raises if an expression cannot be computed from columns of these types."""
     for name, aggregate in derived.items():
         if name in types:
             raise ValueError(f"{aggregate}: the data has a column whose name is this expression; rename it")
@@ -31,7 +31,7 @@ def derived_types(types: Mapping[str, pa.DataType], derived: Mapping[Derived, st
 
 
 def of_window(name: str, resolve: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Resolve a window in ticks; what is wrong with it is said with its name."""
+    """Resolve a window in ticks; errors get the name of the window."""
     try:
         return resolve(*args, **kwargs)
     except (TypeError, ValueError) as error:
@@ -39,7 +39,7 @@ def of_window(name: str, resolve: Callable[P, T], *args: P.args, **kwargs: P.kwa
 
 
 def check_flags(spec: Spec, types: Mapping[str, pa.DataType]) -> None:
-    """Refuse other columns than booleans where one tells which rows count."""
+    """Raise if a column that must be boolean, as it selects rows, is of another type."""
     for agg in spec.parts():
         if agg.flag is not None and not pa.types.is_boolean(types[agg.flag]):
             raise TypeError(f"{agg!r}: where takes a boolean column; {agg.flag!r} has type {types[agg.flag]}")
@@ -54,7 +54,7 @@ def check_flags(spec: Spec, types: Mapping[str, pa.DataType]) -> None:
 
 
 def check_span(name: str, ticks: int) -> None:
-    """Refuse a window that no arithmetic in ticks holds."""
+    """Raise for a window whose span is too long for arithmetic in ticks."""
     if ticks > LONGEST:
         raise ValueError(
             f"windows[{name!r}] spans {ticks} units of the time column; at most {LONGEST} are allowed (a coarser unit "
@@ -63,16 +63,16 @@ def check_span(name: str, ticks: int) -> None:
 
 
 def check_sequence(name: str, type: pa.DataType) -> None:
-    """Refuse a sequence column that orders nothing."""
+    """Raise for a sequence column of a type that cannot order rows."""
     t = pa.types
     if not (t.is_integer(type) or t.is_timestamp(type) or t.is_date(type) or t.is_time(type) or t.is_duration(type)):
         raise TypeError(f"sequence column {name!r} has type {type}; it must be an integer or a time")
 
 
 def check_ties(spec: Spec, aggs: Mapping[str, BoundAggregate]) -> None:
-    """Refuse aggregates that would have to order structs and lists, where rows have no order of arrival."""
+    """Raise for aggregates that would need to order structs or lists, if rows have no order of arrival."""
     for name, agg in spec.aggs.items():
-        if not isinstance(agg, Aggregate):  # arithmetic, which takes neither
+        if not isinstance(agg, Aggregate):  # arithmetic returns neither
             continue
         type = aggs[name].type.value_type if agg.function == "collect" else aggs[name].type
         several = isinstance(agg.return_, tuple) or (agg.function == "top_k" and agg.return_ is not None)
@@ -91,7 +91,7 @@ _COMPARED = frozenset({"min", "max", "min_count", "max_count", "argmin", "argmax
 
 
 def warn_of_categories(spec: Spec, types: Mapping[str, pa.DataType]) -> None:
-    """Say so where categories that have an order of their own are compared by their values."""
+    """Warn if ordered categories are compared by their values."""
     for agg in spec.parts():
         type = types.get(agg.column) if agg.column is not None and agg.function in _COMPARED else None
         if type is not None and pa.types.is_dictionary(type) and type.ordered:

@@ -1,7 +1,7 @@
-"""Progress: how far the stream has come, from the rows pushed so far.
+"""Watermark policies: how far the stream has come, from the rows pushed so far.
 
-A policy is a frozen description in the spec. Its *progress* is a small immutable value: ``observe`` gives the next
-one, so that a push that fails leaves the operator with the one it had.
+A policy is a frozen description in the spec. Its *progress* is a small immutable value. ``observe`` returns a new
+progress, so that a push that fails leaves the operator with its old one.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from slicing.times.measure import Measure
 Span = Duration | int
 
 _NONE: Ints = np.empty(0, np.int64)
-_FAR = (1 << 62) + (1 << 61)  # as far as times may be (slicing.windows.bounds.LIMIT); spans are shorter than 2**60
+_FAR = (1 << 62) + (1 << 61)  # the limit of times (slicing.windows.bounds.LIMIT); spans are shorter than 2**60
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What a policy remembers: the largest time seen, and per source its own. Times in ticks."""
+    """The state of a policy: the largest time seen, and the largest time of each source. Times in ticks."""
 
     largest: int | None = None
     sources: dict[str | None, int] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class Progress:
         return Progress(newest if self.largest is None else max(self.largest, newest), self.sources)
 
     def joined(self, other: Progress) -> Progress:
-        """Of two places that read the same stream."""
+        """The progress of a stream that two readers have read parts of."""
         sources = dict(self.sources)
         for name, time in other.sources.items():
             sources[name] = max(time, sources.get(name, time))
@@ -54,7 +54,7 @@ class Progress:
 
 
 class Seen(NamedTuple):
-    """The rows of a batch that have a time (at least one), and which rows had none."""
+    """The rows of a batch that have a time (at least one), and the positions of rows without one."""
 
     times: Ints
     oldest: int
@@ -70,14 +70,14 @@ class Seen(NamedTuple):
         return Seen(times, int(times.min()), int(times.max()), ascending, columns, measure, null_time)
 
     def position(self, row: int) -> int:
-        """Where the row is in the batch as it was pushed."""
+        """The position of a row in the batch as it was pushed."""
         present = np.delete(np.arange(self.times.size + self.null_time.size), self.null_time)
         return int(present[row])
 
 
 @dataclass(frozen=True)
 class Watermark:
-    """A progress policy of a :class:`~slicing.Spec`."""
+    """A watermark policy of a :class:`~slicing.Spec`."""
 
     def columns(self) -> tuple[str, ...]:
         return ()
@@ -90,26 +90,26 @@ class Watermark:
         return {where: measure.ticks(span, where) for where, span in self.spans().items()}
 
     def check(self, types: Mapping[str, pa.DataType], measure: Measure) -> None:
-        """Refuse a column type it cannot take."""
+        """Raise for a column type that the policy cannot read."""
 
     def observe(self, before: Progress, seen: Seen) -> Progress:
-        """Progress after these rows (at least one); raises where the stream broke its promise."""
+        """The progress after these rows (at least one). Raises if the stream broke its promise."""
         newest = seen.newest if before.largest is None else max(before.largest, seen.newest)
         return Progress(newest, before.sources)
 
     def ahead(self, times: Ints, watermark: int | None, delays: Mapping[str, int], part: bool) -> Ints:
-        """The positions of rows that are set aside, as they lie too far ahead of the watermark before their push.
+        """The positions of rows that are set aside: too far ahead of the watermark before their push.
 
-        ``part``: the rows are some of a push, which may lie anywhere in it.
+        ``part``: the rows are a part of a push and may come from anywhere in it.
         """
         return _NONE
 
     def joined(self, one: Progress, other: Progress, measure: Measure) -> Progress:
-        """Progress of a stream that two places read."""
+        """The progress of a stream that two readers have read parts of."""
         return one.joined(other)
 
     def reached(self, progress: Progress, delays: Mapping[str, int]) -> int | None:
-        """The watermark: no row before it will come; ``delays``: its spans in ticks. None while nothing is known."""
+        """The watermark: no row before it will come; None: not known yet. ``delays``: the policy's spans in ticks."""
         return None
 
 
@@ -123,7 +123,7 @@ class Bounded(Watermark):
         return {"bounded's delay": self.delay, **ahead}
 
     def ahead(self, times: Ints, watermark: int | None, delays: Mapping[str, int], part: bool) -> Ints:
-        """Rows are judged in order of time, each by the watermark that the rows before it give."""
+        """Judge rows in order of time, each by the watermark that the earlier rows give."""
         if self.at_most_ahead is None or not times.size:
             return _NONE
         delay, most = delays["bounded's delay"], delays["bounded's at_most_ahead"]
@@ -223,7 +223,7 @@ class PerSource(Watermark):
         return self._heard(one.joined(other), measure)
 
     def _heard(self, progress: Progress, measure: Measure) -> Progress:
-        """Who is silent has no say: forget it."""
+        """The progress without silent sources."""
         if self.idle is None or progress.largest is None:
             return progress
         heard_after = progress.largest - measure.ticks(self.idle, "per_source's idle")
@@ -243,7 +243,7 @@ class PerSource(Watermark):
 @dataclass(frozen=True, repr=False)
 class Punctuated(Watermark):
     column: str
-    by: tuple[str, ...] = ()  # rows mark their key alone, not the stream
+    by: tuple[str, ...] = ()  # marks are for the key of their row, not for the stream
 
     def columns(self) -> tuple[str, ...]:
         return (self.column, *self.by)
@@ -262,7 +262,7 @@ class Punctuated(Watermark):
         marks, measure = seen.columns[self.column], seen.measure
         if pa.types.is_boolean(marks.type):
             return before.grown(_largest(seen.times[true(marks)]))
-        if measure.is_uint64:  # of times that do not fit int64 any is beyond all rows
+        if measure.is_uint64:  # a time that does not fit int64 is after all rows
             marks = pc.min_element_wise(marks, pa.scalar(MAX_WORD, pa.uint64()), skip_nulls=False)
         return before.grown(_largest(measure.words(pc.drop_null(marks))))
 
@@ -275,40 +275,40 @@ class Punctuated(Watermark):
 
 
 class Moved(NamedTuple):
-    """A push that moved the watermark: its latest times, and where the watermark was before."""
+    """A push that moved the watermark: its latest times, and the watermark before it."""
 
     newest: int
-    other: int | None  # the latest one before that
+    other: int | None  # the latest time before the newest one
     before: int | None
 
     def without_newest(self, delay: int) -> int | None:
-        """Where the watermark would be without the latest time."""
+        """The watermark without the latest time."""
         reached = [] if self.other is None else [self.other - delay]
         return max([*reached, *([] if self.before is None else [self.before])], default=None)
 
 
 @says_arguments
 def bounded(delay: object, *, at_most_ahead: object = None) -> Bounded:
-    """Rows come at most ``delay`` behind the newest: the watermark is ``max(time) - delay``.
+    """The watermark is ``max(time) - delay``: rows are at most ``delay`` behind the newest row.
 
     Parameters
     ----------
     delay
-        How far a row may be behind the newest one.
+        How far a row may be behind the newest row.
     at_most_ahead
-        How far a row may be ahead of the watermark, at least ``delay``. A row further ahead, as of a clock that is
-        wrong, does not move the watermark: it is in ``out.late`` with the reason ``"ahead"``, and in
-        ``out.stats["ahead"]``. None: any row moves it.
+        How far a row may be ahead of the watermark, at least ``delay``. A row further ahead (as from a wrong clock)
+        does not move the watermark. It is returned in ``out.late`` with the reason ``"ahead"`` and counted in
+        ``out.stats["ahead"]``. None: any row moves the watermark.
 
     Notes
     -----
-    Rows of a push are judged in order of time, each by the watermark that the rows before it give. So a push may span
-    any time that has no gap longer than ``at_most_ahead - delay``. If there is no watermark yet, the rows after the
-    median row of the push are judged, from its time on: one wrong row among several does not set the first watermark.
-    For a stream in order of time the result is the same for any split into pushes of which the first has a right
-    median. On Spark each task judges the rows that it reads of a batch, from their median on if that is later.
+    Rows of a push are judged in order of time, each by the watermark that the earlier rows give. So a push may span any
+    time without a gap longer than ``at_most_ahead - delay``. If there is no watermark yet, judging starts at the median
+    row of the push: one wrong row among several does not set the first watermark. For a stream in order of time the
+    result does not depend on how it is split into pushes, if the first push has a right median. On Spark each task
+    judges the rows that it reads of a batch, starting at their median if that is later than the watermark.
 
-    After a pause of the stream longer than that, all rows are ahead: ``op.advance(time)`` says that time has passed.
+    After a pause of the stream longer than that, all rows are ahead. Call ``op.advance(time)`` to move on.
 
     Examples
     --------
@@ -334,7 +334,7 @@ def bounded(delay: object, *, at_most_ahead: object = None) -> Bounded:
 
 @says_arguments
 def ordered(on_disorder: str = "error") -> Ordered:
-    """The stream promises time order; a row that breaks it is an error or, with ``"late"``, judged as late.
+    """The stream is in order of time. A row out of order raises or, with ``"late"``, may be late.
 
     Parameters
     ----------
@@ -354,7 +354,7 @@ def ordered(on_disorder: str = "error") -> Ordered:
 
 
 def manual() -> Manual:
-    """Only ``advance(watermark)`` moves time.
+    """Only ``advance(watermark)`` moves the watermark.
 
     Examples
     --------
@@ -370,18 +370,18 @@ def manual() -> Manual:
 
 @says_arguments
 def per_source(column: str, delay: object, idle: object = None) -> PerSource:
-    """The minimum over the sources named in ``column`` of ``max(time) - delay``.
+    """The watermark is the minimum of ``max(time) - delay`` over the sources named in ``column``.
 
-    A source silent for ``idle`` (behind the newest row of all) stops holding the others back.
+    A source that is ``idle`` behind the newest row of all sources no longer holds back the watermark.
 
     Parameters
     ----------
     column
         The column that names the source of each row.
     delay
-        How far a row may be behind the newest one of its source.
+        How far a row may be behind the newest row of its source.
     idle
-        How far a source may fall behind the newest row of all before it is left out; None: any time.
+        How far a source may be behind the newest row of all sources before it is left out; None: any time.
 
     Examples
     --------
@@ -396,15 +396,15 @@ def per_source(column: str, delay: object, idle: object = None) -> PerSource:
 
 @says_arguments
 def punctuated(column: str, by: Sequence[str] | str = ()) -> Punctuated:
-    """Rows carry the watermark: the largest value of a nullable time column, or a boolean that marks rows.
+    """Rows carry the watermark: as values of a nullable time column, or as a boolean that marks rows.
 
     Parameters
     ----------
     column
-        Where a row has a time, no row before it comes any more. Of a boolean column: true, where the row's own time is
-        that time.
+        A time column: if a row has a value, no later row is before that time. Or a boolean column: if it is true, no
+        later row is before the row's own time.
     by
-        The key columns: a row says so of its key alone, and the stream's watermark moves by ``advance()`` only.
+        The key columns: a row marks its own key only, and the stream's watermark moves by ``advance()`` only.
 
     Examples
     --------
@@ -422,7 +422,7 @@ def punctuated(column: str, by: Sequence[str] | str = ()) -> Punctuated:
 
 
 def later(one: int | None, other: int | None) -> int | None:
-    """The larger of two watermarks, where None is before all."""
+    """The larger of two watermarks; None is before all times."""
     if one is None or other is None:
         return other if one is None else one
     return max(one, other)
@@ -433,7 +433,7 @@ def _largest(times: Ints) -> int | None:
 
 
 def check_places(policy: Watermark, what: str) -> None:
-    """Refuse what readers of other rows do not know: an order of arrival, marks of keys."""
+    """Raise for policies that several readers cannot share: an order of arrival, or marks of keys."""
     if isinstance(policy, Ordered) and policy.on_disorder == "error":
         raise ValueError(
             f"{what} needs rows in the order they arrived, and here they come from several places; use "

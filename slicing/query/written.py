@@ -1,7 +1,7 @@
 """Specs as text: TOML whose entries are calls, as in ``hour = "tumbling('1h')"``.
 
-An entry is read by walking Python's syntax tree, never run: the names that it may have are those of this library's
-constructors, of pyarrow's compute functions and of a few kinds of literals.
+An entry is parsed as Python syntax and never executed. It may use the constructors of this library, pyarrow's compute
+functions and a few kinds of literals.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from slicing.windows.rows import last_rows, marked, per_row, row_count
 
 
 def _constructors(kind: type, *modules: ModuleType) -> dict[str, Callable[..., Any]]:
-    """The public functions of modules that make such things."""
+    """The public functions of these modules that return a ``kind``, by name."""
     found: dict[str, Callable[..., Any]] = {}
     for module in modules:
         for name, value in vars(module).items():
@@ -95,7 +95,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def entry(text: object, where: str, known: Mapping[str, Callable[..., Any]]) -> Any:
-    """The window, aggregate or watermark that a call says, such as ``tumbling('1m')``."""
+    """The window, aggregate or watermark that a call builds, such as ``tumbling('1m')``."""
     example = next(example for name, example in _EXAMPLES.items() if name in known)
     found = _read(text, where, known, example)
     if isinstance(found, str | int | float | pc.Expression | None):
@@ -104,7 +104,7 @@ def entry(text: object, where: str, known: Mapping[str, Callable[..., Any]]) -> 
 
 
 def condition(text: object) -> pc.Expression:
-    """The expression of columns that the text of ``where`` says, such as ``col('ms') > 100``."""
+    """The column expression in the text of ``where``, such as ``col('ms') > 100``."""
     example = "col('ms') > 100"
     found = _read(text, "where", {}, example)
     if not isinstance(found, pc.Expression):
@@ -127,7 +127,7 @@ def _read(text: object, where: str, known: Mapping[str, Callable[..., Any]], exa
 
 
 class _Reader:
-    """What a syntax tree says, where these constructors are known besides columns and literals."""
+    """Evaluates a syntax tree that uses the ``known`` constructors, columns and literals."""
 
     def __init__(self, known: Mapping[str, Callable[..., Any]]) -> None:
         self.known = {**known, **_EXPRESSIONS}
@@ -176,7 +176,7 @@ class _Reader:
 
 
 def loaded(text: str | PathLike[str], known: Sequence[str]) -> dict[str, Any]:
-    """What TOML says, of these keys."""
+    """The content of TOML text or of a TOML file, which may have only the ``known`` keys."""
     if isinstance(text, PathLike):
         try:
             text = Path(text).read_text(encoding="utf-8")
@@ -198,7 +198,7 @@ def loaded(text: str | PathLike[str], known: Sequence[str]) -> dict[str, Any]:
 
 
 def arguments(text: str | PathLike[str]) -> dict[str, Any]:
-    """The arguments of the spec that TOML says."""
+    """The arguments of a spec, from TOML."""
     found = loaded(text, _KEYS)
     for table, example in (("windows", "minute = \"tumbling('1m')\""), ("aggs", 'n = "count()"')):
         if not isinstance(found.get(table), dict):
@@ -220,7 +220,7 @@ def arguments(text: str | PathLike[str]) -> dict[str, Any]:
 
 
 def toml(values: Mapping[str, Any]) -> str:
-    """TOML of a spec's arguments without those that are None; refuses what cannot be read back as it is."""
+    """TOML of the arguments of a spec that are not None. Raises for what could not be read back unchanged."""
     lines = []
     for name, value in values.items():
         if isinstance(value, dict) or value is None:
@@ -258,7 +258,7 @@ def call_text(value: object, where: str, known: Mapping[str, Callable[..., Any]]
 
 
 def unprefixed(code: str) -> str:
-    """An expression of Python without ``sl.``."""
+    """A Python expression without ``sl.``."""
     return ast.unparse(_Unprefixed().visit(ast.parse(code, mode="eval")))
 
 
@@ -269,7 +269,7 @@ class _Unprefixed(ast.NodeTransformer):
 
 
 def toml_value(value: object) -> str:
-    """A value as TOML writes it."""
+    """A value in TOML."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int):
@@ -280,12 +280,12 @@ def toml_value(value: object) -> str:
 
 
 def toml_key(name: str) -> str:
-    """A name as a key of TOML, in quotes where it needs them."""
+    """A name as a TOML key, quoted if necessary."""
     return name if _BARE.fullmatch(name) else _string(name)
 
 
 def _string(text: str) -> str:
-    """As TOML's strings in double quotes."""
+    """A TOML string in double quotes."""
     if any(0xD800 <= ord(sign) < 0xE000 for sign in text):
         raise ValueError(f"{text!r} has half of a character, which TOML cannot hold")
     escaped = {sign: f"\\u{sign:04x}" for sign in (*range(32), 127)} | {ord(sign): f"\\{sign}" for sign in '"\\'}
