@@ -1,1 +1,1 @@
-"""What is asked of a window: each aggregate is what it keeps in a slice and how it reads its answer out."""
+"""Aggregates: what each one keeps in a slice, and how it computes its answer."""

@@ -1,4 +1,4 @@
-"""What an aggregate is: data, namely the column families it takes, the *lanes* it needs, and a ``lower``.
+"""Aggregates as data: the column families that an aggregate takes, the *lanes* it needs, and a ``lower``.
 
 A lane is a kind of partial over a column; ``lower`` turns combined partials into a column of answers. Aggregates of the
 same column share lanes: ``sum``, ``min``, ``max`` and ``mean`` of a column are one lane.
@@ -35,37 +35,37 @@ class BoundAggregate:
     lanes: tuple[Lane, ...]
     type: pa.DataType
     lower: Lower
-    # of each lane's partials that ``lower`` reads; None: all. Without 0 only whether it is 0, the count, matters
+    # the words of each lane's partials that ``lower`` reads; None: all. Without word 0, only count = 0 or not matters
     words: frozenset[int] | None = None
-    number: int | None = None  # the word of its lane that its answers are, as numbers that lie in a column
-    coded: pa.DictionaryType | None = None  # the dictionary that answers are given out as; None: as they are
+    number: int | None = None  # the word of its lane that is the answer, for answers that are plain numbers
+    coded: pa.DictionaryType | None = None  # the dictionary type of the answers; None: no dictionary
 
     @property
     def shown(self) -> pa.DataType:
-        """The type of its column in results."""
+        """The type of the result column."""
         return self.type if self.coded is None else self.coded
 
     @property
     def read(self) -> set[Lane]:
-        """What is asked of its lanes at least."""
+        """The least that the aggregate needs of its lanes: only sums where it reads nothing else."""
         only_sums = self.words is not None and max(self.words, default=0) < EXTREME
         return {lane.sums if only_sums else lane for lane in self.lanes}
 
 
-Through = Callable[["Aggregate", BoundAggregate], BoundAggregate]  # what becomes of each aggregate that is bound
+Through = Callable[["Aggregate", BoundAggregate], BoundAggregate]  # changes each aggregate that is bound
 
 
 class Formula:
     """An entry of a spec's ``aggs``: an aggregate, or arithmetic of aggregates and numbers."""
 
-    __array_ufunc__ = None  # numpy's numbers leave arithmetic to these
+    __array_ufunc__ = None  # numpy numbers leave arithmetic to these classes
 
     def parts(self) -> tuple[Aggregate, ...]:
-        """The aggregates in it."""
+        """The single aggregates in the formula."""
         raise NotImplementedError
 
     def bind(self, types: Types, through: Through | None = None) -> BoundAggregate:
-        """Resolve against the columns' types; refuses a type that it cannot take."""
+        """Resolve the formula against the types of columns. Raises for a type that it cannot take."""
         raise NotImplementedError
 
     def where(self, flag: object) -> Formula:
@@ -112,7 +112,7 @@ class Formula:
 
 @dataclass(frozen=True, repr=False)
 class Number(Formula):
-    """A number in arithmetic; numbers of one value and two types are two."""
+    """A number in arithmetic. Numbers of equal value but of two types are different."""
 
     text: str
     value: int | float = field(compare=False)
@@ -134,10 +134,10 @@ class Number(Formula):
 
 @dataclass(frozen=True, repr=False)
 class Arithmetic(Formula):
-    """Two entries and an operator: built by ``+ - * /`` of aggregates and numbers.
+    """Two entries and an operator, built by ``+ - * /`` of aggregates and numbers.
 
-    ``/`` gives float64, as in Polars: what is divided by 0 is inf, -inf or NaN. The others keep integers exact (one
-    that does not fit is an overflow, as of a sum) and decimals decimal. It is null where an aggregate in it is.
+    ``/`` gives float64, as in Polars: division by 0 gives inf, -inf or NaN. The other operators keep integers exact
+    (a result that does not fit is an overflow, as for a sum) and decimals decimal. Null if any aggregate in it is null.
     """
 
     operator: str
@@ -201,24 +201,24 @@ def _fits(value: int) -> bool:
 
 @dataclass(frozen=True, repr=False)
 class Aggregate(Formula):
-    """An aggregate of a :class:`~slicing.Spec`; frozen, hashable, prints as the code that builds it.
+    """An aggregate of a :class:`~slicing.Spec`: frozen, hashable, printed as the code that builds it.
 
-    Made by :func:`count`, :func:`sum` and the like; arithmetic of aggregates is an aggregate, too.
+    Made by :func:`count`, :func:`sum` and the like. Arithmetic of aggregates is an aggregate, too.
 
     Parameters
     ----------
     function
-        Its name.
+        The name of the aggregate.
     column
-        The column it reads, None for ``count()``.
+        The column that it reads; None for ``count()``.
     return_
-        The column it gives, or several.
+        The column that it returns, or several columns.
     ddof
-        Of ``var`` and ``std``.
+        The degrees of freedom, for ``var`` and ``std``.
     flag
         The boolean column of ``where``.
     options
-        Other arguments, in their order.
+        Other arguments, in order.
     user
         The functions of a :func:`udaf`.
 
@@ -232,15 +232,15 @@ class Aggregate(Formula):
 
     function: str
     column: str | None = None
-    return_: str | tuple[str, ...] | None = None  # several: a struct of them
+    return_: str | tuple[str, ...] | None = None  # several: returned as a struct
     ddof: int | None = None
     flag: str | None = None
-    options: tuple[tuple[str, Any], ...] = ()  # other arguments, in their order
+    options: tuple[tuple[str, Any], ...] = ()  # other arguments, in order
     user: Any = None  # a user's functions: slicing.aggregates.udaf
 
     @property
     def value_column(self) -> str:
-        """The column, of an aggregate that has one."""
+        """The column of an aggregate that has one."""
         assert self.column is not None
         return self.column
 
@@ -260,7 +260,7 @@ class Aggregate(Formula):
         return replace(self, flag=_column(flag, "where"))
 
     def columns(self) -> tuple[str, ...]:
-        """The value columns it reads."""
+        """The value columns that the aggregate reads."""
         if self.user is not None:
             inputs: tuple[str, ...] = self.user.inputs
             return inputs
@@ -268,7 +268,7 @@ class Aggregate(Formula):
         return (*(() if self.column is None else (self.column,)), *returned)
 
     def bind(self, types: Types, through: Through | None = None) -> BoundAggregate:
-        """Resolve against the columns' types; refuses a type the aggregate cannot take."""
+        """Resolve the aggregate against the types of columns. Raises for a type that it cannot take."""
         bound = _TABLE[self.function].bind(self, types)
         return bound if through is None else through(self, bound)
 
@@ -290,7 +290,7 @@ Build = Callable[[Aggregate, ValueType, Mapping[str, pa.DataType]], BoundAggrega
 
 
 class Definition(NamedTuple):
-    """The column families an aggregate takes, and what it keeps and reads out of them."""
+    """The column families that an aggregate takes, and how it is built."""
 
     families: tuple[str, ...]
     build: Build
@@ -320,13 +320,13 @@ class Definition(NamedTuple):
 _SHOWN = {RANKED: "string or binary", NESTED: "struct or list", **{f: f for f in (*NUMERIC, TIME, DURATION)}}
 
 
-_PICKED = {"min", "max", "first", "last", "argmin", "argmax", "mode"}  # whose answers are values of a column
+_PICKED = {"min", "max", "first", "last", "argmin", "argmax", "mode"}  # aggregates whose answers are values of a column
 
 _TABLE: dict[str, Definition] = {}
 
 
 def define(name: str, families: tuple[str, ...], build: Build) -> None:
-    """One more aggregate: ``Aggregate(name, ...)``."""
+    """Register an aggregate, for ``Aggregate(name, ...)``."""
     _TABLE[name] = Definition(families, build)
 
 
@@ -341,18 +341,18 @@ def _column(name: object, argument: str) -> str:
 
 
 def likely_reads(asked: Iterable[Aggregate]) -> Iterator[tuple[str, pa.DataType]]:
-    """What columns and expressions aggregates read, and as what: floats, where these are taken."""
+    """The columns and expressions that aggregates read, each with a likely type: float where floats are allowed."""
     for agg in asked:
         families = _TABLE[agg.function].families or NUMERIC
         type = pa.float64() if FLOAT in families else pa.bool_() if BOOL in families else pa.int64()
         for place, name in enumerate(agg.columns()):
-            yield name, pa.float64() if place and agg.return_ is not None else type  # what is returned may be any
+            yield name, pa.float64() if place and agg.return_ is not None else type  # of any type
         if agg.flag:
             yield agg.flag, pa.bool_()
 
 
 def columns_of(names: object, argument: str) -> str | tuple[str, ...]:
-    """A column to return, or several of them."""
+    """A column to return, or several columns; checked."""
     if not isinstance(names, list | tuple):
         return _column(names, argument)
     if not names:

@@ -1,4 +1,4 @@
-"""Arithmetic of answers: columns of two aggregates, or one and a number, as one column."""
+"""Arithmetic of answers: two columns, or a column and a number, computed into one column."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Lowered(NamedTuple):
 
 
 def calculated(operator: str, left: Column, right: Column) -> Lowered:
-    """``left operator right`` of each; null where one of them is."""
+    """``left operator right``, row by row; null where one side is null."""
     if operator == "/":
         return Lowered(pc.divide(_floats(left), _floats(right)), None)
     if pa.types.is_decimal(left.type) or pa.types.is_decimal(right.type):
@@ -38,7 +38,7 @@ def calculated(operator: str, left: Column, right: Column) -> Lowered:
     try:
         sides = (left.cast(type), right.cast(type)) if integers else (left, right)
         return Lowered(_CHECKED[operator](*sides), None)
-    except pa.ArrowInvalid:  # some do not fit
+    except pa.ArrowInvalid:  # some results do not fit
         given = type if integers else _PLAIN[operator](pa.nulls(0, left.type), pa.nulls(0, right.type)).type
         return _exactly(operator, left, right, given)
 
@@ -50,20 +50,20 @@ def _floats(column: Column) -> Column:
 
 
 def _rounded(column: Column, other: pa.DataType) -> Column:
-    """Integers as the floats that they are computed with, which Arrow does not do beyond 2**53."""
+    """Integers cast to float without a check: Arrow refuses to do it beyond 2**53."""
     return column.cast(other, safe=False) if pa.types.is_integer(column.type) else column
 
 
 def _decimals(operator: str, left: Column, right: Column) -> Lowered:
-    """With Arrow's digits, or with 38 where these would be more; floats where one side is."""
+    """With Arrow's digits, or with 38 if Arrow would need more; floats if one side is float."""
     try:
         return Lowered(_PLAIN[operator](left, right), None)
-    except pa.ArrowInvalid:  # more than 38
+    except pa.ArrowInvalid:  # more than 38 digits
         wide = _PLAIN[operator](_wider(left), _wider(right))
     type = pa.decimal128(38, wide.type.scale)
     try:
         return Lowered(wide.cast(type), None)
-    except pa.ArrowInvalid:  # some do not fit
+    except pa.ArrowInvalid:  # some results do not fit
         beyond = pc.greater_equal(pc.abs(wide), pa.scalar(Decimal(1).scaleb(38 - type.scale), wide.type))
         fitting = pc.if_else(beyond, pa.scalar(None, wide.type), wide)
         return Lowered(fitting.cast(type), beyond.fill_null(False).to_numpy(zero_copy_only=False))
@@ -76,7 +76,7 @@ def _wider(column: Column) -> Column:
 
 
 def _exactly(operator: str, left: Column, right: Column, type: pa.DataType) -> Lowered:
-    """Integers, times and durations, some of which do not fit: these modulo 2**64."""
+    """Integers, times and durations with results that do not fit: these are wrapped modulo 2**64."""
     exact = _PLAIN_OBJECTS[operator](_objects(left, type), _objects(right, type))
     unsigned = type == UINT64
     low, high = (0, 1 << 64) if unsigned else (-(1 << 63), 1 << 63)
@@ -90,7 +90,7 @@ def _exactly(operator: str, left: Column, right: Column, type: pa.DataType) -> L
 
 
 def _objects(column: Column, type: pa.DataType) -> Any:
-    """As Python's integers, of times and durations in the unit of ``type``; 0 for null."""
+    """Python integers, with times and durations in the unit of ``type``; 0 for null."""
     if isinstance(column, pa.Scalar):
         return column.as_py()
     if not pa.types.is_temporal(column.type):

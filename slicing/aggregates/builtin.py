@@ -1,4 +1,4 @@
-"""The aggregates whose partials are a few words: what each keeps in a slice, and how it reads its answer out."""
+"""Aggregates whose partials are a few words: what each keeps in a slice, and how it computes its answer."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _lane(agg: Aggregate, kind: int, *feeds: Feed) -> Lane:
 
 
 def _values(agg: Aggregate, value: ValueType) -> Lane:
-    """The shared lane of a column: count, sum where it has one, min and max."""
+    """The shared lane of a column: count, sum (if it has one), min and max."""
     if value.family == FLOAT:
         return _lane(agg, kinds.BASIC_F, Feed(agg.value_column, "float"))
     if value.family in (TIME, DURATION, RANKED) or value.ranked:
@@ -48,7 +48,7 @@ def _values(agg: Aggregate, value: ValueType) -> Lane:
 
 
 def _sums(agg: Aggregate, value: ValueType) -> tuple[Lane, ...]:
-    """The lanes that hold a column's sum: two for a decimal too wide for a word."""
+    """The lanes that hold a column's sum: two for a decimal that is wider than a word."""
     if value.family == DECIMAL and value.ranked:
         return tuple(_lane(agg, kinds.BASIC_I, Feed(agg.value_column, f"limb{k}")) for k in (0, 1))
     if value.family == DURATION:
@@ -57,11 +57,11 @@ def _sums(agg: Aggregate, value: ValueType) -> tuple[Lane, ...]:
 
 
 def _is_narrow(value: ValueType) -> bool:
-    """Whether no sum of its values overflows a word."""
+    """Whether a sum of these values never overflows a word."""
     return value.family in (INTEGER, UNSIGNED) and value.type.bit_width <= 32
 
 
-TOTAL = frozenset({0, 1, 2})  # the words of a BASIC partial that are its count and its sum
+TOTAL = frozenset({0, 1, 2})  # the words of a BASIC partial that hold its count and its sum
 
 
 def _count(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> BoundAggregate:
@@ -153,7 +153,7 @@ def _extreme(pick: str) -> Callable[[Aggregate, ValueType, Mapping[str, pa.DataT
 
         def lower(b: list[Ints], pools: Pools) -> Lowered:
             empty = _empty(b[0])
-            words = b[0][:, word]  # of floats that are all NaN it still is the identity: NaN
+            words = b[0][:, word]  # for floats that are all NaN it still is the identity, NaN
             if lane.kind != kinds.BASIC_F and empty is not None:
                 words = np.where(empty, 0, words)
             return Lowered(array(words, empty, pools.get(column)), None)
@@ -191,8 +191,8 @@ def _product(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType])
 
     def lower(b: list[Ints], pools: Pools) -> Lowered:
         words, approximate = b[0][:, 1], b[0].view(np.float64)[:, 2]
-        # A factor 0 makes the product 0 whatever went before (then inf * 0 = NaN). Otherwise the float tells the
-        # magnitude, and near the limit the sign (or the top bit) of the wrapped product tells the rest.
+        # A factor 0 makes the product 0, whatever other factors are (then inf * 0 = NaN). Otherwise the float gives the
+        # magnitude, and near the limit the sign (or the top bit) of the wrapped product decides.
         zero = np.isnan(approximate) | (approximate == 0)
         if unsigned:
             overflow = (approximate > 2.0**64.5) | ((approximate > 2.0**63.5) & (words >= 0))
@@ -248,7 +248,7 @@ def _struct(
     parts: list[Aggregate],
     build: Callable[[Aggregate, ValueType, Mapping[str, pa.DataType]], BoundAggregate],
 ) -> BoundAggregate:
-    """Several returned columns: a lane for each, which all take the same row, as no two have one arrival."""
+    """Several returned columns: one lane each. All lanes take the same row, as no two rows have the same arrival."""
     plain = {name: v.decoded(type) for name, type in types.items()}  # Arrow cannot join dictionaries inside of structs
     bound = [build(part, value, plain) for part in parts]
     lanes = tuple(part.lanes[0] for part in bound)
@@ -286,7 +286,7 @@ def _m4(agg: Aggregate, value: ValueType, types: Mapping[str, pa.DataType]) -> B
 
 
 def _float_sum(block: Ints) -> Floats:
-    """The sum of a BASIC_F block, with what its additions lost."""
+    """The sum of a BASIC_F block, including the rounding errors of its additions."""
     words = block.view(np.float64)
     total: Floats = words[:, 1] + words[:, 2]
     return total
@@ -299,7 +299,7 @@ def _divide(a: Floats, b: Ints) -> Floats:
 
 
 def _empty(block: Ints) -> Mask | None:
-    """Which partials are of no values; None where none is."""
+    """Which partials have no values; None if all have some."""
     counts = block[:, 0]
     return None if np.count_nonzero(counts) == counts.size else counts == 0
 
@@ -341,7 +341,7 @@ define("all", (BOOL,), _extreme("min"))
 
 
 def count(column: str | None = None) -> Aggregate:
-    """Rows, or with a column its values that are not null.
+    """Count the rows or, with a column, its values that are not null.
 
     Parameters
     ----------
@@ -392,7 +392,7 @@ def product(column: str) -> Aggregate:
 
 
 def min(column: str) -> Aggregate:
-    """Smallest value, in the column's type; NaN only where all values are NaN.
+    """Smallest value, in the column's type; NaN only if all values are NaN.
 
     Parameters
     ----------
@@ -409,7 +409,7 @@ def min(column: str) -> Aggregate:
 
 
 def max(column: str) -> Aggregate:
-    """Largest value, in the column's type; NaN only where all values are NaN.
+    """Largest value, in the column's type; NaN only if all values are NaN.
 
     Parameters
     ----------
@@ -426,7 +426,7 @@ def max(column: str) -> Aggregate:
 
 
 def mean(column: str) -> Aggregate:
-    """Arithmetic mean: float64; for decimals four digits more, for durations whole units, a half away from zero.
+    """Arithmetic mean: float64. Decimals get four more digits; durations are rounded, halves away from zero.
 
     Parameters
     ----------
@@ -443,7 +443,7 @@ def mean(column: str) -> Aggregate:
 
 
 def geometric_mean(column: str) -> Aggregate:
-    """exp(mean(log(x))): 0 where a value is 0, NaN where one is negative, or one 0 and another infinite.
+    """exp(mean(log(x))): 0 if a value is 0; NaN if a value is negative, or if one is 0 and another one infinite.
 
     Parameters
     ----------
@@ -461,18 +461,18 @@ def geometric_mean(column: str) -> Aggregate:
 
 @says_arguments
 def var(column: str, ddof: int = 1) -> Aggregate:
-    """Variance with ``ddof`` degrees of freedom less; null for fewer than ``ddof + 1`` values.
+    """Variance with divisor ``n - ddof``; null for fewer than ``ddof + 1`` values.
 
     Parameters
     ----------
     column
         The column, or an expression; nulls are left out.
     ddof
-        Degrees of freedom that are taken off the number of values.
+        Degrees of freedom that are subtracted from the number of values.
 
     Notes
     -----
-    Values are read as 64-bit floats. Of whole numbers beyond ``2**53`` this drops the last digits: where these matter,
+    Values are read as 64-bit floats, so whole numbers beyond ``2**53`` lose their last digits. If these matter,
     subtract a constant first (``sl.var(sl.col("v") - base)``).
 
     Examples
@@ -493,11 +493,11 @@ def std(column: str, ddof: int = 1) -> Aggregate:
     column
         The column, or an expression; nulls are left out.
     ddof
-        Degrees of freedom that are taken off the number of values.
+        Degrees of freedom that are subtracted from the number of values.
 
     Notes
     -----
-    Values are read as 64-bit floats. Of whole numbers beyond ``2**53`` this drops the last digits: where these matter,
+    Values are read as 64-bit floats, so whole numbers beyond ``2**53`` lose their last digits. If these matter,
     subtract a constant first (``sl.std(sl.col("v") - base)``).
 
     Examples
@@ -510,7 +510,7 @@ def std(column: str, ddof: int = 1) -> Aggregate:
 
 
 def first(column: str) -> Aggregate:
-    """The value of the earliest row by (time, sequence, arrival) whose value is not null.
+    """The first value that is not null, by (time, sequence, arrival) of rows.
 
     Parameters
     ----------
@@ -527,7 +527,7 @@ def first(column: str) -> Aggregate:
 
 
 def last(column: str) -> Aggregate:
-    """The value of the latest row by (time, sequence, arrival) whose value is not null.
+    """The last value that is not null, by (time, sequence, arrival) of rows.
 
     Parameters
     ----------
@@ -545,16 +545,16 @@ def last(column: str) -> Aggregate:
 
 @says_arguments
 def argmin(column: str, return_: str | Sequence[str]) -> Aggregate:
-    """``return_`` of the row with the smallest ``column``; of several rows, of the earliest.
+    """``return_`` of the row with the smallest ``column``; if several rows have it, of the earliest one.
 
-    With a list of columns the result is a struct of them, null where no row has a value in ``column``.
+    With a list of columns the result is a struct of them; it is null if no row has a value in ``column``.
 
     Parameters
     ----------
     column
-        The column whose smallest value is looked for, or an expression; nulls are left out.
+        The column whose smallest value is searched, or an expression; nulls are left out.
     return_
-        The column that is given, or a list of columns: a struct of them.
+        The column to return, or a list of columns: they are returned as a struct.
 
     Examples
     --------
@@ -567,16 +567,16 @@ def argmin(column: str, return_: str | Sequence[str]) -> Aggregate:
 
 @says_arguments
 def argmax(column: str, return_: str | Sequence[str]) -> Aggregate:
-    """``return_`` of the row with the largest ``column``; of several rows, of the earliest.
+    """``return_`` of the row with the largest ``column``; if several rows have it, of the earliest one.
 
-    With a list of columns the result is a struct of them, null where no row has a value in ``column``.
+    With a list of columns the result is a struct of them; it is null if no row has a value in ``column``.
 
     Parameters
     ----------
     column
-        The column whose largest value is looked for, or an expression; nulls are left out.
+        The column whose largest value is searched, or an expression; nulls are left out.
     return_
-        The column that is given, or a list of columns: a struct of them.
+        The column to return, or a list of columns: they are returned as a struct.
 
     Examples
     --------
@@ -590,7 +590,7 @@ def argmax(column: str, return_: str | Sequence[str]) -> Aggregate:
 
 
 def min_count(column: str) -> Aggregate:
-    """How many rows hold the smallest value.
+    """How many rows have the smallest value.
 
     Parameters
     ----------
@@ -607,7 +607,7 @@ def min_count(column: str) -> Aggregate:
 
 
 def max_count(column: str) -> Aggregate:
-    """How many rows hold the largest value.
+    """How many rows have the largest value.
 
     Parameters
     ----------
@@ -624,7 +624,7 @@ def max_count(column: str) -> Aggregate:
 
 
 def m4(column: str) -> Aggregate:
-    """A struct of min, max, first and last: what a line chart of one pixel's width needs.
+    """A struct of min, max, first and last: all that a line chart needs for one column of pixels.
 
     Parameters
     ----------
@@ -641,7 +641,7 @@ def m4(column: str) -> Aggregate:
 
 
 def any(column: str) -> Aggregate:
-    """Whether any value is true; null where all are null.
+    """Whether any value is true; null if all values are null.
 
     Parameters
     ----------
@@ -658,7 +658,7 @@ def any(column: str) -> Aggregate:
 
 
 def all(column: str) -> Aggregate:
-    """Whether all values are true; null where all are null.
+    """Whether all values are true; null if all values are null.
 
     Parameters
     ----------

@@ -1,14 +1,14 @@
-"""Aggregates of changelogs: what is kept so that rows can be taken back, and what was taken back without being there.
+"""Aggregates of changelogs: what is kept so that rows can be retracted, and retractions without a row to retract.
 
 ====================================  =================================================================================
-counts                                a number: rows added less rows taken back (``NET``)
-sums and means, exact                 three words: the same, and the sum of the one less that of the other (``NET_SUM``)
-functions of your own                 the rows added and the rows taken back apart; ``invert`` when a window is answered
-all others                            the values, each with its count (``lists.NETTED``); partials are made from these
-                                      when a window is answered, and read by the aggregates as if of rows
+counts                                a number: rows added less rows retracted (``NET``)
+sums and means, exact                 three words: that number, and the sum added less the sum retracted (``NET_SUM``)
+functions of your own                 rows added and rows retracted, each apart; ``invert`` when a window is answered
+all others                            the values, each with its count (``lists.NETTED``). When a window is answered,
+                                      partials are made from them, as if from rows
 ====================================  =================================================================================
 
-Nothing depends on the order of rows, so whatever does is refused.
+Retractions have no order, so aggregates that depend on the order of rows are refused.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from slicing.kernels import combine as kinds
 from slicing.kernels.net import net_moments, net_products, net_sums
 from slicing.system.arrays import Floats, Ints, Mask
 
-SIGNS = "\0signs"  # the column of 1 and -1 that the op column is read as
+SIGNS = "\0signs"  # the column of 1 and -1 into which the op column is converted
 SIGN = Feed(SIGNS, "sign")
 ROWS = Lane(kinds.NET, (SIGN,), None)
 
 
 def times_of(time: str) -> Lane:
-    """The times of rows, counted: the first and the last of a whole stream may be taken back."""
+    """The times of rows, counted: the first and the last row of a whole stream may be retracted."""
     return Lane(NETTED, (Feed(time, "low"), SIGN), None)
 
 
@@ -46,7 +46,7 @@ _SKETCHES = ("approx_quantile", "approx_count_distinct", "sample")
 
 
 class Side(str):
-    """The name of a flag: rows that are added, or taken back, and that another flag lets in."""
+    """The name of a flag for rows that are added (or retracted) and for which another flag is true."""
 
     __slots__ = ("flag", "sign")
     flag: str | None
@@ -59,7 +59,7 @@ class Side(str):
 
 
 def refusal(agg: Aggregate) -> str | None:
-    """Why an aggregate cannot take rows back; None where it can."""
+    """Why an aggregate cannot retract rows; None if it can."""
     if agg.function in _BY_ORDER or (agg.function == "top_k" and agg.return_ is not None):
         return "it depends on the order of rows, and rows that are taken back have none"
     if agg.function in _SKETCHES:
@@ -72,14 +72,14 @@ def refusal(agg: Aggregate) -> str | None:
 
 
 class _Part(NamedTuple):
-    """The lanes kept for one lane of an aggregate, and the block that the aggregate reads made from theirs."""
+    """The lanes that replace one lane of an aggregate, and the function that makes its block from their blocks."""
 
     lanes: tuple[Lane, ...]
     made: Callable[[list[Block], Pools], Block]
 
 
 def taken_back(agg: Aggregate, bound: BoundAggregate, types: dict[str, pa.DataType]) -> BoundAggregate:
-    """An aggregate with lanes that rows can be taken back from."""
+    """An aggregate whose lanes allow that rows are retracted."""
     parts = [_part(lane, bound, types) for lane in bound.lanes]
     at = np.cumsum([0, *(len(part.lanes) for part in parts)]).tolist()
 
@@ -120,7 +120,7 @@ def _undone(kind: UserWords, b: list[Ints]) -> Ints:
 
 
 class Net:
-    """The values of each window, with how many rows have them."""
+    """The values of each window, with the number of rows that have each value."""
 
     kind: ClassVar[ListKind] = NETTED
 
@@ -129,7 +129,7 @@ class Net:
         at, items = self.merged.at, self.merged.items
         self.below = np.zeros(len(picked), np.bool_)
         there = items[:, 1] > 0
-        if not there.all():  # more taken back than there was: what is left is no answer, but must be one
+        if not there.all():  # more was retracted than added: no right answer exists, but a block must be made
             of = np.repeat(np.arange(len(picked)), np.diff(at))
             self.below[of[~there]] = True
             at, items = np.append(0, np.cumsum(np.bincount(of[there], minlength=len(picked)))), items[there]
@@ -145,7 +145,7 @@ class Net:
     def _made(self, lane: Lane, value: ValueType, pool: pa.Array | None) -> Block:
         if lane.kind == COUNTED:
             return Picked.of(self.lists)
-        if lane.kind == EARLIEST:  # no row is earlier than another one: ties go to the smaller value
+        if lane.kind == EARLIEST:  # rows have no order here: ties go to the smaller value
             items = np.zeros((len(self.lists.items), EARLIEST.words), np.int64)
             items[:, :2] = self.lists.items
             return Picked.of(Lists(self.lists.at, items))
@@ -155,7 +155,7 @@ class Net:
 
     @property
     def count(self) -> Ints:
-        """Rows of each window."""
+        """The number of rows of each window."""
         rows = np.append(0, np.cumsum(self.lists.items[:, 1]))
         return rows[self.lists.at[1:]] - rows[self.lists.at[:-1]]
 
@@ -165,7 +165,7 @@ class Net:
         return value, count
 
     def extremes(self) -> tuple[Ints, Ints, Ints]:
-        """The windows with values, and the places of their least and their largest."""
+        """The windows that have values, and the places of their least and their largest value."""
         at = self.lists.at
         held = np.flatnonzero(at[1:] > at[:-1])
         return held, at[held], at[held + 1] - 1
@@ -233,25 +233,25 @@ _WORDS = {
 }
 
 
-# --- what was taken back without being there --------------------------------------------------------------------------
+# --- retractions without a row ---------------------------------------------------------------------------------------
 
 
 def first_and_last(block: Block) -> tuple[Ints, Ints, Ints]:
-    """The windows that have values left, and the words of their least and their largest."""
+    """The windows that have values left, and the words of their least and their largest value."""
     net = Picked.shared(block, Net)
     held, low, high = net.extremes()
     return held, net.lists.items[low, 0], net.lists.items[high, 0]
 
 
 class Unmatched(NamedTuple):
-    """Where a lane has had more taken back than was added (``below``), and where it is not empty (``left``)."""
+    """Where more was retracted than added to a lane (``below``), and where the lane is not empty (``left``)."""
 
     below: Mask
     left: Mask
 
 
 def unmatched(lane: Lane, block: Block, other: Block | None) -> Unmatched:
-    """``other``: for the side of rows that are added, that of rows taken back."""
+    """What is unmatched in a lane. ``other``: the block of retracted rows, if ``block`` is that of added rows."""
     if lane.kind == NETTED:
         net = Picked.shared(block, Net)
         return Unmatched(net.below, np.diff(net.merged.at) > 0)

@@ -1,9 +1,9 @@
-"""Holistic aggregates: answers that need every value of a window, from sorted values kept once a slice.
+"""Holistic aggregates: answers that need every value of a window, from values that each slice keeps sorted.
 
-A slice keeps, for each column with such an aggregate, its values sorted and counted (``blocks.COUNTED``); ``mode`` also
-the earliest row of each (``blocks.EARLIEST``); ``collect`` rows in their order. A window is a range of slices, and its
-answer is read out of their lists (``kernels.holistic``): quantiles by counting rows in buckets, distinct and frequent
-values by counting them as slices enter and leave. Windows that overlap share the sorting and the counting.
+A slice keeps, for each column with such an aggregate, its values sorted and counted (``blocks.COUNTED``). ``mode`` also
+keeps the earliest row of each value (``blocks.EARLIEST``); ``collect`` keeps rows in order. A window is a range of
+slices, and its answer is computed from their lists (``kernels.holistic``): quantiles by counting rows in buckets,
+distinct and frequent values by counting them as slices enter and leave. Overlapping windows share sorting and counting.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _lane(agg: Aggregate, kind: ListKind, form: str = "low") -> Lane:
 
 
 def quantiles(block: Block, q: float | None, floats: Callable[[Ints, Windows], Floats], has_nan: bool) -> Lowered:
-    """The quantile of each window (without ``q`` the median); ``floats`` turns words of windows into numbers."""
+    """The quantile ``q`` of each window (None: the median); ``floats`` converts words of windows to numbers."""
     windows = Picked.shared(block, Windows)
     at = (0.5 if q is None else q) * (windows.count - 1)
     low = np.floor(at).astype(np.int64)
@@ -78,7 +78,7 @@ def _quantile(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
 
 
 def _between(a: Floats, b: Floats, share: Floats | None) -> Floats:
-    """From a to b as numpy interpolates (without a share: their mean); a neighbour that has no share has no say."""
+    """Interpolate from a to b as numpy does (no share: the mean). A neighbour with share 0 has no influence."""
     with np.errstate(invalid="ignore", over="ignore"):
         if share is None:
             return np.where(np.isinf(a + b), a / 2 + b / 2, (a + b) / 2)
@@ -91,7 +91,7 @@ def _between(a: Floats, b: Floats, share: Floats | None) -> Floats:
 def _count_distinct(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
     def lower(b: list[Block], pools: Pools) -> Lowered:
         windows = Picked.shared(b[0], Windows)
-        out = windows.at[windows.last] - windows.at[windows.first]  # a slice's values are all different
+        out = windows.at[windows.last] - windows.at[windows.first]  # all values of a slice differ
         if (windows.last > windows.first + 1).any():
             number, n = windows.number()
             k.distinct(windows.first, windows.last, windows.at, number, np.zeros(n, np.int64), out)
@@ -108,7 +108,7 @@ def _mode(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
         held = np.flatnonzero(np.diff(windows.at))
         if held.size:
             begins[held] = np.minimum.reduceat(windows.items[:, 2], windows.at[held])
-        having = np.zeros(2 * int(windows.count.max(initial=0)) + 1, np.int64)  # on the way two windows are counted
+        having = np.zeros(2 * int(windows.count.max(initial=0)) + 1, np.int64)  # in between, two windows are counted
         out = np.empty(windows.first.size, np.int64)
         lists = windows.at, number, windows.items, begins
         k.modes(windows.first, windows.last, *lists, np.zeros(n, np.int64), having, out)
@@ -176,7 +176,7 @@ def _top_rows(agg: Aggregate, wanted: int, types: Types) -> BoundAggregate:
 
 
 def _first_rows(agg: Aggregate, value: ValueType, kind: Bounded, feeds: tuple[Feed, ...]) -> BoundAggregate:
-    """The values of the first rows of each window as ``kind`` orders them: the last word of its items."""
+    """The values of the first rows of each window in the order of ``kind``: the last word of each item."""
 
     def lower(b: list[Block], pools: Pools) -> Lowered:
         rows = kind.cut(rows_of(b[0], kind))
@@ -199,7 +199,7 @@ def _collect(agg: Aggregate, value: ValueType, types: Types) -> BoundAggregate:
     kind, is_float = in_order(1), value.type == pa.float64()
 
     def given(rows: Lists) -> Ints:
-        """The values; floats as they are, so that each is turned once, however many windows have it."""
+        """The values as words. Floats are converted here, once for each row, however many windows have it."""
         words = np.ascontiguousarray(rows.items[:, 3])
         return v.word_floats(words).view(np.int64) if is_float else words
 
@@ -236,7 +236,7 @@ define("sample", _ANY, _sample)
 
 
 def median(column: str) -> Aggregate:
-    """The middle value, or the mean of the two: exact, float64. NaN where a value is NaN.
+    """The middle value, or the mean of the two middle values: exact, float64. NaN if any value is NaN.
 
     Parameters
     ----------
@@ -254,9 +254,10 @@ def median(column: str) -> Aggregate:
 
 @says_arguments
 def quantile(column: str, q: float) -> Aggregate:
-    """The value below which a share ``q`` of the rows lies: exact, float64, interpolated between neighbours as numpy
-    does by default, but for infinities: between a number and inf lies inf (numpy says NaN), between -inf and inf NaN.
-    NaN where a value is NaN.
+    """The value below which a share ``q`` of the rows lies: exact, float64, interpolated as numpy does by default.
+
+    Infinities differ from numpy: between a number and inf lies inf (numpy: NaN). Between -inf and inf lies NaN. NaN if
+    any value is NaN.
 
     Parameters
     ----------
@@ -275,7 +276,7 @@ def quantile(column: str, q: float) -> Aggregate:
 
 
 def count_distinct(column: str) -> Aggregate:
-    """How many different values, nulls aside: exact. NaN is one value, -0.0 is 0.0.
+    """The exact number of different values without nulls. NaN is one value, and -0.0 equals 0.0.
 
     Parameters
     ----------
@@ -292,7 +293,7 @@ def count_distinct(column: str) -> Aggregate:
 
 
 def mode(column: str) -> Aggregate:
-    """The most frequent value; of several, the one that came first by (time, sequence, arrival).
+    """The most frequent value; if several are, the one that came first by (time, sequence, arrival).
 
     Parameters
     ----------
@@ -310,14 +311,14 @@ def mode(column: str) -> Aggregate:
 
 @says_arguments
 def collect(column: str, at_most: int | None = None) -> Aggregate:
-    """The values as a list, by (time, sequence, arrival), nulls left out; null where there are none.
+    """The values as a list, by (time, sequence, arrival), without nulls; null if there are none.
 
     Parameters
     ----------
     column
         The column, or an expression; nulls are left out.
     at_most
-        Keep only the first ``at_most`` values of each window, and of each slice: the state has a bound.
+        Keep only the first ``at_most`` values of each window (and of each slice), which limits the state.
 
     Examples
     --------
@@ -331,18 +332,18 @@ def collect(column: str, at_most: int | None = None) -> Aggregate:
 
 @says_arguments
 def sample(column: str, k: int) -> Aggregate:
-    """A random sample of ``k`` values as a list: those of least hash of (time, sequence, value), null without values.
+    """A random sample of ``k`` values as a list: the values with the least hash of (time, sequence, value).
 
-    The hash alone decides, so the sample is the same in every run, for any split of the stream, and on Spark. The list
-    is ordered by hash: its first ``j`` values are ``sample(column, j)``. Rows of equal time, sequence and value have
-    one hash, and are in the sample together.
+    Only the hash decides, so the sample is equal in every run, for any split of the stream, and on Spark. The list is
+    ordered by hash: its first ``j`` values are ``sample(column, j)``. Rows of equal time, sequence and value have one
+    hash, so they are in the sample together. The list is null if there are no values.
 
     Parameters
     ----------
     column
         The column, or an expression; nulls are left out.
     k
-        How many values to keep, of each slice and of each window.
+        The number of values to keep, in each slice and in each window.
 
     Examples
     --------
@@ -357,20 +358,20 @@ def sample(column: str, k: int) -> Aggregate:
 
 @says_arguments
 def top_k(column: str, k: int, return_: str | Sequence[str] | None = None) -> Aggregate:
-    """The ``k`` largest values as a list, in descending order; fewer where there are fewer rows.
+    """The ``k`` largest values as a list, in descending order; all values if there are fewer.
 
-    A value that occurs several times is in the list as often. NaN comes last: like ``max``, it counts only for want of
-    others. With ``return_`` the list has that column of these rows, with a list of columns structs of them; of equal
-    values the earliest row comes first.
+    A value that occurs several times is listed several times. NaN comes last: as in ``max``, it counts only if there
+    are too few other values. With ``return_`` the list has that column of these rows instead, or structs of several
+    columns; of rows with equal values the earliest comes first.
 
     Parameters
     ----------
     column
         The column, or an expression; nulls are left out.
     k
-        How many values a list has at most.
+        The most values in a list.
     return_
-        A column to give of these rows in place of the values, or a list of columns: structs of them.
+        A column to return instead of the values, or a list of columns: they are returned as structs.
 
     Examples
     --------
@@ -385,15 +386,17 @@ def top_k(column: str, k: int, return_: str | Sequence[str] | None = None) -> Ag
 
 @says_arguments
 def heavy_hitters(column: str, share: float) -> Aggregate:
-    """The values that make up at least ``share`` of the rows (those that are not null) as a list, the most frequent
-    first, of equally frequent ones the smaller. Empty where no value does, null where all are null.
+    """The values that make up at least ``share`` of the rows, as a list, the most frequent value first.
+
+    Null values do not count. Equally frequent values are in ascending order. The list is empty if no value is frequent
+    enough, and null if all values are null.
 
     Parameters
     ----------
     column
         The column, or an expression; nulls are left out.
     share
-        A number above 0, and at most 1.
+        A number above 0 and at most 1.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""Windows over the sorted values of slices: which lists each holds, values as numbers, values by rank.
+"""Windows over the sorted values of slices: the lists of each window, values as numbers, values by rank.
 
-Windows that overlap share the sorting and the counting.
+Overlapping windows share the sorting and the counting.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from slicing.columns.values import ValueType
 from slicing.kernels import holistic as k
 from slicing.system.arrays import Ints, Mask
 
-BUCKETS = 4096  # at most
+BUCKETS = 4096  # at most so many buckets
 
 
 class Windows:
-    """The windows of a lane's answers that have values, in an order in which neighbours overlap."""
+    """The windows of a lane that have values, in an order in which neighbours overlap."""
 
     def __init__(self, block: Picked) -> None:
         lists = block.lists.whole()
@@ -29,7 +29,7 @@ class Windows:
         filled = rows[lists.at[block.last]] > rows[lists.at[block.first]]
         some = np.flatnonzero(filled)
         first, last = block.first[some], block.last[some]
-        # windows of about one length side by side: those of one type, mostly
+        # windows of similar length are adjacent: mostly windows of one type
         length = np.frexp((last - first).astype(np.float64))[1]
         order = np.lexsort((last, first, length))
         self.size, self.filled, self.place = len(block), filled, some[order]
@@ -39,18 +39,18 @@ class Windows:
         self._number: tuple[Ints, int] | None = None
 
     def some(self, which: Ints) -> Windows:
-        """Some of the windows, over the same lists."""
+        """A selection of the windows, over the same lists."""
         chosen = copy.copy(self)
         chosen.first, chosen.last = self.first[which], self.last[which]
         return chosen
 
     @property
     def count(self) -> Ints:
-        """Rows with a value, of each window that has any."""
+        """For each window, the number of its rows that have a value."""
         return self.before[self.at[self.last]] - self.before[self.at[self.first]]
 
     def of_largest(self, beyond: int) -> Ints:
-        """The largest magnitude of each window's values, those from ``beyond`` on aside."""
+        """The largest magnitude of the values of each window, without magnitudes of ``beyond`` or more."""
         size = np.abs(self.value)
         size[(size >= beyond) | (self.value == v.SIGN_BIT)] = 0
         cells, held = np.zeros(self.at.size, np.int64), np.flatnonzero(np.diff(self.at))
@@ -61,7 +61,7 @@ class Windows:
         return found
 
     def number(self) -> tuple[Ints, int]:
-        """Values as numbers from 0, and how many there are."""
+        """Values as numbers from 0, and how many different numbers there are."""
         if self._number is None:
             bits = max(2 * self.value.size - 1, 1).bit_length()
             slot_value, slot_number = np.empty(1 << bits, np.int64), np.zeros(1 << bits, np.int64)
@@ -71,13 +71,13 @@ class Windows:
         return self._number
 
     def spread(self, words: Ints, empty: int = 0) -> Ints:
-        """A word a window, from those of the windows that have values."""
+        """One word for each window, from the words of the windows that have values."""
         out = np.full(self.size, empty, np.int64)
         out[self.place] = words
         return out
 
     def lists(self, at: Ints, words: Ints, value: ValueType, pool: pa.Array | None) -> pa.Array:
-        """A list a window, null where it has no values."""
+        """One list for each window; null if it has no values."""
         sizes = np.diff(at)
         starts = np.append(0, np.cumsum(self.spread(sizes)))
         moved = np.empty(words.size, np.int64)
@@ -94,9 +94,9 @@ def list_array(starts: Ints, values: pa.Array, empty: Mask) -> pa.Array:
 
 
 def ranked(windows: Windows, low: Ints, high: Ints) -> Ints:
-    """The values of the rows ``low`` and ``high`` (it or the next) of each window, in ascending order."""
+    """The values of the rows with ranks ``low`` and ``high`` (equal or the next) of each window, by ascending value."""
     items = windows.at[windows.last] - windows.at[windows.first]
-    room, weight = np.empty((2, 2 * int(items.max(initial=0)) + 1), np.int64)  # cells come before others go
+    room, weight = np.empty((2, 2 * int(items.max(initial=0)) + 1), np.int64)  # cells enter before other cells leave
     lists = windows.at, windows.value, windows.before
     small = items <= k.SMALL
     if small.all():
@@ -122,11 +122,11 @@ def ranked(windows: Windows, low: Ints, high: Ints) -> Ints:
 
 
 def _pivots(values: Ints) -> Ints:
-    """Values that cut these into buckets of about the same size: few, as a cell's items are merged with them, but not
-    too few, as all items of one are looked at (measured: 2 sqrt(n) is best or near it from 600 to 300,000 items)."""
+    """Values that cut ``values`` into buckets of about equal size. Every cell is merged with all pivots, but all items
+    of a bucket are searched: 2 sqrt(n) is the best number or near it for 600 to 300,000 items (measured)."""
     buckets = min(max(2 * math.isqrt(values.size), 2), BUCKETS)
     step = max(values.size // (8 * buckets), 1)
     spots = np.arange(0, values.size - step + 1, step)
-    spots += (spots * 0x9E3779B1 >> 7) % step  # not at the same place of every slice
+    spots += (spots * 0x9E3779B1 >> 7) % step  # spread, so as not to hit the same place in every slice
     sample = np.sort(values[spots])
     return np.unique(sample[np.linspace(0, sample.size - 1, buckets).astype(np.int64)[1:]])

@@ -1,14 +1,13 @@
-"""Approximate aggregates: what a slice keeps of a column is bounded, whatever the number of rows, and so is the error.
+"""Approximate aggregates: a slice keeps a bounded state for any number of rows, and the error is bounded.
 
-``approx_quantile`` is the exact quantile of rounded values (DDSketch): a slice counts its values by buckets whose ends
-are a factor (1 + error) / (1 - error) apart, so that a bucket's middle is within ``error`` of all that is in it.
-A decade of values has 2.3 / (2 * error) buckets: 116 for 1 %. Values smaller than 10**-16 of the largest are 0, so that
-there are never more than 16 decades of each sign: 3700 buckets of 16 bytes for 1 %. Which ones these are follows from
-the largest value of all, so that merging in any order gives the same buckets, and a window's answer does not depend on
-how it was sliced.
+``approx_quantile`` is the exact quantile of rounded values (DDSketch): a slice counts its values in buckets whose ends
+are a factor (1 + error) / (1 - error) apart, so that a bucket's middle is within ``error`` of all values in it. A
+decade of values has 2.3 / (2 * error) buckets: 116 for 1 %. Values smaller than 10**-16 of the largest count as 0, so
+there are never more than 16 decades of each sign: 3700 buckets of 16 bytes for 1 %. The largest value of all decides
+which buckets these are, so that merging in any order gives equal buckets, and answers do not depend on slicing.
 
-``approx_count_distinct`` keeps the registers of a HyperLogLog that are not empty, at most 4096 of 16 bytes, with a
-standard error of 1.6 %, and less where there are few values.
+``approx_count_distinct`` keeps the HyperLogLog registers that are not empty: at most 4096 of 16 bytes. The standard
+error is 1.6 %, and less for few values.
 """
 
 from __future__ import annotations
@@ -39,12 +38,12 @@ from slicing.system.arrays import Floats, Ints, Unsigned
 
 SMALLEST, LARGEST = 5e-324, 1.7976931348623157e308
 INFINITE = 1 << 40  # the bucket of infinity
-REACH = 1e16  # how many times smaller than the largest value one may be that is not 0
+REACH = 1e16  # a value so many times smaller than the largest one counts as 0
 
 
 @dataclass(frozen=True)
 class Buckets(ListKind):
-    """Buckets, counted; those too far below the largest are that of 0."""
+    """Counted buckets; buckets that are too far below the largest one are merged into bucket 0."""
 
     reach: int = 0
 
@@ -69,13 +68,13 @@ class Buckets(ListKind):
         return Lists(at, items[:n].copy())
 
     def read(self, numbers: Ints, windows: Windows) -> Ints:
-        """Buckets of windows, those too far below the largest of its window as that of 0."""
+        """Buckets of windows; those too far below the largest of their window become bucket 0."""
         found = windows.of_largest(INFINITE)
         return np.where(np.abs(numbers) < found - self.reach, 0, numbers)
 
 
 def words(value: ValueType, form: str, column: pa.Array) -> Ints:
-    """A column's values as buckets ('bucket:error'), registers ('hash:') or hashes ('mix:'); nulls give any word."""
+    """A column as buckets ('bucket:error'), registers ('hash:') or hashes ('mix:'); undefined for nulls."""
     name, parameter = form.split(":")
     if name == "bucket":
         return buckets(value.floats(column), float(parameter))
@@ -91,7 +90,7 @@ def _log_gamma(error: float) -> float:
 
 
 def buckets(x: Floats, error: float) -> Ints:
-    """Numbers of buckets, in the order of the values: 0 for 0, negative for negative ones, the largest word for NaN."""
+    """Numbers of buckets, in the order of values: 0 for 0, negative for negative values, the largest word for NaN."""
     step, magnitude = _log_gamma(error), np.abs(x)
     least = math.floor(math.log(SMALLEST) / step) - 1
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -104,7 +103,7 @@ def buckets(x: Floats, error: float) -> Ints:
 
 
 def middles(numbers: Ints, error: float) -> Floats:
-    """A value within ``error`` of all in a bucket."""
+    """For each bucket, a value within ``error`` of all values in it."""
     step = _log_gamma(error)
     least = math.floor(math.log(SMALLEST) / step) - 1
     magnitude = np.abs(numbers)
@@ -115,7 +114,7 @@ def middles(numbers: Ints, error: float) -> Floats:
 
 
 def _hashed(value: ValueType, column: pa.Array) -> Unsigned:
-    """A hash of each value, the same in every process; -0.0 is 0.0, NaN is one value."""
+    """A hash of each value, equal in every process; -0.0 equals 0.0, and NaN is one value."""
     hashed = np.zeros(len(column), np.uint64)
     if value.family == RANKED:
         encoded = column.dictionary_encode()
@@ -126,7 +125,7 @@ def _hashed(value: ValueType, column: pa.Array) -> Unsigned:
         each = np.empty(len(texts), np.uint64)
         hash_bytes(pool, at, each)
         mixed = np.zeros_like(each)
-        hash_words(each, mixed)  # its first bits alone differ too little
+        hash_words(each, mixed)  # the first bits of a text's hash alone differ too little
         codes = encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)
         return mixed[codes] if each.size else hashed
     parts: tuple[Ints, ...]
@@ -174,9 +173,10 @@ define("approx_count_distinct", (*NUMERIC, TIME, DURATION, RANKED), _approx_coun
 
 @says_arguments
 def approx_quantile(column: str, q: float, error: float = 0.01) -> Aggregate:
-    """``quantile`` with each of the two values it lies between off by at most the share ``error``. NaN where a value is
-    NaN. Values smaller than 10**-16 of the largest of the window count as 0; so a slice has at most
-    37 / ln((1 + error) / (1 - error)) counters for each sign, of 16 bytes (1 %: 59 KB in all), most often far fewer.
+    """An approximate ``quantile``: each of the two values it lies between is off by at most the share ``error``.
+
+    NaN if any value is NaN. Values smaller than 10**-16 of the largest one of the window count as 0. So a slice has at
+    most 37 / ln((1 + error) / (1 - error)) counters for each sign, of 16 bytes (1 %: 59 KB in all), mostly far fewer.
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ def approx_quantile(column: str, q: float, error: float = 0.01) -> Aggregate:
     q
         A number from 0 (the smallest value) to 1 (the largest).
     error
-        From 0.000001 to below 1: what a value may be off, as a share of it.
+        From 0.000001 to below 1: the largest relative error of a value.
 
     Examples
     --------
@@ -201,7 +201,7 @@ def approx_quantile(column: str, q: float, error: float = 0.01) -> Aggregate:
 
 
 def approx_count_distinct(column: str) -> Aggregate:
-    """How many different values, nulls aside, with a standard error of 1.6 % in at most 64 KiB a slice.
+    """The number of different values without nulls, with a standard error of 1.6 % in at most 64 KiB a slice.
 
     Parameters
     ----------

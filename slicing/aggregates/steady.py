@@ -1,11 +1,11 @@
-"""Aggregates of floats whose answers are the same to the last bit however rows came to be grouped.
+"""Float aggregates whose answers are equal to the last bit, however the rows were grouped into partials.
 
-With ``emit="changes"`` a row that is taken back is worked out again, and must be the row that was given.
+With ``emit="changes"`` a retraction is computed again, and must equal the row that was emitted before.
 
 ===========  ===========================================================================================================
-sums, means  carry what their roundings lose, as always (``Plan.exact`` where cells are cut anew)
-var, std     from sums of values, and of their squares, which two floats hold exactly: a mean and the distances from it
-             round differently in each grouping. These tell where squares are too large or too small for floats
+sums, means  carry their rounding errors, as always (``Plan.exact`` if cells are cut anew)
+var, std     from sums of values and of their squares, which two floats hold exactly. A mean and the distances from it
+             are rounded differently in each grouping; they are used only if squares are too large or too small
 product      from the counted values of each slice
 ===========  ===========================================================================================================
 """
@@ -28,12 +28,12 @@ from slicing.columns.values import ValueType
 from slicing.kernels import combine as kinds
 from slicing.system.arrays import Floats
 
-SMALLEST, LARGEST = 2.0**-900, 2.0**900  # sums of squares beyond have lost some of what they should hold
-NOTHING = 2.0**-96  # of what is subtracted from one another: there are no more digits
+SMALLEST, LARGEST = 2.0**-900, 2.0**900  # sums of squares beyond these limits have lost digits
+NOTHING = 2.0**-96  # a difference smaller than this share has no digits left
 
 
 def steady(agg: Aggregate, bound: BoundAggregate, types: Types) -> BoundAggregate:
-    """The aggregate itself, or one of the same answers."""
+    """The aggregate itself, or an equivalent one with steady answers."""
     if agg.function in ("var", "std"):
         return _from_sums(agg, bound)
     if bound.lanes[0].kind == kinds.PRODUCT_F:
@@ -46,7 +46,7 @@ class _Counted(Net):
 
 
 def _from_values(bound: BoundAggregate, types: Types) -> BoundAggregate:
-    """A product, as of rows in the order of their values."""
+    """A product, computed in the order of values."""
     lane = bound.lanes[0]
     column = lane.feeds[0].column
     value = ValueType.of(types[column], column)
@@ -58,7 +58,7 @@ def _from_values(bound: BoundAggregate, types: Types) -> BoundAggregate:
 
 
 def _from_sums(agg: Aggregate, bound: BoundAggregate) -> BoundAggregate:
-    """A variance, or its root."""
+    """A variance, or a standard deviation."""
     ddof, root = agg.ddof or 0, agg.function == "std"
     sums = [Lane(kinds.BASIC_F, (Feed(agg.value_column, form),), agg.flag) for form in ("float", *SQUARES)]
 
@@ -77,7 +77,7 @@ def _from_sums(agg: Aggregate, bound: BoundAggregate) -> BoundAggregate:
 
 
 def _sum(block: Block) -> tuple[Floats, Floats]:
-    """A sum and what it lost, as two floats that do not overlap."""
+    """A sum and its rounding error, as two floats that do not overlap."""
     words = block.view(np.float64)
     with np.errstate(invalid="ignore"):
         total: Floats = words[:, 1] + words[:, 2]
@@ -87,7 +87,7 @@ def _sum(block: Block) -> tuple[Floats, Floats]:
 def _distances(
     count: Floats, sums: tuple[Floats, Floats], squares: tuple[Floats, Floats], lost: tuple[Floats, Floats]
 ) -> Floats:
-    """The sum of squared distances from the mean: of n values (n * squares - sum * sum) / n, in pairs of floats."""
+    """The sum of squared distances from the mean, (n * squares - sum * sum) / n for n values, in pairs of floats."""
     n = count.astype(np.float64)
     more, beyond = product(squares[0], n)
     beyond = beyond + n * (squares[1] + lost[0] + lost[1])

@@ -1,4 +1,4 @@
-"""Exact sums of integers and decimals: 128 bits, read out of partials that never overflow."""
+"""Exact sums of integers and decimals: 128 bits, from partials that never overflow."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Total(NamedTuple):
 
     @staticmethod
     def of(block: Ints, offset: bool) -> Total:
-        """The sum of a BASIC_I block, plus 2**63 for each value where the words were shifted by that."""
+        """The sum of a BASIC_I block. ``offset``: words were shifted by 2**63, which is added again for each value."""
         low32, high = block[:, 1], block[:, 2]
         high = high + (low32 >> 32)  # carry, then value = high * 2**32 + low32
         low32 = low32 & 0xFFFFFFFF
@@ -34,7 +34,7 @@ class Total(NamedTuple):
 
     @staticmethod
     def of_decimals(blocks: list[Ints], value: ValueType) -> tuple[Total, Mask]:
-        """The sum of a decimal column; the mask tells where even 128 bits do not hold it."""
+        """The sum of a decimal column; the mask says where 128 bits cannot hold it."""
         if not value.ranked:
             return Total.of(blocks[0], False), np.zeros(len(blocks[0]), np.bool_)
         low, upper = Total.of(blocks[0], True), Total.of(blocks[1], False)
@@ -48,7 +48,7 @@ class Total(NamedTuple):
         return self.high.astype(object) * (1 << 64) + self.low.astype(object)
 
     def mean(self, count: Ints) -> Ints:
-        """The sums by counts, to the nearest integer, halves away from zero; those of words always fit a word."""
+        """The sums divided by counts, rounded to integers, halves away from zero; means of words always fit a word."""
         low, negative = self.low.view(np.int64), self.high < 0
         divisor = count.astype(np.uint64)
         size = np.where(negative, ~self.low + np.uint64(1), self.low)
@@ -56,7 +56,7 @@ class Total(NamedTuple):
         rest = size - quotient * divisor
         quotient += (rest >= divisor - rest).astype(np.uint64)
         means: Ints = np.where(negative, ~quotient + np.uint64(1), quotient).view(np.int64)
-        far = np.flatnonzero(self.high != low >> 63)  # sums that need more than a word
+        far = np.flatnonzero(self.high != low >> 63)  # sums that are wider than a word
         if far.size:
             total, n = Total(self.low[far], self.high[far]).objects(), count[far].astype(object)
             sign = np.where(self.high[far] < 0, -1, 1).astype(object)

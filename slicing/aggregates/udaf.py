@@ -1,8 +1,8 @@
 """User-defined aggregates: lift, combine and lower as plain Python functions, compiled with the library's loops.
 
-A commutative aggregate keeps one partial a slice: a count and its states, combined like any other (``UserWords``). One
-that is not keeps the rows of a slice in order (``blocks.in_order``): each slice is folded when it is asked for, and the
-windows combine slices; only where slices interleave in time are the rows of a window put in order and folded anew.
+A commutative aggregate keeps one partial for each slice: a count and its states, combined like any other partial
+(``UserWords``). A non-commutative one keeps the rows of a slice in order (``blocks.in_order``). Each slice is folded
+when it is needed, and windows combine slices. Where slices overlap in time, the rows of a window are sorted and folded.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from slicing.system.user_functions import STATES, Functions, check, digest, lift
 
 @dataclass(frozen=True)
 class UserWords:
-    """Partials of a commutative aggregate: a count and its states."""
+    """The partials of a commutative aggregate: a count and its states."""
 
     functions: Functions
     forms: str
@@ -64,7 +64,7 @@ class UserWords:
         return answer
 
     def ranges(self, block: Ints, plan: Combinations) -> Ints:
-        """As the combinations say, each in the order of the cells."""
+        """The answers of ranges by the plan of combinations, each in the order of the cells."""
         partials = block
         if plan.scratch is not None:
             partials = plan.partials(block)
@@ -79,7 +79,7 @@ class UserWords:
 
 
 def _folded(kind: UserWords, rows: Lists, keyed: Sequence[bool]) -> Ints:
-    """The rows of each list, combined in their order."""
+    """The rows of each list, combined in order."""
     block = kind.functions.empty(len(rows))
     items = np.ascontiguousarray(rows.items)
     for k, is_key in enumerate(keyed):
@@ -91,7 +91,7 @@ def _folded(kind: UserWords, rows: Lists, keyed: Sequence[bool]) -> Ints:
 
 
 def _in_turn(kind: UserWords, picked: Picked, keyed: Sequence[bool]) -> Ints:
-    """The answer of each window: its slices combined in their order, or its rows where these interleave."""
+    """The answer of each window: its slices combined in order, or its rows if the slices overlap in time."""
     lists = picked.lists.whole()
     tangled = interleaved(picked)
     answer = kind.functions.empty(len(picked))
@@ -135,7 +135,7 @@ def _bind(agg: Aggregate, value: ValueType, columns: Mapping[str, pa.DataType]) 
     if functions.commutative:
         feeds = tuple(Feed(name, form) for name, form in zip(values, plain, strict=True))
         return BoundAggregate((Lane(kind, feeds, agg.flag),), functions.result(), lambda b, pools: lowered(b[0]))
-    # as words that order as the values do, where there is no arrival to order rows of one time by
+    # words in the order of values, which order rows of one time if there is no arrival
     keyed = [found.family == FLOAT for found in values.values()]
     feeds = tuple(Feed(name, "word" if k else form) for name, form, k in zip(values, plain, keyed, strict=True))
 
@@ -168,31 +168,31 @@ def udaf(
     Parameters
     ----------
     name
-        Its name, as it prints.
+        The name that is printed.
     lift
-        ``lift(*values)``: the state of one row, from its values of the columns ``inputs`` (floats and decimals as
-        float64, integers, booleans and times as int64). Rows where one of them is null are left out.
+        ``lift(*values)``: the state of one row, from its values of the columns ``inputs``. Floats and decimals are
+        passed as float64; integers, booleans and times as int64. Rows with a null among them are left out.
     combine
-        ``combine(a, b)``: one state from two; it must be associative.
+        ``combine(a, b)``: one state from two. It must be associative.
     lower
         ``lower(state)``: the answer: a float, an integer or a bool.
     identity
-        The state that leaves any other one as it is when they are combined.
+        The neutral state: combined with any other state it gives that state.
     invert
-        ``invert(combine(a, b), b)`` gives ``a`` back: what leaves a sliding window is then taken away, and not all the
-        rest combined anew, where that is exact and order does not matter (commutative, with a state of integers and
-        bools: of floats an infinity or a rounding would stay).
+        ``invert(combine(a, b), b)`` gives ``a`` back. What leaves a sliding window is then subtracted, instead of
+        combining the rest again. Used only where that is exact and order does not matter: commutative, with states of
+        integers and bools (in floats an infinity or a rounding error would stay).
     commutative
-        False: rows and states are combined in the order of (time, sequence, arrival), however they arrive; that keeps
-        the rows of open windows.
+        False: rows and states are combined in the order of (time, sequence, arrival), in whatever order they arrive.
+        This keeps the rows of open windows.
     state
-        What a state is made of ('float64', 'int64', 'bool'): with one entry a plain value, with several a tuple.
+        The types of a state ('float64', 'int64', 'bool'): one entry for a plain value, several for a tuple.
     inputs
         The columns that ``lift`` takes.
 
     Notes
     -----
-    Functions may use what numba compiles: numbers, tuples, math, numpy. Wrong ones are refused here.
+    Functions may use what numba compiles: numbers, tuples, math, numpy. Functions that do not compile are refused here.
 
     Examples
     --------
