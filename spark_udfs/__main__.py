@@ -1,6 +1,7 @@
-"""``python -m spark_udfs``: a stream of sensor readings arriving as files, on a Spark of this machine.
+"""``python -m spark_udfs``: a demonstration stream of sensor readings that arrive as files, on a local Spark.
 
-Late and out of order; stopped in the middle and started again from its state; held against Spark's own windows.
+Rows come late and out of order. The query is stopped in the middle and started again from its state. Results are
+compared with Spark's own windows.
 """
 
 from __future__ import annotations
@@ -44,11 +45,11 @@ def native_windows() -> dict[str, Column]:
 
 
 def deliver(table: pa.Table, folder: Path, numbers: range, size: int, pause: float) -> None:
-    """Some of the stream as files, one after the other, in the order its rows arrived."""
+    """Write some of the stream as files, one after the other, in the order in which rows arrived."""
     for number in numbers:
         spare = folder / f".{number}"
         pq.write_table(table.slice(number * size, size), spare)
-        os.utime(spare, (10**9 + number, 10**9 + number))  # Spark takes the oldest first
+        os.utime(spare, (10**9 + number, 10**9 + number))  # Spark takes the oldest file first
         spare.rename(folder / f"{number:03}.parquet")
         time.sleep(pause)
 
@@ -63,7 +64,7 @@ def begin(frame: DataFrame, base: Path) -> StreamingQuery:
 
 
 def follow(query: StreamingQuery, until: int) -> None:
-    """A line a batch, until so many batches are complete."""
+    """Print a line for each batch, until ``until`` batches are complete."""
     shown = -1
     while shown < until - 1:
         if query.exception() is not None:
@@ -88,7 +89,7 @@ def report(progress: Any) -> None:
 
 
 def native_answers(spark: SparkSession, folder: Path, base: Path) -> dict[tuple[Any, ...], dict[str, Any]]:
-    """What Spark's own windows give for the stream in ``folder``, batch by batch: one Spark query for each window."""
+    """The results of Spark's own windows for the stream in ``folder``: one Spark query for each window."""
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
     for name, window in native_windows().items():
         grouped = source(spark, folder).withWatermark("ts", "5 seconds").groupBy(window, "sensor")
@@ -103,7 +104,7 @@ def native_answers(spark: SparkSession, folder: Path, base: Path) -> dict[tuple[
 
 
 def named(frame: DataFrame) -> dict[tuple[Any, ...], dict[str, Any]]:
-    """Windows by what they are; one that came twice is an error."""
+    """Windows by name, bounds and key; exits if a window came twice."""
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
     for row in frame.toArrow().to_pylist():
         name = tuple(row[c] for c in ("window", "window_start", "window_end", "sensor"))
@@ -114,7 +115,7 @@ def named(frame: DataFrame) -> dict[tuple[Any, ...], dict[str, Any]]:
 
 
 def compare(closed: dict[Any, Any], rest: dict[Any, Any], native: dict[Any, Any]) -> str:
-    """Every window that Spark closed is ours, with the same values; every one that we closed is Spark's."""
+    """Check that windows which Spark closed are equal here, and that windows which we closed exist in Spark."""
     both = closed | rest
     wrong = [name for name, row in native.items() if name not in both or not alike(row, both[name])]
     extra = [name for name in closed if name not in native]
@@ -154,7 +155,7 @@ def main() -> None:
         for numbers in (range(half), range(half, args.files)):
             if numbers.start:
                 print("stopped in the middle; a new query goes on from the state on disk", flush=True)
-            # native: rows are late, and windows close, when Spark's own do
+            # native: rows are late and windows close exactly when Spark's own do
             windows = window_aggregate(source(spark, folder), SPEC, state, partitions=2, progress="native")
             query = begin(windows, base)
             threading.Thread(target=deliver, args=(table, folder, numbers, size, args.pause), daemon=True).start()

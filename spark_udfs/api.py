@@ -40,54 +40,54 @@ def window_aggregate(
     plan: str = "slices",
     store: str = "files",
 ) -> DataFrame:
-    """The windows of a DataFrame's rows, as a DataFrame: the columns of :class:`slicing.Output`'s ``windows``.
+    """Aggregate a DataFrame over windows; the result has the columns of :class:`slicing.Output`'s ``windows``.
 
-    A batch DataFrame is seen whole: nothing is late, every window closes, ``state`` is ignored. A micro-batch of a
-    streaming one is what a push is to :class:`slicing.Operator`: its rows are judged by the watermark before it, then
-    it closes the windows that its own rows complete. The output mode is append.
+    A batch DataFrame is read as a whole: no row is late, every window closes, and ``state`` is ignored. For a
+    streaming DataFrame a micro-batch works like a push of :class:`slicing.Operator`: its rows are judged by the
+    watermark before it; then it closes the windows that its own rows complete. The output mode is append.
 
     Parameters
     ----------
     data : DataFrame or FileRows
-        A DataFrame, or what :func:`read_files` gives.
+        A DataFrame, or the result of :func:`read_files`.
     spec : Spec
         The query.
     state : str, optional
-        Where a stream keeps its slices: any path or URI that pyarrow or fsspec opens, shared by all executors.
+        Where a stream keeps its slices: a path or URI that pyarrow or fsspec can open, reachable for all executors.
     partitions : int, optional
-        In how many parts, ``spark.sql.shuffle.partitions`` if left out. That number, and the columns' types, stay as
-        they are as long as the query lives (:func:`rescale`, :func:`change`).
+        The number of parts; ``spark.sql.shuffle.partitions`` if left out. This number and the types of columns must
+        not change while the query lives (see :func:`rescale` and :func:`change`).
     name : str
-        Of the folder under ``state`` and of the metrics. Several queries may share ``state`` under their own names, and
-        two in one query need them.
+        The name of the folder under ``state`` and of the metrics. Queries that share ``state`` need different names,
+        and so do two of these functions within one query.
     late_path : str, optional
-        A folder for Parquet files with the rows late for all their windows, once each. Each worker tries at
-        its first batch whether it can write there.
+        A folder for Parquet files of rows that are late for all their windows; each row is written once. Each worker
+        tests at its first batch that it can write there.
     keep_versions : int
-        How many batches back a query can be returned to.
+        The number of batches that a query can be set back.
     progress : str
-        ``"prompt"``: as above. ``"native"``: a batch closes the windows that the batches *before* it complete, row for
-        row as Spark's own windows do.
+        ``"prompt"``: as described above. ``"native"``: a batch closes the windows that the *earlier* batches complete,
+        row for row as Spark's own windows do.
     layout : str
-        ``"wide"``: one row a key and window end, as :func:`slicing.aggregate` gives them.
+        ``"wide"``: one row for each key and window end, as in :func:`slicing.aggregate`.
     max_bytes : int, optional
-        That each partition may hold, counted as ``stats.bytes`` of :class:`slicing.Output`. A batch after which it
-        would be more stops the query with a sentence; the state is as it was before.
+        The most bytes that a partition may hold, counted as ``stats.bytes`` of :class:`slicing.Output`. A batch that
+        would exceed it stops the query with an error; the state stays as it was before.
     hold_bytes : int
-        Of state that a Python worker keeps between batches, 1 GiB: of all the places whose tasks it had, those last
-        written. A place whose state the worker of its next task does not hold is read from its files.
+        The bytes of state that a Python worker keeps in memory between batches (1 GiB): the places of its tasks that
+        were written last. If the next worker of a place does not hold its state, it reads the state from files.
     plan : str
-        ``"native"``: Spark's own windows, for specs that these can express (:func:`explain` says which, and where they
-        are best). Late rows are dropped, state is kept in the checkpoint, and a stream needs ``progress="native"``.
+        ``"native"``: use Spark's own windows, for specs that they can express (:func:`explain` says which, and where
+        they are best). Late rows are dropped, state is in the checkpoint, a stream needs ``progress="native"``.
     store : str
-        ``"spark"``: a stream keeps its state in Spark's own store, in the checkpoint, and takes no ``state``. For
-        workers that reach no storage. Answers are the same; a batch is slower, and the query cannot be looked into,
-        drained, rescaled or changed. It needs Spark 4.1, its RocksDB store, and protobuf.
+        ``"spark"``: a stream keeps its state in Spark's own store, inside the checkpoint, and takes no ``state``. Use
+        it if workers reach no storage. Answers are equal, but batches are slower, and you cannot peek, drain, rescale
+        or change the query. It needs Spark 4.1, its RocksDB store, and protobuf.
 
     Returns
     -------
     DataFrame
-        The accounting of each batch is in the query's progress, ``observedMetrics[name].stats``, a dict.
+        The progress of the query has the accounting of each batch in ``observedMetrics[name].stats``, a dict.
 
     Examples
     --------
@@ -141,14 +141,14 @@ def window_aggregate(
 
 
 def _seeing_all(spec: Spec) -> Spec:
-    """The query ``spec`` with a manual watermark: it closes no window before it has seen all rows."""
+    """The query with a manual watermark and without triggers of pushes: no window closes before all rows are seen."""
     arguments: dict[str, Any] = {field: getattr(spec, field) for field in spec.__dataclass_fields__}
     arguments |= {"windows": dict(spec.windows), "aggs": dict(spec.aggs), "watermark": manual()}
     return Spec(**arguments).unfired()
 
 
 def _columns(schema: pa.Schema, spec: Spec, all_of_them: bool) -> pa.Schema:
-    """The columns the query reads, or all, if late rows are to be written with theirs; each there once."""
+    """The columns that the query reads, or all columns if late rows are written; raises for names that occur twice."""
     for name in schema.names if all_of_them else spec.columns():
         column_type(schema, name)
     return schema if all_of_them else pa.schema([schema.field(name) for name in spec.columns()])

@@ -1,4 +1,4 @@
-"""What the stages and the state files ask of an operator, for each kind of query: windows, joins, features."""
+"""What stages and state files need of an operator, for each kind of query: windows, joins, features."""
 
 from __future__ import annotations
 
@@ -15,45 +15,45 @@ from slicing.joins import repartition as join_parts
 from slicing.lifecycle import repartition as window_parts
 
 Asked = Spec | JoinSpec | FeatureSpec
-Reached = int | None | tuple[int | None, int | None]  # a watermark in ticks; of a join those that judge each side
+Reached = int | None | tuple[int | None, int | None]  # a watermark in ticks; for a join the watermarks of both sides
 
 
 class Engine(Protocol):
-    """One kind of query. Operators are of its own kind."""
+    """One kind of query, with operators of its kind."""
 
     @property
     def counted(self) -> tuple[str, ...]:
-        """What the accounting of a batch adds up over all places."""
+        """The counts of a batch that are summed over all places."""
 
     def restore(self, spec: Any, content: bytes) -> Any:
         """The operator of a snapshot."""
 
     def saved(self, operator: Any) -> tuple[Sequence[bytes | memoryview], int]:
-        """An operator as pieces of bytes that are packed, and how many they are unpacked, roughly."""
+        """An operator as packed pieces of bytes, and their approximate size unpacked."""
 
     def loaded(self, spec: Any, content: bytes | memoryview) -> Any:
-        """The operator of these bytes, whose checksum was right."""
+        """The operator of these bytes, whose checksum was already checked."""
 
     def admit(self, operator: Any, blobs: Iterable[bytes], prompt: bool) -> Any:
-        """Let what the readers of a batch have sent enter; give what it completes."""
+        """Push what the readers of a batch have sent; return the operator's output."""
 
     def replay(self, operator: Any, blobs: Iterable[bytes], prompt: bool) -> None:
-        """Let what a batch has brought enter once more; what it completed was given out before."""
+        """Push again what a batch brought; its results were already emitted before."""
 
     def figures(self, operator: Any) -> dict[str, Any]:
-        """What the header of a version says of its state: ``watermark`` is the one that judges the next batch."""
+        """Facts about a state for the header of its version; ``watermark`` judges the rows of the next batch."""
 
     def given(self, operator: Any) -> Any:
-        """The columns that the rows have."""
+        """The columns of the rows."""
 
     def rest(self, operator: Any) -> pa.Table:
-        """What is still open, at the end of the stream."""
+        """The results that are still open at the end of the stream."""
 
     def split(self, operator: Any, count: int) -> list[Any]:
-        """The operators of so many places, of a part of the keys each."""
+        """Operators for ``count`` places, each with a part of the keys."""
 
     def joined(self, operators: Sequence[Any]) -> Any:
-        """One operator of what several have of different keys."""
+        """One operator from several operators of different keys."""
 
 
 class _Windows:
@@ -148,7 +148,7 @@ WINDOWS, JOINS, FEATURES = _Windows(), _Joins(), _Features()
 
 
 def engine(spec: Asked) -> Engine:
-    """What answers a spec."""
+    """The engine for a spec."""
     if isinstance(spec, FeatureSpec):
         return FEATURES
     return JOINS if isinstance(spec, JoinSpec) else WINDOWS

@@ -1,4 +1,4 @@
-"""``window_features``: aggregates of events as of each label, on two batch or two streaming DataFrames."""
+"""``window_features``: event aggregates as of each label, on two batch or two streaming DataFrames."""
 
 from __future__ import annotations
 
@@ -33,32 +33,32 @@ def window_features(
     spread: str | int | None = None,
     hold_bytes: int = HOLD_BYTES,
 ) -> DataFrame:
-    """Aggregates of an events DataFrame as of each row of another one, the labels: a row a label.
+    """Aggregate events as of each label: one result row for each row of ``labels``.
 
-    Two batch DataFrames are seen whole (a backfill): nothing is late, ``state`` is ignored, and data may be larger than
-    the memory of the workers. A micro-batch of two streaming ones is what a ``push(labels, events)`` is to
-    :class:`slicing.FeatureOperator`: labels come in the batch that completes them. The output mode is append.
+    Two batch DataFrames are read as a whole (a backfill): no row is late, ``state`` is ignored, and the data may be
+    larger than the memory of the workers. For two streaming DataFrames a micro-batch works like a ``push(labels,
+    events)`` of :class:`slicing.FeatureOperator`: a label is emitted in the batch that completes it, in append mode.
 
     Parameters
     ----------
     labels, events : DataFrame or FileRows
-        Both batch, or both streaming; or what :func:`read_files` gives.
+        Both batch, or both streaming; or results of :func:`read_files`.
     spec : FeatureSpec
-        The ranges before each label, and what is computed of the events in them.
+        The ranges before each label, and the aggregates of the events in them.
     state, name, late_path, keep_versions, hold_bytes : optional
-        As of :func:`window_join`; late rows are in the folders ``labels`` and ``events``.
+        See :func:`window_join`. Late rows are in the folders ``labels`` and ``events``.
     partitions : int, optional
-        In how many parts keys are kept; ``spark.sql.shuffle.partitions`` if left out.
+        The number of parts into which keys are split; ``spark.sql.shuffle.partitions`` if left out.
     progress : str
-        ``"prompt"``: a batch gives the labels that its own rows complete. ``"native"``: those that the batches before
-        it complete.
+        ``"prompt"``: a batch emits the labels that its own rows complete. ``"native"``: it emits the labels that the
+        earlier batches complete.
     pieces : int
-        Of two batch DataFrames each part is answered in so many pieces, key by key, one after the other: a worker holds
-        the rows of one piece at a time.
+        For batch DataFrames: each part is answered in so many pieces of its keys, one after the other. A worker holds
+        the rows of only one piece at a time.
     spread : span, optional
-        Give a key one place for each span of this length of the labels' time: for keys with more rows than one task can
-        hold. An event goes to all places whose labels may reach it, about ``1 + longest range / spread``. Every range
-        must have a far end, and such a stream cannot be rescaled.
+        Give a key one place for each span of this length of the labels' time, for keys with more rows than one task
+        can hold. An event goes to all places whose labels may reach it, about ``1 + longest range / spread``. Every
+        range must have a far end, and such a stream cannot be rescaled.
 
     Returns
     -------
@@ -82,7 +82,7 @@ def window_features(
 
 @dataclass(frozen=True)
 class FeatureJob(JoinJob):
-    """What the functions of a ``window_features`` need to know."""
+    """What the worker functions of a ``window_features`` need to know."""
 
     counted = FEATURES.counted
 

@@ -1,4 +1,4 @@
-"""Files that Spark keeps track of and workers read: no row of theirs passes through the JVM."""
+"""Files that Spark tracks and workers read: their rows do not pass through the JVM."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from spark_udfs.types import arrow_schema, conformed, given_schema
 
 FORMATS = ("parquet", "arrow", "csv", "json")
 ROWS_AT_ONCE = 1 << 18
-# as Spark reads it: nothing between commas is null, two quotes are an empty text
+# as Spark reads it: an empty field is null, two quotes are an empty text
 _CSV = ds.CsvFileFormat(
     convert_options=csv.ConvertOptions(null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False)
 )
-# what the source has; content is not read
+# the columns of the source; content is not read
 _LISTED = StructType(
     [
         StructField("path", StringType(), False),
@@ -34,16 +34,16 @@ _LISTED = StructType(
 
 @dataclass(frozen=True)
 class FileRows:
-    """Rows of files, as :func:`read_files` gives them; ``window_aggregate`` takes it like a DataFrame.
+    """The rows of files, made by :func:`read_files`; ``window_aggregate`` takes it like a DataFrame.
 
     Parameters
     ----------
     paths
-        A DataFrame that has the files' paths.
+        A DataFrame with the paths of the files.
     schema
-        The columns of the rows, in Arrow's types.
+        The columns of the rows, as an Arrow schema.
     format
-        Of the files.
+        The format of the files.
 
     Examples
     --------
@@ -51,7 +51,7 @@ class FileRows:
     ['t', 'k', 'v']
     """
 
-    paths: DataFrame  # one column: where each file is
+    paths: DataFrame  # one column: the path of each file
     schema: pa.Schema
     format: str
 
@@ -64,34 +64,34 @@ def read_files(
     streaming: bool = True,
     **options: object,
 ) -> FileRows:
-    """Rows of the files under ``path``, for :func:`window_aggregate`.
+    """The rows of the files under ``path``, for :func:`window_aggregate`.
 
-    Spark's file source tracks the names (each file once, exactly, over restarts); the workers read the files with
-    pyarrow, the query's columns only.
+    Spark's file source tracks the names: each file exactly once, also after restarts. The workers read the files with
+    pyarrow, and only the query's columns.
 
     Parameters
     ----------
     spark : SparkSession
         The session.
     path : str
-        A folder or a glob that Spark and the workers read.
+        A folder or a glob that Spark and the workers can read.
     schema : optional
-        The columns: Spark's type, Arrow's, or a DDL string. Without one the first file is asked.
+        The columns, as a Spark schema, an Arrow schema or a DDL string. If left out, they are read from the first file.
     format : str
-        ``"parquet"``, or another one that ``pyarrow.dataset`` reads.
+        ``"parquet"``, ``"arrow"``, ``"csv"`` or ``"json"``.
     streaming : bool
         False: all files at once, as a batch.
     options
-        Of Spark's file source, such as ``maxFilesPerTrigger=100``.
+        Options of Spark's file source, such as ``maxFilesPerTrigger=100``.
 
     Returns
     -------
     FileRows
-        To be given to ``window_aggregate``, ``window_join`` or ``window_features``.
+        For ``window_aggregate``, ``window_join`` or ``window_features``.
 
     Examples
     --------
-    A stream of files, of which the first window is complete (``spec`` is that of :func:`window_aggregate`'s example):
+    A stream of files whose first window is complete (``spec`` is from the example of :func:`window_aggregate`):
 
     >>> rows = read_files(spark, folder + "/readings", "t long, k string, v long")
     >>> windows = window_aggregate(rows, spec, state=folder + "/state", partitions=1)
@@ -126,11 +126,11 @@ def _schema(path: str, schema: StructType | pa.Schema | str | None, format: str)
 
 
 def read(batches: Iterable[pa.RecordBatch], schema: pa.Schema, format: str) -> Iterator[pa.RecordBatch]:
-    """The rows of the files that the batches name, in the columns of the schema."""
+    """The rows of the files named in the batches, in the columns of the schema."""
     for batch in batches:
         for path in batch.column(0).to_pylist():
             system, inside = _located(path)
-            if system.get_file_info(inside).size == 0:  # as for Spark: no rows
+            if system.get_file_info(inside).size == 0:  # no rows, as in Spark
                 continue
             try:
                 for rows in _rows_in(system, inside, schema, format):
@@ -142,12 +142,12 @@ def read(batches: Iterable[pa.RecordBatch], schema: pa.Schema, format: str) -> I
 
 
 def _rows_in(system: fs.FileSystem, path: str, schema: pa.Schema, format: str) -> Iterator[pa.RecordBatch]:
-    """Text is read in the types wanted; a file that has types is read in its own and cast, which is checked."""
-    if format == "json":  # a dataset loses the only line of a file, if it does not end
+    """Rows of one file. Text is parsed as the wanted types; a typed file is read in its own types and cast, checked."""
+    if format == "json":  # a dataset loses the only line of a file without a line end
         with system.open_input_stream(path) as stream:
             if hasattr(json, "open_json"):
                 batches = json.open_json(stream, parse_options=_parsed(schema))
-            else:  # pyarrow 18 holds a whole file
+            else:  # pyarrow 18 reads a whole file at once
                 batches = json.read_json(stream, parse_options=_parsed(schema)).to_batches()
             for batch in batches:
                 yield batch.select(schema.names)
@@ -158,14 +158,14 @@ def _rows_in(system: fs.FileSystem, path: str, schema: pa.Schema, format: str) -
 
 
 def _parsed(schema: pa.Schema) -> json.ParseOptions:
-    """Times of a zone are left as text, for the cast after it: JSON's reader takes those without a zone for UTC."""
+    """Times with a zone are read as text and cast later: the JSON reader takes times without a zone as UTC."""
     zoned = (pa.types.is_timestamp(field.type) and field.type.tz for field in schema)
     fields = [field.with_type(pa.string()) if z else field for field, z in zip(schema, zoned, strict=True)]
     return json.ParseOptions(explicit_schema=pa.schema(fields), unexpected_field_behavior="ignore")
 
 
 def _located(path: str) -> tuple[fs.FileSystem, str]:
-    """Spark writes local paths as file:/x, and escapes nothing."""
+    """The file system and path of a name from Spark, which writes local paths as file:/x and does not escape names."""
     if path.startswith("file:"):
         return filesystem(path)
     scheme, rest = path.split("://", 1)

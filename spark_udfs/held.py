@@ -1,8 +1,8 @@
 """States that a worker keeps between batches, so that the next batch need not read them.
 
-A state is kept under the folder of its place with the mark of its version. The mark stands for all that the version is
-made of, so a state is taken only where the version that a batch builds on, by its name, is the one that is kept. It is
-given away when it is taken: a batch that fails leaves none behind.
+A state is kept by the folder of its place, with the mark of its version. The mark identifies everything the version is
+made of, so a state is used only if its mark is that of the version that the batch builds on. A state is removed when it
+is taken: a batch that fails leaves none behind.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ class _Kept(NamedTuple):
 
 
 class Held:
-    """The states of several places; over a number of bytes those go first that were written longest ago."""
+    """The states of several places. Above a limit of bytes, the states written longest ago are dropped."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, _Kept] = {}  # by folder, those written last at the end
+        self._kept: dict[str, _Kept] = {}  # by folder, the latest written last
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -33,8 +33,8 @@ class Held:
         return sum(kept.size for kept in self._kept.values())
 
     def take(self, folder: str, mark: str, spec: Any) -> tuple[dict[str, Any], Any] | None:
-        """The state of a version with its header, if it is kept, and for this very spec: another one may differ where
-        the fingerprint does not."""
+        """The state of a version with its header, if it is kept for this very spec object. A spec with an equal
+        fingerprint may still differ."""
         kept = self._kept.get(folder)
         if kept is None or kept.mark != mark or kept.operator.spec is not spec:
             return None
@@ -42,7 +42,7 @@ class Held:
         return kept.header, kept.operator
 
     def put(self, folder: str, mark: str, header: dict[str, Any], operator: Any, size: int, budget: int) -> None:
-        """Keep a state of so many bytes, if it alone is within the budget, in place of the one of its place."""
+        """Keep a state of ``size`` bytes instead of the place's old one, unless it alone exceeds the budget."""
         self.drop(folder)
         if size <= budget:
             self.make_room(budget - size)
@@ -52,7 +52,7 @@ class Held:
         self._kept.pop(folder, None)
 
     def make_room(self, left: int) -> None:
-        """Forget states until those left come to at most so many bytes."""
+        """Drop states until the rest has at most ``left`` bytes."""
         while self._kept and self.nbytes > left:
             del self._kept[next(iter(self._kept))]
 

@@ -4,9 +4,9 @@
 rows ─► mapInArrow: rows of each place ─► groupBy("place").transformWithState: judge, merge, keep, give windows
 ```
 
-For workers that reach no storage: what a place puts there, the JVM writes into the checkpoint. Readers cannot look up
-the watermark before a batch then, so rows are sent as they are, and judged by their place. A version is what it is in
-files (``Owner.sealed``): a value for the whole state, and a list of what the batches since have brought.
+For workers that reach no storage: the JVM writes the state of a place into the checkpoint. Readers then cannot look up
+the watermark before a batch, so rows are sent unjudged, and their place judges them. A version has the same bytes as in
+files (``Owner.sealed``): one value for the whole state, and a list of what the batches since then have brought.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _SENT = "table binary"
 
 
 def check(spark: SparkSession, spec: Spec, state: str | None) -> None:
-    """Refuse what cannot be had with the state in Spark's own store."""
+    """Raise for what is not possible with the state in Spark's own store."""
     if state is not None:
         raise ValueError(f"store='spark' keeps the state in the query's checkpoint: leave state out; got {state!r}")
     wrong = cannot(spec)
@@ -58,7 +58,7 @@ def check(spark: SparkSession, spec: Spec, state: str | None) -> None:
 
 
 def cannot(spec: Spec) -> str | None:
-    """What of a spec needs the watermark where rows are read, which only places know here; None: nothing."""
+    """What in a spec needs the watermark where rows are read (only places know it here); None if nothing does."""
     if getattr(spec.watermark, "at_most_ahead", None) is not None:
         return f"watermark={spec.watermark!r}: readers do not know which rows are too far ahead"
     whole = (name for name, window in spec.windows.items() if getattr(window, "full", False))
@@ -67,7 +67,7 @@ def cannot(spec: Spec) -> str | None:
 
 
 def merged(collected: DataFrame, job: Query) -> DataFrame:
-    """The second stage, its places' state in Spark's store."""
+    """The second stage, with the state of places in Spark's store."""
     tables = collected.groupBy("place").transformWithState(_Places(job), _SENT, "append", "none")
 
     def unpacked(batches: Batches) -> Iterator[pa.RecordBatch]:
@@ -109,7 +109,7 @@ class _Places(StatefulProcessor):
 
 @dataclass(frozen=True)
 class InSpark:
-    """A place that keeps its state in Spark's store: the mark of its version, the state, what changed it since."""
+    """A place that keeps its state in Spark's store: the mark of its version, the state, and the changes since then."""
 
     owner: Owner
     batch: int

@@ -1,4 +1,4 @@
-"""``window_join``: any join on two batch or two streaming DataFrames."""
+"""``window_join``: a join of two batch or two streaming DataFrames."""
 
 from __future__ import annotations
 
@@ -45,47 +45,47 @@ def window_join(
     pieces: int = 16,
     hold_bytes: int = HOLD_BYTES,
 ) -> DataFrame:
-    """The join of two DataFrames by keys and time, with the columns of :class:`slicing.JoinOutput`'s ``rows``.
+    """Join two DataFrames by keys and time; the result has the columns of :class:`slicing.JoinOutput`'s ``rows``.
 
-    Two batch DataFrames are seen whole: nothing is late, ``state`` is ignored. A micro-batch of two streaming ones is
-    what a ``push(left, right)`` is to :class:`slicing.JoinOperator`. The output mode is append.
+    Two batch DataFrames are read as a whole: no row is late, and ``state`` is ignored. For two streaming DataFrames a
+    micro-batch works like a ``push(left, right)`` of :class:`slicing.JoinOperator`. The output mode is append.
 
     Parameters
     ----------
     left, right : DataFrame or FileRows
-        Both batch, or both streaming; or what :func:`read_files` gives.
+        Both batch, or both streaming; or results of :func:`read_files`.
     spec : JoinSpec
-        The join. Rows of equal time have no order of arrival here: for ``match`` name a ``sequence`` column, otherwise
+        The join. Rows of equal time have no order of arrival here: for ``match``, name a ``sequence`` column. Otherwise
         rows of one batch are ordered by their columns.
     state : str, optional
-        Where a stream keeps its rows: any path or URI that pyarrow or fsspec opens, shared by all executors.
+        Where a stream keeps its rows: a path or URI that pyarrow or fsspec can open, reachable for all executors.
     partitions : int, optional
-        In how many parts keys are kept; ``spark.sql.shuffle.partitions`` if left out. It stays as it is as long as the
-        query lives (:func:`rescale`).
+        The number of parts into which keys are split; ``spark.sql.shuffle.partitions`` if left out. It must not change
+        while the query lives (see :func:`rescale`).
     name : str
-        Of the folder under ``state`` and of the metrics.
+        The name of the folder under ``state`` and of the metrics.
     late_path : str, optional
-        A folder for Parquet files with late rows, each once: ``left`` and ``right`` under it.
+        A folder for Parquet files of late rows, in its folders ``left`` and ``right``; each row is written once.
     keep_versions : int
-        How many batches back a query can be returned to.
+        The number of batches that a query can be set back.
     progress : str
-        ``"prompt"``: a batch lets go what its own rows complete. ``"native"``: what the batches before it complete, as
-        Spark's own joins do (which have ``JoinSpec(progress="least")``).
+        ``"prompt"``: a batch evicts the rows that its own rows complete. ``"native"``: it evicts what the earlier
+        batches complete, as Spark's own joins do (these also have ``JoinSpec(progress="least")``).
     spread : span, optional
-        Give a key one place for each span of this length of the left rows' time: for keys with more rows than one task
-        can join. A right row goes to all places that may have a partner of it, about ``1 + (before + after) / spread``.
-        Not for ``how="right"`` and ``"full"``, and such a query cannot be rescaled.
+        Give a key one place for each span of this length of the left rows' time, for keys with more rows than one task
+        can join. A right row goes to all places that may have a partner for it, about ``1 + (before + after) /
+        spread``. Not for ``how="right"`` and ``"full"``, and such a query cannot be rescaled.
     pieces : int
-        Of two batch DataFrames each part is answered in so many pieces, key by key, one after the other: a worker holds
-        the rows of one piece at a time.
+        For batch DataFrames: each part is answered in so many pieces of its keys, one after the other. A worker holds
+        the rows of only one piece at a time.
     hold_bytes : int
-        Of state that a Python worker keeps between batches, 1 GiB: of all the places whose tasks it had, those last
-        written.
+        The bytes of state that a Python worker keeps in memory between batches (1 GiB): the places of its tasks that
+        were written last.
 
     Returns
     -------
     DataFrame
-        The accounting of each batch is in the query's progress, ``observedMetrics[name].stats``, a dict.
+        The progress of the query has the accounting of each batch in ``observedMetrics[name].stats``, a dict.
 
     Examples
     --------
@@ -104,7 +104,7 @@ def window_join(
 
 @dataclass(frozen=True)
 class Kept:
-    """What a stream is asked beside its spec."""
+    """The arguments of a stream other than its spec."""
 
     state: str | None
     name: str
@@ -124,7 +124,7 @@ def two_frames(
     pieces: int,
     spread: str | int | None = None,
 ) -> DataFrame:
-    """The plan of a query on two DataFrames: a first stage for each, and one second stage."""
+    """The plan of a query on two DataFrames: a first stage for each of them, and one second stage."""
     frames = plans.frame_of(sides[LEFT], function), plans.frame_of(sides[RIGHT], function)
     spark, streams = frames[LEFT].sparkSession, frames[LEFT].isStreaming
     _check_both(function, spec.sides, frames)
@@ -169,7 +169,7 @@ def two_frames(
 
 @dataclass(frozen=True)
 class JoinJob:
-    """What the functions of a query on two DataFrames need to know; the spec has the columns of both sides."""
+    """What the worker functions of a query on two DataFrames need to know; the spec has the columns of both sides."""
 
     spec: Any
     partitions: int
@@ -179,7 +179,7 @@ class JoinJob:
     prompt: bool = True
     spread: str | int | None = None
     pieces: int = 1
-    max_bytes: int | None = None  # that a partition may hold
+    max_bytes: int | None = None  # the most bytes that a partition may hold
     policy: Policy = DEFAULT
 
     counted = JOINS.counted
@@ -236,14 +236,14 @@ class JoinJob:
 
 
 def collect_left(job: JoinJob, batches: Iterable[pa.RecordBatch], step: Step | None = None) -> Iterator[pa.RecordBatch]:
-    """Rows of the left side to what each place has to admit."""
+    """The first stage for the left side: rows to the bytes that each place admits."""
     yield from _collected(job, LEFT, batches, step)
 
 
 def collect_right(
     job: JoinJob, batches: Iterable[pa.RecordBatch], step: Step | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of the right side to what each place has to admit."""
+    """The first stage for the right side: rows to the bytes that each place admits."""
     yield from _collected(job, RIGHT, batches, step)
 
 
@@ -276,7 +276,7 @@ def _collected(
 
 
 def _to_pieces(job: JoinJob, reader: Reader) -> Iterator[pa.RecordBatch]:
-    """The bytes of each piece of each place as rows, where there are any."""
+    """The bytes of each piece of each place as rows; pieces without rows are left out."""
     for at, blob in enumerate(reader.packed()):
         if reader.sends(at):
             place, piece = divmod(at, job.pieces)
@@ -285,7 +285,7 @@ def _to_pieces(job: JoinJob, reader: Reader) -> Iterator[pa.RecordBatch]:
 
 
 def answer(job: JoinJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The pieces of a place, which come one after the other, each to its results."""
+    """The results of the pieces of a place, which arrive one after the other."""
     settle()
     held: list[bytes] = []
     current = None
@@ -315,7 +315,7 @@ def _schemas(
     frames: tuple[DataFrame, DataFrame],
     all_of_them: bool,
 ) -> tuple[pa.Schema, pa.Schema]:
-    """The columns of both sides that are read: all, where late rows are written with theirs."""
+    """The columns of both sides that are read; all columns if late rows are written."""
     left, right = (plans.schema_of(data, frame) for data, frame in zip(sides, frames, strict=True))
     found = []
     for side, schema in enumerate((left, right)):
@@ -330,7 +330,7 @@ def _schemas(
 
 
 def _check_all_travel(frame: DataFrame, schema: pa.Schema, side: str) -> None:
-    """All columns of a side are in the result: refuse those that cannot travel."""
+    """Raise for columns that workers cannot receive: all columns of this side are in the result."""
     for field in frame.schema.fields:
         if field.name not in schema.names:
             raise TypeError(

@@ -1,4 +1,4 @@
-"""A Spark of this machine alone, for the demonstration, the tests and the benchmarks."""
+"""A local Spark session, for the demonstration, the tests and the benchmarks."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ import warnings
 
 from pyspark.sql import SparkSession
 
-# What PySpark warns of with pandas 3 are its conversions to pandas; none is used here.
+# With pandas 3, PySpark warns about its conversions to pandas; none is used here.
 warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
 
 NO_JAVA = (
     "Spark needs Java 17 or newer, and none was found: install one (such as openjdk-17-jre-headless) or set JAVA_HOME"
 )
 
-# Any bound less than this is held against the columns after each row that goes to Python: 1.1 M rows of 3 columns cost
-# the JVM's tasks 0.61 s of CPU, and 1.1 s with one
+# With a smaller limit Spark measures the columns after each row that it sends to Python: 1.1 M rows of 3 columns cost
+# the JVM's tasks 0.61 s of CPU without a limit, and 1.1 s with one
 UNMEASURED = str(2**31 - 1)
 
 
 def session(master: str = "local[2]", **conf: object) -> SparkSession:
-    """A quiet session with this Python and this checkout in its workers; ``conf`` are settings by their names."""
+    """A quiet session whose workers use this Python and this checkout; ``conf`` are settings by name."""
     home = os.environ.get("JAVA_HOME")
     if shutil.which("java") is None and not (home and os.path.exists(os.path.join(home, "bin", "java"))):
         raise SystemExit(NO_JAVA)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     known = os.environ.get("PYTHONPATH", "")
-    if root not in known.split(os.pathsep):  # workers are started with it
+    if root not in known.split(os.pathsep):  # workers start with it
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (root, known)))
     settings = {
         "spark.ui.enabled": "false",

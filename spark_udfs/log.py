@@ -1,4 +1,4 @@
-"""A line a batch in Python's log, of each ``window_aggregate`` of a query."""
+"""A log line for each batch of each ``window_aggregate`` in a query."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 
 class BatchLog(StreamingQueryListener):
-    """Logs a line a micro-batch, of each ``window_aggregate`` and ``window_join``.
+    """Logs a line for each micro-batch of each ``window_aggregate``, ``window_join`` and ``window_features``.
 
     Parameters
     ----------
     logger
-        Where to, at level INFO; a name or a :class:`logging.Logger`.
+        The logger, or its name; lines have level INFO.
 
     Examples
     --------

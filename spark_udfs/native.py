@@ -1,7 +1,7 @@
-"""``plan="native"``: a spec as Spark's own windows, where these can express it.
+"""``plan="native"``: a spec run by Spark's own windows, if they can express it.
 
-A sliding window is a chain of two aggregates, of its slices and of the slices of a window (``window_time``): Spark's
-plain plan would copy every row into each of its windows. The columns, their types, nulls and overflow are those of
+A sliding window is a chain of two aggregations: of slices, and of the slices of a window (``window_time``). Spark's
+plain plan would copy every row into each of its windows. Columns, types, nulls and overflow are as with
 ``plan="slices"``.
 """
 
@@ -31,10 +31,10 @@ from spark_udfs.types import spark_schema
 
 PLANS = ("slices", "native")
 CHAINED = ("count", "sum", "mean", "min", "max", "any", "all")
-AT_ONCE = ("var", "std")  # what Spark has of them cannot be put together from slices
-MOST_SLICES = 8  # of one step of a window: a finer grid has about as many slices as rows
-LOW = 1 << 32  # sums of 64 bits are those of their upper and of their lower half, which do not overflow
-SUMMED = 28  # digits of decimals whose sums fit 38
+AT_ONCE = ("var", "std")  # Spark cannot combine its partial results of these from slices
+MOST_SLICES = 8  # most slices in one step of a window: a finer grid has about as many slices as rows
+LOW = 1 << 32  # 64-bit sums are computed from the sums of upper and lower halves, which do not overflow
+SUMMED = 28  # digits of decimals whose sums fit 38 digits
 
 
 def check_plan(plan: object) -> bool:
@@ -45,7 +45,7 @@ def check_plan(plan: object) -> bool:
 
 
 def refuse_arguments(streams: bool, given: Mapping[str, object], progress: str) -> None:
-    """Refuse what only the library's own plan has."""
+    """Raise for arguments that only the library's own plan has."""
     for name, value in given.items():
         if value is not None:
             raise ValueError(
@@ -77,7 +77,7 @@ def native_windows(frame: DataFrame, schema: pa.Schema, spec: Spec) -> DataFrame
 
 
 def explain(spec: Spec, schema: pa.Schema | None = None, *, streaming: bool = True, files: bool = False) -> Explanation:
-    """What :func:`slicing.explain` says of a spec, and which plan is best for it on Spark, and why.
+    """Explain a spec as :func:`slicing.explain` does, and say which plan is best for it on Spark, and why.
 
     Parameters
     ----------
@@ -86,14 +86,14 @@ def explain(spec: Spec, schema: pa.Schema | None = None, *, streaming: bool = Tr
     schema
         The types of the columns, as for :func:`slicing.explain`.
     streaming
-        Whether it is asked of a stream.
+        Whether the query runs on a stream.
     files
         Whether workers read the files themselves (:func:`read_files`).
 
     Returns
     -------
     Explanation
-        With the facts ``"plan on Spark"``, ``"plan='native'"``, and of streams ``"store='spark'"``.
+        With the facts ``"plan on Spark"``, ``"plan='native'"`` and, for streams, ``"store='spark'"``.
 
     Examples
     --------
@@ -120,7 +120,7 @@ def _stored(spec: Spec) -> str:
 
 
 def _best(spec: Spec, wrong: str | None, streaming: bool, files: bool) -> str:
-    """Measured: docs/spark.md, "Spark's own plan"."""
+    """The best plan, and why. Measured: docs/spark.md, "Spark's own plan"."""
     if wrong is not None:
         return "slices: Spark's own windows cannot express the spec"
     if files:
@@ -143,7 +143,7 @@ def _shape(name: str, window: Any, spec: Spec, schema: pa.Schema | None) -> str:
 
 
 def cannot(spec: Spec, schema: pa.Schema | None, streams: bool) -> str | None:
-    """What of a spec Spark's own plan cannot express; None: nothing."""
+    """What in a spec Spark's own plan cannot express; None if it can express all."""
     return next((wrong for wrong in _wrong(spec, schema, streams) if wrong is not None), None)
 
 
@@ -157,7 +157,7 @@ def _wrong(spec: Spec, schema: pa.Schema | None, streams: bool) -> Iterator[str 
 
 
 def _wrong_arguments(spec: Spec) -> Iterator[str | None]:
-    """Arguments that must be as they are when they are left out."""
+    """Arguments that must have their default values."""
     plain: dict[str, object] = {"emit": "final", "allowed_lateness": 0, "trigger": None, "op": None, "idle": None}
     for name, value in plain.items():
         given = getattr(spec, name)
@@ -244,13 +244,13 @@ def _number(type: pa.DataType) -> bool:
 
 
 def _read(spec: Spec) -> list[str]:
-    """The columns that the plan reads, the time first."""
+    """The columns that the plan reads; the time column is first."""
     aggs = [name for agg in spec.parts() for name in (agg.column, agg.flag) if name is not None]
     return [str(spec.time), *spec.by, *aggs]
 
 
 def _timed(rows: DataFrame, spec: Spec) -> DataFrame:
-    """Without rows that have no time, or refusing them."""
+    """The rows without null times, or with an error for a null time."""
     if spec.on_null_time == "late":
         return rows.where(sf.col("c0").isNotNull())
     refused = sf.raise_error(
@@ -272,7 +272,7 @@ def _one(
     first = [part.first.alias(part.name) for one in asked for part in one.parts]
     grid = _grid(window, spec, schema)
     if isinstance(window, Session):
-        # Spark has no sessions of a stream without a key
+        # Spark has no sessions without a key in a stream
         keyed = keys or ["one"]
         of = sf.session_window("c0", f"{_micros(window.gap)} microseconds").alias("window")
         found = rows.withColumn("one", sf.lit(1)).groupBy(of, *keyed).agg(*first)
@@ -310,7 +310,7 @@ def _steps(window: Tumbling | Sliding) -> tuple[int, int, int]:
 
 
 def _grid(window: Any, spec: Spec, schema: pa.Schema | None) -> tuple[int, int] | None:
-    """Length and offset of the slices that windows are put together from; None: they are made of rows."""
+    """Length and offset of the slices from which windows are combined; None: windows are made directly from rows."""
     if not isinstance(window, Sliding):
         return None
     size, every, offset = _steps(window)
@@ -321,7 +321,7 @@ def _grid(window: Any, spec: Spec, schema: pa.Schema | None) -> tuple[int, int] 
 
 
 def _chains(agg: Aggregate, schema: pa.Schema | None) -> bool:
-    """Whether an aggregate of slices gives that of their window."""
+    """Whether the aggregate of a window can be computed from the aggregates of its slices."""
     type = None if schema is None or agg.column is None else schema.field(agg.column).type
     if type is not None and pa.types.is_decimal(type) and agg.function in ("sum", "mean"):
         return agg.function == "sum" and type.precision <= SUMMED - 10
@@ -330,7 +330,7 @@ def _chains(agg: Aggregate, schema: pa.Schema | None) -> bool:
 
 @dataclass(frozen=True)
 class Part:
-    """A column of the first aggregate, and what becomes of it in the second."""
+    """A column of the first aggregation, and how the second one combines it."""
 
     name: str
     first: Column
@@ -339,7 +339,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Asked:
-    """An aggregate as Spark's: its columns, and what is computed of them in the end."""
+    """An aggregate in Spark: its columns, and how the result is computed from them."""
 
     parts: tuple[Part, ...]
     last: Callable[..., Column]
@@ -373,7 +373,7 @@ def _itself(found: Column) -> Column:
 
 
 def _only(name: str, first: Column) -> Part:
-    """A part that is never put together from slices."""
+    """A part that is never combined from slices."""
     return Part(f"{name}_found", first, sf.col)
 
 
@@ -382,7 +382,7 @@ def _count(name: str, value: Column) -> Part:
 
 
 def _extreme(name: str, least: bool, value: Column, type: pa.DataType) -> Asked:
-    """For Spark NaN is larger than all numbers, so that a least one is NaN only where all are."""
+    """Minimum or maximum. In Spark, NaN is larger than all numbers, so a minimum is NaN only if all values are NaN."""
     pick = sf.min if least else sf.max
     found = Part(f"{name}_found", pick(value), pick)
     if least or not pa.types.is_floating(type):
@@ -403,7 +403,7 @@ def _mean(name: str, value: Column, type: pa.DataType) -> Asked:
 
 
 def _total(name: str, value: Column, type: pa.DataType) -> tuple[tuple[Part, ...], Callable[..., Column]]:
-    """The parts of a sum that none of them overflows, and the sum."""
+    """The parts of a sum, none of which overflows, and the function that gives the sum."""
     if not pa.types.is_int64(type):
         given = value if pa.types.is_decimal(type) else value.cast("double" if pa.types.is_floating(type) else "long")
         return (Part(f"{name}_sum", sf.sum(given), sf.sum),), _itself
@@ -417,7 +417,7 @@ def _whole(high: Column, low: Column) -> Column:
 
 
 def _fitting(name: str, total: Column, on_overflow: str) -> Column:
-    """A sum as 64 bits."""
+    """A sum as 64 bits, or what ``on_overflow`` says if it does not fit."""
     least, most = (sf.lit(str(limit)).cast("decimal(19,0)") for limit in (-(1 << 63), (1 << 63) - 1))
     told = f"{name} does not fit int64 in a window; on_overflow='null' gives null there"
     wrong = sf.lit(None) if on_overflow == "null" else sf.raise_error(sf.lit(told))

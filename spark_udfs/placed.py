@@ -1,4 +1,4 @@
-"""Rows into the partitions that their column ``place`` names."""
+"""Send rows to the partition that their column ``place`` names."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ PLACE = "place"
 
 
 def by_place(frame: DataFrame, count: int) -> DataFrame:
-    """As ``repartitionById``, which Spark has since 4.1: before it, by numbers that Spark's hash sends there."""
+    """``repartitionById``, which Spark has since 4.1; before 4.1, numbers that Spark's hash sends to each partition."""
     if hasattr(DataFrame, "repartitionById"):
         return frame.repartitionById(count, PLACE)
     return by_hash(frame, count)
 
 
 def by_hash(frame: DataFrame, count: int) -> DataFrame:
-    """As ``by_place``, on any Spark."""
+    """``by_place`` for any Spark."""
     numbers = sf.array(*map(sf.lit, numbers_of_places(count)))
     return frame.repartition(count, sf.element_at(numbers, sf.col(PLACE) + 1))
 
 
 @lru_cache(16)
 def numbers_of_places(count: int) -> tuple[int, ...]:
-    """For each of so many partitions, the least number from 0 on that ``repartition`` sends there."""
-    numbers = np.arange(32 * count + 1024, dtype=np.uint32)  # each place is left out with a chance of e ** -32
+    """For each of ``count`` partitions, the least number that ``repartition`` sends there."""
+    numbers = np.arange(32 * count + 1024, dtype=np.uint32)  # a place is missed with a probability of e ** -32
     place = murmur3(numbers).view(np.int32) % np.int32(count)
     found, first = np.unique(place, return_index=True)
     assert found.size == count
@@ -38,7 +38,7 @@ def numbers_of_places(count: int) -> tuple[int, ...]:
 
 
 def murmur3(numbers: Words) -> Words:
-    """Spark's ``hash`` of columns of int."""
+    """Spark's ``hash`` of int columns."""
 
     def turned(x: Words, by: int) -> Words:
         return (x << np.uint32(by)) | (x >> np.uint32(32 - by))

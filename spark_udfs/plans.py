@@ -1,4 +1,4 @@
-"""The parts that the Spark plans of all kinds of queries have in common."""
+"""What the Spark plans of all kinds of queries share."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def type_of(value: object) -> str:
 
 
 def places(spark: SparkSession, partitions: int | None, keyed: bool) -> int:
-    """In how many parts a query is answered."""
+    """The number of places of a query."""
     if partitions is None:
         partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 200)
     count = at_least_one(partitions, "partitions")
-    return count if keyed else 1  # without keys all is in one place
+    return count if keyed else 1  # without keys, all rows are in one place
 
 
 def frame_of(data: DataFrame | FileRows, function: str) -> DataFrame:
@@ -47,8 +47,8 @@ def schema_of(data: DataFrame | FileRows, frame: DataFrame) -> pa.Schema:
 
 
 def numbered(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
-    """Some columns under names of their own: mapInArrow would take a dot in a name for a field of a struct, and the
-    workers know the columns by their place."""
+    """The columns, renamed to c0, c1, ...: mapInArrow would take a dot in a name for a struct field. Workers know the
+    columns by position."""
     quoted = ("`" + column.replace("`", "``") + "`" for column in columns)
     return frame.select(*(sf.col(column).alias(f"c{i}") for i, column in enumerate(quoted)))
 
@@ -77,13 +77,13 @@ def check_progress(progress: object) -> None:
 
 
 def answered(collected: DataFrame, job: Query) -> DataFrame:
-    """The second stage behind the first: every place has its task, and tells what it has done."""
+    """Add the second stage: each place has a task, which returns its results and its accounting."""
     spark = collected.sparkSession
     result = results_schema(job)
     check_names(result.names, spark.conf.get("spark.sql.caseSensitive") == "true")
     if job.files is not None and classic(spark):
         collected = collected.unionByName(all_places(spark, job.partitions))
-        job = replace(job, files=job.files.announce())  # nothing is refused from here on
+        job = replace(job, files=job.files.announce())  # no error is possible after this
     if job.files is not None and job.files.in_spark:
         return observed(in_spark.merged(collected, job), job)
     rows = by_place(collected, job.partitions).mapInArrow(told(stages.merge, job), spark_schema(result))
@@ -91,7 +91,7 @@ def answered(collected: DataFrame, job: Query) -> DataFrame:
 
 
 def check_places(state: object, name: object, late_path: object, keep: object, hold: object) -> None:
-    """Also of a batch query, which asks nothing of them: what is wrong is told before it is a stream."""
+    """Check the arguments about state. A batch query is checked too, so that errors show before it becomes a stream."""
     check_path(state, "state")
     check_path(late_path, "late_path")
     check_name(name, "name")
@@ -112,7 +112,7 @@ def check_name(name: object, argument: str) -> None:
 
 
 def check_names(names: list[str], by_case: bool) -> None:
-    """Refuse results with columns that no query could name."""
+    """Raise for results with columns that Spark cannot tell apart."""
     known: dict[str, str] = {}
     for name in names:
         key = name if by_case else name.lower()
@@ -125,9 +125,9 @@ def check_names(names: list[str], by_case: bool) -> None:
 
 
 def observed(rows: DataFrame, job: Query) -> DataFrame:
-    """The places' accounting as the query's observed metrics, and only results as its rows.
+    """Turn the accounting of places into observed metrics of the query; only results remain as rows.
 
-    One aggregate: Spark writes code for each anew in every task of every batch, 60 ms of CPU a batch for 13 sums.
+    There is one aggregate, as Spark compiles each aggregate in every task of every batch: 60 ms of CPU for 13 sums.
     """
     time = rows.schema[STATS].dataType[job.marks[0]].dataType  # type: ignore[index]
     most = (*job.largest, *job.marks)
@@ -154,15 +154,15 @@ def observed(rows: DataFrame, job: Query) -> DataFrame:
 
 
 def classic(spark: SparkSession) -> bool:
-    """Not of Spark Connect, whose client reaches neither the JVM nor, maybe, the state."""
+    """Whether the session is not Spark Connect, whose client reaches neither the JVM nor perhaps the state."""
     return hasattr(spark, "_jsparkSession")
 
 
 def all_places(spark: SparkSession, count: int) -> DataFrame:
-    """A row for each place in every batch, of a stream that no source has.
+    """One row for each place in every batch, as a stream without a source.
 
-    A file without rows makes a batch without readers, which would tell nothing to the places; behind a ``coalesce``
-    these could not even know which they are. Spark has no public name for rows of this kind.
+    A file without rows makes a batch without readers, which would send nothing to the places. Behind a ``coalesce``
+    places could not even know their numbers. Spark has no public API for such rows.
     """
     jvm = spark._jvm
     logical = jvm.org.apache.spark.sql.catalyst.plans.logical  # type: ignore[union-attr]

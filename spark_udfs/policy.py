@@ -1,4 +1,4 @@
-"""How a query is run on Spark, where there is a choice: never what it answers."""
+"""How a query is run on Spark where there is a choice; this never changes its answers."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Policy:
-    """From where on one way is taken rather than another one."""
+    """The sizes from which on one method is used instead of another."""
 
-    # what goes between workers
-    rows_at_once: int = 1 << 18  # of small batches in a push: each push costs the same few milliseconds
-    bytes_at_once: int = 64 << 20  # that a reader collects before it sends them, and of a batch that it sends
+    # data between workers
+    rows_at_once: int = 1 << 18  # rows of small batches in one push: each push costs a few milliseconds
+    bytes_at_once: int = 64 << 20  # bytes that a reader collects before it sends them, and of a batch that it sends
 
     # state files
-    large: int = 16 << 20  # bytes of a snapshot that is not written with every batch: about 200,000 slices
+    large: int = 16 << 20  # bytes from which on a snapshot is not written in every batch: about 200,000 slices
     most_changes: int = 16  # batches after which a place writes a snapshot again
-    share: float = 0.25  # that they may come to, of the snapshot before them
+    share: float = 0.25  # share of the last snapshot that the changes after it may reach
 
 
 DEFAULT = Policy()
-# a value of Spark's store is copied through the JVM: 1.6 s a batch for 13 MB, 18 ms to add a change to its list
+# each value of Spark's store is copied through the JVM: 1.6 s a batch for 13 MB, 18 ms to append a change
 IN_SPARK = Policy(large=1 << 20)

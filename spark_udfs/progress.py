@@ -1,4 +1,4 @@
-"""A batch of a streaming query, as its tasks know it, and the watermark that judges its rows."""
+"""A batch of a streaming query as its tasks know it, and the watermark that judges its rows."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from pyspark.sql.streaming.listener import JStreamingQueryListener, StreamingQue
 from spark_udfs.engines import Reached
 from spark_udfs.state import Files, StateError
 
-_ASYNC = "slicing.asyncProgressTracking"  # a local property of queries that have it
+_ASYNC = "slicing.asyncProgressTracking"  # a local property of queries with asynchronous progress
 
 
 @dataclass(frozen=True)
 class Step:
-    """One task of one micro-batch. A repeated batch has the same number, a restarted query the same id."""
+    """One task of one micro-batch. A repeated batch keeps its number, a restarted query keeps its id."""
 
     query: str
     batch: int
@@ -43,11 +43,11 @@ class Step:
 
 
 def judged_by(files: Files, step: Step) -> Reached:
-    """The watermark of the batch before, in ticks; of a join those of both sides.
+    """The watermark after the previous batch, in ticks; for a join a pair, one for each side.
 
-    Every partition's state knows the progress of the whole stream, so any of them may be asked; the readers of a batch
-    ask different ones, and others in the next batch: one that an action of the sink has left out is found by and by.
-    It is in the name of the version.
+    Every partition's state knows the progress of the whole stream, so any partition may be asked. Each reader asks
+    another partition, and another one in the next batch: so a partition that an action of the sink left out is found
+    in time. The watermark is in the name of the version.
     """
     if step.batch == 0:
         return None
@@ -55,8 +55,8 @@ def judged_by(files: Files, step: Step) -> Reached:
 
 
 class _Started(StreamingQueryListener):
-    """Marks queries with asynchronous progress for their tasks. Spark calls it in the query's own thread, before the
-    first batch; the option itself cannot be seen from a DataFrame."""
+    """Marks queries with asynchronous progress for their tasks. Spark calls it in the thread of the query, before the
+    first batch; a DataFrame does not show the option."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._session = spark
@@ -76,7 +76,7 @@ class _Started(StreamingQueryListener):
 
 
 class _Unread(JStreamingQueryListener):
-    """PySpark's own takes the progress of every batch apart before it hands it over: 30 ms of CPU in the driver."""
+    """PySpark's wrapper parses the progress of every batch before it passes it on, which costs 30 ms of driver CPU."""
 
     def onQueryProgress(self, jevent: Any) -> None: ...  # noqa: N802
 
@@ -87,7 +87,7 @@ _watched: WeakSet[SparkSession] = WeakSet()
 
 
 def watch(spark: SparkSession) -> None:
-    """Have queries that this session starts looked at."""
+    """Check the queries that this session starts."""
     if spark not in _watched and hasattr(spark, "_jsparkSession"):
         _watched.add(spark)
         spark.streams.addListener(_Started(spark))

@@ -1,6 +1,6 @@
-"""The two functions that run in Python workers: rows to partial slices, partial slices to state and windows.
+"""The two functions that run in Python workers: rows to partial aggregates, partial aggregates to state and windows.
 
-Both are plain functions of record batches, so that tests drive them without Spark (``Step`` is all they ask of it).
+Both are plain functions of record batches, so that tests run them without Spark: they only need a ``Step``.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from spark_udfs.progress import Step, judged_by
 from spark_udfs.state import Files, Place, StateError, Written
 from spark_udfs.types import conformed
 
-LIVELY = 10_000  # Python objects that garbage collection goes over in about a millisecond
+LIVELY = 10_000  # garbage collection visits so many Python objects in about a millisecond
 STATS = "__slicing_stats"
-COUNTED = WINDOWS.counted  # of all places
-LARGEST = ("largest_cells", "restore_ms", "publish_ms", "lag_ms")  # of the place that has most
+COUNTED = WINDOWS.counted  # summed over all places
+LARGEST = ("largest_cells", "restore_ms", "publish_ms", "lag_ms")  # of the place that has the most
 
 PACKED = pa.schema([pa.field("place", pa.int32()), pa.field("slices", pa.binary()), pa.field("error", pa.string())])
 Batches = Iterable[pa.RecordBatch]
@@ -47,28 +47,28 @@ Taken = tuple[dict[str, Any] | None, Any, bool]  # a version's header, its opera
 
 
 class Storage(Protocol):
-    """Where one place keeps its state: a batch takes it once, and puts it back once."""
+    """Where one place keeps its state. A batch takes the state once and puts it back once."""
 
     def taken(self, job: Query) -> Taken:
-        """The state that the batch before has left. The operator is the batch's own."""
+        """The state after the previous batch. The batch may change the operator."""
 
     def put(
         self, operator: Any, before: dict[str, Any] | None, blobs: Sequence[bytes], size: int, job: Query
     ) -> Written:
-        """Keep the operator of so many bytes as the state after this batch, which has admitted the blobs."""
+        """Store the operator (``size`` bytes) as the state after this batch, which admitted the blobs."""
 
 
 class Answered(NamedTuple):
-    """What a batch came to in one place."""
+    """The results of a batch in one place."""
 
     rows: pa.Table
-    late: Mapping[str, pa.Table]  # by the folder under ``late_path`` that they are written to
+    late: Mapping[str, pa.Table]  # by the folder under ``late_path`` to which they are written
     counts: Mapping[str, Any]
-    reached: list[pa.Array]  # one value each: the watermarks that are told
+    reached: list[pa.Array]  # the watermarks to report, one value each
 
 
 class Query(Protocol):
-    """What the second stage needs to know of a query; one is sent to the workers with each of its functions."""
+    """What the second stage needs to know of a query; sent to the workers with each function."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
@@ -78,17 +78,17 @@ class Query(Protocol):
     def partitions(self) -> int: ...
     @property
     def files(self) -> Files | None:
-        """None: a batch query, which keeps no state."""
+        """None for a batch query, which keeps no state."""
 
     @property
     def late_path(self) -> str | None: ...
     @property
     def prompt(self) -> bool:
-        """A batch closes what its own rows complete."""
+        """Whether a batch closes what its own rows complete."""
 
     @property
     def max_bytes(self) -> int | None:
-        """That a partition may hold."""
+        """The most bytes that a partition may hold."""
 
     @property
     def policy(self) -> Policy: ...
@@ -97,15 +97,15 @@ class Query(Protocol):
     def name(self) -> str: ...
     @property
     def counted(self) -> tuple[str, ...]:
-        """What is added up over all places."""
+        """The counts that are summed over all places."""
 
     @property
     def largest(self) -> tuple[str, ...]:
-        """What is told of the place that has most."""
+        """The figures of which the largest place is reported."""
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """The watermarks that are told."""
+        """The watermarks that are reported."""
 
     def rows_schema(self) -> pa.Schema:
         """The columns of the result."""
@@ -117,16 +117,16 @@ class Query(Protocol):
         """An operator before the first batch."""
 
     def check(self, operator: Any) -> None:
-        """Refuse a state of rows with other columns."""
+        """Raise for a state of rows with other columns."""
 
     def whole(self, blobs: list[bytes], place: int) -> pa.Table:
         """The answer of one place to a batch query."""
 
     def rest(self, operator: Any) -> pa.Table:
-        """What is still open at the end of the stream."""
+        """The results that are still open at the end of the stream."""
 
     def answered(self, out: Any, operator: Any) -> Answered:
-        """What an operator's output says."""
+        """The results of a batch, from an operator's output."""
 
 
 @dataclass(frozen=True)
@@ -138,10 +138,10 @@ class Job:
     partitions: int
     files: Files | None = None
     late_path: str | None = None
-    format: str | None = None  # of files that workers read themselves
+    format: str | None = None  # of the files that workers read themselves
     prompt: bool = True
-    wide: bool = False  # one row a key and window end
-    max_bytes: int | None = None  # that a partition may hold
+    wide: bool = False  # one row for each key and window end
+    max_bytes: int | None = None  # the most bytes that a partition may hold
     policy: Policy = DEFAULT
 
     counted = COUNTED
@@ -182,7 +182,7 @@ class Job:
         return Answered(self._laid_out(out.windows), {"": out.late}, counts, [reached])
 
     def _laid_out(self, windows: pa.Table) -> pa.Table:
-        """Windows as the query wants them; all windows of a key are in one place."""
+        """Windows in the layout of the query; all windows of a key are in one place."""
         return widened(windows, self.spec) if self.wide else windows
 
 
@@ -194,12 +194,12 @@ def sent(job: Any) -> tuple[Any, ...]:
 
 @lru_cache(8)
 def _job(kind: type[Any], pickled: bytes) -> Any:
-    """The job that all tasks of a worker share: its spec is checked, and a user's functions are compiled, only once."""
+    """The job, shared by all tasks of a worker: its spec is checked and users' functions are compiled only once."""
     return kind(*loads(pickled))
 
 
 def results_schema(job: Query) -> pa.Schema:
-    """The columns of the result, for a stream with the accounting of each partition as a last row."""
+    """The columns of the result; for a stream, with the accounting of each partition as a last row."""
     schema = job.rows_schema()
     return schema if job.files is None else schema.append(pa.field(STATS, stats_type(job)))
 
@@ -211,9 +211,9 @@ def stats_type(job: Query) -> pa.DataType:
 
 
 def settle() -> None:
-    """Spark collects garbage after every task: what a worker has imported and compiled need not be looked at each time.
+    """Exclude what a worker has imported and compiled from garbage collection, which Spark runs after every task.
 
-    Kernels are loaded when they are first needed, so it is asked again: 14 of 17 ms a task.
+    Kernels are loaded at first use, so this is repeated when objects have become many: it saves 14 of 17 ms a task.
     """
     if TaskContext.get() is not None and len(gc.get_objects()) > LIVELY:
         gc.collect()
@@ -226,8 +226,8 @@ def settle() -> None:
 def told(
     stage: Callable[..., Iterator[pa.RecordBatch]], job: Query, reads: bool = False
 ) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
-    """A stage for Spark's tasks, whose refusals are rows: raised in Spark's plan they are the first line that a user
-    sees, without the traceback of a worker, which goes to its log. ``reads``: it is the first stage."""
+    """A stage for Spark's tasks that returns errors as rows. Spark's plan raises them, so that a user sees the message
+    first; the worker's traceback goes to its log. ``reads``: it is the first stage."""
     refused = _to_all_places if reads else _in_the_accounting
 
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
@@ -243,14 +243,14 @@ def told(
 
 
 def _to_all_places(job: Query, error: str) -> Iterator[pa.RecordBatch]:
-    """A reader's refusal: no place may publish a state without its rows."""
+    """An error of a reader, sent to all places: none may publish a state without the reader's rows."""
     places = pa.array(range(job.partitions), pa.int32())
     columns = [places, pa.nulls(job.partitions, pa.binary()), pa.array([error] * job.partitions)]
     yield pa.RecordBatch.from_arrays(columns, schema=PACKED)
 
 
 def _in_the_accounting(job: Query, error: str) -> Iterator[pa.RecordBatch]:
-    """A place's refusal, instead of its accounting."""
+    """An error of a place, in the row of its accounting."""
     schema = results_schema(job)
     kind = schema.field(STATS).type
     row = {field.name: error if field.name == "error" else None for field in kind}
@@ -262,7 +262,7 @@ def _in_the_accounting(job: Query, error: str) -> Iterator[pa.RecordBatch]:
 
 
 def collect(job: Job, batches: Iterable[pa.RecordBatch], step: Step | None = None) -> Iterator[pa.RecordBatch]:
-    """Rows (or paths of files with rows) to what each place has to admit."""
+    """The first stage: rows (or paths of files with rows) to the bytes that each place admits."""
     settle()
     watermark, judged = None, job.files is None or not job.files.in_spark
     if job.files is not None and judged:
@@ -279,7 +279,7 @@ def collect(job: Job, batches: Iterable[pa.RecordBatch], step: Step | None = Non
 
 
 def gathered(batches: Iterable[pa.RecordBatch], schema: pa.Schema, policy: Policy) -> Iterator[pa.RecordBatch]:
-    """Small batches put together."""
+    """Combine small batches."""
     held: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
@@ -295,7 +295,7 @@ def gathered(batches: Iterable[pa.RecordBatch], schema: pa.Schema, policy: Polic
 
 def _sent(job: Job, collector: Collector) -> Iterator[pa.RecordBatch]:
     parts = collector.parts()
-    if job.late_path is None:  # they are counted, and nobody wants them
+    if job.late_path is None:  # only their number is needed
         parts = replace(parts, late=parts.late.slice(0, 0))
     yield from to_places(packed(parts, job.partitions), job.policy)
 
@@ -317,9 +317,9 @@ def to_places(blobs: list[bytes], policy: Policy) -> Iterator[pa.RecordBatch]:
 
 
 def merge(job: Query, batches: Iterable[pa.RecordBatch], step: Step | None = None) -> Iterator[pa.RecordBatch]:
-    """What one place received to its results; in a stream, from the state of the batch before to that of this one.
+    """The second stage: what one place received to its results. In a stream, it also advances the place's state.
 
-    The state is published before the first result is given out.
+    The state is published before the first result is emitted.
     """
     settle()
     if job.files is None:
@@ -356,7 +356,7 @@ def entered(job: Query, storage: Storage, blobs: list[bytes], step: Step) -> pa.
 
 
 def check_bytes(job: Query, stats: Mapping[str, Any], partition: int) -> None:
-    """Stop the query before a state is published that is larger than it may be."""
+    """Stop the query before it publishes a state that is larger than ``max_bytes``."""
     size = stats["bytes"]
     if job.max_bytes is not None and size > job.max_bytes:
         raise StateError(
@@ -368,22 +368,22 @@ def check_bytes(job: Query, stats: Mapping[str, Any], partition: int) -> None:
 
 @lru_cache(16)
 def check_late(path: str, process: int) -> None:
-    """Stop a query that cannot write late rows before there are any; each worker tries it once."""
+    """Stop a query that cannot write late rows, even if there are none yet; each worker tests it once."""
     try:
         system, root = filesystem(path)
         tried = f"{root}/.{uuid.uuid4().hex}"
         publish(system, tried, b"")
     except OSError as error:
         raise StateError(f"late_path={path!r}: this executor cannot write there: {error}") from error
-    with suppress(OSError):  # it may write, and not remove
+    with suppress(OSError):  # it may be allowed to write and not to remove
         system.delete_file(tried)
 
 
 def _placed(job: Query, step: Step, places: set[int]) -> Step:
-    """The step of the place this task is for. Behind a union or a coalesce Spark numbers tasks otherwise.
+    """The step of the place that this task is for. After a union or a coalesce, Spark's task numbers differ.
 
-    The plan sends a row to every place, and every reader does. On Spark Connect the plan does not: where nothing has
-    come there was no reader, and the number of the task has to do.
+    The plan sends a row to every place, and so does every reader. On Spark Connect the plan does not: if a place has
+    received nothing, there was no reader, and the number of the task is used.
     """
     if len(places) > 1:
         raise StateError(
@@ -438,7 +438,7 @@ class InFiles:
 
 
 def _write_late(job: Query, tables: Mapping[str, pa.Table], step: Step) -> None:
-    """One file a batch and partition, the same for every attempt: its name has a mark of what is in it."""
+    """Write one file for each batch and partition; its name marks its content, so repeated attempts are equal."""
     if job.late_path is None:
         return
     system, root = filesystem(job.late_path)
@@ -459,7 +459,7 @@ def _sortable(type: pa.DataType) -> bool:
 
 
 def _with_stats(job: Query, out: Answered, figures: dict[str, int]) -> pa.Table:
-    """The results, and a row that holds nothing but the accounting."""
+    """The results, and a last row that has only the accounting."""
     kind = stats_type(job)
     counts = {**out.counts, **figures, "lag_ms": _lag(out.reached[0])}
     columns = [pa.array([counts[name]], pa.int64()) for name in (*job.counted, *job.largest)]
@@ -471,7 +471,7 @@ def _with_stats(job: Query, out: Answered, figures: dict[str, int]) -> pa.Table:
 
 
 def _lag(watermark: pa.Array) -> int | None:
-    """Milliseconds that a watermark is behind this machine's clock; None of times without a zone."""
+    """Milliseconds that a watermark is behind this machine's clock; None for times without a zone."""
     if watermark.null_count or not (pa.types.is_timestamp(watermark.type) and watermark.type.tz):
         return None
     at: int = watermark.cast(pa.timestamp("ms", watermark.type.tz), safe=False).cast(pa.int64())[0].as_py()
@@ -485,7 +485,7 @@ def _batches(table: pa.Table) -> Iterator[pa.RecordBatch]:
 def drain(
     job: Query, partitions: Iterable[pa.RecordBatch], batch: int, query: str, ends: bool = True
 ) -> Iterator[pa.RecordBatch]:
-    """All results that the state of some partitions still holds open; the stream may end with it."""
+    """All results that are still open in the state of some partitions; ``ends``: the stream ends with them."""
     settle()
     assert job.files is not None
     for numbers in partitions:

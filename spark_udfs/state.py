@@ -1,18 +1,18 @@
-"""State files: what one partition remembers after one batch of one query.
+"""State files: the state of one partition after one batch of one query.
 
     <root>/<name>/<query>/<partitions>/<partition>/<batch>.<mark>.<watermark>.slices
 
-The name of a version has the mark of its content, and the watermark that judges the rows of the next batch. So a batch
-that is repeated with the same rows finds its version there and leaves it alone, and one with other rows (after a query
-was taken back) puts its own beside it, as `<batch>-1.<mark>...`: the highest number counts. Nothing is written over or
-removed before its time.
+The name of a version has the mark of its content, and the watermark that judges the rows of the next batch. A batch
+that is repeated with the same rows finds its version and leaves it. If the rows differ (the query was set back), the
+batch writes another version next to it, `<batch>-1.<mark>...`: the highest number counts. No file is overwritten, and
+none is removed too early.
 
-The header says whose it is. The content is the operator's snapshot or, where that is large and the batch small, what
-the batch brought (the bytes that readers sent): the state is then that of the version before, and the batch admitted
-again. Such a header names the mark of the version before, so that its own stands for all that the state is made of.
+The header says which query and partition it belongs to. The content is a snapshot of the operator. If the snapshot is
+large and the batch small, the content is what the batch brought (the bytes that readers sent): the state is then the
+version before, with the batch admitted again. Such a header names the mark of the version before, so that its own mark
+identifies everything that the state is made of.
 
-A file is written under another name, synced and renamed (object stores: one put), so a version is there whole or not at
-all.
+A file is written under a temporary name, synced and renamed (object stores: one put), so that no version is incomplete.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ _NAME = re.compile(r"(\d{12,})(?:-(\d+))?\.([0-9a-f]{16})\.((?:-?\d+|none)(?:_(?
 _DRAINED = re.compile(r"(\d{12,})\.drained")
 _PRUNE_EVERY = 16
 
-HELD = Held()  # of this worker
+HELD = Held()  # states held by this worker
 
 
 class StateError(RuntimeError):
-    """State that is missing, damaged, or of another query.
+    """A state is missing, damaged, or belongs to another query.
 
     Examples
     --------
@@ -62,24 +62,24 @@ class StateError(RuntimeError):
 
 @dataclass(frozen=True)
 class Files:
-    """The state files of one ``window_aggregate`` or ``window_join``: where they are and whose."""
+    """The state files of one query: their location and their owner."""
 
     root: str
     name: str
     partitions: int
     fingerprint: str
     keep: int = 100
-    token: str | None = None  # of the driver's marker, which all places have to see
-    spread: str | None = None  # the span of time after which a key has another place
+    token: str | None = None  # of the driver's marker, which all places must see
+    spread: str | None = None  # the span of time after which a key moves to another place
     hold: int = HOLD_BYTES  # bytes of state that a worker keeps between batches
-    in_spark: bool = False  # there are none: Spark's own store has the state
+    in_spark: bool = False  # no files: Spark's own store has the state
 
     def place(self, query: str, partition: int) -> Place:
-        """One partition's files as they are now: one listing."""
+        """The files of one partition, listed now."""
         return Place(self, query, partition)
 
     def announce(self) -> Files:
-        """These files, with the driver's marker in their folder: it is there already, or is written now."""
+        """These files, with the driver's marker in their folder; it is written if it is not there yet."""
         if self.in_spark:
             return self
         try:
@@ -88,7 +88,7 @@ class Files:
             raise StateError(f"state={self.root!r}: the driver cannot write there: {error}") from error
 
     def _token(self) -> str:
-        """That of the driver's marker."""
+        """The token of the driver's marker."""
         system, root = opened(self.root)
         markers = (f.base_name for f in listed(system, f"{root}/{self.name}"))
         known = min((m for m in markers if m.startswith("driver.")), default=None)
@@ -99,7 +99,7 @@ class Files:
         return token
 
     def begin(self, partition: int) -> None:
-        """Before batch 0: refuse a place that is not the driver's."""
+        """Before batch 0, raise if this place does not see the driver's marker."""
         system, root = opened(self.root)
         path = f"{root}/{self.name}/driver.{self.token}"
         if self.token is not None and system.get_file_info(path).type != fs.FileType.File:
@@ -109,7 +109,7 @@ class Files:
             )
 
     def counts(self, query: str) -> list[int]:
-        """The numbers of partitions that a query's state is kept for."""
+        """The numbers of partitions for which a query has state."""
         system, root = opened(self.root)
         return sorted(int(f.base_name) for f in listed(system, f"{root}/{self.name}/{query}") if f.base_name.isdigit())
 
@@ -118,15 +118,15 @@ class Version(NamedTuple):
     """A state file by its name."""
 
     batch: int
-    take: int  # of those of one batch the highest counts
-    age: int  # of those with one number the oldest: a task that was given up can come later
+    take: int  # the highest take of a batch counts
+    age: int  # of equal takes the oldest file counts: a task that was given up may write late
     mark: str
     watermark: Reached
     name: str
 
 
 class Written(NamedTuple):
-    """What a version takes, and whether it was there before."""
+    """The size of a version, and whether it existed before."""
 
     bytes: int
     known: bool
@@ -137,13 +137,13 @@ class Sealed(NamedTuple):
 
     data: bytearray
     mark: str
-    few: bool  # what the batch brought, not the state
+    few: bool  # only what the batch brought, not the whole state
     header: dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Owner:
-    """Whose state it is: one partition of one query."""
+    """The owner of a state: one partition of one query."""
 
     files: Files
     query: str
@@ -158,7 +158,7 @@ class Owner:
         prompt: bool,
         policy: Policy,
     ) -> Sealed:
-        """The operator's state as a version: whole, or where that is large what was admitted since the one before."""
+        """The operator's state as a version: whole or, if that is large, what was admitted since the version before."""
         header: dict[str, Any] = {
             "query": self.query,
             "name": self.files.name,
@@ -184,7 +184,7 @@ class Owner:
         return Sealed(data, mark, few, header)
 
     def check(self, header: dict[str, Any], what: str, cure: str) -> None:
-        """Refuse the header of a version of another query or spec."""
+        """Raise for the header of another query or spec."""
         if header["query"] != self.query:
             raise StateError(f"{what} belongs to query {header['query']}, and this is query {self.query}")
         if header["fingerprint"] != self.files.fingerprint:
@@ -195,7 +195,7 @@ class Owner:
 
 
 class Place:
-    """The state files of one partition of one query, as they were when it was asked for."""
+    """The state files of one partition of one query, as they were when this object was made."""
 
     def __init__(self, files: Files, query: str, partition: int) -> None:
         self.files, self.query, self.partition = files, query, partition
@@ -220,21 +220,21 @@ class Place:
         return sorted(found)
 
     def batches(self) -> list[int]:
-        """The batches there is state of, in order."""
+        """The batches that have a state, in order."""
         return sorted({version.batch for version in self._versions})
 
     def drained(self, upto: int) -> int | None:
-        """The batch after which the query was drained, of those up to ``upto``."""
+        """The batch after which the query was drained, if it is ``upto`` or earlier; otherwise None."""
         return next((batch for batch in self._drained if batch <= upto), None)
 
     @cached_property
     def _drained(self) -> dict[int, str]:
-        """The marks of batches after which the query was drained, in order."""
+        """The drain marks by batch, in order."""
         marks = filter(None, (_DRAINED.fullmatch(file.base_name) for file in self._names))
         return {int(mark[1]): mark[0] for mark in sorted(marks, key=lambda mark: int(mark[1]))}
 
     def forget_drained(self, batch: int) -> None:
-        """The query was taken back, and goes on with this batch: it was not drained after later ones."""
+        """Remove drain marks after ``batch``: the query was set back and continues with this batch."""
         for ended, name in self._drained.items():
             if ended > batch:
                 with suppress(FileNotFoundError):  # another attempt was faster
@@ -244,7 +244,7 @@ class Place:
         publish(self.system, f"{self.folder}/{batch:012}.drained", b"the query has ended\n")
 
     def newest(self, batch: int) -> Version:
-        """The version of a batch that counts; refused where there is none."""
+        """The version of a batch that counts. Raises if there is none."""
         found = [version for version in self._versions if version.batch == batch]
         if not found:
             raise StateError(self._missing(batch))
@@ -253,10 +253,9 @@ class Place:
     # --- read --------------------------------------------------------------------------------------------------------
 
     def restore(self, spec: Asked, batch: int) -> tuple[dict[str, Any], Any, bool]:
-        """The header of a version, the operator as it was then, and whether this worker still held it, or one that the
-        version builds on.
+        """The header of a version, its operator, and whether this worker held it (or a version that it builds on).
 
-        Refused unless all it is made of is whole, and of this query and spec.
+        Raises unless all parts of the version are complete and belong to this query and spec.
         """
         version = self.newest(batch)
         first: dict[str, Any] | None = None
@@ -269,7 +268,7 @@ class Place:
             header, content = self._read(version)
             first = first or header
             if header["base"] == header["batch"]:
-                HELD.drop(self.folder)  # of another version
+                HELD.drop(self.folder)  # it was of another version
                 HELD.make_room(self.files.hold - header["snapshot"])
                 operator = self._restored(spec, content, version)
                 break
@@ -280,7 +279,7 @@ class Place:
         return first or header, operator, held is not None
 
     def header(self, batch: int) -> dict[str, Any]:
-        """The header alone, checked: the first bytes of the file."""
+        """Only the header, checked: the first bytes of the file."""
         return self._opened(self.newest(batch), whole=False)[0]
 
     def _restored(self, spec: Asked, content: bytes | memoryview, version: Version) -> Any:
@@ -297,7 +296,7 @@ class Place:
             raise StateError(f"{error}") from None
 
     def _opened(self, version: Version, whole: bool) -> tuple[dict[str, Any], bytes | memoryview]:
-        """A version's header, and its body where that was asked for."""
+        """The header of a version, and its body if ``whole``."""
         path = self._path(version)
         try:
             with self.system.open_input_file(path) as file:
@@ -311,12 +310,12 @@ class Place:
         return header, body
 
     def _after(self, version: Version, header: dict[str, Any]) -> Version:
-        """The version that another one builds on."""
+        """The version that ``version`` builds on."""
         batch = version.batch - 1
         found = [v for v in self._versions if v.batch == batch and header["after"].startswith(v.mark)]
         if found:
             return found[-1]
-        self.newest(batch)  # none at all
+        self.newest(batch)  # raises if there is none at all
         raise StateError(f"state file {self._path(version)} builds on another version of batch {batch} than is there")
 
     def _path(self, version: Version) -> str:
@@ -362,10 +361,10 @@ class Place:
         size: int | None = None,
         policy: Policy = DEFAULT,
     ) -> Written:
-        """Publish the operator's state as a version, at once and whole, unless it is there.
+        """Publish the operator's state as a complete version, unless it exists already.
 
-        Given the header of the version before and what was admitted since, a large state is not written anew. Given
-        its size in memory, a large state is held by this worker for the next batch.
+        With the header of the version before and what was admitted since, a large state is not written again. With its
+        size in memory, a large state is held by this worker for the next batch.
         """
         data, mark, _, header = self.owner.sealed(operator, batch, before, blobs, prompt, policy)
         known = self._publish(data, batch, mark, header["watermark"])
@@ -377,7 +376,7 @@ class Place:
         return Written(int(header["beside"]) + len(data), known)
 
     def _publish(self, data: bytearray, batch: int, mark: str, watermark: Reached) -> bool:
-        """Whether the batch's version that counts is this one already."""
+        """Publish a version; return whether it already was the batch's version that counts."""
         found = [version for version in self._versions if version.batch == batch]
         if found and mark.startswith(found[-1].mark) and self._holds(found[-1], data):
             return True
@@ -393,13 +392,13 @@ class Place:
             return False
 
     def prune(self, batch: int) -> None:
-        """Remove versions that are too old to return to, and what attempts have left that were killed."""
+        """Remove versions that are too old to return to, and files of attempts that were killed."""
         kept = [version for version in self._versions if version.batch >= batch - self.files.keep]
         try:
             oldest = kept[0].batch if kept else batch
-            if kept:  # what the oldest builds on stays
+            if kept:  # keep what the oldest version builds on
                 oldest = min(self._opened(v, whole=False)[0]["base"] for v in kept if v.batch == oldest)
-        except StateError:  # it cannot be returned to, but the stream goes on
+        except StateError:  # no return to it is possible, but the stream goes on
             return
         for file in self._names:
             unfinished = file.base_name.startswith(".")
@@ -410,35 +409,36 @@ class Place:
 
 
 def _few(before: dict[str, Any], changed: int, turn: int, policy: Policy) -> bool:
-    """Whether the batch after this version is written as what it brought, so many bytes since the last snapshot.
+    """Whether the next version is written as what its batch brought: ``changed`` bytes since the last snapshot.
 
-    Places take turns at writing snapshots: all of them in one batch took it from 10 to 475 ms with 1 M cells a place.
+    Places take turns at writing snapshots: if all wrote in one batch, it took 475 ms instead of 10 with 1 M cells a
+    place.
     """
     few = turn % policy.most_changes > 0 and changed <= policy.share * before["snapshot"]
     return bool(few and before["snapshot"] >= policy.large)
 
 
 def _word(watermark: Reached) -> str:
-    """A watermark, or those of both sides of a join, in a name."""
+    """A watermark, or the watermarks of both sides of a join, for a name."""
     if isinstance(watermark, tuple):
         return "_".join(map(_word, watermark))
     return "none" if watermark is None else str(watermark)
 
 
 def _reached(word: str) -> Reached:
-    """What ``_word`` has written."""
+    """The watermark that ``_word`` wrote."""
     left, cut, right = word.partition("_")
     one, other = (None if w in ("none", "") else int(w) for w in (left, right))
     return (one, other) if cut else one
 
 
 def _plain(watermark: Any) -> Reached:
-    """A watermark as JSON has it."""
+    """A watermark from JSON."""
     return tuple(watermark) if isinstance(watermark, list) else watermark
 
 
 def opened(root: str) -> tuple[fs.FileSystem, str]:
-    """The file system of a root, one for all the tasks of a worker."""
+    """The file system of a root, shared by all tasks of a worker."""
     return _opened(root, os.getpid())
 
 

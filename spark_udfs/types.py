@@ -1,6 +1,6 @@
-"""Spark's types as Arrow's, and back.
+"""Spark's types as Arrow types, and back.
 
-Timestamps with a zone are kept in UTC, whatever the session's zone is, so that state outlives a change of it.
+Timestamps with a zone are kept in UTC, whatever the zone of the session, so that state does not depend on it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pyspark.sql.types import DataType, StructField, StructType
 
 UTC = "UTC"
 _ZONE: dict[str, Any] = {"timezone": UTC} if "timezone" in signature(to_arrow_type).parameters else {}
-_BY_BYTES = "UTF8_BINARY"  # the collation of text that has none
+_BY_BYTES = "UTF8_BINARY"  # the collation of plain text
 _SIGNED = {  # as Spark's own readers widen them
     pa.uint8(): pa.int16(),
     pa.uint16(): pa.int32(),
@@ -28,29 +28,29 @@ _SIGNED = {  # as Spark's own readers widen them
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """The columns as workers hold them; columns that Arrow has no type for are left out."""
+    """The columns as workers hold them, without columns that Arrow has no type for."""
     fields = []
     for field in schema.fields:
         try:
             type = _arrow_type(field.dataType)
-        except Exception:  # PySpark raises several kinds; such a column can still travel along unread
+        except Exception:  # PySpark raises several kinds; an unread column may still be there
             continue
         fields.append(pa.field(field.name, type))
     return pa.schema(fields)
 
 
 def _arrow_type(type: DataType) -> pa.DataType:
-    """PySpark 4.0 has timestamps in UTC and takes no zone."""
+    """The Arrow type of a Spark type. PySpark 4.0 always has timestamps in UTC and takes no zone."""
     return to_arrow_type(type, **_ZONE)
 
 
 def _spark_type(type: pa.DataType) -> DataType:
-    """PySpark 4.0 takes timestamps without a zone for some with one unless it is told."""
+    """The Spark type of an Arrow type. Without the argument, PySpark 4.0 gives a zone to timestamps without one."""
     return from_arrow_type(type, prefer_timestamp_ntz=True)
 
 
 def check_types(schema: StructType, names: Iterable[str]) -> None:
-    """Refuse columns that are there and cannot be read, or not as Spark reads them."""
+    """Raise for columns that cannot be read, or that Spark compares differently."""
     known = arrow_schema(schema).names
     for field in schema.fields:
         if field.name not in names:
@@ -66,12 +66,12 @@ def check_types(schema: StructType, names: Iterable[str]) -> None:
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
-    """The columns as a DataFrame has them; everything may be null."""
+    """The columns of a DataFrame; all may be null."""
     return StructType([StructField(f.name, _spark_type(f.type), True) for f in schema])
 
 
 def given_schema(schema: pa.Schema) -> pa.Schema:
-    """Files' columns in the types that Spark reads them as; those that it has no type for are left out."""
+    """The columns of files in the types that Spark reads, without columns that Spark has no type for."""
     fields = []
     for field in schema:
         with suppress(PySparkTypeError):
@@ -88,7 +88,7 @@ def _plain(type: pa.DataType) -> pa.DataType:
 
 
 def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """A batch's columns in the types, and under the names, of the schema; they are in its order."""
+    """A batch with the types and names of the schema; its columns are in the order of the schema."""
     columns = [_cast(column, field) for column, field in zip(batch.columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 

@@ -1,7 +1,7 @@
-"""What is done to the state of a query from beside it: ``drain``, ``peek``, ``rescale``, ``change``.
+"""Maintenance of a query's state from outside the query: ``drain``, ``peek``, ``rescale``, ``change``.
 
-All of them go by the query's checkpoint: its id says whose state it is, its log of commits which batch is complete.
-They run as Spark jobs, a task a partition; no state is in the driver's memory.
+All of them read the query's checkpoint: its id says whose state it is, its commit log says which batch is complete.
+They run as Spark jobs with one task for each partition; no state is in the driver's memory.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _REFUSALS = (StateError, ValueError, TypeError)
 
 @dataclass(frozen=True)
 class Stand:
-    """Where a query stands, by its checkpoint."""
+    """The progress of a query, from its checkpoint."""
 
     query: str
     begun: int
@@ -48,7 +48,7 @@ class Stand:
 
     @staticmethod
     def of(spark: SparkSession, checkpoint: str | None, function: str) -> Stand:
-        """Read by Spark, which opens any path that its queries have checkpoints on."""
+        """Read the checkpoint by Spark, which opens any path that its queries can use for checkpoints."""
         if checkpoint is None:
             raise StateError(
                 f"{function} needs checkpoint=, that of the query (its checkpointLocation): it says whose state is "
@@ -66,7 +66,7 @@ class Stand:
 
 
 def _check(function: str, spec: object, state: object, name: object) -> None:
-    """Refuse wrong arguments that :func:`drain`, :func:`peek`, :func:`rescale` and :func:`change` share."""
+    """Raise for wrong arguments that :func:`drain`, :func:`peek`, :func:`rescale` and :func:`change` share."""
     if not isinstance(spec, Asked):
         raise TypeError(
             f"{function} takes the query's sl.Spec, sl.JoinSpec or sl.FeatureSpec; got {plans.type_of(spec)}"
@@ -77,7 +77,7 @@ def _check(function: str, spec: object, state: object, name: object) -> None:
 
 
 def _newest(spark: SparkSession, log: str) -> int | None:
-    """The last batch in one of a checkpoint's logs."""
+    """The last batch in one of the logs of a checkpoint."""
     entries = spark.read.format("binaryFile").option("pathGlobFilter", "[0-9]*").load(log).select("path").collect()
     names = (entry.path.rpartition("/")[2] for entry in entries)
     return max((int(name) for name in names if name.isdigit()), default=None)
@@ -92,30 +92,30 @@ def drain(
     checkpoint: str | None = None,
     layout: str = "long",
 ) -> DataFrame:
-    """What a stopped stream has left open, as a batch DataFrame; the stream has ended when it was read.
+    """The open results of a stopped stream, as a batch DataFrame; reading it ends the stream.
 
-    Of ``window_aggregate`` these are the open windows, of ``window_join`` rows that are still without a partner.
-    A batch that Spark has not completed is refused: run the query once more, with ``trigger(availableNow=True)``.
-    Draining again gives the same rows; the query refuses to go on after it, unless it is taken back to before its last
-    batch, which undoes the end. Write the rows beside the stream's own output:
-    of a folder that a file sink wrote, Spark reads only what that sink has listed.
+    For ``window_aggregate`` these are the open windows, for ``window_join`` rows that are still without a partner. If
+    Spark has not completed a batch, an error says so: run the query once more with ``trigger(availableNow=True)``.
+    Draining again gives equal rows. The query refuses to continue after it, unless you set it back to before its last
+    batch, which undoes the end. Write the rows to another folder than the stream's output: from a folder of a file
+    sink, Spark reads only files that the sink has listed.
 
     Parameters
     ----------
     spark : SparkSession
         The session.
     spec : Spec, JoinSpec or FeatureSpec
-        The query's.
+        The spec of the query.
     state : str
-        Where it keeps its state.
+        Where the query keeps its state.
     partitions : int, optional
-        In how many parts its state is; needed where it was rescaled.
+        The number of parts of the state; needed only after :func:`rescale`.
     name : str, optional
-        The query's ``name``, where it has one.
+        The ``name`` of the query, if it has one.
     checkpoint : str
-        Its ``checkpointLocation``: which batch is complete.
+        The ``checkpointLocation`` of the query: it says which batch is complete.
     layout : str
-        As of ``window_aggregate``.
+        See ``window_aggregate``.
 
     Returns
     -------
@@ -124,7 +124,7 @@ def drain(
 
     Examples
     --------
-    The end of the stream in :func:`read_files`'s example:
+    The end of the stream in the example of :func:`read_files`:
 
     >>> rest = drain(spark, spec, folder + "/state", partitions=1, checkpoint=folder + "/checkpoint")
     >>> rest.select("window_end", "k", "s").collect()
@@ -149,26 +149,26 @@ def peek(
     checkpoint: str | None = None,
     layout: str = "long",
 ) -> DataFrame:
-    """What a query has open after its last complete batch, as a batch DataFrame: what :func:`drain` would give.
+    """The open results of a query after its last complete batch, as a batch DataFrame.
 
-    The query goes on: it may run meanwhile.
+    These are the rows that :func:`drain` would return. The query may run meanwhile and goes on.
 
     Parameters
     ----------
     spark : SparkSession
         The session.
     spec : Spec, JoinSpec or FeatureSpec
-        The query's.
+        The spec of the query.
     state : str
-        Where it keeps its state.
+        Where the query keeps its state.
     partitions : int, optional
-        In how many parts its state is; needed where it was rescaled.
+        The number of parts of the state; needed only after :func:`rescale`.
     name : str, optional
-        The query's ``name``, where it has one.
+        The ``name`` of the query, if it has one.
     checkpoint : str
-        Its ``checkpointLocation``: which batch is complete.
+        The ``checkpointLocation`` of the query: it says which batch is complete.
     layout : str
-        As of ``window_aggregate``.
+        See ``window_aggregate``.
 
     Returns
     -------
@@ -177,7 +177,7 @@ def peek(
 
     Examples
     --------
-    Of the stream in :func:`read_files`'s example:
+    For the stream in the example of :func:`read_files`:
 
     >>> peek(spark, spec, folder + "/state", checkpoint=folder + "/checkpoint").select("k", "s").collect()
     [Row(k='b', s=3)]
@@ -196,33 +196,33 @@ def rescale(
     name: str | None = None,
     checkpoint: str | None = None,
 ) -> int:
-    """Re-partition a stopped query's state, exactly. The old state stays where it is.
+    """Split the state of a stopped query into another number of partitions, exactly. The old state is kept.
 
     Parameters
     ----------
     spark : SparkSession
         The session.
     spec : Spec, JoinSpec or FeatureSpec
-        The query's.
+        The spec of the query.
     state : str
-        Where it keeps its state.
+        Where the query keeps its state.
     to : int
-        The ``partitions`` that the query has from now on.
+        The number of ``partitions`` of the query from now on.
     partitions : int, optional
-        In how many parts its state is; needed where it was rescaled.
+        The number of parts of the state; needed only after :func:`rescale`.
     name : str, optional
-        The query's ``name``, where it has one.
+        The ``name`` of the query, if it has one.
     checkpoint : str
-        Its ``checkpointLocation``: which batch is complete.
+        The ``checkpointLocation`` of the query: it says which batch is complete.
 
     Returns
     -------
     int
-        The batch that the query stands at.
+        The last complete batch of the query.
 
     Examples
     --------
-    Of the stream in :func:`read_files`'s example:
+    For the stream in the example of :func:`read_files`:
 
     >>> rescale(spark, spec, folder + "/state", to=2, checkpoint=folder + "/checkpoint")
     0
@@ -259,40 +259,40 @@ def change(
     checkpoint: str | None = None,
     data: Any = None,
 ) -> dict[str, dict[str, Any]]:
-    """Add or remove windows and aggregates of a stopped query, which goes on from its checkpoint under the name ``to``.
+    """Add or remove windows and aggregates of a stopped query, which continues from its checkpoint as ``to``.
 
-    What is added begins now: an added window comes out if it starts when it is complete or later, an added aggregate is
-    null in windows that start before.
+    What you add begins now: an added window is emitted if it starts at or after the time from which it is complete. An
+    added aggregate is null in windows that start earlier.
 
     Parameters
     ----------
     spark : SparkSession
         The session.
     spec : Spec
-        The query's.
+        The spec of the query.
     changed_spec : Spec
-        What it is from now on: other windows and aggregates, and nothing else.
+        The spec from now on. Only windows and aggregates may differ.
     state : str
-        Where it keeps its state.
+        Where the query keeps its state.
     to : str
-        The ``name`` that the query has from now on.
+        The ``name`` of the query from now on.
     partitions : int, optional
-        In how many parts its state is; needed where it was rescaled.
+        The number of parts of the state; needed only after :func:`rescale`.
     name : str, optional
-        The query's ``name``, where it has one.
+        The ``name`` of the query, if it has one.
     checkpoint : str
-        Its ``checkpointLocation``: which batch is complete.
+        The ``checkpointLocation`` of the query: it says which batch is complete.
     data : DataFrame, optional
-        What is to be read, needed if it has columns that were not read before.
+        The data of the query; needed if columns are read that were not read before.
 
     Returns
     -------
     dict
-        ``{"windows": ..., "aggs": ...}``: from when on each that was added is complete; None: from the first row on.
+        ``{"windows": ..., "aggs": ...}``: when each added part is complete; None: from the first row on.
 
     Examples
     --------
-    Of the stream in :func:`read_files`'s example:
+    For the stream in the example of :func:`read_files`:
 
     >>> more = sl.Spec("t", spec.windows, {**spec.aggs, "m": sl.mean("v")}, by="k")
     >>> change(spark, spec, more, folder + "/state", "more", partitions=1, checkpoint=folder + "/checkpoint")
@@ -321,7 +321,7 @@ def change(
 
 @dataclass(frozen=True)
 class Change:
-    """The three rounds of :func:`change`, each of any place: its latest time, what is whole from when on, its state."""
+    """The three rounds of :func:`change` over all places: latest time, when added parts are complete, new state."""
 
     spec: Spec
     changed: Spec
@@ -331,7 +331,7 @@ class Change:
     columns: pa.Schema | None
 
     def done(self, ask: Callable[[Callable[[int], Any]], list[Any]]) -> dict[str, dict[str, Any]]:
-        """All rounds; ``ask`` tells what a function of a place answers, of all places."""
+        """Run all rounds; ``ask`` calls a function for each place and returns all its answers."""
         if self.new.name == self.old.name:
             where = f"{self.old.root}/{self.old.name}"
             raise StateError(f"{where} cannot be changed: its new name must be another one than {self.old.name!r}")
@@ -347,7 +347,7 @@ class Change:
         return newest
 
     def whole_from(self, place: int, newest: int | None) -> tuple[dict[str, int], dict[str, int]]:
-        """From which start on what is added would be whole, if there was this place alone."""
+        """The starts from which on added parts would be complete, if there were this place alone."""
         _, operator, _ = self.old.place(self.stand.query, place).restore(self.spec, self.stand.done)
         state = state_of(operator).but(newest=newest)
         return whole_from(state, self.changed, given_for(state, self.changed, self.columns))
@@ -355,7 +355,7 @@ class Change:
     def write(
         self, place: int, newest: int | None, since: dict[str, int], agg_since: dict[str, int]
     ) -> dict[str, dict[str, Any]]:
-        """Publish the place's state for the changed spec."""
+        """Publish the state of the place for the changed spec."""
         _, operator, _ = self.old.place(self.stand.query, place).restore(self.spec, self.stand.done)
         state = state_of(operator).but(newest=newest)
         state = moved(state, self.changed, given_for(state, self.changed, self.columns), since, agg_since)
@@ -364,7 +364,7 @@ class Change:
 
 
 def pieces(spec: Asked, old: Files, stand: Stand, to: int, numbers: Batches) -> Iterator[pa.RecordBatch]:
-    """The state of some places, taken apart for ``to`` places."""
+    """The state of some places, split into pieces for ``to`` places."""
     for batch in numbers:
         for part in batch.column(0).to_pylist():
             try:
@@ -383,7 +383,7 @@ def pieces(spec: Asked, old: Files, stand: Stand, to: int, numbers: Batches) -> 
 
 
 def gathered(spec: Asked, new: Files, stand: Stand, batches: Batches) -> Iterator[pa.RecordBatch]:
-    """The pieces of one place, published as its state."""
+    """Publish the pieces of each place as its state."""
     rows = [row for batch in batches for row in batch.to_pylist()]
     for place in sorted({row["place"] for row in rows}):
         mine = sorted((row for row in rows if row["place"] == place), key=lambda row: int(row["part"]))
@@ -395,7 +395,7 @@ def gathered(spec: Asked, new: Files, stand: Stand, batches: Batches) -> Iterato
 
 
 def _going_on(files: Files, stand: Stand, number: int) -> Place:
-    """A place of a query that goes on."""
+    """A place of a query that goes on; raises if the query was drained."""
     place = files.place(stand.query, number)
     ended = place.drained(stand.done)
     if ended is not None:
@@ -404,7 +404,7 @@ def _going_on(files: Files, stand: Stand, number: int) -> Place:
 
 
 def _files(spec: Asked, state: str | None, partitions: int | None, name: str | None, stand: Stand) -> Files:
-    """The state files of a query; where it was rescaled, of the number that has its last complete batch."""
+    """The state files of a query; after a rescale, those that have its last complete batch."""
     if state is None:
         raise StateError(
             "state= is None: only state files can be looked into, drained, rescaled or changed; a query with "
@@ -445,7 +445,7 @@ def _open_windows(spark: SparkSession, spec: Asked, files: Files, stand: Stand, 
 
 
 def _asked(spark: SparkSession, count: int, task: Callable[[int], Any]) -> list[Any]:
-    """What a function of the number of a place answers, in a task for each; refusals are raised here."""
+    """Call a function with the number of each place, one task each, and return the answers; raises their errors."""
 
     def run(numbers: Batches) -> Iterator[pa.RecordBatch]:
         for batch in numbers:
