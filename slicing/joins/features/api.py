@@ -1,4 +1,4 @@
-"""One call for a notebook: aggregates of one table as of each row of another."""
+"""``sl.features``: aggregates of one table as of each row of another, in one call."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ def features(
     threads: int = 1,
     **arguments: Any,
 ) -> Any:
-    """Aggregate an events table as of each row of another one; all data is seen, so nothing is late.
+    """Aggregate an events table as of each row of another table. The call sees all data, so no row is late.
 
     Parameters
     ----------
     labels, events : table
         Anything with the Arrow C interface: a pyarrow, polars, pandas or duckdb table, a reader, a dataset.
     spec : FeatureSpec, optional
-        The query; or give its arguments (``on=``, ``time=``, ``ranges=``, ``aggs=`` ...) instead.
+        The query; or pass its arguments (``on=``, ``time=``, ``ranges=``, ``aggs=`` ...) instead.
     returns : str
-        ``"arrow"``, ``"polars"``, ``"pandas"``, or ``"same"``: what the labels came in. A frame of pandas keeps its
+        ``"arrow"``, ``"polars"``, ``"pandas"``, or ``"same"``: the library of the labels. A pandas frame keeps its
         index.
     threads : int
-        How many share the work.
+        The number of threads.
 
     Returns
     -------
     pyarrow.Table, or a frame as ``returns`` says
-        One row a label, in the order of the labels: their columns, then ``<agg>_<range>`` by range, then aggregate.
-        With ``on_null_time="late"`` rows without a time are left out.
+        One row for each label, in the order of the labels: label columns, then ``<agg>_<range>`` by range, then by
+        aggregate. With ``on_null_time="late"``, rows without a time are left out.
 
     Examples
     --------

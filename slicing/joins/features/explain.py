@@ -1,4 +1,4 @@
-"""What a query of features keeps, until when, and when labels are answered: facts of a spec."""
+"""What a feature query keeps, until when, and when it answers labels: facts of a spec."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slicing.joins.within import RIGHT
 
 
 def facts(spec: FeatureSpec, schemas: tuple[pa.Schema, pa.Schema] | None = None) -> Facts:
-    """Of a spec, bound to these columns or, where they are not known, to likely ones."""
+    """The facts of a spec, for these schemas or, if none are known, for likely ones."""
     read = likely_columns(likely_reads(part for agg in spec.aggs.values() for part in agg.parts()), {})
     plan = FeaturePlan.of(spec, *(schemas or spec.schemas or likely(spec, read)))
     return (
@@ -59,7 +59,7 @@ def _events(plan: FeaturePlan) -> str:
 
 
 def _sliced(plan: FeaturePlan) -> str:
-    """What is kept of old events where far ends are floored."""
+    """How old events are kept if far ends are floored."""
     if not plan.spec.tail:
         return ""
     if not plan.sliced:

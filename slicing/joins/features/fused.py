@@ -1,8 +1,8 @@
-"""Events as slices: those that no label tells apart, as one partial a key and slice.
+"""Fuse events that no label can tell apart into slices: one partial for each key and slice.
 
-A label reaches the events between two ends. Its near ends, and exact far ends, lie anywhere; floored far ends lie at
-multiples of the range's ``tail`` alone. Of the labels that wait or are still to come the first one says from which
-time on events have to stay rows; of those before it a slice is what lies between two ends that are still to come.
+A label reaches the events between two ends. Near ends, and exact far ends, may lie at any time. Floored far ends lie
+only at multiples of the range's ``tail``. The first label that waits or may still come decides from which time on
+events must stay rows. Older events are fused: a slice lies between two ends that labels may still have.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from slicing.query.plan import Plan
 from slicing.reducing.reduce import range_partials
 from slicing.system.arrays import Codes, Ints
 
-OLD = -1  # the arrival of rows of slices: before that of all rows, which are numbered from 0 on
-ARRIVAL = {kinds.FIRST: 3, kinds.LAST: 3, kinds.ARG: 4}  # the word that has it
+OLD = -1  # the arrival of rows in slices: before all other rows, which are numbered from 0
+ARRIVAL = {kinds.FIRST: 3, kinds.LAST: 3, kinds.ARG: 4}  # the word of a partial that holds the arrival
 
 
 def fused(plan: FeaturePlan, events: Side, first: int) -> Side:
-    """The events with those as slices that labels from a time on do not tell apart."""
+    """The events, with those fused into slices that labels from time ``first`` on do not tell apart."""
     aggs, within, most = plan.aggs, plan.within, plan.policy.slices_at_once
     assert aggs is not None
     until = within.apart(first)
@@ -50,13 +50,13 @@ def fused(plan: FeaturePlan, events: Side, first: int) -> Side:
 
 
 def _lifted(aggs: Plan, within: Ranges, run: Run, events: Side, first: int) -> Slices:
-    """The rows of a run as slices."""
+    """The rows of a run, reduced to slices."""
     begin, end = _groups(run.code, within.slices(run.time, first))
     return Slices(run.code[begin], run.time[begin], range_partials(rows_of(aggs, run, events), begin, end))
 
 
 def _merged(aggs: Plan, within: Ranges, tables: list[Slices], first: int) -> Slices:
-    """Tables one of which came after the other as one, a row a slice."""
+    """Tables, given in order of arrival, merged into one with one row for each key and slice."""
     every = beside(tables)
     start = within.slices(every.time, first)
     order = order_by(start, every.code.astype(np.int64))
@@ -68,13 +68,13 @@ def _merged(aggs: Plan, within: Ranges, tables: list[Slices], first: int) -> Sli
 
 
 def _groups(code: Codes, start: Ints) -> tuple[Ints, Ints]:
-    """Between which rows those alike lie."""
+    """Where each group of rows with equal code and start begins and ends."""
     begin = np.flatnonzero(changes(code, start))
     return begin, np.append(begin[1:], code.size)
 
 
 def _settled(aggs: Plan, slices: Slices) -> Slices:
-    """With rows that came before all that are still to come: these are numbered anew now and then."""
+    """Slices whose rows have arrival ``OLD``, before all later rows: names of rows are renumbered from time to time."""
     blocks: list[Block] = []
     for lane, block in zip(aggs.lanes, slices.blocks, strict=True):
         if lane.kind in ARRIVAL:

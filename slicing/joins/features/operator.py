@@ -1,4 +1,4 @@
-"""The operator of features: push labels and events, advance time, flush, snapshot."""
+"""The operator of features: push labels and events, advance the watermarks, flush, take snapshots."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ from slicing.system.turns import in_turn
 class FeatureOperator(TwoSided[FeatureOutput]):
     """Aggregates of a stream of events as of each row of a stream of labels, in one process.
 
-    ``push_labels``, ``push_events`` and ``push`` take anything with the Arrow C interface; the first push of a side
-    fixes the types of its columns. Each push, ``advance`` and ``flush`` gives a :class:`FeatureOutput`; one that fails
-    leaves the operator as it was.
+    ``push_labels``, ``push_events`` and ``push`` take anything with the Arrow C interface. The first push of a side
+    fixes the types of its columns. Each push, ``advance`` and ``flush`` returns a :class:`FeatureOutput`. A call that
+    fails leaves the operator unchanged.
 
     Parameters
     ----------
     spec : FeatureSpec
         The query.
     threads : int
-        How many share the rows of large pushes, and the labels that are answered.
+        The number of threads for the rows of large pushes and for answering labels.
     policy
-        For tests (``slicing.query.policy``): from where on one route is taken rather than another one.
+        For tests: thresholds at which the engine changes its method (``slicing.query.policy``).
 
     Examples
     --------
@@ -64,12 +64,12 @@ class FeatureOperator(TwoSided[FeatureOutput]):
 
     @in_turn
     def push_labels(self, data: object) -> FeatureOutput:
-        """Take labels; give those of them that are complete.
+        """Take labels; return the labels that are complete.
 
         Parameters
         ----------
         data : table
-            Anything with the Arrow C interface. Rows may be kept where they lie: write nothing into that memory.
+            Anything with the Arrow C interface. Rows may be kept without a copy: do not write into that memory.
 
         Returns
         -------
@@ -80,39 +80,39 @@ class FeatureOperator(TwoSided[FeatureOutput]):
 
     @in_turn
     def push_events(self, data: object) -> FeatureOutput:
-        """Take events; give the labels that they complete (as :meth:`push_labels`)."""
+        """Take events; return the labels that they complete (as :meth:`push_labels`)."""
         return self._push({RIGHT: one_batch(data)})
 
     @in_turn
     def push(self, labels: object, events: object) -> FeatureOutput:
-        """Take labels and events, all judged by the watermarks before the push; give the labels that are complete."""
+        """Take labels and events, judged by the watermarks before the push; return the labels that are complete."""
         return self._push({LEFT: one_batch(labels), RIGHT: one_batch(events)})
 
     @in_turn
     def advance(
         self, labels: object = None, events: object = None, labels_marks: object = None, events_marks: object = None
     ) -> FeatureOutput:
-        """Say that no label, or event, before its watermark will come; watermarks never go back.
+        """Advance watermarks: no label, or no event, before its watermark will come. Watermarks never go back.
 
         Parameters
         ----------
         labels, events
-            The watermark of a stream. It counts from now on, also before the stream's first rows; only a whole number
-            for timestamps, or an instant finer than the other stream's, waits for them (or give
+            The watermark of a stream. It holds from now on, also before the stream's first rows. A whole number for a
+            timestamp column, or an instant finer than the other stream's unit, waits for the first rows (or pass
             ``FeatureSpec(schemas=)``).
         labels_marks, events_marks : table
-            Watermarks of single keys of a stream: its key columns and its time column; a null time says that no more
-            rows of the key come at all. A key's watermark is the larger of its stream's and its own mark: its late rows
-            are judged by it. Events' marks complete the labels of their keys, labels' marks let events go.
+            Watermarks of single keys: the key columns and the time column. A null time: no more rows of the key come.
+            A key's watermark is the larger of its stream's watermark and its own mark; its rows are judged late by it.
+            Marks of events complete the labels of their keys. Marks of labels let events be evicted.
         """
         return self._advance(labels, events, {LEFT: labels_marks, RIGHT: events_marks})
 
     def flush(self) -> FeatureOutput:
-        """End of both streams: answer all labels that wait."""
+        """End both streams: answer all labels that wait."""
         return super().flush()
 
     def whole(self, labels: pa.RecordBatch, events: pa.RecordBatch) -> pa.Table:
-        """All labels of a table, in the order of :func:`features`."""
+        """All labels of a table with their aggregates, in the order that :func:`features` returns."""
         self._ended = True
         plan = self._plan(labels.schema, events.schema)
         state = JoinState.fresh(plan, whole=True)
@@ -128,7 +128,7 @@ class FeatureOperator(TwoSided[FeatureOutput]):
         return FeaturePlan.of(self.spec, left, right, self._policy)
 
     def _worked(self, state: JoinState, counts: Counts, late: Late, flush: bool = False) -> FeatureOutput:
-        """Keep the rows that came, and commit what comes of them."""
+        """Keep the new rows, compute the results, and commit the new state."""
         plan = state.plan
         assert isinstance(plan, FeaturePlan)
         step = FeatureStep(plan, state.sides, state.marks, state.codes, state.waiting[LEFT], by_key=state.by_key)
@@ -153,20 +153,20 @@ class FeatureOperator(TwoSided[FeatureOutput]):
     # --- snapshots --------------------------------------------------------------------------------------------------
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickled and copied as a snapshot: both go on from here, each by itself."""
+        """Pickle and copy the operator as a snapshot. The copy is independent of the original."""
         restore = partial(FeatureOperator.restore, threads=self._policy.threads, policy=self._policy)
         return restore, (self.spec, self.snapshot())
 
     @staticmethod
     def restore(spec: FeatureSpec, blob: bytes, *, threads: int = 1, policy: Policy = DEFAULT) -> FeatureOperator:
-        """The operator that wrote the snapshot; refuses one of another spec, another format, or a damaged one."""
+        """The operator that wrote the snapshot. Raises for a snapshot of another spec or format, or a damaged one."""
         operator = FeatureOperator(spec, threads=threads, policy=policy)
         operator._read(blob)
         return operator
 
 
 def _reached(plan: FeaturePlan, marks: Marks) -> int | None:
-    """No label that is answered later has a time before it; labels wait until the events' columns are known."""
+    """The output watermark: no label that is answered later has a time before it. None until both sides are known."""
     if marks.left is None:
         return None
     if not plan.spec.wait:

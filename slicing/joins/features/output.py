@@ -1,4 +1,4 @@
-"""What a push of features gives."""
+"""The result of a push to an operator of features."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from slicing.closing.output import Stats
 
 @dataclass(frozen=True, repr=False)
 class FeatureOutput:
-    """What a push, advance or flush of a :class:`FeatureOperator` gives.
+    """The result of a push, advance or flush of a :class:`FeatureOperator`.
 
     Attributes
     ----------
     rows : pyarrow.Table
-        Labels that are complete, by (time, arrival): their columns, then ``<agg>_<range>``.
+        The complete labels, by (time, arrival): label columns, then ``<agg>_<range>``.
     late_labels, late_events : pyarrow.Table
-        Rows that came too late: the columns that were pushed, and ``reason`` (``"late"`` or ``"null time"``).
+        Late rows: the columns that were pushed, and ``reason`` (``"late"`` or ``"null time"``).
     stats : Stats
         Of this push: ``labels`` and ``events`` (rows pushed), ``answered`` (labels), ``late_labels``,
-        ``late_events``, ``null_time``. Of what is kept after it: ``waiting`` (labels), ``kept`` (events), ``slices``
-        (partials of events that no label tells apart, with ``tail``: one a key and slice, and of more than 65,536 a
-        second one where later pushes brought events of the same slice, until these are merged) and ``bytes``.
+        ``late_events``, ``null_time``. Of the state after it: ``waiting`` (labels), ``kept`` (events), ``slices`` and
+        ``bytes``. ``slices`` counts the partials of events that no label tells apart, with ``tail``: one for each key
+        and slice. Beyond 65,536, later events of a slice have a second partial until the two are merged.
     watermark : object
-        No later result has a label's time before it; None while nothing is known.
+        No later result has a label time before this; None while nothing is known.
 
     Examples
     --------

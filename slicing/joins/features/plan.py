@@ -24,10 +24,10 @@ from slicing.windows.builtin import whole
 
 
 class EventPlan(SidePlan):
-    """The events' columns: those that aggregates read are kept, computed ones as they are."""
+    """The events' columns: keeps the columns that aggregates read, and keeps computed columns as computed."""
 
     def asks(self, columns: list[str], derived: dict[Any, str]) -> None:
-        """Keep these columns; ``derived``: those of them that expressions compute."""
+        """Keep these columns; ``derived`` has the ones that expressions compute."""
         plain_types = {name: self.types[name] for name in self.types}
         computed = types_of(plain_types, list(derived)) if derived else {}
         self.columns = Columns({field.name: field.type for field in self.schema} | computed, derived)
@@ -61,22 +61,22 @@ class FeaturePlan(TwoSides):
         labels_side = self.sides[LEFT]
         labels_side.kept = list(labels_side.schema.names) if known[LEFT] else []
         self.output = self._output(labels_side)
-        # events are kept as slices where they are old: some far ends are floored, and no partial holds rows
+        # old events are kept as slices if some far ends are floored and no partial holds rows
         self.sliced = bool(spec.tail) and all(known) and self.aggs is not None and of_fixed_size(self.aggs)
 
     @staticmethod
     def of(
         spec: FeatureSpec, labels: pa.Schema | None, events: pa.Schema | None, policy: Policy = DEFAULT
     ) -> FeaturePlan:
-        """The plan of what is known; at least one side is."""
+        """The plan for the schemas that are known; at least one must be."""
         return FeaturePlan(spec, *both_known(spec, labels, events), policy)
 
     def empty(self) -> pa.Table:
-        """No rows, with the columns that are known."""
+        """A table of no rows, with the columns that are known."""
         return no_rows(self.output)
 
     def _aggregates(self, side: EventPlan) -> Plan:
-        """The aggregates as those of a stream that is one window: their partials, and how they are read."""
+        """The plan of the aggregates, as for a stream in one window: their partials, and how answers are computed."""
         asked = over_events(self.spec)
         types = pa.schema([(name, given_back(column_type(side.schema, name))) for name in side.schema.names])
         plan = Plan.of(asked, types, policy=self.policy)
@@ -101,21 +101,21 @@ class FeaturePlan(TwoSides):
 
 
 def over_events(spec: FeatureSpec) -> Spec:
-    """The aggregates, numbered, as those of the events in one window."""
+    """A spec that computes the aggregates, named by number, over all events in one window."""
     aggs = dict(zip(map(str, range(len(spec.aggs))), spec.aggs.values(), strict=True))
     return Spec(spec.time[RIGHT], {"all": whole()}, aggs, sequence=spec.sequence, on_overflow=spec.on_overflow)
 
 
 def of_fixed_size(aggs: Plan) -> bool:
-    """Whether partials are a few numbers each, whatever they are of: no values, rows or words of a text."""
+    """Whether every partial is a few numbers: none holds values, rows or words of a text."""
     return aggs.combine == AUTO and not aggs.ranked and all(isinstance(lane.kind, int) for lane in aggs.lanes)
 
 
 def without_events(agg: Formula) -> pa.Array:
-    """Its answer where there are no events, of columns that are unknown: counts are 0, all but counts is null."""
+    """The answer of an aggregate without events, before the columns are known: 0 for counts, null otherwise."""
     if not all(part.function in COUNTS for part in agg.parts()):
         return pa.nulls(1)
-    bound = agg.bind({name: pa.int64() for part in agg.parts() for name in part.columns()})  # of any type they are 0
+    bound = agg.bind({name: pa.int64() for part in agg.parts() for name in part.columns()})  # counts are 0 for any type
     return bound.lower([by_column(identity(lane, 1)) for lane in bound.lanes], {}).array
 
 

@@ -1,4 +1,4 @@
-"""Ranges in ticks of the common time: which times of events a label reaches, and which rows are done."""
+"""Ranges in ticks of the common time: which event times a label reaches, and which rows are done."""
 
 from __future__ import annotations
 
@@ -14,29 +14,30 @@ from slicing.times.measure import Measure
 
 @dataclass(frozen=True)
 class Span:
-    """The events from ``label - far`` to ``label + near``, both inclusive; ``far`` None: all before, ``tail``: the far
-    end is floored to a multiple of it (0: it is not)."""
+    """The events from ``label - far`` to ``label + near``, both inclusive. ``far`` None: all events before the label.
+
+    ``tail``: the far end is floored to a multiple of it; 0: not floored."""
 
     far: int | None
     near: int
     tail: int
 
     def reach(self, times: Ints) -> Reach:
-        """The least and the largest time of the events of each label."""
+        """The smallest and the largest event time that each label reaches."""
         if self.far is None or not self.tail or not times.size:
             return Band(self.far, self.near).reach(times, LEFT)
         lowest, high, _, _ = Band(None, self.near).reach(times, LEFT)
         if int(times.min()) - self.far - self.tail >= LEAST and int(times.max()) - self.far <= MOST:
             low = times - self.far
             low -= low % self.tail
-        else:  # an end beyond 64 bits may be floored into them
+        else:  # an end beyond 64 bits may be floored back into them
             ends = times.astype(object) - self.far
             ends -= ends % self.tail
             low, high = np.clip(ends, LEAST, MOST).astype(np.int64), np.where(ends > MOST, LEAST, high)
         return Reach(np.maximum(lowest, low), high, 0, 0)
 
     def first(self, watermark: int) -> int | None:
-        """The first event that a label from the watermark on may reach; None: any."""
+        """The first event time that a label at or after the watermark may reach; None: any time."""
         if self.far is None:
             return None
         low = watermark - self.far
@@ -44,7 +45,7 @@ class Span:
 
 
 class Ranges:
-    """All ranges of a spec; what the engine of joins asks of a band."""
+    """All ranges of a spec, with the methods that the join engine calls on a band."""
 
     def __init__(self, spec: FeatureSpec, measure: Measure) -> None:
         delay = measure.ticks(spec.delay, "delay")
@@ -65,9 +66,9 @@ class Ranges:
         self.nearest = max(span.near for span in self.spans)
         open_ended = any(span.far is None for span in self.spans)
         self.farthest = None if open_ended else max(span.far for span in self.spans if span.far is not None)
-        self.behind = min(nears)  # how far answered labels are ahead of the events' watermark
+        self.behind = min(nears)  # how far the watermark of answered labels is ahead of the events' watermark
         tails = {span.tail for span in self.spans if span.tail}
-        self.coarsens = len(tails) > 1 or bool(tails and open_ended)  # slices become longer as they get older
+        self.coarsens = len(tails) > 1 or bool(tails and open_ended)  # slices get longer as they get older
         width = 0 if self.farthest is None else self.farthest + max(self.nearest, 0)
         self.step = max(width // PARTS, 1) if width else 0
 
@@ -75,13 +76,12 @@ class Ranges:
         raise AssertionError("labels reach events range by range")
 
     def reached(self, times: Ints) -> Reach:
-        """The least and the largest time of the labels that may reach each event."""
+        """The smallest and the largest time of the labels that may reach each event."""
         far = None if self.farthest is None else self.farthest + max(span.tail for span in self.spans)
         return Band(far, self.nearest).reach(times, RIGHT)
 
     def done(self, side: int, other: int | None) -> int | None:
-        """Rows of this side up to this time are done: labels whose events are all there, events that no label to come
-        reaches."""
+        """Rows up to this time are done: labels that have all their events, or events that no later label reaches."""
         if other is None:
             return None
         if side == LEFT:
@@ -94,12 +94,12 @@ class Ranges:
         return None if until < LEAST else min(until, MOST)
 
     def apart(self, first: int) -> int:
-        """From this time on events are told apart, one from the next, by labels from a time on."""
+        """The time from which events must stay rows: labels from ``first`` on may tell neighbouring events apart."""
         exact = [first - span.far for span in self.spans if span.far is not None and not span.tail]
         return max(LEAST, min([MOST, *exact, *(first + span.near + 1 for span in self.spans)]))
 
     def slices(self, times: Ints, first: int) -> Ints:
-        """Of events before that time: the first time that no label from ``first`` on tells from each of them."""
+        """For each event before ``apart(first)``: the earliest time that no label from ``first`` on tells from its."""
         starts = np.full(times.size, LEAST)
         for span in self.spans:
             end = span.first(first)

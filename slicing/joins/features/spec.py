@@ -1,4 +1,4 @@
-"""FeatureSpec: what is asked of events as of each label, checked when it is built."""
+"""FeatureSpec: the query of aggregates as of each label, checked when it is built."""
 
 from __future__ import annotations
 
@@ -31,29 +31,27 @@ class FeatureSpec(SpecOfTwo):
     Parameters
     ----------
     on : list of str or of (str, str), or str
-        Key columns, or pairs of a column of the labels and one of the events. ``[]``: only time decides.
+        Key columns, or pairs of a label column and an event column. ``[]``: rows match by time alone.
     time : str or (str, str)
-        The time column, or that of the labels and that of the events: timestamps, dates or integers.
+        The time column, or the label's and the event's time column: timestamps, dates or integers.
     ranges : dict of str to span, (far, near) or None
         Which events count, by name: a span before the label, the time between ``label - far`` and ``label - near``,
         or None for everything before the label. ``near`` may be negative (what happened afterwards).
     aggs : dict of str to aggregate
-        What is computed of each range. A result's column is called ``<agg>_<range>``.
+        What is computed for each range. The result column is called ``<agg>_<range>``.
     closed : str
         ``"left"``: events in ``[label - far, label - near)``, strictly before the label. ``"right"``: events in
         ``(label - far, label - near]``, as ``per_row`` has it.
-    delay : span
-        Events are only known this long after they happen: all ranges are moved back by it.
-    tail : str, span, or dict of str to span
-        ``"exact"``, or the step to whose multiples the far end of a range is floored, of all ranges or by range.
-        A floored end is inclusive.
+    How long after it happens an event is known: all ranges are moved back by this span.
+    ``"exact"``, or a step for all ranges, or a step by range. The far end of a range is floored to a multiple of
+    the step. A floored end is inclusive.
     wait : bool
-        True: a label is answered once no event that it may reach can come. False: it is answered in the push in which
-        it comes, from the events that have arrived (for serving; such answers depend on arrival).
+        True: a label is answered once no event that it may reach can still come. False: a label is answered in the push
+        that brings it, from the events that have arrived (for serving; such answers depend on arrival order).
     watermark : Watermark or (Watermark, Watermark), optional
-        How far each stream has come, labels and events; ``sl.bounded(0)`` if left out.
+        The watermark policies of labels and events; ``sl.bounded(0)`` if left out.
     idle : span, optional
-        A stream that is silent counts as at most this far behind the other one.
+        A silent stream counts as at most this far behind the other stream.
     sequence : str, optional
         A column of the events that orders events of equal time, for ``first``, ``last`` and the like.
     on_null_time : str
@@ -61,7 +59,7 @@ class FeatureSpec(SpecOfTwo):
     on_overflow : str
         Where a result does not fit its type: ``"error"``, ``"null"`` or ``"wrap"``.
     schemas : (pyarrow.Schema, pyarrow.Schema), optional
-        The columns of labels and events, where they should be known before the first rows.
+        The columns of labels and events, if they must be known before the first rows.
 
     Examples
     --------
@@ -131,7 +129,7 @@ class FeatureSpec(SpecOfTwo):
         return [(r, a, f"{a}_{r}") for r in self.ranges for a in self.aggs]
 
     def spans(self) -> list[tuple[str, Span]]:
-        """All spans of time, each with the argument that it is."""
+        """All spans of time, each with the name of its argument."""
         found: list[tuple[str, Span]] = []
         for name, (far, near) in self.ranges.items():
             ends = (("far", far), ("near", near))
@@ -140,24 +138,23 @@ class FeatureSpec(SpecOfTwo):
         return found + self._spans_of_progress()
 
     def fingerprint(self) -> str:
-        """A short name of the query's meaning, stable between processes; ``schemas`` and ``on_overflow`` are no part
-        of it."""
+        """A hash of the query's meaning, stable between processes; without ``schemas`` and ``on_overflow``."""
         left_out = ("schemas", "on_overflow")
         parts = [f"{f.name}={stable(getattr(self, f.name))}" for f in fields(self) if f.name not in left_out]
         return hashlib.sha256("\n".join(["features", *parts]).encode()).hexdigest()[:32]
 
     def to_toml(self) -> str:
-        """Write the features as TOML text, to be reviewed and kept beside a model; ``schemas`` are no part of it.
+        """Write the features as TOML text, for review and for storing with a model; without ``schemas``.
 
         Returns
         -------
         str
-            What :meth:`from_toml` makes an equal spec of.
+            The text; :meth:`from_toml` builds an equal spec from it.
 
         Raises
         ------
         ValueError
-            Where no text builds an aggregate: a ``udaf``.
+            If an aggregate cannot be written as text: a ``udaf``.
 
         Examples
         --------
@@ -187,11 +184,11 @@ class FeatureSpec(SpecOfTwo):
         Parameters
         ----------
         text
-            Keys as the arguments of :class:`FeatureSpec`; ``[ranges]`` and ``[aggs]`` are tables. A range is a span, a
-            pair ``[far, near]``, or ``"unbounded"``. Aggregates and watermarks are calls in quotes, which are read and
-            not run.
+            TOML text. Its keys are the arguments of :class:`FeatureSpec`; ``[ranges]`` and ``[aggs]`` are tables. A
+            range is a span, a pair ``[far, near]``, or ``"unbounded"``. Aggregates and watermarks are calls in quotes,
+            which are parsed and not run.
         schemas
-            The columns of labels and events, which have no text.
+            The schemas of labels and events, which cannot be written as text.
 
         Examples
         --------
@@ -301,6 +298,6 @@ def _tails(value: object, ranges: FrozenMap[Range]) -> FrozenMap[Span]:
 
 
 def _as_given(span: Range) -> Range | Span | None:
-    """A range as short as it can be given."""
+    """The shortest form in which a range can be given."""
     far, near = span
     return far if amount(near) == 0 else span

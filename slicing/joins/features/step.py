@@ -1,4 +1,4 @@
-"""What one push does: rows kept, labels that are complete answered, events that no label reaches let go."""
+"""The work of one push: keep rows, answer complete labels, evict events that no label reaches."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from slicing.system.arrays import Mask
 
 
 class FeatureStep:
-    """The rows of a push: what both sides become, and the labels that are answered."""
+    """Does the tasks of a push; holds both new sides and the labels that are answered."""
 
     def __init__(
         self,
@@ -41,14 +41,14 @@ class FeatureStep:
         self.plan, self.marks, self.codes = plan, marks, codes
         self._by_key = NO_MARKS if by_key is None else by_key
         self.labels, self.events = sides
-        # labels of a null key, by (time, arrival), that wait for the events' columns
+        # labels with a null key, by (time, arrival); they wait until the events' columns are known
         self.keyless = replace(waiting, code=np.full(waiting.name.size, -1, np.int32))
         self.answered = 0
         self._whole = whole
         self._leaving: list[Run] = []
 
     def work(self, tasks: Sequence[Task], ended: bool = False) -> None:
-        """Keep what came, and let go what is done at the watermarks after it."""
+        """Keep the rows of all tasks, and answer the labels that are complete at the watermarks after the tasks."""
         for task in tasks:
             self.marks = self.marks if task.marks is None else task.marks
         until = self._complete(ended)
@@ -67,7 +67,7 @@ class FeatureStep:
             self.keyless = NOBODY
 
     def let_go(self, ended: bool = False) -> None:
-        """Without events that no label reaches, waiting or still to come."""
+        """Evict events that no label reaches, neither a waiting one nor a later one; fuse old events into slices."""
         if ended:
             self.events = self.events.purged(MOST)[0].sliced(())
             return
@@ -84,12 +84,12 @@ class FeatureStep:
             self.events = fused(self.plan, self.events, first)
 
     def _first(self) -> int | None:
-        """No label that waits or is still to come has a time before it; None: one may have any."""
+        """The smallest time of a label that waits or may still come; None: any time."""
         mark = self.marks.left
         return None if mark is None else min([mark, *(run.low for run in self.labels.runs)])
 
     def rows(self) -> pa.Table:
-        """The labels that leave, with their aggregates."""
+        """The answered labels, with their aggregates."""
         leaving = [gone for gone in self._leaving if gone.name.size]
         if not leaving:
             return self.plan.empty()
@@ -110,7 +110,7 @@ class FeatureStep:
         return run_of(rows.code, rows.time, rows.name, None, self.codes, rows.ascending)[0]
 
     def _complete(self, ended: bool) -> int | None:
-        """Labels up to this time are answered now; None: none are."""
+        """Labels up to this time are answered now; None: no label is."""
         if ended or not self.plan.spec.wait:
             return MOST
         if not self.plan.known[RIGHT]:
@@ -118,7 +118,7 @@ class FeatureStep:
         return self.plan.within.done(LEFT, self.marks.right)
 
     def _take(self, rows: Rows, until: int | None) -> None:
-        """Labels that are complete when they come are not stored."""
+        """Keep labels, except those that are already complete: these are answered at once."""
         run = self._run(rows)
         if until is not None and len(run) and run.low <= until:
             run, gone = replace(self.labels, gone=0).split(run, until)
@@ -130,8 +130,9 @@ class FeatureStep:
             self.keyless = both.take(order_by(both.name, both.time))
 
     def _still_reached(self, run: Run | Slices, until: int | None, done: Done | None) -> Mask | None:
-        """Which events a label to come may reach, later than a time or than that of their key, or one that waits does;
-        None: all."""
+        """Which events to keep: a waiting label reaches them, or a later label may. None: all.
+
+        A later label may reach events after ``until`` that are not done by the mark of their key."""
         keep = not_done(run, until, done)
         if keep is None:
             return None
