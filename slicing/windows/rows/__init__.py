@@ -1,1 +1,1 @@
-"""Window types that rows decide."""
+"""Data-driven window types: windows that rows decide."""

@@ -1,9 +1,9 @@
-"""Rows kept one by one, for the windows that only rows can tell: counts, marks, frames, rows of their own.
+"""Windows that need kept rows: counts, punctuations, frames, windows around each row.
 
-Beside the slice store an operator keeps a second table: rows, sorted by (key, time, sequence, arrival), with what
-these windows ask of a row (``slicing.kept_rows.by_key`` keeps it). A window type
-(``slicing.windows.rows.row_windows``) is given the rows as a ``View`` and says which ranges of them are windows
-(``Found``), when each is complete, and from where on it still needs a key's rows. All that is needed by none is let go
+In addition to the slice store, an operator keeps a second table (``slicing.kept_rows.by_key``): rows sorted by (key,
+time, sequence, arrival), with the facts about a row that these windows need. The engine shows the rows to a window type
+(``slicing.windows.rows.row_windows``) as a ``View``. The window type returns which ranges of rows are windows and when
+each is complete (``Found``), and from which row on it still needs each key. Rows that no window type needs are evicted
 at once.
 """
 
@@ -25,13 +25,14 @@ class Fresh(NamedTuple):
 
     time: Ints
     bounds: Ints
-    base: Ints  # for each group how many rows of it became final before
+    base: Ints  # for each group, the number of its rows that became final before
     flag: Callable[[int], Mask]
 
 
 class Cuts(NamedTuple):
-    """Where a window cuts rows into slices, each group's first row included, and what it will ask of a slice: which
-    flags its first row has, and which its last one has."""
+    """Where a window cuts rows into slices, with the first row of each group always a cut.
+
+    ``of_first`` and ``of_last``: the flags that the window needs of the first and of the last row of a slice."""
 
     at: Ints
     of_first: Mapping[int, Mask] = {}
@@ -39,71 +40,73 @@ class Cuts(NamedTuple):
 
 
 class OnAxis(NamedTuple):
-    """Windows of the whole stream, by what they count of it: rows, or marks in a column."""
+    """Windows over the whole stream, by what they count: rows, or marks in a column."""
 
     marks: str | None
     size: int
     every: int
-    partial: bool  # whether those come out at the end that are short of either
+    partial: bool  # whether windows that are incomplete at the end of the stream are emitted
 
 
 class BoundRows:
-    """A window type over rows, in ticks."""
+    """A data-driven window type bound to a query: times are in ticks."""
 
-    number: int  # among the windows of the spec
-    ranked_by: int | None = None  # the fact that ranks rows, if it counts them: RANK, PLACE, or, as they come, OF_KEY
-    # or OF_ALL (``View.base`` is then the count from which on it does)
-    origin: int = BEGIN  # added while the stream ran, it sees rows from this time on
-    notes: bool = False  # whether something has to be known of a key (0 at first) when its rows have been let go
-    by_key: bool = True  # whether a key's windows are told by its rows alone
-    wakes: bool = False  # whether time alone may complete a window or let rows go
-    tiles: bool = False  # whether a row's rank in its key tells them all, and each ends where one begins
-    closes_at_end: bool = False  # whether each of its windows is complete once the watermark is past its end
-    # why it needs rows one by one; None: final rows tell where its windows begin and end, and are many between those
+    number: int  # its number among the windows of the spec
+    ranked_by: int | None = None  # the fact that ranks rows, if the window counts rows: RANK, PLACE or, by
+    # arrival, OF_KEY or OF_ALL (``View.base`` is then the count from which on the window counts)
+    origin: int = BEGIN  # if it was added while the stream ran: it sees rows from this time on
+    notes: bool = False  # whether it must note something about a key (0 at first) when rows of the key are evicted
+    by_key: bool = True  # whether the windows of a key depend only on rows of the key
+    wakes: bool = False  # whether time alone may complete a window or let rows be evicted
+    tiles: bool = False  # whether a row's rank in its key decides all windows, and each ends where another begins
+    closes_at_end: bool = False  # whether each window is complete once the watermark passes its end
+    # why it needs single rows; None: final rows suffice to find where windows begin and end, and slices have many rows
     needs_rows: str | None = "may begin or end at any of them"
 
     @property
     def by_arrival(self) -> bool:
-        """Whether it counts rows as they come."""
+        """Whether it counts rows by arrival."""
         return self.ranked_by in (OF_KEY, OF_ALL)
 
     def seen(self) -> dict[str, str | None]:
-        """The columns whose values it sees, each in which form of numbers; None: as Python's."""
+        """The columns whose values it sees, each with its numeric form; None: as Python values."""
         return {}
 
     def on_axis(self) -> OnAxis | None:
-        """What it counts of the whole stream, and how it lies on that axis; None if its windows are of single keys."""
+        """What it counts over the whole stream, and how windows lie on that axis; None for windows of single keys."""
         return None
 
     def cuts(self, fresh: Fresh) -> Cuts:
-        """For windows that slice: where they begin and end."""
+        """For windows that slice: where windows begin and end."""
         return Cuts(fresh.bounds[:-1])
 
     def begins(self, view: View) -> Mask:
-        """For windows that slice: the slices with which one begins, at least of those that close later."""
+        """For windows that slice: the slices with which a window begins, at least for windows that close later."""
         return np.zeros(len(view.rows), np.bool_)
 
     def note(self, view: View, h: int, left: Ints) -> Ints:
-        """For windows that note: what is to be known of each group when rows before ``h`` are final, and ``left`` of
-        its rows are let go."""
+        """For windows that note: what to note for each group when rows before ``h`` are final and ``left`` of its
+        rows have been evicted."""
         return view.base
 
     def find(self, view: View, until: int) -> Found:
         """The windows of these rows, at least those that close before ``until``.
 
-        Those that closed before the horizon may be anything."""
+        The result may be anything for windows that closed before the horizon."""
         raise NotImplementedError
 
     def wake(self, view: View, until: int, h: int) -> Ints:
-        """For each group after when, at or after ``until``, a window may be complete, or rows needed no more by what
-        closes at ``h`` or later, without another row; FOREVER: never."""
+        """For each group: when, at or after ``until``, time alone may complete a window or let rows be evicted.
+
+        Rows can be evicted if no window that closes at ``h`` or later needs them. FOREVER: never."""
         return np.full(view.first.size, FOREVER)
 
     def stirs(self, view: View, until: int) -> Mask:
-        """Of rows that became final alone: the groups of which older rows need a look, for one of these may complete a
-        window before ``until``, or let rows go."""
+        """Given only the rows that became final: the groups whose older rows must be looked at.
+
+        In these groups a new row may complete a window before ``until``, or may let rows be evicted."""
         return np.ones(view.first.size, np.bool_)
 
     def needs(self, view: View, h: int) -> Ints:
-        """For each group the position from which on a window that closes at ``h`` or later may need its rows."""
+        """For each group: the first position whose rows a window that closes at ``h`` or later may need."""
         raise NotImplementedError

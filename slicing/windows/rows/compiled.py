@@ -1,4 +1,4 @@
-"""A user's window as a kernel: whether its methods compile, what they remember of all keys, and the walk over rows."""
+"""A user's window as a kernel: whether its methods compile, the contexts of all keys, and the walk over rows."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ NOT_OPEN = -1
 
 
 class Methods(NamedTuple):
-    """What a user has defined, compiled; and which of it says where windows end."""
+    """The compiled methods of a user's window, and which of them return the end of a window."""
 
     jitted: dict[str, Any]
     ends: dict[str, bool]
 
 
 class Walked(NamedTuple):
-    """What came of showing rows to a window: the windows found, and for each group what it remembers."""
+    """The result of showing rows to a window: the windows found, and the new context of each group."""
 
     window: CompiledWindow
     found: Ints  # group, first, last, start, end, closes
     words: Ints
-    by: Ints  # the rank of the row that opened what is open, or NOT_OPEN
-    at: Ints  # when that began
-    needed: Ints  # the first row of what is open, or the first that was not shown
-    wakes: Ints  # the deadline of each
+    by: Ints  # the rank of the row that opened the open window, or NOT_OPEN
+    at: Ints  # the start of the open window
+    needed: Ints  # the first row of the open window, or the first row that was not shown
+    wakes: Ints  # the deadline of each group
 
     def closed(self) -> Ints:
         """The groups whose windows closed."""
         return self.found[:, 0]
 
     def windows(self, view: View, unfinished: Ints) -> Ints:
-        """All windows, with those that are open in groups that are over."""
+        """All windows found, and the windows that are still open in the groups ``unfinished``."""
         rest = unfinished[self.by[unfinished] != NOT_OPEN]
         if not rest.size:
             return self.found
@@ -60,7 +60,9 @@ class Walked(NamedTuple):
         )
 
     def contexts(self, view: View, before: Mapping[int, Context]) -> Contexts:
-        """Of several groups of a key the first one that goes on; of keys whose context is the first one nothing."""
+        """The contexts of all keys. A key with several groups has that of its first group that goes on.
+
+        Contexts that equal the first one are left out."""
         going = np.flatnonzero(~view.over)
         code, first = np.unique(view.rows.code[view.first[going]], return_index=True)
         group = going[first]
@@ -74,7 +76,7 @@ class Walked(NamedTuple):
 class CompiledWindow:
     """A window whose methods compile."""
 
-    me: Any  # its numbers, as a named tuple
+    me: Any  # the numbers among its attributes, as a named tuple
     methods: Methods
     key: tuple[Any, ...]
     states: tuple[str, ...]
@@ -83,7 +85,7 @@ class CompiledWindow:
     columns: tuple[tuple[str, pa.DataType], ...]
 
     def walk(self, view: View, before: Mapping[int, Context], values: Sequence[int], until: int) -> Walked | None:
-        """Show all rows before ``until``; None where the window does what it must not."""
+        """Show all rows before ``until``; None if the window does something that is not allowed."""
         size = view.first.size
         words, by, at = self._remembered(view, before)
         seen = self._values(view, values)
@@ -102,7 +104,7 @@ class CompiledWindow:
             except NumbaError:
                 _KERNELS[self._key(nullable)] = None
                 return None
-            except (ArithmeticError, ValueError, TypeError):  # the user's own
+            except (ArithmeticError, ValueError, TypeError):  # raised by the user's method
                 return None
             if n < 0:
                 return None
@@ -118,7 +120,7 @@ class CompiledWindow:
         return out
 
     def _remembered(self, view: View, before: Mapping[int, Context]) -> tuple[Ints, Ints, Ints]:
-        """Of each group, the first of a key has what is remembered of it."""
+        """The context of each group: for the first group of a key, the one that is kept for the key."""
         size, code = view.first.size, view.rows.code[view.first]
         words = np.tile(self.first, (size, 1))
         by, at = np.full(size, NOT_OPEN), np.zeros(size, np.int64)
@@ -139,11 +141,11 @@ class CompiledWindow:
 
     @cached_property
     def first(self) -> Ints:
-        """The context of a key that was not seen."""
+        """The context of a key before its first row."""
         return self.as_words(self.start)
 
     def value(self, words: Ints) -> Any:
-        """A context as the window has it."""
+        """A context in the form in which the window's methods take it."""
         floats = words.view(np.float64).tolist()
         read = {"float64": floats, "int64": words.tolist(), "bool": (words != 0).tolist()}
         parts = tuple(read[state][k] for k, state in enumerate(self.states))
@@ -165,7 +167,7 @@ _KERNELS: dict[Any, Callable[..., int] | None] = {}
 
 @dataclass(frozen=True, eq=False)
 class Contexts(Mapping[int, Context]):
-    """What a compiled window remembers of keys, as columns in the order of their codes."""
+    """The contexts of a compiled window by key, as columns in the order of the codes."""
 
     window: CompiledWindow
     code: Ints
@@ -175,7 +177,7 @@ class Contexts(Mapping[int, Context]):
 
     @staticmethod
     def of(window: CompiledWindow, known: Mapping[int, Context]) -> Contexts:
-        """From contexts one by one, as a snapshot has them."""
+        """From a mapping with one context per code, as in a snapshot."""
         if isinstance(known, Contexts):
             return known
         codes = sorted(known)
@@ -202,7 +204,7 @@ class Contexts(Mapping[int, Context]):
         return Context(self.window.value(self.words[k]), opened)
 
     def updated(self, seen: Ints, newer: Contexts) -> Contexts:
-        """With what is known now of the keys ``seen``."""
+        """These contexts with those of the keys ``seen`` replaced by ``newer``."""
         quiet = ~np.isin(self.code, seen)
         code = np.append(self.code[quiet], newer.code)
         order = np.argsort(code)
@@ -215,7 +217,7 @@ class Contexts(Mapping[int, Context]):
 
 
 def compiled_window(window: Any, base: type, columns: Sequence[tuple[str, pa.DataType]]) -> CompiledWindow | str:
-    """The window compiled, or why it runs in plain Python; tried once a process."""
+    """The compiled window, or the reason why it runs in plain Python. A process tries to compile each window once."""
     for name, type_ in columns:
         if number_form(type_) is None:
             return f"column {name!r} of type {type_} is no number that a compiled method takes"
@@ -246,7 +248,7 @@ _TRIED: dict[Any, Methods | str] = {}
 
 
 def _me(window: Any) -> Any:
-    """What a method finds in ``self``: the window's numbers."""
+    """The ``self`` of compiled methods: the numbers among the window's attributes."""
     known: dict[str, Any] = {}
     for cls in reversed(type(window).__mro__):
         known |= vars(cls)
@@ -267,7 +269,7 @@ def _tuple_of(names: tuple[str, ...]) -> Any:
 def _compiled(
     methods: dict[str, Any], me: Any, states: tuple[str, ...], single: bool, forms: Sequence[str]
 ) -> Methods | str:
-    """The methods compiled, or why one cannot be."""
+    """The compiled methods, or the reason why one does not compile."""
     state = _NUMBA[states[0]] if single else types.Tuple([_NUMBA[s] for s in states])
     takes = {
         "see": (me, state, types.int64, *(_FORMS[form] for form in forms)),
@@ -295,7 +297,7 @@ def _compiled(
 
 
 def _wrong(given: Any, state: Any, single: bool) -> str | None:
-    """What is wrong with the type of an answer."""
+    """What is wrong with the type that a method returns; None if nothing is."""
     if not isinstance(given, types.BaseTuple) or len(given) not in (2, 3):
         return f"{given}, not a context, edges and perhaps where the window ends"
     if not all(isinstance(part, types.Integer) for part in list(given)[1:]):

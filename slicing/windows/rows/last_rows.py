@@ -1,4 +1,4 @@
-"""A key's last rows at every edge: ``last_rows``."""
+"""``last_rows``: the last rows of a key at every edge."""
 
 from __future__ import annotations
 
@@ -34,16 +34,17 @@ class LastRows(RowWindow, Window):
 
 @says_arguments
 def last_rows(n: int, every: object) -> LastRows:
-    """At every multiple of ``every``, the key's last ``n`` rows before it (all, while there are fewer).
+    """At every multiple of ``every``, the last ``n`` rows of a key before it (all rows, while there are fewer).
 
-    An edge gives a row only if the key had one since the edge before. From the first row's time to the edge.
+    An edge gives a result only if the key has had a row since the previous edge. ``window_start`` is the time of the
+    first row, and ``window_end`` is the edge.
 
     Parameters
     ----------
     n
-        How many rows a window has at most.
+        The largest number of rows in a window.
     every
-        How far the ends of windows lie apart: a duration, or a whole number for integer columns.
+        The distance between the ends of windows: a duration, or a whole number for integer columns.
 
     Examples
     --------
@@ -59,7 +60,7 @@ class BoundLastRows(BoundRows):
 
     def __init__(self, window: LastRows, binding: Binding) -> None:
         self.number, self.n = binding.number, window.n
-        self.added, self.anew = binding.added, binding.anew  # then fewer rows are not known to be all
+        self.added, self.anew = binding.added, binding.anew  # if added later, fewer than n rows may not be all
         self.every = binding.measure.ticks(window.every, "every")
 
     def find(self, view: View, until: int) -> Found:

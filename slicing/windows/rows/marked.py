@@ -1,4 +1,4 @@
-"""Windows that rows begin and end: ``punctuation`` and ``frame``."""
+"""Windows that begin and end at rows: ``punctuation`` and ``frame``."""
 
 from __future__ import annotations
 
@@ -41,17 +41,18 @@ class Punctuation(RowWindow, Window):
 
 @says_arguments
 def punctuation(column: str | pc.Expression, *, per_key: bool = True) -> Punctuation:
-    """Windows from mark to mark: a row whose boolean ``column`` is true begins one, ``[p, next p)``.
+    """Windows from mark to mark: a row whose boolean ``column`` is true begins a window, ``[p, next p)``.
 
-    Marks of equal time are one mark. Rows before the first mark form ``[first row, p)``; the rows since the last one
-    come at the end of the stream, up to the last row's time. ``per_key=False``: a mark is one for every key.
+    Marks of equal time count as one mark. Rows before the first mark form ``[first row, p)``. Rows since the last mark
+    are emitted at the end of the stream, and their window ends with the time of the last row. With ``per_key=False``,
+    a mark counts for every key.
 
     Parameters
     ----------
     column
-        The boolean column of marks, or an expression; null is no mark.
+        The boolean column of marks, or an expression; null is not a mark.
     per_key
-        False: a mark ends and begins windows of all keys.
+        False: a mark ends and begins windows for all keys.
 
     Examples
     --------
@@ -64,13 +65,13 @@ def punctuation(column: str | pc.Expression, *, per_key: bool = True) -> Punctua
 
 
 class BoundPunctuation(BoundRows):
-    """From mark to mark."""
+    """Windows from mark to mark."""
 
     needs_rows = None
 
     def __init__(self, window: Punctuation, binding: Binding) -> None:
         self.number, self.flag, self.column = binding.number, binding.flags["column", window.column], window.column
-        # then what comes before a mark is part of a window, and not known whole
+        # if added later: rows before the first mark are part of a window that is not known in full
         self.added, self.anew = binding.added, binding.anew
 
     @staticmethod
@@ -90,7 +91,7 @@ class BoundPunctuation(BoundRows):
 
 
 class KeyMarks(BoundPunctuation):
-    """Of each key by its own marks."""
+    """Windows of each key by the key's own marks."""
 
     def find(self, view: View, until: int) -> Found:
         if not len(view.rows):
@@ -115,13 +116,13 @@ class KeyMarks(BoundPunctuation):
         return view.first_of(view.flagged(self.flag)) < view.last
 
     def _begins(self, view: View) -> Mask:
-        """Rows that begin a window: the first of each group, and the first of those as late as a mark."""
+        """Rows that begin a window: the first row of each group, and the first row at the time of each mark."""
         begins = self._marked(view)
         begins[view.first] = True
         return begins
 
     def _marked(self, view: View) -> Mask:
-        """The first row of those of a group that are as late as a mark."""
+        """The first row of each group at the time of each mark."""
         time, group = view.time, view.group
         marked = changes(time, group)
         at = np.flatnonzero(marked)
@@ -130,7 +131,7 @@ class KeyMarks(BoundPunctuation):
 
 
 class StreamMarks(BoundPunctuation):
-    """Of all keys by the marks of any; windows are split by key."""
+    """Windows of all keys by the marks of any key; windows are split by key."""
 
     by_key = False
 
@@ -180,17 +181,18 @@ class Frame(RowWindow, Window):
 
 @says_arguments
 def frame(enter: str | pc.Expression, leave: str | pc.Expression, *, partial: bool = False) -> Frame:
-    """Windows from a row where ``enter`` is true to the first one, itself included, where ``leave`` is.
+    """Windows from a row where ``enter`` is true to the first row where ``leave`` is true, which may be the same row.
 
-    Each key has frames of its own; ``enter`` in an open frame means nothing. From its first row's time to its last
-    one's. ``partial=True`` gives a frame that is open when the stream (or the key, with ``idle``) ends.
+    Each key has its own frames. Inside an open frame, ``enter`` has no effect. ``window_start`` and ``window_end`` are
+    the times of the first and the last row. With ``partial=True``, a frame that is still open when the stream (or the
+    key, with ``idle``) ends is also emitted.
 
     Parameters
     ----------
     enter, leave
         Boolean columns or expressions, such as ``sl.col("value") > 100``; null is false.
     partial
-        Also give a frame that is open at the end.
+        Also emit a frame that is open at the end.
 
     Examples
     --------
@@ -209,7 +211,7 @@ class BoundFrame(BoundRows):
     def __init__(self, window: Frame, binding: Binding) -> None:
         self.number, self.partial = binding.number, window.partial
         self.enter, self.leave = binding.flags["enter", window.enter], binding.flags["leave", window.leave]
-        # added, it does not know whether a frame is open before it has seen a row that leaves
+        # if added later, it knows whether a frame is open only after a row that leaves
         self.notes, self.origin = binding.added, BEGIN if binding.since is None else binding.since
         self.anew = binding.anew
 
@@ -235,8 +237,10 @@ class BoundFrame(BoundRows):
         return Found(None, first, last, view.group[first], start, end, closes, in_order=True)
 
     def cuts(self, fresh: Fresh) -> Cuts:
-        """A row that enters may begin a frame unless the one before it did or was in one, and so with those that leave:
-        what is inside of a slice does neither."""
+        """Cut at rows where a frame may begin or end: inside a slice no frame does.
+
+        A row that enters can begin a frame unless the row before it entered and did not leave. A row that leaves can
+        end one unless the row before it left and did not enter."""
         enter, leave, keys = fresh.flag(self.enter), fresh.flag(self.leave), fresh.bounds[:-1]
         cut, after = enter.copy(), leave.copy()
         cut[1:] &= ~enter[:-1] | leave[:-1]
@@ -258,7 +262,7 @@ class BoundFrame(BoundRows):
         return view.noted | left_one | (self._anew(view) & (view.first < settled))
 
     def _anew(self, view: View) -> Mask:
-        """Groups whose first row is here and is none that a frame from before the window was added can go on to."""
+        """Groups whose first row is here, and which no frame from before the window was added can reach."""
         anew: Mask = ~view.goes_on & (view.fact(SINCE)[view.first] >= self.anew)
         return anew
 

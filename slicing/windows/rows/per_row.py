@@ -1,4 +1,4 @@
-"""Windows around each row: ``per_row``."""
+"""``per_row``: a window around each row."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class PerRow(RowWindow, Window):
         return BoundPerRow(self, binding)
 
     def reach(self, measure: Measure) -> tuple[int, int]:
-        """How many ticks before and after a row's time the first and the last tick of its range are."""
+        """The number of ticks from a row's time back to the first tick of its range, and ahead to the last tick."""
 
         def ticks(span: Span | None, argument: str) -> int:
             return 0 if span is None else measure.ticks(span, argument)
@@ -75,32 +75,32 @@ def per_row(
 ) -> PerRow:
     """A window for each of a key's rows: the rows whose times lie in a range around the row's own.
 
-    ``per_row("5m")`` holds the rows of the last five minutes, ``(t - 5m, t]`` of a row at ``t``. Rows of equal time
-    see each other.
+    ``per_row("5m")`` holds the rows of the last five minutes: ``(t - 5m, t]`` for a row at ``t``. The windows of rows
+    with equal time hold each other's rows.
 
     Parameters
     ----------
     range
         How far the window reaches back: ``(t - delay - range, t - delay]``.
     every
-        A window for every ``every``-th row of a key only.
+        Only every ``every``-th row of a key has a window.
     order
-        How rows are counted for ``every``: by (time, sequence, arrival), or as they came (``"arrival"``).
+        How rows are counted for ``every``: by (time, sequence, arrival), or by arrival (``"arrival"``).
     delay
-        How long before the row its range ends. ``per_row("7d", delay="1d")`` leaves the last day out.
+        The span between the end of the range and the row. ``per_row("7d", delay="1d")`` leaves out the last day.
     before, after
-        In place of ``range``: how far the window reaches to both sides, ``(t - before, t + after]``. A window with
+        Instead of ``range``: how far the window reaches to both sides, ``(t - before, t + after]``. A window with
         ``after`` is complete once the watermark has passed ``t + after``.
     closed
-        Which ends of the range belong to it: ``"right"``, ``"left"``, ``"both"`` or ``"none"``. ``closed="left"``
-        leaves the row itself, and rows of its time, out of ``per_row("5m")``.
+        Which ends of the range are included: ``"right"``, ``"left"``, ``"both"`` or ``"none"``. With
+        ``per_row("5m", closed="left")``, a window leaves out its own row and all rows of equal time.
 
     Returns
     -------
     PerRow
-        A window type for :class:`Spec`. In results, ``window_end`` is the time of the row that made the window, and
-        ``window_start`` the time of the window's first row (or the row's own, if that is earlier). A range without
-        rows gives no result.
+        A window type for :class:`Spec`. In results, ``window_end`` is the time of the row that has the window.
+        ``window_start`` is the time of the window's first row, or the row's own time if that is earlier. A range
+        without rows gives no result.
 
     Raises
     ------
@@ -142,7 +142,7 @@ _CLOSED = ("right", "left", "both", "none")
 
 
 def _part(value: object, argument: str) -> Span | None:
-    """A span of at least 0; no time at all is 0, whatever its unit."""
+    """A span of at least 0, or None; a span of no time becomes 0, whatever its unit."""
     if value is None:
         return None
     span = not_negative(value, f"per_row's {argument}")
@@ -157,21 +157,21 @@ class BoundPerRow(BoundRows):
         self.ranked_by = OF_KEY if window.by_arrival else RANK if window.every > 1 else None
         self.revises = binding.revises
         self.back, self.ahead = window.reach(binding.measure)
-        self.waits, self.needed = max(self.ahead, 0), max(self.back, 0)  # until it is complete; before it, to be kept
+        self.waits, self.needed = max(self.ahead, 0), max(self.back, 0)  # ticks after, and kept before, its row
         self.closes_at_end = self.waits == 0
-        self.recent = self.ahead == 0 and self.back >= 0  # it ends with the row, and holds it
-        # and told once
+        self.recent = self.ahead == 0 and self.back >= 0  # each window ends with its own row, and includes it
+        # and each window is emitted once, for every row
         self.at_all_rows = self.recent and self.every == 1 and not (self.revises or binding.added)
         self.notes = binding.added and self.ranked_by == RANK
         if binding.since is not None and self.notes:
-            self.origin = binding.since - self.needed  # it is whole from a range later
+            self.origin = binding.since - self.needed  # a window is whole only if its full range is seen
 
     def note(self, view: View, h: int, left: Ints) -> Ints:
         return view.base + left
 
     def find(self, view: View, until: int) -> Found:
         begin = 0
-        if view.first.size == 1:  # those before were told
+        if view.first.size == 1:  # windows of earlier rows were already found
             begin = int(np.searchsorted(view.time, max(view.settled - self.waits, BEGIN)))
         time, group = view.time[begin:], view.group[begin:]
         first, last, start = np.empty(time.size, np.int64), np.empty(time.size, np.int64), room(time.size)

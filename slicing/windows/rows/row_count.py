@@ -1,4 +1,4 @@
-"""Windows of so many rows: ``rows``. What ranks the rows is a class of its own."""
+"""``rows``: windows of a number of rows. The way that rows are ranked has its own class."""
 
 from __future__ import annotations
 
@@ -42,25 +42,25 @@ class RowCount(RowWindow, Window):
 def rows(
     n: int, every: int | None = None, *, order: str = "time", per_key: bool = True, partial: bool = False
 ) -> RowCount:
-    """Windows of ``n`` rows, one every ``every`` (default: side by side): the ranks ``[k*every, k*every + n)``.
+    """Windows of ``n`` rows, one every ``every`` rows (default ``n``): the ranks ``[k*every, k*every + n)``.
 
-    Rows are ranked by (time, sequence, arrival) or, with ``order="arrival"``, as they came; each key's rows, or with
-    ``per_key=False`` those of the whole stream, and the window is then split by key. ``partial=True`` gives windows
-    that are short of rows when the stream (or the key, with ``idle``) ends. ``window_start`` and ``window_end`` are the
-    earliest and the latest time of the window's rows, in whatever order these came.
+    Rows are ranked by (time, sequence, arrival) or, with ``order="arrival"``, by arrival. Each key's rows are ranked
+    alone. With ``per_key=False``, the rows of the whole stream are ranked together and each window is split by key.
+    With ``partial=True``, windows that lack rows when the stream (or the key, with ``idle``) ends are also emitted.
+    ``window_start`` and ``window_end`` are the earliest and the latest time of the window's rows.
 
     Parameters
     ----------
     n
-        How many rows a window has.
+        The number of rows in a window.
     every
-        How many rows lie between the starts of windows; None: ``n``.
+        The number of rows between the starts of windows; None: ``n``.
     order
-        ``"time"`` or ``"arrival"``: by what rows are ranked.
+        How rows are ranked: ``"time"`` or ``"arrival"``.
     per_key
         False: rows of all keys are ranked together.
     partial
-        Also give windows that are short of rows at the end.
+        Also emit windows that lack rows at the end.
 
     Examples
     --------
@@ -79,8 +79,8 @@ def rows(
 
 
 class BoundRowCount(BoundRows):
-    """Windows of ``n`` rows, one every ``every``. What ranks rows is the subclass: of a key or of the stream, by time
-    or as they came."""
+    """Windows of ``n`` rows, one every ``every`` rows. The subclass ranks rows: by key or stream, by time or
+    arrival."""
 
     partial: bool
 
@@ -88,24 +88,24 @@ class BoundRowCount(BoundRows):
         self.number = binding.number
         self.n, self.every, self.partial = window.n, window.every, window.partial
         self.closes_at_end = not window.partial
-        self.notes = binding.added  # rows that were let go
+        self.notes = binding.added  # the number of rows that were evicted
         self.origin = BEGIN if binding.since is None else binding.since
         self.worth_slices = binding.slice_rows * len(self.edges) <= self.every
 
     @staticmethod
     def of(window: RowCount, binding: Binding) -> BoundRowCount:
-        """The kind that ranks rows as the window does; those that come in order have one order only."""
+        """The subclass that ranks rows as the window does. If rows arrive in order of time, it ranks by time."""
         by_arrival = window.by_arrival and (binding.added or not binding.arrives_in_order)
         if window.per_key or not binding.keyed:
             return (KeyArrivals if by_arrival else KeyRanks)(window, binding)
         return (StreamArrivals if by_arrival else StreamRanks)(window, binding)
 
     def _find_ranks(self, view: View) -> tuple[Ints, Ints]:
-        """Each row's rank, and how many rows there are by now in each group (in the stream)."""
+        """Each row's rank, and the number of rows so far in each group (or in the stream)."""
         raise NotImplementedError
 
     def _find_order(self, view: View) -> tuple[Ints | None, Ints, Ints]:
-        """Rows by rank: (order, group, rank)."""
+        """The rows by rank: (order, group, rank)."""
         raise NotImplementedError
 
     def find(self, view: View, until: int) -> Found:
@@ -126,12 +126,12 @@ class BoundRowCount(BoundRows):
         return self._found(view, Found(order, first, last, of[first], start, end, closes, low, low + self.n))
 
     def _found(self, view: View, found: Found) -> Found:
-        """Windows as they are given out."""
+        """The windows as they are emitted."""
         return found
 
     @property
     def edges(self) -> list[int]:
-        """The first ranks at which windows begin and end; others follow in steps of ``every``."""
+        """The first ranks at which windows begin and end; further edges follow in steps of ``every``."""
         return [0] if self.n % self.every == 0 else [0, self.n]
 
     @property
@@ -139,7 +139,7 @@ class BoundRowCount(BoundRows):
         return max(self.n, self.every) <= LONGEST
 
     def _once(self, view: View, find: Callable[[View], Made]) -> Made:
-        """What is found for a view, once."""
+        """``find(view)``, computed once for each view."""
         key = (self.number, find.__name__)
         if key not in view.memo:
             view.memo[key] = find(view)
@@ -153,27 +153,28 @@ class BoundRowCount(BoundRows):
         return self._once(view, self._find_order)
 
     def _whole(self, view: View) -> tuple[Ints, Ints, Ints]:
-        """Windows all of whose rows are here: first row, last row + 1 (by rank) and first rank."""
+        """Windows all of whose rows are here: first row, last row + 1 (by rank), and first rank."""
         return self._once(view, self._find_whole)
 
     def _completes(self, rank: Ints) -> Mask:
-        """Rows that are the last one of a window."""
+        """Rows that are the last row of a window."""
         completes: Mask = (rank >= self.n - 1) & ((rank + 1 - self.n) % self.every == 0)
         return completes
 
     def _next_start(self, settled: Ints) -> Ints:
-        """The first rank that a window needs which so many settled rows do not complete, or that is not settled."""
+        """The first rank that open windows need after ``settled`` rows, or ``settled`` if no open window needs
+        earlier rows."""
         return np.minimum(np.maximum((settled - self.n) // self.every + 1, 0) * self.every, settled)
 
     def _more(self, before: Ints, after: Ints, groups: int) -> Mask:
-        """Groups that have more whole windows with ``after`` rows than with ``before``."""
+        """Groups that have more whole windows after ``after`` rows than after ``before`` rows."""
         whole = (np.maximum((ranked - self.n) // self.every, -1) for ranked in (before, after))
         return np.broadcast_to(np.less(*whole), groups)
 
     def _find_whole(self, view: View) -> tuple[Ints, Ints, Ints]:
         _, of, ranks = self._in_order(view)
         last = np.flatnonzero(self._completes(ranks))
-        last = last[last >= self.n - 1]  # earlier ones are of windows that have left, with their first rows
+        last = last[last >= self.n - 1]  # earlier rows end windows whose first rows were evicted
         first = last - (self.n - 1)
         full = (of[first] == of[last]) & (ranks[first] == ranks[last] - (self.n - 1))
         first = first[full]
@@ -185,13 +186,13 @@ class BoundRowCount(BoundRows):
 
 
 class KeyRanks(BoundRowCount):
-    """Each key's rows by (time, sequence, arrival). A cell of these may be several rows."""
+    """Ranks each key's rows by (time, sequence, arrival). A cell may hold several rows."""
 
     ranked_by = RANK
 
     def __init__(self, window: RowCount, binding: Binding) -> None:
         super().__init__(window, binding)
-        self.tiles = self.n % self.every == 0  # else slices are fused across ends
+        self.tiles = self.n % self.every == 0  # otherwise slices are fused across the ends of windows
         self.wakes = binding.arrives_in_order
         self.needs_rows = None if self.worth_slices else self.needs_rows
         self.alone = not binding.keyed
@@ -207,8 +208,9 @@ class KeyRanks(BoundRowCount):
         return Found(None, first, last, view.group[first], start, end, end, low, low + self.n, in_order=True)
 
     def steady(self, view: View) -> tuple[int, Ints, Ints] | None:
-        """Of one key's rows: where the first whole window begins, and the starts and the ends of all, which are
-        ``every`` rows apart; None where they lie otherwise."""
+        """For one key whose windows lie ``every`` rows apart: the first window's position, and all starts and ends.
+
+        None if the windows do not lie so."""
         if not (view.rows.one_each and view.first.size == 1) or self.partial or self.notes:
             return None
         first = -int(view.base[0]) % self.every
@@ -244,7 +246,7 @@ class KeyRanks(BoundRowCount):
         return self._more(view.base, after, view.first.size)
 
     def wake(self, view: View, until: int, h: int) -> Ints:
-        """Of rows that were final as they came a window may wait for time."""
+        """With rows that were final on arrival, a window may have to wait for time alone."""
         due, steady = super().wake(view, until, h), self.steady(view)
         if steady is not None:
             closes = steady[2]
@@ -272,7 +274,7 @@ class KeyRanks(BoundRowCount):
 
 
 class StreamRanks(BoundRowCount):
-    """The rows of all keys by (time, sequence, arrival); their windows are split by key."""
+    """Ranks the rows of all keys by (time, sequence, arrival); windows are split by key."""
 
     ranked_by = PLACE
     by_key = False
@@ -306,7 +308,7 @@ class StreamRanks(BoundRowCount):
         return rank, np.array([int(rank.max()) + 1])
 
     def _first_place(self, view: View) -> int:
-        """The place of the first row that it sees, if it was added while the stream ran."""
+        """The place of the first row that the window sees, if it was added while the stream ran; otherwise 0."""
         if view.noted is None:
             return 0
         return int(view.noted[0]) - 1 if view.noted[0] else int(view.place.min())
@@ -319,15 +321,15 @@ class StreamRanks(BoundRowCount):
 
 
 class KeyArrivals(BoundRowCount):
-    """Each key's rows as they came, which need not be in order of time."""
+    """Ranks each key's rows by arrival; times need not ascend."""
 
     ranked_by = OF_KEY
-    wakes = True  # a window whose last row is final may wait for others
+    wakes = True  # a window whose last row is final may still wait for other rows
     needs_rows = "counts them as they come, which need not be in order of time"
 
     def __init__(self, window: RowCount, binding: Binding) -> None:
         super().__init__(window, binding)
-        self.notes = True  # windows that have closed
+        self.notes = True  # the number of windows that have closed
 
     def needs(self, view: View, h: int) -> Ints:
         if not len(view.rows):
@@ -338,7 +340,7 @@ class KeyArrivals(BoundRowCount):
         return self._done(view, h)
 
     def stirs(self, view: View, until: int) -> Mask:
-        """Those whose windows wait for others wake up by themselves."""
+        """Groups with a row that completes a window. Windows that wait for other rows wake up through ``wake``."""
         return view.first_of(self._completes(self._ranks(view)[0])) < view.last
 
     def wake(self, view: View, until: int, h: int) -> Ints:
@@ -355,12 +357,13 @@ class KeyArrivals(BoundRowCount):
         return order, view.group[order], rank[order]
 
     def _done(self, view: View, h: int) -> Ints:
-        """How many windows of each group, from the first on, close before ``h``."""
+        """For each group, the number of its first windows that close before ``h``."""
         assert view.noted is not None
         return self._closed(view, h, view.noted)
 
     def _closed(self, view: View, h: int, known: Ints) -> Ints:
-        """How many windows of each group close before ``h``, the ``known`` first ones of each among them."""
+        """For each group, the number of its first windows that close before ``h``, including the first ``known``
+        windows."""
         order, of, _ = self._in_order(view)
         first, last, low = self._whole(view)
         closed = self._span(view.time[order], view.time[order], first, last)[1] < h
@@ -372,7 +375,7 @@ class KeyArrivals(BoundRowCount):
         return done
 
     def _span(self, since: Ints, time: Ints, first: Ints, last: Ints) -> tuple[Ints, Ints]:
-        """The earliest and the latest time of the rows of each range."""
+        """The earliest and the latest time of the rows in each range."""
         if not first.size:
             return since[first], time[last - 1]
         pairs = np.stack([first, last], axis=1).ravel()
@@ -381,7 +384,7 @@ class KeyArrivals(BoundRowCount):
 
 
 class StreamArrivals(KeyArrivals):
-    """The rows of all keys as they came; their windows are split by key."""
+    """Ranks the rows of all keys by arrival; windows are split by key."""
 
     ranked_by = OF_ALL
     by_key = False
@@ -403,13 +406,13 @@ class StreamArrivals(KeyArrivals):
 
 
 def _of_stream(rank: Ints) -> tuple[Ints, Ints, Ints]:
-    """Rows of all keys by rank, as one group."""
+    """The rows of all keys by rank, as one group."""
     order = stable_order(rank)
     return order, np.zeros(rank.size, np.int64), rank[order]
 
 
 def _split(view: View, found: Found, order: Ints | None, rank: Ints) -> Found:
-    """Windows of the whole stream by key, whose rows in ``order`` have ascending ranks."""
+    """Split windows of the whole stream by key. Rows taken by ``order`` have ascending ranks within a group."""
     low, high = found.rank_start, found.rank_end
     assert low is not None and high is not None
     which, group, first, last = by_group(view, rank, low, high)

@@ -1,4 +1,4 @@
-"""Kept rows as windows see them, and as cells with what windows ask of a row beside its values."""
+"""Kept rows: as windows see them, and as cells with the facts about a row that windows need."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from slicing.columns.row_values import Values
 from slicing.kernels.cells import CODE
 from slicing.system.arrays import Array, Ints, Mask
 
-# what is kept of a row beside its cell
+# the facts kept for a row in addition to its cell
 SEQUENCE, ARRIVAL, FLAGS, OF_KEY, OF_ALL, PLACE, SINCE, RANK = FACTS = range(8)
-# OF_KEY, OF_ALL: how many rows of the key, and of the stream, had arrived before; PLACE: its rank among the whole
-# stream by time; SINCE: its time (of a cell of several rows the first one's); RANK: how many rows of the key are
-# before it
-UNCOUNTED = -1  # of rows that came before anybody asked for their count
-MOST_FLAGS = 62  # that the FLAGS of a cell have room for
-BEGINS = 1 << MOST_FLAGS  # among them: a window begins with the cell, or did when it became final
+# OF_KEY, OF_ALL: how many rows of the key, and of the stream, had arrived before; PLACE: its rank by time in the
+# whole stream; SINCE: its time (for a cell of several rows, the time of the first one); RANK: how many rows of the key
+# are before it
+UNCOUNTED = -1  # for rows that arrived before any window counted them
+MOST_FLAGS = 62  # the most flags that fit into the FLAGS of a cell
+BEGINS = 1 << MOST_FLAGS  # one more flag: a window begins with the cell, or did when the cell became final
 
 
 class ShownRows:
     """Kept rows as windows see them, sorted by (code, time, sequence, arrival)."""
 
-    one_each: ClassVar[bool] = False  # whether each that is shown is one row
+    one_each: ClassVar[bool] = False  # whether each item is a single row
 
     @property
     def time(self) -> Ints:
@@ -44,35 +44,35 @@ class ShownRows:
 
     @property
     def weight(self) -> int:
-        """How many values of a column there may be at most, roughly."""
+        """The largest number of values of a column, roughly."""
         raise NotImplementedError
 
     def __len__(self) -> int:
         raise NotImplementedError
 
     def fact(self, column: int) -> Ints:
-        """What is kept of each beside its values."""
+        """One fact of each item."""
         raise NotImplementedError
 
     def flagged(self, flag: int) -> Mask:
         raise NotImplementedError
 
     def rank_at(self, positions: Ints) -> Ints:
-        """How many rows of its key are before each."""
+        """For each position, the number of rows of its key that are before it."""
         raise NotImplementedError
 
     def counted(self, positions: Ints) -> Ints:
-        """How many rows there are before each of these positions: one that is shown may be several."""
+        """For each position, the number of rows before it; an item may hold several rows."""
         raise NotImplementedError
 
     @property
     def sizes(self) -> Ints:
-        """How many rows each of them is."""
+        """The number of rows in each item."""
         raise NotImplementedError
 
     @property
     def values(self) -> tuple[Values, ...]:
-        """The columns that a user's windows want to see."""
+        """The columns that a user's windows see."""
         raise NotImplementedError
 
 
@@ -80,14 +80,14 @@ class ShownRows:
 class RowTable(ShownRows):
     """Rows as cells (END: the time, CODE, ROWS: 1), sorted by (code, time, sequence, arrival).
 
-    Where windows allow it, rows that are final are slices: one cell up to where any window begins or ends (ROWS: how
-    many, END: the last one's time).
+    If the windows allow it, final rows are fused into slices: one cell for the rows up to the next place where any
+    window begins or ends (ROWS: how many, END: the time of the last row).
     """
 
-    of_one_key: ClassVar[bool] = False  # known to be
+    of_one_key: ClassVar[bool] = False  # whether all rows are known to have one key
     cells: Cells
     facts: Ints
-    values: tuple[Values, ...] = ()  # of the columns that a user's windows want to see
+    values: tuple[Values, ...] = ()  # the columns that a user's windows see
 
     def __len__(self) -> int:
         return len(self.facts)
@@ -102,7 +102,7 @@ class RowTable(ShownRows):
 
     @lazy
     def codes(self) -> Ints:
-        """The codes in one piece, to be searched."""
+        """The codes as a contiguous array, for searches."""
         return np.ascontiguousarray(self.code)
 
     @property
@@ -120,11 +120,11 @@ class RowTable(ShownRows):
         return (self.facts[:, FLAGS] >> flag) & 1 == 1
 
     def groups(self) -> Ints:
-        """Where keys begin, and the end."""
+        """The positions where keys begin, and the end."""
         return np.append(begins(self.codes), len(self))
 
     def ranked(self, bounds: Ints, rank: Ints) -> Ints:
-        """For each group the position of its first row of this rank or later."""
+        """For each group, the position of its first row with this rank or a later one."""
         if rank.size == 1:
             return bounds[:1] + np.searchsorted(self.facts[bounds[0] : bounds[1], RANK], rank)
         later = self.facts[:, RANK] >= np.repeat(rank, np.diff(bounds))
@@ -149,24 +149,24 @@ class RowTable(ShownRows):
         return RowTable(self.cells.take(index), self.facts[index], tuple(v[index] for v in self.values))
 
     def beginning(self, begins: Mask) -> RowTable:
-        """With a mark on cells with which a window begins."""
+        """This table with the flag BEGINS on the cells with which a window begins."""
         facts = self.facts.copy()
         facts[begins, FLAGS] |= BEGINS
         return replace(self, facts=facts)
 
     def alive(self, gone: Ints) -> RowTable:
-        """Without the first rows of keys, of which so many have been let go."""
+        """This table without the rows that were evicted: the first ``gone[code]`` rows of each key."""
         return self.take(self.facts[:, RANK] >= gone[self.code])
 
     def recoded(self, code: Ints) -> RowTable:
-        """Codes renumbered: ``code[old]`` is the new one, -1 for one that goes; still sorted by them."""
+        """This table with new codes ``code[old]``, sorted by them; rows with a new code of -1 are removed."""
         to = code[self.code]
         run = replace(self, cells=self.cells.with_meta(CODE, to)).take(to >= 0)
         return run.take(stable_order(run.code))
 
     @staticmethod
     def of(tables: Sequence[RowTable]) -> RowTable:
-        """Tables of which each is behind the ones before, as one sorted by code."""
+        """One table sorted by code from several tables, each of which has later rows than the tables before it."""
         values = tuple(map(np.concatenate, zip(*(t.values for t in tables), strict=True)))
         whole = RowTable(concatenated([t.cells for t in tables]), np.concatenate([t.facts for t in tables]), values)
         code = whole.codes

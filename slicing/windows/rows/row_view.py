@@ -1,4 +1,4 @@
-"""What windows that rows decide are shown, rows by group, and what they find in them."""
+"""What data-driven windows see, rows by group, and what they find in the rows."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from slicing.windows.rows.row_table import PLACE
 
 
 class Found(NamedTuple):
-    """Windows as ranges ``first : last`` of the rows in ``order`` (None: as they are).
+    """Windows as ranges ``first : last`` of the rows taken by ``order`` (None: as they are).
 
-    ``closes`` is the time of the row that completed it, FOREVER where none has; it is complete once the watermark is
-    later. ``made_by``: the row that made it, which tells windows apart that are alike otherwise.
+    ``closes`` is the time of the row that completed the window, or FOREVER if no row did; the window is complete once
+    the watermark is later. ``made_by`` is the row that has the window, which distinguishes otherwise equal windows.
     """
 
     order: Ints | None
@@ -32,7 +32,7 @@ class Found(NamedTuple):
     rank_start: Ints | None = None
     rank_end: Ints | None = None
     made_by: Ints | None = None
-    in_order: bool = False  # those of a group: by end, start and rank, and by when they close
+    in_order: bool = False  # each group's windows are in order of end, start and rank, and of ``closes``
 
     def take(self, index: Ints | Mask | slice) -> Found:
         columns = (None if c is None else c[index] for c in self[1:-1])
@@ -40,7 +40,7 @@ class Found(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """A window that is open: its start, and how many rows of its key were before the one that opened it."""
+    """An open window: its start, and the number of rows of its key before the row that opened it."""
 
     id: int | str
     start: int
@@ -48,7 +48,7 @@ class Opened(NamedTuple):
 
 
 class Context(NamedTuple):
-    """What a user's window remembers of a key."""
+    """What a user's window remembers about a key."""
 
     value: Any
     open: tuple[Opened, ...]
@@ -56,19 +56,19 @@ class Context(NamedTuple):
 
 @dataclass(frozen=True)
 class View:
-    """Kept rows in order, by group: a key, or with ``idle`` the rows of it between two times of quiet."""
+    """Kept rows in order, by group: the rows of a key or, with ``idle``, its rows between two idle times."""
 
     rows: Any  # ShownRows
-    bounds: Ints  # of the groups: group g has the rows bounds[g] : bounds[g + 1]
-    base: Ints  # for each group how many of its rows were let go
-    goes_on: Mask  # groups that go on with what is remembered of their keys
-    over: Mask  # groups that no row can join any more
-    of_key: Ints  # for each group how many rows of its key arrived
+    bounds: Ints  # the bounds of the groups: group g has the rows bounds[g] : bounds[g + 1]
+    base: Ints  # for each group, the number of its rows that were evicted
+    goes_on: Mask  # groups that continue from the context of their key
+    over: Mask  # groups that no further row can join
+    of_key: Ints  # for each group, the number of rows of its key that arrived
     arrived: int
     placed: int
     settled: int  # rows before this time are final
-    contexts: Mapping[int, Mapping[int, Context]]  # of users' windows: number -> code -> context
-    noted: Ints | None = None  # for a window that notes: what is noted of each group
+    contexts: Mapping[int, Mapping[int, Context]]  # of users' windows: window number -> code -> context
+    noted: Ints | None = None  # what the window noted for each group, if it notes
     memo: dict[Any, Any] = field(default_factory=dict)
 
     @lazy
@@ -83,13 +83,13 @@ class View:
 
     @lazy
     def rank(self) -> Ints:
-        """How many rows of its key are before the first of each group."""
+        """The number of rows of the group's key before the first row of each group."""
         rank: Ints = self.rows.rank_at(self.first)
         return rank
 
     @lazy
     def code(self) -> Ints:
-        """The key of each group."""
+        """The code of the key of each group."""
         return self.rows.code[self.first].astype(np.int64)
 
     @property
@@ -110,13 +110,13 @@ class View:
         return flagged
 
     def before(self, time: int) -> Ints:
-        """For each group the position of its first row at or after a time."""
+        """For each group, the position of its first row at or after ``time``."""
         at = np.empty(self.first.size, np.int64)
         first_at(self.bounds, self.time, np.int64(time), at)
         return at
 
     def first_of(self, mask: Mask) -> Ints:
-        """For each group the position of its first row of the mask; its end where there is none."""
+        """For each group, the position of its first row in the mask, or its end if it has none."""
         if not self.first.size:
             return self.first
         at = np.where(mask, np.arange(mask.size), mask.size)
@@ -124,5 +124,5 @@ class View:
 
     @property
     def place(self) -> Ints:
-        """Each row's rank by time in the whole stream."""
+        """The rank of each row by time in the whole stream."""
         return self.fact(PLACE)

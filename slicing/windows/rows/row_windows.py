@@ -1,4 +1,4 @@
-"""What windows that rows decide have in common: a description (``RowWindow``) is bound to a ``BoundRows``, no more."""
+"""What data-driven window types share: a description (``RowWindow``) that is bound to a query as a ``BoundRows``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from slicing.windows.rows.row_view import Found, View
 
 
 class Binding(NamedTuple):
-    """What a window type is bound to: its number, the time column, where its columns are, whether there are keys."""
+    """What a window type is bound to: its number, the time column, the places of its columns, and whether there are
+    keys."""
 
     number: int
     measure: Measure
@@ -28,11 +29,11 @@ class Binding(NamedTuple):
     values: Mapping[str, int]
     types: Mapping[str, pa.DataType]
     keyed: bool
-    since: int | None  # added while the stream ran: from when on it is whole
-    revises: bool  # late rows may change windows that were given out
-    arrives_in_order: bool = False  # rows come as (time, sequence, arrival) has them
+    since: int | None  # if added while the stream ran: the time from which its windows are complete
+    revises: bool  # late rows may change windows that were emitted
+    arrives_in_order: bool = False  # rows arrive in the order of (time, sequence, arrival)
     idle: int | None = None
-    slice_rows: int = 2  # between edges on average, of windows that count them, for slices to be kept instead
+    slice_rows: int = 2  # slices replace rows if edges of counting windows are on average this many rows apart
 
     @property
     def added(self) -> bool:
@@ -40,24 +41,25 @@ class Binding(NamedTuple):
 
     @property
     def anew(self) -> int:
-        """Rows of a key that begin here or later begin anew: those before a window was added are further than idle."""
+        """A key's rows at or after this time begin anew: rows from before the window was added are more than
+        ``idle`` away."""
         return FOREVER if self.since is None or self.idle is None else self.since + self.idle
 
 
 class RowWindow:
-    """A window type that only rows can tell; a spec with one keeps rows."""
+    """A data-driven window type; a spec with one keeps rows."""
 
     context: ClassVar[Context] = "forward aware"
-    ranked: ClassVar[bool] = False  # its answers have rank_start and rank_end
+    ranked: ClassVar[bool] = False  # its results have rank_start and rank_end
     spans: ClassVar[tuple[str, ...]] = ()
     flags: ClassVar[tuple[str, ...]] = ()  # its arguments that name boolean columns
 
     def flag_columns(self) -> tuple[str, ...]:
-        """The boolean columns it reads."""
+        """The boolean columns that it reads."""
         return tuple(getattr(self, name) for name in self.flags)
 
     def columns(self) -> tuple[str, ...]:
-        """The columns whose values it wants to see."""
+        """The columns whose values it sees."""
         return ()
 
     def bind_rows(self, binding: Binding) -> BoundRows:
@@ -69,17 +71,18 @@ class RowWindow:
 
     @property
     def breaks_ties(self) -> bool:
-        """Whether its answers depend on the order of rows of equal time."""
+        """Whether its results depend on the order of rows of equal time."""
         return True
 
     @property
     def whole_stream(self) -> bool:
-        """Made of the rows of all keys, and then split by key."""
+        """Whether windows are made of the rows of all keys and then split by key."""
         return not getattr(self, "per_key", True)
 
 
 def by_group(view: View, value: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-    """Which groups have rows with ``low <= value < high`` (ascending by group and value), and where."""
+    """Which windows have rows of which groups with ``low <= value < high``, and where; rows ascend by group and
+    value."""
     windows = np.stack([low, low, np.arange(low.size)], axis=1)
     (which, first, last, _), _ = ranges_of(np.array([0, low.size]), windows, high, True, view.bounds, value)
     return which, view.group[first], first, last
@@ -101,7 +104,7 @@ ORDERS = ("time", "arrival")
 
 
 def flag_column(name: object, argument: str) -> str:
-    """A boolean column, or what an expression computes."""
+    """A boolean column, or the column that an expression computes."""
     if isinstance(name, pc.Expression):
         return column_or_derived(name, argument)
     if not isinstance(name, str) or not name:

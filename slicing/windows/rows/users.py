@@ -1,4 +1,4 @@
-"""Windows of the user's own that depend on the rows: the base class, and how the engine asks it."""
+"""Users' own data-driven windows: the base class, and how the engine calls it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from slicing.windows.rows.row_windows import Binding, RowWindow
 
 
 class Edge(NamedTuple):
-    """A window opens with a row, or closes with it or before it; made by ``opens`` and ``closes``."""
+    """A window opens with a row, or closes with or before a row; made by ``opens`` and ``closes``."""
 
     opens: bool
     id: int | str
@@ -28,43 +28,41 @@ class Edge(NamedTuple):
 
 
 class ContextAwareWindow(RowWindow):
-    """Base class of a user's own window type whose windows depend on a key's rows.
+    """Base class for a user's own window type whose windows depend on a key's rows.
 
-    A subclass says what it makes of one row after the other, in the order of (time, sequence, arrival). What it
-    remembers of a key is its *context*: None, a bool, number or string, or a tuple of such. Rows are shown once the
-    watermark has passed them; if ``emit="changes"`` lets late rows in, they are shown anew from the first one that is
-    not final, so methods must depend on nothing but their arguments.
+    The engine shows a subclass one row after another, in the order of (time, sequence, arrival). What the window
+    remembers about a key is its *context*: None, a bool, number or string, or a tuple of these. A row is shown once the
+    watermark has passed it. If ``emit="changes"`` admits late rows, rows are shown again from the first one that is not
+    final, so a method must depend only on its arguments.
 
     Methods
     -------
     ``see(context, time, *values)``
-        the context after the row, and edges: ``self.OPEN`` where a window begins with it, ``self.CLOSE`` where the
-        open window ends with it, ``self.CLOSE_BEFORE`` where it ended with the row before, a sum of these (in this
-        order: the one before is closed, one is opened, it is closed), or 0. Where a window ends may be a third thing
-        it gives, a time; it is the last row's otherwise. Times are in ticks of the time column; ``values`` are those
-        of ``columns()``.
+        the context after the row, and the edges, a sum of: ``self.CLOSE_BEFORE`` if the open window ended with the
+        previous row, ``self.OPEN`` if a window begins with this row, and ``self.CLOSE`` if the open window ends with
+        this row. They apply in this order; 0 is no edge. A third item may give the time at which the window ends, by
+        default the time of its last row. Times are in ticks of the time column; ``values`` are those of ``columns()``.
     ``columns()``
-        the columns whose values it wants to see (none).
+        the columns whose values it sees (none by default)
     ``start()``
-        the context of a key before its first row (None).
+        the context of a key before its first row (None by default)
     ``deadline(context)``
-        the last time at which a row could still go on with what is open; None if that does not depend on time.
-    ``expired(context)``
-        the context and edges (and the end) when the deadline has passed without a row: all that is open closes, from
-        the start.
+        the last time at which a row could still join the open windows; None if time does not close them
+        the context and edges (and the end) when the deadline has passed without a row. By default all open windows
+        close, and the context is that of ``start()``.
 
-    Such a window is *compiled* if its methods use what numba compiles (numbers, tuples, math, the numbers among
-    their window's attributes), a context is always a number or a tuple of numbers of the same types, which
-    ``start()`` gives first, and columns are integers, floats or booleans. In all other cases, and with the same
-    answers, the methods run in plain Python, some hundred times slower; ``explain`` says which, and why.
+    A window is *compiled* if three conditions hold. Its methods use only what numba compiles: numbers, tuples, math,
+    and the window's attributes that are numbers. Each context is a number, or a tuple of numbers, of the types that
+    ``start()`` returns. Its columns are integers, floats or booleans. Otherwise the methods run in plain Python, with
+    equal results but some hundred times slower. ``explain`` says which, and why.
 
-    Windows that overlap are told in plain Python only: edges are then a list of ``self.opens(id)`` and
-    ``self.closes(id)``, where ``opens(at=)``, ``closes(at=)`` and ``closes(before=True)`` say what was said above.
+    Overlapping windows run only in plain Python. Edges are then a list of ``self.opens(id)`` and
+    ``self.closes(id)``: ``at=`` sets the start or the end, and ``closes(before=True)`` is ``CLOSE_BEFORE``.
 
-    A window is ``[first row's time, last row's time]`` unless said otherwise. It is complete when the watermark has
-    passed the row that closed it, or the deadline. What is open when the stream ends (or the key, with ``idle``) is
-    given if ``partial`` is true. Make it a frozen dataclass, so that specs compare, print and are recognised in a
-    snapshot.
+    A window is ``[first row's time, last row's time]`` unless ``at=`` or the third item says otherwise. It is complete
+    when the watermark has passed the row that closed it, or the deadline. If ``partial`` is true, windows that are open
+    when the stream (or the key, with ``idle``) ends are also emitted. Make the class a frozen dataclass, so that specs
+    compare, print, and are recognised in a snapshot.
 
     Examples
     --------
@@ -114,7 +112,7 @@ class ContextAwareWindow(RowWindow):
         return BoundContextAware(self, binding)
 
 
-_ALL: Sequence[Edge] = []  # stands for closing all that is open
+_ALL: Sequence[Edge] = []  # a marker: close all open windows
 
 
 class BoundContextAware(BoundRows):
@@ -152,11 +150,11 @@ class BoundContextAware(BoundRows):
         settled = self._walked(view, h).wakes
         if until == h:
             return settled
-        later = np.where(settled < FOREVER, settled + (until - h), FOREVER)  # what is final by then is to be let go
+        later = np.where(settled < FOREVER, settled + (until - h), FOREVER)  # to evict rows that are final by then
         return np.minimum(later, self._walked(view, until).wakes)
 
     def contexts(self, view: View, h: int) -> Mapping[int, Context]:
-        """What is remembered of each key once all before ``h`` is final."""
+        """The context of each key once all rows before ``h`` are final."""
         return self._walked(view, h).contexts(view, view.contexts.get(self.number, {}))
 
     def _walked(self, view: View, until: int) -> Walked | Walks:
@@ -176,7 +174,7 @@ class BoundContextAware(BoundRows):
 
 @dataclass(frozen=True)
 class Walks:
-    """Rows shown in plain Python, to groups that have any to show or whose deadline has passed."""
+    """Rows shown in plain Python, for groups that have rows to show or whose deadline has passed."""
 
     walks: dict[int, _Walk]
     needed: Ints
@@ -210,7 +208,7 @@ class Walks:
         return np.array(found or np.empty((0, 6)), np.int64).reshape(-1, 6)
 
     def contexts(self, view: View, before: Mapping[int, Context]) -> dict[int, Context]:
-        """Of several groups of a key the first one that goes on."""
+        """The contexts of all keys. A key with several groups has that of its first group that goes on."""
         code = view.rows.code[view.first].tolist()
         here = set(code)
         found = {c: known for c, known in before.items() if c not in here}
@@ -226,12 +224,12 @@ class Walks:
 
 
 def _position(view: View, group: int, rank: int) -> int:
-    """Where the row is that opened a window; before the group's first row if it is not shown."""
+    """The position of the row that opened a window; before the group's first row if that row is not shown."""
     return int(view.first[group] + rank - view.rank[group])
 
 
 class _Walk:
-    """One group's rows shown to the window, from where they were final up to a time."""
+    """Shows one group's rows to the window, from the first row that is not final up to a time."""
 
     def __init__(
         self,
@@ -245,7 +243,7 @@ class _Walk:
         self.window, self.view, self.group = bound.window, view, group
         self.context = self.window.start() if before is None else before.value
         self.open = {} if before is None else {o.id: o for o in before.open}
-        self.place: dict[int | str, int] = {}  # of the rows that opened what was opened here
+        self.place: dict[int | str, int] = {}  # the positions of rows that opened windows in this walk
         self.found: list[tuple[int, ...]] = []
         self.expiring = False
         self.at, end = span
@@ -260,7 +258,7 @@ class _Walk:
         context_json(self.context)
 
     def needed(self) -> int:
-        """The position of the first row of what is open."""
+        """The position of the first row of the open windows."""
         return min(map(self._first, self.open.values()), default=self.at)
 
     def unfinished(self) -> list[tuple[int, ...]]:
@@ -268,7 +266,7 @@ class _Walk:
         return [self._window(o, ends, int(self.view.time[ends - 1]), FOREVER) for o in self.open.values()]
 
     def _expire(self, now: int) -> None:
-        """Close what no row can join any more."""
+        """Close the windows whose deadline has passed."""
         while (deadline := self.window.deadline(self.context)) is not None and deadline < now:
             self.expiring = True
             self._take(self.window.expired(self.context), "expired", deadline)
@@ -281,7 +279,7 @@ class _Walk:
                 )
 
     def _take(self, answer: object, method: str, closes: int) -> None:
-        """Apply edges that a row, or a deadline before it, made."""
+        """Apply the edges that a row, or a deadline before it, made."""
         self.context, edges = self._checked(answer, method)
         for edge in edges:
             if edge.opens:
@@ -336,7 +334,7 @@ class _Walk:
 
 
 def context_json(value: Any) -> Any:
-    """A context as JSON has it; refuses one that could not be read back."""
+    """A context in JSON form. Raises for a context that could not be read back."""
     if isinstance(value, tuple):
         return [context_json(v) for v in value]
     known = value.item() if isinstance(value, np.generic) else value
