@@ -1,1 +1,1 @@
-"""Columns of data: in from Arrow, as 8-byte words, keys as codes, sorted."""
+"""Columns of data: read from Arrow, as 8-byte words, keys as codes, in order."""

@@ -1,4 +1,4 @@
-"""Data in: anything that speaks the Arrow C interface, as record batches."""
+"""Input: any data with the Arrow C interface, as record batches."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pyarrow as pa
 
 
 def together(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Batches of one schema as one; refuses dictionaries whose values are together too many for their indices."""
+    """Batches of one schema as one batch. Raises if a joined dictionary has too many values for its indices."""
     try:
         if any(map(has_halves, batches[0].schema.types)):
             columns = [_joined([batch.column(at) for batch in batches]) for at in range(batches[0].num_columns)]
@@ -25,7 +25,7 @@ def together(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def has_halves(type: pa.DataType) -> bool:
-    """Whether it is a dictionary of float16: Arrow joins pieces of it to the bits of their values, 1.5 to 15872."""
+    """Whether it is a dictionary of float16: Arrow joins pieces of one to the values' bits, so 1.5 becomes 15872."""
     return pa.types.is_dictionary(type) and pa.types.is_float16(type.value_type)
 
 
@@ -38,7 +38,7 @@ def _joined(pieces: Sequence[pa.Array]) -> pa.Array:
 
 
 def encoded(values: pa.Array) -> pa.DictionaryArray:
-    """Values as a dictionary: of float16 by their bits, as pyarrow 18 has no kernel for them."""
+    """Values as a dictionary. Float16 goes by its bits, as pyarrow 18 has no kernel for it."""
     if not pa.types.is_float16(values.type):
         return values.dictionary_encode()
     bits = values.view(pa.uint16()).dictionary_encode()
@@ -46,19 +46,19 @@ def encoded(values: pa.Array) -> pa.DictionaryArray:
 
 
 class TooManyValues(ValueError):
-    """Dictionaries have more values than their indices tell apart."""
+    """Dictionaries have more values than their indices can number."""
 
 
 def size_of(data: pa.RecordBatch | pa.Table) -> int:
-    """The bytes that it refers to."""
+    """The bytes that the data refers to."""
     try:
         return int(data.nbytes)
-    except pa.ArrowTypeError:  # pyarrow 18 does not know those of views within structs
+    except pa.ArrowTypeError:  # pyarrow 18 does not know the size of views inside structs
         return int(data.get_total_buffer_size())
 
 
 def gathered(found: Iterator[pa.RecordBatch], columns: Sequence[str], least: int) -> Iterator[pa.RecordBatch]:
-    """The rows of ``found``: batches of fewer than ``least`` rows joined, with only ``columns``; larger ones as is."""
+    """The batches of ``found``, with those of fewer than ``least`` rows joined and reduced to ``columns``."""
 
     def joined() -> Sequence[pa.RecordBatch]:
         try:
@@ -83,7 +83,7 @@ def gathered(found: Iterator[pa.RecordBatch], columns: Sequence[str], least: int
 
 
 def foreign(data: object) -> Iterator[pa.RecordBatch]:
-    """What another library hands over, read as it is asked for."""
+    """The batches that another library exports, read on demand."""
     try:
         if hasattr(data, "__arrow_c_stream__"):
             yield from read(pa.RecordBatchReader.from_stream(data))
@@ -97,7 +97,7 @@ def foreign(data: object) -> Iterator[pa.RecordBatch]:
 
 
 def _cure(data: object) -> str:
-    """How what is no table becomes one."""
+    """The hint for an error: how to make a table of this object."""
     if isinstance(data, dict):
         return ": make a table of it, such as with pyarrow.table (of columns) or pyarrow.Table.from_pylist (of rows)"
     return ": collect() it first" if hasattr(data, "collect") else ""
@@ -119,8 +119,8 @@ def read(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
 
 
 def no_rows(schema: pa.Schema) -> pa.Table:
-    """A table of no rows: ``schema.empty_table()``, which makes an array a column, by way of pandas where that is
-    installed (32 -> 4 us)."""
+    """A table of no rows. ``schema.empty_table()`` makes columns from arrays, and imports pandas if it is installed
+    (32 -> 4 us)."""
     return pa.Table.from_batches([], schema)
 
 
@@ -130,7 +130,7 @@ def empty(schema: pa.Schema) -> pa.RecordBatch:
 
 
 def one_piece(column: pa.ChunkedArray) -> pa.Array:
-    """A column as an array; one of one chunk is not copied."""
+    """A column as an array, without a copy if it has one chunk."""
     if column.num_chunks == 1:
         return column.chunk(0)
     return _joined(column.chunks) if column.num_chunks else pa.nulls(0, column.type)

@@ -1,4 +1,4 @@
-"""Results as codes of a dictionary, where the column that they are of came as one."""
+"""Results as dictionaries, if the input column was a dictionary."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from slicing.columns.values import given_out
 
 
 def room_of(type: pa.DictionaryType) -> int:
-    """How many values its indices tell apart."""
+    """The number of values that the indices can number."""
     return 1 << int(type.index_type.bit_width) - pa.types.is_signed_integer(type.index_type)
 
 
 def unordered(type: pa.DictionaryType) -> pa.DictionaryType:
-    """The type that values of such a column come back in: nobody keeps the order of its dictionary."""
+    """The type of results for values of such a column; the order flag of the dictionary is not kept."""
     return pa.dictionary(type.index_type, given_out(type.value_type))
 
 
 def coded(values: pa.Array | pa.ChunkedArray, type: pa.DictionaryType) -> pa.Array | pa.ChunkedArray:
-    """Values as a dictionary; where its indices are too narrow for all of them, in pieces with one each."""
+    """Values as a dictionary. If the indices are too narrow for all values, several chunks with one dictionary each."""
     if isinstance(values, pa.ChunkedArray):
         return pa.chunked_array([piece for chunk in values.chunks for piece in _pieces(chunk, type)], type)
     pieces = _pieces(values, type)
@@ -30,7 +30,7 @@ def coded(values: pa.Array | pa.ChunkedArray, type: pa.DictionaryType) -> pa.Arr
 def _pieces(values: pa.Array, type: pa.DictionaryType) -> list[pa.Array]:
     if is_short_decimal(values.type):  # Arrow encodes none
         values = values.cast(pa.decimal128(values.type.precision, values.type.scale))
-    found, room = encoded(values), room_of(type)  # one that is a dictionary stays as it is
+    found, room = encoded(values), room_of(type)  # a column that already is a dictionary stays as it is
     if len(found.dictionary) > min(room, 2 * len(values)) and pa.types.is_dictionary(values.type):
         found = encoded(values.cast(values.type.value_type))
     if len(found.dictionary) > room:
@@ -40,7 +40,7 @@ def _pieces(values: pa.Array, type: pa.DictionaryType) -> list[pa.Array]:
 
 
 def unified(table: pa.Table) -> pa.Table:
-    """Pieces of a column with one dictionary, unless the indices of a column are too narrow for all its values."""
+    """The table with one dictionary per column, unless the indices of a column are too narrow for all its values."""
     for at, column in enumerate(table.columns):
         if has_halves(column.type):
             table = table.set_column(at, table.field(at), one_piece(column))
@@ -51,7 +51,7 @@ def unified(table: pa.Table) -> pa.Table:
 
 
 def some_of(column: pa.ChunkedArray, places: pa.Array) -> pa.Array | pa.ChunkedArray:
-    """Some values of a column, whatever its dictionaries; null where a place is."""
+    """The values of a column at ``places``, whatever its dictionaries; null where a place is null."""
     try:
         return one_piece(column).take(places)
     except pa.ArrowInvalid:  # too many values for the indices of a dictionary

@@ -1,4 +1,4 @@
-"""Parts of Arrow expressions as the Python that builds them: calls with their options, literals, types."""
+"""Parts of Arrow expressions as the Python code that builds them: calls with options, literals, types."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OPERATORS = {
     "and_kleene": "&",
     "or_kleene": "|",
 }
-# Options that pyarrow takes as words and Arrow keeps as numbers.
+# Options that pyarrow takes as words and Arrow stores as numbers.
 _ROUND: tuple[str, ...] = (
     "down",
     "up",
@@ -46,12 +46,12 @@ _WORDS = {
     ("JoinOptions", "null_handling"): ("emit_null", "skip", "replace"),
     ("MapLookupOptions", "occurrence"): ("first", "last", "all"),
 }
-_TYPED = (("RoundToMultipleOptions", "multiple"), ("MapLookupOptions", "query_key"))  # any value: its type counts
+_TYPED = (("RoundToMultipleOptions", "multiple"), ("MapLookupOptions", "query_key"))  # of any type, so it is shown
 _INFINITE = (float("inf"), -float("inf"))
 
 
 def call(name: str, arguments: Sequence[str], kind: str, options: Mapping[str, pa.Scalar]) -> str:
-    """The code that calls a function of Arrow on the code of its arguments; ``kind`` is that of its options."""
+    """The code that calls an Arrow function on the code of its arguments; ``kind`` is the class of its options."""
     if name in OPERATORS and len(arguments) == 2:
         left, right = arguments
         return f"({left if 'sl.col(' in left else f'pc.scalar({left})'} {OPERATORS[name]} {right})"
@@ -72,7 +72,7 @@ def call(name: str, arguments: Sequence[str], kind: str, options: Mapping[str, p
 
 
 def _option(kind: str, field: str, value: pa.Scalar) -> str:
-    """A named argument of a function; nothing where it is what it is anyway."""
+    """The code of a named argument of a function; empty if it has the default value."""
     if words := _WORDS.get((kind, field)):
         return f"{field}={words[value.as_py()]!r}"
     if field == "value_set":
@@ -88,12 +88,12 @@ def _option(kind: str, field: str, value: pa.Scalar) -> str:
         numbers = re.fullmatch(r"(\[\d+\])+", path)
         return f"indices={[*map(int, re.findall(r'[0-9]+', path))] if numbers else path!r}"
     if pa.types.is_integer(value.type) and (kind, field) not in _TYPED:
-        return f"{field}={value.as_py()}"  # a number of C, of whatever width
+        return f"{field}={value.as_py()}"  # a C integer, of any width
     return f"{field}={literal(value)}"
 
 
 def literal(value: pa.Scalar) -> str:
-    """A literal as Python says it, with its type where Arrow would take another one."""
+    """A literal as Python code, with its type if Arrow would infer another type."""
     if pa.types.is_temporal(value.type):
         return f"pa.scalar({_ticks(value)}, {type_code(value.type)})"
     shown = _shown(value.as_py())
@@ -105,7 +105,7 @@ def _shown(found: Any) -> str:
 
 
 def _values(value: pa.Scalar, plain: bool = False) -> str:
-    """Those of a list; plain: as a list of Python, where that has their type."""
+    """The code of the values of a list; ``plain``: as a Python list, if Arrow infers their type from it."""
     inner: pa.DataType = value.type.value_type
     if pa.types.is_temporal(inner):
         return f"pa.array({[_ticks(one) for one in value.values]}, {type_code(inner)})"
@@ -114,12 +114,12 @@ def _values(value: pa.Scalar, plain: bool = False) -> str:
 
 
 def _ticks(value: pa.Scalar) -> Any:
-    """A time as the number that Arrow keeps."""
+    """A time as the number that Arrow stores."""
     return value.cast(pa.int32() if value.type.bit_width == 32 else pa.int64()).as_py() if value.is_valid else None
 
 
 def type_code(type: pa.DataType, inside: bool = False) -> str:
-    """A type's short name in quotes, or the call that makes it; ``inside`` of another type always a call."""
+    """A type's alias in quotes, or the call that makes it; with ``inside`` (part of another type) always a call."""
     t = pa.types
     if t.is_timestamp(type) and type.tz is not None:
         return f"pa.timestamp({type.unit!r}, {type.tz!r})"

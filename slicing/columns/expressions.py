@@ -1,7 +1,7 @@
-"""Columns that are computed from others: pyarrow expressions as names, which print as the code that builds them.
+"""Columns computed from others: pyarrow expressions as names, which print as the code that builds them.
 
-A pyarrow expression has neither hash nor parts to look at. Its serialized form has: a schema whose metadata lists the
-calls, fields and literals in turn, and a row that holds the literals and the options of calls.
+A pyarrow expression cannot be hashed or taken apart. Its serialized form can: the metadata of its schema lists calls,
+fields and literals in order, and its one row holds the literals and the options of calls.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ Token = tuple[str, str]
 
 
 class Derived(str):
-    """The name of a column that an expression computes: the code that builds it.
+    """The name of a column that an expression computes: the code that builds the expression.
 
-    Two expressions have one name only if they are the same, the types of their literals included.
+    Two expressions have equal names only if they are equal, including the types of their literals.
     """
 
     __slots__ = ("expression", "fields")
@@ -46,7 +46,7 @@ class Derived(str):
 
 
 def as_derived(expression: pc.Expression, argument: str) -> Derived:
-    """An expression of columns as the name of what it computes."""
+    """An expression of columns as the name of the column that it computes."""
     try:
         return Derived(expression)
     except pa.ArrowException as error:
@@ -56,7 +56,7 @@ def as_derived(expression: pc.Expression, argument: str) -> Derived:
 
 
 def column_or_derived(expression: pc.Expression, argument: str) -> str:
-    """The name of the column that an expression is, or computes."""
+    """The name of the column that an expression refers to, or computes."""
     found = as_derived(expression, argument)
     if not found.fields:
         raise ValueError(f"{argument} must be computed from columns, such as sl.col('x') * 2; got {expression}")
@@ -64,8 +64,8 @@ def column_or_derived(expression: pc.Expression, argument: str) -> str:
 
 
 def computed(batch: pa.RecordBatch, wanted: Sequence[Derived]) -> list[pa.Array]:
-    """The columns that expressions compute from a batch, all of them in one pass."""
-    from pyarrow import acero  # 10 ms
+    """The columns that expressions compute from a batch, in one pass."""
+    from pyarrow import acero  # the import takes 10 ms
 
     names = list(dict.fromkeys(name for derived in wanted for name in derived.fields))
     source = pa.Table.from_arrays([_decoded(batch.column(name)) for name in names], names)
@@ -78,12 +78,12 @@ def computed(batch: pa.RecordBatch, wanted: Sequence[Derived]) -> list[pa.Array]
 
 
 def fields_of(name: str) -> tuple[str, ...]:
-    """The columns of the data that a column is made of: itself, if it is none that is computed."""
+    """The input columns of a column: itself, unless it is computed."""
     return name.fields if isinstance(name, Derived) else (name,)
 
 
 class CannotCompute(ValueError):
-    """An expression and why it has no value."""
+    """An expression cannot be computed; the message has the reason and a remedy."""
 
     def __init__(self, derived: Derived, error: Exception) -> None:
         self.derived = derived
@@ -101,7 +101,7 @@ class CannotCompute(ValueError):
 
 
 def all_computed(batch: pa.RecordBatch, wanted: Sequence[Derived]) -> list[pa.Array]:
-    """As ``computed``; says which expression cannot be."""
+    """Like ``computed``; the error names the expression that cannot be computed."""
     try:
         return computed(batch, wanted)
     except pa.ArrowException:
@@ -119,18 +119,18 @@ def types_of(types: Mapping[str, pa.DataType], wanted: Sequence[Derived]) -> dic
     return {name: column.type for name, column in zip(wanted, all_computed(none, wanted), strict=True)}
 
 
-_LOOSE = pa.float64(), pa.int64(), pa.bool_()  # from what most is read as, to what only one type can be
+_LOOSE = pa.float64(), pa.int64(), pa.bool_()  # from the most common type to the strictest
 _LIKELY = pa.float64(), pa.string(), pa.bool_()
 _POSSIBLE = (*_LIKELY, pa.int64(), pa.timestamp("us", "UTC"), pa.timestamp("us"), pa.date32(), pa.binary())
-_MOST_TRIED = 5000  # a tenth of a millisecond each
+_MOST_TRIED = 5000  # 0.1 ms each
 
 
 def likely_columns(
     wanted: Iterable[tuple[str, pa.DataType]], fixed: Mapping[str, pa.DataType]
 ) -> dict[str, pa.DataType]:
-    """Types that the columns of data may have if they, or what expressions compute from them, are read as these.
+    """Likely types of the input columns, if they, or expressions computed from them, are read as the types ``wanted``.
 
-    ``fixed`` are those that are known. Of a column that is read as several the strictest is taken.
+    ``fixed`` are the types that are known. If a column is read as several types, the strictest is taken.
     """
     types, expressions = dict(fixed), []
     for name, type in wanted:
@@ -146,7 +146,7 @@ def likely_columns(
 def _fitting(
     derived: Derived, wanted: pa.DataType, known: Mapping[str, pa.DataType], fixed: Mapping[str, pa.DataType]
 ) -> dict[str, pa.DataType]:
-    """Types of its columns with which an expression has a value, a boolean one if that is wanted."""
+    """Types of the input columns with which an expression can be computed, and gives a boolean if that is wanted."""
     first = {name: known.get(name, _LOOSE[0]) for name in derived.fields}
     free = {name for name, type in first.items() if name not in fixed and not pa.types.is_boolean(type)}
 
@@ -169,7 +169,7 @@ def _numbered(count: int) -> list[str]:
 
 
 def _decoded(column: pa.Array) -> pa.Array:
-    """As functions of Arrow take it: few of them know dictionaries, views and run-end encoded columns."""
+    """The column as Arrow functions take it: few of them accept dictionaries, views or run-end encoded columns."""
     column = plain(column)
     return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
@@ -182,13 +182,13 @@ def _whole(column: pa.ChunkedArray, size: int) -> pa.Array:
 
 @lru_cache(1024)
 def _read(serialized: bytes) -> tuple[str, tuple[str, ...]]:
-    """An expression's code and the columns that it reads: 26 us, and 3 once it is known."""
+    """An expression's code and the columns that it reads. Takes 26 us, and 3 us from the cache."""
     tree = _Tree(serialized)
     return tree.code, tuple(dict.fromkeys(tree.fields))
 
 
 class _Tree:
-    """An expression's code, and the columns that it reads."""
+    """Parses an expression into its code and the columns that it reads."""
 
     def __init__(self, serialized: bytes) -> None:
         reader = pa.ipc.open_file(serialized)
@@ -202,7 +202,7 @@ class _Tree:
             self.code = self.code[1:-1]
 
     def _part(self, tokens: Iterator[Token], kind: str, value: str) -> str:
-        """The code of what begins with a token."""
+        """The code of the part that begins with this token."""
         if kind == "literal":
             return literal(self._row.column(int(value))[0])
         if kind == "field_ref":
@@ -229,7 +229,7 @@ class _Tree:
         self._last = value
         return call(value, arguments, kind, options)
 
-    _last = ""  # the call that was read last, which is the outermost in the end
+    _last = ""  # the last call that was read, which is the outermost one at the end
 
 
 class _CSchema(ctypes.Structure):
@@ -249,7 +249,7 @@ class _CSchema(ctypes.Structure):
 
 
 def _metadata(schema: pa.Schema) -> Iterator[Token]:
-    """A schema's metadata in its order, repeated keys included, of which ``schema.metadata`` knows the last alone."""
+    """A schema's metadata in order, including repeated keys; ``schema.metadata`` keeps only the last of these."""
     exported = _CSchema()
     schema._export_to_c(ctypes.addressof(exported))
     try:

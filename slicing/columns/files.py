@@ -20,7 +20,7 @@ from slicing.system.filesystems import filesystem
 
 Path = str | PathLike[str]
 
-# which format a file has, by the end of its name
+# the format of a file, by the end of its name
 _ENDINGS = {
     "parquet": (".parquet", ".parq", ".pq"),
     "csv": (".csv", ".csv.gz", ".csv.bz2", ".csv.zst"),
@@ -31,12 +31,13 @@ _KNOWN = (
     "Parquet (.parquet, .pq), CSV (.csv, .tsv, also .gz, .bz2, .zst), Arrow IPC and Feather (.arrow, .ipc, .feather)"
 )
 _MAGIC = re.compile(r"[*?\[]")
-AT_ONCE = 16  # files whose columns are looked up
+AT_ONCE = 16  # files whose columns are read at the same time
 
 
 def dataset_of(paths: Sequence[Path], columns: Sequence[str]) -> ds.Dataset:
-    """All files that the paths name, in the order of the paths and by name within a folder or a glob; refuses those of
-    which only some have one of the columns (none given: any column)."""
+    """All files that the paths name, as one dataset: in the order of the paths, then by name in a folder or a glob.
+
+    Raises if only some of the files have one of the columns (``columns`` empty: any column)."""
     found: list[str] = []
     formats: dict[str, str] = {}  # the first file of each format
     systems: dict[str, fs.FileSystem] = {}
@@ -73,8 +74,8 @@ def _opened(files: list[str], format: str, system: fs.FileSystem, base: str | No
 
 
 def _check_alike(files: Sequence[ds.FileFragment], format: str, columns: Sequence[str]) -> None:
-    """A dataset has the columns of its first file: others are left out, and those that a file lacks are null."""
-    with ThreadPoolExecutor(min(len(files), AT_ONCE)) as pool:  # where files are far away, most of it is waiting
+    """Raise if only some files have a column. A dataset takes its columns from the first file, and fills in nulls."""
+    with ThreadPoolExecutor(min(len(files), AT_ONCE)) as pool:  # remote files: most of the time is waiting
         names = list(pool.map(partial(_names, format=format), files))
     pairs = zip(files, names, strict=True)
     own = {file.path: [*own, *ds.get_partition_keys(file.partition_expression)] for file, own in pairs}
@@ -89,7 +90,7 @@ def _check_alike(files: Sequence[ds.FileFragment], format: str, columns: Sequenc
 
 
 def _names(file: ds.FileFragment, format: str) -> list[str]:
-    """A file's columns. Of text only the first line is read: to infer types takes as long as to read 1 MB."""
+    """A file's columns. For text formats only the first line is read: inferring types takes as long as reading 1 MB."""
     try:
         if format not in ("csv", "tsv"):
             return list(file.physical_schema.names)
@@ -101,7 +102,7 @@ def _names(file: ds.FileFragment, format: str) -> list[str]:
 
 
 def _files(path: Path) -> tuple[fs.FileSystem, str | None, list[str]]:
-    """The file system, the folder below which partitions are (None: there is none), and the files."""
+    """The file system, the base folder of partitions (None: no partitions), and the files."""
     named = os.fspath(path)
     if not isinstance(named, str):
         raise TypeError(f"data must be a path of type str; got {named!r}")
@@ -133,14 +134,14 @@ def _files(path: Path) -> tuple[fs.FileSystem, str | None, list[str]]:
 
 
 def _below(system: fs.FileSystem, folder: str, recursive: bool) -> list[str]:
-    """Files in a folder by name, without hidden ones (whose name, or folder's name, begins with '.' or '_')."""
+    """The files in a folder by name, without hidden files (a file or folder name that begins with '.' or '_')."""
     listed = system.get_file_info(fs.FileSelector(folder, allow_not_found=True, recursive=recursive))
     files = (info.path for info in listed if info.type == fs.FileType.File)
     return sorted(file for file in files if not re.search(r"/[._]", file[len(folder.rstrip("/")) :]))
 
 
 def _regex(glob: str) -> str:
-    """A glob as a regular expression: ``*`` and ``?`` stay in a folder, ``**`` goes through all of them."""
+    """A glob as a regular expression: ``*`` and ``?`` match within a folder, ``**`` matches across folders."""
     parts = re.split(r"(\*\*/|\*\*|\*|\?|\[[^\]]+\])", glob)
     known = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]", "": ""}
     return "".join(

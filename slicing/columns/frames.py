@@ -1,4 +1,4 @@
-"""Results as the frames that the data came in."""
+"""Results as frames of the library that the data came from."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import pyarrow as pa
 
 from slicing.system.arguments import choice
 
-MANY = 1 << 16  # rows of a pandas frame that are worth threads, whose start takes 0.3 ms
+MANY = 1 << 16  # rows of a pandas frame for which threads pay off: starting them takes 0.3 ms
 RETURNS = ("arrow", "same", "polars", "pandas")
 
 
 def check_returns(returns: object, data: object) -> str:
-    """What results are to be: "arrow", "polars", "lazy" or "pandas"."""
+    """The kind of results: "arrow", "polars", "lazy" or "pandas"."""
     asked = choice(returns, "returns", RETURNS)
     if asked != "same":
         return asked
     for module, name, kind in _FRAMES:
-        library = sys.modules.get(module)  # what was never imported cannot have made the data
+        library = sys.modules.get(module)  # a library that was never imported cannot have made the data
         if library is not None and isinstance(data, getattr(library, name)):
             return kind
     return "arrow"
@@ -30,15 +30,15 @@ _FRAMES = (("polars", "DataFrame", "polars"), ("polars", "LazyFrame", "lazy"), (
 
 
 def given_back(table: pa.Table, kind: str, like: object = None) -> Any:
-    """A table as ``check_returns`` says; ``like``: the data whose columns it has, for what Arrow does not tell."""
+    """A table as the ``kind`` from ``check_returns``; ``like``: the input data, for types that Arrow does not keep."""
     if kind == "arrow":
         return table
     if kind == "pandas":
         return table.to_pandas(use_threads=table.num_rows >= MANY)
     import polars
 
-    # one struct, through the C interface: from_arrow hands even ten rows to Polars' threads, which takes 134 us at the
-    # median of a busy machine, and this 80; types and chunks are the same
+    # one struct, through the C interface: from_arrow hands even ten rows to Polars' threads (134 us at the median of a
+    # busy machine, while this takes 80 us); types and chunks are equal
     frame: Any = polars.Series(table).struct.unnest()
     if isinstance(like, polars.DataFrame | polars.LazyFrame) and polars.Categorical in frame.dtypes:
         known = like.collect_schema()
@@ -48,7 +48,7 @@ def given_back(table: pa.Table, kind: str, like: object = None) -> Any:
 
 
 def with_index(table: pa.Table, given: pa.Schema) -> pa.Table:
-    """Rows of a pandas frame that was read with this schema, told which of their columns are its index."""
+    """A table with pandas metadata: which of its columns were the index of the frame with schema ``given``."""
     known = json.loads((given.metadata or {}).get(b"pandas", b"{}"))
     known["index_columns"] = [name for name in known.get("index_columns", ()) if name in table.column_names]
     if not known["index_columns"]:
@@ -58,7 +58,7 @@ def with_index(table: pa.Table, given: pa.Schema) -> pa.Table:
 
 
 def without_index(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Without the columns of a pandas index that has no name."""
+    """The batch without the columns of an unnamed pandas index."""
     known = json.loads((batch.schema.metadata or {}).get(b"pandas", b"{}"))
     unnamed = [about["field_name"] for about in known.get("columns", ()) if about["name"] is None]
     return batch.select([name for name in batch.schema.names if name not in unnamed]) if unnamed else batch

@@ -1,4 +1,4 @@
-"""Frames of pandas and Polars as record batches; a column that Arrow cannot take is refused by its name."""
+"""Frames of pandas and Polars as record batches. An error names the column that Arrow cannot take."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import pyarrow as pa
 from slicing.columns import arrow_io
 from slicing.columns.typed import not_once
 
-FAILS = (pa.ArrowException, TypeError, ValueError, OverflowError)  # where Arrow has no type for a column
+FAILS = (pa.ArrowException, TypeError, ValueError, OverflowError)  # raised if Arrow has no type for a column
 
 
 def of_pandas(frame: Any, wanted: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The frame with the wanted columns, or with all of them and its index if none are named."""
+    """The frame with the wanted columns; if none are named, with all columns and the index."""
     try:
         return iter(_wanted(frame, wanted) or _whole(frame))
     except FAILS as error:
@@ -24,8 +24,9 @@ def of_pandas(frame: Any, wanted: Sequence[str]) -> Iterator[pa.RecordBatch]:
 
 
 def _wanted(frame: Any, wanted: Sequence[str]) -> list[pa.RecordBatch] | None:
-    """Columns one by one: of two of 5,000 rows 0.8 -> 0.1 ms, which Arrow's way of a whole frame takes for threads and
-    for what is known of types. None: all of them, or some name is not as Arrow would have it."""
+    """The wanted columns, converted one by one. None if all columns are wanted, or some name is not a string.
+
+    Converting a whole frame costs time for threads and for metadata: two columns of 5,000 rows 0.8 -> 0.1 ms."""
     names, levels = list(frame.columns), frame.index.names
     if not wanted or not all(isinstance(name, str) for name in names):
         return None
@@ -40,7 +41,7 @@ def _wanted(frame: Any, wanted: Sequence[str]) -> list[pa.RecordBatch] | None:
         else:
             raise ValueError(not_once(name, names))
         plain = isinstance(values.dtype, np.dtype) and values.dtype.kind in "iufbmM"
-        held = values.values if plain else values.array  # as Arrow finds it in the end: 15 -> 4 us, texts 24 -> 4
+        held = values.values if plain else values.array  # what Arrow finds in the end: 15 -> 4 us, texts 24 -> 4
         known = plain or hasattr(held, "__arrow_array__")
         column = pa.array(held if known else values, from_pandas=True)
         columns.append(column if isinstance(column, pa.Array) else arrow_io.one_piece(column))
@@ -48,7 +49,8 @@ def _wanted(frame: Any, wanted: Sequence[str]) -> list[pa.RecordBatch] | None:
 
 
 def _whole(frame: Any) -> list[pa.RecordBatch]:
-    """On one thread, as only Python objects take long, which share the interpreter: 5,000 rows 0.8 -> 0.3 ms."""
+    """The whole frame, on one thread: only Python objects take long, and they share the interpreter (5,000 rows 0.8
+    -> 0.3 ms)."""
     name = frame.index.name
     range_too = isinstance(name, str) and name not in frame.columns and type(frame.index).__name__ == "RangeIndex"
     table = pa.Table.from_pandas(frame, preserve_index=True if range_too else None, nthreads=1)
@@ -56,8 +58,8 @@ def _whole(frame: Any) -> list[pa.RecordBatch]:
 
 
 def of_polars(frame: Any, wanted: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The frame with at least the wanted columns."""
-    kind = sys.modules["polars"].Object  # of which Polars gives Arrow the addresses
+    """The frame, with at least the wanted columns."""
+    kind = sys.modules["polars"].Object  # for this type Polars exports addresses of objects
     try:
         if kind in frame.dtypes:
             raise TypeError("Python objects")
@@ -83,7 +85,7 @@ def _is_taken(frame: Any) -> bool:
 
 
 def _no_column(frame: Any, error: Exception, wanted: Sequence[str]) -> Exception:
-    """What to say where a pandas frame is no table for Arrow: which column it is, and what helps."""
+    """The error for a pandas frame that Arrow cannot convert: which column it is, and what helps."""
     names = list(frame.columns)
     several = next((name for name in wanted or names if names.count(name) > 1), None)
     if several is not None:
@@ -118,7 +120,7 @@ def _first(error: Exception) -> str:
 
 
 def _cure(name: object, type: Any) -> str:
-    """What makes a column of it that Arrow takes."""
+    """How to change the column so that Arrow can take it."""
     if str(type).startswith("Sparse"):
         return f"make it dense with frame[{name!r}].sparse.to_dense()"
     if str(type).startswith("complex"):

@@ -1,5 +1,5 @@
-"""One key column's values to ids, and back: numbers, dates and times as 64-bit words; text, binary and large decimals
-as bytes. A dictionary's values keep their ids while batches come with the same one.
+"""One key column: values to ids and back. Numbers, dates and times are 64-bit words; text, binary and large decimals
+are bytes. The values of a dictionary keep their ids while batches come with an equal dictionary.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from slicing.kernels.table import hash_bytes, hash_words, look_up, number_views
 from slicing.system.arrays import Array, Codes, Ints, Mask, Unsigned
 from slicing.system.threads import SHARE, Share
 
-MANY = 1 << 16  # rows looked at together
-FEW_VIEWS = 256  # rows of them that are not worth a look which are alike
-IN_VIEW = 12  # bytes of a text that lies in its view
-SPARES, MOST_VIEWS = 4, 1 << 14  # times fewer there are then, and how many at most
-FEW = 1024  # keys whose texts may as well be looked at, whatever is asked for
+MANY = 1 << 16  # rows that are looked at together
+FEW_VIEWS = 256  # with fewer rows, finding equal views is not worth it
+IN_VIEW = 12  # the longest text, in bytes, that lies in its view
+SPARES, MOST_VIEWS = 4, 1 << 14  # at most a quarter as many distinct views as rows, and no more than MOST_VIEWS
+FEW = 1024  # up to so many keys, their texts are read whatever is asked
 _NULLS_FIRST = pc.ArraySortOptions(null_placement="at_start")
 _PLACES = np.arange(IN_VIEW)
 _TOP = np.int64(0x7FFFFFFFFFFFFFFF)
@@ -47,16 +47,16 @@ def column_of(type: pa.DataType) -> WordColumn | ByteColumn:
 
 
 class _Column:
-    """What the values of a column are kept as."""
+    """What word and byte columns share."""
 
     table: Any
 
     def begin(self) -> None:
-        """Without values yet."""
+        """Start without values."""
         self._dictionary, self.every = _Dictionary(), _Every()
 
     def begun(self) -> Any:
-        """One of the same type, without values."""
+        """A column of the same type, without values."""
         another = object.__new__(type(self))
         another.__dict__ = self.__dict__.copy()
         another.begin()
@@ -64,7 +64,7 @@ class _Column:
 
 
 class WordColumn(_Column):
-    """Values that fit 64 bits: themselves, or the bits of a float64."""
+    """Values that fit 64 bits: the value itself, or the bits of a float64."""
 
     table: WordTable
 
@@ -96,19 +96,19 @@ class WordColumn(_Column):
         return pa.Array.from_buffers(self.type, ids.size, [known, pa.py_buffer(data)])
 
     def typed(self, ids: Ints, type: pa.DataType) -> pa.Array:
-        """``values`` in the type of a column."""
+        """``values``, in the type of a column."""
         values = self.values(ids)
         return values if values.type == type else values.cast(type)
 
     def sort_keys(self, ids: Ints) -> list[Array]:
         words = self.table.keys[ids]
-        if self.dtype.kind == "f":  # negative floats order against their bits
+        if self.dtype.kind == "f":  # the bits of negative floats order in reverse
             words ^= (words >> 63) & _TOP
         keys: list[Array] = [words.view(np.uint64) if self.dtype == np.uint64 else words]
         return keys if self.table.null < 0 else [*keys, ids != self.table.null]
 
     def hashes(self) -> Unsigned:
-        """Of each id; null's is like that of 0."""
+        """The hash of each id; null has the hash of 0."""
         hashed = np.zeros(self.table.given, np.uint64)
         hash_words(self.table.keys[: self.table.given].view(np.uint64), hashed)
         return hashed
@@ -122,7 +122,7 @@ class WordColumn(_Column):
         raw = np.frombuffer(buffer, self.dtype, len(array), array.offset * self.dtype.itemsize)
         if self.dtype.kind != "f":
             return raw.view(np.int64) if self.dtype == np.uint64 else raw.astype(np.int64, copy=False)
-        with np.errstate(invalid="ignore"):  # signalling NaN
+        with np.errstate(invalid="ignore"):  # of a signalling NaN
             floats = raw.astype(np.float64) + 0.0  # -0.0 + 0.0 is 0.0
         nan = np.isnan(floats)
         if nan.any():
@@ -131,7 +131,7 @@ class WordColumn(_Column):
 
 
 class ByteColumn(_Column):
-    """Text, binary and decimals of more than 64 bits."""
+    """Text, binary, and decimals of more than 64 bits."""
 
     table: ByteTable
 
@@ -162,20 +162,21 @@ class ByteColumn(_Column):
         return self.table.encode(starts, len(array), _valid(array), pool, threads, how)
 
     def _encode_views(self, array: pa.Array, threads: int, how: Share) -> Codes:
-        """Each view that there is once: rows alike most often have the same 16 bytes, of which far fewer are looked at
-        than of their text. Short texts are read out of them: ``aggregate`` of 1000 rows by 20 0.72 -> 0.66 ms."""
+        """Encode each distinct view once: equal texts most often have equal views, which are 16 bytes.
+
+        Short texts are read from the views. ``aggregate`` of 1000 rows by 20 keys: 0.72 -> 0.66 ms."""
         valid = _valid(array)
         number, first = np.empty(len(array), np.int32), np.empty(min(len(array) // SPARES, MOST_VIEWS), np.int32)
         bits, pairs = (4 * first.size).bit_length(), np.empty((first.size, 2), np.int64)
         slots, shift = np.zeros(1 << bits, np.int32), np.uint64(64 - bits)
         views = np.frombuffer(array.buffers()[1], np.int64).reshape(-1, 2)[array.offset : array.offset + len(array)]
         given = number_views(views, valid, slots, shift, pairs, first, number)
-        if given < 0:  # too many
+        if given < 0:  # too many distinct views
             return self.encode(array.cast(self.type), threads, how)
         rows = first[:given]
         some, known = views.take(rows, axis=0), None if valid is None else valid.take(rows)
         if known is not None:
-            some[~known] = 0  # they may have been anything
+            some[~known] = 0  # the view of a null may be anything
         lengths = some.view(np.int32)[:, 0]
         if int(lengths.max()) <= IN_VIEW:
             text = some.view(np.uint8)[:, 4:][lengths[:, None] > _PLACES]
@@ -185,7 +186,7 @@ class ByteColumn(_Column):
         return number if codes[-1] == given - 1 and (codes[1:] > codes[:-1]).all() else codes.take(number)
 
     def typed(self, ids: Ints, type: pa.DataType) -> pa.Array | pa.ChunkedArray:
-        """``values`` in the type of a column, in as many pieces as have room for their text."""
+        """``values`` in the type of a column, in chunks if the text does not fit into one."""
         table = self.table
         if ids.size <= FEW and (type == self._long or type == self._short):
             ends, text = table.texts(ids)
@@ -210,7 +211,7 @@ class ByteColumn(_Column):
         return values if values.type == self.type else values.cast(self.type)
 
     def _pool(self, type: pa.DataType) -> pa.Array:
-        """The text of each id, in a type of texts; null's is empty."""
+        """The text of each id, as an array of a text type; the text of null is empty."""
         table = self.table
         starts = table.starts if type == self._long else table.starts[: table.given + 1].astype(np.int32)
         return pa.Array.from_buffers(type, table.given, [None, pa.py_buffer(starts), pa.py_buffer(table.pool)])
@@ -235,7 +236,7 @@ class ByteColumn(_Column):
         return [self._ranks(np.arange(self.table.given))[ids]]
 
     def _ranks(self, ids: Ints) -> Ints:
-        """Of distinct ids, by their values."""
+        """The rank of each of distinct ids by value."""
         values = self.values(ids) if t.is_decimal(self.type) else self._taken(self._pool(self._long), ids)
         return inverse(pc.call_function("array_sort_indices", [values], _NULLS_FIRST).to_numpy())
 
@@ -244,15 +245,15 @@ Column = WordColumn | ByteColumn
 
 
 class _Dictionary:
-    """The ids of a dictionary's values, kept while batches come with the same one."""
+    """The ids of a dictionary's values, kept while batches come with an equal dictionary."""
 
     def __init__(self) -> None:
         self._values: pa.Array | None = None
-        self._ids: Codes = np.empty(0, np.int32)  # -1: not asked for yet; null's comes last
-        self._alike = False  # the id of each value is its place
+        self._ids: Codes = np.empty(0, np.int32)  # -1: not known yet; the last one is for null
+        self._alike = False  # whether the id of each value is its place
 
     def encode(self, array: pa.DictionaryArray, column: WordColumn | ByteColumn) -> Codes:
-        """Only values that rows use are encoded, in their order in the dictionary."""
+        """Encode only the values that rows use, in dictionary order."""
         values = array.dictionary
         place = array.indices.to_numpy(zero_copy_only=False) if not array.null_count else None
         if place is None:
@@ -279,7 +280,7 @@ class _Dictionary:
 
 
 def _occurring(places: Codes, size: int) -> Ints:
-    """Which of so many places there are, in order; looked for until there are all: 1000 in 10 M rows 39 -> 0.3 ms."""
+    """The distinct places, ascending. Stops once all ``size`` places are found: 1000 in 10 M rows 39 -> 0.3 ms."""
     found = np.zeros(size, np.bool_)
     for at in range(0, places.size, MANY):
         found[places[at : at + MANY]] = True
@@ -289,14 +290,14 @@ def _occurring(places: Codes, size: int) -> Ints:
 
 
 class _Every:
-    """All values of a column as a dictionary, made once while none is new."""
+    """All values of a column as a dictionary, cached until the column gets a new value."""
 
     def __init__(self) -> None:
         self._values: pa.Array | None = None
         self._given = 0
 
     def of(self, column: WordColumn | ByteColumn, type: pa.DataType) -> pa.Array:
-        """By id; null is not among them."""
+        """The values by id, without null."""
         if self._values is None or self._given != column.table.given:
             self._given = column.table.given
             ids = np.arange(self._given)
@@ -317,12 +318,12 @@ def typed(column: WordColumn | ByteColumn, ids: Ints, type: pa.DataType) -> pa.A
     null, every = column.table.null, column.table.given - (column.table.null >= 0)
     room = 1 << type.index_type.bit_width - t.is_signed_integer(type.index_type)
     known = ids != null
-    if every <= min(room, 2 * ids.size):  # most are here: looking which ones are costs more than it saves
+    if every <= min(room, 2 * ids.size):  # most values are used: finding which ones costs more than it saves
         dictionary = column.every.of(column, type.value_type)
         places = ids if null < 0 else ids - (ids > null)
     else:
         used, indices = np.unique(ids[known], return_inverse=True)
-        if used.size > room:  # narrow indices, as of pandas' categories, hold the keys of some rows: each chunk its own
+        if used.size > room:  # indices are too narrow (as of pandas' categories): each chunk has its own dictionary
             pieces = [ids[at : at + room] for at in range(0, ids.size, room)]
             return pa.chunked_array([typed(column, piece, type) for piece in pieces], type)
         dictionary = column.values(used).cast(type.value_type)
@@ -333,7 +334,7 @@ def typed(column: WordColumn | ByteColumn, ids: Ints, type: pa.DataType) -> pa.A
 
 
 def in_type(values: pa.Array, type: pa.DataType, most: int = MOST_TEXT) -> pa.Array | pa.ChunkedArray:
-    """Values of views, which are kept with long offsets, in as many pieces as columns of their text need."""
+    """Values in the type of a column. Views are kept with long offsets, so their text may need several chunks."""
     if values.type == type or values.nbytes <= most or len(values) == 1:
         return values.cast(type)
     half = len(values) // 2
@@ -342,12 +343,12 @@ def in_type(values: pa.Array, type: pa.DataType, most: int = MOST_TEXT) -> pa.Ar
 
 
 def _some_views(array: pa.Array, views: Ints, known: Mask | None, rows: Codes) -> pa.Array:
-    """Some rows of a column of views, which Arrow cannot take."""
+    """Some rows of a column of views: Arrow has no ``take`` for views."""
     valid, (_, _, *texts) = None if known is None else np.packbits(known, bitorder="little"), array.buffers()
     try:
         buffers = [None if valid is None else pa.py_buffer(valid), pa.py_buffer(views), *texts]
         return pa.Array.from_buffers(array.type, rows.size, buffers)
-    except ValueError:  # pyarrow 18 makes no views of long texts: all of the column are copied then
+    except ValueError:  # pyarrow 18 makes no views of long texts: copy the whole column
         plain = pa.large_binary() if pa.types.is_binary_view(array.type) else pa.large_string()
         return array.cast(plain).take(array_of(rows.astype(np.int64)))
 

@@ -1,4 +1,4 @@
-"""Marks of keys (group-wise punctuation): no more rows of a key before a time, beside the stream's watermark."""
+"""Marks of single keys (group-wise punctuation): no more rows of the key will come before a time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LEAST, MOST = -(1 << 63), (1 << 63) - 1
 
 @dataclass(frozen=True, eq=False)
 class KeyMarks:
-    """Keys, by code, and their marks in ticks; MOST: no more rows at all."""
+    """Keys, by code, and their marks in ticks. MOST: no more rows of the key will come."""
 
     code: Ints = field(default_factory=none)
     mark: Ints = field(default_factory=none)
@@ -28,7 +28,7 @@ class KeyMarks:
         return self.code.nbytes + self.mark.nbytes
 
     def raised(self, code: Ints, mark: Ints) -> KeyMarks:
-        """With more marks; a mark never goes back."""
+        """These marks and more; the mark of a key never goes back."""
         both, marks = np.concatenate([self.code, code]), np.concatenate([self.mark, mark])
         order = np.lexsort((marks, both))
         both, marks = both[order], marks[order]
@@ -36,24 +36,24 @@ class KeyMarks:
         return KeyMarks(both[last], marks[last])
 
     def ahead_of(self, watermark: int | None) -> KeyMarks:
-        """Without marks that the stream's watermark has reached."""
+        """These marks, without those that the stream's watermark has reached."""
         if watermark is None or not len(self):
             return self
         ahead = (self.mark > watermark) | (self.mark == MOST)
         return self if ahead.all() else self.taken(ahead)
 
     def taken(self, some: Mask) -> KeyMarks:
-        """Only some of them."""
+        """Only the marks where ``some`` is true."""
         return KeyMarks(self.code[some], self.mark[some])
 
     def recoded(self, code: npt.NDArray[np.integer]) -> KeyMarks:
-        """Codes renumbered: ``code[old]`` is the new one."""
+        """These marks with new codes ``code[old]``."""
         new = code[self.code].astype(np.int64)
         order = np.argsort(new)
         return KeyMarks(new[order], self.mark[order])
 
     def scaled(self, scale: int) -> KeyMarks:
-        """In finer ticks."""
+        """These marks in ticks that are ``scale`` times finer."""
         if scale == 1:
             return self
         end = self.mark == MOST
@@ -61,7 +61,7 @@ class KeyMarks:
         return KeyMarks(self.code, np.where(end, MOST, mark))
 
     def of(self, code: Codes) -> Ints:
-        """The mark of each row's key; LEAST: it has none."""
+        """The mark of each row's key; LEAST if the key has none."""
         if not len(self):
             return np.full(code.size, LEAST)
         at = np.minimum(np.searchsorted(self.code, code), self.code.size - 1)

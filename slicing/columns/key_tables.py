@@ -1,4 +1,4 @@
-"""Distinct values to ids 0, 1, 2... in order of first appearance: hash tables of 64-bit words and of bytes."""
+"""Hash tables of words and of bytes: distinct values get the ids 0, 1, 2... in order of first appearance."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from slicing.kernels.text_table import encode_bytes, place_bytes
 from slicing.system.arrays import Array, Codes, Ints, Mask
 from slicing.system.threads import SHARE, Share, parts, side_by_side
 
-SHORT = 1 << 16  # ids that fit slots of two bytes
-FIRST_ROOM = 1024  # ids
-PATIENCE = 64  # steps from a value's home to its slot
-SAMPLE = 4096  # rows that tell what slots to begin with
-NO_HEAD = np.full(4, -1).view(np.uint64)  # as no value's head: see encode_bytes
-LONGER = 32  # bytes of a value that its head tells the first of
+SHORT = 1 << 16  # up to so many ids, slots have two bytes
+FIRST_ROOM = 1024  # the number of ids at first
+PATIENCE = 64  # the most steps from a value's home to its slot
+SAMPLE = 4096  # the rows that decide which kind of slots to begin with
+NO_HEAD = np.full(4, -1).view(np.uint64)  # equal to no value's head: see encode_bytes
+LONGER = 32  # from so many bytes on, a head holds only the beginning of its value
 NOTHING = np.frombuffer(b"", np.uint8)
 _LENGTH = np.uint64(0xFF)
 
 
 class Table:
-    """Distinct values to ids: what the tables of words and of bytes share."""
+    """What the tables of words and of bytes share: distinct values to ids."""
 
     slots: Array
     shift: np.uint64  # from a hash to its slot
@@ -40,13 +40,13 @@ class Table:
     def __init__(self) -> None:
         self.given = 0
         self.null = -1
-        self._learning = True  # many values were new of late
-        self.limit = FIRST_ROOM  # ids there is room for
+        self._learning = True  # whether many values were new recently
+        self.limit = FIRST_ROOM  # the number of ids for which there is room
         self.multiplier, self.patience = MIX, PATIENCE
         self.rebuild()
 
     def reserve(self, ids: int) -> None:
-        """Room for so many ids, as if it had grown to them: a table of 1 M words is filled in 16 instead of 45 ms."""
+        """Make room for ``ids`` ids at once: filling a table with 1 M words takes 16 ms instead of 45."""
         while self.limit < ids:
             self.limit *= 2
         self.rebuild()
@@ -60,12 +60,12 @@ class Table:
         threads: int = 1,
         how: Share = SHARE,
     ) -> Codes:
-        """Ids of ``count`` rows: words, or offsets into ``data``. ``valid`` is given where rows are null.
+        """The ids of ``count`` rows: words, or offsets into ``data``. ``valid`` is given if some rows are null.
 
-        ``threads`` look up together what is known; blocks with values that are new go through once more, in turn. So do
-        the first rows, while many are new.
+        Several ``threads`` look up known values together. One thread then encodes the blocks that have new values, and
+        also the first rows, while many values are new.
         """
-        rows.setflags(write=False)  # as Arrow's buffers are: a kernel is compiled once
+        rows.setflags(write=False)  # as Arrow's buffers are, so that a kernel is compiled once
         out, first = np.empty(count, np.int32), 0
         if threads == 1:
             self._encode(rows, valid, data, out, slice(0, count))
@@ -81,8 +81,7 @@ class Table:
         return out
 
     def _begin(self, rows: Array, valid: Mask | None, data: Array, out: Codes, how: Share) -> int:
-        """How many rows go through in turn before threads look up the others: all while null has no id, the first ones
-        while many are new."""
+        """Encode the first rows while many values are new, or all if null has no id yet; return how many."""
         if valid is not None and self.null < 0:
             self._encode(rows, valid, data, out, slice(0, out.size))
             return out.size
@@ -97,7 +96,7 @@ class Table:
     def _unknown(
         self, rows: Array, valid: Mask | None, data: Array, out: Codes, part: slice, how: Share
     ) -> list[slice]:
-        """Look up what is known; returns the blocks with values that are not, after many of them all the rest."""
+        """Look up known values; return the blocks with new values, and all the rest after ``most_new`` blocks."""
         found: list[slice] = []
         while part.start < part.stop:
             done, _, stop = self._step(rows, valid, data, out, part, grow=False)
@@ -148,22 +147,22 @@ class Table:
         self.shift = np.uint64(65 - len(slots).bit_length())
 
     def step(self, rows: Array, valid: Mask | None, data: Array, out: Codes, grow: bool) -> tuple[int, int, int]:
-        """(rows done, ids given, why it stopped); without ``grow`` it stops at a value that is new."""
+        """Returns (rows done, ids given, why it stopped). Without ``grow`` it stops at a new value."""
         raise NotImplementedError
 
     def rebuild(self) -> None:
-        """Room for ``limit`` ids, and slots anew."""
+        """Make room for ``limit`` ids, and fill the slots anew."""
         raise NotImplementedError
 
     def add_null(self) -> None:
-        """A value for the next id, which will be null's."""
+        """Add a value for the next id, which will be the id of null."""
         raise NotImplementedError
 
 
 class WordTable(Table):
     def __init__(self) -> None:
-        self._words = np.zeros(1, np.int64)  # the word of each id, after one place of none
-        self._low: np.int64 | None = None  # the word of the first slot, where words have slots by their distance
+        self._words = np.zeros(1, np.int64)  # the word of each id, after one unused place
+        self._low: np.int64 | None = None  # the word of the first slot, if slots go by distance from it; None: by hash
         super().__init__()
 
     @property
@@ -190,7 +189,7 @@ class WordTable(Table):
         self._fill(self._near(self._known()))
 
     def _fill(self, low: np.int64 | None) -> None:
-        """Slots anew."""
+        """Fill the slots anew: by distance from ``low``, or by hash if it is None."""
         self.free_slots(np.zeros(8 * self.limit, np.uint16 if self.limit < SHORT else np.int32))
         self._low = low
         if low is not None:
@@ -200,13 +199,14 @@ class WordTable(Table):
             place_words(self.keys[: self.given], self.null, self.slots, self.shift, self.multiplier)
 
     def _known(self) -> Ints:
-        """The words that are not null's."""
+        """The words of all ids except null's."""
         words = self.keys[: self.given]
         return words if self.null < 0 else np.delete(words, self.null)
 
     def _near(self, words: Ints) -> np.int64 | None:
-        """The word of the first slot where there is one for each word between the smallest and the largest, and as much
-        room before as after; None where they lie too far apart."""
+        """The word of the first slot, if every word between the smallest and the largest can have a slot of its own.
+
+        Free slots before and after are equally many. None if the words are too far apart."""
         if not words.size:
             return None
         low, high = int(words.min()), int(words.max())
@@ -225,7 +225,7 @@ class ByteTable(Table):
     def __init__(self) -> None:
         self.starts = np.zeros(1, np.int64)  # id i is pool[starts[i] : starts[i + 1]]
         self.pool = np.empty(4096, np.uint8)
-        self._heads = NO_HEAD.reshape(1, 4)  # of each id, after one of none
+        self._heads = NO_HEAD.reshape(1, 4)  # of each id, after one unused head
         super().__init__()
 
     def step(self, rows: Array, valid: Mask | None, data: Array, out: Codes, grow: bool) -> tuple[int, int, int]:
@@ -247,8 +247,8 @@ class ByteTable(Table):
             place_bytes(self._heads, self.pool, starts, self.null, self.slots, self.shift, self.multiplier)
 
     def texts(self, ids: Ints) -> tuple[Ints, Array]:
-        """The bytes of some values, one after the other, and where each ends, from 0 on. Of few by numpy: 20 texts 2 us
-        of a busy cache, by Arrow 70."""
+        """The bytes of some values in a row, and the ends of each, from 0. For 20 texts numpy takes 2 us, Arrow 70
+        (busy cache)."""
         first = self.starts.take(ids)
         length, ends = self.starts.take(ids + 1), np.zeros(ids.size + 1, np.int64)
         length -= first
@@ -259,8 +259,7 @@ class ByteTable(Table):
         return ends, self.pool.take(at)
 
     def sorting_words(self, ids: Ints) -> list[Array] | None:
-        """Words that sort some values as their bytes do, the first of which counts least; None where one is longer
-        than its head."""
+        """Words that sort some values as their bytes do, least significant first. None if a value is too long."""
         words = self._heads.take(ids + 1, axis=0).byteswap()
         lengths = words[:, 3] & _LENGTH
         if self.null >= 0:
@@ -287,7 +286,7 @@ def numbered(words: Ints) -> tuple[Codes, Ints]:
 
 
 def longer(array: Array, size: int) -> Array:
-    """A copy with room for so many."""
+    """A copy with room for ``size`` items."""
     copy = np.empty((size, *array.shape[1:]), array.dtype)
     copy[: len(array)] = array
     return copy

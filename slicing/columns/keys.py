@@ -1,7 +1,7 @@
-"""Key columns to dense codes, stable across batches, forgotten when unused.
+"""Key columns to dense codes. Codes are stable across batches; unused keys can be dropped.
 
-Each column has a table of its distinct values (``key_columns``). A pair of ids is a word again, so several columns
-combine two by two.
+Each column has a table of its distinct values (``key_columns``). Two ids make one word, so several columns are combined
+two by two.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from slicing.kernels.table import hash_words
 from slicing.system.arrays import Array, Codes, Ints, Unsigned
 from slicing.system.threads import SHARE, Share
 
-FEW = 4096  # cells that are not worth a kernel
-SPARSE = 4  # times fewer codes than keys have all groups together, or more, are sorted
-FEWER = 16  # times fewer codes than keys are sorted, and not counted
-GROWN = 2  # times as many keys as were in order, or more, are all sorted again
+FEW = 4096  # with fewer cells, a kernel is not worth it
+SPARSE = 4  # codes are sorted if the keys of all groups are at least so many times as many
+FEWER = 16  # codes are sorted, not counted, if keys are at least so many times as many
+GROWN = 2  # all keys are sorted again if they are at least so many times the ordered ones
 _UNKNOWN = np.empty(0, np.int64), np.empty(0, np.int32)
 _TYPE = attrgetter("type")
 _LOW_HALF = np.int64(0xFFFFFFFF)
 
 
 class KeyTable:
-    """Key columns -> dense codes: a new key gets the next code, in order of first appearance; those of a dictionary in
-    its own.
+    """Key columns to dense codes. A new key gets the next code, in order of first appearance; the values of a
+    dictionary in dictionary order.
 
-    Null is a value of its own in every column, -0.0 is 0.0, and all NaN are one.
+    Null is a separate value in every column, -0.0 equals 0.0, and all NaN are equal.
     """
 
     def __init__(self, types: Sequence[pa.DataType]) -> None:
@@ -48,10 +48,10 @@ class KeyTable:
     def _begin(self, columns: list[Column]) -> None:
         self._columns = columns
         self._pairs = [WordTable() for _ in columns[1:]]
-        self._ordered: tuple[Ints, Codes] = _UNKNOWN  # once most were asked for
+        self._ordered: tuple[Ints, Codes] = _UNKNOWN  # filled once the order of most keys is needed
 
     def begun(self) -> KeyTable:
-        """One of the same columns, without keys: 11 -> 5 us."""
+        """A table with the same columns, without keys: 11 -> 5 us."""
         keys = object.__new__(KeyTable)
         keys.__dict__ = self.__dict__.copy()
         keys._begin([column.begun() for column in self._columns])
@@ -66,7 +66,7 @@ class KeyTable:
         return keys
 
     def __len__(self) -> int:
-        """The number of codes given out."""
+        """The number of codes."""
         return (self._pairs[-1] if self._pairs else self._columns[0].table).given
 
     @property
@@ -79,9 +79,9 @@ class KeyTable:
         return size
 
     def encode(self, columns: Sequence[pa.Array], threads: int = 1, how: Share = SHARE) -> Codes:
-        """The code of each row; ``threads`` look known words up together.
+        """The code of each row; several ``threads`` look up known keys together.
 
-        Columns of other types or lengths are refused before anything changes.
+        Columns of other types or of different lengths raise before anything changes.
         """
         types = list(map(_TYPE, columns))
         if types != self._types:
@@ -91,11 +91,11 @@ class KeyTable:
         return self.encode_values(columns, threads, how)
 
     def columns(self, codes: Ints) -> list[pa.Array | pa.ChunkedArray]:
-        """The keys of ``codes``, in the types they came in; views as ``string`` and ``binary``."""
+        """The keys of ``codes``, in the types of the key columns; views become ``string`` and ``binary``."""
         return list(map(typed, self._columns, self._column_ids(codes), self._given_out))
 
     def ranks(self, codes: Ints) -> Ints:
-        """Positions 0..n-1 of distinct codes in the order of their keys, column by column.
+        """The rank (0..n-1) of each of distinct codes by key, column by column.
 
         Ascending, null first, NaN last, text by bytes. While no key is new, ranking most codes needs no sort.
         """
@@ -110,7 +110,7 @@ class KeyTable:
         return rank[codes]
 
     def order(self, codes: Ints) -> Ints:
-        """Where each of distinct codes is among them, in the order of their keys: what ``ranks`` is the inverse of."""
+        """The positions of distinct codes in the order of their keys: the inverse of ``ranks``."""
         size = len(self)
         if codes.size * 4 < size:
             known = self._ordered[1]
@@ -124,10 +124,10 @@ class KeyTable:
         return place.take((place >= 0).nonzero()[0])
 
     def order_of_groups(self, codes: Ints, each: Ints) -> Ints:
-        """Positions in ``codes``, group by group (``each``: how many each has), and in each in the order of the keys.
+        """The positions in ``codes``, group by group (``each``: the size of each group), and within a group by key.
 
-        The codes of a group are distinct. Many groups of many of the keys by a pass over all keys a group: 10 -> 3 ns a
-        cell.
+        The codes of a group are distinct. Many groups with many of the keys: one pass over all keys for each group, 10
+        -> 3 ns a cell.
         """
         rank = self._whole_order()[1]
         size = rank.size
@@ -145,13 +145,13 @@ class KeyTable:
         return out[:-1]
 
     def places(self, codes: Ints) -> Ints:
-        """Numbers in the order of the keys of codes, which may come several times."""
+        """For each code, a number that orders by key; codes may repeat."""
         if SPARSE * codes.size < len(self):
             return ranks_among(codes, self)
         return self._whole_order()[1].take(codes).astype(np.int64)
 
     def _whole_order(self) -> tuple[Ints, Codes]:
-        """All codes in the order of their keys, and the place of each in it."""
+        """All codes in the order of their keys, and the place of each code in it."""
         if self._ordered[0].size != len(self):
             keys, known = self._sort_keys(np.arange(len(self))), self._ordered[0]
             few = len(keys) == 1 and GROWN * known.size > len(self)
@@ -160,29 +160,29 @@ class KeyTable:
         return self._ordered
 
     def hashes(self, codes: Ints) -> Unsigned:
-        """A hash of each key that is the same in every process and for every version of the state's format."""
+        """A hash of each key: equal in every process and in every version of the state's format."""
         hashed = np.zeros(codes.size, np.uint64)
         for column, ids in zip(self._columns, self._column_ids(codes), strict=True):
             hash_words(column.hashes()[ids], hashed)
         return hashed
 
     def table(self) -> pa.Table:
-        """All keys by code, a column each: of these ``of`` makes the same again."""
+        """All keys by code, one column each; :meth:`of` builds an equal table from them."""
         values = self.values(np.arange(len(self)))
         return pa.table(values, names=list(map(str, range(len(values)))))
 
     def compact(self, live: Ints) -> KeyTable:
-        """A table of the ``live`` codes alone, in which live[i] is i."""
+        """A table of only the ``live`` codes, in which the new code of live[i] is i."""
         table = KeyTable(self._types)
         table.encode_values(self.values(live))
         return table
 
     def recoded(self, other: KeyTable) -> Ints:
-        """The code here of each code of another table."""
+        """The code in this table of each code of another table."""
         return self.encode_values(other.values(np.arange(len(other)))).astype(np.int64)
 
     def encode_values(self, columns: Sequence[pa.Array], threads: int = 1, how: Share = SHARE) -> Codes:
-        """``encode`` of columns as ``values`` gives them."""
+        """``encode`` for columns in the form that ``values`` returns."""
         if len(columns[0]) == 0:
             return np.empty(0, np.int32)
         codes = self._columns[0].encode(columns[0], threads, how)
@@ -200,17 +200,17 @@ class KeyTable:
         return [codes, *reversed(ids)]
 
     def values(self, codes: Ints) -> list[pa.Array]:
-        """The keys of ``codes``; of a dictionary column the values: its dictionary may be too narrow for all keys."""
+        """The keys of ``codes``. Dictionary columns are decoded: their indices may be too narrow for all keys."""
         return [column.values(ids) for column, ids in zip(self._columns, self._column_ids(codes), strict=True)]
 
     def _sort_keys(self, codes: Ints) -> list[Array]:
-        """For np.lexsort: the most significant last."""
+        """Sort keys for np.lexsort: the most significant last."""
         columns = list(zip(self._columns, self._column_ids(codes), strict=True))
         return [key for column, ids in reversed(columns) for key in column.sort_keys(ids)]
 
 
 def _paired(first: Codes, second: Codes) -> Ints:
-    """Two ids as a word."""
+    """Two ids as one word."""
     words = np.empty(first.size, np.int64)
     halves = words.view(np.int32).reshape(-1, 2)
     low = 0 if sys.byteorder == "little" else 1
@@ -219,7 +219,7 @@ def _paired(first: Codes, second: Codes) -> Ints:
 
 
 def ranks_among(code: Ints, keys: KeyTable | None) -> Ints:
-    """For each code the place of its key among those of all; without keys there is one group."""
+    """For each code, the rank of its key among the codes present; without keys there is one group."""
     if keys is None:
         return np.zeros(code.size, np.int64)
     if FEWER * code.size < len(keys):
@@ -232,7 +232,7 @@ def ranks_among(code: Ints, keys: KeyTable | None) -> Ints:
 
 
 def _with_more(key: Array, known: Ints) -> Ints:
-    """The order of all keys, where that of the first ones is ``known``: few new ones of 20,000 0.5 -> 0.15 ms."""
+    """The order of all keys, given the order ``known`` of the first ones: few new keys of 20,000 0.5 -> 0.15 ms."""
     more = known.size + np.argsort(key[known.size :])
     return np.insert(known, key.take(known).searchsorted(key.take(more), "right"), more)
 

@@ -1,5 +1,5 @@
-"""Sorting by several columns, fast where they are small numbers or nearly in order, as codes, slices and times are; and
-runs of what is sorted."""
+"""Sorting by several columns, fast if they are small integers or nearly in order, as codes, slices and times are; and
+runs of equal values in sorted columns."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import numpy as np
 from slicing.kernels.rows import interleave, stragglers
 from slicing.system.arrays import Array, Codes, Ints, Mask, Unsigned
 
-RUN = 64  # rows in order on average that are not worth another way than merging
-MANY, SAMPLE = 1 << 12, 64  # of so many rows, a key may be all different if so many of them are
+RUN = 64  # with ascending runs of so many rows on average, merging is fastest
+MANY, SAMPLE = 1 << 12, 64  # with MANY rows or more, a key may be unique if SAMPLE sampled rows are
 
 
 def order_by(*keys: Ints) -> Ints:
-    """As ``np.lexsort``: the last key counts most, rows alike keep their order. 25 against 80 ns a row by two keys."""
+    """Like ``np.lexsort``: the last key counts most, equal rows keep their order (25 against 80 ns a row)."""
     order = sorting(*keys)
     return np.arange(keys[0].size) if order is None else order
 
 
 def sorting(*keys: Ints) -> Ints | None:
-    """The order by ``keys`` as ``np.lexsort``: the last key counts most; None if rows are in order by each key."""
+    """The order by ``keys`` as ``np.lexsort``: the last key counts most. None if rows are in order by each key."""
     if len(keys) > 1 and (alone := _by_one(keys[-1])) is not None:
         return alone
     order = None
@@ -33,7 +33,7 @@ def sorting(*keys: Ints) -> Ints | None:
 
 
 def _by_one(key: Ints) -> Ints | None:
-    """The order by a key that alone decides, of many rows whose last key is all different; None if it is not."""
+    """The order by a single key of many rows, if all its values differ; otherwise None."""
     if key.size < MANY or np.unique(key[:: key.size // SAMPLE]).size < SAMPLE or (key[1:] >= key[:-1]).all():
         return None
     order = stable_order(key)
@@ -42,7 +42,7 @@ def _by_one(key: Ints) -> Ints | None:
 
 
 def stable_order(key: Ints | Codes) -> Ints:
-    """The stable order of numbers; numpy sorts 16 bits by counting."""
+    """The stable order of integers; numpy sorts 16 bits by counting."""
     low, high = (int(key.min()), int(key.max())) if key.size else (0, 0)
     number = key - low
     if high - low >= 1 << 32:
@@ -54,9 +54,11 @@ def stable_order(key: Ints | Codes) -> Ints:
 
 
 def _by_words(number: Unsigned, bits: int) -> Ints:
-    """The stable order of numbers of so many bits: those that fit a word beside their places are sorted with these,
-    which numpy does by vectors (a million times at random 120 -> 15 ms, 40 where one in two words is not enough)."""
-    if RUN * np.count_nonzero(number[1:] < number[:-1]) < number.size:  # what numpy merges in a pass or two
+    """The stable order of integers of so many bits, sorted as words that hold a piece of the number and its place.
+
+    Numpy sorts such words with SIMD: a million random ones 120 -> 15 ms, or 40 ms if a number and its place do not fit
+    one word."""
+    if RUN * np.count_nonzero(number[1:] < number[:-1]) < number.size:  # numpy merges such runs in a pass or two
         return np.argsort(number, kind="stable")
     places = (number.size - 1).bit_length()
     order: Ints | None = None
@@ -73,8 +75,10 @@ def _by_words(number: Unsigned, bits: int) -> Ints:
 
 
 def order_of_most(time: Ints) -> tuple[Ints, Ints]:
-    """The stable order of times most of which ascend, and they in it: the others are sorted, and put between them (10
-    against 40 ns a row, one in five out of order)."""
+    """The stable order of times that mostly ascend, and the times in this order.
+
+    Only the stragglers are sorted, then inserted between the others: 10 against 40 ns a row, with one in five out of
+    order."""
     steady, late = np.empty((2, time.size), np.int64)
     count = int(stragglers(time, steady, late))
     late = late[:count]
@@ -89,10 +93,10 @@ def order_of_most(time: Ints) -> tuple[Ints, Ints]:
 
 
 def distinct(values: Ints) -> Ints:
-    """In order, each once; ``np.unique`` goes by a hash table, ten times slower."""
+    """The distinct values, ascending; ``np.unique`` uses a hash table and is ten times slower."""
     if values.size <= 1:
         return values
-    if values.size > MANY:  # of many, neighbours are often alike: 365 k rows' next edges 4 -> 0.7 ms
+    if values.size > MANY:  # neighbours are often equal: the next edges of 365 k rows 4 -> 0.7 ms
         values = values[begins(values)]
     values = np.sort(values)
     new = np.ones(values.size, np.bool_)
@@ -101,12 +105,12 @@ def distinct(values: Ints) -> Ints:
 
 
 def begins(ordered: Ints | Codes) -> Ints:
-    """Where each run of equal values begins."""
+    """The position where each run of equal values begins."""
     return np.flatnonzero(changes(ordered))
 
 
 def changes(column: Array, *others: Array) -> Mask:
-    """Which rows differ in any of these columns from the row before; the first row does."""
+    """Which rows differ in any of these columns from the previous row; the first row always does."""
     new = np.ones(column.size, np.bool_)
     np.not_equal(column[1:], column[:-1], out=new[1:])
     for other in others:
@@ -115,14 +119,14 @@ def changes(column: Array, *others: Array) -> Mask:
 
 
 def alike(number: int, count: int) -> Ints:
-    """A read-only array of one number ``count`` times, in the number's own 8 bytes: 1 us, np.broadcast_to takes 7."""
+    """A read-only array of ``count`` equal numbers in 8 bytes of memory: 1 us, while np.broadcast_to takes 7."""
     one = np.array([number], np.int64)
     one.setflags(write=False)
     return np.ndarray(count, np.int64, one, strides=(0,))
 
 
 def none() -> Ints:
-    """No numbers: what a field is at first."""
+    """An empty array: the initial value of a field."""
     return _NONE
 
 
@@ -131,21 +135,21 @@ _NONE.setflags(write=False)
 
 
 def ranges(first: Ints, count: Ints) -> Ints:
-    """``first[i], first[i] + 1 ...``, ``count[i]`` of them, for one i after the other."""
+    """``first[i], first[i] + 1 ...``, ``count[i]`` numbers, for each i in turn."""
     if first.size == 1:
         return np.arange(int(first[0]), int(first[0]) + int(count[0]))
     return np.repeat(first - np.cumsum(count) + count, count) + np.arange(int(count.sum()))
 
 
 def progression(first: int, last: int, step: int) -> Ints:
-    """``first, first + step .. last``. The stop is whole steps away: ``np.arange`` divides in float64, and a stop of
-    ``last + 1`` lost the last one of spans from 2**53 on, 104 days of nanoseconds."""
+    """``first, first + step .. last``. The stop is a whole number of steps away, because ``np.arange`` divides in
+    float64: a stop of ``last + 1`` lost the last number of spans from 2**53 on (104 days of nanoseconds)."""
     first, step = int(first), int(step)
     return np.arange(first, first + ((int(last) - first) // step + 1) * step, step)
 
 
 def inverse(order: Array) -> Ints:
-    """Where in an order each position comes."""
+    """The place of each position in an order."""
     positions = np.empty(order.size, np.int64)
     positions[order] = np.arange(order.size)
     return positions

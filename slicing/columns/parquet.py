@@ -1,4 +1,4 @@
-"""Row groups of Parquet files: which are asked for, and their rows in pieces."""
+"""Row groups of Parquet files: which ones to read, and their rows in pieces."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-CUT = 1000  # units: pyarrow gives statistics in nanoseconds as microseconds
+CUT = 1000  # units: pyarrow truncates statistics in nanoseconds to microseconds
 
 Bounds = tuple[pa.Scalar | None, pa.Scalar | None]
 
 
 def opened(fragment: Any, read: int) -> pq.ParquetFile:
-    """A file of a dataset; ``read``: so many bytes of it at a time."""
+    """A file of a dataset, read in pieces of ``read`` bytes."""
     return pq.ParquetFile(fragment.open(), metadata=fragment.metadata, pre_buffer=False, buffer_size=read)
 
 
 def has(file: pq.ParquetFile, schema: pa.Schema, columns: Sequence[str] | None) -> bool:
-    """Whether its columns are as a dataset has them."""
+    """Whether the columns of the file have the types of the dataset."""
     own = file.schema_arrow
     if columns is None and own.names != schema.names:
         return False
@@ -30,8 +30,9 @@ def has(file: pq.ParquetFile, schema: pa.Schema, columns: Sequence[str] | None) 
 def pieces(
     file: pq.ParquetFile, rows: int, groups: Sequence[int], columns: Sequence[str] | None, many: bool = False
 ) -> Iterator[pa.RecordBatch]:
-    """So many rows at a time, one row group after the other: of several at once Arrow reads all ahead that the consumer
-    is slower by. ``many``: a thread a column."""
+    """Batches of ``rows`` rows, one row group after the other. ``many``: one thread for each column.
+
+    With several row groups at once, Arrow would read ahead without limit if the consumer is slow."""
     for group in groups:
         yield from file.iter_batches(rows, row_groups=[group], columns=columns, use_threads=many)
 

@@ -1,4 +1,4 @@
-"""What users' windows see of a row: values as Python has them, or for compiled windows as numbers with a valid flag."""
+"""Column values as users' windows see them: Python objects or, for compiled windows, numbers with a valid flag."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from slicing.columns.bits import present
 from slicing.columns.values import decoded
 from slicing.system.arrays import Array
 
-Values = Array  # objects, or records of NUMBERS
+Values = Array  # objects, or records of a dtype in NUMBERS
 
 NUMBERS = {form: np.dtype([("value", form), ("valid", np.bool_)]) for form in ("f8", "i8", "?")}
 
 
 def number_form(type: pa.DataType) -> str | None:
-    """The form in which a compiled window sees a column of this type: 'f8', 'i8', '?'; None: it cannot."""
+    """The form in which a compiled window sees a column of this type: 'f8', 'i8' or '?'. None: it cannot see the
+    column."""
     type = decoded(type)
     if pa.types.is_floating(type):
         return "f8"
@@ -25,7 +26,7 @@ def number_form(type: pa.DataType) -> str | None:
 
 
 def values_of(column: pa.Array, form: str | None) -> Values:
-    """A column in a form; None: objects."""
+    """A column in this form; None: Python objects."""
     if form is None:
         objects = np.empty(len(column), object)
         objects[:] = column.to_pylist()

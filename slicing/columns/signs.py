@@ -1,4 +1,4 @@
-"""The column of a changelog that says of each row whether it is added or taken back."""
+"""The column of a changelog that says whether a row is added or retracted."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _ALLOWED = "'+', '+I', '+U' or 1 (adds the row), '-', '-U', '-D' or -1 (takes on
 
 
 def check_signs(type: pa.DataType, name: str) -> None:
-    """Refuse a column that can hold no signs."""
+    """Raise if a column of this type cannot hold signs."""
     kind = decoded(type)
     if not (pa.types.is_signed_integer(kind) or is_text(kind)):
         raise TypeError(f"op column {name!r} has type {type}; it must hold {_ALLOWED}")
 
 
 def signs(column: pa.Array, name: str) -> pa.Array:
-    """1 for a row that is added, -1 for one that takes a row back; refuses anything else."""
+    """1 for a row that is added, -1 for a row that retracts another. Raises for any other value."""
     column = plain(column)
     if not pa.types.is_integer(decoded(column.type)):
         known = texts([*ADDS, *TAKES]).cast(decoded(column.type))

@@ -1,13 +1,13 @@
-"""Products of floats, exactly: two floats hold one."""
+"""Exact products of floats: two floats hold one product."""
 
 from slicing.system.arrays import Floats
 
 SQUARES = ("square", "square_lost")  # forms of a column (``slicing.cells.lanes.Feed``): the two floats of its squares
-HALF = 2.0**27 + 1  # of the digits of a float
+HALF = 2.0**27 + 1  # splits the digits of a float in two halves
 
 
 def product(a: Floats, b: Floats) -> tuple[Floats, Floats]:
-    """a * b, and what rounding took from it (Dekker's); NaN where a float does not hold the product."""
+    """a * b, and the rounding error of it (Dekker's method); NaN if the product is too large for a float."""
     found = a * b
     (x, y), (u, v) = _halves(a), _halves(b)
     lost: Floats = ((x * u - found) + x * v + y * u) + y * v

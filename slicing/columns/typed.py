@@ -1,4 +1,4 @@
-"""The columns of batches that a query reads, of the types that the first one had."""
+"""The columns of batches that a query reads, with the types of the first batch."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from slicing.columns.values import given_out
 
 
 class Columns:
-    """Finds them by name, once for all batches of one schema, and computes those that expressions are.
+    """Finds columns by name, once for all batches of one schema, and computes the columns that are expressions.
 
-    Plans of one spec and types share one, in any thread: what it has seen is one value.
+    Plans of equal spec and types share one object, in any thread: what it caches is a single value.
     """
 
     def __init__(
@@ -25,16 +25,18 @@ class Columns:
         derived: Mapping[Derived, str] | None = None,
         decoded: Sequence[str] = (),
     ) -> None:
-        """``derived``: the columns among them that are computed from the others, and what for; ``decoded``: those of
-        dictionaries that are read as their values."""
+        """``derived``: the columns that are computed from the others, and where the query uses them. ``decoded``:
+        dictionary columns that are read as their values."""
         self._decoded = decoded
         self._derived = derived or {}
         self._types = {name: type for name, type in types.items() if name not in self._derived}
-        self._seen: tuple[pa.Schema | None, list[int]] = None, []  # a schema, and their places in it
+        self._seen: tuple[pa.Schema | None, list[int]] = None, []  # the last schema, and the columns' places in it
 
     def of(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, dict[str, pa.Array]]:
-        """The batch, and those of it; refuses other types. One of type null, as a column is of which some library has
-        seen no value, has nulls of its type."""
+        """The batch and its columns. Raises for columns of other types than the first batch had.
+
+        A column of type null becomes nulls of the expected type: some libraries give that type to a column without
+        values."""
         seen, places = self._seen
         if seen is None or not batch.schema.equals(seen):
             batch = self._with_nulls(batch)
@@ -62,7 +64,7 @@ class Columns:
         return batch
 
     def check(self, schema: pa.Schema) -> None:
-        """Refuse columns of other types than the first batch had."""
+        """Raise for columns of other types than the first batch had."""
         for name, type in self._types.items():
             found = schema.get_all_field_indices(name)
             if len(found) != 1 or schema.field(found[0]).type != type:
@@ -71,16 +73,16 @@ class Columns:
 
     @lazy
     def told(self) -> dict[str, str]:
-        """The types as another process is told them."""
+        """The types, in the form that is sent to another process."""
         return {name: str(type) for name, type in self._types.items()}
 
     @lazy
     def mark(self) -> int:
-        """32 bits that tell the types from others."""
+        """A 32-bit checksum of the types."""
         return zlib.crc32(repr(self.told).encode())
 
     def check_told(self, told: Mapping[str, str] | None, mark: int) -> None:
-        """Refuse what another process has made of columns of other types; ``told``: where it has said which."""
+        """Raise if another process worked on columns of other types. ``told``: the types that it reported."""
         if mark == self.mark:
             return
         for name, type in self.told.items():
@@ -92,7 +94,7 @@ class Columns:
 
 
 def column_type(schema: pa.Schema, name: str) -> pa.DataType:
-    """The type of a column that is there once."""
+    """The type of a column that must exist exactly once."""
     found = schema.get_all_field_indices(name)
     if len(found) != 1:
         raise ValueError(not_once(name, schema.names))
@@ -100,7 +102,7 @@ def column_type(schema: pa.Schema, name: str) -> pa.DataType:
 
 
 def in_result_types(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A batch whose columns have the types of results, each with a name of its own."""
+    """The batch with its columns in the types of results; column names must be unique."""
     fields, columns = [], []
     for field, column in zip(batch.schema, batch.columns, strict=True):
         type = column_type(batch.schema, field.name)
@@ -116,7 +118,7 @@ def in_result_types(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def not_once(name: str, names: Sequence[str]) -> str:
-    """What to say of a column that is missing in the data, or there several times."""
+    """The error text for a column that is missing in the data, or occurs several times."""
     found = list(names).count(name)
     said = f"column {name!r} {f'occurs {found} times' if found else 'is missing'} in the data; "
     said += f"its columns are {', '.join(names)}" if names else "it has no columns"
